@@ -1,0 +1,1 @@
+"""tpuc: a plugin-based compiler from trained networks to TPU files, with simulators."""

@@ -1,0 +1,166 @@
+"""What a chip plugin offers to the compiler."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from tpuc.api.kernel import DdrTensor, LocalBlock, LocalTensor, Shape4
+from tpuc.ir import BF16, F16, F32, ElementType, Module, ScalarType, TensorType
+from tpuc.machine import Instruction, Recorder, Timeline
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+FLOAT_MODES: Mapping[str, ScalarType] = {"f32": F32, "f16": F16, "bf16": BF16}
+
+
+@dataclass(frozen=True)
+class ChipDescription:
+    """Facts about a chip, no logic. Sources are cited in the plugin.
+
+    `modes`: quantisation modes by name. `quantised_element(tensor type, mode, divisor, value name)` gives the element
+    type that a calibrated value is stored as. `symmetric_divisor` of signed activations is the seed's 128 unless the
+    user asks for another. `suffix`: of the compiled file. `ddr_base`, `ddr_alignment` in bytes.
+    """
+
+    name: str
+    modes: tuple[str, ...]
+    suffix: str
+    lanes: int
+    lmem_bytes: int
+    ddr_base: int
+    ddr_alignment: int
+    quantised_element: Callable[[TensorType, str, int, str], ElementType]
+    families: tuple[str, ...] = ()
+    clock_hz: int = 1_000_000_000
+    symmetric_divisor: int = 128
+
+    def quantise(self, type: TensorType, mode: str, name: str) -> TensorType:
+        """The stored type of a calibrated value in an integer mode."""
+        return type.with_element(self.quantised_element(type, mode, self.symmetric_divisor, name))
+
+    def float_type(self, type: TensorType, mode: str) -> TensorType:
+        """The stored type in a float mode; f32 in the integer modes."""
+        return type.with_element(FLOAT_MODES.get(mode, F32))
+
+
+class LmemModel(ABC):
+    """Local memory: how much a tensor takes in a layout, and where buffers may start. Bytes are per lane."""
+
+    lanes: ClassVar[int]
+    lane_bytes: ClassVar[int]
+    alignment: ClassVar[int]
+
+    @abstractmethod
+    def tensor_bytes(self, layout: str, shape: Shape4, item_bytes: int) -> int:
+        """Bytes per lane of a tensor that starts at lane 0."""
+
+
+class Assembler(Recorder):
+    """Base of a chip's assembler. Kernels receive the chip's own subclass, the scheduler uses these four."""
+
+    def load(self, target: LocalTensor, source: DdrTensor) -> None:
+        """Copy a part of a DDR tensor into LMEM (same extents)."""
+        raise NotImplementedError
+
+    def store(self, target: DdrTensor, source: LocalTensor) -> None:
+        """Copy an LMEM tensor into a part of a DDR tensor."""
+        raise NotImplementedError
+
+    def load_block(self, target: LocalBlock, address: int) -> None:
+        """Copy `lanes * bytes_per_lane` bytes, lane after lane, from DDR; `broadcast_block` is the one-lane form."""
+        raise NotImplementedError
+
+    def broadcast_block(self, target: LocalBlock, address: int) -> None:
+        """Copy `bytes_per_lane` bytes from DDR to every lane."""
+        raise NotImplementedError
+
+    def move(self, target: DdrTensor, source: DdrTensor) -> None:
+        """Copy within DDR, strided on both sides."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output of a compiled file: values are stored as `element` at DDR `address`."""
+
+    name: str
+    shape: tuple[int, ...]
+    element: ElementType
+    address: int
+
+
+class LoadedModel(ABC):
+    """A compiled file in the simulator, decoded once and run many times."""
+
+    inputs: Sequence[TensorInfo]
+    outputs: Sequence[TensorInfo]
+
+    @abstractmethod
+    def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
+        """Outputs by name, raw as stored. `check`: hazards, alignment and illegal fields raise errors."""
+
+    @abstractmethod
+    def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:
+        """A dense tensor from DDR as the last run left it."""
+
+    @abstractmethod
+    def timeline(self, profile: str) -> Timeline:
+        """When each command runs, by a timing profile of the chip."""
+
+    @abstractmethod
+    def disassemble(self) -> str:
+        """Every command as text."""
+
+    @property
+    @abstractmethod
+    def memory(self) -> Mapping[str, int]:
+        """Bytes by purpose: `weights`, `activations`, `code`, `file`."""
+
+
+@dataclass(frozen=True)
+class CompiledLayout:
+    """What a container needs beside the instructions. Addresses and sizes in bytes.
+
+    `weights` is the image of the constant memory from `weights_address`; `activations_bytes` follow
+    at `activations_address`.
+    """
+
+    name: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    weights: bytes
+    weights_address: int
+    activations_address: int
+    activations_bytes: int
+    build_time: str | None = None
+
+
+class Chip(ABC):
+    """A chip plugin. `profiles` are the names of its timing models, the default first."""
+
+    api_version: ClassVar[int] = 1
+    description: ChipDescription
+    lmem: LmemModel
+    profiles: tuple[str, ...] = ()
+
+    @abstractmethod
+    def assembler(self) -> Assembler:
+        """A new, empty assembler."""
+
+    @abstractmethod
+    def cycles(self, instruction: Instruction, profile: str) -> int:
+        """Cycles of one instruction alone."""
+
+    @abstractmethod
+    def write(self, module: Module, layout: CompiledLayout, recorder: Recorder) -> bytes:
+        """The compiled file. Same input, same bytes."""
+
+    @abstractmethod
+    def load(self, data: bytes, source: str = "<bytes>") -> LoadedModel:
+        """A compiled file in the simulator; raises CorruptFile."""

@@ -1,0 +1,94 @@
+"""Front ends: foreign network files become TOP modules, op by op through importer tables."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+
+from tpuc.ir import Module, Op, TensorType, Value
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class ForeignNode:
+    """One node of the foreign graph, with plain Python attribute values.
+
+    `inputs` and `outputs` are tensor names; an absent optional input is the empty string.
+    """
+
+    op_type: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    domain: str = ""
+    version: int = 1
+    source: str = ""  # the file, for error sentences
+
+
+class ImportBuilder(Protocol):
+    """What an importer function builds with."""
+
+    def value(self, name: str) -> Value:
+        """The value of a foreign tensor; constants become weights. The empty name gives a `none` value."""
+        ...
+
+    def constant(self, name: str) -> Array | None:
+        """The array of a foreign constant (folded ones included), None when it is computed at run time."""
+        ...
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The static shape of a foreign tensor."""
+        ...
+
+    def weight(self, name: str, array: Array) -> Value:
+        """A new weight; the name is made unique."""
+        ...
+
+    def none(self) -> Value:
+        """The absent operand."""
+        ...
+
+    def build(
+        self, op: Op, operands: Sequence[Value], name: str, result_types: Sequence[TensorType] | None = None
+    ) -> Value:
+        """Append an op; `name` is the foreign output tensor's name. Result types are inferred when not given."""
+        ...
+
+    def refuse(self, node: ForeignNode, reason: str) -> Exception:
+        """The error to raise for a node that cannot be imported: it names file, node and op."""
+        ...
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """What the user may say about a network file.
+
+    `input_shapes` in input order (empty: as in the file); `output_names` cut the graph; `preprocess` are attributes for
+    every network input (mean, scale, pixel_format, ...); `batch` multiplies the leading extent.
+    """
+
+    model_name: str = ""
+    model_data: Path | None = None
+    input_shapes: tuple[tuple[int, ...], ...] = ()
+    output_names: tuple[str, ...] = ()
+    preprocess: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Frontend(ABC):
+    """A reader of one foreign format."""
+
+    api_version: ClassVar[int] = 1
+    name: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
+        """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""

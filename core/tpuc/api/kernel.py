@@ -1,0 +1,319 @@
+"""Kernels: how a chip runs a TPU op on tiles in local memory (LMEM), or as strided moves.
+
+The group scheduler owns loads, stores, addresses and the order of tiles; a kernel only describes what a tile needs and
+emits the compute instructions. All tensors are seen as four-dimensional views (n, c, h, w); channels lie across lanes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from tpuc.ir import Node, Op, ScalarType
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+OpT = TypeVar("OpT", bound=Op)
+Shape4: TypeAlias = tuple[int, int, int, int]
+Pads: TypeAlias = tuple[int, int, int, int]  # top, left, bottom, right
+NO_PADS: Pads = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor as the kernel sees it: extents n, c, h, w and, when it is not dense, element strides in DDR."""
+
+    shape: Shape4
+    strides: Shape4 | None = None
+
+    @property
+    def element_strides(self) -> Shape4:
+        """Strides in elements; dense row-major unless given."""
+        if self.strides is not None:
+            return self.strides
+        _, c, h, w = self.shape
+        return (c * h * w, h * w, w, 1)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One loop of the op. `granularity`: tile sizes are multiples of it (or the whole); `minimum`: never smaller.
+
+    A reduction axis is innermost: its tiles of one result are visited first, middle, last.
+    """
+
+    name: str
+    size: int
+    reduction: bool = False
+    granularity: int = 1
+    minimum: int = 1
+
+    @property
+    def splittable(self) -> bool:
+        """Can it be cut at all?"""
+        return self.size > max(self.granularity, self.minimum)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The iteration space: axes from the outermost loop to the innermost, and the view of every operand and result.
+
+    Operands that never come to LMEM as tensors (weights that a `PackedConstant` packs, absent ones) have view None.
+    Axes called n, c, h, w run over the dimensions of that name of the results.
+    """
+
+    axes: tuple[Axis, ...]
+    operands: tuple[View | None, ...]
+    results: tuple[View, ...]
+
+    def axis(self, name: str) -> Axis | None:
+        """The axis called `name`."""
+        return next((axis for axis in self.axes if axis.name == name), None)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A part of the space: `[start, stop)` per axis, in the order of the space's axes."""
+
+    names: tuple[str, ...]
+    starts: tuple[int, ...]
+    stops: tuple[int, ...]
+
+    def range(self, name: str, default: int = 1) -> tuple[int, int]:
+        """`(start, stop)` along an axis; `(0, default)` when the space has no such axis."""
+        if name in self.names:
+            index = self.names.index(name)
+            return self.starts[index], self.stops[index]
+        return 0, default
+
+    def size(self, name: str, default: int = 1) -> int:
+        """Extent along an axis."""
+        start, stop = self.range(name, default)
+        return stop - start
+
+
+@dataclass(frozen=True)
+class Box:
+    """A part of a view: `start` and `shape` per dimension, and the zero-extension that remains at its border."""
+
+    start: Shape4
+    shape: Shape4
+    padding: Pads = NO_PADS
+
+
+def window(start: int, stop: int, stride: int, extent: int, pad_before: int, limit: int) -> tuple[int, int, int, int]:
+    """Input rows that output rows `[start, stop)` of a sliding window read.
+
+    `extent`: rows of the (dilated) window, `pad_before`: padding before row 0, `limit`: rows of the input.
+    Returns `(first, end, pad_before, pad_after)` with the padding that is left at the borders of this part.
+    """
+    first = start * stride - pad_before
+    end = (stop - 1) * stride - pad_before + extent
+    clipped_first, clipped_end = max(first, 0), min(end, limit)
+    if clipped_end <= clipped_first:  # nothing but padding: one row keeps the shapes legal
+        clipped_first = min(max(first, 0), limit - 1)
+        clipped_end = clipped_first + 1
+    return clipped_first, clipped_end, max(clipped_first - first, 0), max(end - clipped_end, 0)
+
+
+class Phase(enum.Enum):
+    """Where a tile stands in its reduction."""
+
+    ONLY = "only"
+    FIRST = "first"
+    MIDDLE = "middle"
+    LAST = "last"
+
+    @property
+    def starts(self) -> bool:
+        """Nothing was accumulated before."""
+        return self in (Phase.ONLY, Phase.FIRST)
+
+    @property
+    def ends(self) -> bool:
+        """The result is complete after this tile."""
+        return self in (Phase.ONLY, Phase.LAST)
+
+
+@dataclass(frozen=True)
+class PackedConstant:
+    """Packed constants of a kernel (filters, biases, quantisation tables), one block per tile of `axes`.
+
+    A block is bytes per lane; `broadcast` blocks hold one lane's bytes that go to every lane.
+    """
+
+    name: str
+    axes: tuple[str, ...] = ()
+    broadcast: bool = False
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Working memory of a tile: bytes per lane. It lives from the first to the last phase of a reduction."""
+
+    name: str
+    bytes_per_lane: int
+
+
+@dataclass(frozen=True)
+class LocalTensor:
+    """A tensor in LMEM: `address` is the byte offset within each lane; channel 0 lies in lane `start_lane`."""
+
+    address: int
+    shape: Shape4
+    layout: str
+    element: ScalarType
+    padding: Pads = NO_PADS
+    start_lane: int = 0
+
+
+@dataclass(frozen=True)
+class LocalBlock:
+    """Bytes in LMEM: `bytes_per_lane` at the same offset of lanes `[0, lanes)`."""
+
+    address: int
+    bytes_per_lane: int
+    lanes: int
+
+
+@dataclass(frozen=True)
+class PlacedTile:
+    """A tile with everything it needs in LMEM. Absent operands and those without a view are None."""
+
+    tile: Tile
+    operands: tuple[LocalTensor | None, ...]
+    results: tuple[LocalTensor, ...]
+    constants: Mapping[str, LocalBlock] = field(default_factory=dict[str, LocalBlock])
+    scratch: Mapping[str, LocalBlock] = field(default_factory=dict[str, LocalBlock])
+
+    @property
+    def result(self) -> LocalTensor:
+        """The first result."""
+        return self.results[0]
+
+    def operand(self, index: int) -> LocalTensor:
+        """An operand that must be there."""
+        local = self.operands[index]
+        assert local is not None, f"operand {index} has no view"
+        return local
+
+
+@dataclass(frozen=True)
+class DdrTensor:
+    """Elements in DDR: byte address of the first, extents, element strides."""
+
+    address: int
+    shape: Shape4
+    strides: Shape4
+    element: ScalarType
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """LMEM layout names of the chip, one per operand (ignored where there is no view) and one per result."""
+
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+class TileKernel(Generic[OpT]):
+    """Base of kernels that work on tiles in LMEM. One instance serves all nodes: keep no state."""
+
+    def refuse(self, node: Node) -> str | None:
+        """Why this chip cannot run the node, in a sentence without a full stop; None: it can."""
+        return None
+
+    def space(self, node: Node) -> Space:
+        """The iteration space of the node."""
+        raise NotImplementedError
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        """Per operand the part that a tile reads, None where nothing is read. Default: the tile's own n, c, h, w,
+        where an operand extent of 1 is read whole (broadcast)."""
+        return [default_box(view, tile) if view is not None else None for view in space.operands]
+
+    def layouts(self, node: Node) -> Layouts:
+        """Layouts of operands and results in LMEM."""
+        raise NotImplementedError
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        """The packed constants."""
+        return ()
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        """`(lanes, bytes per lane)` of a constant's block for a tile; lanes is 1 for broadcast blocks."""
+        raise NotImplementedError
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        """A constant's block for a tile: uint8 of exactly `constant_shape`.
+
+        `arrays` are the node's constant operands by position, None where the operand is computed.
+        """
+        raise NotImplementedError
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        """Working memory for a tile."""
+        return ()
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Any) -> None:
+        """Append the compute instructions of one tile to the chip's assembler."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Move:
+    """Copy of a strided view of operand `operand` into a strided view of the result; offsets and strides in elements."""
+
+    operand: int
+    shape: Shape4
+    source_offset: int
+    source_strides: Shape4
+    target_offset: int
+    target_strides: Shape4
+
+
+class MoveKernel(Generic[OpT]):
+    """Base of kernels that only move data (Permute, Concat, Slice, Pad, Reshape)."""
+
+    def refuse(self, node: Node) -> str | None:
+        """Why this chip cannot run the node; None: it can."""
+        return None
+
+    def is_alias(self, node: Node) -> bool:
+        """Is the result the same bytes as the first operand? Then it needs no instruction and shares the address."""
+        return False
+
+    def moves(self, node: Node) -> Sequence[Move]:
+        """The copies that make the result."""
+        return ()
+
+
+def default_box(view: View, tile: Tile) -> Box:
+    """The part of a view that lies under a tile's n, c, h, w; extents of 1 are broadcast."""
+    start: list[int] = []
+    shape: list[int] = []
+    for name, extent in zip("nchw", view.shape, strict=True):
+        first, end = tile.range(name, extent)
+        if extent == 1:
+            first, end = 0, 1
+        start.append(first)
+        shape.append(end - first)
+    return Box((start[0], start[1], start[2], start[3]), (shape[0], shape[1], shape[2], shape[3]))
+
+
+def elementwise_view(shape: Sequence[int]) -> Shape4:
+    """Any dense shape as n, c, h, w: up to four dimensions padded at the end, more folded into w."""
+    dims = list(shape)
+    if len(dims) < 2:
+        dims = [1, *dims]
+    while len(dims) < 4:
+        dims.append(1)
+    tail = 1
+    for extent in dims[3:]:
+        tail *= extent
+    return (dims[0], dims[1], dims[2], tail)

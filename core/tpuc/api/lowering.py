@@ -1,0 +1,91 @@
+"""Lowerings: how a chip computes a TOP op in one mode; every choice that changes a value is made here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+
+from tpuc.ir import Node, Op, TensorType, Value
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from tpuc.api.chip import ChipDescription
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+OpT = TypeVar("OpT", bound=Op)
+
+
+class Wants(Enum):
+    """What element a lowering needs in an operand; the framework inserts the Casts."""
+
+    MODE = "the mode's own type: quantised in int8 modes, else f32, f16 or bf16"
+    FLOAT = "f32 whatever the mode is"
+    AS_IS = "whatever its producer made (shape ops)"
+
+
+@dataclasses.dataclass(frozen=True)
+class LoweringNode(Node):
+    """A TOP node on its way to a chip.
+
+    `operands` are lowered values that already have the wanted types; constants keep their float TOP weight.
+    `constants[i]` is the array of a constant operand, None for computed ones.
+    """
+
+    operands: tuple[Value, ...] = ()
+    constants: tuple[Array | None, ...] = ()
+    mode: str = "f32"
+    chip: ChipDescription | None = None
+
+    def quantised_result_type(self, index: int = 0) -> TensorType:
+        """The result's type as the chip stores it in the int8 modes, from its calibration.
+
+        Raises CalibrationError when the value was not calibrated.
+        """
+        assert self.chip is not None
+        return self.chip.quantise(self.result_types[index], self.mode, self.name)
+
+    def float_result_type(self, index: int = 0) -> TensorType:
+        """The result's type in a float mode (f32 in the int8 modes)."""
+        assert self.chip is not None
+        return self.chip.float_type(self.result_types[index], self.mode)
+
+
+class LoweringBuilder(Protocol):
+    """What a lowering builds with; calling it appends an op and returns its result."""
+
+    def __call__(
+        self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
+    ) -> Value:
+        """Append `op`. `result` None infers it; `name` None takes the node's name (the last op must carry it)."""
+        ...
+
+    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
+        """A new constant named `<node>_<suffix>`, stored as MLIR element type `element` (from the dtype when None)."""
+        ...
+
+    def none(self) -> Value:
+        """The absent operand."""
+        ...
+
+
+class Lowering(Generic[OpT]):
+    """Base of every lowering cell. One instance serves all nodes: keep no state."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        """Why this chip cannot compute this node in this mode, in a sentence without a full stop; None: it can.
+
+        `operands` of the node are not lowered yet and may be empty here; `constants` are given.
+        """
+        return None
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        """What each operand must be; constants are never cast. Default: the mode's own type everywhere."""
+        return (Wants.MODE,) * len(node.operand_types)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        """Build the TPU ops; returns one value per result."""
+        raise NotImplementedError

@@ -1,0 +1,61 @@
+"""Errors that a user or a plugin author can cause; each message names the thing, the reason and the way out."""
+
+from __future__ import annotations
+
+
+class TpucError(Exception):
+    """Base of every error that is shown as one sentence; `exit_code` is what the command line returns."""
+
+    exit_code = 1
+
+
+class UsageError(TpucError):
+    """Wrong by the command line alone: an unknown option, chip, or mode that the chip does not have."""
+
+    exit_code = 2
+
+
+class InvalidModel(TpucError):
+    """The network file or the module cannot be used: truncated, cyclic, wrong shapes, NaN weights."""
+
+
+class Unsupported(TpucError):
+    """An op, attribute, shape or mode that the front end or the chip cannot run."""
+
+
+class ParseError(TpucError):
+    """Text that is not a module: says line and column."""
+
+
+class VerifyError(TpucError):
+    """A module that breaks an IR invariant."""
+
+
+class CalibrationError(TpucError):
+    """A calibration table or data set that is missing, corrupt or belongs to another network."""
+
+
+class LmemOverflow(TpucError):
+    """No tile of the op fits the local memory."""
+
+
+class CorruptFile(TpucError):
+    """A compiled file that is truncated or holds illegal values."""
+
+
+class HazardError(TpucError):
+    """A command reads or overwrites data that is not ordered before it by the wait ids."""
+
+
+class IllegalCommand(TpucError):
+    """A command with illegal fields, alignment or addresses."""
+
+
+class PluginError(TpucError):
+    """A plugin that cannot be found, loaded or used."""
+
+    exit_code = 2
+
+
+class PluginConflict(PluginError):
+    """Two packages offer the same name or the same cell."""

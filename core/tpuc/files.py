@@ -1,0 +1,115 @@
+"""Output files appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from tpuc.errors import TpucError
+
+Content: TypeAlias = "bytes | bytearray | memoryview | str | Callable[[BinaryIO], object]"
+"""What `write_atomic` puts in a file: the bytes, text for UTF-8, or a function that writes to an open file."""
+
+_WAYS_OUT = {
+    errno.ENOSPC: "Free some space there or choose another place.",
+    errno.EDQUOT: "Free some space there or choose another place.",
+    errno.EACCES: "Choose a place that you may use.",
+    errno.EPERM: "Choose a place that you may use.",
+    errno.EROFS: "Choose a place that you may use.",
+    errno.ENOENT: "Check the path.",
+    errno.ENOTDIR: "Check the path.",
+    errno.EISDIR: "Name a file inside it.",
+}
+
+
+class CannotWrite(TpucError):
+    """An output file that cannot be written: says which, why, and what to do."""
+
+
+def way_out(error: OSError) -> str:
+    """What the user may do about a refusal of the operating system."""
+    return _WAYS_OUT.get(error.errno or 0, "Choose another place.")
+
+
+def reason(error: OSError) -> str:
+    """Why the operating system refused, as it says it, without a full stop."""
+    return (error.strerror or type(error).__name__).rstrip(".")
+
+
+def write_atomic(path: Path | str, content: Content) -> None:
+    """Write a file under a temporary name beside `path`, then rename it; on any failure nothing new remains.
+
+    A device or a pipe is written in place, a symbolic link keeps pointing where it did.
+    """
+    shown, target = Path(path), Path(path).resolve()
+    check_writable(shown)
+    if target.exists() and not target.is_file():
+        with _explained(shown), target.open("wb") as stream:
+            _fill(stream, content)
+        return
+    with _explained(shown):
+        temporary, stream = _open_beside(target)
+    try:
+        with _explained(shown), stream:
+            _fill(stream, content)
+        with _explained(shown):
+            temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def check_writable(path: Path | str) -> None:
+    """Raise CannotWrite when a file could not be created there: better before a long run than after it."""
+    path = Path(path)
+    folder = path.parent
+    if path.is_dir():
+        raise CannotWrite(f"{path}: cannot be written: it is a folder. Name a file inside it.")
+    if not folder.exists():
+        raise CannotWrite(f"{path}: cannot be written: there is no folder '{folder}'. Create it first.")
+    if not folder.is_dir():
+        raise CannotWrite(f"{path}: cannot be written: '{folder}' is not a folder. Choose another place.")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise CannotWrite(f"{path}: cannot be written: permission denied. Choose a place that you may use.")
+
+
+def _open_beside(target: Path) -> tuple[Path, BinaryIO]:
+    """A new file in the folder of `target`; its name is nobody else's."""
+    for number in itertools.count():
+        temporary = target.with_name(f".{target.name}.{os.getpid()}-{number}.part")
+        try:
+            return temporary, temporary.open("xb")
+        except FileExistsError:
+            continue
+    raise AssertionError("count() ends never")
+
+
+def _fill(stream: BinaryIO, content: Content) -> None:
+    if isinstance(content, str):
+        stream.write(content.encode("utf-8"))
+    elif isinstance(content, bytes | bytearray | memoryview):
+        stream.write(content)
+    else:
+        content(stream)
+
+
+@contextlib.contextmanager
+def _explained(shown: Path) -> Iterator[None]:
+    """Turn the system's refusal to write `shown` into a sentence; errors about other files pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None and not _concerns(str(error.filename), shown):
+            raise
+        raise CannotWrite(f"{shown}: cannot be written: {reason(error)}. {way_out(error)}") from error
+
+
+def _concerns(filename: str, shown: Path) -> bool:
+    """Is it `shown` or its temporary name?"""
+    target, named = shown.resolve(), Path(filename)
+    return named.resolve() == target or (named.name.startswith(f".{target.name}.") and named.suffix == ".part")

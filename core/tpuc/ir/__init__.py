@@ -1,0 +1,56 @@
+"""The intermediate representation: types, attributes, op definitions, graphs and their MLIR text."""
+
+from tpuc.ir.dialect import Dialect, OpResolver, resolver_of
+from tpuc.ir.op import ABSENT, Node, Op, OpField, UnregisteredOp, op_fields
+from tpuc.ir.operation import Block, Function, Location, Module, Operation, Region, Value
+from tpuc.ir.types import (
+    BF16,
+    DYNAMIC,
+    F16,
+    F32,
+    Calibrated,
+    ElementType,
+    FunctionType,
+    NoneType,
+    OpaqueType,
+    ScalarType,
+    TensorType,
+    Type,
+    Types,
+    Uniform,
+    UniformPerAxis,
+)
+
+__all__ = [
+    "ABSENT",
+    "BF16",
+    "DYNAMIC",
+    "F16",
+    "F32",
+    "Block",
+    "Calibrated",
+    "Dialect",
+    "ElementType",
+    "Function",
+    "FunctionType",
+    "Location",
+    "Module",
+    "Node",
+    "NoneType",
+    "Op",
+    "OpField",
+    "OpResolver",
+    "OpaqueType",
+    "Operation",
+    "Region",
+    "ScalarType",
+    "TensorType",
+    "Type",
+    "Types",
+    "Uniform",
+    "UniformPerAxis",
+    "UnregisteredOp",
+    "Value",
+    "op_fields",
+    "resolver_of",
+]

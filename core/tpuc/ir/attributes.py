@@ -1,0 +1,172 @@
+"""Attributes as MLIR knows them, and the typed fields that op definitions use for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+from tpuc.ir.types import ScalarType, Type
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerAttr:
+    """`1 : i64`."""
+
+    value: int
+    type: ScalarType = ScalarType("i64")
+
+
+@dataclass(frozen=True, slots=True)
+class FloatAttr:
+    """`-1.000000e+00 : f64`."""
+
+    value: float
+    type: ScalarType = ScalarType("f64")
+
+
+@dataclass(frozen=True, slots=True)
+class BoolAttr:
+    """`true`."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StringAttr:
+    """`"text"`."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnitAttr:
+    """An attribute that is only its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayAttr:
+    """`[1, 2.0, "a"]`."""
+
+    items: tuple[Attribute, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DenseArrayAttr:
+    """`array<i32: 1, 2>`."""
+
+    element: ScalarType
+    items: tuple[int | float | bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeAttr:
+    """A type used as an attribute."""
+
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolAttr:
+    """`@name` or `@outer::@name`, without the first `@`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DictAttr:
+    """`{a = 1 : i64}`."""
+
+    items: tuple[tuple[str, Attribute], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DialectAttr:
+    """`#tpu<round_mode HalfUp>`, `#tpu.lg<...>`, `dense<...> : ...`: kept as text, with the leading `#` if any."""
+
+    text: str
+
+
+Attribute: TypeAlias = (
+    IntegerAttr
+    | FloatAttr
+    | BoolAttr
+    | StringAttr
+    | UnitAttr
+    | ArrayAttr
+    | DenseArrayAttr
+    | TypeAttr
+    | SymbolAttr
+    | DictAttr
+    | DialectAttr
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IntKind:
+    """A Python int printed as `value : width`."""
+
+    width: str
+
+
+@dataclass(frozen=True, slots=True)
+class FloatKind:
+    """A Python float printed as `value : width`."""
+
+    width: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoolKind:
+    """A Python bool printed as `true` or `false`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StringKind:
+    """A Python str printed in quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayKind:
+    """A tuple printed as `[...]`; items print as `item` does, i64 and f64 without their width."""
+
+    item: IntKind | FloatKind | BoolKind | StringKind
+
+
+@dataclass(frozen=True, slots=True)
+class DenseArrayKind:
+    """A tuple printed as `array<width: ...>`."""
+
+    width: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnumKind:
+    """A Python str printed as `#dialect<mnemonic Value>`."""
+
+    dialect: str
+    mnemonic: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawKind:
+    """An `Attribute` kept as it is."""
+
+
+FieldKind: TypeAlias = IntKind | FloatKind | BoolKind | StringKind | ArrayKind | DenseArrayKind | EnumKind | RawKind
+
+# Field annotations of op definitions. The value is a plain Python one; the kind says how MLIR writes it.
+I64 = Annotated[int, IntKind("i64")]
+I32 = Annotated[int, IntKind("i32")]
+SI32 = Annotated[int, IntKind("si32")]
+F64 = Annotated[float, FloatKind("f64")]
+F32 = Annotated[float, FloatKind("f32")]
+Bool = Annotated[bool, BoolKind()]
+Str = Annotated[str, StringKind()]
+I64Array = Annotated[tuple[int, ...], ArrayKind(IntKind("i64"))]
+F64Array = Annotated[tuple[float, ...], ArrayKind(FloatKind("f64"))]
+StrArray = Annotated[tuple[str, ...], ArrayKind(StringKind())]
+DenseI32Array = Annotated[tuple[int, ...], DenseArrayKind("i32")]
+DenseI64Array = Annotated[tuple[int, ...], DenseArrayKind("i64")]
+RoundMode = Annotated[str, EnumKind("tpu", "round_mode")]
+RequantMode = Annotated[str, EnumKind("tpu", "rq_mode")]
+Raw = Annotated[Attribute | None, RawKind()]

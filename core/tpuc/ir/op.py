@@ -1,0 +1,119 @@
+"""What an op *is*: a frozen dataclass whose fields are its attributes, with the hooks that give it meaning."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from tpuc.ir.attributes import FieldKind
+from tpuc.ir.types import F32, TensorType, Types
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from tpuc.ir.operation import Operation, Value
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+
+class Op:
+    """Base of every op definition.
+
+    A subclass is a frozen dataclass with `name = "dialect.Name"`; its typed fields are the attributes. Traits are
+    mixin classes without behaviour (`FusesRelu`, `Elementwise`, `ShapeOnly`, ...).
+    """
+
+    name: ClassVar[str] = ""
+
+    def infer(self, operands: Types) -> Types | None:
+        """Result types (shape and element family) from operand types; None: the declared type decides.
+
+        Raises ValueError with a sentence when the operands do not fit the op.
+        """
+        return None
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        """The meaning of the op in plain numpy; absent optional operands are empty arrays of shape (0,)."""
+        raise NotImplementedError(f"{self.name} has no evaluation")
+
+    def flops(self, node: Node) -> int:
+        """Arithmetic operations of one run, by SPEC 3.11."""
+        return 0
+
+    def lower_default(self, node: Node, mode: str, build: Any) -> Sequence[Value] | None:
+        """A chip-neutral lowering (a decomposition) used where the chip has no cell; None: there is none."""
+        return None
+
+
+class UnregisteredOp(Op):
+    """An op of a dialect that is not loaded; all its attributes are kept in `Operation.extra_attributes`."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name  # pyright: ignore[reportAttributeAccessIssue]  # instances differ by name only
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnregisteredOp) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpField:
+    """One attribute of an op definition."""
+
+    name: str
+    kind: FieldKind
+    optional: bool
+    default: Any  # dataclasses.MISSING when the attribute is required
+
+
+@functools.cache
+def op_fields(op: type[Op]) -> tuple[OpField, ...]:
+    """The attributes of an op definition in declaration order; raises TypeError for an untyped field."""
+    if not dataclasses.is_dataclass(op):
+        return ()
+    hints = typing.get_type_hints(op, include_extras=True)
+    result: list[OpField] = []
+    for field in dataclasses.fields(op):
+        hint = hints[field.name]
+        optional = False
+        if typing.get_origin(hint) in (typing.Union, types.UnionType):
+            members = [member for member in typing.get_args(hint) if member is not type(None)]
+            optional = len(members) < len(typing.get_args(hint))
+            hint = members[0]
+        metadata = getattr(hint, "__metadata__", None)
+        if not metadata:
+            raise TypeError(f"field '{field.name}' of {op.__name__} needs an attribute type such as I64 or F64Array")
+        result.append(OpField(field.name, metadata[0], optional, field.default))
+    return tuple(result)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Node:
+    """A read-only view of an operation for hooks: its op, types and name."""
+
+    op: Any  # the concrete Op; hooks know which one they serve
+    operand_types: tuple[TensorType, ...]
+    result_types: tuple[TensorType, ...]
+    name: str = ""
+
+    @property
+    def result_type(self) -> TensorType:
+        """The first result's type."""
+        return self.result_types[0]
+
+    @staticmethod
+    def of(operation: Operation) -> Node:
+        """The view of an operation; absent operands have an empty f32 tensor type of shape (0,)."""
+        return operation.node()
+
+
+ABSENT = TensorType((0,), F32)
+"""Operand type of an absent optional operand in a `Node`."""

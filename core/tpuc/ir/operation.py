@@ -1,0 +1,284 @@
+"""The graph: values, operations, blocks, regions and modules in SSA form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tpuc.ir.attributes import Attribute
+from tpuc.ir.op import ABSENT, Node, Op, UnregisteredOp
+from tpuc.ir.types import FunctionType, TensorType, Type
+
+if TYPE_CHECKING:
+    from tpuc.ir.weights import Weights
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a value comes from. `names` is one name, several for `loc(fused["a", "b"])`, none for unknown.
+
+    `text` keeps a location that is neither (file:line:column, call sites) as it was written.
+    """
+
+    names: tuple[str, ...] = ()
+    text: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The (first) name, or the empty string."""
+        return self.names[0] if self.names else ""
+
+
+UNKNOWN_LOCATION = Location()
+
+
+class Value:
+    """One SSA value: a result of an operation or an argument of a block."""
+
+    __slots__ = ("index", "location", "owner", "type", "uses")
+
+    def __init__(self, type: Type, owner: Operation | Block, index: int) -> None:
+        self.type = type
+        self.owner = owner
+        self.index = index
+        self.location = UNKNOWN_LOCATION  # of block arguments only
+        self.uses: list[tuple[Operation, int]] = []
+
+    @property
+    def tensor(self) -> TensorType:
+        """Its type as a tensor; raises TypeError for anything else."""
+        if not isinstance(self.type, TensorType):
+            raise TypeError(f"value '{self.name}' is not a tensor")
+        return self.type
+
+    @property
+    def name(self) -> str:
+        """The name of this value: its part of the owner's location."""
+        if isinstance(self.owner, Block):
+            return self.location.name
+        names = self.owner.location.names
+        return names[self.index] if self.index < len(names) else (names[0] + f"_r{self.index}" if names else "")
+
+    @property
+    def defining(self) -> Operation | None:
+        """The operation that computes it, None for block arguments."""
+        return self.owner if isinstance(self.owner, Operation) else None
+
+    @property
+    def users(self) -> list[Operation]:
+        """Operations that use it, each once, in order of first use."""
+        return list(dict.fromkeys(user for user, _ in self.uses))
+
+    def replace_with(self, other: Value) -> None:
+        """Let every user use `other` instead."""
+        for user, index in list(self.uses):
+            user.set_operand(index, other)
+
+
+class Operation:
+    """A node of the graph: an op with operands, results, regions, location and attributes the op does not know."""
+
+    __slots__ = ("_operands", "block", "extra_attributes", "location", "op", "regions", "results")
+
+    def __init__(
+        self,
+        op: Op,
+        operands: Sequence[Value] = (),
+        result_types: Sequence[Type] = (),
+        location: Location = UNKNOWN_LOCATION,
+        extra_attributes: dict[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> None:
+        self.op = op
+        self.location = location
+        self.extra_attributes = extra_attributes if extra_attributes is not None else {}
+        self.block: Block | None = None
+        self.regions = list(regions)
+        for region in self.regions:
+            region.parent = self
+        self.results = [Value(type, self, index) for index, type in enumerate(result_types)]
+        self._operands = list(operands)
+        for index, operand in enumerate(self._operands):
+            operand.uses.append((self, index))
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The values it uses."""
+        return tuple(self._operands)
+
+    @property
+    def name(self) -> str:
+        """The name of its location."""
+        return self.location.name
+
+    @property
+    def result(self) -> Value:
+        """Its only (or first) result."""
+        return self.results[0]
+
+    @property
+    def is_registered(self) -> bool:
+        """Is its op definition known?"""
+        return not isinstance(self.op, UnregisteredOp)
+
+    def set_operand(self, index: int, value: Value) -> None:
+        """Use another value, keeping use lists right."""
+        self._operands[index].uses.remove((self, index))
+        self._operands[index] = value
+        value.uses.append((self, index))
+
+    def set_operands(self, values: Sequence[Value]) -> None:
+        """Use other values altogether."""
+        for index, operand in enumerate(self._operands):
+            operand.uses.remove((self, index))
+        self._operands = list(values)
+        for index, value in enumerate(self._operands):
+            value.uses.append((self, index))
+
+    def erase(self) -> None:
+        """Take it out of its block; raises ValueError while a result is used."""
+        if any(result.uses for result in self.results):
+            raise ValueError(f"operation '{self.name}' is still used")
+        self.set_operands(())
+        if self.block is not None:
+            self.block.operations.remove(self)
+            self.block = None
+
+    def node(self) -> Node:
+        """The read-only view that hooks receive."""
+        return Node(
+            self.op,
+            tuple(v.type if isinstance(v.type, TensorType) else ABSENT for v in self._operands),
+            tuple(r.type for r in self.results if isinstance(r.type, TensorType)),
+            self.name,
+        )
+
+    def walk(self) -> Iterator[Operation]:
+        """This operation and everything inside its regions, in order."""
+        yield self
+        for region in self.regions:
+            for block in region.blocks:
+                for operation in list(block.operations):
+                    yield from operation.walk()
+
+
+class Block:
+    """A list of operations with arguments."""
+
+    __slots__ = ("arguments", "operations", "parent")
+
+    def __init__(self, argument_types: Sequence[Type] = ()) -> None:
+        self.arguments = [Value(type, self, index) for index, type in enumerate(argument_types)]
+        self.operations: list[Operation] = []
+        self.parent: Region | None = None
+
+    def append(self, operation: Operation) -> Operation:
+        """Add at the end."""
+        operation.block = self
+        self.operations.append(operation)
+        return operation
+
+    def insert_before(self, anchor: Operation, operation: Operation) -> Operation:
+        """Add just before `anchor`."""
+        operation.block = self
+        self.operations.insert(self.operations.index(anchor), operation)
+        return operation
+
+
+class Region:
+    """A list of blocks."""
+
+    __slots__ = ("blocks", "parent")
+
+    def __init__(self, blocks: Sequence[Block] = ()) -> None:
+        self.blocks = list(blocks)
+        self.parent: Operation | Function | None = None
+        for block in self.blocks:
+            block.parent = self
+
+
+@dataclass(eq=False)
+class Function:
+    """`func.func @name(...)`: one region of one block that ends in a return."""
+
+    name: str
+    type: FunctionType
+    body: Block
+    attributes: dict[str, Attribute] = field(default_factory=dict[str, "Attribute"])
+    location: Location = UNKNOWN_LOCATION
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The operations of its body, the return included."""
+        return self.body.operations
+
+    @property
+    def terminator(self) -> Operation:
+        """The return."""
+        return self.body.operations[-1]
+
+    @property
+    def inputs(self) -> list[Value]:
+        """Its arguments."""
+        return self.body.arguments
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The values it returns."""
+        return self.terminator.operands
+
+    def update_type(self) -> None:
+        """Make the declared type follow arguments and returned values after a pass changed them."""
+        self.type = FunctionType(tuple(a.type for a in self.inputs), tuple(v.type for v in self.outputs))
+
+
+@dataclass(eq=False)
+class Module:
+    """`module @name attributes {...} { functions, nested modules }` with its weights.
+
+    `weights` is the npz named by `module.weight_file`, keyed by location name; it is read when first used.
+    """
+
+    name: str
+    attributes: dict[str, Attribute] = field(default_factory=dict[str, "Attribute"])
+    functions: list[Function] = field(default_factory=list["Function"])
+    modules: list[Module] = field(default_factory=list["Module"])
+    location: Location = UNKNOWN_LOCATION
+    weights: Weights = field(default_factory=lambda: _new_weights())
+
+    @property
+    def main(self) -> Function:
+        """The function `main`, of this module or of the only nested one; raises KeyError when there is none."""
+        for function in self.functions:
+            if function.name == "main":
+                return function
+        for module in self.modules:
+            return module.main
+        raise KeyError("the module has no function 'main'")
+
+    def walk(self) -> Iterator[Operation]:
+        """Every operation of every function, in order."""
+        for module in self.modules:
+            yield from module.walk()
+        for function in self.functions:
+            for operation in list(function.operations):
+                yield from operation.walk()
+
+    def verify(self) -> None:
+        """Check SSA, types and attributes; raises VerifyError."""
+        from tpuc.ir.verifier import verify_module
+
+        verify_module(self)
+
+    def clone(self) -> Module:
+        """A deep copy of the graph; weight arrays are shared."""
+        from tpuc.ir.clone import clone_module
+
+        return clone_module(self)
+
+
+def _new_weights() -> Any:
+    from tpuc.ir.weights import Weights
+
+    return Weights()

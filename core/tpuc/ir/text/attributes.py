@@ -1,0 +1,326 @@
+"""Attributes and locations from text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from tpuc.ir.attributes import (
+    ArrayAttr,
+    Attribute,
+    BoolAttr,
+    DenseArrayAttr,
+    DialectAttr,
+    DictAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    SymbolAttr,
+    TypeAttr,
+    UnitAttr,
+)
+from tpuc.ir.operation import UNKNOWN_LOCATION, Location
+from tpuc.ir.text.numbers import parse_hexadecimal
+from tpuc.ir.text.scanner import unescape
+from tpuc.ir.text.types import SCALAR, TypeParser
+from tpuc.ir.types import ElementType, ScalarType, Type
+
+T = TypeVar("T")
+
+_NUMBER = re.compile(r"-?(?:0x[0-9A-Fa-f]+(?![\w.])|\d+\.\d*(?:[eE][+-]?\d+)?|\d+(?![\w.]))")
+_NUMBER_TYPE = re.compile(rf"\s*:\s*({SCALAR})(?![\w.])")
+_KEPT = re.compile(r"(?:dense|dense_resource|sparse|affine_map|affine_set|opaque|strided|distinct\[\d+\])(?=<)")
+_DIALECT_ATTRIBUTE = re.compile(r"#[A-Za-z_][\w$.]*+")
+_SYMBOL = re.compile(r'@(?:[\w$.-]+|"(?:[^"\\]|\\.)*")(?:::@(?:[\w$.-]+|"(?:[^"\\]|\\.)*"))*')
+_KEY = re.compile(r'([A-Za-z_][\w$.]*+)|"((?:[^"\\]|\\.)*)"')
+_ALIAS = re.compile(r"^[ \t]*([#!][\w$.]+)[ \t]*=(?!=)[ \t]*", re.MULTILINE)
+_SIMPLE_ALIAS = re.compile(r'^(#loc\d*) = loc\("([^"\\\n]*+)"\)[ \t]*$', re.MULTILINE)
+_LINE_COLUMN = re.compile(r":\d+:\d+(?:\s+to\s+(?:\d+)?:\d+)?")
+
+# One entry of a dictionary whose value needs no look inside to find its end; equal texts give the same attribute.
+_ENTRY = re.compile(
+    r"""\s*+([A-Za-z_][\w$.]*+)
+        (?:\s*+=\s*+(
+            -?[\d][\w.+-]*+(?:\ :\ \w++)?+
+          | true | false
+          | "[^"\\\n]*+"
+          | \[[^][{}()"<>#@!]*+\]
+          | \#[\w$.]++<[^<>"]*+>
+        ))?+
+        \s*+([,}])""",
+    re.VERBOSE,
+)
+
+
+class AttributeParser(TypeParser):
+    """Reads attributes, dictionaries, locations, and resolves aliases wherever in the file they are defined."""
+
+    def __init__(self, text: str, source: str) -> None:
+        super().__init__(text, source)
+        self._values: dict[str, Attribute] = {}
+        self._locations: dict[str, Location] = {}
+        self._aliases: dict[str, int] = {}
+        self._resolving: set[str] = set()
+        self._find_aliases()
+
+    def dictionary(self) -> dict[str, Attribute]:
+        """`{name = attribute, unit_name}`."""
+        self.expect("{", " before the attributes")
+        result: dict[str, Attribute] = {}
+        if self.accept("}"):
+            return result
+        while True:
+            start = self.skip()
+            entry = _ENTRY.match(self.text, start)
+            if entry is not None:
+                key, text, end = entry.groups()
+                self.pos = entry.end()
+                value = UnitAttr() if text is None else self._values.get(text) or self._simple(text, entry.start(2))
+            else:
+                key = self._key()
+                value = self.attribute() if self.accept("=") else UnitAttr()
+                end = "," if self.accept(",") else "}"
+                if end == "}":
+                    self.expect("}", " or ',' after an attribute")
+            if key in result:
+                self.fail(f"attribute '{key}' is there twice; remove one", start)
+            result[key] = value
+            if end == "}":
+                return result
+
+    def attribute(self) -> Attribute:
+        """The attribute that comes next."""
+        text, pos = self.text, self.skip()
+        match text[pos : pos + 1]:
+            case '"':
+                return StringAttr(self.string("a string"))
+            case "[":
+                return ArrayAttr(self._items("[", "]", self.attribute))
+            case "{":
+                return DictAttr(tuple(self.dictionary().items()))
+            case "@":
+                return self._symbol()
+            case "#":
+                return self._dialect_attribute()
+            case _:
+                return self._number() or self._word()
+
+    def location(self) -> Location:
+        """`loc(...)`, unknown when there is none."""
+        if not (self.accept_word("loc") and self.accept("(")):
+            return UNKNOWN_LOCATION
+        result = self._location_body()
+        self.expect(")", " after the location")
+        return result
+
+    def location_alias(self, name: str, pos: int) -> Location:
+        """The location that `#name` stands for."""
+        known = self._locations.get(name)
+        if known is None:
+            known = self._locations[name] = self._at_alias(name, pos, self.location)
+        return known
+
+    def type_alias(self, name: str, pos: int) -> Type | ElementType:
+        """The type that `!name` stands for."""
+        return self._at_alias("!" + name, pos, self.aliased_type)
+
+    def alias_definition(self) -> bool:
+        """Step over one alias definition if it comes next, checking it."""
+        match = _ALIAS.match(self.text, self.skip())
+        if match is None:
+            return False
+        name = match.group(1)
+        if self._aliases.get(name) != match.end() and name not in self._locations:
+            self.fail(f"alias '{name}' is defined twice; remove one", match.start(1))
+        self.pos = match.end()
+        if name.startswith("!"):
+            self.aliased_type()
+        elif self.sees("loc"):
+            self.location()
+        else:
+            self.attribute()
+        return True
+
+    def _find_aliases(self) -> None:
+        for name, inside in _SIMPLE_ALIAS.findall(self.text):
+            self._locations[name] = Location((inside,))
+        for match in _ALIAS.finditer(self.text):
+            self._aliases.setdefault(match.group(1), match.end())
+
+    def _at_alias(self, name: str, pos: int, parse: Callable[[], T]) -> T:
+        place = self._aliases.get(name)
+        if place is None:
+            self.fail(f"'{name}' is not defined in this file; add a line '{name} = ...'", pos)
+        if name in self._resolving:
+            self.fail(f"the definition of '{name}' uses itself", place)
+        back = self.pos
+        self._resolving.add(name)
+        self.pos = place
+        result = parse()
+        self._resolving.discard(name)
+        self.pos = back
+        return result
+
+    def _simple(self, text: str, start: int) -> Attribute:
+        """An attribute whose text is new: parse it at its place, and remember it."""
+        back = self.pos
+        self.pos = start
+        value = self.attribute()
+        if self.pos != start + len(text):
+            self.fail(f"expected ',' or '}}' after an attribute, found {self.shown()}")
+        self.pos = back
+        self._values[text] = value
+        return value
+
+    def _key(self) -> str:
+        match = self.take(_KEY)
+        if match is None:
+            return self.fail(f"expected the name of an attribute, found {self.shown()}")
+        return match.group(1) or unescape(match.group(2))
+
+    def _items(self, opening: str, closing: str, item: Callable[[], T]) -> tuple[T, ...]:
+        self.expect(opening)
+        if self.accept(closing):
+            return ()
+        items = [item()]
+        while self.accept(","):
+            items.append(item())
+        self.expect(closing, " or ',' in this list")
+        return tuple(items)
+
+    def _number(self) -> Attribute | None:
+        match = self.take(_NUMBER)
+        if match is None:
+            return None
+        text, start = match.group(), match.start()
+        is_float = "." in text
+        typed = _NUMBER_TYPE.match(self.text, self.pos)
+        if typed is None:
+            return FloatAttr(float(text)) if is_float else IntegerAttr(int(text, 0))
+        self.pos = typed.end()
+        scalar = ScalarType(typed.group(1))
+        if not scalar.is_float:
+            if is_float:
+                self.fail(f"{text} is not an integer, but its type is {scalar}", start)
+            return IntegerAttr(int(text, 0), scalar)
+        if not is_float and not text.startswith("0x"):
+            self.fail(f"a number of type {scalar} needs a point; write {text}.0", start)
+        try:
+            return FloatAttr(float(text) if is_float else parse_hexadecimal(text, scalar.name), scalar)
+        except ValueError as error:
+            return self.fail(str(error), start)
+
+    def _word(self) -> Attribute:
+        for word, value in (("true", BoolAttr(True)), ("false", BoolAttr(False)), ("unit", UnitAttr())):
+            if self.accept_word(word):
+                return value
+        if self.accept_word("array"):
+            return self._dense_array()
+        start = self.pos
+        if self.take(_KEPT) is not None:
+            self.balanced("this attribute")
+            if self.accept(":"):
+                self.type()
+            return DialectAttr(self.text[start : self.pos])
+        if self.accept_word("loc"):
+            self.balanced("this location")
+            return DialectAttr(self.text[start : self.pos])
+        if not re.compile(r"[!(a-z]").match(self.text, start):
+            self.fail(f"expected an attribute, found {self.shown()}")
+        return TypeAttr(self.type())
+
+    def _dense_array(self) -> DenseArrayAttr:
+        self.expect("<", " after 'array'")
+        element = self._scalar("the element type of the array")
+        items: list[int | float | bool] = []
+        if self.accept(":"):
+            items.append(self._dense_item(element))
+            while self.accept(","):
+                items.append(self._dense_item(element))
+        self.expect(">", " or ',' in this array")
+        return DenseArrayAttr(element, tuple(items))
+
+    def _dense_item(self, element: ScalarType) -> int | float | bool:
+        if element.name == "i1" and (self.sees("true") or self.sees("false")):
+            return self.name("a bool") == "true"
+        if not element.is_float:
+            return self.integer("an integer")
+        match = self.take(_NUMBER)
+        if match is None:
+            return self.fail(f"expected a number, found {self.shown()}")
+        text = match.group()
+        return parse_hexadecimal(text, element.name) if text.startswith("0x") else float(text)
+
+    def _symbol(self) -> SymbolAttr:
+        match = self.take(_SYMBOL)
+        if match is None:
+            return self.fail("expected a name after '@'")
+        return SymbolAttr(unquote_symbol(match.group()))
+
+    def _dialect_attribute(self) -> Attribute:
+        start = self.pos
+        match = self.take(_DIALECT_ATTRIBUTE)
+        if match is None:
+            return self.fail("expected the name of an attribute after '#'")
+        if self.text.startswith("<", self.pos):
+            self.balanced(f"the attribute {match.group()}")
+        elif "." not in match.group():
+            if self.text.startswith("loc", self._aliases.get(match.group(), len(self.text))):
+                return DialectAttr(f"loc({self._location_text(self.location_alias(match.group(), start))})")
+            return self._at_alias(match.group(), start, self.attribute)
+        return DialectAttr(self.text[start : self.pos])
+
+    def _location_body(self) -> Location:
+        start = self.skip()
+        if self.sees("#"):
+            match = self.take(_DIALECT_ATTRIBUTE)
+            return self.location_alias(match.group(), start) if match else self.fail("expected the name of a location")
+        if self.accept_word("unknown"):
+            return UNKNOWN_LOCATION
+        if self.accept_word("fused"):
+            return self._fused()
+        if self.accept_word("callsite"):
+            self.balanced("this call site")
+            return Location((), self._expanded(start))
+        name = self.string("a location such as a name")
+        if self.take(_LINE_COLUMN):
+            return Location((), self.text[start : self.pos])
+        if self.accept("("):
+            self.location_child()
+            return Location((name,), self._expanded(start))
+        return Location((name,))
+
+    def location_child(self) -> None:
+        """The rest of `"name"(child)`."""
+        self._location_body()
+        self.expect(")", " after the inner location")
+
+    def _fused(self) -> Location:
+        has_metadata = self.sees("<")
+        metadata = self.balanced("the metadata of this location") if has_metadata else ""
+        parts = self._items("[", "]", self._location_body) if self.sees("[") else ()
+        names = tuple(name for part in parts for name in part.names)
+        plain = not has_metadata or metadata == "<>"
+        if plain and all(part.names and part.text is None for part in parts):
+            return Location(names)
+        inner = ", ".join(self._location_text(part) for part in parts)
+        return Location(names, f"fused{metadata if metadata != '<>' else ''}[{inner}]")
+
+    def _location_text(self, location: Location) -> str:
+        from tpuc.ir.text.writing import location_text
+
+        return location_text(location)
+
+    def _expanded(self, start: int) -> str:
+        """The text of a location with its aliases written out, since the print numbers them anew."""
+        parts = re.split(r"(#[\w$.]+)", self.text[start : self.pos])
+        return "".join(
+            self._location_text(self.location_alias(part, start)) if part.startswith("#") else part for part in parts
+        )
+
+
+def unquote_symbol(text: str) -> str:
+    """A symbol without its first `@`; a quoted simple name loses its quotes."""
+    inside = text[1:]
+    return unescape(inside[1:-1]) if inside.startswith('"') and "::@" not in inside else inside

@@ -1,0 +1,79 @@
+"""Constant tensors of a module, by name: an npz that is read when first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tpuc.errors import InvalidModel
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+
+class Weights:
+    """A mapping from weight name to array. Arrays are never changed in place: set a new one under a new name."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._arrays: dict[str, Array] | None = None if path else {}
+
+    def _loaded(self) -> dict[str, Array]:
+        if self._arrays is None:
+            self._arrays = _read_npz(self._path)
+        return self._arrays
+
+    def __getitem__(self, name: str) -> Array:
+        try:
+            return self._loaded()[name]
+        except KeyError:
+            where = f" in {self._path}" if self._path else ""
+            raise InvalidModel(
+                f"weight '{name}' is missing{where}: the npz does not belong to this module; write both again together"
+            ) from None
+
+    def __setitem__(self, name: str, array: Array) -> None:
+        self._loaded()[name] = array
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._loaded()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaded())
+
+    def __len__(self) -> int:
+        return len(self._loaded())
+
+    def copy(self) -> Weights:
+        """A new mapping over the same arrays."""
+        result = Weights()
+        result._arrays = dict(self._loaded())
+        return result
+
+    def keep_only(self, names: set[str]) -> None:
+        """Forget every array that is not in `names`."""
+        self._arrays = {name: array for name, array in self._loaded().items() if name in names}
+
+    def save(self, path: Path) -> None:
+        """Write the npz: names sorted, no time stamps, through a temporary name."""
+        from tpuc.npz import write_npz
+
+        write_npz(path, dict(sorted(self._loaded().items())))
+
+
+def _read_npz(path: Path | None) -> dict[str, Array]:
+    import zipfile
+
+    import numpy as np
+
+    assert path is not None
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise InvalidModel(f"{path}: the weight file of the module is not there; put it beside the .mlir file") from None
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InvalidModel(f"{path}: not a readable npz ({error}); write module and weights again together") from error

@@ -1,0 +1,20 @@
+"""What every simulated chip shares: instructions, regions, wait ids, hazards and timelines."""
+
+from tpuc.machine.hazards import Hazard, find_hazards
+from tpuc.machine.instruction import Command, Engine, Instruction, Region
+from tpuc.machine.recorder import Recorder, derive_waits
+from tpuc.machine.timeline import Timeline, TimelineEntry, make_timeline
+
+__all__ = [
+    "Command",
+    "Engine",
+    "Hazard",
+    "Instruction",
+    "Recorder",
+    "Region",
+    "Timeline",
+    "TimelineEntry",
+    "derive_waits",
+    "find_hazards",
+    "make_timeline",
+]

@@ -1,0 +1,89 @@
+"""Instructions of a two-engine machine and the memory regions that they touch."""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+class Engine(enum.IntEnum):
+    """The two in-order engines of a chip; each counts its own commands from 1."""
+
+    COMPUTE = 0
+    DMA = 1
+
+    @property
+    def other(self) -> Engine:
+        """The engine that a wait id of this one refers to."""
+        return Engine(1 - self)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Bytes `[start, end)` of a memory `space`; in banked-by-lane memories of lanes `[first_lane, end_lane)`.
+
+    `start` and `end` are offsets within one lane for lane memories (`space == "lmem"`), addresses elsewhere. A region
+    may cover more than is touched (the span of a strided tensor), never less.
+    """
+
+    space: str
+    start: int
+    end: int
+    first_lane: int = 0
+    end_lane: int = 1
+
+    def overlaps(self, other: Region) -> bool:
+        """Do both name a common byte?"""
+        return (
+            self.start < other.end
+            and other.start < self.end
+            and self.first_lane < other.end_lane
+            and other.first_lane < self.end_lane
+            and self.space == other.space
+        )
+
+
+class Instruction(ABC):
+    """One machine instruction: what it encodes, what it touches and what it does.
+
+    Subclasses are frozen dataclasses. `engine` says which engine executes it.
+    """
+
+    engine: ClassVar[Engine]
+
+    @abstractmethod
+    def reads(self) -> Sequence[Region]:
+        """Regions whose contents matter."""
+
+    @abstractmethod
+    def writes(self) -> Sequence[Region]:
+        """Regions whose contents change."""
+
+    @abstractmethod
+    def encode(self, number: int, wait: int) -> bytes:
+        """The bytes in the stream, with its own id and the id of the other engine's command that it waits for."""
+
+    @abstractmethod
+    def execute(self, machine: Any) -> None:
+        """Do it, bit for bit, on the chip's simulated memories."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line for the disassembly, without ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """An instruction in its stream: `number` counts from 1 per engine; `wait` 0 means no wait."""
+
+    instruction: Instruction
+    number: int
+    wait: int
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that executes it."""
+        return self.instruction.engine

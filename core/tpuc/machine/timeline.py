@@ -1,0 +1,58 @@
+"""When each command runs: two in-order engines that wait for each other's ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tpuc.machine.instruction import Command, Engine, Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """One command with its first cycle and the first cycle after it."""
+
+    command: Command
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """All commands of one group in time; `cycles` counts from 0 to the end of the later engine."""
+
+    entries: tuple[TimelineEntry, ...]
+    busy: dict[Engine, int] = field(default_factory=dict[Engine, int])
+
+    @property
+    def cycles(self) -> int:
+        """The end of the last command."""
+        return max((entry.end for entry in self.entries), default=0)
+
+
+def make_timeline(
+    streams: dict[Engine, Sequence[Command]], cycles_of: Callable[[Instruction], int], start: int = 0
+) -> Timeline:
+    """Run both streams by their waits; raises ValueError when they wait for each other forever."""
+    ends: dict[Engine, list[int]] = {engine: [start] for engine in Engine}
+    position = dict.fromkeys(Engine, 0)
+    entries: list[TimelineEntry] = []
+    busy = dict.fromkeys(Engine, 0)
+    while any(position[engine] < len(streams[engine]) for engine in Engine):
+        moved = False
+        for engine in Engine:
+            stream, done = streams[engine], ends[engine.other]
+            while position[engine] < len(stream) and stream[position[engine]].wait < len(done):
+                command = stream[position[engine]]
+                begin = max(ends[engine][-1], done[command.wait])
+                duration = cycles_of(command.instruction)
+                ends[engine].append(begin + duration)
+                busy[engine] += duration
+                entries.append(TimelineEntry(command, begin, begin + duration))
+                position[engine] += 1
+                moved = True
+        if not moved:
+            stuck = {engine.name.lower(): position[engine] + 1 for engine in Engine}
+            raise ValueError(f"both engines wait for each other: compute at command {stuck['compute']}, DMA at {stuck['dma']}")
+    entries.sort(key=lambda entry: (entry.start, entry.command.engine, entry.command.number))
+    return Timeline(tuple(entries), busy)

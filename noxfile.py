@@ -1,0 +1,35 @@
+"""`nox` runs what a change must pass; `nox -s lint`, `-s types` or `-s tests` one of them."""
+
+from __future__ import annotations
+
+import nox
+
+nox.options.sessions = ["lint", "types", "tests"]
+nox.options.reuse_existing_virtualenvs = True
+
+DEV = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]["dev"]
+
+
+def tool(name: str) -> str:
+    """The requirement of one development tool, as pyproject.toml states it."""
+    return next(requirement for requirement in DEV if requirement.startswith(name))
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    session.install(tool("ruff"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    session.install("-e", ".[test]", tool("pyright"))
+    session.run("pyright")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """`nox -s tests -- --model-data DIR -n 2` passes options on."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "pytest", "tests", *session.posargs)

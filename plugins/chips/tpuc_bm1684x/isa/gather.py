@@ -1,0 +1,235 @@
+"""Look-ups inside local memory (SG) and of whole rows (SGL)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from tpuc.errors import IllegalCommand
+from tpuc.machine import Region
+
+from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields
+from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Shape4, line_strides
+
+if TYPE_CHECKING:
+    from tpuc_bm1684x.machine import Machine
+
+
+class GatherOp(enum.IntEnum):
+    """Sub-opcodes of SG."""
+
+    LANE_GATHER = 0
+    """pl_gather_d1coor: one index vector for all channels"""
+    LANE_GATHER_2D = 1
+    LANE_GATHER_RECORD = 2
+    LANE_SCATTER = 3
+    LANE_SCATTER_2D = 4
+    GATHER = 5
+    """pe_s_gather_d1coor: an index per element"""
+    SCATTER = 6
+    GATHER_M = 7
+    MASK_SELECT = 8
+    NONZERO = 9
+    SCATTER_PP = 10
+    LANE_GATHER_PER_W = 11
+    LANE_SCATTER_PER_W = 12
+    GATHER_HZD = 13
+    SCATTER_HZD = 14
+    MASK_SELECT_HZD = 15
+    NONZERO_HZD = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gather(ComputeInstruction):
+    """`result[n, c, i] = table[c, index]` (SG); all aligned.
+
+    GATHER: `index` (n, c, 1, len) 8 or 16 bit unsigned, and `table` (1, c, 1, entries), or with Layout.TABLE one row of
+    entries that every lane holds. LANE_GATHER: `index` one vector (1, len, 1, 1) compact, 16 bit. `shape` is the
+    result's; `index_size` = (channels, width) of the index; `fill`: value for indices beyond the table.
+    """
+
+    table_name = "sSG"
+    harmless = frozenset({"opd2_addr", "opd2_const", "res1_addr", "opd3_addr", "opd3_const"})
+
+    operation: GatherOp = GatherOp.GATHER
+    shape: Shape4
+    result: Operand
+    table: Operand
+    table_size: tuple[int, int]
+    """Height and width of one channel's table."""
+    index: Operand
+    index_size: tuple[int, int]
+
+    def mnemonic(self) -> str:
+        return f"sg.{self.operation.name.lower()}"
+
+    def fields(self) -> dict[str, int]:
+        return shape_fields("res0", self.shape) | {
+            "tsk_eu_typ": int(self.operation),
+            "opd0_str": self.table.layout_code,
+            "opd0_h": self.table_size[0],
+            "opd0_w": self.table_size[1],
+            "opd1_c": self.index_size[0],
+            "opd1_w": self.index_size[1],
+            "res0_prec": self.result.dtype.prec,
+            "res0_addr": self.result.address,
+            "opd0_prec": self.table.dtype.prec,
+            "opd0_addr": self.table.address,
+            "opd1_prec": self.index.dtype.prec,
+            "opd1_addr": self.index.address,
+        }
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        operation = GatherOp(fields["tsk_eu_typ"])
+        index_layout = Layout.COMPACT if operation is GatherOp.LANE_GATHER else Layout.ALIGNED
+        return cls(
+            operation=operation,
+            shape=fields.shape("res0"),
+            result=fields.plain("res0", fields["res0_prec"], 1),
+            table=fields.operand("opd0", fields["opd0_prec"], 1),
+            table_size=(fields["opd0_h"], fields["opd0_w"]),
+            index=fields.plain("opd1", fields["opd1_prec"], 0, index_layout),
+            index_size=(fields["opd1_c"], fields["opd1_w"]),
+        )
+
+    def check(self) -> None:
+        super().check()
+        if self.operation not in (GatherOp.GATHER, GatherOp.LANE_GATHER):
+            raise IllegalCommand(f"{self.mnemonic()}: the simulator does not know this operation; use GATHER")
+        if self.index.dtype.bytes > 2 or self.index.dtype.is_float or self.table.dtype.bytes != self.result.dtype.bytes:
+            raise IllegalCommand(
+                f"{self.mnemonic()}: index {self.index.dtype}, table {self.table.dtype}, result {self.result.dtype}; "
+                "use an 8- or 16-bit index and one type for table and result"
+            )
+
+    def _table_dims(self) -> Shape4:
+        return (1, 1 if self._shared else self.shape[1], 1, self.table_size[0] * self.table_size[1])
+
+    @property
+    def _shared(self) -> bool:
+        return self.table.layout == Layout.TABLE
+
+    def _index_dims(self) -> Shape4:
+        if self.operation is GatherOp.LANE_GATHER:
+            return (1, self.index_size[0], 1, 1)
+        return (self.shape[0], self.shape[1], 1, self.shape[2] * self.shape[3])
+
+    def _plain_table(self) -> Operand:
+        return Operand(self.table.address, self.table.dtype) if self._shared else self.table
+
+    def reads(self) -> Sequence[Region]:
+        table = self._plain_table().region((1, self.shape[1], 1, self._table_dims()[3]))
+        if self._shared:
+            step = self._plain_table().region(self._table_dims())
+            table = Region("lmem", step.start, step.end, table.first_lane, table.end_lane)
+        return [self.index.region(self._index_dims()), table]
+
+    def writes(self) -> Sequence[Region]:
+        return [self.result.region(self.shape)]
+
+    def execute(self, machine: Machine) -> None:
+        index = machine.load(self.index, self._index_dims()).astype(np.intp)
+        dims = self._table_dims()
+        if int(index.max()) >= dims[3]:
+            raise IllegalCommand(
+                f"{self.mnemonic()}: index {int(index.max())} in a table of {dims[3]}; keep indices inside the table"
+            )
+        table = machine.load(self._plain_table(), dims)
+        if self._shared:
+            value = table.reshape(-1).take(index)
+        elif self.operation is GatherOp.LANE_GATHER:
+            value = table[..., index.reshape(-1)]
+        else:
+            value = np.take_along_axis(table, index, axis=3)
+        machine.store(self.result, self.shape, value.reshape(self.shape).view(self.result.dtype.numpy))
+
+
+class GatherLinesOp(enum.IntEnum):
+    """Sub-opcodes of SGL."""
+
+    GATHER = 17
+    SCATTER = 18
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatherLines(ComputeInstruction):
+    """`result[n, c, i, :] = table[c, index[n, c, i], :]` (SGL); table and result line-aligned, index aligned 16 bit."""
+
+    table_name = "sSGL"
+    harmless = frozenset({"opd2_addr", "opd2_const", "opd3_const", "res1_addr"})
+
+    operation: GatherLinesOp = GatherLinesOp.GATHER
+    shape: Shape4
+    dtype: DType
+    result: int
+    table: int
+    table_rows: int
+    table_layout: int = 3
+    index: Operand
+
+    def mnemonic(self) -> str:
+        return f"sgl.{self.operation.name.lower()}"
+
+    def fields(self) -> dict[str, int]:
+        return shape_fields("res0", self.shape) | {
+            "tsk_eu_typ": int(self.operation),
+            "res0_prec": self.dtype.prec,
+            "opd1_prec": self.index.dtype.prec,
+            "opd0_str": self.table_layout,
+            "opd0_h": self.table_rows,
+            "res0_addr": self.result,
+            "opd0_addr": self.table,
+            "opd1_addr": self.index.address,
+        }
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        return cls(
+            operation=GatherLinesOp(fields["tsk_eu_typ"]),
+            shape=fields.shape("res0"),
+            dtype=DType.INT8 if fields["res0_prec"] == 0 else _dtype(fields["res0_prec"]),
+            result=fields["res0_addr"],
+            table=fields["opd0_addr"],
+            table_rows=fields["opd0_h"],
+            table_layout=fields["opd0_str"],
+            index=fields.plain("opd1", fields["opd1_prec"], 0),
+        )
+
+    def check(self) -> None:
+        super().check()
+        if self.operation is not GatherLinesOp.GATHER or self.table_layout != 3:
+            raise IllegalCommand(f"{self.mnemonic()}: the simulator gathers rows of per-channel tables only; use GATHER")
+
+    def _lines(self, address: int, shape: Shape4) -> Operand:
+        plain = Operand(address, self.dtype)
+        return Operand(address, self.dtype, line_strides(shape, self.dtype.vector, plain.lane))
+
+    def _parts(self) -> tuple[tuple[Operand, Shape4], tuple[Operand, Shape4]]:
+        n, c, h, w = self.shape
+        table_dims = (1, c, self.table_rows, w)
+        return (self._lines(self.table, table_dims), table_dims), (self.index, (n, c, 1, h))
+
+    def reads(self) -> Sequence[Region]:
+        return [operand.region(shape) for operand, shape in self._parts()]
+
+    def writes(self) -> Sequence[Region]:
+        return [self._lines(self.result, self.shape).region(self.shape)]
+
+    def execute(self, machine: Machine) -> None:
+        (table, table_dims), (index, index_dims) = self._parts()
+        rows = machine.load(index, index_dims).astype(np.intp)[:, :, 0, :, None]
+        if int(rows.max()) >= self.table_rows:
+            raise IllegalCommand(f"{self.mnemonic()}: row {int(rows.max())} of {self.table_rows}; keep indices inside")
+        source: Array = np.broadcast_to(machine.load(table, table_dims), (self.shape[0], *table_dims[1:]))
+        value = np.take_along_axis(source, rows, axis=2)
+        machine.store(self._lines(self.result, self.shape), self.shape, value)
+
+
+def _dtype(prec: int) -> DType:
+    from tpuc_bm1684x.isa.types import dtype_of
+
+    return dtype_of(prec)

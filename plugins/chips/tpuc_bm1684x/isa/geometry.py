@@ -1,0 +1,33 @@
+"""Sizes and addresses of the BM1684X that instructions depend on (isa/bm1684x/chip.md, confirmed on the vendor's model)."""
+
+from __future__ import annotations
+
+LANES = 64
+LANE_BYTES = 0x40000
+EU_BYTES = 64
+SMEM_BYTES = 0x4000
+L2_BYTES = 0x1FB000
+
+LMEM_BASE = 0x0800_0000
+"""Of local memory as DMA commands write it; compute commands count from 0."""
+SMEM_BASE = 0x0900_0000
+L2_BASE = 0x1000_0000
+DDR_BASE = 0x1_0000_0000
+DDR_END = 0x3_0000_0000
+
+LMEM_BYTES = LANES * LANE_BYTES
+
+
+def lmem(address: int) -> int:
+    """The DMA address of the local-memory address `address` (lane * LANE_BYTES + offset)."""
+    return LMEM_BASE + address
+
+
+def lane_address(lane: int, offset: int) -> int:
+    """The local-memory address of byte `offset` in `lane`."""
+    return lane * LANE_BYTES + offset
+
+
+def round_up(value: int, unit: int) -> int:
+    """The smallest multiple of `unit` that is not below `value`."""
+    return -(-value // unit) * unit

@@ -1,0 +1,139 @@
+"""Transfers between lanes and from static memory (TRANSBC)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from tpuc.errors import IllegalCommand
+from tpuc.machine import Region
+
+from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields
+from tpuc_bm1684x.isa.geometry import LANES, SMEM_BASE, SMEM_BYTES
+from tpuc_bm1684x.isa.types import DType, Layout, Operand, Shape4, dtype_of, line_strides
+
+if TYPE_CHECKING:
+    from tpuc_bm1684x.machine import Machine
+
+
+class TransferOp(enum.IntEnum):
+    """Sub-opcodes of TRANSBC."""
+
+    TRANSPOSE_CW = 0
+    """cw_ts: result line-aligned"""
+    TRANSPOSE_WC = 1
+    """wc_ts: result aligned"""
+    COPY = 2
+    """l_copy"""
+    BROADCAST = 3
+    """l_bc"""
+    STATIC_BROADCAST = 4
+    """s_bc"""
+    STATIC_DISTRIBUTE = 5
+    """s_distribute"""
+
+
+_TRANSPOSE = (TransferOp.TRANSPOSE_CW, TransferOp.TRANSPOSE_WC)
+_STATIC = (TransferOp.STATIC_BROADCAST, TransferOp.STATIC_DISTRIBUTE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaneTransfer(ComputeInstruction):
+    """Data from one lane to another (TRANSBC); `shape` is the result's, both sides aligned unless said otherwise.
+
+    TRANSPOSE_CW, TRANSPOSE_WC: source (n, w, h, c). COPY: to another start lane. BROADCAST: source (n, 1, h, w).
+    STATIC_BROADCAST: `w` values of static memory to every channel; STATIC_DISTRIBUTE: one of `c` values to each channel,
+    compact. `source` is an address: of local memory, or of static memory (0x0900_0000 and up).
+    """
+
+    table_name = "sTRANSBC"
+    harmless = frozenset({"opd0_c", "opd0_w"})
+
+    operation: TransferOp
+    shape: Shape4
+    dtype: DType
+    result: int
+    source: int
+
+    def mnemonic(self) -> str:
+        return f"lanes.{self.operation.name.lower()}"
+
+    @property
+    def source_shape(self) -> Shape4:
+        """Of the local or static tensor that is read."""
+        n, c, h, w = self.shape
+        match self.operation:
+            case TransferOp.TRANSPOSE_CW | TransferOp.TRANSPOSE_WC:
+                return (n, w, h, c)
+            case TransferOp.BROADCAST:
+                return (n, 1, h, w)
+            case _:
+                return self.shape
+
+    def fields(self) -> dict[str, int]:
+        _, channels, _, width = self.source_shape
+        return shape_fields("res0", self.shape) | {
+            "tsk_eu_typ": int(self.operation),
+            "res0_prec": self.dtype.prec,
+            "res0_addr": self.result,
+            "opd0_addr": self.source,
+            "opd0_c": channels,
+            "opd0_w": width,
+        }
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        return cls(
+            operation=TransferOp(fields["tsk_eu_typ"]),
+            shape=fields.shape("res0"),
+            dtype=dtype_of(fields["res0_prec"]),
+            result=fields["res0_addr"],
+            source=fields["opd0_addr"],
+        )
+
+    def check(self) -> None:
+        super().check()
+        lane, channels = self.result_operand.lane, self.shape[1]
+        if self.operation in (TransferOp.BROADCAST, *_STATIC) and lane + channels > LANES:
+            raise IllegalCommand(
+                f"{self.mnemonic()}: {channels} channels from lane {lane} pass lane {LANES - 1}; split them"
+            )
+        if self.operation in _STATIC and not SMEM_BASE <= self.source < SMEM_BASE + SMEM_BYTES:
+            raise IllegalCommand(f"{self.mnemonic()}: source {self.source:#x} is not in static memory; add {SMEM_BASE:#x}")
+
+    @property
+    def result_operand(self) -> Operand:
+        """The result with its layout."""
+        plain = Operand(self.result, self.dtype)
+        match self.operation:
+            case TransferOp.TRANSPOSE_CW:
+                return Operand(self.result, self.dtype, line_strides(self.shape, self.dtype.vector, plain.lane))
+            case TransferOp.STATIC_DISTRIBUTE:
+                return Operand(self.result, self.dtype, Layout.COMPACT)
+            case _:
+                return plain
+
+    def _static_count(self) -> int:
+        return self.shape[3] if self.operation is TransferOp.STATIC_BROADCAST else self.shape[1]
+
+    def reads(self) -> Sequence[Region]:
+        if self.operation in _STATIC:
+            start = self.source - SMEM_BASE
+            return [Region("smem", start, start + self._static_count() * self.dtype.bytes)]
+        return [Operand(self.source, self.dtype).region(self.source_shape)]
+
+    def writes(self) -> Sequence[Region]:
+        return [self.result_operand.region(self.shape)]
+
+    def execute(self, machine: Machine) -> None:
+        if self.operation in _STATIC:
+            values = machine.static(self.source, self._static_count(), self.dtype)
+            if self.operation is TransferOp.STATIC_DISTRIBUTE:
+                values = values[:, None, None]
+        else:
+            values = machine.load(Operand(self.source, self.dtype), self.source_shape)
+            if self.operation in _TRANSPOSE:
+                values = values.transpose(0, 3, 2, 1)
+        machine.store(self.result_operand, self.shape, values)

@@ -1,0 +1,223 @@
+"""Special functions (SFU) and per-channel scale and bias (LIN)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from tpuc.errors import IllegalCommand
+from tpuc.machine import Region
+
+from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields, source_fields
+from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Shape4, Source, dtype_of
+
+if TYPE_CHECKING:
+    from tpuc_bm1684x.machine import Machine
+
+
+class SpecialOp(enum.IntEnum):
+    """Sub-opcodes of SFU."""
+
+    POLYNOMIAL = 12
+    POLYNOMIAL_13 = 13
+    EXPONENT = 15
+    RSQRT = 17
+
+
+_MODE_BITS = {SpecialOp.POLYNOMIAL: 1, SpecialOp.EXPONENT: 3}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialFunction(ComputeInstruction):
+    """A function of every element; input and result aligned (SFU).
+
+    POLYNOMIAL: sum of table[i] * x ** i over `terms` coefficients; `table` is the address of the same row in every
+    lane. EXPONENT: int32 biased exponent of x for a mantissa in [2/3, 4/3). RSQRT: 1 / sqrt(x), `terms` iterations.
+    """
+
+    table_name = "sSFU"
+    harmless = frozenset({"opd1_n", "opd1_addr"})
+
+    operation: SpecialOp
+    shape: Shape4
+    result: Operand
+    input: Operand
+    terms: int = 0
+    table: int = 0
+
+    def mnemonic(self) -> str:
+        return f"sfu.{self.operation.name.lower()}"
+
+    def fields(self) -> dict[str, int]:
+        mode = self.terms - 1 if self.operation is SpecialOp.RSQRT else _MODE_BITS.get(self.operation, 0)
+        return shape_fields("res0", self.shape) | {
+            "tsk_eu_typ": int(self.operation),
+            "res0_prec": self.result.dtype.prec,
+            "res0_addr": self.result.address,
+            "opd0_prec": self.input.dtype.prec,
+            "opd0_addr": self.input.address,
+            "opd1_n": self.terms,
+            "opd1_addr": self.table,
+            "opd2_n_str": max(mode, 0),
+        }
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        return cls(
+            operation=SpecialOp(fields["tsk_eu_typ"]),
+            shape=fields.shape("res0"),
+            result=fields.plain("res0", fields["res0_prec"], 1),
+            input=fields.plain("opd0", fields["opd0_prec"], 1),
+            terms=fields["opd1_n"],
+            table=fields["opd1_addr"],
+        )
+
+    def check(self) -> None:
+        super().check()
+        source, result = self.input.dtype, self.result.dtype
+        match self.operation:
+            case SpecialOp.POLYNOMIAL_13:
+                raise IllegalCommand("sfu.polynomial_13: the simulator does not know this form; use POLYNOMIAL")
+            case SpecialOp.EXPONENT:
+                legal = source.is_float and result in (DType.INT32, DType.INT16)
+            case _:
+                legal = source.is_float and result is source and self.terms > 0
+        if not legal:
+            raise IllegalCommand(f"{self.mnemonic()}: {source} to {result} with {self.terms} terms is not possible")
+
+    def _coefficients(self) -> Operand:
+        return Operand(self.table, self.input.dtype)
+
+    def reads(self) -> Sequence[Region]:
+        regions = [self.input.region(self.shape)]
+        if self.operation is SpecialOp.POLYNOMIAL:
+            regions.append(self._coefficients().region((1, self.shape[1], 1, max(self.terms, 1))))
+        return regions
+
+    def writes(self) -> Sequence[Region]:
+        return [self.result.region(self.shape)]
+
+    def execute(self, machine: Machine) -> None:
+        x = machine.load(self.input, self.shape)
+        match self.operation:
+            case SpecialOp.EXPONENT:
+                value = _exponent(x)
+            case SpecialOp.RSQRT:
+                with np.errstate(all="ignore"):
+                    value = 1 / np.sqrt(x.astype(np.float32))
+            case _:
+                lanes = min(self.shape[1], 64)
+                row = machine.load(self._coefficients(), (1, lanes, 1, self.terms))
+                value = _polynomial(x, row)
+        with np.errstate(all="ignore"):
+            machine.store(self.result, self.shape, value.astype(self.result.dtype.numpy))
+
+
+def _polynomial(x: Array, row: Array) -> Array:
+    channels = np.arange(x.shape[1]) % row.shape[1]
+    row = row[:, channels].astype(np.float32)
+    x = x.astype(np.float32)
+    with np.errstate(all="ignore"):
+        power, total = x, row[..., :1] + np.zeros_like(x)
+        for term in range(1, row.shape[3]):
+            total = total + row[..., term : term + 1] * power
+            power = power * x
+    return total
+
+
+def _exponent(x: Array) -> Array:
+    x = x.astype(np.float32)
+    bits = x.view(np.int32)
+    exponent = bits >> 23 & 0xFF
+    return exponent + (bits & 0x7FFFFF >= 0x2AAAAB)
+
+
+class ScaleOp(enum.IntEnum):
+    """Sub-opcodes of LIN."""
+
+    MULTIPLY_ADD = 1
+    SQUARE_SUM = 20
+    SQUARE_DIFFERENCE = 21
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleBias(ComputeInstruction):
+    """`input * scale[c] + bias[c]` in one float type; parameters per channel (compact) or immediate (LIN).
+
+    SQUARE_SUM: (input + scale[c]) ** 2; SQUARE_DIFFERENCE: (input - scale[c]) ** 2.
+    """
+
+    table_name = "sLIN"
+    harmless = frozenset({"opd2_addr", "opd2_const"})
+
+    operation: ScaleOp = ScaleOp.MULTIPLY_ADD
+    shape: Shape4
+    result: Operand
+    input: Operand
+    scale: Source
+    bias: Source | None = None
+
+    def mnemonic(self) -> str:
+        return f"lin.{self.operation.name.lower()}"
+
+    def fields(self) -> dict[str, int]:
+        fields = shape_fields("res0", self.shape) | {
+            "tsk_eu_typ": int(self.operation),
+            "res0_prec": self.result.dtype.prec,
+            "res0_addr": self.result.address,
+            "opd0_addr": self.input.address,
+        }
+        fields |= source_fields("opd1", self.scale)
+        return fields | (source_fields("opd2", self.bias) if self.operation is ScaleOp.MULTIPLY_ADD else {})
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        operation, prec = ScaleOp(fields["tsk_eu_typ"]), fields["res0_prec"]
+        bias = None
+        if operation is ScaleOp.MULTIPLY_ADD:
+            bias = fields.source("opd2", prec, 1, Layout.COMPACT)
+        return cls(
+            operation=operation,
+            shape=fields.shape("res0"),
+            result=fields.plain("res0", prec, 1),
+            input=fields.plain("opd0", prec, 1),
+            scale=fields.source("opd1", prec, 1, Layout.COMPACT),
+            bias=bias,
+        )
+
+    def check(self) -> None:
+        super().check()
+        if not self.result.dtype.is_float or self.input.dtype is not self.result.dtype:
+            raise IllegalCommand(f"{self.mnemonic()}: {self.input.dtype} to {self.result.dtype}; use one float type")
+
+    def reads(self) -> Sequence[Region]:
+        channels = (1, self.shape[1], 1, 1)
+        tables = [source.region(channels) for source in (self.scale, self.bias) if isinstance(source, Operand)]
+        return [self.input.region(self.shape), *tables]
+
+    def writes(self) -> Sequence[Region]:
+        return [self.result.region(self.shape)]
+
+    def execute(self, machine: Machine) -> None:
+        kind = self.result.dtype.numpy
+        x = machine.load(self.input, self.shape)
+        scale = machine.fetch(self.scale, (1, self.shape[1], 1, 1))
+        with np.errstate(all="ignore"):
+            match self.operation:
+                case ScaleOp.MULTIPLY_ADD:
+                    value = x * scale
+                    if self.bias is not None:
+                        value = value + machine.fetch(self.bias, (1, self.shape[1], 1, 1))
+                case ScaleOp.SQUARE_SUM:
+                    value = x + scale
+                    value = value * value
+                case ScaleOp.SQUARE_DIFFERENCE:
+                    value = x - scale
+                    value = value * value
+            machine.store(self.result, self.shape, value.astype(kind))
+
+
+__all__ = ["ScaleBias", "ScaleOp", "SpecialFunction", "SpecialOp", "dtype_of"]

@@ -1,0 +1,195 @@
+"""What convolution and pooling share: padding, inserted zeros, window geometry, exact integer products."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.errors import IllegalCommand
+
+from tpuc_bm1684x.isa.types import Array, Pair, Shape4
+
+Pads = tuple[int, int, int, int]
+"""Top, left, bottom, right."""
+
+_FLOAT32_EXACT = 1 << 24
+_BLOCK_BYTES = 1 << 21
+
+
+class PadMode(enum.IntEnum):
+    """What stands beyond the border."""
+
+    CONSTANT = 0
+    REFLECT = 1
+    EDGE = 2
+    WRAP = 3
+
+
+_NUMPY_MODE = {PadMode.REFLECT: "reflect", PadMode.EDGE: "edge", PadMode.WRAP: "wrap"}
+
+
+@dataclass(frozen=True)
+class Window:
+    """Geometry of a sliding window; `insert` zeros stand between neighbouring input elements."""
+
+    kernel: Pair
+    stride: Pair
+    pads: Pads
+    dilation: Pair
+    insert: Pair
+    pad_mode: PadMode
+    rotate: bool
+
+    def fields(self) -> dict[str, int]:
+        """The raw fields of all of it."""
+        top, left, bottom, right = self.pads
+        return {
+            "opd1_h": self.kernel[0],
+            "opd1_w": self.kernel[1],
+            "res_op_y_str": self.stride[0],
+            "res_op_x_str": self.stride[1],
+            "opd0_up_pad": top,
+            "opd0_lf_pad": left,
+            "opd0_dn_pad": bottom,
+            "opd0_rt_pad": right,
+            "opd1_y_ins0": self.dilation[0] - 1,
+            "opd1_x_ins0": self.dilation[1] - 1,
+            "opd0_y_ins0": self.insert[0],
+            "opd0_x_ins0": self.insert[1],
+            "pad_mode": int(self.pad_mode),
+            "kernel_rotate": int(self.rotate),
+        }
+
+    def padded(self, height: int, width: int) -> Pair:
+        """Input size with inserted zeros and padding."""
+        top, left, bottom, right = self.pads
+        return (
+            (height - 1) * (self.insert[0] + 1) + 1 + top + bottom,
+            (width - 1) * (self.insert[1] + 1) + 1 + left + right,
+        )
+
+    def check(self, mnemonic: str, input_size: Pair, output_size: Pair) -> None:
+        """Refuse windows that leave the padded input."""
+        if min(self.kernel) < 1 or min(self.stride) < 1:
+            raise IllegalCommand(f"{mnemonic}: kernel {self.kernel} stride {self.stride}: both must be at least 1")
+        for name, have, want, stride, kernel, dilation in zip(
+            ("height", "width"), self.padded(*input_size), output_size, self.stride, self.kernel, self.dilation, strict=True
+        ):
+            needed = (want - 1) * stride + (kernel - 1) * dilation + 1
+            if needed > have:
+                raise IllegalCommand(
+                    f"{mnemonic}: output {name} {want} needs {needed} padded input elements, there are {have}; "
+                    "reduce it or pad more"
+                )
+
+    def pad(self, x: Array, value: Array) -> Array:
+        """`x: [n, c, h, w]` with inserted zeros and padding; `value` is 0-d or [1, c, 1, 1]."""
+        n, c, h, w = x.shape
+        top, left, bottom, right = self.pads
+        if self.pad_mode is not PadMode.CONSTANT and any(self.pads):
+            if any(self.insert):
+                x = self._inserted(x)
+            return np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), mode=_NUMPY_MODE[self.pad_mode])  # type: ignore[call-overload]
+        if not any(self.pads) and not any(self.insert):
+            return x
+        inner = self._inserted(x)
+        height, width = self.padded(h, w)
+        out = np.empty((n, c, height, width), x.dtype)
+        out[...] = value
+        out[:, :, top : top + inner.shape[2], left : left + inner.shape[3]] = inner
+        return out
+
+    def _inserted(self, x: Array) -> Array:
+        if not any(self.insert):
+            return x
+        n, c, h, w = x.shape
+        out = np.zeros((n, c, (h - 1) * (self.insert[0] + 1) + 1, (w - 1) * (self.insert[1] + 1) + 1), x.dtype)
+        out[:, :, :: self.insert[0] + 1, :: self.insert[1] + 1] = x
+        return out
+
+    def taps(self) -> list[Pair]:
+        """All kernel positions, in memory order."""
+        return [(y, x) for y in range(self.kernel[0]) for x in range(self.kernel[1])]
+
+    def shifted(self, padded: Array, tap: Pair, output_size: Pair, first_row: int = 0) -> Array:
+        """What output elements see at one kernel position: a strided view of the padded input."""
+        (sh, sw), (oh, ow) = self.stride, output_size
+        top, left = first_row * sh + tap[0] * self.dilation[0], tap[1] * self.dilation[1]
+        return padded[:, :, top : top + (oh - 1) * sh + 1 : sh, left : left + (ow - 1) * sw + 1 : sw]
+
+
+def read_window(fields: dict[str, int] | object) -> Window:
+    """The window that raw fields describe."""
+    from tpuc_bm1684x.isa.command import FieldReader
+
+    assert isinstance(fields, FieldReader)
+    return Window(
+        kernel=(fields["opd1_h"], fields["opd1_w"]),
+        stride=(fields["res_op_y_str"], fields["res_op_x_str"]),
+        pads=(fields["opd0_up_pad"], fields["opd0_lf_pad"], fields["opd0_dn_pad"], fields["opd0_rt_pad"]),
+        dilation=(fields["opd1_y_ins0"] + 1, fields["opd1_x_ins0"] + 1),
+        insert=(fields["opd0_y_ins0"], fields["opd0_x_ins0"]),
+        pad_mode=PadMode(fields["pad_mode"]),
+        rotate=bool(fields["kernel_rotate"]),
+    )
+
+
+def convolve(x: Array, weight: Array, window: Window, output: Shape4, limit: int | None) -> Array:
+    """`[n, oc, oh, ow]` float32 or int32 from padded `x` and `weight: [oc, kh * kw * ic]`, taps first.
+
+    `limit` is the largest magnitude in integer `x`; then the result is exact: every GEMM covers so few products that
+    no partial sum can leave the integers of float32. None means floats.
+    """
+    n, oc, oh, ow = output
+    chunks = _chunks(weight, limit)
+    kind = np.float32 if limit is None else np.int32
+    weight = weight.astype(np.float32)
+    x = x.astype(np.float32)
+    depth = weight.shape[1]
+    result = np.empty((n, oc, oh, ow), kind)
+    rows = max(1, min(oh, _BLOCK_BYTES // max(1, 4 * depth * ow)))
+    if window.kernel == (1, 1) and window.stride == (1, 1):
+        rows = oh
+    for image in range(n):
+        for first in range(0, oh, rows):
+            count = min(rows, oh - first)
+            columns = _columns(x[image : image + 1], window, (count, ow), first)
+            product = _multiply(weight, columns, chunks, kind)
+            result[image, :, first : first + count] = product.reshape(oc, count, ow)
+    return result
+
+
+def _columns(x: Array, window: Window, size: Pair, first: int) -> Array:
+    taps = window.taps()
+    if len(taps) == 1:
+        return np.ascontiguousarray(window.shifted(x, taps[0], size, first)).reshape(x.shape[1], -1)
+    columns = np.empty((len(taps), x.shape[1], *size), np.float32)
+    for index, tap in enumerate(taps):
+        columns[index] = window.shifted(x, tap, size, first)[0]
+    return columns.reshape(len(taps) * x.shape[1], -1)
+
+
+def _chunks(weight: Array, limit: int | None) -> list[slice]:
+    depth = weight.shape[1]
+    if limit is None or not weight.size:
+        return [slice(0, depth)]
+    magnitude = np.abs(weight.astype(np.int32))
+    if int(magnitude.sum(axis=1, dtype=np.int64).max()) * limit <= _FLOAT32_EXACT:
+        return [slice(0, depth)]
+    step = max(1, _FLOAT32_EXACT // (int(magnitude.max()) * limit))
+    return [slice(first, min(first + step, depth)) for first in range(0, depth, step)]
+
+
+def _multiply(weight: Array, columns: Array, chunks: list[slice], kind: type) -> Array:
+    if len(chunks) == 1:
+        return (weight @ columns).astype(kind, copy=False)
+    total = np.zeros((weight.shape[0], columns.shape[1]), kind)
+    for chunk in chunks:
+        total += (weight[:, chunk] @ columns[chunk]).astype(kind)
+    return total
+
+
+def exact_matmul(left: Array, right: Array, limit: int) -> Array:
+    """Integer `left @ right` as int32; `limit` is the largest magnitude in `right`."""
+    return _multiply(left.astype(np.float32), right.astype(np.float32), _chunks(left, limit), np.int32)

@@ -1,0 +1,134 @@
+"""The simulated memories of a BM1684X and strided access to them."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from tpuc.errors import IllegalCommand
+
+from tpuc_bm1684x.isa.geometry import (
+    DDR_BASE,
+    L2_BASE,
+    L2_BYTES,
+    LANE_BYTES,
+    LANES,
+    LMEM_BASE,
+    LMEM_BYTES,
+    SMEM_BASE,
+    SMEM_BYTES,
+    round_up,
+)
+from tpuc_bm1684x.isa.types import Array, DType, Operand, Scalar, Shape4, Source, Strides
+from tpuc_bm1684x.smem import initial_smem
+
+UNWRITTEN = 0xDEADBEEF
+"""The word that fills local memory before a program, as in the vendor's model: an accidental read shows."""
+
+Values: TypeAlias = Array
+
+
+class Machine:
+    """Local memory `lmem: [64, 262144]`, `smem`, `l2` and `ddr` from 0x1_0000_0000, all of bytes."""
+
+    def __init__(self, ddr_bytes: int = 0) -> None:
+        self.lmem = np.empty((LANES, LANE_BYTES), np.uint8)
+        self.lmem.view(np.uint32).fill(UNWRITTEN)
+        self.smem = initial_smem()
+        self.l2 = np.zeros(0, np.uint8)
+        self.ddr = np.zeros(ddr_bytes, np.uint8)
+
+    # -- compute side ------------------------------------------------------------------------------------------------
+
+    def _lanes(self, operand: Operand, shape: Shape4) -> Array:
+        """A view `[n, slots, 64, h, w]` of whole 64-channel groups; the channels start at `operand.lane`."""
+        n, c, h, w = shape
+        sn, sc, sh, sw = (step * operand.dtype.bytes for step in operand.strides(shape))
+        slots = round_up(operand.lane + c, LANES) // LANES
+        size = operand.dtype.bytes
+        last = operand.offset + (n - 1) * sn + (slots - 1) * sc + (h - 1) * sh + (w - 1) * sw + size
+        if min(shape) < 1 or last > LANE_BYTES:
+            raise IllegalCommand(f"tensor {'x'.join(map(str, shape))} at {operand}: outside local memory; move or split it")
+        flat = np.ndarray((), operand.dtype.numpy, self.lmem.data, operand.offset)
+        return as_strided(flat, (n, slots, LANES, h, w), (sn, sc, LANE_BYTES, sh, sw))
+
+    def load(self, operand: Operand, shape: Shape4) -> Values:
+        """The tensor `operand: [n, c, h, w]`, a view where possible."""
+        view = self._lanes(operand, shape)
+        n, slots, _, h, w = view.shape
+        first = operand.lane
+        if slots == 1:
+            return view[:, 0, first : first + shape[1]]
+        return view.reshape(n, slots * LANES, h, w)[:, first : first + shape[1]]
+
+    def store(self, operand: Operand, shape: Shape4, values: Array) -> None:
+        """Write `values`, broadcast to `shape`, as `operand`."""
+        view = self._lanes(operand, shape)
+        values = np.broadcast_to(values, shape)
+        first, end = operand.lane, operand.lane + shape[1]
+        for slot in range(view.shape[1]):
+            low, high = max(first, slot * LANES), min(end, (slot + 1) * LANES)
+            view[:, slot, low - slot * LANES : high - slot * LANES] = values[:, low - first : high - first]
+
+    def fetch(self, source: Source, shape: Shape4) -> Values:
+        """A tensor, or the 0-d value of an immediate."""
+        return source.value() if isinstance(source, Scalar) else self.load(source, shape)
+
+    def static(self, address: int, count: int, dtype: DType) -> Values:
+        """`count` elements of static memory at its command address."""
+        offset = address - SMEM_BASE
+        return np.ndarray((count,), dtype.numpy, self.smem.data, offset)
+
+    # -- DMA side ----------------------------------------------------------------------------------------------------
+
+    def read(self, address: int, shape: Shape4, strides: Strides, dtype: DType) -> Values:
+        """A tensor at a DMA address: in local memory channels go over lanes, elsewhere all strides are plain."""
+        if is_lmem(address):
+            return self.load(Operand(address - LMEM_BASE, dtype, strides), shape)
+        return self._flat(address, shape, strides, dtype)
+
+    def write(
+        self, address: int, shape: Shape4, strides: Strides, dtype: DType, values: Array, mask: int = (1 << LANES) - 1
+    ) -> None:
+        """Write a tensor at a DMA address; a cleared bit of `mask` keeps that lane as it was."""
+        if not is_lmem(address):
+            self._flat(address, shape, strides, dtype)[...] = values
+            return
+        operand = Operand(address - LMEM_BASE, dtype, strides)
+        if mask != (1 << LANES) - 1:
+            lanes = (operand.lane + np.arange(shape[1])) % LANES
+            keep = np.array([mask >> int(lane) & 1 for lane in lanes], bool)[None, :, None, None]
+            values = np.where(keep, np.broadcast_to(values, shape), self.load(operand, shape))
+        self.store(operand, shape, values)
+
+    def _flat(self, address: int, shape: Shape4, strides: Strides, dtype: DType) -> Array:
+        memory, offset = self._memory(address)
+        steps = tuple(step * dtype.bytes for step in strides)
+        last = offset + sum((size - 1) * step for size, step in zip(shape, steps, strict=True)) + dtype.bytes
+        if min(shape) < 1 or last > memory.size:
+            raise IllegalCommand(
+                f"tensor {'x'.join(map(str, shape))} of {dtype} at {address:#x}: outside the memory of this program; "
+                "enlarge the context or correct the address"
+            )
+        return np.ndarray(shape, dtype.numpy, memory.data, offset, steps)
+
+    def _memory(self, address: int) -> tuple[Array, int]:
+        if address >= DDR_BASE:
+            return self.ddr, address - DDR_BASE
+        if L2_BASE <= address < L2_BASE + L2_BYTES:
+            if not self.l2.size:
+                self.l2 = np.zeros(L2_BYTES, np.uint8)
+            return self.l2, address - L2_BASE
+        if SMEM_BASE <= address < SMEM_BASE + SMEM_BYTES:
+            return self.smem, address - SMEM_BASE
+        raise IllegalCommand(f"address {address:#x}: no memory there; use local memory, L2 or DDR")
+
+    def reset(self, lmem_bytes: int = LANE_BYTES) -> None:
+        """Forget the first `lmem_bytes` of every lane (DDR is the caller's)."""
+        self.lmem.view(np.uint32)[:, : lmem_bytes // 4] = UNWRITTEN
+
+
+def is_lmem(address: int) -> bool:
+    """Is this DMA address in local memory?"""
+    return LMEM_BASE <= address < LMEM_BASE + LMEM_BYTES

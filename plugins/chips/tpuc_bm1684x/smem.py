@@ -1,0 +1,28 @@
+"""What the firmware leaves in static memory: coefficients of series that vendor programs read (command_stream.md)."""
+
+from __future__ import annotations
+
+import functools
+import json
+from importlib import resources
+
+import numpy as np
+
+from tpuc_bm1684x.isa.geometry import SMEM_BYTES
+from tpuc_bm1684x.isa.types import Array
+
+
+def initial_smem() -> Array:
+    """A fresh copy of the start contents: the tables of `isa/data/smem.json`, zero elsewhere."""
+    return _contents().copy()
+
+
+@functools.cache
+def _contents() -> Array:
+    memory = np.zeros(SMEM_BYTES, np.uint8)
+    text = resources.files("tpuc_bm1684x.isa").joinpath("data", "smem.json").read_text(encoding="utf-8")
+    for table in json.loads(text):
+        data = bytes.fromhex(table["bytes"])
+        offset = int(table["offset"], 16)
+        memory[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
+    return memory

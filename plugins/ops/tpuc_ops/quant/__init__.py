@@ -1,0 +1,1 @@
+"""Quantisation: integer arithmetic shared by every op, lowering and simulator, and the `quant` dialect."""

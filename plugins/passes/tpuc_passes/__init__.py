@@ -1,0 +1,1 @@
+"""Bundled passes: one file per pass, packages where a pass is large."""

@@ -1,0 +1,255 @@
+"""Turns planned tasks into instructions: loads of the next tile, compute of this one, stores of the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tpuc.api import (
+    Assembler,
+    Box,
+    Chip,
+    DdrTensor,
+    LocalBlock,
+    LocalTensor,
+    Move,
+    Node,
+    Operation,
+    PlacedTile,
+    TensorType,
+    Value,
+    View,
+)
+from tpuc_passes.planning.buffers import BlockLoad, Buffers, OperandLoad, TileStep, plan_buffers
+from tpuc_passes.planning.pack import Block, blocks_of
+from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.tiling import buffers_of, lmem_need
+
+AddressOf: TypeAlias = "Callable[[Value], int]"
+
+
+@dataclass(frozen=True)
+class MoveTask:
+    """An operation that only moves data in DDR."""
+
+    operation: Operation
+    node: Node
+    moves: Sequence[Move]
+
+
+Task: TypeAlias = TileTask | MoveTask
+
+
+class PlacedTask:
+    """A tile task with the LMEM offset of each buffer copy and the DDR address of its packed constants."""
+
+    def __init__(self, task: TileTask, base: int, coefficients: int) -> None:
+        self.task = task
+        self.buffers: Buffers = buffers_of(task)
+        self.coefficients = coefficients
+        self.blocks = blocks_of(task)
+        alignment = task.chip.lmem.alignment
+        need = lmem_need(self.buffers, task.chip)
+        self.start = base if base + need <= task.chip.lmem.lane_bytes else 0
+        self.end = self.start + need
+        self.offsets: dict[tuple[str, int], int] = {}
+        at = self.start
+        for name, size, copies in self.buffers.sizes():
+            for copy in range(copies):
+                self.offsets[name, copy] = at
+                at += -(-size // alignment) * alignment
+
+    def operand(self, index: int, box: Box, slot: int) -> LocalTensor:
+        """Where a loaded operand part lies."""
+        element = self.task.node.operand_types[index].storage
+        address = self.offsets[f"operand{index}", slot]
+        return LocalTensor(address, box.shape, self.task.layouts.operands[index], element, box.padding)
+
+    def result(self, index: int, step: TileStep) -> LocalTensor:
+        """Where a result part lies."""
+        box = self.task.result_box(step.tile, index)
+        element = self.task.node.result_types[index].storage
+        return LocalTensor(
+            self.offsets[f"result{index}", step.result_slot], box.shape, self.task.layouts.results[index], element
+        )
+
+    def block(self, load: BlockLoad) -> tuple[LocalBlock, Block]:
+        """Where a constant block lies in LMEM and in the packed bytes."""
+        block = self.blocks[load.group, load.key]
+        lanes = self.task.chip.lmem.lanes if block.broadcast else block.lanes
+        return LocalBlock(self.offsets[f"group{load.group}", load.slot], block.bytes_per_lane, lanes), block
+
+    def placed(self, step: TileStep) -> PlacedTile:
+        """The tile as the kernel sees it."""
+        task = self.task
+        operands = tuple(
+            None if box is None else self.operand(index, box, step.operand_slots[index])
+            for index, box in enumerate(step.boxes)
+        )
+        constants: dict[str, LocalBlock] = {}
+        for index, group in enumerate(task.constant_groups):
+            block = self.blocks[index, task.constant_key(group, step.tile)]
+            base = self.offsets[f"group{index}", step.group_slots[index]]
+            lanes = task.chip.lmem.lanes if block.broadcast else block.lanes
+            for name, (offset, size) in block.places.items():
+                constants[name] = LocalBlock(base + offset, size, lanes)
+        scratch = {
+            item.name: LocalBlock(self.offsets[f"scratch:{item.name}", 0], item.bytes_per_lane, task.chip.lmem.lanes)
+            for item in task.scratch(step.tile)
+        }
+        results = tuple(self.result(index, step) for index in range(len(task.node.result_types)))
+        return PlacedTile(step.tile, operands, results, constants, scratch)
+
+
+@dataclass(frozen=True)
+class _Item:
+    placed: PlacedTask
+    step: TileStep
+    is_first: bool
+    is_last: bool
+
+
+class Emitter:
+    """Walks all tasks in program order and keeps transfers one tile ahead of and one behind compute.
+
+    Program order is the order of meaning; the assembler derives the wait ids from it.
+    """
+
+    def __init__(self, chip: Chip, asm: Assembler, address_of: AddressOf) -> None:
+        self.chip = chip
+        self.asm = asm
+        self.address_of = address_of
+        self._stores: list[_Item] = []
+
+    def run(self, tasks: Sequence[tuple[Task, int]]) -> None:
+        """Emit everything. Each task comes with the DDR address of its packed constants."""
+        items = self._items(tasks)
+        current = next(items, None)
+        if isinstance(current, _Item):
+            self._load(current, early=True)
+            self._load(current, early=False)
+        while current is not None:
+            following = next(items, None)
+            if isinstance(current, MoveTask):
+                self._flush()
+                self._move(current)
+                if isinstance(following, _Item):
+                    self._load(following, early=True)
+                    self._load(following, early=False)
+                current = following
+                continue
+            ahead = isinstance(following, _Item) and self._may_load_ahead(current, following)
+            if isinstance(following, _Item) and ahead:
+                self._load(following, early=True)
+            self._compute(current)
+            self._flush()
+            self._stores.append(current)
+            if isinstance(following, _Item):
+                if self._must_store_before(current, following):
+                    self._flush()
+                if not ahead:
+                    self._load(following, early=True)
+                self._load(following, early=False)
+            current = following
+        self._flush()
+
+    def _items(self, tasks: Sequence[tuple[Task, int]]) -> Iterator[_Item | MoveTask]:
+        base = 0
+        for task, coefficients in tasks:
+            if isinstance(task, MoveTask):
+                yield task
+                continue
+            placed = PlacedTask(task, base, coefficients)
+            base = placed.end
+            steps = placed.buffers.steps
+            for index, step in enumerate(steps):
+                yield _Item(placed, step, index == 0, index == len(steps) - 1)
+
+    def _may_load_ahead(self, current: _Item, following: _Item) -> bool:
+        """May the next tile's loads come before this tile's compute?"""
+        if current.placed is following.placed:
+            return True
+        one, two = current.placed, following.placed
+        if one.start < two.end and two.start < one.end:
+            return False
+        waiting = {id(v) for item in [current, *self._stores] for v in item.placed.task.operation.results}
+        return not any(id(_origin(v)) in waiting for v in two.task.operation.operands)
+
+    def _must_store_before(self, current: _Item, following: _Item) -> bool:
+        """Must this tile's results be in DDR, or leave LMEM, before the next tile's loads?"""
+        if current.placed is following.placed:
+            return current.placed.buffers.result_copies == 1
+        one, two = current.placed, following.placed
+        overlaps = one.start < two.end and two.start < one.end
+        results = {id(v) for v in one.task.operation.results}
+        return overlaps or any(id(_origin(v)) in results for v in two.task.operation.operands)
+
+    def _load(self, item: _Item, *, early: bool) -> None:
+        placed, step = item.placed, item.step
+        for load in step.early if early else step.late:
+            if isinstance(load, OperandLoad):
+                local = placed.operand(load.operand, load.box, load.slot)
+                view = placed.task.space.operands[load.operand]
+                assert view is not None
+                value = placed.task.operation.operands[load.operand]
+                self.asm.load(local, self._ddr(value, view, load.box))
+            else:
+                local_block, block = placed.block(load)
+                address = placed.coefficients + block.offset
+                if block.broadcast:
+                    self.asm.broadcast_block(local_block, address)
+                else:
+                    self.asm.load_block(local_block, address)
+
+    def _compute(self, item: _Item) -> None:
+        task = item.placed.task
+        task.kernel.emit(task.node, item.placed.placed(item.step), item.step.phase, self.asm)
+
+    def _flush(self) -> None:
+        """Store the results of tiles that have been computed."""
+        for item in self._stores:
+            if not item.step.phase.ends:
+                continue
+            task = item.placed.task
+            for index, value in enumerate(task.operation.results):
+                box = task.result_box(item.step.tile, index)
+                target = self._ddr(value, task.space.results[index], box)
+                self.asm.store(target, item.placed.result(index, item.step))
+        self._stores.clear()
+
+    def _ddr(self, value: Value, view: View, box: Box) -> DdrTensor:
+        strides = view.element_strides
+        element = value.tensor.storage
+        offset = sum(start * stride for start, stride in zip(box.start, strides, strict=True))
+        return DdrTensor(self.address_of(value) + offset * (element.bits // 8), box.shape, strides, element)
+
+    def _move(self, task: MoveTask) -> None:
+        result = task.operation.result
+        element = result.tensor.storage
+        item = element.bits // 8
+        for move in task.moves:
+            source = task.operation.operands[move.operand]
+            self.asm.move(
+                DdrTensor(
+                    self.address_of(result) + move.target_offset * item, move.shape, move.target_strides, element
+                ),
+                DdrTensor(
+                    self.address_of(source) + move.source_offset * item, move.shape, move.source_strides, element
+                ),
+            )
+
+
+_ALIASES = "alias"
+
+
+def _origin(value: Value) -> Value:
+    """The value whose bytes these are, through aliasing ops marked by the planner."""
+    operation = value.defining
+    while operation is not None and _ALIASES in operation.extra_attributes:
+        value = operation.operands[0]
+        operation = value.defining
+    return value
+
+
+__all__ = ["Emitter", "MoveTask", "PlacedTask", "Task", "TensorType", "plan_buffers"]

@@ -1,0 +1,79 @@
+"""Packs a task's constants into the bytes that its tiles load, one block after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tpuc.api import PackedConstant, Tile
+from tpuc_passes.planning.task import TileTask
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block in the packed bytes: `offset` from their start, `lanes * bytes_per_lane` bytes (one lane when
+    it is broadcast). `places` gives each constant's offset and bytes within a lane."""
+
+    group: int
+    key: tuple[tuple[int, int], ...]
+    tile: Tile
+    offset: int
+    lanes: int
+    bytes_per_lane: int
+    broadcast: bool
+    places: dict[str, tuple[int, int]]
+
+
+def blocks_of(task: TileTask) -> dict[tuple[int, tuple[tuple[int, int], ...]], Block]:
+    """Every distinct block of a task by (group, key), in the order of first use."""
+    alignment = task.chip.lmem.alignment
+    at = 0
+    blocks: dict[tuple[int, tuple[tuple[int, int], ...]], Block] = {}
+    for group_index, group, tile in _block_tiles(task):
+        key = task.constant_key(group, tile)
+        if (group_index, key) in blocks:
+            continue
+        size, places = task.group_layout(group, tile)
+        broadcast = group[0].broadcast
+        lanes = 1 if broadcast else task.group_lanes(group, tile)
+        at = -(-at // alignment) * alignment
+        blocks[group_index, key] = Block(group_index, key, tile, at, lanes, size, broadcast, places)
+        at += lanes * size
+    return blocks
+
+
+def _block_tiles(task: TileTask) -> Iterator[tuple[int, Sequence[PackedConstant], Tile]]:
+    groups = task.constant_groups
+    if groups:
+        for tile in task.tiles:
+            for index, group in enumerate(groups):
+                yield index, group, tile
+
+
+def pack_task(task: TileTask, arrays: Sequence[Array | None]) -> Array:
+    """The packed bytes (uint8) of a task; empty when it has no constants."""
+    blocks = blocks_of(task)
+    if not blocks:
+        return np.zeros(0, np.uint8)
+    last = list(blocks.values())[-1]
+    packed = np.zeros(last.offset + last.lanes * last.bytes_per_lane, np.uint8)
+    for block in blocks.values():
+        size = block.lanes * block.bytes_per_lane
+        lanes = packed[block.offset : block.offset + size].reshape(block.lanes, block.bytes_per_lane)
+        for constant in task.constant_groups[block.group]:
+            offset, count = block.places[constant.name]
+            data = task.kernel.pack(task.node, constant.name, block.tile, arrays)
+            expected = task.kernel.constant_shape(task.node, constant.name, block.tile)
+            if data.shape != expected or data.dtype != np.uint8:
+                raise TypeError(
+                    f"kernel of {task.node.op.name}: constant '{constant.name}' packs to {data.dtype} {data.shape}, "
+                    f"its constant_shape says uint8 {expected}"
+                )
+            lanes[: data.shape[0], offset : offset + count] = data
+    return packed

@@ -1,0 +1,1 @@
+"""Bundled memory planners, one file each."""

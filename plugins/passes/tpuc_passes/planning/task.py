@@ -1,0 +1,140 @@
+"""One TPU operation with the kernel that runs it, its tiles and what each tile loads."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tpuc.api import (
+    Box,
+    Chip,
+    PackedConstant,
+    Layouts,
+    Node,
+    Operation,
+    Phase,
+    Scratch,
+    Shape4,
+    Space,
+    Tile,
+    TileKernel,
+)
+
+
+@dataclass(frozen=True)
+class TileTask:
+    """An operation under one tiling. `sizes`: tile extent per axis name."""
+
+    operation: Operation
+    node: Node
+    kernel: TileKernel  # pyright: ignore[reportMissingTypeArgument]  # any op
+    chip: Chip
+    sizes: Mapping[str, int]
+
+    @cached_property
+    def space(self) -> Space:
+        """The kernel's iteration space."""
+        return self.kernel.space(self.node)
+
+    @cached_property
+    def layouts(self) -> Layouts:
+        """The kernel's LMEM layouts."""
+        return self.kernel.layouts(self.node)
+
+    @cached_property
+    def constant_groups(self) -> tuple[tuple[PackedConstant, ...], ...]:
+        """Constants that are loaded by one transfer: they vary over the same axes of this tiling."""
+        split = {axis.name for axis in self.space.axes if self.sizes[axis.name] < axis.size}
+        groups: dict[tuple[tuple[str, ...], bool], list[PackedConstant]] = {}
+        for constant in self.kernel.constants(self.node):
+            axes = tuple(axis.name for axis in self.space.axes if axis.name in constant.axes and axis.name in split)
+            groups.setdefault((axes, constant.broadcast), []).append(constant)
+        return tuple(tuple(group) for group in groups.values())
+
+    @cached_property
+    def tiles(self) -> tuple[Tile, ...]:
+        """All tiles in loop order, the last axis fastest."""
+        return tuple(tiles_of(self.space, self.sizes))
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> TileTask:
+        """The same operation under another tiling."""
+        return TileTask(self.operation, self.node, self.kernel, self.chip, sizes)
+
+    def phase(self, tile: Tile) -> Phase:
+        """Where a tile stands in its reduction."""
+        first = last = True
+        for axis in self.space.axes:
+            if axis.reduction:
+                start, stop = tile.range(axis.name)
+                first = first and start == 0
+                last = last and stop == axis.size
+        if first and last:
+            return Phase.ONLY
+        return Phase.FIRST if first else Phase.LAST if last else Phase.MIDDLE
+
+    def boxes(self, tile: Tile) -> Sequence[Box | None]:
+        """Per operand the part that the tile reads."""
+        return self.kernel.reads(self.node, self.space, tile)
+
+    def result_box(self, tile: Tile, index: int) -> Box:
+        """The part of a result that the tile writes: its n, c, h, w ranges."""
+        start: list[int] = []
+        shape: list[int] = []
+        for name, extent in zip("nchw", self.space.results[index].shape, strict=True):
+            first, end = tile.range(name, extent)
+            start.append(first)
+            shape.append(end - first)
+        return Box(_four(start), _four(shape))
+
+    def constant_key(self, group: Sequence[PackedConstant], tile: Tile) -> tuple[tuple[int, int], ...]:
+        """Tiles with the same key share one block of the group."""
+        axes = {name for constant in group for name in constant.axes}
+        return tuple(tile.range(axis.name) for axis in self.space.axes if axis.name in axes)
+
+    def group_layout(self, group: Sequence[PackedConstant], tile: Tile) -> tuple[int, dict[str, tuple[int, int]]]:
+        """Bytes per lane of a group's block, and `(offset, bytes per lane)` of each constant in it."""
+        alignment = self.chip.lmem.alignment
+        at = 0
+        places: dict[str, tuple[int, int]] = {}
+        for constant in group:
+            at = -(-at // alignment) * alignment
+            _, size = self.kernel.constant_shape(self.node, constant.name, tile)
+            places[constant.name] = (at, size)
+            at += size
+        return at, places
+
+    def group_lanes(self, group: Sequence[PackedConstant], tile: Tile) -> int:
+        """Lanes that a group's block covers."""
+        return max(self.kernel.constant_shape(self.node, constant.name, tile)[0] for constant in group)
+
+    def scratch(self, tile: Tile) -> Sequence[Scratch]:
+        """Working memory of a tile."""
+        return self.kernel.scratch(self.node, tile)
+
+    def operand_bytes(self, index: int, box: Box) -> int:
+        """LMEM bytes per lane of an operand's part."""
+        item = self.node.operand_types[index].storage.bits // 8
+        return self.chip.lmem.tensor_bytes(self.layouts.operands[index], box.shape, item)
+
+    def result_bytes(self, index: int, box: Box) -> int:
+        """LMEM bytes per lane of a result's part."""
+        item = self.node.result_types[index].storage.bits // 8
+        return self.chip.lmem.tensor_bytes(self.layouts.results[index], box.shape, item)
+
+
+def _four(values: Sequence[int]) -> Shape4:
+    n, c, h, w = values
+    return (n, c, h, w)
+
+
+def tiles_of(space: Space, sizes: Mapping[str, int]) -> Iterator[Tile]:
+    """Cut the space into tiles of the given sizes; the last of each axis may be smaller."""
+    names = tuple(axis.name for axis in space.axes)
+    cuts = [
+        [(start, min(start + sizes[axis.name], axis.size)) for start in range(0, axis.size, sizes[axis.name])]
+        for axis in space.axes
+    ]
+    for ranges in itertools.product(*cuts):
+        yield Tile(names, tuple(r[0] for r in ranges), tuple(r[1] for r in ranges))

@@ -1,0 +1,127 @@
+"""Chooses tile sizes: among the tilings that fit local memory, the one with the least estimated time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from tpuc.api import Axis, Chip, LmemOverflow, Node, Operation, Tile, TileKernel
+from tpuc_passes.planning.buffers import Buffers, plan_buffers
+from tpuc_passes.planning.task import TileTask
+
+# A transfer costs a fixed start-up besides its bytes; expressed in bytes so that both add up. Measured on the vendor's
+# timing model of BM1684X: 60 to 70 cycles at about 60 bytes per cycle. It only steers the choice.
+_TRANSFER_BYTES = 4096
+_MAX_TILES = 4096
+
+
+def make_task(operation: Operation, kernel: TileKernel, chip: Chip) -> TileTask:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]  # any op
+    """The task of an operation in one tile."""
+    node = Node.of(operation)
+    space = kernel.space(node)  # pyright: ignore[reportUnknownMemberType]
+    return TileTask(operation, node, kernel, chip, {axis.name: axis.size for axis in space.axes})
+
+
+def fits(buffers: Buffers, chip: Chip) -> bool:
+    """Do all copies of all buffers fit one lane?"""
+    return lmem_need(buffers, chip) <= chip.lmem.lane_bytes
+
+
+def lmem_need(buffers: Buffers, chip: Chip) -> int:
+    """Bytes per lane of all buffers, aligned."""
+    alignment = chip.lmem.alignment
+    return sum(-(-size // alignment) * alignment * copies for _, size, copies in buffers.sizes())
+
+
+def choose_tiling(task: TileTask) -> TileTask:
+    """The task under its best tiling; raises LmemOverflow when not even the smallest tiles fit."""
+    best: tuple[float, TileTask] | None = None
+    tried = 0
+    for sizes in _candidates(task):
+        candidate = task.with_sizes(sizes)
+        if not _may_fit(candidate):
+            continue
+        buffers = plan_buffers(candidate)
+        if not fits(buffers, task.chip):
+            continue
+        tried += 1
+        cost = buffers.loaded_bytes + buffers.stored_bytes + _TRANSFER_BYTES * buffers.transfers
+        if best is None or cost < best[0]:
+            best = (cost, candidate)
+        if tried >= 12:
+            break
+    if best is not None:
+        return best[1]
+    smallest = task.with_sizes({axis.name: _sizes_of(axis)[-1] for axis in task.space.axes})
+    if fits(plan_buffers(smallest, double=False), task.chip):
+        return smallest
+    need = lmem_need(plan_buffers(smallest, double=False), task.chip)
+    raise LmemOverflow(
+        f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: the smallest tile needs {need} "
+        f"bytes of local memory per lane and there are {task.chip.lmem.lane_bytes}; split the op in the network"
+    )
+
+
+def buffers_of(task: TileTask) -> Buffers:
+    """The buffers of a chosen tiling: double where they fit, single otherwise."""
+    buffers = plan_buffers(task)
+    return buffers if fits(buffers, task.chip) else plan_buffers(task, double=False)
+
+
+def _sizes_of(axis: Axis) -> list[int]:
+    """Useful tile sizes of an axis, from the whole down to the smallest."""
+    if not axis.splittable:
+        return [axis.size]
+    unit = max(axis.granularity, 1)
+    low = max(axis.minimum, unit)
+    sizes = {axis.size}
+    parts = 2
+    while True:
+        size = max(-(-axis.size // parts) // unit * unit or unit, low)
+        if -(-axis.size // parts) % unit:
+            size = max(-(-(-(-axis.size // parts)) // unit) * unit, low)
+        if size < axis.size:
+            sizes.add(size)
+        if size <= low:
+            break
+        parts += 1 if parts < 8 else parts // 4
+    sizes.add(min(low, axis.size))
+    return sorted(sizes, reverse=True)
+
+
+def _candidates(task: TileTask) -> Iterator[dict[str, int]]:
+    """Tile sizes by growing number of tiles; at most `_MAX_TILES` tiles."""
+    axes = task.space.axes
+    options = [_sizes_of(axis) for axis in axes]
+    combinations: list[tuple[int, int, tuple[int, ...]]] = []
+    for order, sizes in enumerate(itertools.product(*options)):
+        count = 1
+        for axis, size in zip(axes, sizes, strict=True):
+            count *= -(-axis.size // size)
+        if count <= _MAX_TILES:
+            combinations.append((count, order, sizes))
+    combinations.sort()
+    for _, _, sizes in combinations:
+        yield {axis.name: size for axis, size in zip(axes, sizes, strict=True)}
+
+
+def _may_fit(task: TileTask) -> bool:
+    """A quick look at the middle tile alone with single buffers, before all tiles are walked."""
+    probe = task.with_sizes(task.sizes)
+    middle: list[int] = []
+    stops: list[int] = []
+    for axis in probe.space.axes:
+        size = probe.sizes[axis.name]
+        start = min(size, axis.size - size) // size * size
+        middle.append(start)
+        stops.append(min(start + size, axis.size))
+    tile = Tile(tuple(axis.name for axis in probe.space.axes), tuple(middle), tuple(stops))
+    need = sum(scratch.bytes_per_lane for scratch in probe.scratch(tile))
+    for index, box in enumerate(probe.boxes(tile)):
+        if box is not None:
+            need += probe.operand_bytes(index, box)
+    for group in probe.constant_groups:
+        need += probe.group_layout(group, tile)[0]
+    for index in range(len(probe.node.result_types)):
+        need += probe.result_bytes(index, probe.result_box(tile, index))
+    return need <= probe.chip.lmem.lane_bytes

@@ -1,0 +1,152 @@
+"""Options and fixtures that every test may use."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from numpy.typing import NDArray
+
+from tests.models import resnet8
+
+ROOT = Path(__file__).resolve().parents[1]
+
+settings.register_profile("tpuc", derandomize=True, deadline=None, database=None)
+settings.load_profile("tpuc")
+
+
+class RunVendor(Protocol):
+    """Run a compiled file on the vendor's runtime: raw arrays in, raw arrays out, both by tensor name."""
+
+    def __call__(
+        self, path: Path, inputs: Mapping[str, NDArray[Any]], *, all_tensors: bool = False, timeout: float = 300.0
+    ) -> dict[str, NDArray[Any]]: ...
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tpuc")
+    group.addoption("--model-data", metavar="DIR", type=Path, help="folder with trained networks and labelled data")
+    group.addoption("--oracle", metavar="DIR", type=Path, help="folder with the tools that run the vendor's models")
+    group.addoption("--update-golden", action="store_true", help="rewrite expected texts instead of comparing them")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for option, needed in (("--model-data", "data"), ("--oracle", "run_file.py")):
+        folder: Path | None = config.getoption(option)
+        if folder is not None and not (folder / needed).exists():
+            raise pytest.UsageError(f"{option} {folder}: no {needed!r} there")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_network() -> Iterator[None]:
+    """Tests never leave this machine."""
+    connect = socket.socket.connect
+
+    def refuse(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            raise AssertionError(f"a test tried to reach {address[0]}")
+        connect(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", refuse)
+        yield
+
+
+@pytest.fixture(scope="session")
+def model_data(request: pytest.FixtureRequest) -> Path:
+    """The folder of trained networks (`onnx/`, `tflite/`), labelled data (`data/`) and reference outputs (`ref/`)."""
+    folder: Path | None = request.config.getoption("--model-data")
+    if folder is None:
+        pytest.skip("needs --model-data DIR")
+    return folder.resolve()
+
+
+@pytest.fixture(scope="session")
+def oracle_dir(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of oracle tools, after one real run of the vendor's runtime on a sample."""
+    folder: Path | None = request.config.getoption("--oracle")
+    if folder is None:
+        pytest.skip("needs --oracle DIR")
+    folder = folder.resolve()
+    environment = Path(os.environ.get("PEER") or Path.home() / ".cache" / "tpuc-peer")
+    if not (environment / "bin" / "python").exists():
+        pytest.skip(f"no vendor environment at {environment}: run {folder.name}/setup.sh or set PEER")
+    with np.load(folder / "samples" / "handmade_conv_int8_bmodel.npz") as sample:
+        x, y = sample["x"], sample["y"]
+    try:
+        result = _run_file(
+            folder, tmp_path_factory.mktemp("vendor"), folder / "samples" / "handmade_conv_int8.bmodel", {"x": x}
+        )
+    except VendorRunError as error:
+        pytest.skip(f"the vendor environment at {environment} does not work: {error}")
+    if not np.array_equal(result["y"], y):
+        pytest.skip(f"the vendor environment at {environment} computes its own sample wrongly")
+    return folder
+
+
+@pytest.fixture
+def run_vendor(oracle_dir: Path, tmp_path: Path) -> RunVendor:
+    """The vendor's runtime in a child process; a refusal, an abort or a hang fails the test with its last words."""
+
+    def run(
+        path: Path, inputs: Mapping[str, NDArray[Any]], *, all_tensors: bool = False, timeout: float = 300.0
+    ) -> dict[str, NDArray[Any]]:
+        try:
+            return _run_file(oracle_dir, tmp_path, path, inputs, all_tensors=all_tensors, timeout=timeout)
+        except VendorRunError as error:
+            pytest.fail(f"the vendor's runtime on {path.name}: {error}")
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def digits_onnx() -> Path:
+    """The trained digits network of the example, input `image` 1x1x8x8, pixels 0..16."""
+    return ROOT / "examples" / "digits" / "digits.onnx"
+
+
+@pytest.fixture(scope="session")
+def mnist_onnx(model_data: Path) -> Path:
+    """MNIST, opset 8, input `Input3` 1x1x28x28, pixels 0..255."""
+    return model_data / "onnx" / "mnist.onnx"
+
+
+@pytest.fixture(scope="session")
+def resnet8_onnx(model_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """ResNet-8 of MLPerf Tiny, rewritten from TFLite: input `input_1` 1x3x32x32, pixels 0..255."""
+    path = tmp_path_factory.mktemp("resnet8") / "resnet8.onnx"
+    path.write_bytes(resnet8.from_tflite(model_data / resnet8.SOURCE).SerializeToString())
+    return path
+
+
+class VendorRunError(Exception):
+    """The vendor's runtime gave no result."""
+
+
+def _run_file(
+    oracle: Path,
+    work: Path,
+    path: Path,
+    inputs: Mapping[str, NDArray[Any]],
+    *,
+    all_tensors: bool = False,
+    timeout: float = 300.0,
+) -> dict[str, NDArray[Any]]:
+    source, target = work / "vendor_in.npz", work / "vendor_out.npz"
+    target.unlink(missing_ok=True)
+    np.savez(source, **inputs)
+    command = [sys.executable, str(oracle / "run_file.py"), str(path), str(source), str(target)]
+    command += ["--timeout", str(timeout), *(["--all"] if all_tensors else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode or not target.exists():
+        raise VendorRunError((done.stderr or done.stdout).strip()[-2000:] or f"exit status {done.returncode}")
+    with np.load(target) as arrays:
+        return dict(arrays)

@@ -1,0 +1,89 @@
+"""The wheel holds exactly our packages, and what it registers is there."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+from tests.contract.tree import CORE, PLUGINS, ROOT, entry_points, plugin_packages, project
+
+ENTRY_POINTS = [(group, name, target) for group, names in entry_points().items() for name, target in names.items()]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    return Path(next(WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])))
+
+
+@pytest.fixture(scope="module")
+def wheel_names(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+def test_top_level_of_the_wheel_is_our_packages_only(wheel_names: list[str]) -> None:
+    expected = {"tpuc", f"tpuc-{project()['version']}.dist-info", *(package.name for package in plugin_packages())}
+    assert {name.split("/")[0] for name in wheel_names} == expected
+
+
+def test_wheel_holds_every_source_and_data_file(wheel_names: list[str]) -> None:
+    roots = [CORE, *(kind for kind in PLUGINS.glob("*") if kind.is_dir())]
+    sources = {
+        path.relative_to(root).as_posix()
+        for root in roots
+        for suffix in ("*.py", "*.json", "py.typed")
+        for path in root.rglob(suffix)
+    }
+    assert sources <= set(wheel_names)
+
+
+def test_two_wheels_have_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
+    again = Path(next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])))
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+def test_installed_entry_points_are_those_of_pyproject() -> None:
+    distribution = importlib.metadata.distribution("tpuc")
+    installed = {(point.group, point.name, point.value) for point in distribution.entry_points}
+    assert installed == set(ENTRY_POINTS), "run `pip install -e .` again after editing entry points"
+
+
+@pytest.mark.parametrize(("group", "name", "target"), ENTRY_POINTS, ids=[f"{g}:{n}" for g, n, _ in ENTRY_POINTS])
+def test_entry_point_leads_to_an_object(group: str, name: str, target: str) -> None:
+    assert importlib.metadata.EntryPoint(name, target, group).load() is not None
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["plugins", "--help"]], ids=" ".join)
+def test_start_up_imports_neither_numpy_nor_a_plugin(arguments: list[str]) -> None:
+    script = f"""
+import sys
+from tpuc.cli import main
+sys.argv = ["tpuc", *{arguments!r}]
+try:
+    status = main()
+except SystemExit as end:
+    status = end.code
+heavy = sorted({{name.split(".")[0] for name in sys.modules}} & {{"numpy", "onnx", "google", "tflite", "PIL"}})
+plugins = sorted(name for name in sys.modules if name.startswith("tpuc_"))
+print("LOADED", heavy + plugins, status or 0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=os.sep)
+    assert done.stdout.splitlines()[-1:] == ["LOADED [] 0"], done.stderr
+
+
+def test_packages_come_from_this_tree() -> None:
+    """Another copy of the compiler on the path would make every other test meaningless."""
+    for name in ("tpuc", *(package.name for package in plugin_packages())):
+        spec = importlib.util.find_spec(name)
+        assert spec is not None, f"{name} is not installed: run `pip install -e '.[test]'`"
+        assert spec.origin is not None
+        assert Path(spec.origin).is_relative_to(ROOT)

@@ -1,0 +1,3 @@
+"""Networks and labelled data that several tests share."""
+
+from __future__ import annotations
