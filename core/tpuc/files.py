@@ -6,7 +6,7 @@ import contextlib
 import errno
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -99,7 +99,7 @@ def _fill(stream: BinaryIO, content: Content) -> None:
 
 
 @contextlib.contextmanager
-def _explained(shown: Path) -> Iterator[None]:
+def _explained(shown: Path) -> Generator[None]:
     """Turn the system's refusal to write `shown` into a sentence; errors about other files pass."""
     try:
         yield

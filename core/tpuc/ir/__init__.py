@@ -1,5 +1,6 @@
 """The intermediate representation: types, attributes, op definitions, graphs and their MLIR text."""
 
+from tpuc.ir.builtin import Call, Return
 from tpuc.ir.dialect import Dialect, OpResolver, resolver_of
 from tpuc.ir.op import ABSENT, Node, Op, OpField, UnregisteredOp, op_fields
 from tpuc.ir.operation import Block, Function, Location, Module, Operation, Region, Value
@@ -28,6 +29,7 @@ __all__ = [
     "F16",
     "F32",
     "Block",
+    "Call",
     "Calibrated",
     "Dialect",
     "ElementType",
@@ -43,6 +45,7 @@ __all__ = [
     "OpaqueType",
     "Operation",
     "Region",
+    "Return",
     "ScalarType",
     "TensorType",
     "Type",

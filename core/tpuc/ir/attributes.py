@@ -148,11 +148,18 @@ class EnumKind:
 
 
 @dataclass(frozen=True, slots=True)
+class SymbolKind:
+    """A Python str printed as `@name`."""
+
+
+@dataclass(frozen=True, slots=True)
 class RawKind:
     """An `Attribute` kept as it is."""
 
 
-FieldKind: TypeAlias = IntKind | FloatKind | BoolKind | StringKind | ArrayKind | DenseArrayKind | EnumKind | RawKind
+FieldKind: TypeAlias = (
+    IntKind | FloatKind | BoolKind | StringKind | SymbolKind | ArrayKind | DenseArrayKind | EnumKind | RawKind
+)
 
 # Field annotations of op definitions. The value is a plain Python one; the kind says how MLIR writes it.
 I64 = Annotated[int, IntKind("i64")]
@@ -164,6 +171,7 @@ Bool = Annotated[bool, BoolKind()]
 Str = Annotated[str, StringKind()]
 I64Array = Annotated[tuple[int, ...], ArrayKind(IntKind("i64"))]
 F64Array = Annotated[tuple[float, ...], ArrayKind(FloatKind("f64"))]
+Symbol = Annotated[str, SymbolKind()]
 StrArray = Annotated[tuple[str, ...], ArrayKind(StringKind())]
 DenseI32Array = Annotated[tuple[int, ...], DenseArrayKind("i32")]
 DenseI64Array = Annotated[tuple[int, ...], DenseArrayKind("i64")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from tpuc.ir.attributes import Attribute
 from tpuc.ir.op import ABSENT, Node, Op, UnregisteredOp
@@ -33,6 +33,39 @@ class Location:
 UNKNOWN_LOCATION = Location()
 
 
+class Uses(Sequence["tuple[Operation, int]"]):
+    """Who uses a value, as (operation, operand index) in order of first use; removal does not search."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[Operation, int], None] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[tuple[Operation, int]]:
+        return iter(self._places)
+
+    def __contains__(self, place: object) -> bool:
+        return place in self._places
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Operation, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[Operation, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[Operation, int] | list[tuple[Operation, int]]:
+        return list(self._places)[index]
+
+    def append(self, place: tuple[Operation, int]) -> None:
+        """One more use."""
+        self._places[place] = None
+
+    def remove(self, place: tuple[Operation, int]) -> None:
+        """One use less; raises KeyError when it was none."""
+        del self._places[place]
+
+
 class Value:
     """One SSA value: a result of an operation or an argument of a block."""
 
@@ -43,7 +76,7 @@ class Value:
         self.owner = owner
         self.index = index
         self.location = UNKNOWN_LOCATION  # of block arguments only
-        self.uses: list[tuple[Operation, int]] = []
+        self.uses = Uses()
 
     @property
     def tensor(self) -> TensorType:
@@ -79,7 +112,7 @@ class Value:
 class Operation:
     """A node of the graph: an op with operands, results, regions, location and attributes the op does not know."""
 
-    __slots__ = ("_operands", "block", "extra_attributes", "location", "op", "regions", "results")
+    __slots__ = ("_operands", "block", "extra_attributes", "location", "op", "position_hint", "regions", "results")
 
     def __init__(
         self,
@@ -94,6 +127,7 @@ class Operation:
         self.location = location
         self.extra_attributes = extra_attributes if extra_attributes is not None else {}
         self.block: Block | None = None
+        self.position_hint = 0  # where it was in its block when somebody last looked
         self.regions = list(regions)
         for region in self.regions:
             region.parent = self
@@ -141,9 +175,10 @@ class Operation:
         if any(result.uses for result in self.results):
             raise ValueError(f"operation '{self.name}' is still used")
         self.set_operands(())
+        for region in self.regions:
+            region.drop_uses()
         if self.block is not None:
-            self.block.operations.remove(self)
-            self.block = None
+            self.block.remove(self)
 
     def node(self) -> Node:
         """The read-only view that hooks receive."""
@@ -163,6 +198,9 @@ class Operation:
                     yield from operation.walk()
 
 
+_NEAR = 32
+
+
 class Block:
     """A list of operations with arguments."""
 
@@ -176,14 +214,47 @@ class Block:
     def append(self, operation: Operation) -> Operation:
         """Add at the end."""
         operation.block = self
+        operation.position_hint = len(self.operations)
         self.operations.append(operation)
+        return operation
+
+    def insert(self, position: int, operation: Operation) -> Operation:
+        """Add at a position."""
+        operation.block = self
+        operation.position_hint = position
+        self.operations.insert(position, operation)
         return operation
 
     def insert_before(self, anchor: Operation, operation: Operation) -> Operation:
         """Add just before `anchor`."""
-        operation.block = self
-        self.operations.insert(self.operations.index(anchor), operation)
-        return operation
+        return self.insert(self.position(anchor), operation)
+
+    def insert_after(self, anchor: Operation, operation: Operation) -> Operation:
+        """Add just after `anchor`."""
+        return self.insert(self.position(anchor) + 1, operation)
+
+    def remove(self, operation: Operation) -> None:
+        """Take an operation out, keeping its uses of other values."""
+        del self.operations[self.position(operation)]
+        operation.block = None
+
+    def position(self, operation: Operation) -> int:
+        """Where the operation is; raises ValueError when it is not here.
+
+        Near where it was last seen: insertions elsewhere move it by a few places only, else all are numbered anew.
+        """
+        operations = self.operations
+        seen = operation.position_hint
+        if seen < len(operations) and operations[seen] is operation:
+            return seen
+        for position in range(max(seen - _NEAR, 0), min(seen + _NEAR, len(operations))):
+            if operations[position] is operation:
+                return position
+        for position, other in enumerate(operations):
+            other.position_hint = position
+        if operation.block is not self or operations[operation.position_hint] is not operation:
+            raise ValueError(f"operation '{operation.name}' is not in this block")
+        return operation.position_hint
 
 
 class Region:
@@ -197,6 +268,14 @@ class Region:
         for block in self.blocks:
             block.parent = self
 
+    def drop_uses(self) -> None:
+        """Let go of every value that operations inside use, before the region goes away."""
+        for block in self.blocks:
+            for operation in block.operations:
+                operation.set_operands(())
+                for region in operation.regions:
+                    region.drop_uses()
+
 
 @dataclass(eq=False)
 class Function:
@@ -207,6 +286,9 @@ class Function:
     body: Block
     attributes: dict[str, Attribute] = field(default_factory=dict[str, "Attribute"])
     location: Location = UNKNOWN_LOCATION
+
+    def __post_init__(self) -> None:
+        Region([self.body]).parent = self
 
     @property
     def operations(self) -> list[Operation]:

@@ -29,3 +29,11 @@ class Commutative:
 
 class SideEffects:
     """It may not be removed although nobody uses its results."""
+
+
+class Absent:
+    """Its result of type `none` stands for an operand that is not there."""
+
+
+class RunsInPlace:
+    """Its region is a part of the graph around it: results are the operands of the region's last operation."""

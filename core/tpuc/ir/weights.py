@@ -49,8 +49,9 @@ class Weights:
 
     def copy(self) -> Weights:
         """A new mapping over the same arrays."""
-        result = Weights()
-        result._arrays = dict(self._loaded())
+        result = Weights(self._path)
+        if self._arrays is not None:
+            result._arrays = dict(self._arrays)
         return result
 
     def keep_only(self, names: set[str]) -> None:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from tpuc.errors import IllegalCommand
+from tpuc.api import IllegalCommand
 
 from tpuc_bm1684x.isa.geometry import (
     DDR_BASE,
@@ -49,7 +49,9 @@ class Machine:
         size = operand.dtype.bytes
         last = operand.offset + (n - 1) * sn + (slots - 1) * sc + (h - 1) * sh + (w - 1) * sw + size
         if min(shape) < 1 or last > LANE_BYTES:
-            raise IllegalCommand(f"tensor {'x'.join(map(str, shape))} at {operand}: outside local memory; move or split it")
+            raise IllegalCommand(
+                f"tensor {'x'.join(map(str, shape))} at {operand}: outside local memory; move or split it"
+            )
         flat = np.ndarray((), operand.dtype.numpy, self.lmem.data, operand.offset)
         return as_strided(flat, (n, slots, LANES, h, w), (sn, sc, LANE_BYTES, sh, sw))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from tpuc.ir.operation import UNKNOWN_LOCATION, Location
 from tpuc.ir.text.numbers import parse_hexadecimal
 from tpuc.ir.text.scanner import unescape
 from tpuc.ir.text.types import SCALAR, TypeParser
+from tpuc.ir.text.writing import location_text
 from tpuc.ir.types import ElementType, ScalarType, Type
 
 T = TypeVar("T")
@@ -34,8 +36,11 @@ _KEPT = re.compile(r"(?:dense|dense_resource|sparse|affine_map|affine_set|opaque
 _DIALECT_ATTRIBUTE = re.compile(r"#[A-Za-z_][\w$.]*+")
 _SYMBOL = re.compile(r'@(?:[\w$.-]+|"(?:[^"\\]|\\.)*")(?:::@(?:[\w$.-]+|"(?:[^"\\]|\\.)*"))*')
 _KEY = re.compile(r'([A-Za-z_][\w$.]*+)|"((?:[^"\\]|\\.)*)"')
-_ALIAS = re.compile(r"^[ \t]*([#!][\w$.]+)[ \t]*=(?!=)[ \t]*", re.MULTILINE)
-_SIMPLE_ALIAS = re.compile(r'^(#loc\d*) = loc\("([^"\\\n]*+)"\)[ \t]*$', re.MULTILINE)
+_ALIAS = re.compile(r"[ \t]*([#!][\w$.]+)[ \t]*=[ \t]*")
+_ALIAS_LINE = re.compile(r"\n(?!#loc\d++ = loc\(\"[^\"\\\n]*+\"\)\n)[ \t]*([#!][\w$.]+)[ \t]*=[ \t]*")
+_SIMPLE_ALIAS = re.compile(r'(?:\n#loc\d++ = loc\("[^"\\\n]*+"\))++(?=\n)')
+_SIMPLE_ALIAS_LINE = re.compile(r'\n(#loc\d++) = loc\("([^"\\\n]*+)"\)(?=\n)')
+_TYPE_START = re.compile(rf"[!(]|(?:tensor|tuple|vector|memref|complex)<|(?:none|{SCALAR})(?![\w.])")
 _LINE_COLUMN = re.compile(r":\d+:\d+(?:\s+to\s+(?:\d+)?:\d+)?")
 
 # One entry of a dictionary whose value needs no look inside to find its end; equal texts give the same attribute.
@@ -126,13 +131,15 @@ class AttributeParser(TypeParser):
         return self._at_alias("!" + name, pos, self.aliased_type)
 
     def alias_definition(self) -> bool:
-        """Step over one alias definition if it comes next, checking it."""
-        match = _ALIAS.match(self.text, self.skip())
+        """Step over alias definitions if they come next, checking them."""
+        simple = _SIMPLE_ALIAS.match(self.text, self.skip() - 1) if self.pos else None
+        if simple is not None:
+            self.pos = simple.end()
+            return True
+        match = _ALIAS.match(self.text, self.pos)
         if match is None:
             return False
         name = match.group(1)
-        if self._aliases.get(name) != match.end() and name not in self._locations:
-            self.fail(f"alias '{name}' is defined twice; remove one", match.start(1))
         self.pos = match.end()
         if name.startswith("!"):
             self.aliased_type()
@@ -143,10 +150,20 @@ class AttributeParser(TypeParser):
         return True
 
     def _find_aliases(self) -> None:
-        for name, inside in _SIMPLE_ALIAS.findall(self.text):
-            self._locations[name] = Location((inside,))
-        for match in _ALIAS.finditer(self.text):
-            self._aliases.setdefault(match.group(1), match.end())
+        simple = _SIMPLE_ALIAS_LINE.findall(self.text)
+        self._locations = {name: Location((inside,)) for name, inside in simple}
+        if len(simple) != len(self._locations):
+            self._fail_at_second(Counter(name for name, _ in simple).most_common(1)[0][0])
+        first = _ALIAS.match(self.text)
+        for match in ([first] if first else []) + list(_ALIAS_LINE.finditer(self.text)):
+            name = match.group(1)
+            if name in self._aliases or name in self._locations:
+                self._fail_at_second(name)
+            self._aliases[name] = match.end()
+
+    def _fail_at_second(self, name: str) -> None:
+        places = [match.start(1) for match in re.finditer(rf"^[ \t]*({re.escape(name)})[ \t]*=", self.text, re.MULTILINE)]
+        self.fail(f"alias '{name}' is defined twice; remove one", places[1])
 
     def _at_alias(self, name: str, pos: int, parse: Callable[[], T]) -> T:
         place = self._aliases.get(name)
@@ -226,7 +243,7 @@ class AttributeParser(TypeParser):
         if self.accept_word("loc"):
             self.balanced("this location")
             return DialectAttr(self.text[start : self.pos])
-        if not re.compile(r"[!(a-z]").match(self.text, start):
+        if not _TYPE_START.match(self.text, start):
             self.fail(f"expected an attribute, found {self.shown()}")
         return TypeAttr(self.type())
 
@@ -266,8 +283,8 @@ class AttributeParser(TypeParser):
         if self.text.startswith("<", self.pos):
             self.balanced(f"the attribute {match.group()}")
         elif "." not in match.group():
-            if self.text.startswith("loc", self._aliases.get(match.group(), len(self.text))):
-                return DialectAttr(f"loc({self._location_text(self.location_alias(match.group(), start))})")
+            if match.group() in self._locations or self.text.startswith("loc", self._aliases.get(match.group(), -1)):
+                return DialectAttr(f"loc({location_text(self.location_alias(match.group(), start))})")
             return self._at_alias(match.group(), start, self.attribute)
         return DialectAttr(self.text[start : self.pos])
 
@@ -287,14 +304,10 @@ class AttributeParser(TypeParser):
         if self.take(_LINE_COLUMN):
             return Location((), self.text[start : self.pos])
         if self.accept("("):
-            self.location_child()
+            self._location_body()
+            self.expect(")", " after the inner location")
             return Location((name,), self._expanded(start))
         return Location((name,))
-
-    def location_child(self) -> None:
-        """The rest of `"name"(child)`."""
-        self._location_body()
-        self.expect(")", " after the inner location")
 
     def _fused(self) -> Location:
         has_metadata = self.sees("<")
@@ -304,19 +317,14 @@ class AttributeParser(TypeParser):
         plain = not has_metadata or metadata == "<>"
         if plain and all(part.names and part.text is None for part in parts):
             return Location(names)
-        inner = ", ".join(self._location_text(part) for part in parts)
+        inner = ", ".join(location_text(part) for part in parts)
         return Location(names, f"fused{metadata if metadata != '<>' else ''}[{inner}]")
-
-    def _location_text(self, location: Location) -> str:
-        from tpuc.ir.text.writing import location_text
-
-        return location_text(location)
 
     def _expanded(self, start: int) -> str:
         """The text of a location with its aliases written out, since the print numbers them anew."""
         parts = re.split(r"(#[\w$.]+)", self.text[start : self.pos])
         return "".join(
-            self._location_text(self.location_alias(part, start)) if part.startswith("#") else part for part in parts
+            location_text(self.location_alias(part, start)) if part.startswith("#") else part for part in parts
         )
 
 

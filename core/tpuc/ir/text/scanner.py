@@ -9,6 +9,7 @@ from typing import NoReturn
 from tpuc.errors import ParseError
 
 _SPACE = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+)*+")
+_SPACE_STARTS = frozenset(" \t\r\n/")
 _NAME = re.compile(r"[A-Za-z_][\w$.]*+")
 _WORD_END = re.compile(r"(?![\w$.])")
 _INTEGER = re.compile(r"-?(?:0x[0-9A-Fa-f]++|\d++)")
@@ -30,9 +31,10 @@ class Scanner:
 
     def skip(self) -> int:
         """Step over white space and comments; returns the new position."""
-        match = _SPACE.match(self.text, self.pos)
-        assert match is not None
-        self.pos = match.end()
+        if self.text[self.pos : self.pos + 1] in _SPACE_STARTS:
+            match = _SPACE.match(self.text, self.pos)
+            assert match is not None
+            self.pos = match.end()
         return self.pos
 
     def sees(self, literal: str) -> bool:
@@ -41,7 +43,7 @@ class Scanner:
 
     def accept(self, literal: str) -> bool:
         """Step over punctuation if it comes next."""
-        if self.text.startswith(literal, self.skip()):
+        if self.text.startswith(literal, self.pos) or self.text.startswith(literal, self.skip()):
             self.pos += len(literal)
             return True
         return False

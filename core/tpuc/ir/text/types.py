@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 
-from tpuc.ir.attributes import Attribute
+from tpuc.ir.attributes import Attribute, IntegerAttr
 from tpuc.ir.text.numbers import parse_hexadecimal
 from tpuc.ir.text.scanner import Scanner
 from tpuc.ir.types import (
@@ -22,6 +22,8 @@ from tpuc.ir.types import (
     UniformPerAxis,
 )
 
+_I64 = ScalarType("i64")
+
 SCALAR = r"(?:[su]?i\d+|f8E\w+|f16|bf16|tf32|f32|f64|f80|f128|index)"
 """Names of plain element types."""
 
@@ -35,6 +37,12 @@ _DIMENSION = re.compile(r"(\?|\d+)[ \t]*x")
 _UNRANKED = re.compile(r"\*[ \t]*x")
 _FLOAT = re.compile(r"-?(?:\d+\.\d*(?:[eE][+-]?\d+)?|0x[0-9A-Fa-f]+|\d+)")
 _STORAGE = re.compile(r"[iu]\d+")
+_USUAL_TENSOR = re.compile(
+    rf"tensor<((?:\d++x)*+)({SCALAR}|!quant\.\w++<[^<>]*+(?:<[^<>]*+>[^<>]*+)*+>)(?:, (\d++) : i64)?+>"
+)
+_USUAL_UNIFORM = re.compile(
+    r"!quant\.uniform<([iu]\d++):(f32), (\d++\.\d*+(?:[eE][+-]?\d++)?+)(?::(-?\d++))?+>"
+)
 _QUOTED_TYPE = re.compile(r"[A-Za-z_][\w$.]*+")
 _BUILTIN_KEPT = re.compile(r"(?:tuple|vector|memref|complex)(?=<)")
 
@@ -45,6 +53,8 @@ class TypeParser(Scanner):
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text, source)
         self.types: dict[str, Type] = {}
+        self._elements: dict[str, ElementType] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
 
     @abstractmethod
     def attribute(self) -> Attribute:
@@ -67,7 +77,7 @@ class TypeParser(Scanner):
         if known is not None:
             self.pos = whole.end()
             return known
-        result = self._parse_type()
+        result = self._usual_tensor() or self._parse_type()
         if self.pos == whole.end():
             self.types[whole.group()] = result
         return result
@@ -84,9 +94,11 @@ class TypeParser(Scanner):
             while self.accept(","):
                 types.append(self.type())
             self.expect(")", " after the types")
+        end = self.pos
         if self.sees("->"):  # it was a function type
             self.pos = start
             return (self.type(),)
+        self.pos = end
         return tuple(types)
 
     def function_type(self) -> FunctionType:
@@ -124,6 +136,29 @@ class TypeParser(Scanner):
         if isinstance(element, (Calibrated, Uniform, UniformPerAxis)):
             return OpaqueType(self.text[start + 1 : self.pos])  # a lone quantised scalar has no use of its own
         return element
+
+    def _usual_tensor(self) -> TensorType | None:
+        """A ranked static tensor with or without an address, in one piece."""
+        match = _USUAL_TENSOR.match(self.text, self.pos)
+        if match is None:
+            return None
+        dims, element_text, address = match.groups()
+        shape = self._shapes.get(dims)
+        if shape is None:
+            shape = self._shapes[dims] = tuple(map(int, dims.split("x")[:-1]))
+        element = self._elements.get(element_text)
+        if element is None:
+            self.pos = match.start(2)
+            element = self._elements[element_text] = self._usual_uniform() or self._element()
+        self.pos = match.end()
+        return TensorType(shape, element, None if address is None else IntegerAttr(int(address), _I64))
+
+    def _usual_uniform(self) -> Uniform | None:
+        match = _USUAL_UNIFORM.match(self.text, self.pos)
+        if match is None:
+            return None
+        storage, expressed, scale, zero_point = match.groups()
+        return Uniform(ScalarType(storage), ScalarType(expressed), float(scale), int(zero_point or 0))
 
     def _tensor(self) -> TensorType:
         shape: list[int] | None = []
@@ -207,6 +242,7 @@ class TypeParser(Scanner):
             self.expect(":", " between the storage bounds")
             high = self.integer("the largest stored integer")
             self.expect(">")
+            low, high = narrower_bounds(storage.group(), low, high)
         self.expect(":", " before the expressed type")
         expressed = self._scalar("the expressed type such as f32")
         axis = self.integer("the quantised axis") if self.accept(":") else None
@@ -229,3 +265,9 @@ class TypeParser(Scanner):
     def _scale(self) -> tuple[float, int]:
         scale = self.plain_float()
         return scale, self.integer("the zero point") if self.accept(":") else 0
+
+
+def narrower_bounds(storage: str, low: int | None, high: int | None) -> tuple[int | None, int | None]:
+    """Storage bounds, both None when they are those of the storage type, which is how MLIR writes them."""
+    bounds = Uniform(ScalarType(storage), ScalarType("f32"), 1.0, 0, low, high).bounds
+    return (None, None) if bounds == Uniform(ScalarType(storage), ScalarType("f32"), 1.0).bounds else bounds

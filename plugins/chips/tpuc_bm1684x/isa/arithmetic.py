@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from tpuc.errors import IllegalCommand
-from tpuc.machine import Region
+from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.isa import elementwise
@@ -77,8 +76,20 @@ _SELECT = {Op.SELECT_GREATER, Op.SELECT_EQUAL, Op.SELECT_LESS}
 _SATURATING = {Op.ADD_SATURATE, Op.SUB_SATURATE, Op.MUL_SATURATE}
 _SUMS = {Op.ADD, Op.SUB, Op.MUL} | _SATURATING
 _SHIFTS = {Op.LOGICAL_SHIFT, Op.ARITHMETIC_SHIFT, Op.CIRCULAR_SHIFT}
-_SAME_TYPE = {Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR, Op.NOT, Op.ABS, Op.COPY, Op.ABS_DIFFERENCE, Op.LEADING_ONES, Op.LEADING_ZEROS}
-_NOT_EXECUTED = {Op.MUL_HIGH, Op.EU_INDEX, Op.LANE_INDEX, Op.COPY_BATCH, Op.CIRCULAR_SHIFT}
+_SAME_TYPE = {
+    Op.MAX,
+    Op.MIN,
+    Op.AND,
+    Op.OR,
+    Op.XOR,
+    Op.NOT,
+    Op.ABS,
+    Op.COPY,
+    Op.ABS_DIFFERENCE,
+    Op.LEADING_ONES,
+    Op.LEADING_ZEROS,
+}
+_NOT_EXECUTED = {Op.MUL_HIGH, Op.EU_INDEX, Op.LANE_INDEX, Op.COPY_BATCH}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +161,9 @@ class Arithmetic(ComputeInstruction):
         return cls(
             operation=operation,
             shape=fields.shape("res0"),
-            result=fields.operand("res0", fields["res0_prec"], _result_sign(operation, left, right, fields["opd2_sign"])),
+            result=fields.operand(
+                "res0", fields["res0_prec"], _result_sign(operation, left, right, fields["opd2_sign"])
+            ),
             left=left,
             right=right,
             third=third,
@@ -175,8 +188,14 @@ class Arithmetic(ComputeInstruction):
             raise IllegalCommand(f"{self.mnemonic()}: {left} to {result}; use operand and result of one type")
         if self.operation in (_SAME_TYPE | _SUMS) and len({source.dtype.is_float for source in sources}) > 1:
             raise IllegalCommand(f"{self.mnemonic()}: a float and an integer operand; cast one of them first")
+        if self.operation in _SUMS and left.is_float and (left is not result or self.operation in _SATURATING):
+            raise IllegalCommand(f"{self.mnemonic()}: {left} to {result}; use ADD, SUB or MUL of one float type")
         if self.operation in _SUMS and left.is_float != result.is_float:
             raise IllegalCommand(f"{self.mnemonic()}: {left} to {result}; use CAST to change the kind of number")
+        if self.operation is Op.ABS_DIFFERENCE and not left.is_float:
+            raise IllegalCommand(f"{self.mnemonic()}: {left}: it takes floats only; use SUB and ABS")
+        if self.operation is Op.CAST and {left, result} == {DType.F16, DType.BF16}:
+            raise IllegalCommand(f"{self.mnemonic()}: {left} to {result}; cast to f32 in between")
         wanted = _result_sign(self.operation, self.left, self.right, int(result.signed))
         if self.operation in _SATURATING and not result.is_float and wanted != result.signed:
             kind = "signed" if wanted else "unsigned"
@@ -185,9 +204,7 @@ class Arithmetic(ComputeInstruction):
             raise IllegalCommand(f"{self.mnemonic()}: float to integer has no rounding {self.rounding.value}")
 
     def reads(self) -> Sequence[Region]:
-        regions = [
-            source.region(self.shape) for source in (self.left, self.right) if isinstance(source, Operand)
-        ]
+        regions = [source.region(self.shape) for source in (self.left, self.right) if isinstance(source, Operand)]
         if isinstance(self.third, Operand) and self.operand_count == 3:
             regions.append(self.third.region(self.shape if self.operation in _SELECT else (1, self.shape[1], 1, 1)))
         if self.operation is Op.MULTIPLY_ADD:

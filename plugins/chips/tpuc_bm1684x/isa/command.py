@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from tpuc.errors import IllegalCommand
-from tpuc.machine import Engine, Instruction, Region
+from tpuc.api import Engine, IllegalCommand, Instruction, Region
 
 from tpuc_bm1684x.isa.tables import CommandTable, Fields, load_tables
 from tpuc_bm1684x.isa.types import Layout, Operand, Scalar, Shape4, Source, dtype_of, layout_of
@@ -66,7 +65,9 @@ class Bm1684xInstruction(Instruction):
         """Raise IllegalCommand when the command cannot be executed as it stands."""
         for name, value in self.leftover:
             if name not in self.harmless and not name.startswith(_HARMLESS_PREFIXES):
-                raise IllegalCommand(f"{self.mnemonic()}: {name} = {value} has no known meaning here; leave it at its default")
+                raise IllegalCommand(
+                    f"{self.mnemonic()}: {name} = {value} has no known meaning here; leave it at its default"
+                )
         for region in (*self.reads(), *self.writes()):
             check_region(self.mnemonic(), region)
 

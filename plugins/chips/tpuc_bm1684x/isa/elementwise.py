@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tpuc.errors import IllegalCommand
+from tpuc.api import IllegalCommand
 from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate, shift_right
 
 from tpuc_bm1684x.isa.types import Array, DType
@@ -14,7 +14,7 @@ MUL, NOT, ADD, SUB, MAX, MIN, AND, OR, XOR = 0, 1, 2, 3, 4, 5, 7, 8, 9
 SELECT_GREATER, SELECT_EQUAL, DIV, SELECT_LESS = 10, 11, 12, 13
 COPY, ABS, ABS_DIFFERENCE, LEADING_ZEROS, LEADING_ONES = 19, 26, 27, 29, 30
 _KIND = {0: MUL, 2: ADD, 3: SUB, 15: ADD, 16: SUB, 20: MUL}
-LOGICAL_SHIFT, ARITHMETIC_SHIFT = 6, 21
+LOGICAL_SHIFT, ARITHMETIC_SHIFT, CIRCULAR_SHIFT = 6, 21, 22
 
 
 def wrap(values: Array, dtype: DType) -> Array:
@@ -44,7 +44,7 @@ def _raw(kind: int, left: Array, right: Array) -> Array:
 def _float_combine(kind: int, left: Array, right: Array, result: DType) -> Array:
     with np.errstate(all="ignore"):
         value = _raw(kind, left.astype(np.float32), right.astype(np.float32))
-        return value.astype(result.numpy)
+        return canonical(value.astype(result.numpy))
 
 
 def cast(values: Array, result: DType, rounding: Rounding) -> Array:
@@ -52,30 +52,92 @@ def cast(values: Array, result: DType, rounding: Rounding) -> Array:
     source_float = values.dtype.kind not in "iu"
     with np.errstate(all="ignore"):
         if result.is_float:
+            if not source_float and values.dtype.itemsize == 4:
+                return _int_to_float(values.astype(np.int64), result, rounding)
             if source_float and values.dtype == result.numpy:
-                return round_to_int(values.astype(np.float64), rounding).astype(result.numpy)
-            return values.astype(np.float32).astype(result.numpy)
+                return _round_float(values, rounding)
+            return canonical(narrow(values.astype(np.float32), result, rounding))
         if source_float:
-            wide = np.nan_to_num(round_to_int(values.astype(np.float64), rounding), nan=0.0)
-            limits = np.iinfo(result.numpy)
-            return np.clip(wide, limits.min, limits.max).astype(np.int64).astype(result.numpy)
+            return saturate(round_to_int(values, rounding), result.numpy)
         return saturate(values.astype(np.int64), result.numpy)
+
+
+_MANTISSA_BITS = {DType.F16: 11, DType.BF16: 8, DType.F32: 24}
+_KEEPS_FINITE = {Rounding.TOWARDS_ZERO: (True, True), Rounding.DOWN: (True, False), Rounding.UP: (False, True)}
+"""Where overflow gives the largest finite number: (above, below)."""
+
+
+def _int_to_float(values: Array, result: DType, rounding: Rounding) -> Array:
+    """Keep as many leading bits as the mantissa holds, rounded; the rest is exact."""
+    _, length = np.frexp(np.abs(values).astype(np.float64))
+    spare = np.maximum(length - _MANTISSA_BITS[result], 0)
+    whole = (shift_right(values, spare, rounding) << spare).astype(np.float64)
+    if result is DType.F16:
+        above, below = _KEEPS_FINITE.get(rounding, (False, False))
+        whole = np.where(whole > 65504, 65504 if above else np.inf, whole)
+        whole = np.where(whole < -65504, -65504 if below else -np.inf, whole)
+    return whole.astype(np.float32).astype(result.numpy)
+
+
+_ON_MAGNITUDE = {Rounding.HALF_UP: Rounding.HALF_AWAY_FROM_ZERO, Rounding.HALF_DOWN: Rounding.HALF_TOWARDS_ZERO}
+
+
+def narrow(values: Array, result: DType, rounding: Rounding = Rounding.HALF_TO_EVEN) -> Array:
+    """f32 to a float type; half up and half down count on the magnitude here."""
+    if rounding is Rounding.HALF_TO_EVEN or result is DType.F32:
+        return values.astype(result.numpy)
+    if result is DType.F16:
+        return _narrow_f16(values, _ON_MAGNITUDE.get(rounding, rounding))
+    bits = values.view(np.int32)
+    sign = np.where(bits < 0, -1, 1)
+    magnitude = shift_right(sign * (bits & 0x7FFFFFFF).astype(np.int64), 16, _ON_MAGNITUDE.get(rounding, rounding))
+    rounded = (np.abs(magnitude) << 16 | (bits.astype(np.int64) & 0x80000000)).astype(np.uint32)
+    return np.where(np.isfinite(values), rounded.view(np.float32), values).astype(result.numpy)
+
+
+def _narrow_f16(values: Array, rounding: Rounding) -> Array:
+    finite = np.where(np.abs(values) < 65536, values, 0).astype(np.float64)
+    _, exponent = np.frexp(finite)
+    unit = np.ldexp(1.0, np.maximum(exponent - 11, -24))  # of the last place, also where f16 is denormal
+    rounded = np.copysign(round_to_int(finite / unit, rounding) * unit, finite)
+    above, below = _KEEPS_FINITE.get(rounding, (False, False))
+    if rounding is Rounding.HALF_TOWARDS_ZERO:
+        above, below = np.asarray(finite <= 65520), np.asarray(finite >= -65520)
+    rounded = np.where(rounded > 65504, np.where(above, 65504, np.inf), rounded)
+    rounded = np.where(rounded < -65504, np.where(below, -65504, -np.inf), rounded)
+    return np.where(np.abs(values) < 65536, rounded, values).astype(np.float16)
+
+
+def _round_float(values: Array, rounding: Rounding) -> Array:
+    """Round to whole numbers; from 2**24 on floats are whole, and NaN stays."""
+    small = np.abs(values.astype(np.float32)) < 1 << 24
+    rounded = round_to_int(np.where(small, values, 0), rounding).astype(values.dtype)
+    return np.where(small, np.copysign(rounded, values), values)
 
 
 def shift(op: int, values: Array, amount: Array, result: DType, rounding: Rounding) -> Array:
     """Shift by `amount`, positive to the left; right shifts round; the result wraps."""
+    if op == CIRCULAR_SHIFT:
+        return _rotate(values, amount)
     if op == LOGICAL_SHIFT:
         values = values.view(f"u{values.dtype.itemsize}")
-    elif op != ARITHMETIC_SHIFT:
-        raise IllegalCommand("ar.circular_shift: the simulator does not know this operation; use another")
     return wrap(shift_right(values.astype(np.int64), -amount.astype(np.int64), rounding), result)
+
+
+def _rotate(values: Array, amount: Array) -> Array:
+    width = 8 * values.dtype.itemsize
+    bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64)
+    left = (amount.astype(np.int64) % width).astype(np.uint64)
+    rotated = (bits << left) | (bits >> (np.uint64(width) - left))
+    return (rotated & np.uint64((1 << width) - 1)).astype(f"u{values.dtype.itemsize}").view(values.dtype)
 
 
 def compare(op: int, left: Array, right: Array) -> Array:
     """Greater, equal or less, by the codes of SELECT."""
-    if op == SELECT_GREATER:
-        return np.greater(left, right)
-    return np.equal(left, right) if op == SELECT_EQUAL else np.less(left, right)
+    with np.errstate(invalid="ignore"):
+        if op == SELECT_GREATER:
+            return np.greater(left, right)
+        return equal(left, right) if op == SELECT_EQUAL else np.less(left, right)
 
 
 def select(op: int, left: Array, right: Array, chosen: Array, result: DType) -> Array:
@@ -88,7 +150,8 @@ def multiply_add(old: Array, left: Array, right: Array, shifts: Array | None, ro
     if old.dtype.kind in "iu":
         raise IllegalCommand("ar.multiply_add: the simulator knows floats only; use MUL and ADD")
     del shifts, rounding
-    return old + left * right
+    with np.errstate(all="ignore"):
+        return canonical(old + left * right)
 
 
 def simple(op: int, left: Array, right: Array) -> Array:
@@ -114,7 +177,7 @@ def simple(op: int, left: Array, right: Array) -> Array:
             case 26:
                 return np.abs(left)
             case 27:
-                return np.abs(left - right)
+                return canonical(np.abs(left - right))
             case 29 | 30:
                 return _leading(left, ones=op == 30)
             case _:
@@ -122,13 +185,31 @@ def simple(op: int, left: Array, right: Array) -> Array:
 
 
 def maximum(left: Array, right: Array) -> Array:
-    """The greater one; `left` when they are equal or not comparable."""
-    return np.where(right > left, right, left)
+    """The greater one; `right` when they are equal or not comparable."""
+    with np.errstate(invalid="ignore"):
+        return np.where(left > right, left, right)
 
 
 def minimum(left: Array, right: Array) -> Array:
-    """The smaller one; `left` when they are equal or not comparable."""
-    return np.where(right < left, right, left)
+    """The smaller one; `right` when they are equal, `left` when it is no number."""
+    with np.errstate(invalid="ignore"):
+        return np.where((left < right) | (left != left), left, right)
+
+
+def equal(left: Array, right: Array) -> Array:
+    """Equal bits, so 0.0 and -0.0 differ."""
+    return np.equal(_bits(left), _bits(right))
+
+
+def canonical(values: Array) -> Array:
+    """Every 16-bit NaN becomes the model's: all bits set but the sign. f32 keeps what the host gives."""
+    if values.dtype.itemsize == 4:
+        return values
+    nan = np.isnan(values)
+    if nan.any():
+        bits = values.view(f"u{values.dtype.itemsize}")
+        bits[nan] = np.iinfo(bits.dtype).max >> 1
+    return values
 
 
 def _bits(values: Array) -> Array:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from tpuc.errors import IllegalCommand
-from tpuc.machine import Region
+from tpuc.api import IllegalCommand, Region
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Shape4, line_strides
@@ -202,7 +201,9 @@ class GatherLines(ComputeInstruction):
     def check(self) -> None:
         super().check()
         if self.operation is not GatherLinesOp.GATHER or self.table_layout != 3:
-            raise IllegalCommand(f"{self.mnemonic()}: the simulator gathers rows of per-channel tables only; use GATHER")
+            raise IllegalCommand(
+                f"{self.mnemonic()}: the simulator gathers rows of per-channel tables only; use GATHER"
+            )
 
     def _lines(self, address: int, shape: Shape4) -> Operand:
         plain = Operand(address, self.dtype)

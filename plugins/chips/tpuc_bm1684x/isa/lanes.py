@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from tpuc.errors import IllegalCommand
-from tpuc.machine import Region
+from tpuc.api import IllegalCommand, Region
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields
 from tpuc_bm1684x.isa.geometry import LANES, SMEM_BASE, SMEM_BYTES
@@ -101,7 +100,9 @@ class LaneTransfer(ComputeInstruction):
                 f"{self.mnemonic()}: {channels} channels from lane {lane} pass lane {LANES - 1}; split them"
             )
         if self.operation in _STATIC and not SMEM_BASE <= self.source < SMEM_BASE + SMEM_BYTES:
-            raise IllegalCommand(f"{self.mnemonic()}: source {self.source:#x} is not in static memory; add {SMEM_BASE:#x}")
+            raise IllegalCommand(
+                f"{self.mnemonic()}: source {self.source:#x} is not in static memory; add {SMEM_BASE:#x}"
+            )
 
     @property
     def result_operand(self) -> Operand:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from tpuc.errors import IllegalCommand
-from tpuc.machine import Region
+from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, source_fields
@@ -128,9 +127,13 @@ class MatMul(ComputeInstruction):
         super().check()
         kind, result = self.left.dtype, self.result.dtype
         if kind.bytes == 4 or (kind.bytes == 2 and not kind.is_float) or kind.prec != self.right.dtype.prec:
-            raise IllegalCommand(f"{self.mnemonic()}: {kind} times {self.right.dtype}; use int8, f16 or bf16 on both sides")
+            raise IllegalCommand(
+                f"{self.mnemonic()}: {kind} times {self.right.dtype}; use int8, f16 or bf16 on both sides"
+            )
         if result not in ((kind, DType.F32) if kind.is_float else (DType.INT32,)):
-            raise IllegalCommand(f"{self.mnemonic()}: {kind} to {result}; use int32 for int8, f32 or the same type for floats")
+            raise IllegalCommand(
+                f"{self.mnemonic()}: {kind} to {result}; use int32 for int8, f32 or the same type for floats"
+            )
         if isinstance(self.zero_point, Operand) and self.operation is MatMulOp.TT:
             raise IllegalCommand(f"{self.mnemonic()}: the simulator knows no zero point table here; use an immediate")
 

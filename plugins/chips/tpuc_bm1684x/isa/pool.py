@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from tpuc.errors import IllegalCommand
-from tpuc.machine import Region
+from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields, source_fields
@@ -59,7 +58,9 @@ class PoolOrDepthwise(ComputeInstruction):
     """
 
     table_name = "sPorD"
-    harmless = frozenset({"opd2_addr", "opd2_sign", "opd2_n_str", "opd1_sign", "opd1_addr", "opd1_const", "opd2_const", "res1_addr"})
+    harmless = frozenset(
+        {"opd2_addr", "opd2_sign", "opd2_n_str", "opd1_sign", "opd1_addr", "opd1_const", "opd2_const", "res1_addr"}
+    )
 
     operation: PoolOp
     result: Operand
@@ -155,7 +156,9 @@ class PoolOrDepthwise(ComputeInstruction):
     def check(self) -> None:
         super().check()
         if self.operation >= PoolOp.ROI_DEPTHWISE:
-            raise IllegalCommand(f"{self.mnemonic()}: the simulator does not know regions of interest; pool whole tensors")
+            raise IllegalCommand(
+                f"{self.mnemonic()}: the simulator does not know regions of interest; pool whole tensors"
+            )
         self.window.check(self.mnemonic(), self.input_size, self.shape[2:])
         if (self.weight is None) != (self.operation is PoolOp.MAX):
             raise IllegalCommand(f"{self.mnemonic()}: weight is for all operations but MAX")

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from tpuc.errors import IllegalCommand
-from tpuc.machine import Region
-from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate, shift_right
+from tpuc.api import IllegalCommand, Region
+from tpuc_ops.quant.arithmetic import Rounding, requantise, round_to_int, saturate
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields
 from tpuc_bm1684x.isa.types import (
@@ -111,7 +110,9 @@ class Requantise(ComputeInstruction):
     def _narrow(self, name: str, value: int) -> int:
         limit = 128 if name == "shift" else 32768
         if not -limit <= value < limit and self.operation in (Op.REQUANTISE, Op.DEQUANTISE):
-            raise IllegalCommand(f"{self.mnemonic()}: {name} {value} does not fit; use {-limit}..{limit - 1} or a table")
+            raise IllegalCommand(
+                f"{self.mnemonic()}: {name} {value} does not fit; use {-limit}..{limit - 1} or a table"
+            )
         return value
 
     @classmethod
@@ -199,18 +200,14 @@ class Requantise(ComputeInstruction):
         match self.operation:
             case Op.REQUANTISE:
                 multiplier, shift, zero_point = (word.astype(np.int64) for word in raw)
-                value = shift_right(x.astype(np.int64) * multiplier, -shift, self.rounding)
-                return saturate(value + zero_point, result)
+                return requantise(x, multiplier, -shift, zero_point, self.rounding, result)
             case Op.DEQUANTISE:
                 zero_point, multiplier, shift = (word.astype(np.int64) for word in raw)
-                value = shift_right((x.astype(np.int64) - zero_point) * multiplier, -shift, self.rounding)
-                return saturate(value, result)
+                return requantise(x - zero_point, multiplier, -shift, 0, self.rounding, result)
             case Op.FLOAT_REQUANTISE:
                 scale, offset = (word.view(np.float32) for word in raw)
                 value = _to_float(x, self.source_rounding) * scale + offset
-                rounded = round_to_int(value.astype(np.float64), self.rounding)
-                limits = np.iinfo(result)
-                return np.clip(np.nan_to_num(rounded), limits.min, limits.max).astype(result)
+                return saturate(round_to_int(value, self.rounding), result)
             case _:
                 zero_point, scale = raw[0].astype(np.int32), raw[1].view(np.float32)
                 return (x.astype(np.int32) - zero_point).astype(np.float32) * scale

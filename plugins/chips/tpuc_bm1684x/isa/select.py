@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from tpuc.machine import Region
+from tpuc.api import Region
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, layout_fields, shape_fields, source_fields
 from tpuc_bm1684x.isa.elementwise import maximum, minimum

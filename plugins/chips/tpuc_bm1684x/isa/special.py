@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from tpuc.errors import IllegalCommand
-from tpuc.machine import Region
+from tpuc.api import IllegalCommand, Region
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields, source_fields
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Shape4, Source, dtype_of

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from tpuc.errors import IllegalCommand
-from tpuc.machine import Engine
+from tpuc.api import Engine, IllegalCommand
 
 Fields = Mapping[str, int]
 """Raw field values by their name in the register description; a missing name is 0."""
@@ -44,7 +43,9 @@ class CommandTable:
         for name, value in fields.items():
             if name not in self.fields:
                 if value:
-                    raise IllegalCommand(f"{self.name}: it has no field {name!r}, which would be {value}; use another form")
+                    raise IllegalCommand(
+                        f"{self.name}: it has no field {name!r}, which would be {value}; use another form"
+                    )
                 continue
             offset, width = self.fields[name]
             if value >> width:
@@ -58,7 +59,9 @@ class CommandTable:
         """Every non-zero field of one command."""
         word = int.from_bytes(data, "little")
         return {
-            name: value for name, (offset, width) in self.fields.items() if (value := word >> offset & ((1 << width) - 1))
+            name: value
+            for name, (offset, width) in self.fields.items()
+            if (value := word >> offset & ((1 << width) - 1))
         }
 
 

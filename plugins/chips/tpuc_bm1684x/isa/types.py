@@ -12,8 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tpuc.errors import IllegalCommand
-from tpuc.machine import Region
+from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.errors import IllegalCommand
+from tpuc.api import IllegalCommand
 
 from tpuc_bm1684x.isa.types import Array, Pair, Shape4
 
@@ -74,7 +74,13 @@ class Window:
         if min(self.kernel) < 1 or min(self.stride) < 1:
             raise IllegalCommand(f"{mnemonic}: kernel {self.kernel} stride {self.stride}: both must be at least 1")
         for name, have, want, stride, kernel, dilation in zip(
-            ("height", "width"), self.padded(*input_size), output_size, self.stride, self.kernel, self.dilation, strict=True
+            ("height", "width"),
+            self.padded(*input_size),
+            output_size,
+            self.stride,
+            self.kernel,
+            self.dilation,
+            strict=True,
         ):
             needed = (want - 1) * stride + (kernel - 1) * dilation + 1
             if needed > have:

@@ -1,0 +1,84 @@
+"""Base classes of commands: each takes the global options too, and `_` and `-` are the same in its options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from tpuc.cli.app import App
+from tpuc.cli.text import dashed
+
+CONTEXT_SETTINGS: dict[str, Any] = {
+    "token_normalize_func": dashed,
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+}
+
+
+def global_options() -> list[click.Parameter]:
+    """`--with`, `--prefer` and `-v`, which may stand before or after a command's name."""
+    return [
+        _global_option(
+            ["--with", "enabled_plugins"],
+            _enable,
+            multiple=True,
+            metavar="NAME",
+            help="Let an optional plugin take part.",
+        ),
+        _global_option(
+            ["--prefer", "preferred_packages"],
+            _prefer,
+            multiple=True,
+            metavar="PACKAGE",
+            help="Use this package where several offer the same.",
+        ),
+        _global_option(
+            ["-v", "--verbose", "verbose"], _be_verbose, is_flag=True, help="Explain, and show where errors come from."
+        ),
+    ]
+
+
+def _global_option(
+    names: list[str], callback: Callable[[click.Context, click.Parameter, Any], None], **settings: Any
+) -> click.Option:
+    return click.Option(names, callback=callback, expose_value=False, is_eager=True, **settings)
+
+
+def _enable(context: click.Context, _: click.Parameter, value: tuple[str, ...]) -> None:
+    context.ensure_object(App).enabled += value
+
+
+def _prefer(context: click.Context, _: click.Parameter, value: tuple[str, ...]) -> None:
+    context.ensure_object(App).prefer += value
+
+
+def _be_verbose(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.ensure_object(App).verbose |= value
+
+
+class Command(click.Command):
+    """A subcommand of `tpuc`: use as `@click.command(cls=Command)` and name it in `tpuc.commands`.
+
+    Its function may return an exit code; None is 0.
+    """
+
+    api_version = 1
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        settings["context_settings"] = {**CONTEXT_SETTINGS, **(settings.get("context_settings") or {})}
+        super().__init__(*arguments, **settings)
+        self.params += global_options()
+
+
+class CommandGroup(click.Group):
+    """A subcommand with subcommands of its own (`tpuc npz compare`)."""
+
+    api_version = 1
+    command_class = Command
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        settings["context_settings"] = {**CONTEXT_SETTINGS, **(settings.get("context_settings") or {})}
+        super().__init__(*arguments, **settings)
+        self.params += global_options()

@@ -1,0 +1,54 @@
+"""`tpuc calibrate`: sample data gives every value of a TOP module its threshold and range.
+
+Uses `Session(...).load(mlir) -> Module` and `.calibrate(module, ...) -> CalibrationTable` with `.write(path)`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tpuc.cli.app import App, pass_app
+from tpuc.cli.command import Command
+from tpuc.cli.session import check_inputs, check_one_data_source, open_session
+from tpuc.cli.values import COUNT, FILE
+from tpuc.files import check_writable
+
+
+@click.command("calibrate", cls=Command)
+@click.argument("mlir", metavar="FILE.mlir", type=FILE)
+@click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples (images, npz or npy).")
+@click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
+@click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
+@click.option("--method", default="kld", show_default=True, help="How thresholds are chosen.")
+@click.option("--tune-num", type=COUNT, default=10, show_default=True, help="Samples for fine-tuning thresholds.")
+@click.option("--histogram-bin-num", type=click.IntRange(min=2), default=2048, show_default=True, help="Bins.")
+@click.option("-o", "output", type=FILE, required=True, metavar="FILE", help="The calibration table to write.")
+@pass_app
+def command(
+    app: App,
+    mlir: Path,
+    dataset: Path | None,
+    data_list: Path | None,
+    input_num: int,
+    method: str,
+    tune_num: int,
+    histogram_bin_num: int,
+    output: Path,
+) -> None:
+    """Measure value ranges on sample data."""
+    check_one_data_source(dataset, data_list, required=True)
+    check_inputs(mlir, dataset, data_list)
+    check_writable(output)
+    session = open_session(app)
+    table = session.calibrate(
+        session.load(mlir),
+        dataset=dataset,
+        data_list=data_list,
+        input_num=input_num,
+        method=method,
+        tune_num=tune_num,
+        histogram_bin_num=histogram_bin_num,
+    )
+    table.write(output)

@@ -1,0 +1,78 @@
+"""`tpuc compile`: a network file becomes a compiled file in one call.
+
+Uses `Session(...).compile(path, model, ...) -> Report`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tpuc.cli.app import App, pass_app
+from tpuc.cli.command import Command
+from tpuc.cli.session import check_inputs, check_one_data_source, open_session, write_report
+from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS, SHAPES, Shapes
+from tpuc.files import check_writable
+
+
+@click.command("compile", cls=Command)
+@click.argument("network", metavar="MODEL", type=FILE)
+@click.option("--chip", required=True, help="The chip to compile for (`tpuc plugins` lists them).")
+@click.option("--quantize", type=MODE, default="f32", show_default=True, help="f32, f16, bf16, int8, int8-asym, ...")
+@click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples to calibrate with.")
+@click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
+@click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
+@click.option("--calibration-table", type=FILE, metavar="FILE", help="A table made earlier, instead of samples.")
+@click.option("--calibration-method", default="kld", show_default=True, help="How thresholds are chosen.")
+@click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
+@click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
+@click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
+@click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
+@click.option(
+    "--symmetric-divisor", type=click.IntRange(min=1), help="Of signed symmetric scales; the chip's own if not given."
+)
+@click.option("-o", "--model", "output", type=FILE, required=True, metavar="FILE", help="The compiled file to write.")
+@click.option("--report", "report_path", type=FILE, metavar="FILE.json", help="Write the report for programs.")
+@click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
+@pass_app
+def command(
+    app: App,
+    network: Path,
+    chip: str,
+    quantize: str,
+    dataset: Path | None,
+    data_list: Path | None,
+    input_num: int,
+    calibration_table: Path | None,
+    calibration_method: str,
+    input_shapes: Shapes,
+    output_names: tuple[str, ...],
+    test_input: tuple[Path, ...],
+    tolerance: tuple[float, ...],
+    symmetric_divisor: int | None,
+    output: Path,
+    report_path: Path | None,
+    work_dir: Path | None,
+) -> None:
+    """Compile a network for a chip."""
+    check_one_data_source(dataset, data_list)
+    check_inputs(network, dataset, data_list, calibration_table, *test_input)
+    check_writable(output)
+    session = open_session(app, chip=chip, quantize=quantize, work_dir=work_dir, symmetric_divisor=symmetric_divisor)
+    report = session.compile(
+        network,
+        output,
+        input_shapes=input_shapes,
+        output_names=output_names,
+        dataset=dataset,
+        data_list=data_list,
+        input_num=input_num,
+        calibration_table=calibration_table,
+        calibration_method=calibration_method,
+        test_input=test_input,
+        tolerance=tolerance,
+    )
+    if report_path is not None:
+        write_report(report, report_path)
+    app.result(report.text())

@@ -1,0 +1,86 @@
+"""`tpuc deploy`: a TOP module becomes a compiled file, compared stage by stage when an input is given.
+
+Uses `Session(...).load(mlir) -> Module` and `.deploy(module, model, ...) -> Report`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tpuc.cli.app import App, pass_app
+from tpuc.cli.command import Command
+from tpuc.cli.session import check_inputs, open_session, write_report
+from tpuc.cli.values import EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS
+from tpuc.errors import UsageError
+from tpuc.files import check_writable
+
+
+@click.command("deploy", cls=Command)
+@click.option("--mlir", type=FILE, required=True, metavar="FILE.mlir", help="The TOP module.")
+@click.option("--chip", required=True, help="The chip to compile for (`tpuc plugins` lists them).")
+@click.option("--quantize", type=MODE, required=True, help="f32, f16, bf16, int8, int8-asym, ...")
+@click.option("--asymmetric", is_flag=True, help="With int8: ranges need not be centred on zero.")
+@click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, before --quantize.")
+@click.option("--calibration-table", type=FILE, metavar="FILE", help="Value ranges; int8 needs them.")
+@click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
+@click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
+@click.option("--test-reference", type=FILE, metavar="FILE.npz", help="Values of the float network on that input.")
+@click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
+@click.option(
+    "--symmetric-divisor", type=click.IntRange(min=1), help="Of signed symmetric scales; the chip's own if not given."
+)
+@click.option("-o", "--model", "output", type=FILE, required=True, metavar="FILE", help="The compiled file to write.")
+@click.option("--report", "report_path", type=FILE, metavar="FILE.json", help="Write the report for programs.")
+@click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
+@pass_app
+def command(
+    app: App,
+    mlir: Path,
+    chip: str,
+    quantize: str,
+    asymmetric: bool,
+    quantize_table: Path | None,
+    calibration_table: Path | None,
+    tolerance: tuple[float, ...],
+    test_input: tuple[Path, ...],
+    test_reference: Path | None,
+    excepts: tuple[str, ...],
+    symmetric_divisor: int | None,
+    output: Path,
+    report_path: Path | None,
+    work_dir: Path | None,
+) -> None:
+    """Turn a TOP module into a compiled file."""
+    check_inputs(mlir, quantize_table, calibration_table, test_reference, *test_input)
+    check_writable(output)
+    session = open_session(
+        app,
+        chip=chip,
+        quantize=asymmetric_mode(quantize) if asymmetric else quantize,
+        work_dir=work_dir,
+        symmetric_divisor=symmetric_divisor,
+    )
+    report = session.deploy(
+        session.load(mlir),
+        output,
+        calibration_table=calibration_table,
+        quantize_table=quantize_table,
+        test_input=test_input,
+        test_reference=test_reference,
+        excepts=excepts,
+        tolerance=tolerance,
+    )
+    if report_path is not None:
+        write_report(report, report_path)
+    app.result(report.text())
+
+
+def asymmetric_mode(mode: str) -> str:
+    """The mode that `--asymmetric` makes of a mode; raises UsageError for one without ranges."""
+    if mode.endswith("-asym"):
+        return mode
+    if not mode.startswith("int"):
+        raise UsageError(f"--asymmetric means nothing with --quantize {mode}; use it with int8.")
+    return f"{mode}-asym"

@@ -1,0 +1,32 @@
+"""`tpuc disasm`: the commands of a compiled file as text.
+
+Uses `Session(...).disassemble(path) -> str`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tpuc.cli.app import App, pass_app
+from tpuc.cli.command import Command
+from tpuc.cli.session import check_inputs, open_session
+from tpuc.cli.values import FILE
+from tpuc.files import check_writable, write_atomic
+
+
+@click.command("disasm", cls=Command)
+@click.argument("file", type=FILE)
+@click.option("-o", "output", type=FILE, metavar="FILE", help="Write here instead of stdout.")
+@pass_app
+def command(app: App, file: Path, output: Path | None) -> None:
+    """Show the commands of a compiled file."""
+    check_inputs(file)
+    if output is not None:
+        check_writable(output)
+    text = open_session(app).disassemble(file).rstrip("\n")
+    if output is None:
+        app.result(text)
+    else:
+        write_atomic(output, text + "\n")

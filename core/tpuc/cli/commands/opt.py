@@ -1,0 +1,87 @@
+"""`tpuc opt`: run passes on a module.
+
+Uses `Session(...).load(path) -> Module` and `.save(module, path)`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tpuc.cli.app import App, pass_app
+from tpuc.cli.command import Command
+from tpuc.cli.session import check_inputs, open_session
+from tpuc.cli.text import columns
+from tpuc.cli.values import FILE, MODE
+from tpuc.files import check_writable
+
+
+@click.command("opt", cls=Command)
+@click.argument("file", metavar="FILE.mlir", type=FILE, required=False)
+@click.option("--pass", "passes", multiple=True, metavar="TEXT", help="A pass, as NAME or NAME{option=value,...}.")
+@click.option("--pipeline", "stages", multiple=True, metavar="NAME", help="All passes of a stage, before any --pass.")
+@click.option("--chip", help="The chip that chip-dependent passes work for.")
+@click.option("--quantize", type=MODE, default="f32", show_default=True, help="The mode that they work in.")
+@click.option("--verify-each", is_flag=True, help="Check the module after every pass.")
+@click.option("--dump-after", multiple=True, metavar="PASS", help="Write the module after this pass, or after `all`.")
+@click.option("--work-dir", type=FILE, metavar="DIR", help="Where --dump-after writes.")
+@click.option("--timing", is_flag=True, help="Show how long each pass took.")
+@click.option("--list", "listing", is_flag=True, help="List passes and pipelines instead.")
+@click.option("-o", "output", type=FILE, metavar="FILE.mlir", help="Write here instead of stdout.")
+@pass_app
+def command(
+    app: App,
+    file: Path | None,
+    passes: tuple[str, ...],
+    stages: tuple[str, ...],
+    chip: str | None,
+    quantize: str,
+    verify_each: bool,
+    dump_after: tuple[str, ...],
+    work_dir: Path | None,
+    timing: bool,
+    listing: bool,
+    output: Path | None,
+) -> None:
+    """Run passes on a module."""
+    if listing:
+        list_passes(app)
+        return
+    if file is None:
+        raise click.UsageError("Missing argument 'FILE.mlir'.", click.get_current_context())
+    check_inputs(file)
+    if output is not None:
+        check_writable(output)
+    from tpuc.ir.text import print_module
+    from tpuc.schedule import PassContext, PassManager
+
+    context = PassContext(
+        registry=app.registry,
+        chip=app.registry.get("tpuc.chips", chip) if chip is not None else None,
+        options={"quantize": quantize},
+        work_dir=work_dir,
+        log=app.log,
+    )
+    manager = PassManager(context, pipelines=app.pipelines, verify_each=verify_each, dump_after=dump_after)
+    built = [manager.build(text) for text in passes]
+    session = open_session(app)
+    module = session.load(file)
+    module.verify()
+    for stage in stages:
+        manager.run_pipeline(stage, module)
+    manager.run(module, built)
+    if output is None:
+        app.result(print_module(module).rstrip("\n"))
+    else:
+        session.save(module, output)
+    if timing:
+        rows = [(item.name, f"{item.seconds * 1000:.1f} ms") for item in manager.report.passes]
+        app.remark(columns(rows))
+
+
+def list_passes(app: App) -> None:
+    """Names of passes with who offers them, then stages with their passes. Imports none."""
+    rows = [(row.name, f"{row.package} {row.version}") for row in app.registry.describe("tpuc.passes")]
+    app.result(columns(rows))
+    app.result(columns([(stage, " ".join(texts)) for stage, texts in app.pipelines.items()]))

@@ -1,0 +1,58 @@
+"""`tpuc plugins`: what is installed, without importing any of it unless asked to check."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import click
+
+from tpuc.cli.app import App, pass_app
+from tpuc.cli.command import Command
+from tpuc.cli.text import columns
+from tpuc.errors import PluginError
+from tpuc.registry.groups import GROUPS
+
+if TYPE_CHECKING:
+    from tpuc.registry import Registry, Row
+
+
+@click.command("plugins", cls=Command)
+@click.option("--check", is_flag=True, help="Load every plugin and say what is broken.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@pass_app
+def command(app: App, check: bool, as_json: bool) -> int:
+    """List installed plugins."""
+    rows = [row for group in GROUPS for row in app.registry.describe(group)]
+    problems = find_problems(app.registry) if check else []
+    if as_json:
+        listed = [dataclasses.asdict(row) for row in rows]
+        app.result_json({"plugins": listed, "problems": problems} if check else {"plugins": listed})
+    else:
+        app.result(show(rows))
+        for problem in problems:
+            app.remark(problem)
+    return 1 if problems else 0
+
+
+def show(rows: list[Row]) -> str:
+    """One line per plugin, under the word for its group."""
+    lines = columns([("kind", "name", "package", "object", "state"), *map(_cells, rows)])
+    return lines if rows else "no plugins are installed"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (GROUPS[row.group].kind, row.name, f"{row.package} {row.version}", row.path, row.state)
+
+
+def find_problems(registry: Registry) -> list[str]:
+    """One sentence per plugin that cannot be used."""
+    from tpuc.registry.registry import load_checked
+
+    problems: list[str] = []
+    for offer in registry.offers:
+        try:
+            load_checked(offer)
+        except PluginError as error:
+            problems.append(str(error))
+    return problems

@@ -1,0 +1,37 @@
+"""`tpuc run`: execute a network in any runnable format on given inputs.
+
+Uses `Session(...).run(model, inputs, dump_all_tensors=...) -> Mapping[str, Array]`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tpuc.cli.app import App, pass_app
+from tpuc.cli.command import Command
+from tpuc.cli.session import check_inputs, open_session
+from tpuc.cli.text import columns
+from tpuc.cli.values import FILE, PATHS
+from tpuc.files import check_writable, write_atomic
+
+
+@click.command("run", cls=Command)
+@click.option("--input", "inputs", type=PATHS, required=True, help="npz, npy or image; several for several inputs.")
+@click.option("--model", type=FILE, required=True, metavar="FILE", help="Network file, .mlir or compiled file.")
+@click.option("--output", type=FILE, metavar="FILE.npz", help="Write the results; without it they are only listed.")
+@click.option("--dump-all-tensors", is_flag=True, help="Give every value of the network, not only its outputs.")
+@pass_app
+def command(app: App, inputs: tuple[Path, ...], model: Path, output: Path | None, dump_all_tensors: bool) -> None:
+    """Execute a network on given inputs."""
+    check_inputs(model, *inputs)
+    if output is not None:
+        check_writable(output)
+    arrays = open_session(app).run(model, inputs, dump_all_tensors=dump_all_tensors)
+    if output is not None:
+        import numpy as np
+
+        write_atomic(output, lambda stream: np.savez(stream, **arrays))
+    rows = [(name, "x".join(map(str, array.shape)), str(array.dtype)) for name, array in arrays.items()]
+    app.result(columns(rows))

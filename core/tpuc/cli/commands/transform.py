@@ -1,0 +1,82 @@
+"""`tpuc transform`: a network file becomes a TOP module, checked against its framework when an input is given.
+
+Uses `Session(...).transform(path, ...) -> Module`, `.save(module, path)` and `.verify_transform(path, module, ...)`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tpuc.cli.app import App, pass_app
+from tpuc.cli.command import Command
+from tpuc.cli.session import check_inputs, open_session
+from tpuc.cli.values import EMPTY, FILE, INTEGERS, NAMES, NUMBERS, PATHS, SHAPES, Shapes
+from tpuc.files import check_writable
+
+
+@click.command("transform", cls=Command)
+@click.option("--model-name", required=True, help="Name of the module; files are named after it.")
+@click.option("--model-def", type=FILE, required=True, metavar="FILE", help="The network (.onnx, .tflite, .prototxt).")
+@click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
+@click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
+@click.option("--resize-dims", type=INTEGERS, default=EMPTY, help="Size images are resized to: 256,256.")
+@click.option("--keep-aspect-ratio", is_flag=True, help="Resize without distortion and fill up with zeros.")
+@click.option("--mean", type=NUMBERS, default=EMPTY, help="Subtracted per channel: 103.939,116.779,123.68.")
+@click.option("--scale", type=NUMBERS, default=EMPTY, help="Factor per channel, after the mean: 1.0,1.0,1.0.")
+@click.option("--pixel-format", type=click.Choice(["rgb", "bgr", "gray", "rgbd"]), help="Order of channels.")
+@click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
+@click.option("--test-input", type=PATHS, default=EMPTY, help="Compare with the framework on this npz, npy or image.")
+@click.option("--test-result", type=FILE, metavar="FILE.npz", help="Write every value of the comparison.")
+@click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.99,0.99.")
+@click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
+@click.option("--post-handle-type", type=click.Choice(["yolo", "ssd"]), help="Fuse this post-processing.")
+@click.option("--mlir", type=FILE, required=True, metavar="FILE.mlir", help="The module to write.")
+@pass_app
+def command(
+    app: App,
+    model_name: str,
+    model_def: Path,
+    model_data: Path | None,
+    input_shapes: Shapes,
+    resize_dims: tuple[int, ...],
+    keep_aspect_ratio: bool,
+    mean: tuple[float, ...],
+    scale: tuple[float, ...],
+    pixel_format: str | None,
+    output_names: tuple[str, ...],
+    test_input: tuple[Path, ...],
+    test_result: Path | None,
+    tolerance: tuple[float, ...],
+    excepts: tuple[str, ...],
+    post_handle_type: str | None,
+    mlir: Path,
+) -> None:
+    """Turn a network into a TOP module (.mlir and .npz)."""
+    check_inputs(model_def, model_data, *test_input)
+    check_writable(mlir)
+    preprocess: dict[str, Any] = {
+        "resize_dims": resize_dims,
+        "keep_aspect_ratio": keep_aspect_ratio,
+        "mean": mean,
+        "scale": scale,
+        "pixel_format": pixel_format,
+        "post_handle_type": post_handle_type,
+    }
+    session = open_session(app)
+    module = session.transform(
+        model_def,
+        model_name=model_name,
+        model_data=model_data,
+        input_shapes=input_shapes,
+        output_names=output_names,
+        preprocess={key: value for key, value in preprocess.items() if value},
+    )
+    if test_input:
+        report = session.verify_transform(
+            model_def, module, test_input=test_input, test_result=test_result, excepts=excepts, tolerance=tolerance
+        )
+        app.result(report.text())
+    session.save(module, mlir)

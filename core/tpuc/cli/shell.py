@@ -1,0 +1,132 @@
+"""The `tpuc` command itself: finds subcommands late, with their options from tpuc.toml."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from tpuc.cli.aliases import command_name
+from tpuc.cli.app import App
+from tpuc.cli.command import CONTEXT_SETTINGS, global_options
+from tpuc.cli.summaries import BUILT_IN, SUMMARIES
+from tpuc.cli.text import dashed
+from tpuc.errors import UsageError
+from tpuc.registry import Registry
+from tpuc.registry.offers import normalise
+
+COMMANDS = "tpuc.commands"
+OURS = "tpuc"
+
+
+class Shell(click.Group):
+    """Subcommands are built in or come from `tpuc.commands`; listing them imports none."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            name="tpuc",
+            help="Compile neural networks for TPUs, and look into the result.",
+            context_settings=CONTEXT_SETTINGS,
+            params=[*global_options(), _version_option()],
+            callback=_start,
+            invoke_without_command=True,
+        )
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every name, sorted."""
+        return sorted({*BUILT_IN, *_registry(ctx).names(COMMANDS)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command that a name or an alias stands for. A built-in one yields only to `--prefer`."""
+        name = command_name(cmd_name)
+        registry = _registry(ctx)
+        preferred = {normalise(package) for package in registry.prefer}
+        rivals = {normalise(row.package) for row in registry.describe(COMMANDS) if row.name == name}
+        if name in BUILT_IN and not preferred & rivals:
+            return import_module(BUILT_IN[name]).command
+        return registry.get(COMMANDS, name) if registry.has(COMMANDS, name) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command named first, with its options from tpuc.toml."""
+        from tpuc.cli.settings import check_options, read_settings
+
+        name = command_name(args[0])
+        names = self.list_commands(ctx)
+        settings = read_settings(Path(), names)
+        ctx.ensure_object(App).settings = settings
+        command = self.get_command(ctx, name)
+        if command is None:
+            raise _no_command(args[0], names)
+        given = settings.commands.get(name, {})
+        if isinstance(command, click.Group):
+            ctx.default_map = {name: given}
+            return name, command, args[1:]
+        options = {
+            dashed(spelling).lstrip("-"): parameter.name or ""
+            for parameter in command.params
+            for spelling in (*parameter.opts, *parameter.secondary_opts)
+        }
+        check_options(name, list(given), list(options))
+        ctx.default_map = {name: {options[option]: value for option, value in given.items()}}
+        return name, command, args[1:]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Name and summary of each command; the package instead when it is not ours."""
+        foreign = {
+            row.name: f"(from {row.package} {row.version})"
+            for row in _registry(ctx).describe(COMMANDS)
+            if normalise(row.package) != OURS
+        }
+        rows = [
+            (name, foreign[name] if name in foreign and name not in BUILT_IN else SUMMARIES.get(name, ""))
+            for name in self.list_commands(ctx)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _registry(ctx: click.Context) -> Registry:
+    return ctx.ensure_object(App).make_registry()
+
+
+@click.pass_context
+def _start(ctx: click.Context) -> int | None:
+    """Without a subcommand nothing can start."""
+    if ctx.invoked_subcommand is not None:
+        return None
+    click.echo(ctx.get_help(), err=True)
+    return UsageError.exit_code
+
+
+def _no_command(typed: str, names: list[str]) -> UsageError:
+    from difflib import get_close_matches
+
+    close = get_close_matches(command_name(typed), names, n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return UsageError(f"no command named '{typed}'.{hint} Commands: {', '.join(names)}.")
+
+
+def _version_option() -> click.Option:
+    return click.Option(
+        ["--version"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_show_version,
+        help="Show the version and exit.",
+    )
+
+
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted:
+        return
+    import importlib.metadata
+
+    try:
+        click.echo(f"tpuc {importlib.metadata.version('tpuc')}")
+    except importlib.metadata.PackageNotFoundError:
+        click.echo("tpuc (not installed)")
+    context.exit()

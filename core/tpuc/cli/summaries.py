@@ -1,0 +1,29 @@
+"""Summaries of bundled commands: `python -m tpuc.cli.generate_summaries` writes them."""
+
+from __future__ import annotations
+
+BUILT_IN = {
+    "calibrate": "tpuc.cli.commands.calibrate",
+    "compile": "tpuc.cli.commands.compile",
+    "deploy": "tpuc.cli.commands.deploy",
+    "disasm": "tpuc.cli.commands.disasm",
+    "matrix": "tpuc.cli.commands.matrix",
+    "opt": "tpuc.cli.commands.opt",
+    "plugins": "tpuc.cli.commands.plugins",
+    "profile": "tpuc.cli.commands.profile",
+    "run": "tpuc.cli.commands.run",
+    "transform": "tpuc.cli.commands.transform",
+}
+
+SUMMARIES = {
+    "calibrate": "Measure value ranges on sample data.",
+    "compile": "Compile a network for a chip.",
+    "deploy": "Turn a TOP module into a compiled file.",
+    "disasm": "Show the commands of a compiled file.",
+    "matrix": "Show which ops a chip supports, per mode.",
+    "opt": "Run passes on a module.",
+    "plugins": "List installed plugins.",
+    "profile": "Show cycles, DDR traffic and engine use of a compiled file.",
+    "run": "Execute a network on given inputs.",
+    "transform": "Turn a network into a TOP module (.mlir and .npz).",
+}

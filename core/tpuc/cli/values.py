@@ -1,0 +1,132 @@
+"""Option values: shapes, numbers, names and modes, from the command line or from tpuc.toml."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import click
+
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+class _Listed(click.ParamType[Any]):
+    """Values between commas; brackets around them are allowed. A list in tpuc.toml needs no commas."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The values as a tuple."""
+        if isinstance(value, tuple):
+            return cast("tuple[Any, ...]", value)
+        parts = self.parts(value)
+        try:
+            return tuple(self.one(part) for part in parts)
+        except (ValueError, TypeError):
+            self.fail(f"{value!r} is not {self.described}.", param, ctx)
+
+    described = "a list"
+
+    def parts(self, value: Any) -> Sequence[Any]:
+        """The parts of the text."""
+        if not isinstance(value, str):
+            return cast("list[Any]", value) if isinstance(value, list) else [value]
+        text = value.strip().removeprefix("[").removesuffix("]")
+        return [part.strip() for part in text.split(",") if part.strip()]
+
+    def one(self, part: Any) -> Any:
+        """One value."""
+        return part
+
+
+class NumbersType(_Listed):
+    """`103.9,116.8,123.7`."""
+
+    name = "numbers"
+    described = "a list of numbers such as 0.9,0.7"
+
+    def one(self, part: Any) -> float:
+        """One number."""
+        return float(part)
+
+
+class IntegersType(_Listed):
+    """`224,224`."""
+
+    name = "integers"
+    described = "a list of whole numbers such as 224,224"
+
+    def one(self, part: Any) -> int:
+        """One whole number."""
+        return int(part)
+
+
+class _BetweenCommas(_Listed):
+    """Brackets may be part of a value."""
+
+    def parts(self, value: Any) -> Sequence[Any]:
+        """What stands between the commas."""
+        if isinstance(value, str):
+            return [part.strip() for part in value.split(",") if part.strip()]
+        return super().parts(value)
+
+
+class NamesType(_BetweenCommas):
+    """`conv_1,relu_7`."""
+
+    name = "names"
+
+    def one(self, part: Any) -> str:
+        """One name."""
+        return str(part)
+
+
+class PathsType(_BetweenCommas):
+    """`a.npy,b.npy`."""
+
+    name = "files"
+
+    def one(self, part: Any) -> Path:
+        """One path."""
+        return Path(part)
+
+
+class ShapesType(click.ParamType[Any]):
+    """`[[1,3,224,224],[1,10]]`; the outer brackets may be left out for a single input."""
+
+    name = "shapes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shapes:
+        """The shapes, one per input."""
+        if isinstance(value, tuple):
+            return cast("Shapes", value)
+        text = re.sub(r"\s", "", str(value))
+        shape = r"\d+(?:,\d+)*"
+        if not re.fullmatch(rf"\[?(?:\[{shape}\],?)+\]?|{shape}|\[{shape}\]|\[\]", text):
+            self.fail(f"{value!r} is not a list of shapes such as [[1,3,224,224]].", param, ctx)
+        found = re.findall(shape, text)
+        result = tuple(tuple(int(extent) for extent in one.split(",")) for one in found)
+        if any(extent < 1 for one in result for extent in one):
+            self.fail(f"{value!r} has an extent below 1; every extent must be given.", param, ctx)
+        return result
+
+
+class ModeType(click.ParamType[str]):
+    """A quantisation mode; upper case and `_` are accepted (`INT8`, `int8_asym`)."""
+
+    name = "mode"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The mode as chips spell it."""
+        return str(value).strip().lower().replace("_", "-")
+
+
+NUMBERS = NumbersType()
+INTEGERS = IntegersType()
+NAMES = NamesType()
+PATHS = PathsType()
+SHAPES = ShapesType()
+MODE = ModeType()
+FILE = click.Path(path_type=Path)  # whether it is there is the operating system's answer, not the command line's
+COUNT = click.IntRange(min=0)
+EMPTY: tuple[Any, ...] = ()

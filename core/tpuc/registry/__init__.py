@@ -1,0 +1,10 @@
+"""Names of plugins, resolved lazily: what is installed, what a name stands for, which tables take part."""
+
+from __future__ import annotations
+
+from tpuc.registry.groups import GROUPS, TABLE_GROUPS, Group
+from tpuc.registry.offers import Offer, installed_offers
+from tpuc.registry.registry import Registry, Row
+from tpuc.registry.tables import Cell
+
+__all__ = ["GROUPS", "TABLE_GROUPS", "Cell", "Group", "Offer", "Registry", "Row", "installed_offers"]

@@ -1,0 +1,70 @@
+"""The entry-point groups: what a name in each of them is called, and what kind of object it stands for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+API_VERSION = 1
+"""The only `api_version` of plugin objects that this compiler supports."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """One entry-point group.
+
+    `kind` is the word for one of its names in a sentence, `plural` for several. `base` is the class that its objects
+    are instances of (subclasses, when `is_class`), as `module:Class`; None leaves that open. `owners` is the group of
+    the first part of a table's name (`<chip>.<dialect>`), None where entries are not tables.
+    """
+
+    name: str
+    kind: str
+    plural: str
+    base: str | None = None
+    is_class: bool = False
+    owners: str | None = None
+
+    def misfit(self, value: Any) -> str | None:
+        """Why `value` is not what this group needs, as the end of 'it is ...'; None when it fits."""
+        if self.owners is not None:
+            cells = getattr(value, "cells", None)
+            return None if isinstance(cells, Mapping) else "not a table: it has no mapping `cells`"
+        if self.base is None:
+            return None
+        module, _, attribute = self.base.partition(":")
+        base: type[Any] = getattr(importlib.import_module(module), attribute)
+        if self.is_class:
+            fits = isinstance(value, type) and issubclass(value, base)
+            return None if fits else f"{_shown(value)}, not a subclass of {attribute}"
+        return None if isinstance(value, base) else f"{_shown(value)}, not an instance of {attribute}"
+
+
+def _shown(value: Any) -> str:
+    """How a sentence speaks of an object of the wrong kind."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return f"an instance of {type(value).__name__}"
+
+
+GROUPS: Mapping[str, Group] = {
+    group.name: group
+    for group in (
+        Group("tpuc.dialects", "dialect", "dialects", "tpuc.ir.dialect:Dialect"),
+        Group("tpuc.frontends", "front end", "front ends", "tpuc.api.frontend:Frontend"),
+        Group("tpuc.importers", "importer", "importers", owners="tpuc.frontends"),
+        Group("tpuc.chips", "chip", "chips", "tpuc.api.chip:Chip"),
+        Group("tpuc.lowerings", "lowering", "lowerings", owners="tpuc.chips"),
+        Group("tpuc.kernels", "kernel", "kernels", owners="tpuc.chips"),
+        Group("tpuc.passes", "pass", "passes", "tpuc.schedule.passes:Pass", is_class=True),
+        Group("tpuc.calibrators", "calibration method", "calibration methods"),
+        Group("tpuc.planners", "memory planner", "memory planners"),
+        Group("tpuc.engines", "engine", "engines"),
+        Group("tpuc.commands", "command", "commands", "click:Command"),
+        Group("tpuc.hooks", "hook plugin", "hook plugins"),
+    )
+}
+
+TABLE_GROUPS = tuple(group.name for group in GROUPS.values() if group.owners is not None)

@@ -1,0 +1,263 @@
+"""The registry: a name becomes an object when it is used, never before."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tpuc.errors import PluginError, UsageError
+from tpuc.registry.groups import API_VERSION, GROUPS
+from tpuc.registry.offers import Offer, installed_offers, normalise
+from tpuc.registry.tables import Cell, MergedTable, TableName, conflict, ranked
+
+if TYPE_CHECKING:
+    from pluggy import PluginManager
+
+    from tpuc.ir import Op
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a listing.
+
+    `state` is `available`, `conflict` (use needs --prefer), `preferred` or `overridden` (by --prefer), `enabled` or
+    `not enabled` (takes part with --with only), `misnamed` (a table whose name has no dialect).
+    """
+
+    group: str
+    name: str
+    package: str
+    version: str
+    path: str
+    state: str
+
+
+class Registry:
+    """Plugins by group and name.
+
+    `prefer`: packages that win where several offer the same, the first one first. `enabled`: what takes part although
+    it only adds to others' chips and dialects, and hook plugins. `offers` replaces the installed packages in tests.
+    """
+
+    def __init__(
+        self, prefer: Sequence[str] = (), enabled: Sequence[str] = (), offers: Sequence[Offer] | None = None
+    ) -> None:
+        self.prefer = tuple(prefer)
+        self.enabled = tuple(enabled)
+        self._given = offers
+        self._objects: dict[Offer, Any] = {}
+        self._merged: dict[tuple[str, str, str], MergedTable] = {}
+
+    @functools.cached_property
+    def offers(self) -> Sequence[Offer]:
+        """Everything installed, sorted."""
+        return installed_offers() if self._given is None else tuple(self._given)
+
+    @functools.cached_property
+    def _by_name(self) -> dict[tuple[str, str], list[Offer]]:
+        result: dict[tuple[str, str], list[Offer]] = {}
+        for offer in self.offers:
+            result.setdefault((offer.group, offer.name), []).append(offer)
+        return result
+
+    def check_choices(self) -> None:
+        """Raise UsageError when --prefer or --with name nothing that is installed."""
+        packages = sorted({offer.package for offer in self.offers})
+        for name in self.prefer:
+            if normalise(name) not in map(normalise, packages):
+                raise unknown("plugin package", name, packages)
+        for name in self.enabled:
+            if not any(offer.answers_to(name) for offer in self.offers):
+                optional = [offer for group in GROUPS for offer in self._in(group) if not self._takes_part(offer)]
+                raise unknown("plugin", name, sorted({offer.name for offer in optional} | set(packages)))
+
+    # Names
+
+    def names(self, group: str) -> list[str]:
+        """Every name in a group, sorted. Imports nothing."""
+        return sorted({offer.name for offer in self._in(group)})
+
+    def has(self, group: str, name: str) -> bool:
+        """Is there such a name? Imports nothing."""
+        return (group, name) in self._by_name
+
+    def offer(self, group: str, name: str) -> Offer:
+        """Who stands for a name; raises UsageError when nobody does, PluginConflict when several do."""
+        offers = self._by_name.get((group, name))
+        if not offers:
+            raise unknown(GROUPS[group].kind, name, self.names(group))
+        chosen = ranked(offers, self.prefer)
+        if len(chosen) > 1:
+            raise conflict(f"{GROUPS[group].kind} '{name}'", chosen)
+        return chosen[0]
+
+    def get(self, group: str, name: str) -> Any:
+        """The object behind a name; raises PluginError with package, version and cause when it cannot be used."""
+        return self._load(self.offer(group, name))
+
+    def describe(self, group: str) -> list[Row]:
+        """One row per offer. Imports nothing and never fails."""
+        return [
+            Row(group, offer.name, offer.package, offer.version, offer.path, self._state(offer))
+            for offer in self._in(group)
+        ]
+
+    def resolve_op(self, full_name: str) -> type[Op] | None:
+        """The definition of an op (`top.Conv`), None when no installed dialect has it. An `OpResolver`."""
+        prefix, _, name = full_name.partition(".")
+        if not self.has("tpuc.dialects", prefix):
+            return None
+        return self.get("tpuc.dialects", prefix).op(name)
+
+    # Tables
+
+    def tables(self, group: str, owner: str, dialect: str) -> list[tuple[Offer, Any]]:
+        """The tables that take part for an owner (chip or front end) and a dialect, each with who offers it."""
+        return [(offer, self._load(offer)) for offer in self._participants(group, owner, dialect)]
+
+    def table_dialects(self, group: str, owner: str) -> list[str]:
+        """Dialects for which an owner has tables, sorted. Imports nothing."""
+        parsed = [TableName.parse(name) for name in self.names(group)]
+        return sorted({name.dialect for name in parsed if name is not None and name.owner == owner})
+
+    def merged(self, group: str, owner: str, dialect: str) -> MergedTable:
+        """All cells of an owner and a dialect."""
+        place = (group, owner, dialect)
+        if place not in self._merged:
+            self._merged[place] = MergedTable(group, owner, dialect, self.tables(group, owner, dialect))
+        return self._merged[place]
+
+    def cell(self, group: str, owner: str, dialect: str, key: Hashable) -> Cell | None:
+        """The merged cell, None when nobody fills it; raises PluginConflict when two packages do."""
+        return self.merged(group, owner, dialect).cell(key, self.prefer)
+
+    def find_cell(self, group: str, owners: Sequence[str], dialect: str, key: Hashable) -> Cell | None:
+        """The cell of the first owner that has one: a chip, then its families in their order."""
+        for owner in owners:
+            cell = self.cell(group, owner, dialect, key)
+            if cell is not None:
+                return cell
+        return None
+
+    # Hooks
+
+    @functools.cached_property
+    def hooks(self) -> PluginManager:
+        """The event bus, with the hook plugins that --with names."""
+        from tpuc.hookspecs import make_manager
+
+        manager = make_manager()
+        for name in self.names("tpuc.hooks"):
+            if any(self._is_enabled(offer) for offer in self._by_name["tpuc.hooks", name]):
+                manager.register(self.get("tpuc.hooks", name), name)
+        return manager
+
+    # Inside
+
+    def _in(self, group: str) -> list[Offer]:
+        if group not in GROUPS:
+            raise KeyError(f"{group!r} is no plugin group")
+        return [offer for offer in self.offers if offer.group == group]
+
+    def _is_enabled(self, offer: Offer) -> bool:
+        return any(offer.answers_to(name) for name in self.enabled)
+
+    def _participants(self, group: str, owner: str, dialect: str) -> list[Offer]:
+        result: list[Offer] = []
+        for offer in self._in(group):
+            name = TableName.parse(offer.name)
+            if name is not None and (name.owner, name.dialect) == (owner, dialect) and self._takes_part(offer):
+                result.append(offer)
+        return result
+
+    def _takes_part(self, offer: Offer) -> bool:
+        """Does an offer act on its own? Not a hook plugin, and not a table for somebody else's chip and dialect."""
+        if offer.group == "tpuc.hooks":
+            return self._is_enabled(offer)
+        owners = GROUPS[offer.group].owners
+        if owners is None:
+            return True
+        name = TableName.parse(offer.name)
+        if name is None:
+            return False
+        if self._is_enabled(offer):
+            return True
+        return self._offers_name(offer, owners, name.owner) or self._offers_name(offer, "tpuc.dialects", name.dialect)
+
+    def _offers_name(self, table: Offer, group: str, name: str) -> bool:
+        """Is the table's package the one that stands for a name? One that lost to --prefer is not."""
+        offers = ranked(self._by_name.get((group, name), ()), self.prefer)
+        return any(normalise(offer.package) == normalise(table.package) for offer in offers)
+
+    def _state(self, offer: Offer) -> str:
+        group = GROUPS[offer.group]
+        if group.owners is not None and TableName.parse(offer.name) is None:
+            return "misnamed"
+        if not self._takes_part(offer):
+            return "not enabled"
+        if group.owners is not None or group.name == "tpuc.hooks":
+            return "enabled" if self._is_enabled(offer) else "available"
+        rivals = self._by_name[offer.group, offer.name]
+        if len(rivals) == 1:
+            return "available"
+        chosen = ranked(rivals, self.prefer)
+        if len(chosen) > 1:
+            return "conflict" if offer in chosen else "overridden"
+        return "preferred" if offer is chosen[0] else "overridden"
+
+    def _load(self, offer: Offer) -> Any:
+        if offer not in self._objects:
+            self._objects[offer] = load_checked(offer)
+        return self._objects[offer]
+
+
+def load_checked(offer: Offer) -> Any:
+    """Import a plugin object and check it; raises PluginError naming package, version, cause and way out."""
+    group = GROUPS[offer.group]
+    what = f"{group.kind} '{offer.name}' of {offer.provider}"
+    try:
+        value = offer.load()
+    except (Exception, SystemExit) as error:
+        cause = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+        raise PluginError(
+            f"{what} cannot be loaded: {cause.rstrip('.')}. Install what it needs, or uninstall {offer.package}."
+        ) from error
+    version = getattr(value, "api_version", None)
+    if version is None:
+        raise PluginError(
+            f"{what} states no api_version; this tpuc supports {API_VERSION}. "
+            f"Its author must add `api_version = {API_VERSION}`; until then uninstall {offer.package}."
+        )
+    if version != API_VERSION:
+        raise PluginError(
+            f"{what} is written for api_version {version}, this tpuc supports {API_VERSION}. "
+            f"Install another version of {offer.package} or of tpuc."
+        )
+    misfit = group.misfit(value) or _misplaced(offer, value)
+    if misfit:
+        raise PluginError(f"{what} cannot be used: {offer.path} is {misfit}. Its author must correct the entry point.")
+    return value
+
+
+def _misplaced(offer: Offer, value: Any) -> str | None:
+    """Is it a table for another owner or dialect than its entry name says?"""
+    name = TableName.parse(offer.name) if GROUPS[offer.group].owners else None
+    if name is None:
+        return None
+    owner, dialect = getattr(value, "owner", name.owner), getattr(value, "dialect", name.dialect)
+    if (owner, dialect) == (name.owner, name.dialect):
+        return None
+    return f"a table for {owner}.{dialect}"
+
+
+def unknown(kind: str, name: str, known: Sequence[str]) -> UsageError:
+    """The error for a name that nobody offers."""
+    if not known:
+        return UsageError(f"no {kind} named '{name}': no installed package offers one. Install a package that does.")
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return UsageError(f"no {kind} named '{name}'.{hint} Installed: {', '.join(known)}.")

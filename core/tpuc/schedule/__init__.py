@@ -1,0 +1,22 @@
+"""Passes and the order in which they run."""
+
+from __future__ import annotations
+
+from tpuc.schedule.manager import PassManager, PassTiming, Report
+from tpuc.schedule.options import PassText, parse_pass_text, pass_options
+from tpuc.schedule.passes import Pass, PassContext
+from tpuc.schedule.pipelines import PIPELINES, Pipelines, extend_pipeline
+
+__all__ = [
+    "PIPELINES",
+    "Pass",
+    "PassContext",
+    "PassManager",
+    "PassText",
+    "PassTiming",
+    "Pipelines",
+    "Report",
+    "extend_pipeline",
+    "parse_pass_text",
+    "pass_options",
+]

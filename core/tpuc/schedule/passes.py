@@ -1,0 +1,48 @@
+"""What a pass is, and what it may use besides the module."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from tpuc.api.chip import Chip
+    from tpuc.ir import Module
+    from tpuc.registry import Registry
+
+
+def _silent(_: str) -> None:
+    """A log that nobody reads."""
+
+
+@dataclass(frozen=True)
+class PassContext:
+    """The surroundings of a run, the same for every pass in it.
+
+    `options` holds what the user chose for the whole compilation (`quantize`, `calibration_table`, ...) by option name
+    with underscores; a pass's own options are its fields. `work_dir` is where files that explain the run may go, None
+    when none are wanted. `log` takes a remark for `-v`.
+    """
+
+    registry: Registry
+    chip: Chip | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    work_dir: Path | None = None
+    log: Callable[[str], None] = _silent
+
+
+class Pass(ABC):
+    """Base of every pass: a frozen dataclass whose fields are the options (`--pass fuse-relu{keep-limit}`).
+
+    Same module and options in, same module out: no clock, no iteration over sets, no `id()`.
+    """
+
+    name: ClassVar[str]
+    api_version: ClassVar[int] = 1
+
+    @abstractmethod
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Change the module in place; returns whether anything changed."""

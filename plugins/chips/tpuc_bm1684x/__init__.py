@@ -1,0 +1,1 @@
+"""Sophgo BM1684X: instructions, container, simulator and timing model."""

@@ -1,0 +1,92 @@
+"""Appends BM1684X instructions: transfers for the scheduler; kernels record compute instructions themselves."""
+
+from __future__ import annotations
+
+from tpuc.api import Assembler, DdrTensor, LocalBlock, LocalTensor, Shape4
+
+from tpuc_bm1684x.isa import ChannelBroadcast, DType, TensorCopy
+from tpuc_bm1684x.isa.geometry import LMEM_BASE
+from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
+
+
+class Bm1684xAssembler(Assembler):
+    """The assembler that kernels receive."""
+
+    def load(self, target: LocalTensor, source: DdrTensor) -> None:
+        self.record(
+            TensorCopy(
+                source=source.address,
+                destination=LMEM_BASE + target.address,
+                shape=source.shape,
+                dtype=dtype_of(source.element),
+                source_strides=source.strides,
+                destination_strides=operand(target).strides(target.shape),
+            )
+        )
+
+    def store(self, target: DdrTensor, source: LocalTensor) -> None:
+        self.record(
+            TensorCopy(
+                source=LMEM_BASE + source.address,
+                destination=target.address,
+                shape=source.shape,
+                dtype=dtype_of(source.element),
+                source_strides=operand(source).strides(source.shape),
+                destination_strides=target.strides,
+            )
+        )
+
+    def load_block(self, target: LocalBlock, address: int) -> None:
+        shape, dtype = _block_shape(target.lanes, target.bytes_per_lane)
+        _, c, h, w = shape
+        strides = (c * h * w, h * w, w, 1)
+        self.record(
+            TensorCopy(
+                source=address,
+                destination=LMEM_BASE + target.address,
+                shape=shape,
+                dtype=dtype,
+                source_strides=strides,
+                destination_strides=strides,
+            )
+        )
+
+    def broadcast_block(self, target: LocalBlock, address: int) -> None:
+        (_, _, h, w), dtype = _block_shape(1, target.bytes_per_lane)
+        strides = (h * w, h * w, w, 1)
+        self.record(
+            ChannelBroadcast(
+                source=address,
+                destination=LMEM_BASE + target.address,
+                shape=(1, 1, h, w),
+                dtype=dtype,
+                channels=target.lanes,
+                source_strides=strides,
+                destination_strides=strides,
+            )
+        )
+
+    def move(self, target: DdrTensor, source: DdrTensor) -> None:
+        self.record(
+            TensorCopy(
+                source=source.address,
+                destination=target.address,
+                shape=source.shape,
+                dtype=dtype_of(source.element),
+                source_strides=source.strides,
+                destination_strides=target.strides,
+            )
+        )
+
+
+def _block_shape(lanes: int, bytes_per_lane: int) -> tuple[Shape4, DType]:
+    """A block as a tensor whose extents fit the size fields: the widest elements that divide it, then rows."""
+    dtype, items = DType.INT8, bytes_per_lane
+    for wider, size in ((DType.INT32, 4), (DType.INT16, 2)):
+        if bytes_per_lane % size == 0:
+            dtype, items = wider, bytes_per_lane // size
+            break
+    rows = 1
+    while items // rows > MAX_EXTENT or items % rows:
+        rows += 1
+    return (1, lanes, rows, items // rows), dtype

@@ -1,0 +1,72 @@
+"""Facts about BM1684X and the chip object; sources: isa notes in docs/chips/bm1684x.md."""
+
+from __future__ import annotations
+
+
+from tpuc.api import (
+    Assembler,
+    Chip,
+    ChipDescription,
+    CompiledLayout,
+    ElementType,
+    Instruction,
+    LoadedModel,
+    Module,
+    Recorder,
+    TensorType,
+)
+from tpuc_ops.quant.elements import symmetric_element
+
+from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES, LANES
+from tpuc_bm1684x.lmem import Bm1684xLmem
+
+
+
+
+def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:
+    """Symmetric int8, uint8 where a value is never negative."""
+    return symmetric_element(type, divisor, name)
+
+
+DESCRIPTION = ChipDescription(
+    name="bm1684x",
+    modes=("f32", "int8"),
+    suffix=".bmodel",
+    lanes=LANES,
+    lmem_bytes=LANES * LANE_BYTES,
+    ddr_base=DDR_BASE,
+    ddr_alignment=4096,  # each tensor, as the vendor's compiler does (isa notes, "Sizes")
+    quantised_element=quantised_element,
+    clock_hz=1_000_000_000,  # both engines in the vendor's performance model
+)
+
+
+class Bm1684x(Chip):
+    """BM1684X: 64 lanes of 256 KiB, one TIU, one GDMA engine."""
+
+    description = DESCRIPTION
+    lmem = Bm1684xLmem()
+    profiles = ("vendor",)
+
+    def assembler(self) -> Assembler:
+        from tpuc_bm1684x.assembler import Bm1684xAssembler
+
+        return Bm1684xAssembler()
+
+    def cycles(self, instruction: Instruction, profile: str) -> int:
+        from tpuc_bm1684x.timing import cycles
+
+        return cycles(instruction)
+
+    def write(self, module: Module, layout: CompiledLayout, recorder: Recorder) -> bytes:
+        from tpuc_bm1684x.codegen import write_model
+
+        return write_model(layout, recorder)
+
+    def load(self, data: bytes, source: str = "<bytes>") -> LoadedModel:
+        from tpuc_bm1684x.loaded import load_model
+
+        return load_model(data, source)
+
+
+CHIP = Bm1684x()

@@ -1,0 +1,411 @@
+"""DMA transfers of tensors (GDMA); addresses as in the commands: local memory at 0x0800_0000, DDR from 0x1_0000_0000."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from tpuc.api import IllegalCommand, Region
+
+from tpuc_bm1684x.isa.command import DmaInstruction, FieldReader, shape_fields
+from tpuc_bm1684x.isa.geometry import (
+    DDR_BASE,
+    L2_BASE,
+    L2_BYTES,
+    LANE_BYTES,
+    LANES,
+    LMEM_BASE,
+    LMEM_BYTES,
+    SMEM_BASE,
+    SMEM_BYTES,
+)
+from tpuc_bm1684x.isa.types import (
+    DType,
+    Layout,
+    Shape4,
+    Strides,
+    dtype_of,
+    format_address,
+    lane_region,
+    natural_strides,
+    span_of,
+)
+
+if TYPE_CHECKING:
+    from tpuc_bm1684x.machine import Machine
+
+ALL_LANES = (1 << LANES) - 1
+
+
+def in_lmem(address: int) -> bool:
+    """Does the DMA address lie in local memory?"""
+    return LMEM_BASE <= address < LMEM_BASE + LMEM_BYTES
+
+
+def dma_strides(address: int, shape: Shape4, dtype: DType) -> Strides:
+    """Strides without `stride_enable`: aligned in local memory, contiguous elsewhere."""
+    if in_lmem(address):
+        return natural_strides(shape, dtype.vector, Layout.ALIGNED, (address - LMEM_BASE) // LANE_BYTES)
+    _, c, h, w = shape
+    return (c * h * w, h * w, w, 1)
+
+
+def dma_region(address: int, shape: Shape4, strides: Strides, dtype: DType) -> Region:
+    """The bytes of a tensor at a DMA address."""
+    if in_lmem(address):
+        return lane_region(address - LMEM_BASE, shape, strides, dtype.bytes)
+    space, start = dma_space(address)
+    return Region(space, start, start + span_of(shape, strides) * dtype.bytes)
+
+
+def dma_space(address: int) -> tuple[str, int]:
+    """The memory of an address outside local memory, and where regions of it start."""
+    if address >= DDR_BASE:
+        return "ddr", address
+    if L2_BASE <= address < L2_BASE + L2_BYTES:
+        return "l2", address
+    if SMEM_BASE <= address < SMEM_BASE + SMEM_BYTES:
+        return "smem", address - SMEM_BASE
+    raise IllegalCommand(f"DMA address {address:#x}: no memory there; use local memory, L2 or DDR")
+
+
+def format_dma(address: int) -> str:
+    """`lmem 3:0x100` or the plain number."""
+    return f"lmem:{format_address(address - LMEM_BASE)}" if in_lmem(address) else f"{address:#x}"
+
+
+def address_fields(prefix: str, address: int) -> dict[str, int]:
+    """The two words of a 40-bit address."""
+    return {f"{prefix}_start_addr_l32": address & 0xFFFFFFFF, f"{prefix}_start_addr_h8": address >> 32}
+
+
+def read_address(fields: FieldReader, prefix: str) -> int:
+    """The 40-bit address."""
+    return fields[f"{prefix}_start_addr_h8"] << 32 | fields[f"{prefix}_start_addr_l32"]
+
+
+def mask_fields(mask: int) -> dict[str, int]:
+    """The two words of the lane mask."""
+    return {"localmem_mask_l32": mask & 0xFFFFFFFF, "localmem_mask_h32": mask >> 32}
+
+
+def read_mask(fields: FieldReader) -> int:
+    """The lane mask."""
+    return fields["localmem_mask_h32"] << 32 | fields["localmem_mask_l32"]
+
+
+def read_sizes(fields: FieldReader, prefix: str) -> Shape4:
+    """`prefix`_nsize ..."""
+    return (
+        fields[f"{prefix}_nsize"],
+        fields[f"{prefix}_csize"],
+        fields[f"{prefix}_hsize"],
+        fields[f"{prefix}_wsize"],
+    )
+
+
+def read_strides(fields: FieldReader, prefix: str) -> Strides | None:
+    """`prefix`_nstride ... where strides are in use."""
+    if not fields["stride_enable"]:
+        return None
+    return (
+        fields[f"{prefix}_nstride"],
+        fields[f"{prefix}_cstride"],
+        fields[f"{prefix}_hstride"],
+        fields[f"{prefix}_wstride"],
+    )
+
+
+def size_fields(prefix: str, shape: Sequence[int]) -> dict[str, int]:
+    """Fields from a shape."""
+    return {f"{prefix}_{name}size": size for name, size in zip("nchw", shape, strict=True)}
+
+
+def stride_fields(prefix: str, strides: Strides | None) -> dict[str, int]:
+    """Fields from strides; none for natural ones."""
+    if strides is None:
+        return {}
+    return {f"{prefix}_{name}stride": step for name, step in zip("nchw", strides, strict=True)}
+
+
+_UNUSED = frozenset(
+    f"{side}_{name}{kind}" for side in ("src", "dst") for name in "nchw" for kind in ("size", "stride")
+) | {"constant_value", "nchw_copy", "localmem_mask_l32", "localmem_mask_h32"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorTransfer(DmaInstruction):
+    """Base of transfers with N, C, H, W sizes and strides (elements) on both sides.
+
+    Channel c of a tensor in local memory lies in lane (start lane + c) mod 64, and the C stride is the step from one
+    group of 64 channels to the next. Both strides None: natural layouts. A cleared bit of `mask` protects a lane.
+    """
+
+    table_name = "DMA_tensor"
+    harmless = _UNUSED
+
+    source: int
+    destination: int
+    shape: Shape4
+    """Of the source."""
+    dtype: DType
+    source_strides: Strides | None = None
+    destination_strides: Strides | None = None
+    mask: int = ALL_LANES
+
+    def result_shape(self) -> Shape4:
+        """Of the destination."""
+        return self.shape
+
+    def strides(self) -> tuple[Strides, Strides]:
+        """Of both sides, natural ones computed."""
+        source = self.source_strides or dma_strides(self.source, self.shape, self.dtype)
+        return source, self.destination_strides or dma_strides(self.destination, self.result_shape(), self.dtype)
+
+    def special(self) -> int:
+        """`cmd_special_function`."""
+        return 0
+
+    def fields(self) -> dict[str, int]:
+        if (self.source_strides is None) != (self.destination_strides is None):
+            raise IllegalCommand(f"{self.mnemonic()}: give strides for both sides or for none")
+        fields = {
+            "stride_enable": int(self.source_strides is not None),
+            "cmd_special_function": self.special(),
+            "src_data_format": self.dtype.prec,
+        }
+        fields |= size_fields("src", self.shape) | stride_fields("src", self.source_strides)
+        fields |= stride_fields("dst", self.destination_strides)
+        fields |= address_fields("src", self.source) | address_fields("dst", self.destination)
+        return fields | mask_fields(self.mask)
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        return cls(
+            source=read_address(fields, "src"),
+            destination=read_address(fields, "dst"),
+            shape=read_sizes(fields, "src"),
+            dtype=dtype_of(fields["src_data_format"]),
+            source_strides=read_strides(fields, "src"),
+            destination_strides=read_strides(fields, "dst"),
+            mask=read_mask(fields),
+        )
+
+    def shown_fields(self) -> list[tuple[str, object]]:
+        shown: list[tuple[str, object]] = []
+        for name, value in super().shown_fields():
+            if name in ("source", "destination"):
+                shown.append((name, format_dma(value)))
+            elif name == "mask":
+                shown.append((name, f"{value:#x}"))
+            else:
+                shown.append((name, value))
+        return shown
+
+    def reads(self) -> Sequence[Region]:
+        return [dma_region(self.source, self.shape, self.strides()[0], self.dtype)]
+
+    def writes(self) -> Sequence[Region]:
+        return [dma_region(self.destination, self.result_shape(), self.strides()[1], self.dtype)]
+
+    def check(self) -> None:
+        super().check()
+        for name, address in (("source", self.source), ("destination", self.destination)):
+            if address % self.dtype.bytes:
+                raise IllegalCommand(
+                    f"{self.mnemonic()}: {name} {format_dma(address)} is no multiple of the {self.dtype.bytes}-byte element"
+                )
+        if min(*self.shape, *self.result_shape()) < 1:
+            raise IllegalCommand(f"{self.mnemonic()}: a size of 0 in {self.shape} or {self.result_shape()}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorCopy(TensorTransfer):
+    """Strided copy between any two memories (DMA_tensor).
+
+    With `destination_shape` the copy reshapes: elements are taken and placed in N, C, H, W order of each side.
+    """
+
+    destination_shape: Shape4 | None = None
+
+    def mnemonic(self) -> str:
+        return "dma.copy"
+
+    def result_shape(self) -> Shape4:
+        return self.destination_shape or self.shape
+
+    def fields(self) -> dict[str, int]:
+        fields = super().fields()
+        if self.destination_shape is None:
+            return fields | {"nchw_copy": 1}
+        return fields | size_fields("dst", self.destination_shape)
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        base = TensorTransfer.from_fields.__func__(cls, fields)  # type: ignore[attr-defined]
+        if fields["nchw_copy"]:
+            return base
+        from dataclasses import replace
+
+        return replace(base, destination_shape=read_sizes(fields, "dst"))
+
+    def check(self) -> None:
+        super().check()
+        if np.prod(self.shape) != np.prod(self.result_shape()):
+            raise IllegalCommand(f"dma.copy: {self.shape} to {self.result_shape()}: not the same number of elements")
+
+    def execute(self, machine: Machine) -> None:
+        source, destination = self.strides()
+        values = machine.read(self.source, self.shape, source, self.dtype)
+        if self.destination_shape is not None:
+            values = values.reshape(self.destination_shape)
+        machine.write(self.destination, self.result_shape(), destination, self.dtype, values, self.mask)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransposeNC(TensorTransfer):
+    """Source (n, c, h, w) to result (c, n, h, w) (DMA_tensor, transpose)."""
+
+    def mnemonic(self) -> str:
+        return "dma.transpose_nc"
+
+    def special(self) -> int:
+        return 1
+
+    def fields(self) -> dict[str, int]:
+        return super().fields() | {"nchw_copy": 1}
+
+    def result_shape(self) -> Shape4:
+        n, c, h, w = self.shape
+        return (c, n, h, w)
+
+    def execute(self, machine: Machine) -> None:
+        source, destination = self.strides()
+        values = machine.read(self.source, self.shape, source, self.dtype).transpose(1, 0, 2, 3)
+        machine.write(self.destination, self.result_shape(), destination, self.dtype, values, self.mask)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransposeCW(TensorTransfer):
+    """Source (n, c, h, w) to result (n, w, h, c) (DMA_cw_transpose)."""
+
+    table_name = "DMA_cw_transpose"
+
+    def mnemonic(self) -> str:
+        return "dma.transpose_cw"
+
+    def fields(self) -> dict[str, int]:
+        return super().fields() | {"nchw_copy": 1}
+
+    def result_shape(self) -> Shape4:
+        n, c, h, w = self.shape
+        return (n, w, h, c)
+
+    def execute(self, machine: Machine) -> None:
+        source, destination = self.strides()
+        values = machine.read(self.source, self.shape, source, self.dtype).transpose(0, 3, 2, 1)
+        machine.write(self.destination, self.result_shape(), destination, self.dtype, values, self.mask)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelBroadcast(TensorTransfer):
+    """Source (n, 1, h, w) to `channels` lanes; start lane + channels <= 64 (DMA_tensor, broadcast)."""
+
+    channels: int
+
+    def mnemonic(self) -> str:
+        return "dma.broadcast"
+
+    def special(self) -> int:
+        return 3
+
+    def result_shape(self) -> Shape4:
+        return (self.shape[0], self.channels, *self.shape[2:])
+
+    def fields(self) -> dict[str, int]:
+        return super().fields() | size_fields("dst", self.result_shape())
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        return cls(
+            source=read_address(fields, "src"),
+            destination=read_address(fields, "dst"),
+            shape=read_sizes(fields, "src"),
+            channels=fields["dst_csize"],
+            dtype=dtype_of(fields["src_data_format"]),
+            source_strides=read_strides(fields, "src"),
+            destination_strides=read_strides(fields, "dst"),
+            mask=read_mask(fields),
+        )
+
+    def check(self) -> None:
+        super().check()
+        lane = (self.destination - LMEM_BASE) // LANE_BYTES
+        if not in_lmem(self.destination) or self.shape[1] != 1 or lane + self.channels > LANES:
+            raise IllegalCommand(
+                f"dma.broadcast: one channel to {self.channels} lanes from {format_dma(self.destination)}; "
+                "the lanes must end at 63 or before"
+            )
+
+    def execute(self, machine: Machine) -> None:
+        source, destination = self.strides()
+        values = machine.read(self.source, self.shape, source, self.dtype)
+        machine.write(self.destination, self.result_shape(), destination, self.dtype, values, self.mask)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fill(DmaInstruction):
+    """Write one value to a strided tensor (DMA_tensor with constant fill); `value` is the bit pattern."""
+
+    table_name = "DMA_tensor"
+    harmless = _UNUSED | {"src_start_addr_l32", "src_start_addr_h8"}
+
+    destination: int
+    shape: Shape4
+    dtype: DType
+    value: int
+    strides: Strides | None = None
+    mask: int = ALL_LANES
+
+    def mnemonic(self) -> str:
+        return "dma.fill"
+
+    def fields(self) -> dict[str, int]:
+        fields = {
+            "stride_enable": int(self.strides is not None),
+            "fill_constant_en": 1,
+            "src_data_format": self.dtype.prec,
+            "constant_value": self.value,
+        }
+        fields |= size_fields("dst", self.shape) | stride_fields("dst", self.strides)
+        return fields | address_fields("dst", self.destination) | mask_fields(self.mask)
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        return cls(
+            destination=read_address(fields, "dst"),
+            shape=read_sizes(fields, "dst"),
+            dtype=dtype_of(fields["src_data_format"]),
+            value=fields["constant_value"],
+            strides=read_strides(fields, "dst"),
+            mask=read_mask(fields),
+        )
+
+    def _strides(self) -> Strides:
+        return self.strides or dma_strides(self.destination, self.shape, self.dtype)
+
+    def reads(self) -> Sequence[Region]:
+        return []
+
+    def writes(self) -> Sequence[Region]:
+        return [dma_region(self.destination, self.shape, self._strides(), self.dtype)]
+
+    def execute(self, machine: Machine) -> None:
+        bits = np.array(self.value & ((1 << 8 * self.dtype.bytes) - 1), f"u{self.dtype.bytes}")
+        values = bits.view(self.dtype.numpy)
+        machine.write(self.destination, self.shape, self._strides(), self.dtype, values, self.mask)
+
+
+__all__ = ["ChannelBroadcast", "Fill", "TensorCopy", "TransposeCW", "TransposeNC", "shape_fields"]

@@ -1,0 +1,211 @@
+"""DMA transfers of matrices and of plain runs of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from tpuc.api import IllegalCommand, Region
+
+from tpuc_bm1684x.isa.command import DmaInstruction, FieldReader
+from tpuc_bm1684x.isa.dma import (
+    ALL_LANES,
+    address_fields,
+    dma_region,
+    dma_space,
+    in_lmem,
+    mask_fields,
+    read_address,
+    read_mask,
+)
+from tpuc_bm1684x.isa.geometry import LANE_BYTES, LMEM_BASE
+from tpuc_bm1684x.isa.types import Array, DType, Pair, Shape4, Strides, dtype_of
+
+if TYPE_CHECKING:
+    from tpuc_bm1684x.machine import Machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixCopy(DmaInstruction):
+    """A matrix between DDR (`rows` x `columns`, `row_stride` elements apart) and local memory (DMA_matrix).
+
+    In local memory it is a tensor (rows, pieces, 1, width): `width` columns per lane, strides `local_strides` for N and
+    C. `transpose` (to local memory only): the local matrix is (columns, rows).
+    """
+
+    table_name = "DMA_matrix"
+    harmless = frozenset(
+        f"{side}_{name}" for side in ("src", "dst") for name in ("hsize", "nsize", "csize", "wstride", "hstride")
+    )
+
+    source: int
+    destination: int
+    rows: int
+    columns: int
+    row_stride: int
+    width: int
+    pieces: int
+    local_strides: Pair
+    dtype: DType
+    transpose: bool = False
+    mask: int = ALL_LANES
+
+    def mnemonic(self) -> str:
+        return "dma.matrix_transpose" if self.transpose else "dma.matrix"
+
+    @property
+    def _to_local(self) -> bool:
+        return in_lmem(self.destination)
+
+    @property
+    def local_rows(self) -> int:
+        """N of the local tensor."""
+        return self.columns if self.transpose else self.rows
+
+    def fields(self) -> dict[str, int]:
+        flat, local = ("src", "dst") if self._to_local else ("dst", "src")
+        fields = {
+            "stride_enable": 1,
+            "cmd_special_function": int(self.transpose),
+            "src_data_format": self.dtype.prec,
+            f"{flat}_hsize": self.rows,
+            f"{flat}_wsize": self.columns,
+            f"{flat}_hstride": self.row_stride,
+            f"{local}_nsize": self.local_rows,
+            f"{local}_csize": self.pieces,
+            f"{local}_wsize": self.width,
+            f"{local}_nstride": self.local_strides[0],
+            f"{local}_cstride": self.local_strides[1],
+        }
+        fields |= address_fields("src", self.source) | address_fields("dst", self.destination)
+        return fields | mask_fields(self.mask)
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        destination = read_address(fields, "dst")
+        flat, local = ("src", "dst") if in_lmem(destination) else ("dst", "src")
+        return cls(
+            source=read_address(fields, "src"),
+            destination=destination,
+            rows=fields[f"{flat}_hsize"],
+            columns=fields[f"{flat}_wsize"],
+            row_stride=fields[f"{flat}_hstride"],
+            width=fields[f"{local}_wsize"],
+            pieces=fields[f"{local}_csize"],
+            local_strides=(fields[f"{local}_nstride"], fields[f"{local}_cstride"]),
+            dtype=dtype_of(fields["src_data_format"]),
+            transpose=bool(fields["cmd_special_function"]),
+            mask=read_mask(fields),
+        )
+
+    def check(self) -> None:
+        super().check()
+        if in_lmem(self.source) == self._to_local:
+            raise IllegalCommand(f"{self.mnemonic()}: exactly one side must be local memory")
+        if self.transpose and not self._to_local:
+            raise IllegalCommand(f"{self.mnemonic()}: from local memory it cannot transpose; use TransposeCW")
+        needed = self.rows if self.transpose else self.columns
+        if (
+            min(self.rows, self.columns, self.width, self.pieces) < 1
+            or not 0 <= self.pieces * self.width - needed < self.width
+        ):
+            raise IllegalCommand(
+                f"{self.mnemonic()}: {self.pieces} pieces of {self.width} do not hold {needed} columns; "
+                f"use {-(-needed // max(self.width, 1))}"
+            )
+
+    def _local_dims(self) -> tuple[Shape4, Strides]:
+        return (self.local_rows, self.pieces, 1, self.width), (*self.local_strides, self.width, 1)
+
+    def _flat_dims(self) -> tuple[Shape4, Strides]:
+        return (1, 1, self.rows, self.columns), (0, 0, self.row_stride, 1)
+
+    def _sides(self) -> tuple[tuple[Shape4, Strides], tuple[Shape4, Strides]]:
+        local, flat = self._local_dims(), self._flat_dims()
+        return (flat, local) if self._to_local else (local, flat)
+
+    def reads(self) -> Sequence[Region]:
+        return [dma_region(self.source, *self._sides()[0], self.dtype)]
+
+    def writes(self) -> Sequence[Region]:
+        return [dma_region(self.destination, *self._sides()[1], self.dtype)]
+
+    def execute(self, machine: Machine) -> None:
+        (local_shape, local_strides), (flat_shape, flat_strides) = self._local_dims(), self._flat_dims()
+        if not self._to_local:
+            values = machine.read(self.source, local_shape, local_strides, self.dtype)
+            values = values.reshape(self.rows, -1)[:, : self.columns]
+            machine.write(self.destination, flat_shape, flat_strides, self.dtype, values)
+            return
+        matrix = machine.read(self.source, flat_shape, flat_strides, self.dtype)[0, 0]
+        matrix = matrix.T if self.transpose else matrix
+        whole, rest = divmod(matrix.shape[1], self.width)
+        if whole:
+            self._put(machine, matrix[:, : whole * self.width].reshape(self.local_rows, whole, 1, self.width), 0)
+        if rest:  # the columns beyond the matrix stay as they were
+            self._put(machine, matrix[:, whole * self.width :].reshape(self.local_rows, 1, 1, rest), whole)
+
+    def _put(self, machine: Machine, values: Array, piece: int) -> None:
+        _, strides = self._local_dims()
+        lane, offset = divmod(self.destination - LMEM_BASE, LANE_BYTES)
+        slot, lane = divmod(lane + piece, 64)
+        address = LMEM_BASE + lane * LANE_BYTES + offset + slot * strides[1] * self.dtype.bytes
+        machine.write(address, values.shape, strides, self.dtype, values, self.mask)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearCopy(DmaInstruction):
+    """`count` consecutive elements (DMA_general)."""
+
+    table_name = "DMA_general"
+    harmless = frozenset({"stride_enable", "nchw_copy"})
+
+    source: int
+    destination: int
+    count: int
+    dtype: DType
+    mask: int = ALL_LANES
+
+    def mnemonic(self) -> str:
+        return "dma.linear"
+
+    def fields(self) -> dict[str, int]:
+        fields = {"src_data_format": self.dtype.prec, "move_length": self.count}
+        fields |= address_fields("src", self.source) | address_fields("dst", self.destination)
+        return fields | mask_fields(self.mask)
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        return cls(
+            source=read_address(fields, "src"),
+            destination=read_address(fields, "dst"),
+            count=fields["move_length"],
+            dtype=dtype_of(fields["src_data_format"]),
+            mask=read_mask(fields),
+        )
+
+    def _region(self, address: int) -> Region:
+        size = self.count * self.dtype.bytes
+        if not in_lmem(address):
+            space, start = dma_space(address)
+            return Region(space, start, start + size)
+        lane, offset = divmod(address - LMEM_BASE, LANE_BYTES)
+        return Region("lmem", offset, offset + size, lane, lane + 1)
+
+    def reads(self) -> Sequence[Region]:
+        return [self._region(self.source)]
+
+    def writes(self) -> Sequence[Region]:
+        return [self._region(self.destination)]
+
+    def check(self) -> None:
+        super().check()
+        if self.count < 1:
+            raise IllegalCommand("dma.linear: no elements; use at least 1")
+
+    def execute(self, machine: Machine) -> None:
+        shape, strides = (1, 1, 1, self.count), (0, 0, 0, 1)
+        values = machine.read(self.source, shape, strides, self.dtype)
+        machine.write(self.destination, shape, strides, self.dtype, np.array(values), self.mask)

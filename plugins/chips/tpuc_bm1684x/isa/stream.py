@@ -1,0 +1,140 @@
+"""Whole command streams: bytes to commands and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tpuc.api import Command, CorruptFile, Engine, IllegalCommand
+
+from tpuc_bm1684x.isa.arithmetic import Arithmetic
+from tpuc_bm1684x.isa.command import HEADER, Bm1684xInstruction, FieldReader
+from tpuc_bm1684x.isa.conv import Conv
+from tpuc_bm1684x.isa.dma import ChannelBroadcast, Fill, TensorCopy, TransposeCW, TransposeNC
+from tpuc_bm1684x.isa.dma_matrix import LinearCopy, MatrixCopy
+from tpuc_bm1684x.isa.gather import Gather, GatherLines
+from tpuc_bm1684x.isa.lanes import LaneTransfer
+from tpuc_bm1684x.isa.matmul import MatMul, SplitMatMul
+from tpuc_bm1684x.isa.pool import PoolOrDepthwise
+from tpuc_bm1684x.isa.requantise import Requantise
+from tpuc_bm1684x.isa.select import CompareSelect
+from tpuc_bm1684x.isa.special import ScaleBias, SpecialFunction
+from tpuc_bm1684x.isa.system import EndCompute, EndDma, RawCommand
+from tpuc_bm1684x.isa.tables import CommandTable, Fields, identify
+
+ID_LIMIT = 1 << 20
+"""Ids have 20 bits; a new command group must begin before."""
+STREAM_UNIT = 128
+"""Streams are padded with zeros to a multiple of this."""
+
+Any1684x: TypeAlias = Bm1684xInstruction | RawCommand
+
+_COMPUTE: tuple[type[Bm1684xInstruction], ...] = (
+    Arithmetic,
+    CompareSelect,
+    Conv,
+    Gather,
+    GatherLines,
+    LaneTransfer,
+    MatMul,
+    PoolOrDepthwise,
+    Requantise,
+    ScaleBias,
+    SpecialFunction,
+    SplitMatMul,
+)
+_BY_TABLE = {cls.table_name: cls for cls in _COMPUTE}
+_LONG = {name[1:]: cls for name, cls in _BY_TABLE.items()}
+_TENSOR = {0: TensorCopy, 1: TransposeNC, 3: ChannelBroadcast}
+
+
+def _class_of(table: CommandTable, fields: Fields) -> type[Bm1684xInstruction] | None:
+    special = fields.get(table.sub, 0)
+    match table.name:
+        case "SYSID":
+            return EndCompute if special == 31 else None
+        case "sDMA_sys":
+            return EndDma if special == 0 else None
+        case "DMA_tensor":
+            return Fill if fields.get("fill_constant_en") and special == 0 else _TENSOR.get(special)
+        case "DMA_cw_transpose":
+            return TransposeCW
+        case "DMA_matrix":
+            return MatrixCopy
+        case "DMA_general":
+            return LinearCopy if special == 0 else None
+        case _:
+            return _BY_TABLE.get(table.name) or _LONG.get(table.name)
+
+
+def decode_fields(table: CommandTable, fields: Fields) -> Any1684x:
+    """The instruction of unpacked fields; a RawCommand when no class can hold them."""
+    cls = _class_of(table, fields)
+    if cls is None:
+        return RawCommand.of(table, fields)
+    try:
+        instruction = cls.from_fields(FieldReader(fields))
+        if table.name in _LONG:
+            instruction = dataclasses.replace(instruction, long_form=True)
+        return _with_leftover(instruction, table, fields)
+    except (IllegalCommand, ValueError) as error:
+        return RawCommand.of(table, fields, str(error))
+
+
+def _with_leftover(instruction: Bm1684xInstruction, table: CommandTable, fields: Fields) -> Bm1684xInstruction:
+    written = instruction.fields()
+    defaults = {"cmd_id_en": 1, "tsk_lane_num": (1 << 64) - 1 if instruction.long_form else 0}
+    names = {*fields, *written, "cmd_id_en"} | ({"tsk_lane_num"} if instruction.long_form else set[str]())
+    leftover = {
+        name: fields.get(name, 0)
+        for name in sorted(names - (HEADER - {"cmd_id_en"}))
+        if name in table.fields and fields.get(name, 0) != written.get(name, defaults.get(name, 0))
+    }
+    return dataclasses.replace(instruction, leftover=tuple(leftover.items())) if leftover else instruction
+
+
+@dataclass(frozen=True)
+class DecodedStream:
+    """The commands of one stream without its end command, and where the end command stopped."""
+
+    commands: tuple[Command, ...]
+    end: Command
+    used_bytes: int
+
+
+def decode_stream(engine: Engine, data: bytes) -> DecodedStream:
+    """Cut and decode a stream up to its end command; raises CorruptFile or IllegalCommand."""
+    name = "compute" if engine is Engine.COMPUTE else "DMA"
+    commands: list[Command] = []
+    at = 0
+    while at + 16 <= len(data):
+        head = int.from_bytes(data[at : at + 16], "little")
+        table = identify(engine, head)
+        if at + table.length_bytes > len(data):
+            break
+        if table.short == 1 and engine is Engine.DMA and table.name != "sDMA_sys":
+            raise IllegalCommand(
+                f"DMA command {len(commands) + 1}: the short form cannot be relocated; use the long one"
+            )
+        fields = table.unpack(data[at : at + table.length_bytes])
+        instruction = decode_fields(table, fields)
+        command = Command(instruction, len(commands) + 1, fields.get("cmd_id_dep", 0))
+        at += table.length_bytes
+        if isinstance(instruction, EndCompute | EndDma):
+            return DecodedStream(tuple(commands), command, at)
+        commands.append(command)
+    raise CorruptFile(f"{name} stream of {len(data)} bytes: no end command; the file is truncated")
+
+
+def encode_stream(commands: Sequence[Command], engine: Engine) -> bytes:
+    """The bytes of one engine's commands with the end command, padded as the runtime expects."""
+    mine = [command for command in commands if command.engine is engine]
+    if len(mine) + 1 >= ID_LIMIT:
+        raise IllegalCommand(f"{len(mine)} commands in one group: ids have 20 bits; begin a new group")
+    end = EndCompute() if engine is Engine.COMPUTE else EndDma()
+    parts = [command.instruction.encode(command.number, command.wait) for command in mine]
+    parts.append(end.encode(len(mine) + 1, 0))
+    data = b"".join(parts)
+    return data + bytes(-len(data) % STREAM_UNIT)

@@ -1,0 +1,125 @@
+"""End commands, and commands that the tables know but no class models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from tpuc.api import Engine, IllegalCommand, Instruction, Region
+
+from tpuc_bm1684x.isa.command import ComputeInstruction, DmaInstruction, FieldReader, drop_header
+from tpuc_bm1684x.isa.tables import CommandTable, Fields, load_tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndCompute(ComputeInstruction):
+    """End of the compute stream (SYS, sub-opcode 31)."""
+
+    table_name = "SYSID"
+
+    def mnemonic(self) -> str:
+        return "sys.end"
+
+    def fields(self) -> dict[str, int]:
+        return {"tsk_eu_typ": 31, "cmd_id_en": 0}
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        del fields
+        return cls()
+
+    def reads(self) -> Sequence[Region]:
+        return []
+
+    def writes(self) -> Sequence[Region]:
+        return []
+
+    def execute(self, machine: Any) -> None:
+        del machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndDma(DmaInstruction):
+    """End of the DMA stream (DMA_sys)."""
+
+    table_name = "sDMA_sys"
+
+    def mnemonic(self) -> str:
+        return "dma.end"
+
+    def fields(self) -> dict[str, int]:
+        return {}
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        del fields
+        return cls()
+
+    def reads(self) -> Sequence[Region]:
+        return []
+
+    def writes(self) -> Sequence[Region]:
+        return []
+
+    def execute(self, machine: Any) -> None:
+        del machine
+
+
+@dataclass(frozen=True)
+class RawCommand(Instruction):
+    """Any command of the tables by its raw fields: encodes, decodes and prints, does not execute.
+
+    `problem` says why no other class took it.
+    """
+
+    table_name: str
+    raw: tuple[tuple[str, int], ...]
+    problem: str = ""
+
+    @property
+    def bit_layout(self) -> CommandTable:
+        """The bit layout of the command."""
+        return load_tables()[self.table_name]
+
+    @property
+    def engine(self) -> Engine:  # type: ignore[override]
+        """The engine that executes it."""
+        return self.bit_layout.engine
+
+    @classmethod
+    def of(cls, table: CommandTable, fields: Fields, problem: str = "") -> RawCommand:
+        """From unpacked fields; ids are left out."""
+        keep = {**drop_header(fields), table.main: fields.get(table.main, 0), "cmd_short": fields.get("cmd_short", 0)}
+        keep["cmd_id_en"] = fields.get("cmd_id_en", 0)
+        known = {name: value for name, value in keep.items() if value and name in table.fields}
+        return cls(table.name, tuple(known.items()), problem)
+
+    def encode(self, number: int, wait: int) -> bytes:
+        ids = {"cmd_id": number, "cmd_id_dep": wait} if "cmd_id" in self.bit_layout.fields else {}
+        return self.bit_layout.pack({**dict(self.raw), **ids})
+
+    def mnemonic(self) -> str:
+        """The name in the tables."""
+        code = dict(self.raw).get(self.bit_layout.sub, 0)
+        return f"{self.table_name}.{self.bit_layout.suboperations.get(code, str(code))}"
+
+    def check(self) -> None:
+        """Always raises: nothing is known about its meaning."""
+        reason = self.problem or "the simulator does not know what this command does"
+        raise IllegalCommand(f"{self.mnemonic()}: {reason}")
+
+    def reads(self) -> Sequence[Region]:
+        return []
+
+    def writes(self) -> Sequence[Region]:
+        return []
+
+    def execute(self, machine: Any) -> None:
+        del machine
+        self.check()
+
+    def describe(self) -> str:
+        hidden = {"cmd_short", "cmd_id_en", self.bit_layout.main, self.bit_layout.sub}
+        shown = " ".join(f"{name}={value:#x}" for name, value in self.raw if name not in hidden)
+        return f"{self.mnemonic()} {shown}".rstrip()

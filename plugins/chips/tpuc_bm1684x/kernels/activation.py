@@ -1,0 +1,71 @@
+"""Relu and its limit, on stored integers and floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tpuc.api import Layouts, LocalTensor, Node, Phase, PlacedTile, Space, TensorType, TileKernel
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Scalar
+from tpuc_bm1684x.kernels.common import elementwise_space, too_large
+from tpuc_bm1684x.operands import operand
+
+
+def relu_bounds(result: TensorType, limit: float) -> tuple[float | None, float | None]:
+    """Bounds that a relu needs beyond what storing in the result's type does; None where it needs none."""
+    if not result.is_quantised:
+        return 0.0, limit if limit > 0 else None
+    uniform = result.uniform
+    low, high = uniform.bounds
+    top = None
+    if limit > 0:
+        stored = round(limit / uniform.scale) + uniform.zero_point
+        top = stored if stored < high else None
+    return (uniform.zero_point if uniform.zero_point > low else None), top
+
+
+def emit_relu(node: Node, result: LocalTensor, asm: Bm1684xAssembler) -> None:
+    """Clamp a result in place when the op asks for it."""
+    if not node.op.do_relu:
+        return
+    emit_clamp(result, result, relu_bounds(node.result_type, node.op.relu_limit), asm)
+
+
+def emit_clamp(
+    source: LocalTensor, result: LocalTensor, bounds: tuple[float | None, float | None], asm: Bm1684xAssembler
+) -> None:
+    """`result = min(max(source, low), high)` for the bounds that are given."""
+    target = operand(result)
+    current = operand(source)
+    for bound, operation in zip(bounds, (ArithmeticOp.MAX, ArithmeticOp.MIN), strict=True):
+        if bound is not None:
+            asm.record(
+                Arithmetic(
+                    operation=operation,
+                    shape=result.shape,
+                    result=target,
+                    left=current,
+                    right=Scalar.of(bound, target.dtype),
+                )
+            )
+            current = target
+    if current is not target:
+        asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=target, left=current))
+
+
+class ReluKernel(TileKernel[Any]):
+    """Relu by itself; source and result share scale and type."""
+
+    def refuse(self, node: Node) -> str | None:
+        return too_large(node.operand_types)
+
+    def space(self, node: Node) -> Space:
+        return elementwise_space(node)
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",), ("aligned",))
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        bounds = relu_bounds(node.result_type, node.op.relu_limit)
+        emit_clamp(placed.operand(0), placed.result, bounds, asm)

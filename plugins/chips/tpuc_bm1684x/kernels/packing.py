@@ -1,0 +1,50 @@
+"""Bytes of constants as the lanes want them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tpuc_bm1684x.isa.geometry import LANES
+
+Array: TypeAlias = npt.NDArray[Any]
+
+RECORD_BYTES = 64
+"""A per-channel parameter record takes one vector, whatever it holds (isa notes, "per-channel requant")."""
+
+
+def slots_of(channels: int) -> int:
+    """Channels per lane."""
+    return -(-channels // LANES)
+
+
+def by_lane(rows: Array) -> Array:
+    """One row of items per channel `[channels, x]` → bytes per lane `[lanes, slots * x]`, channel c in lane c mod 64."""
+    channels = rows.shape[0]
+    data = np.ascontiguousarray(rows).view(np.uint8).reshape(channels, -1)
+    lanes, slots = min(channels, LANES), slots_of(channels)
+    padded = np.zeros((slots * LANES, data.shape[1]), np.uint8)
+    padded[:channels] = data
+    return padded.reshape(slots, LANES, -1).transpose(1, 0, 2).reshape(LANES, -1)[:lanes].copy()
+
+
+def pack_filter(filters: Array, packing: int) -> Array:
+    """`[oc, ic, kh, kw]` → bytes per lane, each channel as `[ic / packing][kh][kw][packing]`, zero padded."""
+    oc, ic, kh, kw = filters.shape
+    pieces = -(-ic // packing)
+    padded = np.zeros((oc, pieces * packing, kh, kw), filters.dtype)
+    padded[:, :ic] = filters
+    packed = padded.reshape(oc, pieces, packing, kh, kw).transpose(0, 1, 3, 4, 2)
+    return by_lane(packed.reshape(oc, -1))
+
+
+def requantise_records(multipliers: Sequence[int], right_shifts: Sequence[int], zero_point: int) -> Array:
+    """Records {multiplier, left shift, zero point} of 64 bytes each, per lane."""
+    records = np.zeros((len(multipliers), RECORD_BYTES // 4), np.int32)
+    records[:, 0] = multipliers
+    records[:, 1] = -np.asarray(right_shifts, np.int32)
+    records[:, 2] = zero_point
+    return by_lane(records)

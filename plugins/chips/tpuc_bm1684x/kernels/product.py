@@ -1,0 +1,255 @@
+"""Convolution and matrix product: output channels across lanes, partial sums over input channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tpuc.api import (
+    ABSENT,
+    Axis,
+    Box,
+    Layouts,
+    Node,
+    PackedConstant,
+    Phase,
+    PlacedTile,
+    Scratch,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+    elementwise_view,
+)
+from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.matmul import MatMul
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantise, RequantiseOp
+from tpuc_bm1684x.isa.geometry import LANES, round_up
+from tpuc_bm1684x.kernels.activation import emit_relu
+from tpuc_bm1684x.kernels.common import Pair, parallel_axes, too_large, window_box, window_refusal
+from tpuc_bm1684x.kernels.packing import RECORD_BYTES, by_lane, pack_filter, requantise_records, slots_of
+from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.operands import dtype_of, operand
+
+Array: TypeAlias = npt.NDArray[Any]
+
+# Input channels in one filter piece, by item size (isa notes, "Weights, bias, quant tables in LMEM").
+_PACKING = {1: 64, 2: 32, 4: 1}
+
+
+@dataclass(frozen=True)
+class Product:
+    """A convolution, or a matrix product seen as a 1×1 convolution of rows."""
+
+    input: View
+    output: View
+    filters: int  # operand index
+    kernel: Pair = (1, 1)
+    strides: Pair = (1, 1)
+    pads: tuple[int, ...] = (0, 0, 0, 0)
+    dilations: Pair = (1, 1)
+    has_bias: bool = False
+    multipliers: tuple[int, ...] = ()
+    right_shifts: tuple[int, ...] = ()
+    rounding: Rounding = Rounding.HALF_UP
+
+    @property
+    def extent(self) -> Pair:
+        """Rows and columns of the dilated kernel."""
+        return ((self.kernel[0] - 1) * self.dilations[0] + 1, (self.kernel[1] - 1) * self.dilations[1] + 1)
+
+
+class ProductKernel(TileKernel[Any]):
+    """Base of both. Integers: conv to int32, add bias, requantise by the per-channel table. f32: conv with bias."""
+
+    def product(self, node: Node) -> Product:
+        """The node as a convolution."""
+        raise NotImplementedError
+
+    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
+        """The filter as `[oc, ic, kh, kw]`."""
+        raise NotImplementedError
+
+    def space(self, node: Node) -> Space:
+        product = self.product(node)
+        operands: list[View | None] = [None] * len(node.operand_types)
+        operands[0] = product.input
+        channels = product.input.shape[1]
+        reduction = Axis("k", channels, reduction=True, granularity=min(self._packing(node), 64))
+        axes = (*parallel_axes(product.output.shape, "cnhw"), reduction)
+        return Space(axes, tuple(operands), (product.output,))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        product = self.product(node)
+        boxes: list[Box | None] = [None] * len(node.operand_types)
+        boxes[0] = window_box(tile, product.input, tile.range("k"), product.extent, product.strides, product.pads)
+        return boxes
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        product = self.product(node)
+        names = [PackedConstant("filter", ("c", "k"))]
+        if product.has_bias:
+            names.append(PackedConstant("bias", ("c",)))
+        if product.multipliers:
+            names.append(PackedConstant("requantise", ("c",)))
+        return names
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        channels = tile.size("c")
+        lanes, slots = min(channels, LANES), slots_of(channels)
+        if name == "bias":
+            return lanes, slots * 4
+        if name == "requantise":
+            return lanes, slots * RECORD_BYTES
+        taps = self.product(node).kernel[0] * self.product(node).kernel[1]
+        depth = round_up(tile.size("k"), self._packing(node))
+        return lanes, slots * depth * taps * (node.operand_types[0].storage.bits // 8)
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        product = self.product(node)
+        c0, c1 = tile.range("c")
+        if name == "requantise":
+            channels = product.output.shape[1]
+            multipliers = product.multipliers * (channels // len(product.multipliers))
+            shifts = product.right_shifts * (channels // len(product.right_shifts))
+            return requantise_records(multipliers[c0:c1], shifts[c0:c1], node.result_type.uniform.zero_point)
+        if name == "bias":
+            bias = arrays[2]
+            assert bias is not None
+            kind = np.int32 if self._integer(node) else np.float32
+            return by_lane(bias.reshape(-1, 1)[c0:c1].astype(kind))
+        k0, k1 = tile.range("k")
+        return pack_filter(self.filter_array(node, arrays)[c0:c1, k0:k1], self._packing(node))
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        if not self.product(node).multipliers:
+            return ()
+        shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
+        return (Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", shape, 4)),)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        product = self.product(node)
+        integer = self._integer(node)
+        x, result = placed.operand(0), placed.result
+        target = Operand(placed.scratch["sum"].address, DType.INT32) if product.multipliers else operand(result)
+        bias = placed.constants.get("bias")
+        asm.record(
+            Conv(
+                result=target,
+                result_shape=result.shape,
+                input=operand(x),
+                input_shape=x.shape[1:],
+                weight=Operand(
+                    placed.constants["filter"].address,
+                    dtype_of(node.operand_types[product.filters].storage),
+                    Layout.COMPACT,
+                ),
+                kernel=product.kernel,
+                stride=product.strides,
+                pads=x.padding,
+                dilation=product.dilations,
+                bias=Operand(bias.address, DType.F32, Layout.COMPACT)
+                if bias and not integer and phase.starts
+                else None,
+                accumulate=not phase.starts,
+            )
+        )
+        if not phase.ends:
+            return
+        if integer and bias:
+            row = Operand(bias.address, DType.INT32, (0, 1, 0, 0))
+            asm.record(
+                Arithmetic(
+                    operation=ArithmeticOp.ADD_SATURATE, shape=result.shape, result=target, left=target, right=row
+                )
+            )
+        if product.multipliers:
+            asm.record(
+                Requantise(
+                    operation=RequantiseOp.REQUANTISE,
+                    shape=result.shape,
+                    result=operand(result),
+                    input=target,
+                    table=placed.constants["requantise"].address,
+                    rounding=product.rounding,
+                )
+            )
+        emit_relu(node, result, asm)
+
+    def _integer(self, node: Node) -> bool:
+        return not node.operand_types[0].storage.is_float
+
+    def _packing(self, node: Node) -> int:
+        return _PACKING[node.operand_types[0].storage.bits // 8]
+
+
+class ConvKernel(ProductKernel):
+    """Convolution without groups."""
+
+    def refuse(self, node: Node) -> str | None:
+        op: Conv2D = node.op
+        if op.group != 1:
+            return f"only group 1, this one has {op.group}"
+        return window_refusal(op.strides, op.pads, op.dilations) or too_large([node.operand_types[0], node.result_type])
+
+    def product(self, node: Node) -> Product:
+        op: Conv2D = node.op
+        return Product(
+            View(elementwise_view(node.operand_types[0].dims)),
+            View(elementwise_view(node.result_type.dims)),
+            filters=1,
+            kernel=(op.kernel_shape[0], op.kernel_shape[1]),
+            strides=(op.strides[0], op.strides[1]),
+            pads=op.pads,
+            dilations=(op.dilations[0], op.dilations[1]),
+            has_bias=node.operand_types[2] is not ABSENT,
+            multipliers=op.multiplier,
+            right_shifts=op.rshift,
+            rounding=Rounding(op.round_mode),
+        )
+
+    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
+        filters = arrays[1]
+        assert filters is not None
+        return filters
+
+
+class MatMulKernel(ProductKernel):
+    """Rows times a constant matrix; every row is one position of a 1×1 convolution."""
+
+    def refuse(self, node: Node) -> str | None:
+        if len(node.operand_types[1].dims) != 2:
+            return f"the right operand must be a constant matrix, this one has {len(node.operand_types[1].dims)} dimensions"
+        if node.op.left_transpose or node.op.output_transpose:
+            return "left_transpose and output_transpose are not supported"
+        return too_large([node.operand_types[1]])
+
+    def product(self, node: Node) -> Product:
+        op: MatMul = node.op
+        depth, width = node.operand_types[0].dims[-1], node.result_type.dims[-1]
+        rows = node.operand_types[0].size // depth
+        return Product(
+            View((rows, depth, 1, 1)),
+            View((rows, width, 1, 1)),
+            filters=1,
+            has_bias=node.operand_types[2] is not ABSENT,
+            multipliers=op.multipliers,
+            right_shifts=op.rshifts,
+            rounding=Rounding(op.round_mode),
+        )
+
+    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
+        right = arrays[1]
+        assert right is not None
+        columns = right if node.op.right_transpose else right.T
+        return np.ascontiguousarray(columns)[:, :, None, None]

@@ -1,0 +1,25 @@
+"""Local memory of BM1684X: 64 lanes of 256 KiB; how many bytes a tensor takes in each layout."""
+
+from __future__ import annotations
+
+from tpuc.api import LmemModel, Shape4
+
+from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
+
+
+class Bm1684xLmem(LmemModel):
+    """Channel c lies in lane c mod 64, slot c div 64 (isa notes, "Tensor layout in LMEM")."""
+
+    lanes = LANES
+    lane_bytes = LANE_BYTES
+    alignment = EU_BYTES
+
+    def tensor_bytes(self, layout: str, shape: Shape4, item_bytes: int) -> int:
+        """Bytes per lane: each (n, slot) plane of h*w elements, rounded up to 64 bytes unless compact."""
+        n, c, h, w = shape
+        plane = h * w * item_bytes
+        if layout == "aligned":
+            plane = round_up(plane, EU_BYTES)
+        elif layout == "lines":
+            plane = h * round_up(w * item_bytes, EU_BYTES)
+        return n * -(-c // LANES) * plane

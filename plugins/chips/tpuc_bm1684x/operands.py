@@ -1,0 +1,53 @@
+"""Tiles and element types as the instructions want them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tpuc.api import LocalTensor, ScalarType, Shape4
+
+from tpuc_bm1684x.isa.types import DType, Layout, Operand, Strides
+
+MAX_EXTENT = 65535  # 16-bit size fields of TIU and GDMA commands
+
+_DTYPES = {
+    "i8": DType.INT8,
+    "si8": DType.INT8,
+    "u8": DType.UINT8,
+    "ui8": DType.UINT8,
+    "i16": DType.INT16,
+    "si16": DType.INT16,
+    "ui16": DType.UINT16,
+    "i32": DType.INT32,
+    "si32": DType.INT32,
+    "f16": DType.F16,
+    "bf16": DType.BF16,
+    "f32": DType.F32,
+}
+_LAYOUTS = {"aligned": Layout.ALIGNED, "compact": Layout.COMPACT}
+
+
+def dtype_of(element: ScalarType) -> DType:
+    """The command's element type."""
+    return _DTYPES[element.name]
+
+
+def operand(local: LocalTensor) -> Operand:
+    """A tile's tensor as an operand."""
+    return Operand(local.address, dtype_of(local.element), _LAYOUTS[local.layout])
+
+
+def strided(local: LocalTensor, shape: Shape4) -> Operand:
+    """A tensor as an operand of a command over `shape`: extents of 1 are repeated by a stride of 0."""
+    if local.shape == shape:
+        return operand(local)
+    strides = list(operand(local).strides(local.shape))
+    for index, (own, wanted) in enumerate(zip(local.shape, shape, strict=True)):
+        if own != wanted:
+            strides[index] = 0
+    return Operand(local.address, dtype_of(local.element), _four(strides))
+
+
+def _four(values: Sequence[int]) -> Strides:
+    n, c, h, w = values
+    return (n, c, h, w)

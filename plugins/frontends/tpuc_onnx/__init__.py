@@ -1,0 +1,1 @@
+"""The ONNX front end: reads a file, folds its constants, and builds TOP through importer tables."""

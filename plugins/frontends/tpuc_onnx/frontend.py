@@ -1,0 +1,27 @@
+"""The front end as the registry sees it; `onnx` itself is imported when a file is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tpuc.api import Frontend, ImportOptions, Module
+
+
+class OnnxFrontend(Frontend):
+    """Reads `.onnx` files of opset 7 to 22."""
+
+    name = "onnx"
+    suffixes = (".onnx",)
+
+    def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
+        """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+        from tpuc_onnx.graph import read_graph
+        from tpuc_onnx.loading import load_model
+        from tpuc_onnx.translation import translate
+
+        graph = read_graph(load_model(path), path, options.output_names)
+        return translate(graph, options, registry)
+
+
+FRONTEND = OnnxFrontend()

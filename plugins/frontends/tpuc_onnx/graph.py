@@ -1,0 +1,224 @@
+"""The foreign graph in plain Python: checked, cut at the wanted outputs, and in an order in which it can be run."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import AttributeProto, helper, numpy_helper
+
+from tpuc.api import ForeignNode, InvalidModel, Unsupported
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class GraphInput:
+    """A network input; an extent is None or its symbol where the file leaves it open, `shape` None is unranked."""
+
+    name: str
+    elem_type: int
+    shape: tuple[int | str | None, ...] | None
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """A node in both forms: `proto` for `onnx`'s own functions, `foreign` for importers."""
+
+    proto: onnx.NodeProto
+    foreign: ForeignNode
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What has to be translated. Every tensor that a node reads is an input, a constant or computed before it."""
+
+    source: str
+    name: str
+    opsets: Mapping[str, int]
+    inputs: tuple[GraphInput, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[GraphNode, ...]
+    constants: Mapping[str, Array]
+
+
+def read_graph(model: onnx.ModelProto, path: Path, output_names: Sequence[str] = ()) -> Graph:
+    """The checked graph; raises InvalidModel for one that cannot be run, Unsupported for sparse tensors."""
+    graph, source = model.graph, str(path)
+    opsets = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
+    if graph.sparse_initializer:
+        name = graph.sparse_initializer[0].values.name
+        raise Unsupported(f"{source}: initializer '{name}' is sparse. Export the network with dense weights.")
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    inputs = [entry for entry in graph.input if entry.name not in constants]
+    nodes = [
+        GraphNode(node, _foreign(node, opsets, source))
+        for index, node in enumerate(graph.node)
+        if _has_outputs(node, index, source)
+    ]
+    producers = _producers(nodes, [*constants, *(entry.name for entry in inputs)], source)
+    outputs = _outputs(graph, output_names, {*producers, *constants, *(entry.name for entry in inputs)}, source)
+    ordered = _ordered(producers, outputs, source)
+    read = {name for node in ordered for name in [*node.foreign.inputs, *_captured(node.proto)]} | {*outputs}
+    return Graph(
+        source,
+        path.stem,
+        opsets,
+        tuple(GraphInput(e.name, e.type.tensor_type.elem_type, _declared_shape(e)) for e in inputs),
+        outputs,
+        tuple(ordered),
+        {name: _array(tensor, source) for name, tensor in constants.items() if name in read},
+    )
+
+
+def _has_outputs(node: onnx.NodeProto, index: int, source: str) -> bool:
+    if not any(node.output):
+        raise InvalidModel(
+            f"{source}: node {index} ({node.op_type}) has no named output, so nothing can use it. Remove it or name "
+            "its output."
+        )
+    return True
+
+
+def _foreign(node: onnx.NodeProto, opsets: Mapping[str, int], source: str) -> ForeignNode:
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    return ForeignNode(
+        node.op_type,
+        node.name or next(name for name in node.output if name),
+        tuple(node.input),
+        tuple(node.output),
+        {attribute.name: _plain(attribute) for attribute in node.attribute},
+        domain,
+        opsets.get(domain, 1),
+        source,
+    )
+
+
+def _plain(attribute: AttributeProto) -> Any:
+    """An attribute as a Python value: text as str, lists as tuples, tensors as arrays, graphs as they are."""
+    value = helper.get_attribute_value(attribute)
+    match attribute.type:
+        case AttributeProto.STRING:
+            return value.decode("utf-8", "replace")
+        case AttributeProto.STRINGS:
+            return tuple(item.decode("utf-8", "replace") for item in value)
+        case AttributeProto.INTS | AttributeProto.FLOATS:
+            return tuple(value)
+        case AttributeProto.TENSOR:
+            return numpy_helper.to_array(attribute.t)
+        case _:
+            return value
+
+
+def _producers(nodes: Sequence[GraphNode], given: Sequence[str], source: str) -> dict[str, GraphNode]:
+    """Who computes each tensor; every tensor has one origin."""
+    if "" in given:
+        raise InvalidModel(f"{source}: an input has no name. Name it in the program that exports the network.")
+    taken, producers = set(given), dict[str, GraphNode]()
+    for node in nodes:
+        for name in filter(None, node.foreign.outputs):
+            if name in taken:
+                raise InvalidModel(
+                    f"{source}: node '{node.foreign.name}' computes tensor '{name}', which is already an input or a "
+                    "weight. Give one of them another name."
+                )
+            if name in producers:
+                raise InvalidModel(
+                    f"{source}: tensor '{name}' is computed twice, by node '{producers[name].foreign.name}' and by "
+                    f"node '{node.foreign.name}'. Give one of them another name."
+                )
+            producers[name] = node
+    return producers
+
+
+def _outputs(graph: onnx.GraphProto, wanted: Sequence[str], known: set[str], source: str) -> tuple[str, ...]:
+    if wanted:
+        for name in wanted:
+            if name not in known:
+                close = difflib.get_close_matches(name, sorted(known), n=1)
+                hint = f" Did you mean '{close[0]}'?" if close else " Look up the tensor names of the file."
+                raise InvalidModel(f"{source}: has no tensor named '{name}' (--output-names).{hint}")
+        return tuple(dict.fromkeys(wanted))
+    if not graph.output:
+        raise InvalidModel(f"{source}: the graph has no outputs. Export it again, or choose some with --output-names.")
+    for entry in graph.output:
+        if entry.name not in known:
+            raise InvalidModel(
+                f"{source}: output '{entry.name}' is not computed by any node. Export it again, or choose outputs "
+                "with --output-names."
+            )
+    return tuple(entry.name for entry in graph.output)
+
+
+def _ordered(producers: Mapping[str, GraphNode], outputs: Sequence[str], source: str) -> list[GraphNode]:
+    """The nodes that the outputs need, each after everything that it reads; raises InvalidModel for a cycle."""
+    order, done, active = list[GraphNode](), set[int](), dict[int, GraphNode]()
+    for output in outputs:
+        stack: list[tuple[GraphNode, Iterator[str]]] = []
+        if output in producers:
+            _enter(producers[output], stack, active, done)
+        while stack:
+            node, names = stack[-1]
+            name = next(names, None)
+            if name is None:
+                stack.pop()
+                active.pop(id(node.proto))
+                done.add(id(node.proto))
+                order.append(node)
+            elif name in producers:
+                if id(producers[name].proto) in active:
+                    raise _cycle(list(active.values()), producers[name], source)
+                _enter(producers[name], stack, active, done)
+    return order
+
+
+def _enter(
+    node: GraphNode, stack: list[tuple[GraphNode, Iterator[str]]], active: dict[int, GraphNode], done: set[int]
+) -> None:
+    if id(node.proto) not in done:
+        active[id(node.proto)] = node
+        stack.append((node, iter([*node.foreign.inputs, *_captured(node.proto)])))
+
+
+def _cycle(path: list[GraphNode], node: GraphNode, source: str) -> InvalidModel:
+    """The error for a path of readers that leads back to `node`; shown in the direction in which data flow."""
+    names = [step.foreign.name for step in path[path.index(node) :]]
+    chain = [names[0], *reversed(names)]
+    shown = chain if len(chain) <= 6 else [*chain[:3], "...", *chain[-2:]]
+    text = " -> ".join(f"'{name}'" if name != "..." else name for name in shown)
+    return InvalidModel(f"{source}: the graph has a cycle: {text}. A network must not read its own results.")
+
+
+def _captured(node: onnx.NodeProto) -> Iterator[str]:
+    """Tensors of the outer graph that the node's subgraphs may read."""
+    for attribute in node.attribute:
+        for graph in [attribute.g, *attribute.graphs]:
+            for inner in graph.node:
+                yield from inner.input
+                yield from _captured(inner)
+
+
+def _declared_shape(entry: onnx.ValueInfoProto) -> tuple[int | str | None, ...] | None:
+    if not entry.type.tensor_type.HasField("shape"):
+        return None
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value > 0 else dim.dim_param or None
+        for dim in entry.type.tensor_type.shape.dim
+    )
+
+
+def _array(tensor: onnx.TensorProto, source: str) -> Array:
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except (ValueError, TypeError) as error:
+        shape = "x".join(map(str, tensor.dims)) or "scalar"
+        raise InvalidModel(
+            f"{source}: weight '{tensor.name}' does not hold as many values as its shape {shape} says. Export or "
+            "download the file again."
+        ) from error

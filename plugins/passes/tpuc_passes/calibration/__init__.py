@@ -1,0 +1,1 @@
+"""Calibration: streaming statistics, threshold methods, the calibration table and the sample sources."""

@@ -1,0 +1,259 @@
+"""Sample sources: a folder or a list of images, .npy and .npz files, as named arrays in the network's input shapes.
+
+How many samples an array holds, dimensions of size 1 aside:
+- exactly the input's shape: one sample;
+- `[s, *input shape]`, or `[s, ...]` followed by the input's shape without its batch: `s` samples.
+A sample without batch fills every place of the batch of a network with a larger one.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from tpuc.api import CalibrationError
+
+from tpuc_passes.calibration.images import SUFFIXES, Preprocess
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+Sample = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class SampleInput:
+    """A network input as samples must fill it; `preprocess` is for images only, arrays are taken as they are."""
+
+    name: str
+    shape: Shape
+    dtype: DTypeLike = np.float32
+    preprocess: Preprocess = field(default_factory=Preprocess)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Where one input of a sample comes from: a file, the array in it (npz) and the row of it."""
+
+    file: Path
+    array: str = ""
+    row: int | None = None
+
+
+@dataclass(frozen=True)
+class SampleSource:
+    """All samples in a fixed order; each is read when its turn comes, at most one array file per input is kept."""
+
+    inputs: tuple[SampleInput, ...]
+    samples: tuple[tuple[_Part, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __iter__(self) -> Iterator[Sample]:
+        kept: dict[str, tuple[_Part, Array]] = {}
+        for parts in self.samples:
+            pairs = zip(self.inputs, parts, strict=True)
+            yield {one.name: _read_part(one, part, kept) for one, part in pairs}
+
+
+def open_samples(
+    inputs: Sequence[SampleInput], dataset: Path | None = None, data_list: Path | None = None, input_num: int = 0
+) -> SampleSource:
+    """The first `input_num` samples (0: all) of a folder, in order of path, or of a list of files, in its order."""
+    if (dataset is None) == (data_list is None):
+        raise CalibrationError("samples: give either a folder (--dataset) or a list of files (--data-list).")
+    if input_num < 0:
+        raise CalibrationError(f"samples: --input-num {input_num} is negative. Use 0 for all samples.")
+    if dataset is not None:
+        source, lines = dataset, [[file] for file in _files_of(dataset)]
+    else:
+        assert data_list is not None
+        source, lines = data_list, _lines_of(data_list)
+    samples: list[tuple[_Part, ...]] = []
+    for files in lines:
+        if input_num and len(samples) >= input_num:
+            break
+        samples += _samples_of(inputs, files)
+    if not samples:
+        kinds = "images, .npy or .npz files"
+        raise CalibrationError(f"{source}: no samples in it. Samples are {kinds}; 100 to 200 are a good number.")
+    return SampleSource(tuple(inputs), tuple(samples[: input_num or None]))
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Sample files in the folder and below, in the order of their relative paths."""
+    if not folder.is_dir():
+        raise CalibrationError(f"{folder}: not a folder. Give --dataset the folder with the samples.")
+    wanted = SUFFIXES | {".npy", ".npz"}
+    files = [file for file in folder.rglob("*") if file.suffix.lower() in wanted and file.is_file()]
+    return sorted(files, key=lambda file: file.relative_to(folder).as_posix())
+
+
+def _lines_of(data_list: Path) -> list[list[Path]]:
+    """Files line by line; relative paths count from the list's folder, else from the working folder."""
+    try:
+        lines = data_list.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise CalibrationError(
+            f"{data_list}: {reason}. Give --data-list a text file with one sample per line."
+        ) from error
+    result: list[list[Path]] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.strip().startswith("#"):
+            continue
+        names = [name.strip() for name in line.split(",")]
+        if not all(names):
+            raise CalibrationError(
+                f"{data_list}:{number}: an empty file name in {line!r}. Separate the files by one comma."
+            )
+        result.append([_locate(name, data_list, number) for name in names])
+    return result
+
+
+def _locate(name: str, data_list: Path, number: int) -> Path:
+    for candidate in (data_list.parent / name, Path(name)):
+        if candidate.is_file():
+            return candidate
+    raise CalibrationError(
+        f"{data_list}:{number}: no file {name!r} beside the list or in the working folder. Correct the path."
+    )
+
+
+def _samples_of(inputs: Sequence[SampleInput], files: list[Path]) -> list[tuple[_Part, ...]]:
+    """The samples of one line: one file with every input, or one file per input."""
+    together = len(files) == 1
+    if len(files) != len(inputs) and not (together and files[0].suffix.lower() == ".npz"):
+        raise CalibrationError(
+            f"{files[0]}: {len(files)} file(s) for {len(inputs)} inputs ({', '.join(i.name for i in inputs)})."
+            " Give one .npz with all of them, or one file per input, separated by commas in --data-list."
+        )
+    columns = [_parts_of(one, files[0] if together else files[i]) for i, one in enumerate(inputs)]
+    counts = [len(column) for column in columns]
+    if len(set(counts)) > 1:
+        found = ", ".join(f"{one.name} {count}" for one, count in zip(inputs, counts, strict=True))
+        raise CalibrationError(f"{files[0]}: its inputs hold different numbers of samples: {found}. Make them equal.")
+    return list(zip(*columns, strict=True))
+
+
+def _parts_of(one: SampleInput, file: Path) -> list[_Part]:
+    """The samples of one input in one file, from the file's header alone."""
+    suffix = file.suffix.lower()
+    if suffix in SUFFIXES:
+        return [_Part(file)]
+    if suffix not in {".npy", ".npz"}:
+        raise CalibrationError(f"{file}: samples are images, .npy or .npz files. Convert it.")
+    shapes = _array_shapes(file)
+    name = _array_for(one, shapes, file) if suffix == ".npz" else ""
+    count = _sample_count(shapes[name], one.shape)
+    if count is None:
+        what = f"array {name!r} of shape" if name else "shape"
+        raise CalibrationError(
+            f"{file}: {what} {shapes[name]} does not fit input {one.name!r} {one.shape}. It must have this shape,"
+            " or the same without batch behind an axis of samples."
+        )
+    rows = [None] if count == 0 else range(count)
+    return [_Part(file, name, row) for row in rows]
+
+
+def _array_for(one: SampleInput, shapes: Mapping[str, Shape], file: Path) -> str:
+    """The array named like the input, else the only one that fits it."""
+    if one.name in shapes:
+        return one.name
+    fitting = [name for name, shape in shapes.items() if _sample_count(shape, one.shape) is not None]
+    if len(fitting) == 1:
+        return fitting[0]
+    listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+    raise CalibrationError(
+        f"{file}: no array named {one.name!r}, and {len(fitting)} arrays fit its shape {one.shape};"
+        f" the file holds {listed}. Name the array like the input."
+    )
+
+
+def _sample_count(array: Shape, wanted: Shape) -> int | None:
+    """Samples along the leading axis, 0 when the array itself is the one sample, None when it does not fit."""
+    if _squeezed(array) == _squeezed(wanted):
+        return 0
+    behind = _squeezed(array[1:])
+    if array and behind in (_squeezed(wanted), _squeezed(wanted[1:])):
+        return array[0]
+    return 0 if _squeezed(array) == _squeezed(wanted[1:]) else None
+
+
+def _squeezed(shape: Shape) -> Shape:
+    return tuple(size for size in shape if size != 1)
+
+
+def _array_shapes(file: Path) -> dict[str, Shape]:
+    """Shapes of the arrays in a file (npy: one, without name), read from the headers."""
+    try:
+        if file.suffix.lower() == ".npy":
+            with file.open("rb") as stream:
+                return {"": _header_shape(stream)}
+        with zipfile.ZipFile(file) as archive:
+            shapes: dict[str, Shape] = {}
+            for member in archive.namelist():
+                if member.endswith(".npy"):
+                    with archive.open(member) as stream:
+                        shapes[member.removesuffix(".npy")] = _header_shape(stream)
+            return shapes
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise _unreadable(file, error) from error
+
+
+def _header_shape(stream: IO[bytes]) -> Shape:
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(stream)[0]
+
+
+def _unreadable(file: Path, error: Exception) -> CalibrationError:
+    return CalibrationError(f"{file}: not a readable array file ({error}). Replace it, or take it out of the data set.")
+
+
+def _read_part(one: SampleInput, part: _Part, kept: dict[str, tuple[_Part, Array]]) -> Array:
+    if part.file.suffix.lower() in SUFFIXES:
+        row = one.preprocess(part.file, one.shape)
+    else:
+        before = kept.get(one.name)
+        if before is None or (before[0].file, before[0].array) != (part.file, part.array):
+            kept[one.name] = (part, _load_array(part))
+        array = kept[one.name][1]
+        row = array if part.row is None else array[part.row]
+    return _fit(one, row, part.file)
+
+
+def _load_array(part: _Part) -> Array:
+    try:
+        if not part.array:
+            return np.load(part.file, allow_pickle=False)
+        with np.load(part.file, allow_pickle=False) as archive:
+            return archive[part.array]
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zipfile.error) as error:
+        raise _unreadable(part.file, error) from error
+
+
+def _fit(one: SampleInput, row: Array, file: Path) -> Array:
+    """A row in the input's shape and type, repeated over its batch where it has none of its own."""
+    wanted = np.dtype(one.dtype)
+    if row.dtype.kind not in "biuf":
+        raise CalibrationError(
+            f"{file}: holds {row.dtype}, not numbers. Give input {one.name!r} as an array of numbers."
+        )
+    if row.dtype.kind == "f" and not np.isfinite(row).all():
+        raise CalibrationError(
+            f"{file}: NaN or infinite values for input {one.name!r}. Repair the sample or take it out."
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        typed = row.astype(wanted)
+    held = np.array_equal(typed, row) if wanted.kind in "iu" else bool(np.isfinite(typed).all())
+    if not held:
+        raise CalibrationError(f"{file}: values that {wanted} cannot hold, for input {one.name!r}. Convert the sample.")
+    if _squeezed(row.shape) == _squeezed(one.shape):
+        return np.ascontiguousarray(typed.reshape(one.shape))
+    return np.ascontiguousarray(np.broadcast_to(typed.reshape(one.shape[1:]), one.shape))

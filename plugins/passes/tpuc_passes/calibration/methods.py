@@ -1,0 +1,200 @@
+"""Threshold methods: one class each, over the statistics of one tensor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api.calibration import Calibrator, TensorStatistics
+
+SMALLEST_THRESHOLD = 1e-5  # below it scales leave the range that the chips' multipliers can express
+SMALLEST_PROBABILITY = 1e-30
+
+Floats = NDArray[np.float64]
+
+
+def usable_threshold(method: Calibrator, statistics: TensorStatistics) -> float:
+    """The method's threshold within ``[1e-5, absmax]``; the lower limit wins for tensors that are (almost) zero."""
+    return max(min(method.threshold(statistics), statistics.absmax), SMALLEST_THRESHOLD)
+
+
+def _centres(statistics: TensorStatistics) -> Floats:
+    """The middle of every bin."""
+    bins = statistics.counts.size
+    return np.arange(0.5, bins, dtype=np.float64) * (statistics.absmax / bins)
+
+
+def _is_blank(statistics: TensorStatistics) -> bool:
+    return not statistics.counts.any()
+
+
+def _divergence(reference: Floats, expanded: Floats) -> float:
+    """Kullback-Leibler divergence of two histograms; what is missing in the second has a tiny probability."""
+    if not expanded.any():
+        return math.inf
+    seen = reference > 0
+    p, q = reference[seen] / reference.sum(), expanded[seen] / expanded.sum()
+    return float(np.sum(p * np.log(p / np.maximum(q, SMALLEST_PROBABILITY))))
+
+
+@dataclass(frozen=True)
+class Max(Calibrator):
+    """Nothing is clipped."""
+
+    name = "max"
+    needs_histogram: ClassVar[bool] = False
+
+    def threshold(self, statistics: TensorStatistics) -> float:
+        return statistics.absmax
+
+
+@dataclass(frozen=True)
+class Kld(Calibrator):
+    """Smallest Kullback-Leibler divergence between the clipped distribution and its expansion from `levels` levels.
+
+    Candidates are every `levels` bins up to and including the last one; of equal ones the lowest wins.
+    """
+
+    name = "kld"
+    levels: int = 128
+
+    def threshold(self, statistics: TensorStatistics) -> float:
+        if _is_blank(statistics):
+            return statistics.absmax
+        bins = statistics.counts.size
+        counts = np.pad(statistics.counts.astype(np.float64), (0, -bins % self.levels))
+        candidates = range(self.levels, counts.size + 1, self.levels)
+        divergences = [self._divergence(counts, kept) for kept in candidates]
+        best = candidates[int(np.argmin(divergences))]
+        return min((best + 0.5) * statistics.absmax / bins, statistics.absmax)
+
+    def _divergence(self, counts: Floats, kept: int) -> float:
+        """Between the first `kept` bins with the tail added to the last, and the same bins averaged per level."""
+        inside = counts[:kept]
+        reference = inside.copy()
+        reference[-1] += counts[kept:].sum()
+        cells = inside.reshape(self.levels, -1)
+        filled = cells > 0
+        means = cells.sum(1) / np.maximum(filled.sum(1), 1)
+        expanded = np.where(filled, means[:, None], 0.0).reshape(-1)
+        return _divergence(reference, expanded)
+
+
+@dataclass(frozen=True)
+class Percentile(Calibrator):
+    """The end of the bin below which `percent` of the non-zero absolute values lie."""
+
+    name = "percentile"
+    percent: float = 99.99
+
+    def threshold(self, statistics: TensorStatistics) -> float:
+        if _is_blank(statistics):
+            return statistics.absmax
+        below = np.cumsum(statistics.counts)
+        last = int(np.searchsorted(below, self.percent / 100 * int(below[-1])))
+        return (last + 1) * statistics.absmax / below.size
+
+
+@dataclass(frozen=True)
+class Mse(Calibrator):
+    """Smallest mean squared error of clipping plus rounding (OCTAV: a fixed point found by Newton's method)."""
+
+    name = "mse"
+    bits: int = 8
+    steps: int = 20
+    tolerance: float = 1e-6
+
+    def threshold(self, statistics: TensorStatistics) -> float:
+        if _is_blank(statistics):
+            return statistics.absmax
+        counts, centres = statistics.counts, _centres(statistics)
+        # Sums over the bins from i upwards; one more entry for "none".
+        above = np.append(np.cumsum(counts[::-1])[::-1], 0)
+        mass_above = np.append(np.cumsum((counts * centres)[::-1])[::-1], 0.0)
+        noise = 4.0**-self.bits / 3 * (0.25 if statistics.minimum >= 0 else 1.0)  # unsigned: half the step
+        best = float(mass_above[0] / above[0])
+        for _ in range(self.steps):
+            first = int(np.searchsorted(centres, best, side="right"))
+            following = float(mass_above[first] / (noise * (above[0] - above[first]) + above[first]))
+            if abs(following - best) < self.tolerance:
+                return following
+            best = following
+        return best
+
+
+@dataclass(frozen=True)
+class AciqGauss(Calibrator):
+    """The best clipping of 8-bit values under a normal distribution (ACIQ), by the root mean square."""
+
+    name = "aciq-gauss"
+    factor: float = 3.92403337
+
+    def threshold(self, statistics: TensorStatistics) -> float:
+        if _is_blank(statistics):
+            return statistics.absmax
+        return self.factor * math.sqrt(np.average(_centres(statistics) ** 2, weights=statistics.counts))
+
+
+@dataclass(frozen=True)
+class AciqLaplace(Calibrator):
+    """The best clipping of 8-bit values under a Laplace distribution (ACIQ), by the mean absolute value."""
+
+    name = "aciq-laplace"
+    factor: float = 9.89675982
+
+    def threshold(self, statistics: TensorStatistics) -> float:
+        if _is_blank(statistics):
+            return statistics.absmax
+        return self.factor * float(np.average(_centres(statistics), weights=statistics.counts))
+
+
+@dataclass(frozen=True)
+class Entropy(Calibrator):
+    """The divergence of `kld` with finer candidates, every `stride` bins (the entropy calibration of TensorRT)."""
+
+    name = "entropy"
+    levels: int = 128
+    stride: int = 16
+
+    def threshold(self, statistics: TensorStatistics) -> float:
+        if _is_blank(statistics):
+            return statistics.absmax
+        bins = statistics.counts.size
+        candidates = np.arange(bins, 0, -self.stride)[::-1]
+        candidates = candidates[candidates >= min(self.levels, bins)]
+        divergences = [self._divergence(statistics.counts, int(kept)) for kept in candidates]
+        return float(candidates[int(np.argmin(divergences))]) * statistics.absmax / bins
+
+    def _divergence(self, counts: NDArray[np.int64], kept: int) -> float:
+        """As for `kld`, but levels may differ by one in width, and the last bin counts as filled if the tail is."""
+        reference = counts[:kept].astype(np.float64)
+        reference[-1] += counts[kept:].sum()
+        level = np.arange(kept) * self.levels // kept
+        filled = reference > 0
+        means = np.bincount(level, weights=counts[:kept]) / np.maximum(np.bincount(level, weights=filled), 1)
+        return _divergence(reference, np.where(filled, means[level], 0.0))
+
+
+@dataclass(frozen=True)
+class Cosine(Calibrator):
+    """Highest cosine similarity between the values and their quantised form, candidates every `stride` bins."""
+
+    name = "cosine"
+    levels: int = 128
+    stride: int = 16
+
+    def threshold(self, statistics: TensorStatistics) -> float:
+        if _is_blank(statistics):
+            return statistics.absmax
+        counts, centres = statistics.counts, _centres(statistics)
+        bins = counts.size
+        candidates = np.arange(bins, 0, -self.stride)[::-1] * (statistics.absmax / bins)
+        steps = candidates[:, None] / self.levels
+        quantised = np.minimum(np.rint(centres / steps), self.levels - 1)  # the scale of a row does not matter
+        weighted = quantised * counts
+        norms = np.sqrt((weighted * quantised).sum(1) * float((counts * centres**2).sum()))
+        cosines = (weighted @ centres) / np.maximum(norms, SMALLEST_PROBABILITY)
+        return float(candidates[int(np.argmax(cosines))])

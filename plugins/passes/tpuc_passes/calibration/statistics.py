@@ -1,0 +1,107 @@
+"""Streaming statistics of a tensor: memory does not grow with the number of samples, partial results merge exactly."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api import CalibrationError
+
+Array = NDArray[Any]
+
+DEFAULT_BINS = 2048
+BLOCK_ELEMENTS = 1 << 16
+
+
+class TensorRange:
+    """First pass: lowest and highest value. Nothing seen yet reads as the range [0, 0]."""
+
+    def __init__(self, name: str = "tensor") -> None:
+        self.name = name
+        self._minimum = math.inf
+        self._maximum = -math.inf
+
+    @property
+    def minimum(self) -> float:
+        return self._minimum if self._minimum <= self._maximum else 0.0
+
+    @property
+    def maximum(self) -> float:
+        return self._maximum if self._minimum <= self._maximum else 0.0
+
+    @property
+    def absmax(self) -> float:
+        return max(-self.minimum, self.maximum, 0.0)
+
+    def update(self, array: Array) -> None:
+        """Take one more sample into account; an empty array changes nothing."""
+        if not array.size:
+            return
+        low, high = float(array.min()), float(array.max())
+        if not (math.isfinite(low) and math.isfinite(high)):
+            kind = "NaN" if math.isnan(low) or math.isnan(high) else "infinite values"
+            raise CalibrationError(
+                f"{self.name}: {kind} during calibration. Check the weights and the preprocessing of the samples."
+            )
+        self._minimum, self._maximum = min(self._minimum, low), max(self._maximum, high)
+
+    def merge(self, other: TensorRange) -> None:
+        """Take over what `other` has seen."""
+        self._minimum = min(self._minimum, other._minimum)
+        self._maximum = max(self._maximum, other._maximum)
+
+
+class Histogram:
+    """Second pass: how many values fall into each of equal bins of ``abs(x)``; a `TensorStatistics`.
+
+    Bin `i` holds ``i < abs(x) * bins / absmax <= i + 1``, computed in the element type. Exact zeros are counted apart.
+    """
+
+    def __init__(self, seen: TensorRange, bins: int = DEFAULT_BINS) -> None:
+        self.name = seen.name
+        self.minimum, self.maximum, self.absmax = seen.minimum, seen.maximum, seen.absmax
+        self._counts = np.zeros(bins + 1, np.int64)  # zeros first
+
+    @property
+    def bins(self) -> int:
+        return self._counts.size - 1
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return self._counts[1:]
+
+    @property
+    def zeros(self) -> int:
+        return int(self._counts[0])
+
+    def update(self, array: Array) -> None:
+        """Count one more sample; values beyond the range of the first pass go to the last bin."""
+        flat = array.reshape(-1)
+        if self.absmax == 0.0:
+            self._counts[0] += flat.size
+            return
+        dtype = np.float32 if flat.dtype.kind not in "iu" and flat.dtype.itemsize <= 4 else np.float64
+        # Python floats would overflow to infinity for a denormal absmax: the scale is bounded by the type's own range.
+        scale = dtype(min(self.bins / self.absmax, float(np.finfo(dtype).max)))
+        scaled = np.empty(min(flat.size, BLOCK_ELEMENTS), dtype)
+        index = np.empty(scaled.size, np.intp)
+        for start in range(0, flat.size, BLOCK_ELEMENTS):
+            block = flat[start : start + BLOCK_ELEMENTS]
+            part, where = scaled[: block.size], index[: block.size]
+            np.multiply(block, scale, out=part, dtype=dtype, casting="unsafe")
+            np.abs(part, out=part)
+            np.ceil(part, out=part)
+            np.minimum(part, self.bins, out=part)
+            np.copyto(where, part, casting="unsafe")
+            self._counts += np.bincount(where, minlength=self.bins + 1)
+
+    def merge(self, other: Histogram) -> None:
+        """Add the counts of `other`, which must have the same bins over the same range."""
+        if (other.bins, other.absmax) != (self.bins, self.absmax):
+            raise CalibrationError(
+                f"{self.name}: histograms of {self.bins} bins up to {self.absmax:g} and of {other.bins} bins up to"
+                f" {other.absmax:g} cannot be merged. Finish the range pass before the histogram pass."
+            )
+        self._counts += other._counts

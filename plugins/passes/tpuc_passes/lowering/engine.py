@@ -1,0 +1,243 @@
+"""Rebuilds a TOP function as a TPU function, op by op, through the chip's lowering cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tpuc.api import (
+    Chip,
+    Constant,
+    Location,
+    Lowering,
+    LoweringNode,
+    Module,
+    NetworkInput,
+    NoneType,
+    Op,
+    Operation,
+    ScalarType,
+    TensorType,
+    TpucError,
+    Types,
+    Unsupported,
+    Value,
+    Wants,
+)
+from tpuc_ops.top.none import NoneOp
+from tpuc_ops.top.weight import Weight
+from tpuc_ops.tpu.cast import Cast
+
+Array: TypeAlias = npt.NDArray[Any]
+FindCell: TypeAlias = "Callable[[str, str], Lowering[Any] | None]"
+"""(op name, mode) to the chip's lowering, None when there is none."""
+
+_ELEMENT_OF = {"int8": "i8", "uint8": "ui8", "int16": "i16", "int32": "i32", "float32": "f32", "float16": "f16"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What lowers one operation: a cell, or the op's own default."""
+
+    operation: Operation
+    mode: str
+    cell: Lowering[Any] | None
+
+
+class Lowerer:
+    """One run of the lowering over a module's main function.
+
+    `modes` overrides the mode of single ops by name (the quantise table).
+    """
+
+    def __init__(self, module: Module, chip: Chip, mode: str, find: FindCell, modes: Mapping[str, str]) -> None:
+        self.module = module
+        self.chip = chip
+        self.mode = mode
+        self.find = find
+        self.modes = modes
+        self.body: list[Operation] = []
+        self.values: dict[int, Value] = {}
+        self.casts: dict[tuple[int, Any], Value] = {}
+        self.names: set[str] = set()
+
+    def run(self) -> None:
+        """Replace the function's body; raises Unsupported with every refusal at once, before any change."""
+        function = self.module.main
+        choices = self._choose()
+        outputs = function.outputs
+        terminator = function.terminator
+        for operation in function.operations[:-1]:
+            choice = choices.get(id(operation))
+            if choice is None:
+                self._copy(operation)
+            else:
+                self._lower(choice)
+        results = [self._as_float(self.values[id(value)]) for value in outputs]
+        terminator.set_operands(results)
+        for operation in self.body:
+            operation.block = function.body
+        terminator.block = function.body
+        for argument in function.inputs:
+            argument.uses = [(user, index) for user, index in argument.uses if user in self.body]
+        function.body.operations[:] = [*self.body, terminator]
+        function.update_type()
+
+    def _choose(self) -> dict[int, Choice]:
+        choices: dict[int, Choice] = {}
+        refusals: list[str] = []
+        for operation in self.module.main.operations[:-1]:
+            if is_kept(operation):
+                continue
+            mode = self.modes.get(operation.name, self.mode)
+            cell = self.find(operation.op.name, mode)
+            reason = None
+            if cell is not None:
+                reason = cell.refuse(self._node(operation, (), mode))
+            elif type(operation.op).lower_default is Op.lower_default:
+                reason = "the chip has no lowering for it, and the op has no default one"
+            if reason is not None:
+                refusals.append(
+                    f"node '{operation.name}': {operation.op.name} {mode} on {self.chip.description.name}: {reason}"
+                )
+            choices[id(operation)] = Choice(operation, mode, cell)
+        if refusals:
+            more = f" (and {len(refusals) - 1} more: {'; '.join(refusals[1:])})" if len(refusals) > 1 else ""
+            raise Unsupported(f"{refusals[0]}{more}. Change the node, choose another mode for it, or another chip.")
+        return choices
+
+    def _copy(self, operation: Operation) -> None:
+        operands = [self.values.get(id(operand), operand) for operand in operation.operands]
+        new = Operation(
+            operation.op,
+            operands,
+            [result.type for result in operation.results],
+            operation.location,
+            dict(operation.extra_attributes),
+        )
+        self._append(new)
+        for old, result in zip(operation.results, new.results, strict=True):
+            self.values[id(old)] = result
+
+    def _append(self, operation: Operation) -> None:
+        self.body.append(operation)
+        self.names.update(operation.location.names)
+
+    def _node(self, operation: Operation, operands: tuple[Value, ...], mode: str) -> LoweringNode:
+        node = operation.node()
+        constants = tuple(self._constant(operand) for operand in operation.operands)
+        return LoweringNode(
+            node.op, node.operand_types, node.result_types, node.name, operands, constants, mode, self.chip.description
+        )
+
+    def _constant(self, value: Value) -> Array | None:
+        if value.defining is not None and isinstance(value.defining.op, Constant):
+            return self.module.weights[value.name]
+        return None
+
+    def _lower(self, choice: Choice) -> None:
+        operation, mode, cell = choice.operation, choice.mode, choice.cell
+        bare = self._node(operation, (), mode)
+        wants: Sequence[Wants] = cell.requires(bare) if cell is not None else (Wants.MODE,) * len(operation.operands)
+        operands = tuple(
+            self._operand(operand, want, mode) for operand, want in zip(operation.operands, wants, strict=True)
+        )
+        node = self._node(operation, operands, mode)
+        build = _Builder(self, operation)
+        try:
+            if cell is not None:
+                results = cell.lower(node, build)
+            else:
+                results = operation.op.lower_default(node, mode, build)
+        except ValueError as error:
+            raise Unsupported(f"node '{operation.name}': {operation.op.name} {mode}: {error}") from error
+        if not results:
+            raise Unsupported(
+                f"node '{operation.name}': {operation.op.name} {mode} on {self.chip.description.name}: its default "
+                "lowering does not apply here; choose another mode for it"
+            )
+        for old, new in zip(operation.results, results, strict=True):
+            self.values[id(old)] = new
+
+    def _operand(self, operand: Value, want: Wants, mode: str) -> Value:
+        value = self.values[id(operand)]
+        if isinstance(value.type, NoneType) or self._constant(operand) is not None or want is Wants.AS_IS:
+            return value
+        type_ = value.tensor
+        description = self.chip.description
+        if want is Wants.FLOAT:
+            return self.cast(value, description.float_type(type_, "f32"))
+        if mode in ("f32", "f16", "bf16"):
+            return self.cast(value, description.float_type(type_, mode))
+        if type_.is_quantised:
+            return value
+        return self.cast(value, description.quantise(operand.tensor, mode, operand.name))
+
+    def cast(self, value: Value, wanted: TensorType) -> Value:
+        """The value in another element type; casts are shared."""
+        if value.tensor.shape_only() == wanted.shape_only() and value.tensor.is_quantised == wanted.is_quantised:
+            return value
+        key = (id(value), wanted.element)
+        if key not in self.casts:
+            # MLIR spells the storage i8 or u8 inside uniform types, i8 or ui8 outside; names follow the storage.
+            name = self.unique(f"{value.name}_{wanted.storage.name}")
+            new = Operation(Cast(with_scale=True), [value], [wanted], Location((name,)))
+            self._append(new)
+            self.casts[key] = new.result
+        return self.casts[key]
+
+    def _as_float(self, value: Value) -> Value:
+        return self.cast(value, self.chip.description.float_type(value.tensor, "f32"))
+
+    def unique(self, name: str) -> str:
+        """A name that no operation has yet."""
+        candidate, number = name, 1
+        while candidate in self.names or candidate in self.module.weights:
+            candidate, number = f"{name}_{number}", number + 1
+        return candidate
+
+
+class _Builder:
+    """Builds the TPU ops of one TOP operation."""
+
+    def __init__(self, lowerer: Lowerer, operation: Operation) -> None:
+        self._lowerer = lowerer
+        self._name = operation.name
+
+    def __call__(
+        self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
+    ) -> Value:
+        if result is None:
+            types: Types = tuple(operand.tensor for operand in operands)
+            inferred = op.infer(types)
+            if inferred is None:
+                raise TpucError(f"node '{self._name}': {op.name} needs a declared result type; pass one to build()")
+            result = inferred[0]
+        operation = Operation(op, operands, [result], Location((name or self._name,)))
+        self._lowerer._append(operation)  # pyright: ignore[reportPrivateUsage]  # one module, two halves
+        return operation.result
+
+    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
+        name = self._lowerer.unique(f"{self._name}_{suffix}")
+        array = np.ascontiguousarray(array)
+        self._lowerer.module.weights[name] = array
+        scalar = ScalarType(element or _ELEMENT_OF[array.dtype.name])
+        operation = Operation(Weight(), (), [TensorType(array.shape, scalar)], Location((name,)))
+        self._lowerer._append(operation)  # pyright: ignore[reportPrivateUsage]  # one module, two halves
+        return operation.result
+
+    def none(self) -> Value:
+        operation = Operation(NoneOp(), (), [NoneType()])
+        self._lowerer._append(operation)  # pyright: ignore[reportPrivateUsage]  # one module, two halves
+        return operation.result
+
+
+def is_kept(operation: Operation) -> bool:
+    """Constants, network inputs and absent values mean the same on every chip."""
+    return isinstance(operation.op, (Constant, NetworkInput)) or all(
+        isinstance(result.type, NoneType) for result in operation.results
+    )
