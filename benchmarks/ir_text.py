@@ -55,7 +55,9 @@ def chain(count: int) -> Module:
         result = TensorType((1, 16, 32, 32), element, address)
         op = Conv((3, 3), (1073741824 + index,), scales=(1.5, index / 3))
         extra = {"path": StringAttr(f"layer {index}")} if index % 4 == 0 else None
-        value = body.append(Operation(op, (value, weight.result), (result,), Location((f"conv_{index}",)), extra)).result
+        value = body.append(
+            Operation(op, (value, weight.result), (result,), Location((f"conv_{index}",)), extra)
+        ).result
     body.append(Operation(Return(), (value,)))
     function = Function("main", FunctionType((plain,), (value.type,)), body)
     return Module("bench", {"module.chip": StringAttr("ALL")}, [function])
@@ -78,7 +80,7 @@ def main() -> None:
     module = chain(count)
     printing, text = best_of(3, lambda: print_module(module))
     parsing, parsed = best_of(3, lambda: parse_module(text, OPS.get))
-    foreign, _ = best_of(3, lambda: parse_module(text, lambda name: None))
+    foreign, _ = best_of(3, lambda: parse_module(text, lambda _: None))
     cloning, _ = best_of(3, module.clone)
     verifying, _ = best_of(3, module.verify)
     assert same_module(module, parsed)

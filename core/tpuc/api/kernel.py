@@ -234,7 +234,8 @@ class TileKernel(Generic[OpT]):
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         """Per operand the part that a tile reads, None where nothing is read. Default: the tile's own n, c, h, w,
-        where an operand extent of 1 is read whole (broadcast)."""
+        where an operand extent of 1 is read whole (broadcast).
+        """
         return [default_box(view, tile) if view is not None else None for view in space.operands]
 
     def layouts(self, node: Node) -> Layouts:

@@ -22,7 +22,8 @@ class PoolInfo:
 @dataclass(frozen=True)
 class BufferInfo:
     """A buffer: `conflicts` are the names of buffers that are live at the same time (not transitive);
-    `pool_candidates` are pool names in order of preference, empty for any."""
+    `pool_candidates` are pool names in order of preference, empty for any.
+    """
 
     name: str
     size_bytes: int

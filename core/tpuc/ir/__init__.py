@@ -1,5 +1,7 @@
 """The intermediate representation: types, attributes, op definitions, graphs and their MLIR text."""
 
+from __future__ import annotations
+
 from tpuc.ir.builtin import Call, Return
 from tpuc.ir.dialect import Dialect, OpResolver, resolver_of
 from tpuc.ir.op import ABSENT, Node, Op, OpField, UnregisteredOp, op_fields
@@ -29,8 +31,8 @@ __all__ = [
     "F16",
     "F32",
     "Block",
-    "Call",
     "Calibrated",
+    "Call",
     "Dialect",
     "ElementType",
     "Function",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import overload
 
 from tpuc.ir.attributes import Attribute
 from tpuc.ir.op import ABSENT, Node, Op, UnregisteredOp
 from tpuc.ir.types import FunctionType, TensorType, Type
-
-if TYPE_CHECKING:
-    from tpuc.ir.weights import Weights
+from tpuc.ir.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +36,8 @@ class Uses(Sequence["tuple[Operation, int]"]):
 
     __slots__ = ("_places",)
 
-    def __init__(self) -> None:
-        self._places: dict[tuple[Operation, int], None] = {}
+    def __init__(self, places: Iterable[tuple[Operation, int]] = ()) -> None:
+        self._places: dict[tuple[Operation, int], None] = dict.fromkeys(places)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -69,14 +67,23 @@ class Uses(Sequence["tuple[Operation, int]"]):
 class Value:
     """One SSA value: a result of an operation or an argument of a block."""
 
-    __slots__ = ("index", "location", "owner", "type", "uses")
+    __slots__ = ("_uses", "index", "location", "owner", "type")
 
     def __init__(self, type: Type, owner: Operation | Block, index: int) -> None:
         self.type = type
         self.owner = owner
         self.index = index
         self.location = UNKNOWN_LOCATION  # of block arguments only
-        self.uses = Uses()
+        self._uses = Uses()
+
+    @property
+    def uses(self) -> Uses:
+        """Who uses it; may be set from pairs when a whole graph is exchanged."""
+        return self._uses
+
+    @uses.setter
+    def uses(self, places: Iterable[tuple[Operation, int]]) -> None:
+        self._uses = Uses(places)
 
     @property
     def tensor(self) -> TensorType:
@@ -327,7 +334,7 @@ class Module:
     functions: list[Function] = field(default_factory=list["Function"])
     modules: list[Module] = field(default_factory=list["Module"])
     location: Location = UNKNOWN_LOCATION
-    weights: Weights = field(default_factory=lambda: _new_weights())
+    weights: Weights = field(default_factory=Weights)
 
     @property
     def main(self) -> Function:
@@ -358,9 +365,3 @@ class Module:
         from tpuc.ir.clone import clone_module
 
         return clone_module(self)
-
-
-def _new_weights() -> Any:
-    from tpuc.ir.weights import Weights
-
-    return Weights()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tpuc.errors import InvalidModel
+from tpuc.npz import read_npz, write_npz
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,8 +24,14 @@ class Weights:
 
     def _loaded(self) -> dict[str, Array]:
         if self._arrays is None:
-            self._arrays = _read_npz(self._path)
+            assert self._path is not None
+            self._arrays = read_npz(self._path)
         return self._arrays
+
+    @property
+    def is_loaded(self) -> bool:
+        """Are the arrays in memory, rather than in a file that nobody has needed yet?"""
+        return self._arrays is not None
 
     def __getitem__(self, name: str) -> Array:
         try:
@@ -60,21 +67,4 @@ class Weights:
 
     def save(self, path: Path) -> None:
         """Write the npz: names sorted, no time stamps, through a temporary name."""
-        from tpuc.npz import write_npz
-
-        write_npz(path, dict(sorted(self._loaded().items())))
-
-
-def _read_npz(path: Path | None) -> dict[str, Array]:
-    import zipfile
-
-    import numpy as np
-
-    assert path is not None
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise InvalidModel(f"{path}: the weight file of the module is not there; put it beside the .mlir file") from None
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise InvalidModel(f"{path}: not a readable npz ({error}); write module and weights again together") from error
+        write_npz(path, self._loaded())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
     from tpuc.api.chip import Chip
@@ -18,20 +18,32 @@ def _silent(_: str) -> None:
     """A log that nobody reads."""
 
 
+Progress: TypeAlias = "Callable[[Iterable[Any], str, int | None], Iterable[Any]]"
+"""Passes items on and shows how far the loop is: items, label, total."""
+
+
+def _no_progress(items: Iterable[Any], label: str, total: int | None = None) -> Iterable[Any]:
+    """A bar that nobody sees."""
+    return items
+
+
 @dataclass(frozen=True)
 class PassContext:
     """The surroundings of a run, the same for every pass in it.
 
     `options` holds what the user chose for the whole compilation (`quantize`, `calibration_table`, ...) by option name
     with underscores; a pass's own options are its fields. `work_dir` is where files that explain the run may go, None
-    when none are wanted. `log` takes a remark for `-v`.
+    when none are wanted. `log` takes a remark for `-v`, `progress` shows long loops. `results` is where passes leave what is not part of the module
+    (`calibration_table`, `artifact`, `memory_plan`, ...), for later passes and for the session.
     """
 
     registry: Registry
     chip: Chip | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     work_dir: Path | None = None
+    results: dict[str, Any] = field(default_factory=dict[str, Any])
     log: Callable[[str], None] = _silent
+    progress: Progress = _no_progress
 
 
 class Pass(ABC):

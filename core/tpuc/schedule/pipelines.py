@@ -14,8 +14,8 @@ PIPELINES: Pipelines = {
     "top-optimize": ("canonicalize", "fold-constants"),
     "calibrate": ("import-calibration",),
     "lower": ("convert-top-to-tpu",),
-    "tpu-optimize": ("canonicalize",),
-    "finalize": ("divide-subnets", "group-layers", "pack-weights", "assign-addresses"),
+    "tpu-optimize": (),
+    "finalize": ("group-layers", "pack-weights", "assign-addresses"),
 }
 
 

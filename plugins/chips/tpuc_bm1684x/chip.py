@@ -21,8 +21,6 @@ from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES, LANES
 from tpuc_bm1684x.lmem import Bm1684xLmem
 
 
-
-
 def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:
     """Symmetric int8, uint8 where a value is never negative."""
     return symmetric_element(type, divisor, name)

@@ -34,6 +34,11 @@ class GraphNode:
     proto: onnx.NodeProto
     foreign: ForeignNode
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Every tensor that it or a subgraph of it reads."""
+        return (*self.foreign.inputs, *_captured(self.proto))
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -62,17 +67,20 @@ def read_graph(model: onnx.ModelProto, path: Path, output_names: Sequence[str] =
         for index, node in enumerate(graph.node)
         if _has_outputs(node, index, source)
     ]
-    producers = _producers(nodes, [*constants, *(entry.name for entry in inputs)], source)
-    outputs = _outputs(graph, output_names, {*producers, *constants, *(entry.name for entry in inputs)}, source)
-    ordered = _ordered(producers, outputs, source)
-    read = {name for node in ordered for name in [*node.foreign.inputs, *_captured(node.proto)]} | {*outputs}
+    given = [*constants, *(entry.name for entry in inputs)]
+    producers = _producers(nodes, given, source)
+    known = {*producers, *given}
+    outputs = _outputs(graph, output_names, known, source)
+    needed = _needed(_ordered(nodes, producers, source), outputs)
+    _check_origins(needed, known, source)
+    read = {name for node in needed for name in node.reads} | {*outputs}
     return Graph(
         source,
         path.stem,
         opsets,
         tuple(GraphInput(e.name, e.type.tensor_type.elem_type, _declared_shape(e)) for e in inputs),
         outputs,
-        tuple(ordered),
+        tuple(needed),
         {name: _array(tensor, source) for name, tensor in constants.items() if name in read},
     )
 
@@ -156,34 +164,53 @@ def _outputs(graph: onnx.GraphProto, wanted: Sequence[str], known: set[str], sou
     return tuple(entry.name for entry in graph.output)
 
 
-def _ordered(producers: Mapping[str, GraphNode], outputs: Sequence[str], source: str) -> list[GraphNode]:
-    """The nodes that the outputs need, each after everything that it reads; raises InvalidModel for a cycle."""
+def _ordered(nodes: Sequence[GraphNode], producers: Mapping[str, GraphNode], source: str) -> list[GraphNode]:
+    """The nodes, each after everything that it reads, otherwise as in the file; raises InvalidModel for a cycle."""
     order, done, active = list[GraphNode](), set[int](), dict[int, GraphNode]()
-    for output in outputs:
+    for start in nodes:
         stack: list[tuple[GraphNode, Iterator[str]]] = []
-        if output in producers:
-            _enter(producers[output], stack, active, done)
+        _enter(start, stack, active, done)
         while stack:
             node, names = stack[-1]
             name = next(names, None)
             if name is None:
                 stack.pop()
-                active.pop(id(node.proto))
-                done.add(id(node.proto))
+                active.pop(id(node))
+                done.add(id(node))
                 order.append(node)
             elif name in producers:
-                if id(producers[name].proto) in active:
+                if id(producers[name]) in active:
                     raise _cycle(list(active.values()), producers[name], source)
                 _enter(producers[name], stack, active, done)
     return order
 
 
+def _needed(ordered: Sequence[GraphNode], outputs: Sequence[str]) -> list[GraphNode]:
+    """The nodes that the outputs depend on, in the same order."""
+    read, needed = set(outputs), list[GraphNode]()
+    for node in reversed(ordered):
+        if not read.isdisjoint(node.foreign.outputs):
+            read.update(node.reads)
+            needed.append(node)
+    return needed[::-1]
+
+
+def _check_origins(nodes: Sequence[GraphNode], known: set[str], source: str) -> None:
+    for node in nodes:
+        for name in node.foreign.inputs:
+            if name and name not in known:
+                raise InvalidModel(
+                    f"{source}: node '{node.foreign.name}' ({node.foreign.op_type}) reads tensor '{name}', which is "
+                    "no input, no weight and no result of a node. Export the network again."
+                )
+
+
 def _enter(
     node: GraphNode, stack: list[tuple[GraphNode, Iterator[str]]], active: dict[int, GraphNode], done: set[int]
 ) -> None:
-    if id(node.proto) not in done:
-        active[id(node.proto)] = node
-        stack.append((node, iter([*node.foreign.inputs, *_captured(node.proto)])))
+    if id(node) not in done:
+        active[id(node)] = node
+        stack.append((node, iter(node.reads)))
 
 
 def _cycle(path: list[GraphNode], node: GraphNode, source: str) -> InvalidModel:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tpuc.api.calibration import Calibrator
+from tpuc.api import Calibrator
 from tpuc_passes.calibration import methods
 from tpuc_passes.calibration.statistics import Histogram, TensorRange
 

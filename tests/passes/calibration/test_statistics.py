@@ -49,11 +49,9 @@ class TestTensorRange:
     def test_integers_at_the_end_of_their_type(self) -> None:
         assert seen(np.array([-128, 5], np.int8)).absmax == 128.0
 
-    @pytest.mark.parametrize(
-        ("value", "kind"), [(np.nan, "NaN"), (np.inf, "infinite values"), (-np.inf, "infinite values")]
-    )
+    @pytest.mark.parametrize(("value", "kind"), [(np.nan, "NaN"), (np.inf, "infinite"), (-np.inf, "infinite")])
     def test_refuses_values_that_are_not_finite(self, value: float, kind: str) -> None:
-        with pytest.raises(CalibrationError, match=f"conv1: {kind} during calibration. Check the weights"):
+        with pytest.raises(CalibrationError, match=rf"conv1: {kind}.* during calibration\. Check the weights"):
             seen(np.array([1.0, value], np.float32))
 
 
@@ -103,8 +101,9 @@ class TestHistogram:
         result = counted([np.zeros((2, 3), np.float32)])
         assert (result.zeros, int(result.counts.sum()), result.absmax) == (6, 0, 0.0)
 
-    def test_denormal_range(self) -> None:
-        assert int(counted([np.array([1e-42, -1e-43], np.float32)]).counts.sum()) + 0 <= 2
+    def test_denormal_range_does_not_overflow(self) -> None:
+        result = counted([np.array([1e-42, -1e-43, 0.0], np.float32)])
+        assert (int(result.counts.sum()), result.zeros) == (2, 1)
 
     def test_values_beyond_the_first_pass_go_to_the_last_bin(self) -> None:
         result = Histogram(seen(np.array([1.0])), 4)
@@ -114,6 +113,6 @@ class TestHistogram:
     def test_refuses_to_merge_different_ranges(self) -> None:
         one, other = Histogram(seen(np.array([1.0]))), Histogram(seen(np.array([2.0])))
         with pytest.raises(
-            CalibrationError, match="conv1: histograms of 2048 bins up to 1 and of 2048 bins up to 2 cannot"
+            CalibrationError, match="histograms of 2048 bins up to 1 and of 2048 bins up to 2 cannot be merged"
         ):
             one.merge(other)

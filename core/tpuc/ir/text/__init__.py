@@ -1,5 +1,7 @@
 """MLIR text of modules: reading and writing."""
 
+from __future__ import annotations
+
 from tpuc.ir.text.fields import attributes_of
 from tpuc.ir.text.files import read_module, write_module
 from tpuc.ir.text.parser import parse_attribute, parse_module, parse_type

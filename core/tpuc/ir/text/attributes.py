@@ -162,7 +162,9 @@ class AttributeParser(TypeParser):
             self._aliases[name] = match.end()
 
     def _fail_at_second(self, name: str) -> None:
-        places = [match.start(1) for match in re.finditer(rf"^[ \t]*({re.escape(name)})[ \t]*=", self.text, re.MULTILINE)]
+        places = [
+            match.start(1) for match in re.finditer(rf"^[ \t]*({re.escape(name)})[ \t]*=", self.text, re.MULTILINE)
+        ]
         self.fail(f"alias '{name}' is defined twice; remove one", places[1])
 
     def _at_alias(self, name: str, pos: int, parse: Callable[[], T]) -> T:
@@ -237,9 +239,11 @@ class AttributeParser(TypeParser):
         start = self.pos
         if self.take(_KEPT) is not None:
             self.balanced("this attribute")
+            end = self.pos
             if self.accept(":"):
                 self.type()
-            return DialectAttr(self.text[start : self.pos])
+                end = self.pos
+            return DialectAttr(self.text[start:end])
         if self.accept_word("loc"):
             self.balanced("this location")
             return DialectAttr(self.text[start : self.pos])

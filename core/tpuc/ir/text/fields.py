@@ -220,7 +220,9 @@ def _plain_float_text(value: float) -> str:
     return format_float(float(value))
 
 
-def _dense_array(width: str) -> tuple[str, Callable[[Attribute], Any], Callable[[Any], Attribute], Callable[[Any], str]]:
+def _dense_array(
+    width: str,
+) -> tuple[str, Callable[[Attribute], Any], Callable[[Any], Attribute], Callable[[Any], str]]:
     scalar = ScalarType(width)
 
     def load(attribute: Attribute) -> tuple[Any, ...] | None:

@@ -14,7 +14,7 @@ _SHORT_DIGITS = 6
 
 
 def format_float(value: float, width: str = "f64") -> str:
-    """The text of a float of type `width`: six digits if they are exact, else as many as tell it from its neighbours."""
+    """The text of a float of type `width`: six digits if they are exact, else as many as it needs."""
     if value == 0:
         return "-0.000000e+00" if math.copysign(1.0, value) < 0 else "0.000000e+00"
     return _format_nonzero(value, width)
@@ -28,7 +28,7 @@ def _format_nonzero(value: float, width: str) -> str:
     value = narrow(value)
     # A number that six correctly rounded digits do not tell is not told by LLVM's six either.
     if narrow(float(f"{value:.5e}")) == value:
-        text = _decimal(value, width, _SHORT_DIGITS, long_form=False)
+        text = _decimal(value, _SHORT_DIGITS, long_form=False)
         if narrow(float(text)) == value:
             return text
     text = _default_form(value, width)
@@ -63,10 +63,10 @@ def _default_form(value: float, width: str) -> str:
         first = digits[1] if value < 0 else digits[0]
         if first < "7" and last != "5" and 1e-3 < abs(value) < 10:
             return f"{value:.17g}"
-    return _decimal(value, width, 2 + _SIGNIFICAND_BITS[width] * 59 // 196, long_form=True)
+    return _decimal(value, 2 + _SIGNIFICAND_BITS[width] * 59 // 196, long_form=True)
 
 
-def _decimal(value: float, width: str, precision: int, long_form: bool) -> str:
+def _decimal(value: float, precision: int, long_form: bool) -> str:
     """`APFloat::toString`: truncate the exact value to a few bits more than needed, then round half up in decimal."""
     numerator, denominator = abs(value).as_integer_ratio()
     exponent = 1 - denominator.bit_length()
@@ -93,16 +93,14 @@ def _decimal(value: float, width: str, precision: int, long_form: bool) -> str:
 
 def _short_form(digits: str, exponent: int, precision: int) -> str:
     exponent += len(digits) - 1
-    return f"{digits[0]}.{digits[1:]}{'0' * (precision - len(digits) + 1)}e{'-' if exponent < 0 else '+'}{abs(exponent):02}"
+    zeros = "0" * (precision - len(digits) + 1)
+    return f"{digits[0]}.{digits[1:]}{zeros}e{'-' if exponent < 0 else '+'}{abs(exponent):02}"
 
 
 def _long_form(digits: str, exponent: int, precision: int) -> str:
     """Plain for magnitudes near one, else `1.5E-10`; a plain integer has no point, so the caller writes it as bits."""
     most_significant = exponent + len(digits) - 1
-    if exponent >= 0:
-        scientific = exponent > 3 or len(digits) + exponent > precision
-    else:
-        scientific = most_significant < -3
+    scientific = (exponent > 3 or len(digits) + exponent > precision) if exponent >= 0 else most_significant < -3
     if scientific:
         sign = "-" if most_significant < 0 else "+"
         return f"{digits[0]}.{digits[1:] or '0'}E{sign}{abs(most_significant)}"

@@ -206,7 +206,8 @@ class _Printer:
                     self._print_operation(operation, indent + "  ", value, argument)
 
     def _signature(self, operation: Operation) -> str:
-        types, remembered = [], self._types
+        types: list[str] = []
+        remembered = self._types
         for value in operation.operands:
             type = value.type
             types.append(remembered.get(id(type)) or self._type(type))

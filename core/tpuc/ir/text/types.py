@@ -40,9 +40,7 @@ _STORAGE = re.compile(r"[iu]\d+")
 _USUAL_TENSOR = re.compile(
     rf"tensor<((?:\d++x)*+)({SCALAR}|!quant\.\w++<[^<>]*+(?:<[^<>]*+>[^<>]*+)*+>)(?:, (\d++) : i64)?+>"
 )
-_USUAL_UNIFORM = re.compile(
-    r"!quant\.uniform<([iu]\d++):(f32), (\d++\.\d*+(?:[eE][+-]?\d++)?+)(?::(-?\d++))?+>"
-)
+_USUAL_UNIFORM = re.compile(r"!quant\.uniform<([iu]\d++):(f32), (\d++\.\d*+(?:[eE][+-]?\d++)?+)(?::(-?\d++))?+>")
 _QUOTED_TYPE = re.compile(r"[A-Za-z_][\w$.]*+")
 _BUILTIN_KEPT = re.compile(r"(?:tuple|vector|memref|complex)(?=<)")
 

@@ -13,7 +13,7 @@ from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, layout_fields, shape_fields, source_fields
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Pair, Scalar, Shape4, Source, dtype_of
-from tpuc_bm1684x.isa.windows import Pads, PadMode, Window, convolve, read_window
+from tpuc_bm1684x.isa.windows import Pads, PadMode, Window, convolve, pad_values, read_window
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -36,9 +36,9 @@ class Conv(ComputeInstruction):
 
     `weight` per output channel: [ic / P][kh][kw][P] with P = 64, 32, 1 input channels for int8, f16/bf16, f32, zero
     padded, compact; or an immediate. int8 NORMAL: int32 result, taps minus `kernel_zero_point` (immediate, or an int8
-    table per output channel), `pad_value` an immediate or a compact (1, ic, 1, 2) table whose first entries count.
+    table per output channel), `pad_value` an immediate, or a compact (1, ic, 1, 2) table: the pad value and the inserted value of each channel.
     Floats: plus f32 `bias` (1, oc, 1, 1) compact. REQUANTISE: sat((acc + int16 bias) >> shift), half up.
-    `accumulate` adds the old result. `insert`: zeros between input elements. `rotate`: taps by 180 degrees.
+    `accumulate` adds the old result, which is f32 for float inputs, whatever `result` is. `insert`: zeros between input elements. `rotate`: taps by 180 degrees.
     """
 
     table_name = "sCONV"
@@ -180,7 +180,7 @@ class Conv(ComputeInstruction):
         if isinstance(self.pad_value, Operand):
             regions.append(self.pad_value.region((1, self.input_shape[0], 1, 2)))
         if self.accumulate:
-            regions.append(self.result.region(self.result_shape))
+            regions.append(self._old_result().region(self.result_shape))
         return regions
 
     def writes(self) -> Sequence[Region]:
@@ -189,20 +189,14 @@ class Conv(ComputeInstruction):
     # -- meaning -----------------------------------------------------------------------------------------------------
 
     def execute(self, machine: Machine) -> None:
-        x = self.window.pad(machine.load(self.input, self._input_dims()), self._pad_value(machine))
+        pads = pad_values(machine, self.pad_value, self.input_shape[0], self.input.dtype)
+        x = self.window.pad(machine.load(self.input, self._input_dims()), *pads)
         weight = self._weights(machine)
         limit = None
         if self._integer:
             limit = 128 if self.input.dtype.signed else 255
         total = convolve(x, weight, self.window, self.result_shape, limit)
         machine.store(self.result, self.result_shape, self._finish(machine, total))
-
-    def _pad_value(self, machine: Machine) -> Array:
-        if self.pad_value is None:
-            return np.zeros((), self.input.dtype.numpy)
-        if isinstance(self.pad_value, Scalar):
-            return self.pad_value.value()
-        return machine.load(self.pad_value, (1, self.input_shape[0], 1, 2))[..., :1]
 
     def _weights(self, machine: Machine) -> Array:
         """`[oc, kh * kw * ic]`, taps first, as the columns come."""
@@ -219,6 +213,9 @@ class Conv(ComputeInstruction):
             weight = weight.astype(np.int16) - point.astype(np.int16)
         return weight.reshape(oc, -1)
 
+    def _old_result(self) -> Operand:
+        return self.result if self._integer else Operand(self.result.address, DType.F32)
+
     def _finish(self, machine: Machine, total: Array) -> Array:
         channels = (1, self.result_shape[1], 1, 1)
         result = self.result.dtype.numpy
@@ -232,6 +229,6 @@ class Conv(ComputeInstruction):
         if self.bias is not None:
             total = total + machine.load(self.bias, channels)
         if self.accumulate:
-            total = total + machine.load(self.result, self.result_shape).astype(np.float32)
+            total = total + machine.load(self._old_result(), self.result_shape)
         with np.errstate(over="ignore"):
             return total.astype(result)

@@ -168,6 +168,12 @@ class TensorTransfer(DmaInstruction):
         """`cmd_special_function`."""
         return 0
 
+    def _check_rows(self) -> None:
+        """The chip takes every row as contiguous here."""
+        for name, strides in (("source", self.source_strides), ("destination", self.destination_strides)):
+            if strides is not None and strides[3] != 1:
+                raise IllegalCommand(f"{self.mnemonic()}: {name} W stride {strides[3]}; it must be 1, or use TensorCopy")
+
     def fields(self) -> dict[str, int]:
         if (self.source_strides is None) != (self.destination_strides is None):
             raise IllegalCommand(f"{self.mnemonic()}: give strides for both sides or for none")
@@ -281,6 +287,10 @@ class TransposeNC(TensorTransfer):
         n, c, h, w = self.shape
         return (c, n, h, w)
 
+    def check(self) -> None:
+        super().check()
+        self._check_rows()
+
     def execute(self, machine: Machine) -> None:
         source, destination = self.strides()
         values = machine.read(self.source, self.shape, source, self.dtype).transpose(1, 0, 2, 3)
@@ -302,6 +312,10 @@ class TransposeCW(TensorTransfer):
     def result_shape(self) -> Shape4:
         n, c, h, w = self.shape
         return (n, w, h, c)
+
+    def check(self) -> None:
+        super().check()
+        self._check_rows()
 
     def execute(self, machine: Machine) -> None:
         source, destination = self.strides()
@@ -342,6 +356,7 @@ class ChannelBroadcast(TensorTransfer):
 
     def check(self) -> None:
         super().check()
+        self._check_rows()
         lane = (self.destination - LMEM_BASE) // LANE_BYTES
         if not in_lmem(self.destination) or self.shape[1] != 1 or lane + self.channels > LANES:
             raise IllegalCommand(

@@ -44,7 +44,8 @@ class MatMul(ComputeInstruction):
 
     NN: left[rows, depth] times right[depth, columns]. NT: right is stored [columns, depth]. TT: right[rows, depth]
     times left[depth, columns]. int8: int32 result, right minus `zero_point` (immediate; or a table, one entry per
-    column (1, 64, 1, columns) aligned for NN and NT). f16, bf16: f32 or same type. `accumulate` adds the old result.
+    column (1, 64, 1, columns) aligned for NN and NT). f16, bf16: f32 or same type. `accumulate` adds the old result,
+    which is f32 for floats, whatever `result` is.
     """
 
     table_name = "sMM2"
@@ -142,8 +143,11 @@ class MatMul(ComputeInstruction):
         if self.zero_point is not None:
             pairs.append((self.zero_point, (1, 64, 1, self.columns)))
         if self.accumulate:
-            pairs.append((self.result, self._result_dims()))
+            pairs.append((self._old_result(), self._result_dims()))
         return pairs
+
+    def _old_result(self) -> Operand:
+        return Operand(self.result.address, DType.F32 if self.left.dtype.is_float else DType.INT32)
 
     def reads(self) -> Sequence[Region]:
         return [source.region(shape) for source, shape in self._sources() if isinstance(source, Operand)]
@@ -165,7 +169,7 @@ class MatMul(ComputeInstruction):
                 right = right.astype(np.int16) - (point[0, 0, 0] if point.ndim else point).astype(np.int16)
             first, second = (right, left) if self.operation is MatMulOp.TT else (left, right)
             total = exact_matmul(first, second, 383)
-        old = machine.load(self.result, self._result_dims())[0, :, 0] if self.accumulate else 0
+        old = machine.load(self._old_result(), self._result_dims())[0, :, 0] if self.accumulate else 0
         with np.errstate(over="ignore"):
             value = (total + old).astype(self.result.dtype.numpy)
         machine.store(self.result, self._result_dims(), value[None, :, None, :])
@@ -332,9 +336,10 @@ class SplitMatMul(ComputeInstruction):
             wide = wide if bias is None else wide + bias
             if self.operation is SplitMatMulOp.NORMAL:
                 amount = self.shift.value() if isinstance(self.shift, Scalar) else np.zeros((), np.int8)
-                total = shift_right(wide, -amount.astype(np.int64), self.rounding).astype(result.numpy)
+                wide = shift_right(wide, -amount.astype(np.int64), self.rounding)
             else:
-                total = saturate(shift_right(wide, np.int64(self.fused_shift), Rounding.HALF_UP), result.numpy)
+                wide = shift_right(wide, np.int64(self.fused_shift), Rounding.HALF_UP)
+            total = saturate(wide, result.numpy)
         if self.accumulate:
             total = total + machine.load(self.result, dims).reshape(total.shape)
         machine.store(self.result, dims, total.reshape(dims))

@@ -26,7 +26,7 @@ from tpuc_bm1684x.isa.types import (
     rounding_of,
     signed,
 )
-from tpuc_bm1684x.isa.windows import PadMode, Pads, Window, read_window
+from tpuc_bm1684x.isa.windows import PadMode, Pads, Window, pad_values, read_window
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -54,7 +54,8 @@ class PoolOrDepthwise(ComputeInstruction):
     DEPTHWISE: `weight` (1, c, kh, kw) compact of the input's width, or an immediate; `bias` (1, c, 1, 1) compact, int32
     for int8 input, else the input's type. AVERAGE: sum of the window times the immediate `weight` (f32 scale or integer
     multiplier). MAX. int8 results of DEPTHWISE and AVERAGE are shifted right by `shift` with `rounding` and saturated.
-    `pad_value`: immediate, or a compact (1, c, 1, 2) table whose first entries count.
+    AVERAGE rounds half up always.
+    `pad_value`: immediate, or a compact (1, c, 1, 2) table: the pad value and the inserted value of each channel.
     """
 
     table_name = "sPorD"
@@ -165,6 +166,8 @@ class PoolOrDepthwise(ComputeInstruction):
         source, result = self.input.dtype, self.result.dtype
         if source.is_float != result.is_float or (not source.is_float and source.bytes != 1):
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use int8 or floats on both sides")
+        if source.is_float and self.operation is PoolOp.DEPTHWISE_RELU:
+            raise IllegalCommand(f"{self.mnemonic()}: {source}: it clamps integers only; use DEPTHWISE and a maximum")
         if source.is_float and source is not result:
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use one float type")
 
@@ -190,12 +193,8 @@ class PoolOrDepthwise(ComputeInstruction):
     # -- meaning -----------------------------------------------------------------------------------------------------
 
     def execute(self, machine: Machine) -> None:
-        pad = np.zeros((), self.input.dtype.numpy)
-        if isinstance(self.pad_value, Scalar):
-            pad = self.pad_value.value()
-        elif self.pad_value is not None:
-            pad = machine.load(self.pad_value, (1, self.shape[1], 1, 2))[..., :1]
-        x = self.window.pad(machine.load(self.input, self._input_dims()), pad)
+        pads = pad_values(machine, self.pad_value, self.shape[1], self.input.dtype)
+        x = self.window.pad(machine.load(self.input, self._input_dims()), *pads)
         match self.operation:
             case PoolOp.MAX:
                 value = self._maximum(x)
@@ -220,7 +219,7 @@ class PoolOrDepthwise(ComputeInstruction):
         scale = self.weight.value().astype(wide)
         for tap in self.window.taps():
             total += self.window.shifted(x, tap, self.shape[2:]) * scale
-        return self._narrow(total)
+        return self._narrow(total, Rounding.HALF_UP)
 
     def _depthwise(self, machine: Machine, x: Array) -> Array:
         channels, taps = self.shape[1], self.window.taps()
@@ -239,14 +238,14 @@ class PoolOrDepthwise(ComputeInstruction):
             total += machine.load(self.bias, (1, channels, 1, 1)).astype(wide)
         if self.operation is PoolOp.DEPTHWISE_RELU:
             total = np.maximum(total, 0)
-        return self._narrow(total)
+        return self._narrow(total, self.rounding)
 
-    def _narrow(self, total: Array) -> Array:
+    def _narrow(self, total: Array, rounding: Rounding) -> Array:
         result = self.result.dtype
         with np.errstate(over="ignore"):
             if result.is_float or result.bytes == 4:
                 return total.astype(result.numpy)
-        return saturate(shift_right(total.astype(np.int64), np.int64(self.shift), self.rounding), result.numpy)
+        return saturate(shift_right(total.astype(np.int64), np.int64(self.shift), rounding), result.numpy)
 
 
 __all__ = ["DType", "PoolOp", "PoolOrDepthwise"]

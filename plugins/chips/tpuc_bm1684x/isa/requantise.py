@@ -154,6 +154,8 @@ class Requantise(ComputeInstruction):
         if self.operation in (Op.RQ2, Op.DQ2):
             raise IllegalCommand(f"{self.mnemonic()}: the simulator does not know this operation; use another")
         source, result = self.input.dtype, self.result.dtype
+        if DType.UINT32 in (source, result):
+            raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}: it takes 32-bit integers as signed; use int32")
         allowed = {
             Op.FLOAT_REQUANTISE: source.bytes > 1 and not source.is_float and result.bytes < 4 and not result.is_float,
             Op.REQUANTISE: source.bytes > 1 and not source.is_float and result.bytes < 4 and not result.is_float,
@@ -200,17 +202,22 @@ class Requantise(ComputeInstruction):
         match self.operation:
             case Op.REQUANTISE:
                 multiplier, shift, zero_point = (word.astype(np.int64) for word in raw)
+                zero_point = zero_point if self.result.dtype.signed else zero_point & 0xFFFF
                 return requantise(x, multiplier, -shift, zero_point, self.rounding, result)
             case Op.DEQUANTISE:
                 zero_point, multiplier, shift = (word.astype(np.int64) for word in raw)
-                return requantise(x - zero_point, multiplier, -shift, 0, self.rounding, result)
+                return requantise(x - self._source_point(zero_point), multiplier, -shift, 0, self.rounding, result)
             case Op.FLOAT_REQUANTISE:
                 scale, offset = (word.view(np.float32) for word in raw)
                 value = _to_float(x, self.source_rounding) * scale + offset
                 return saturate(round_to_int(value, self.rounding), result)
             case _:
-                zero_point, scale = raw[0].astype(np.int32), raw[1].view(np.float32)
-                return (x.astype(np.int32) - zero_point).astype(np.float32) * scale
+                zero_point, scale = self._source_point(raw[0].astype(np.int64)), raw[1].view(np.float32)
+                return (x - zero_point).astype(np.float32) * scale
+
+    def _source_point(self, zero_point: Array) -> Array:
+        """The zero point of an unsigned input is an unsigned 16-bit number, so a negative one comes out large."""
+        return zero_point if self.input.dtype.signed else zero_point & 0xFFFF
 
 
 def _to_float(x: Array, rounding: Rounding) -> Array:

@@ -81,9 +81,11 @@ class SpecialFunction(ComputeInstruction):
             case SpecialOp.POLYNOMIAL_13:
                 raise IllegalCommand("sfu.polynomial_13: the simulator does not know this form; use POLYNOMIAL")
             case SpecialOp.EXPONENT:
-                legal = source.is_float and result in (DType.INT32, DType.INT16)
+                legal = source.is_float and result is (DType.INT32 if source is DType.F32 else DType.INT16)
+            case SpecialOp.RSQRT:
+                legal = source is DType.F32 and result is source and self.terms > 0
             case _:
-                legal = source.is_float and result is source and self.terms > 0
+                legal = source.is_float and result is source and self.terms > 1
         if not legal:
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result} with {self.terms} terms is not possible")
 
@@ -103,7 +105,7 @@ class SpecialFunction(ComputeInstruction):
         x = machine.load(self.input, self.shape)
         match self.operation:
             case SpecialOp.EXPONENT:
-                value = _exponent(x)
+                value = _exponent(x, self.input.dtype)
             case SpecialOp.RSQRT:
                 with np.errstate(all="ignore"):
                     value = 1 / np.sqrt(x.astype(np.float32))
@@ -116,22 +118,25 @@ class SpecialFunction(ComputeInstruction):
 
 
 def _polynomial(x: Array, row: Array) -> Array:
-    channels = np.arange(x.shape[1]) % row.shape[1]
-    row = row[:, channels].astype(np.float32)
-    x = x.astype(np.float32)
+    """Horner's scheme, every product and sum rounded to the type."""
+    row = row[:, np.arange(x.shape[1]) % row.shape[1]]
+    terms = row.shape[3]
     with np.errstate(all="ignore"):
-        power, total = x, row[..., :1] + np.zeros_like(x)
-        for term in range(1, row.shape[3]):
-            total = total + row[..., term : term + 1] * power
-            power = power * x
+        total = row[..., terms - 1 :] * np.ones_like(x)
+        for term in range(terms - 2, -1, -1):
+            total = total * x + row[..., term : term + 1]
     return total
 
 
-def _exponent(x: Array) -> Array:
-    x = x.astype(np.float32)
-    bits = x.view(np.int32)
-    exponent = bits >> 23 & 0xFF
-    return exponent + (bits & 0x7FFFFF >= 0x2AAAAB)
+_FOUR_THIRDS = {DType.F32: (23, 0xFF, 0x2AAAAB), DType.F16: (10, 0x1F, 0x155), DType.BF16: (7, 0xFF, 0x2B)}
+"""Mantissa bits, exponent mask, and the mantissa of 4/3 rounded to the type."""
+
+
+def _exponent(x: Array, dtype: DType) -> Array:
+    """The biased exponent, one more for positive numbers with a mantissa above 4/3."""
+    width, mask, limit = _FOUR_THIRDS[dtype]
+    bits = x.view(f"i{dtype.bytes}").astype(np.int32)
+    return (bits >> width & mask) + ((bits & (1 << width) - 1) > limit) * (bits >= 0)
 
 
 class ScaleOp(enum.IntEnum):

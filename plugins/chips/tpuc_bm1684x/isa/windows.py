@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand
 
-from tpuc_bm1684x.isa.types import Array, Pair, Shape4
+from tpuc_bm1684x.isa.command import FieldReader
+from tpuc_bm1684x.isa.types import Array, DType, Pair, Scalar, Shape4, Source
+
+if TYPE_CHECKING:
+    from tpuc_bm1684x.machine import Machine
 
 Pads = tuple[int, int, int, int]
 """Top, left, bottom, right."""
@@ -31,7 +36,7 @@ _NUMPY_MODE = {PadMode.REFLECT: "reflect", PadMode.EDGE: "edge", PadMode.WRAP: "
 
 @dataclass(frozen=True)
 class Window:
-    """Geometry of a sliding window; `insert` zeros stand between neighbouring input elements."""
+    """Geometry of a sliding window; `insert` zeros (or table values) stand between input elements."""
 
     kernel: Pair
     stride: Pair
@@ -89,28 +94,29 @@ class Window:
                     "reduce it or pad more"
                 )
 
-    def pad(self, x: Array, value: Array) -> Array:
-        """`x: [n, c, h, w]` with inserted zeros and padding; `value` is 0-d or [1, c, 1, 1]."""
+    def pad(self, x: Array, value: Array, between: Array) -> Array:
+        """`x: [n, c, h, w]` with inserted and padded elements; both values are 0-d or [1, c, 1, 1]."""
         n, c, h, w = x.shape
         top, left, bottom, right = self.pads
         if self.pad_mode is not PadMode.CONSTANT and any(self.pads):
             if any(self.insert):
-                x = self._inserted(x)
+                x = self._inserted(x, between)
             return np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), mode=_NUMPY_MODE[self.pad_mode])  # type: ignore[call-overload]
         if not any(self.pads) and not any(self.insert):
             return x
-        inner = self._inserted(x)
+        inner = self._inserted(x, between)
         height, width = self.padded(h, w)
         out = np.empty((n, c, height, width), x.dtype)
         out[...] = value
         out[:, :, top : top + inner.shape[2], left : left + inner.shape[3]] = inner
         return out
 
-    def _inserted(self, x: Array) -> Array:
+    def _inserted(self, x: Array, between: Array) -> Array:
         if not any(self.insert):
             return x
         n, c, h, w = x.shape
-        out = np.zeros((n, c, (h - 1) * (self.insert[0] + 1) + 1, (w - 1) * (self.insert[1] + 1) + 1), x.dtype)
+        out = np.empty((n, c, (h - 1) * (self.insert[0] + 1) + 1, (w - 1) * (self.insert[1] + 1) + 1), x.dtype)
+        out[...] = between
         out[:, :, :: self.insert[0] + 1, :: self.insert[1] + 1] = x
         return out
 
@@ -125,11 +131,19 @@ class Window:
         return padded[:, :, top : top + (oh - 1) * sh + 1 : sh, left : left + (ow - 1) * sw + 1 : sw]
 
 
-def read_window(fields: dict[str, int] | object) -> Window:
-    """The window that raw fields describe."""
-    from tpuc_bm1684x.isa.command import FieldReader
+def pad_values(machine: Machine, source: Source | None, channels: int, dtype: DType) -> tuple[Array, Array]:
+    """Values beyond the border and between elements: an immediate and 0, or the two columns of a per-channel table."""
+    zero = np.zeros((), dtype.numpy)
+    if source is None:
+        return zero, zero
+    if isinstance(source, Scalar):
+        return source.value(), zero
+    table = machine.load(source, (1, channels, 1, 2))
+    return table[..., :1], table[..., 1:]
 
-    assert isinstance(fields, FieldReader)
+
+def read_window(fields: FieldReader) -> Window:
+    """The window that raw fields describe."""
     return Window(
         kernel=(fields["opd1_h"], fields["opd1_w"]),
         stride=(fields["res_op_y_str"], fields["res_op_x_str"]),

@@ -66,7 +66,13 @@ class AddKernel(TileKernel[Add]):
         emit_relu(node, placed.result, asm)
 
     def _scale(
-        self, source: LocalTensor, target: Operand, multiplier: int, shift: int, result: LocalTensor, asm: Bm1684xAssembler
+        self,
+        source: LocalTensor,
+        target: Operand,
+        multiplier: int,
+        shift: int,
+        result: LocalTensor,
+        asm: Bm1684xAssembler,
     ) -> None:
         asm.record(
             Arithmetic(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-
 from tpuc.api import Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tpu.cast import Cast

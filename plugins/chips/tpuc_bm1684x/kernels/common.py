@@ -25,6 +25,7 @@ Pair: TypeAlias = tuple[int, int]
 
 MAX_WINDOW_STEP = 15  # 4-bit pads, strides, inserted zeros
 
+
 def views_of(node: Node) -> tuple[tuple[View, ...], View]:
     """Element-wise views of all operands, aligned at the last dimensions as broadcasting does, and of the result."""
     result = node.result_type.dims
@@ -50,7 +51,7 @@ def too_large(types: Sequence[TensorType]) -> str | None:
     """The refusal for extents beyond the command fields."""
     for type_ in types:
         extents = elementwise_view(type_.dims)
-        if len(type_.dims) > 4 and extents[3] > MAX_EXTENT or any(extent > MAX_EXTENT for extent in type_.dims):
+        if (len(type_.dims) > 4 and extents[3] > MAX_EXTENT) or any(extent > MAX_EXTENT for extent in type_.dims):
             return f"at most {MAX_EXTENT} per dimension, this tensor is {'x'.join(map(str, type_.dims))}"
     return None
 

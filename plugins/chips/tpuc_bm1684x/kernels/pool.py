@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-
 from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tpu.pool2d import Pool2D

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
 from tpuc.api import (
     ABSENT,
     Axis,

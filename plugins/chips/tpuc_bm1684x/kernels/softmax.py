@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
 from tpuc.api import Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tpu.softmax import Softmax
@@ -130,7 +129,9 @@ class SoftmaxKernel(TileKernel[Softmax]):
             )
         )
 
-    def _reduce(self, operation: PoolOp, source: Operand, column: Operand, shape: Shape4, asm: Bm1684xAssembler) -> None:
+    def _reduce(
+        self, operation: PoolOp, source: Operand, column: Operand, shape: Shape4, asm: Bm1684xAssembler
+    ) -> None:
         n, c, h, w = shape
         asm.record(
             PoolOrDepthwise(
@@ -161,6 +162,4 @@ def _arithmetic(
     right: Operand | Scalar | None = None,
     rounding: Rounding = Rounding.HALF_TO_EVEN,
 ) -> None:
-    asm.record(
-        Arithmetic(operation=operation, shape=shape, result=result, left=left, right=right, rounding=rounding)
-    )
+    asm.record(Arithmetic(operation=operation, shape=shape, result=result, left=left, right=right, rounding=rounding))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc.api import LoweringTable
+from tpuc_bm1684x.lowerings import activations, elementwise, pools, products, shapes
+from tpuc_bm1684x.lowerings.table import TABLE
 
-TABLE = LoweringTable("bm1684x", "top")
+__all__ = ["TABLE", "activations", "elementwise", "pools", "products", "shapes"]

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api.calibration import Calibrator, TensorStatistics
+from tpuc.api import Calibrator, TensorStatistics
 
 SMALLEST_THRESHOLD = 1e-5  # below it scales leave the range that the chips' multipliers can express
 SMALLEST_PROBABILITY = 1e-30

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tpuc.api import CalibrationError
+from tpuc.api import CalibrationError, write_atomic
 
 COLUMNS = "# op_name    threshold    min    max"
 SECTIONS = ("asym_op", "int4_th")  # what TPU-MLIR appends below the table proper
@@ -38,6 +38,10 @@ class CalibrationTable:
     def asymmetric_ops(self) -> tuple[str, ...]:
         """Ops that TPU-MLIR's partly asymmetric mode lists."""
         return self.sections.get("asym_op", ())
+
+    def write(self, path: Path) -> None:
+        """Write the table as text, whole or not at all."""
+        write_atomic(path, format_table(self))
 
 
 def make_remarks(

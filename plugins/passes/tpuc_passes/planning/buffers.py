@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tpuc.api import Box, PackedConstant, Phase, Tile
+
 from tpuc_passes.planning.task import TileTask
 
 
@@ -125,9 +126,7 @@ class _Walker:
             known = buffers.scratch_bytes.get(scratch.name, 0)
             buffers.scratch_bytes[scratch.name] = max(known, scratch.bytes_per_lane)
         self.pending.append((tile, phase, loads, boxes))
-        self.slots.append(
-            (tuple(self.operand_slots), tuple(self.group_slots), self.results_done % self.copies)
-        )
+        self.slots.append((tuple(self.operand_slots), tuple(self.group_slots), self.results_done % self.copies))
         if phase.ends:
             self.results_done += 1
 

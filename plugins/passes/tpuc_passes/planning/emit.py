@@ -9,7 +9,6 @@ from typing import TypeAlias
 from tpuc.api import (
     Assembler,
     Box,
-    Chip,
     DdrTensor,
     LocalBlock,
     LocalTensor,
@@ -17,11 +16,11 @@ from tpuc.api import (
     Node,
     Operation,
     PlacedTile,
-    TensorType,
     Value,
     View,
 )
-from tpuc_passes.planning.buffers import BlockLoad, Buffers, OperandLoad, TileStep, plan_buffers
+
+from tpuc_passes.planning.buffers import BlockLoad, Buffers, OperandLoad, TileStep
 from tpuc_passes.planning.pack import Block, blocks_of
 from tpuc_passes.planning.task import TileTask
 from tpuc_passes.planning.tiling import buffers_of, lmem_need
@@ -116,10 +115,10 @@ class Emitter:
     Program order is the order of meaning; the assembler derives the wait ids from it.
     """
 
-    def __init__(self, chip: Chip, asm: Assembler, address_of: AddressOf) -> None:
-        self.chip = chip
+    def __init__(self, asm: Assembler, address_of: AddressOf, origin: Callable[[Value], Value]) -> None:
         self.asm = asm
         self.address_of = address_of
+        self._origin = origin  # the value whose bytes an alias shares
         self._stores: list[_Item] = []
 
     def run(self, tasks: Sequence[tuple[Task, int]]) -> None:
@@ -174,7 +173,7 @@ class Emitter:
         if one.start < two.end and two.start < one.end:
             return False
         waiting = {id(v) for item in [current, *self._stores] for v in item.placed.task.operation.results}
-        return not any(id(_origin(v)) in waiting for v in two.task.operation.operands)
+        return not any(id(self._origin(v)) in waiting for v in two.task.operation.operands)
 
     def _must_store_before(self, current: _Item, following: _Item) -> bool:
         """Must this tile's results be in DDR, or leave LMEM, before the next tile's loads?"""
@@ -183,7 +182,7 @@ class Emitter:
         one, two = current.placed, following.placed
         overlaps = one.start < two.end and two.start < one.end
         results = {id(v) for v in one.task.operation.results}
-        return overlaps or any(id(_origin(v)) in results for v in two.task.operation.operands)
+        return overlaps or any(id(self._origin(v)) in results for v in two.task.operation.operands)
 
     def _load(self, item: _Item, *, early: bool) -> None:
         placed, step = item.placed, item.step
@@ -238,18 +237,3 @@ class Emitter:
                     self.address_of(source) + move.source_offset * item, move.shape, move.source_strides, element
                 ),
             )
-
-
-_ALIASES = "alias"
-
-
-def _origin(value: Value) -> Value:
-    """The value whose bytes these are, through aliasing ops marked by the planner."""
-    operation = value.defining
-    while operation is not None and _ALIASES in operation.extra_attributes:
-        value = operation.operands[0]
-        operation = value.defining
-    return value
-
-
-__all__ = ["Emitter", "MoveTask", "PlacedTask", "Task", "TensorType", "plan_buffers"]

@@ -77,7 +77,9 @@ def _is_constant(value: Value) -> bool:
     return value.defining is not None and isinstance(value.defining.op, Constant)
 
 
-def plan_activations(spans: Sequence[Lifetime], description: ChipDescription, planner: Planner) -> tuple[dict[int, int], int, int]:
+def plan_activations(
+    spans: Sequence[Lifetime], description: ChipDescription, planner: Planner
+) -> tuple[dict[int, int], int, int]:
     """Byte offset of every lifetime's value (by `id`), the peak, and the most that is live at once."""
     names = [f"{index}" for index in range(len(spans))]
     aligned = [align(span.size_bytes, description.ddr_alignment) for span in spans]

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
 from tpuc.api import PackedConstant, Tile
+
 from tpuc_passes.planning.task import TileTask
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -18,7 +18,8 @@ Array: TypeAlias = npt.NDArray[Any]
 @dataclass(frozen=True)
 class Block:
     """One block in the packed bytes: `offset` from their start, `lanes * bytes_per_lane` bytes (one lane when
-    it is broadcast). `places` gives each constant's offset and bytes within a lane."""
+    it is broadcast). `places` gives each constant's offset and bytes within a lane.
+    """
 
     group: int
     key: tuple[tuple[int, int], ...]

@@ -10,10 +10,10 @@ from functools import cached_property
 from tpuc.api import (
     Box,
     Chip,
-    PackedConstant,
     Layouts,
     Node,
     Operation,
+    PackedConstant,
     Phase,
     Scratch,
     Shape4,

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from tpuc.api import Axis, Chip, LmemOverflow, Node, Operation, Tile, TileKernel
+
 from tpuc_passes.planning.buffers import Buffers, plan_buffers
 from tpuc_passes.planning.task import TileTask
 

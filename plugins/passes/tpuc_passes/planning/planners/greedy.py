@@ -84,9 +84,7 @@ def _first_fit(order: Sequence[BufferInfo], pools: Sequence[PoolInfo]) -> dict[s
     return placed
 
 
-def _lowest_gap(
-    buffer: BufferInfo, pool: PoolInfo, placed: dict[str, PoolAllocation], sizes: dict[str, int]
-) -> int:
+def _lowest_gap(buffer: BufferInfo, pool: PoolInfo, placed: dict[str, PoolAllocation], sizes: dict[str, int]) -> int:
     alignment = max(buffer.alignment, pool.alignment)
     taken = sorted(
         (placed[name].offset, placed[name].offset + sizes[name])

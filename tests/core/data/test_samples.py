@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from tpuc.api import CalibrationError
-from tpuc_passes.calibration.dataset import SampleInput, SampleSource, open_samples
-from tpuc_passes.calibration.images import Preprocess
+from tpuc.data.images import Preprocess
+from tpuc.data.samples import SampleInput, SampleSource, open_samples
+from tpuc.errors import CalibrationError
 
 Array = NDArray[Any]
 
@@ -62,9 +62,7 @@ class TestArrays:
         assert found[0] == [[0, 1, 2], [3, 4, 5]]
         assert found[1] == [[10, 11, 12], [10, 11, 12]]  # a row fills the whole batch
         assert [f[0][0] for f in found[1:5]] == [10, 13, 16, 19]
-        assert found[5:] == [
-            [[30 + 6 * s, 31 + 6 * s, 32 + 6 * s], [33 + 6 * s, 34 + 6 * s, 35 + 6 * s]] for s in range(3)
-        ]
+        assert found[5:] == [[[a, a + 1, a + 2], [a + 3, a + 4, a + 5]] for a in (30, 36, 42)]
 
     def test_gray_images_need_no_channel_axis(self, tmp_path: Path) -> None:
         np.savez(tmp_path / "digits.npz", x=ramp(5, 4, 4, dtype=np.uint8), y=np.arange(5))
@@ -155,7 +153,7 @@ class TestRefusals:
             f"{tmp_path}: no samples in it. Samples are images, .npy or .npz files; 100 to 200 are a good number."
         ):
             open_samples([X], tmp_path)
-        with refuse("nowhere: not a folder. Give --dataset the folder with the samples."):
+        with refuse("nowhere: neither a folder nor a file. Give --dataset the samples."):
             open_samples([X], tmp_path / "nowhere")
         with refuse("nowhere: No such file or directory. Give --data-list a text file with one sample per line."):
             open_samples([X], data_list=tmp_path / "nowhere")
@@ -203,9 +201,18 @@ class TestRefusals:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(
             CalibrationError,
-            match=rf"{name}: not a readable array file \(.*\)\. Replace it, or take it out of the data set\.",
+            match=rf"{name}: not a readable array file \(.*\)\. Replace it, or take it out",
         ):
             open_samples([X], tmp_path)
+
+    def test_damage_inside_a_compressed_file(self, tmp_path: Path) -> None:
+        file = tmp_path / "a.npz"
+        np.savez_compressed(file, x=np.random.default_rng(0).random((50, 2, 3)))
+        content = bytearray(file.read_bytes())
+        content[400:900] = bytes(500)
+        file.write_bytes(content)
+        with refuse("a.npz: not a readable array file"):
+            list(open_samples([X], tmp_path))
 
     @pytest.mark.parametrize("save", [np.save, np.savez], ids=["npy", "npz"])
     def test_files_cut_short(self, tmp_path: Path, save: Callable[..., None]) -> None:
@@ -222,7 +229,7 @@ class TestRefusals:
             (
                 np.array([np.nan, 1]),
                 np.float32,
-                "NaN or infinite values for input 'x'. Repair the sample or take it out.",
+                "NaN or infinite values for input 'x'. Repair the sample",
             ),
             (np.array([0.5, 1]), np.int32, "values that int32 cannot hold, for input 'x'. Convert the sample."),
             (np.array([300, 1]), np.uint8, "values that uint8 cannot hold, for input 'x'. Convert the sample."),

@@ -9,6 +9,7 @@ A sample without batch fills every place of the batch of a network with a larger
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,13 +17,15 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from tpuc.api import CalibrationError
 
-from tpuc_passes.calibration.images import SUFFIXES, Preprocess
+from tpuc.data.images import SUFFIXES, Preprocess
+from tpuc.errors import CalibrationError
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 Sample = dict[str, Array]
+
+READ_ERRORS = (OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class SampleSource:
 def open_samples(
     inputs: Sequence[SampleInput], dataset: Path | None = None, data_list: Path | None = None, input_num: int = 0
 ) -> SampleSource:
-    """The first `input_num` samples (0: all) of a folder, in order of path, or of a list of files, in its order."""
+    """The first `input_num` samples (0: all) of a folder (or one file), in order of path, or of a list of files, in its order."""
     if (dataset is None) == (data_list is None):
         raise CalibrationError("samples: give either a folder (--dataset) or a list of files (--data-list).")
     if input_num < 0:
@@ -86,9 +89,11 @@ def open_samples(
 
 
 def _files_of(folder: Path) -> list[Path]:
-    """Sample files in the folder and below, in the order of their relative paths."""
+    """Sample files in the folder and below, in the order of their relative paths; one file stands for itself."""
+    if folder.is_file():
+        return [folder]
     if not folder.is_dir():
-        raise CalibrationError(f"{folder}: not a folder. Give --dataset the folder with the samples.")
+        raise CalibrationError(f"{folder}: neither a folder nor a file. Give --dataset the samples.")
     wanted = SUFFIXES | {".npy", ".npz"}
     files = [file for file in folder.rglob("*") if file.suffix.lower() in wanted and file.is_file()]
     return sorted(files, key=lambda file: file.relative_to(folder).as_posix())
@@ -202,7 +207,7 @@ def _array_shapes(file: Path) -> dict[str, Shape]:
                     with archive.open(member) as stream:
                         shapes[member.removesuffix(".npy")] = _header_shape(stream)
             return shapes
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+    except READ_ERRORS as error:
         raise _unreadable(file, error) from error
 
 
@@ -234,7 +239,7 @@ def _load_array(part: _Part) -> Array:
             return np.load(part.file, allow_pickle=False)
         with np.load(part.file, allow_pickle=False) as archive:
             return archive[part.array]
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zipfile.error) as error:
+    except READ_ERRORS as error:
         raise _unreadable(part.file, error) from error
 
 

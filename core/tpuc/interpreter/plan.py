@@ -1,0 +1,179 @@
+"""What the interpreter does, settled once: steps in order, a slot per value, and when each value may go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tpuc.errors import InvalidModel
+from tpuc.ir.builtin import Call, Return
+from tpuc.ir.op import Node
+from tpuc.ir.operation import Block, Function, Module, Operation, Value
+from tpuc.ir.traits import Constant, NetworkInput
+from tpuc.ir.types import NoneType, TensorType
+
+ABSENT_SLOT = 0
+"""The slot of every operand that is not there."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One evaluation. `frees` are the slots that nobody reads afterwards."""
+
+    operation: Operation
+    node: Node
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    frees: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Input:
+    """One argument of the network."""
+
+    name: str
+    type: TensorType
+    slot: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that does not depend on the data. `names` holds the values that have one, by slot."""
+
+    inputs: tuple[Input, ...]
+    constants: tuple[tuple[int, Operation], ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[tuple[str, int], ...]
+    names: dict[int, str]
+    slots: int
+
+
+def make_plan(module: Module) -> Plan:
+    """Flatten `main`: calls and regions that run in place become part of one list of steps."""
+    owner = module
+    while not any(function.name == "main" for function in owner.functions) and owner.modules:
+        owner = owner.modules[0]
+    try:
+        main = owner.main
+    except KeyError:
+        raise InvalidModel(f"module '{module.name}' has no function 'main' to run; name one so") from None
+    return _Planner({function.name: function for function in owner.functions}).plan(main)
+
+
+@dataclass
+class _Planner:
+    functions: dict[str, Function]
+    names: dict[int, str] = field(default_factory=dict[int, str])
+    constants: list[tuple[int, Operation]] = field(default_factory=list[tuple[int, Operation]])
+    steps: list[tuple[Operation, tuple[int, ...], tuple[int, ...]]] = field(
+        default_factory=list[tuple[Operation, tuple[int, ...], tuple[int, ...]]]
+    )
+    active: list[str] = field(default_factory=list[str])
+    slots: int = ABSENT_SLOT + 1
+
+    def plan(self, main: Function) -> Plan:
+        inputs: list[Input] = []
+        slot_of: dict[Value, int] = {}
+        for index, argument in enumerate(main.inputs):
+            if not isinstance(argument.type, TensorType):
+                raise InvalidModel(f"argument {index} of 'main' is not a tensor; make it one")
+            slot_of[argument] = self._new_slot()
+            inputs.append(Input(_input_name(argument, index), argument.type, slot_of[argument]))
+        returned = self._block(main.body, slot_of)
+        outputs = _distinct([self.names.get(slot, f"output_{index}") for index, slot in enumerate(returned)])
+        return Plan(
+            tuple(inputs),
+            tuple(self.constants),
+            self._with_frees(set(returned)),
+            tuple(zip(outputs, returned, strict=True)),
+            self.names,
+            self.slots,
+        )
+
+    def _new_slot(self) -> int:
+        self.slots += 1
+        return self.slots - 1
+
+    def _block(self, block: Block, slot_of: dict[Value, int]) -> list[int]:
+        """Plan the operations of a block; returns the slots that its last operation uses."""
+        for operation in block.operations:
+            operands = [slot_of[value] for value in operation.operands]
+            if operation is block.operations[-1] and not operation.results:
+                return operands
+            slots = self._operation(operation, operands, slot_of)
+            slot_of.update(zip(operation.results, slots, strict=True))
+        return []
+
+    def _operation(self, operation: Operation, operands: list[int], slot_of: dict[Value, int]) -> list[int]:
+        op = operation.op
+        if isinstance(op, Return):
+            return []
+        if isinstance(op, Call):
+            return self._call(operation, op.callee, operands)
+        if operation.regions:
+            return self._in_place(operation, slot_of)
+        if operation.results and all(isinstance(value.type, NoneType) for value in operation.results):
+            return [ABSENT_SLOT] * len(operation.results)
+        results = [self._new_slot() for _ in operation.results]
+        if isinstance(op, Constant):
+            self.constants.append((results[0], operation))
+            return results
+        for slot, value in zip(results, operation.results, strict=True):
+            if value.name:
+                self.names[slot] = value.name
+        self.steps.append((operation, tuple(operands), tuple(results)))
+        return results
+
+    def _call(self, operation: Operation, callee: str, operands: list[int]) -> list[int]:
+        function = self.functions.get(callee)
+        if function is None:
+            raise InvalidModel(f"op '{operation.name}' calls '{callee}', which is not in the module; add it")
+        if callee in self.active:
+            raise InvalidModel(f"function '{callee}' calls itself; networks have no recursion, remove the call")
+        self.active.append(callee)
+        returned = self._block(function.body, dict(zip(function.inputs, operands, strict=True)))
+        self.active.pop()
+        return returned
+
+    def _in_place(self, operation: Operation, slot_of: dict[Value, int]) -> list[int]:
+        blocks = [block for region in operation.regions for block in region.blocks]
+        if len(blocks) != 1 or blocks[0].arguments:
+            raise InvalidModel(
+                f"op '{operation.name}' ({operation.op.name}): only one region of one block without arguments "
+                "can be run in place; rewrite it so"
+            )
+        returned = self._block(blocks[0], dict(slot_of))
+        if len(returned) != len(operation.results):
+            raise InvalidModel(
+                f"op '{operation.name}' ({operation.op.name}): its region gives {len(returned)} values, "
+                f"it has {len(operation.results)} results; make them equal"
+            )
+        return returned
+
+    def _with_frees(self, kept: set[int]) -> tuple[Step, ...]:
+        """Walk backwards: the first time that a slot is seen is its last use."""
+        seen = kept | {ABSENT_SLOT} | {slot for slot, _ in self.constants}
+        result: list[Step] = []
+        for operation, operands, results in reversed(self.steps):
+            frees = [slot for slot in dict.fromkeys((*operands, *results)) if slot not in seen]
+            seen.update(frees)
+            result.append(Step(operation, operation.node(), operands, results, tuple(frees)))
+        return tuple(reversed(result))
+
+
+def _input_name(argument: Value, index: int) -> str:
+    """That of the op which brings it into the network, else its own."""
+    for user in argument.users:
+        if isinstance(user.op, NetworkInput) and user.name:
+            return user.name
+    return argument.name or f"arg{index}"
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """A value that is returned twice gets a number the second time."""
+    counts: dict[str, int] = {}
+    result: list[str] = []
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+        result.append(name if counts[name] == 1 else f"{name}_{counts[name] - 1}")
+    return result

@@ -1,0 +1,77 @@
+"""Compares stages of a compilation tensor by tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tpuc.errors import TpucError
+from tpuc.ir import Module, TensorType, Uniform
+from tpuc.session.reports import StageComparison
+from tpuc.similarity import NothingToCompare, similarity
+
+Array: TypeAlias = npt.NDArray[Any]
+
+# SPEC T12: the seed's table, per kind of mode: least cosine, least euclidean.
+TOLERANCES: Mapping[str, tuple[float, float]] = {"f32": (0.99, 0.99), "f16": (0.95, 0.85), "bf16": (0.95, 0.85)}
+INTEGER_TOLERANCE = (0.9, 0.5)
+
+
+def tolerance_of(mode: str, given: Sequence[float]) -> tuple[float, float]:
+    """What the user gave, or the seed's values for the mode."""
+    if len(given) == 2:
+        return given[0], given[1]
+    if given:
+        raise TpucError(f"--tolerance takes two numbers, cosine and euclidean; {len(given)} were given")
+    return TOLERANCES.get(mode, INTEGER_TOLERANCE)
+
+
+def real_values(array: Array, type: TensorType) -> Array:
+    """What stored values mean: integers with a scale become floats."""
+    element = type.element
+    if isinstance(element, Uniform) and array.dtype.kind in "iu":
+        return (array.astype(np.float64) - element.zero_point) * element.scale
+    return array.astype(np.float64)
+
+
+def types_of(module: Module) -> dict[str, TensorType]:
+    """The type of every named value."""
+    return {
+        result.name: result.type
+        for operation in module.walk()
+        for result in operation.results
+        if isinstance(result.type, TensorType)
+    }
+
+
+def compare(
+    stages: str,
+    got: Mapping[str, Array],
+    wanted: Mapping[str, Array],
+    tolerance: tuple[float, float],
+    excepts: Collection[str] = (),
+) -> StageComparison:
+    """Compare tensors of the same name; raises TpucError below the tolerance or when there is none in common."""
+    worst: tuple[float, float, str] | None = None
+    lowest_euclidean = float("inf")
+    count = 0
+    for name, reference in wanted.items():
+        if name not in got or name in excepts or reference.dtype.kind not in "fiu":
+            continue
+        score = similarity(got[name].reshape(reference.shape), reference)
+        count += 1
+        lowest_euclidean = min(lowest_euclidean, score.euclidean)
+        if worst is None or score.cosine < worst[0]:
+            worst = (score.cosine, score.euclidean, name)
+    if worst is None:
+        raise NothingToCompare(f"{stages}: no tensor has the same name on both sides, so nothing was compared")
+    result = StageComparison(stages, count, worst[0], lowest_euclidean, worst[2])
+    if worst[0] < tolerance[0] or lowest_euclidean < tolerance[1]:
+        raise TpucError(
+            f"{result.text()}: below the tolerance of {tolerance[0]}, {tolerance[1]}; look at that tensor first, use "
+            "more calibration samples or a float mode for it, or lower --tolerance"
+        )
+    return result

@@ -1,0 +1,112 @@
+"""What the session tells: for people as text, for programs as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class StageComparison:
+    """How alike two stages are on a test input: the lowest similarity over `tensors` tensors, and where it is."""
+
+    stages: str
+    tensors: int
+    cosine: float
+    euclidean: float
+    worst: str
+
+    def text(self) -> str:
+        """One line."""
+        return (
+            f"{self.stages}: {self.tensors} tensors, cosine >= {self.cosine:.6f}, euclidean >= {self.euclidean:.6f} "
+            f"(lowest at '{self.worst}')"
+        )
+
+
+@dataclass(frozen=True)
+class CompileReport:
+    """The result of a compilation. Sizes in bytes, `seconds` per stage are never part of any artefact."""
+
+    model: str
+    chip: str
+    mode: str
+    ops: int
+    memory: Mapping[str, int]
+    cycles: int
+    milliseconds: float
+    profile: str
+    comparisons: tuple[StageComparison, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def text(self) -> str:
+        """A few lines."""
+        memory = ", ".join(f"{name} {size:,} B" for name, size in self.memory.items())
+        lines = [
+            f"{self.model}: {self.ops} ops, {self.mode} for {self.chip}",
+            f"memory: {memory}",
+            f"predicted: {self.cycles:,} cycles = {self.milliseconds:.3f} ms (timing profile '{self.profile}')",
+            *(comparison.text() for comparison in self.comparisons),
+        ]
+        return "\n".join(lines)
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Plain values."""
+        return {
+            "model": self.model,
+            "chip": self.chip,
+            "mode": self.mode,
+            "ops": self.ops,
+            "memory_bytes": dict(self.memory),
+            "cycles": self.cycles,
+            "milliseconds": self.milliseconds,
+            "profile": self.profile,
+            "comparisons": [
+                {
+                    "stages": comparison.stages,
+                    "tensors": comparison.tensors,
+                    "cosine": comparison.cosine,
+                    "euclidean": comparison.euclidean,
+                    "worst": comparison.worst,
+                }
+                for comparison in self.comparisons
+            ],
+            "seconds": dict(self.seconds),
+        }
+
+
+@dataclass(frozen=True)
+class ProfileReport:
+    """How long a compiled file takes by a timing profile. Cycles; `traffic` in bytes by direction."""
+
+    file: str
+    chip: str
+    profile: str
+    cycles: int
+    milliseconds: float
+    busy: Mapping[str, int]
+    commands: Mapping[str, int]
+    memory: Mapping[str, int]
+
+    def text(self) -> str:
+        """A few lines."""
+        lines = [f"{self.file}: {self.cycles:,} cycles = {self.milliseconds:.3f} ms on {self.chip} ('{self.profile}')"]
+        for engine, cycles in self.busy.items():
+            share = cycles / self.cycles if self.cycles else 0.0
+            lines.append(f"{engine}: {self.commands[engine]} commands, busy {cycles:,} cycles ({share:.0%})")
+        lines.append("memory: " + ", ".join(f"{name} {size:,} B" for name, size in self.memory.items()))
+        return "\n".join(lines)
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Plain values."""
+        return {
+            "file": self.file,
+            "chip": self.chip,
+            "profile": self.profile,
+            "cycles": self.cycles,
+            "milliseconds": self.milliseconds,
+            "busy_cycles": dict(self.busy),
+            "commands": dict(self.commands),
+            "memory_bytes": dict(self.memory),
+        }

@@ -1,0 +1,426 @@
+"""One session: a registry, a chip, a mode; networks in, modules, files and reports out."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tpuc.api.chip import Chip, LoadedModel
+from tpuc.api.frontend import Frontend, ImportOptions
+from tpuc.data import SampleInput, SampleSource, inputs_of, open_samples
+from tpuc.errors import CalibrationError, TpucError, Unsupported, UsageError
+from tpuc.files import write_atomic
+from tpuc.interpreter import Interpreter
+from tpuc.ir import Module
+from tpuc.ir.attributes import StringAttr
+from tpuc.ir.dtypes import numpy_dtype
+from tpuc.ir.text import read_module, write_module
+from tpuc.registry import Registry
+from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
+from tpuc.session.compare import compare, real_values, tolerance_of, types_of
+from tpuc.session.reports import CompileReport, ProfileReport, StageComparison
+
+Array: TypeAlias = npt.NDArray[Any]
+Progress: TypeAlias = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
+
+FLOAT_MODES = ("f32", "f16", "bf16")
+
+
+def _silent(_: str) -> None: ...
+
+
+def _plain(items: Iterable[Any], label: str, total: int | None = None) -> Iterable[Any]:
+    return items
+
+
+class Session:
+    """The pipeline for one chip and mode.
+
+    `chip` may be None for what needs none (transform, calibrate, run). `work_dir` keeps every intermediate module;
+    `symmetric_divisor` replaces the chip's own for signed symmetric scales.
+    """
+
+    def __init__(
+        self,
+        registry: Registry | None = None,
+        *,
+        chip: str | None = None,
+        quantize: str = "f32",
+        work_dir: Path | None = None,
+        symmetric_divisor: int | None = None,
+        pipelines: Pipelines = PIPELINES,
+        progress: Progress = _plain,
+        log: Callable[[str], None] = _silent,
+    ) -> None:
+        self.registry = registry if registry is not None else Registry()
+        self.mode = quantize
+        self.work_dir = work_dir
+        self.pipelines = pipelines
+        self.progress = progress
+        self.log = log
+        self.seconds: dict[str, float] = {}
+        self._chip: Chip | None = None
+        if chip is not None:
+            self._chip = _with_divisor(self.registry.get("tpuc.chips", chip), symmetric_divisor)
+
+    @property
+    def chip(self) -> Chip:
+        """The chip; raises UsageError when none was chosen."""
+        if self._chip is None:
+            raise UsageError("this needs a chip: add --chip NAME")
+        return self._chip
+
+    # Modules in files
+
+    def load(self, path: Path) -> Module:
+        """A `.mlir` file with its weights."""
+        return read_module(path, self.registry.resolve_op)
+
+    def save(self, module: Module, path: Path) -> None:
+        """Write a `.mlir` file and, under the name it gives them, its weights beside it."""
+        module.attributes["module.weight_file"] = StringAttr(path.with_suffix("").name + "_weight.npz")
+        write_module(path, module)
+        self.registry.hooks.hook.module_dumped(path=path, module=module)
+
+    def _keep(self, module: Module, suffix: str) -> None:
+        if self.work_dir is not None:
+            self.work_dir.mkdir(parents=True, exist_ok=True)
+            self.save(module, self.work_dir / f"{module.name}{suffix}.mlir")
+
+    # Stages
+
+    def context(self, results: dict[str, Any] | None = None) -> PassContext:
+        """The surroundings of a pass run in this session."""
+        options = {"quantize": self.mode}
+        epoch = os.environ.get("SOURCE_DATE_EPOCH")
+        if epoch is not None:
+            options["build_time"] = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(int(epoch)))
+        return PassContext(
+            self.registry,
+            self._chip,
+            options,
+            self.work_dir,
+            {} if results is None else results,
+            self.log,
+            self.progress,
+        )
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+
+    def _manager(self, context: PassContext) -> PassManager:
+        return PassManager(context, self.pipelines)
+
+    def transform(
+        self,
+        path: Path,
+        *,
+        model_name: str = "",
+        model_data: Path | None = None,
+        input_shapes: Sequence[Sequence[int]] = (),
+        output_names: Sequence[str] = (),
+        preprocess: Mapping[str, Any] | None = None,
+    ) -> Module:
+        """Import a network file and optimise it: a TOP module."""
+        options = ImportOptions(
+            model_name or path.stem,
+            model_data,
+            tuple(tuple(shape) for shape in input_shapes),
+            tuple(output_names),
+            preprocess or {},
+        )
+        with self._timed("import"):
+            module = self._frontend(path).read(path, options, self.registry)
+        self._keep(module, "_origin")
+        with self._timed("optimise"):
+            self._manager(self.context()).run_pipeline("top-optimize", module)
+        self._keep(module, "")
+        return module
+
+    def _frontend(self, path: Path) -> Frontend:
+        suffixes: list[str] = []
+        for name in self.registry.names("tpuc.frontends"):
+            frontend: Frontend = self.registry.get("tpuc.frontends", name)
+            if path.suffix.lower() in frontend.suffixes:
+                return frontend
+            suffixes += frontend.suffixes
+        raise Unsupported(
+            f"{path}: no installed front end reads files of type '{path.suffix}'; there are front ends for "
+            f"{', '.join(sorted(suffixes)) or 'nothing'}"
+        )
+
+    def calibrate(
+        self,
+        module: Module,
+        *,
+        dataset: Path | None = None,
+        data_list: Path | None = None,
+        input_num: int = 0,
+        method: str = "kld",
+        tune_num: int = 10,
+        histogram_bin_num: int = 2048,
+    ) -> Any:
+        """Run sample data through a TOP module: a calibration table with `write(path)`."""
+        context = self.context()
+        manager = self._manager(context)
+        with self._timed("calibrate"):
+            definition = self.registry.get("tpuc.passes", "calibrate")
+            settings = {
+                "dataset": str(dataset or ""),
+                "data_list": str(data_list or ""),
+                "input_num": input_num,
+                "method": method,
+                "histogram_bin_num": histogram_bin_num,
+            }
+            manager.run(module, [definition(**settings)], "calibrate")
+        return context.results["calibration_table"]
+
+    def compile(
+        self,
+        path: Path,
+        model: Path,
+        *,
+        input_shapes: Sequence[Sequence[int]] = (),
+        output_names: Sequence[str] = (),
+        dataset: Path | None = None,
+        data_list: Path | None = None,
+        input_num: int = 0,
+        calibration_table: Path | None = None,
+        calibration_method: str = "kld",
+        test_input: Sequence[Path] = (),
+        tolerance: Sequence[float] = (),
+    ) -> CompileReport:
+        """The whole pipeline, from a network file to the compiled file `model`."""
+        module = self.transform(path, input_shapes=input_shapes, output_names=output_names)
+        table: Any = calibration_table
+        if self.mode not in FLOAT_MODES and table is None:
+            if dataset is None and data_list is None:
+                raise CalibrationError(
+                    f"{path}: {self.mode} needs calibration: give samples with --dataset or --data-list, or a table "
+                    "with --calibration-table"
+                )
+            table = self.calibrate(
+                module, dataset=dataset, data_list=data_list, input_num=input_num, method=calibration_method
+            )
+            if self.work_dir is not None:
+                table.write(self.work_dir / f"{module.name}_cali_table")
+        return self.deploy(module, model, calibration_table=table, test_input=test_input, tolerance=tolerance)
+
+    def deploy(
+        self,
+        module: Module,
+        model: Path,
+        *,
+        calibration_table: Any = None,
+        quantize_table: Path | None = None,
+        test_input: Sequence[Path] = (),
+        test_reference: Path | None = None,
+        excepts: Sequence[str] = (),
+        tolerance: Sequence[float] = (),
+    ) -> CompileReport:
+        """Lower a TOP module and write the compiled file.
+
+        With `test_input` the stages are compared on it before the file is written: TOP with TPU, TPU with simulator.
+        """
+        final, data = self.build(module, calibration_table)
+        loaded = self.chip.load(data, str(model))
+        comparisons: tuple[StageComparison, ...] = ()
+        if test_input:
+            with self._timed("verify"):
+                comparisons = self._verify(module, final, loaded, test_input, excepts, tolerance)
+        write_atomic(model, data)
+        self.registry.hooks.hook.artifact_written(path=model, kind="model")
+        return self._report(model, final, loaded, comparisons)
+
+    def build(self, module: Module, calibration_table: Any = None) -> tuple[Module, bytes]:
+        """The addressed TPU module and the bytes of the compiled file. The TOP module stays as it is."""
+        module = module.clone()
+        context = self.context()
+        manager = self._manager(context)
+        if self.mode not in FLOAT_MODES:
+            if calibration_table is None:
+                raise CalibrationError(
+                    f"{module.name}: {self.mode} needs a calibration table; make one with `tpuc calibrate` and give it "
+                    "with --calibration-table"
+                )
+            with self._timed("calibrate"):
+                self._import_table(manager, context, module, calibration_table)
+        tag = f"_{self.chip.description.name}_{self.mode}"
+        with self._timed("lower"):
+            manager.run_pipeline("lower", module)
+            manager.run_pipeline("tpu-optimize", module)
+        self._keep(module, f"{tag}_tpu")
+        with self._timed("finalize"):
+            manager.run_pipeline("finalize", module)
+        self._keep(module, f"{tag}_final")
+        with self._timed("generate"):
+            manager.run(module, ["generate-code"], "generate")
+        return module, context.results["artifact"]
+
+    def _import_table(self, manager: PassManager, context: PassContext, module: Module, table: Any) -> None:
+        if isinstance(table, (str, Path)):
+            definition = self.registry.get("tpuc.passes", "import-calibration")
+            manager.run(module, [definition(table=str(table))], "calibrate")
+            return
+        context.results["calibration_table"] = table
+        manager.run_pipeline("calibrate", module)
+
+    def _verify(
+        self,
+        top: Module,
+        tpu: Module,
+        loaded: LoadedModel,
+        paths: Sequence[Path],
+        excepts: Sequence[str],
+        tolerance: Sequence[float],
+    ) -> tuple[StageComparison, ...]:
+        inputs = next(iter(_samples(inputs_of(top), paths)))
+        limits = tolerance_of(self.mode, tolerance)
+        wanted = Interpreter(top).run(inputs, "all")
+        got = Interpreter(tpu).run(inputs, "all")
+        types = types_of(tpu)
+        real = {name: real_values(array, types[name]) for name, array in got.items() if name in types}
+        first = compare("TOP and TPU", real, wanted, limits, excepts)
+        outputs = self.simulate(self.chip, loaded, inputs)
+        second = compare("TPU and simulator", outputs, {name: got[name] for name in outputs}, (0.99, 0.9), excepts)
+        return first, second
+
+    def _report(
+        self, model: Path, module: Module, loaded: LoadedModel, comparisons: tuple[StageComparison, ...]
+    ) -> CompileReport:
+        profile = self.chip.profiles[0]
+        cycles = loaded.timeline(profile).cycles
+        ops = sum(1 for operation in module.main.operations if operation.results and operation.operands)
+        description = self.chip.description
+        return CompileReport(
+            str(model),
+            description.name,
+            self.mode,
+            ops,
+            loaded.memory,
+            cycles,
+            cycles / description.clock_hz * 1000,
+            profile,
+            comparisons,
+            dict(self.seconds),
+        )
+
+    # Running
+
+    def simulate(self, chip: Chip, loaded: LoadedModel, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Run a loaded file; hook plugins may observe or wrap it."""
+        hook = self.registry.hooks.hook
+        return hook.simulate(chip=chip, inputs=inputs, proceed=lambda: loaded.run(inputs))
+
+    def open(self, path: Path) -> tuple[Chip, LoadedModel]:
+        """A compiled file and the installed chip that it is for; raises Unsupported when there is none."""
+        suffixes: list[str] = []
+        for name in self.registry.names("tpuc.chips"):
+            try:
+                chip: Chip = self.registry.get("tpuc.chips", name)
+            except TpucError as error:
+                self.log(f"{error}")
+                continue
+            if path.suffix == chip.description.suffix:
+                return chip, chip.load(path.read_bytes(), str(path))
+            suffixes.append(chip.description.suffix)
+        raise Unsupported(
+            f"{path}: no installed chip reads files of type '{path.suffix}'; there are {', '.join(sorted(suffixes))}"
+        )
+
+    def run(self, path: Path, inputs: Sequence[Path], *, dump_all_tensors: bool = False) -> dict[str, Array]:
+        """Execute any runnable file. Several samples in the input give results with one more leading axis."""
+        run_one, specs = self._runner(path, dump_all_tensors)
+        rows = [run_one(sample) for sample in self.progress(_samples(specs, inputs), "running", None)]
+        if len(rows) == 1:
+            return rows[0]
+        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+    def _runner(
+        self, path: Path, everything: bool
+    ) -> tuple[Callable[[Mapping[str, Array]], dict[str, Array]], list[SampleInput]]:
+        if path.suffix == ".mlir" or self._is_network(path):
+            module = self.load(path) if path.suffix == ".mlir" else self.transform(path)
+            interpreter = Interpreter(module)
+            return (lambda sample: interpreter.run(sample, "all" if everything else None)), inputs_of(module)
+        chip, loaded = self.open(path)
+        specs = [SampleInput(info.name, info.shape, numpy_dtype(_storage(info))) for info in loaded.inputs]
+        return (lambda sample: self.simulate(chip, loaded, sample)), specs
+
+    def _is_network(self, path: Path) -> bool:
+        return any(
+            path.suffix.lower() in self.registry.get("tpuc.frontends", name).suffixes
+            for name in self.registry.names("tpuc.frontends")
+        )
+
+    def profile(self, path: Path, *, profile: str | None = None) -> ProfileReport:
+        """Cycles, engine use and memory of a compiled file."""
+        chip, loaded = self.open(path)
+        name = profile or chip.profiles[0]
+        if name not in chip.profiles:
+            raise UsageError(
+                f"chip '{chip.description.name}' has no timing profile '{name}'. Its profiles: "
+                f"{', '.join(chip.profiles)}."
+            )
+        timeline = loaded.timeline(name)
+        counts: dict[str, int] = {}
+        for entry in timeline.entries:
+            engine = entry.command.engine.name.lower()
+            counts[engine] = counts.get(engine, 0) + 1
+        busy = {engine.name.lower(): cycles for engine, cycles in timeline.busy.items()}
+        return ProfileReport(
+            str(path),
+            chip.description.name,
+            name,
+            timeline.cycles,
+            timeline.cycles / chip.description.clock_hz * 1000,
+            busy,
+            {engine: counts.get(engine, 0) for engine in busy},
+            loaded.memory,
+        )
+
+    def disassemble(self, path: Path) -> str:
+        """Every command of a compiled file as text."""
+        return self.open(path)[1].disassemble()
+
+
+def _storage(info: Any) -> Any:
+    from tpuc.ir import TensorType
+
+    return TensorType(info.shape, info.element).storage
+
+
+def _with_divisor(chip: Chip, divisor: int | None) -> Chip:
+    if divisor is None:
+        return chip
+    chip = copy.copy(chip)
+    chip.description = dataclasses.replace(chip.description, symmetric_divisor=divisor)
+    return chip
+
+
+def _samples(specs: Sequence[SampleInput], paths: Sequence[Path]) -> Iterable[dict[str, Array]]:
+    """The samples in input files: one file with all inputs, or one file per input."""
+    if len(paths) == 1:
+        return open_samples(specs, dataset=paths[0])
+    if len(paths) != len(specs):
+        raise UsageError(f"{len(paths)} input files for {len(specs)} inputs; give one file for all, or one for each.")
+    sources: list[SampleSource] = [open_samples([spec], dataset=path) for spec, path in zip(specs, paths, strict=True)]
+    merged: list[dict[str, Array]] = []
+    for parts in zip(*sources, strict=True):
+        row: dict[str, Array] = {}
+        for part in parts:
+            row |= part
+        merged.append(row)
+    return merged

@@ -1,0 +1,1 @@
+"""What plugin authors test with: conformance classes, golden texts, strategies."""

@@ -1,0 +1,15 @@
+"""The `.bmodel` container: a plain model of it, reading and writing."""
+
+from tpuc_bm1684x.container.model import (
+    BModel,
+    Coefficients,
+    CommandGroup,
+    Location,
+    Net,
+    Stage,
+    SubNet,
+    Tensor,
+    TensorType,
+)
+
+__all__ = ["BModel", "Coefficients", "CommandGroup", "Location", "Net", "Stage", "SubNet", "Tensor", "TensorType"]

@@ -1,0 +1,376 @@
+"""A `.bmodel` as dataclasses, and the placement of its parts in the file."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from tpuc.api import CorruptFile, Unsupported
+
+from tpuc_bm1684x.container.schema import Record, read_table, write_table
+from tpuc_bm1684x.isa.geometry import DDR_BASE
+
+MAGIC = 0xFF55AAEE
+HEADER = struct.Struct("<IIIQ44x")
+SECTION_BYTES = 4096
+CHIP = "BM1684X"
+DEFAULT_TIME = "1970-01-01 00:00:00"
+DEFAULT_VERSION = "2.2+tpuc"
+
+
+class TensorType(enum.IntEnum):
+    """Element types of inputs and outputs; other numbers than the command types."""
+
+    F32 = 0
+    F16 = 1
+    INT8 = 2
+    UINT8 = 3
+    INT16 = 4
+    UINT16 = 5
+    INT32 = 6
+    UINT32 = 7
+    BF16 = 8
+    INT4 = 9
+    UINT4 = 10
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The numpy type; 4-bit types are stored as bytes."""
+        return _NUMPY[self]
+
+
+_NUMPY: dict[TensorType, np.dtype[Any]] = {
+    TensorType.F32: np.dtype(np.float32),
+    TensorType.F16: np.dtype(np.float16),
+    TensorType.INT8: np.dtype(np.int8),
+    TensorType.UINT8: np.dtype(np.uint8),
+    TensorType.INT16: np.dtype(np.int16),
+    TensorType.UINT16: np.dtype(np.uint16),
+    TensorType.INT32: np.dtype(np.int32),
+    TensorType.UINT32: np.dtype(np.uint32),
+    TensorType.BF16: np.dtype(ml_dtypes.bfloat16),
+    TensorType.INT4: np.dtype(np.int8),
+    TensorType.UINT4: np.dtype(np.uint8),
+}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output at DDR `address`; `scale` and `zero_point` are information for users."""
+
+    name: str
+    type: TensorType
+    shape: tuple[int, ...]
+    address: int
+    scale: float = 1.0
+    zero_point: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Size in DDR."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.type.numpy.itemsize
+
+
+@dataclass(frozen=True)
+class CommandGroup:
+    """Both streams of one group, with their end commands; counts include these."""
+
+    tiu: bytes
+    gdma: bytes
+    tiu_count: int
+    gdma_count: int
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where one weight lies in the coefficients."""
+
+    name: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """The weights and the DDR address that they are compiled for."""
+
+    data: bytes
+    address: int = DDR_BASE
+    locations: tuple[Location, ...] = ()
+
+
+class SubNetMode(enum.IntEnum):
+    """Who executes a subnet."""
+
+    TPU = 0
+    CPU = 1
+    MERGE = 2
+    SWITCH = 3
+
+
+@dataclass(frozen=True)
+class SubNet:
+    """A part of a net; the command groups of TPU subnets run one after another."""
+
+    groups: tuple[CommandGroup, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    mode: SubNetMode = SubNetMode.TPU
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One set of shapes. Weights lie below `context_address`, everything writable from there on."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    context_address: int
+    context_bytes: int
+    subnets: tuple[SubNet, ...]
+    coefficients: Coefficients | None = None
+    is_dynamic: bool = False
+
+    @property
+    def groups(self) -> tuple[CommandGroup, ...]:
+        """The groups of all subnets in order."""
+        return tuple(group for subnet in self.subnets for group in subnet.groups)
+
+
+@dataclass(frozen=True)
+class Net:
+    """A named network."""
+
+    name: str
+    stages: tuple[Stage, ...]
+    address_mode: int = 0
+
+
+@dataclass(frozen=True)
+class BModel:
+    """A whole file. `time` is a text that the caller chooses, so that equal programs give equal files."""
+
+    nets: tuple[Net, ...]
+    chip: str = CHIP
+    version: str = DEFAULT_VERSION
+    time: str = DEFAULT_TIME
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        area = _BinaryArea()
+        record = {
+            "type": "B",
+            "version": self.version,
+            "time": self.time,
+            "chip": self.chip,
+            "net": [_net_record(net, area) for net in self.nets],
+            "neuron_size": max((stage.context_bytes for net in self.nets for stage in net.stages), default=0),
+            "device_num": 1,
+        }
+        block = write_table(record, "Model")
+        block += bytes(-(HEADER.size + len(block)) % SECTION_BYTES)
+        return HEADER.pack(MAGIC, HEADER.size, len(block), len(area.data)) + block + bytes(area.data)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> BModel:
+        """Read a file; raises CorruptFile, or Unsupported for another chip."""
+        if len(data) < HEADER.size:
+            raise CorruptFile(f"bmodel of {len(data)} bytes: the header alone has {HEADER.size}; the file is truncated")
+        magic, header_bytes, block_bytes, area_bytes = HEADER.unpack_from(data)
+        if magic != MAGIC:
+            raise CorruptFile(f"bmodel: starts with {magic:#010x}, not {MAGIC:#010x}; this is another kind of file")
+        needed = header_bytes + block_bytes + area_bytes
+        if header_bytes < HEADER.size or needed > len(data):
+            raise CorruptFile(f"bmodel of {len(data)} bytes: the header promises {needed}; the file is truncated")
+        record = read_table(data[header_bytes : header_bytes + block_bytes], "Model")
+        chip = record.get("chip", "")
+        if chip != CHIP:
+            raise Unsupported(f"bmodel for chip {chip!r}: only {CHIP} is known here; recompile it")
+        area = memoryview(data)[header_bytes + block_bytes : needed]
+        nets = tuple(_read_net(item, area) for item in record.get("net", []))
+        if not nets:
+            raise CorruptFile("bmodel: it holds no network; the file is damaged")
+        return cls(nets, chip, record.get("version", ""), record.get("time", ""))
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _BinaryArea:
+    """Collects sections, each padded; equal sections are stored once."""
+
+    data: bytearray = field(default_factory=bytearray)
+    known: dict[bytes, tuple[int, int]] = field(default_factory=dict[bytes, tuple[int, int]])
+
+    def add(self, section: bytes) -> tuple[int, int]:
+        """The (start, size) of a section."""
+        if section not in self.known:
+            self.known[section] = (len(self.data), len(section))
+            self.data += section + bytes(-len(section) % SECTION_BYTES)
+        return self.known[section]
+
+
+def _net_record(net: Net, area: _BinaryArea) -> Record:
+    stages = [_stage_record(stage, area) for stage in net.stages]
+    return {"name": net.name, "parameter": stages, "addr_mode": net.address_mode}
+
+
+def _stage_record(stage: Stage, area: _BinaryArea) -> Record:
+    subnets = [_subnet_record(subnet, index, len(stage.subnets), area) for index, subnet in enumerate(stage.subnets)]
+    record: Record = {
+        "input_tensor": _tensor_records(stage.inputs, 1),
+        "output_tensor": _tensor_records(stage.outputs, 2),
+        "ctx_addr": stage.context_address,
+        "ctx_size": stage.context_bytes,
+        "is_dynamic": int(stage.is_dynamic),
+        "cmd_group": [group for subnet in subnets for group in subnet["cmd_group"]],
+        "sub_net": subnets,
+        "ctx_sizes": [stage.context_bytes],
+        "core_num": 1,
+    }
+    if stage.coefficients is not None:
+        record["coeff_mem"] = _coefficient_record(stage.coefficients, area)
+    return record
+
+
+def _coefficient_record(coefficients: Coefficients, area: _BinaryArea) -> Record:
+    locations = [{"name": item.name, "offset": item.offset, "size": item.size} for item in coefficients.locations]
+    return {
+        "address": coefficients.address,
+        "check_code": hashlib.sha256(coefficients.data).digest(),
+        "binary_coeff": area.add(coefficients.data),
+        "location": locations,
+    }
+
+
+def _subnet_record(subnet: SubNet, index: int, count: int, area: _BinaryArea) -> Record:
+    return {
+        "subnet_mode": int(subnet.mode),
+        "cmd_group": [_group_record(group, area) for group in subnet.groups],
+        "input_tensor": _tensor_records(subnet.inputs, 1),
+        "output_tensor": _tensor_records(subnet.outputs, 2),
+        "is_dynamic": 0,
+        "id": index,
+        "next_subnet_ids": [index + 1 if index + 1 < count else -1],
+        "run_core": 1,
+    }
+
+
+def _group_record(group: CommandGroup, area: _BinaryArea) -> Record:
+    return {
+        "bdc_num": group.tiu_count,
+        "gdma_num": group.gdma_count,
+        "binary_bdc": area.add(group.tiu),
+        "binary_gdma": area.add(group.gdma),
+        "bdc_cmd_byte": len(group.tiu),
+        "gdma_cmd_byte": len(group.gdma),
+    }
+
+
+def _tensor_records(tensors: Sequence[Tensor], hidden: int) -> list[Record]:
+    return [
+        {
+            "name": tensor.name,
+            "data_type": int(tensor.type),
+            "gmem_stmode": 0,
+            "device_addr": tensor.address,
+            "size": tensor.bytes,
+            "shape": [{"dim": list(tensor.shape)}],
+            "mem_type": 1,
+            "scale": tensor.scale,
+            "zero_point": tensor.zero_point,
+            "hidden": hidden,
+            "index": index,
+        }
+        for index, tensor in enumerate(tensors)
+    ]
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def _section(area: memoryview, place: tuple[int, int] | None, what: str) -> bytes:
+    if place is None:
+        raise CorruptFile(f"bmodel: {what} has no place in the file; the file is damaged")
+    start, size = place
+    if start + size > len(area):
+        raise CorruptFile(f"bmodel: {what} at {start}, {size} bytes, in an area of {len(area)}; the file is truncated")
+    return bytes(area[start : start + size])
+
+
+def _read_net(record: Record, area: memoryview) -> Net:
+    stages = tuple(_read_stage(item, area) for item in record.get("parameter", []))
+    if not stages:
+        raise CorruptFile(f"bmodel: network {record.get('name', '')!r} has no shapes; the file is damaged")
+    return Net(record.get("name", ""), stages, record.get("addr_mode", 0))
+
+
+def _read_stage(record: Record, area: memoryview) -> Stage:
+    coefficients = None
+    if "coeff_mem" in record:
+        memory = record["coeff_mem"]
+        places = memory.get("location", [])
+        coefficients = Coefficients(
+            _section(area, memory.get("binary_coeff"), "weights"),
+            memory.get("address", 0),
+            tuple(Location(item.get("name", ""), item.get("offset", 0), item.get("size", 0)) for item in places),
+        )
+    sizes = record.get("ctx_sizes", [])
+    return Stage(
+        _read_tensors(record.get("input_tensor", [])),
+        _read_tensors(record.get("output_tensor", [])),
+        record.get("ctx_addr", 0),
+        max(record.get("ctx_size", 0), sum(sizes)),
+        tuple(_read_subnet(item, area) for item in record.get("sub_net", [])),
+        coefficients,
+        bool(record.get("is_dynamic", 0)),
+    )
+
+
+def _read_subnet(record: Record, area: memoryview) -> SubNet:
+    mode = record.get("subnet_mode", 0)
+    if mode not in set(SubNetMode):
+        raise CorruptFile(f"bmodel: subnet mode {mode} does not exist; the file is damaged")
+    return SubNet(
+        tuple(_read_group(item, area) for item in record.get("cmd_group", [])),
+        _read_tensors(record.get("input_tensor", [])),
+        _read_tensors(record.get("output_tensor", [])),
+        SubNetMode(mode),
+    )
+
+
+def _read_group(record: Record, area: memoryview) -> CommandGroup:
+    return CommandGroup(
+        _section(area, record.get("binary_bdc"), "compute code"),
+        _section(area, record.get("binary_gdma"), "DMA code"),
+        record.get("bdc_num", 0),
+        record.get("gdma_num", 0),
+    )
+
+
+def _read_tensors(records: Sequence[Mapping[str, Any]]) -> tuple[Tensor, ...]:
+    return tuple(_read_tensor(record) for record in records)
+
+
+def _read_tensor(record: Mapping[str, Any]) -> Tensor:
+    name, code = record.get("name", ""), record.get("data_type", 0)
+    shapes = record.get("shape", [])
+    if code not in set(TensorType):
+        raise CorruptFile(f"bmodel: tensor {name!r} has type code {code}, which does not exist; the file is damaged")
+    if not shapes:
+        raise CorruptFile(f"bmodel: tensor {name!r} has no shape; the file is damaged")
+    shape = tuple(shapes[0].get("dim", []))
+    return Tensor(
+        name,
+        TensorType(code),
+        shape,
+        record.get("device_addr", 0),
+        record.get("scale", 1.0),
+        record.get("zero_point", 0),
+    )

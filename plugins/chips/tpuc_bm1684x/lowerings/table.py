@@ -1,0 +1,7 @@
+"""The table that the lowering files of this package fill."""
+
+from __future__ import annotations
+
+from tpuc.api import LoweringTable
+
+TABLE = LoweringTable("bm1684x", "top")

@@ -1,0 +1,71 @@
+"""Nodes whose results are known before the network runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import AttributeProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from tpuc.api import ForeignNode, InvalidModel
+from tpuc_onnx.graph import GraphNode
+from tpuc_onnx.shapes import TypeTable
+
+Array: TypeAlias = npt.NDArray[Any]
+
+UNREPEATABLE = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+SHAPE_QUESTIONS = frozenset({"Shape", "Size"})
+
+
+def fold(node: GraphNode, types: TypeTable) -> Sequence[Array] | None:
+    """The node's results when they are constant, None when it has to run."""
+    foreign = node.foreign
+    if foreign.domain or foreign.op_type in UNREPEATABLE or _has_subgraph(node.proto):
+        return None
+    if foreign.op_type in SHAPE_QUESTIONS:
+        shape = types.shape(foreign.inputs[0])
+        return None if shape is None else [_answer(foreign, shape)]
+    if foreign.op_type == "Constant" and "value" in foreign.attributes:
+        return [foreign.attributes["value"]]
+    if not all(name in types.constants for name in filter(None, foreign.inputs)):
+        return None
+    return _evaluate(node, {name: types.constants[name] for name in filter(None, foreign.inputs)})
+
+
+def _answer(node: ForeignNode, shape: tuple[int, ...]) -> Array:
+    if node.op_type == "Size":
+        return np.array(math.prod(shape), np.int64)
+    return np.array(shape[node.attributes.get("start", 0) : node.attributes.get("end")], np.int64)
+
+
+def _has_subgraph(node: onnx.NodeProto) -> bool:
+    return any(attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for attribute in node.attribute)
+
+
+def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | None:
+    """The results by onnx's own reference; None when it does not know the operator."""
+    foreign = node.foreign
+    inputs = [onnx.ValueInfoProto(name=name) for name in operands]
+    results = [onnx.ValueInfoProto(name=name) for name in foreign.outputs if name]
+    graph = helper.make_graph([node.proto], "folding", inputs, results)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", foreign.version)])
+    try:
+        evaluator = ReferenceEvaluator(model)
+    except NotImplementedError:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            values = iter(evaluator.run(None, operands))
+    except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        raise InvalidModel(
+            f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its operands are constants, but it cannot be "
+            f"computed: {str(error).rstrip('.')}. Export the network again, or check --input-shapes."
+        ) from error
+    return [np.asarray(next(values)) if name else np.empty(0) for name in foreign.outputs]

@@ -1,0 +1,62 @@
+"""The table, and what several families of importers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Value
+from tpuc_ops.top.permute import Permute
+from tpuc_ops.top.reshape import Reshape
+
+Array: TypeAlias = npt.NDArray[Any]
+Shape: TypeAlias = tuple[int, ...]
+
+TABLE = ImporterTable("onnx", "top")
+
+
+def constant_input(node: ForeignNode, build: ImportBuilder, index: int, meaning: str) -> Array | None:
+    """An operand that must be constant; None when it is absent."""
+    if index >= len(node.inputs) or not node.inputs[index]:
+        return None
+    array = build.constant(node.inputs[index])
+    if array is None:
+        raise build.refuse(
+            node, f"{meaning} is computed at run time (tensor '{node.inputs[index]}'), and must be a constant"
+        )
+    return array
+
+
+def integers(array: Array | Sequence[int]) -> Shape:
+    """A constant as plain numbers."""
+    return tuple(int(item) for item in np.asarray(array).reshape(-1))
+
+
+def axes_of(node: ForeignNode, build: ImportBuilder, index: int) -> Shape | None:
+    """The axes from the attribute (old opsets) or from operand `index` (new ones); None when there are none."""
+    if "axes" in node.attributes:
+        return integers(node.attributes["axes"])
+    array = constant_input(node, build, index, "the list of axes")
+    return None if array is None else integers(array)
+
+
+def optional_value(node: ForeignNode, build: ImportBuilder, index: int) -> Value:
+    """An operand that may be missing."""
+    return build.value(node.inputs[index]) if index < len(node.inputs) else build.none()
+
+
+def reshape(build: ImportBuilder, value: Value, shape: Sequence[int], name: str) -> Value:
+    """`value` in another shape; itself when it has that shape already."""
+    if value.tensor.dims == tuple(shape):
+        return value
+    return build.build(Reshape(shape=tuple(shape)), [value], name)
+
+
+def permute(build: ImportBuilder, value: Value, order: Sequence[int], name: str) -> Value:
+    """`value` with its axes in another order; itself when the order is the same."""
+    if tuple(order) == tuple(range(len(order))):
+        return value
+    return build.build(Permute(order=tuple(order)), [value], name)

@@ -1,0 +1,76 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_onnx.importers.common import TABLE, permute, reshape
+from tpuc_ops.top.add import Add
+from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.mul_const import MulConst
+
+
+@TABLE.imports("MatMul")
+def matmul(node: ForeignNode, build: ImportBuilder) -> Value:
+    """As numpy's: a vector on the left is a row, one on the right a column."""
+    name, shape = node.outputs[0], build.shape(node.outputs[0])
+    left, right = build.value(node.inputs[0]), build.value(node.inputs[1])
+    flat = left.tensor.rank == 1 or right.tensor.rank == 1
+    if left.tensor.rank == 1:
+        left = reshape(build, left, (1, *left.tensor.dims), f"{name}_row")
+    if right.tensor.rank == 1:
+        right = reshape(build, right, (*right.tensor.dims, 1), f"{name}_column")
+    result = build.build(MatMul(), [left, right, build.none()], f"{name}_2d" if flat else name)
+    return reshape(build, result, shape, name)
+
+
+@TABLE.imports("Gemm")
+def gemm(node: ForeignNode, build: ImportBuilder) -> Value:
+    """``alpha * a @ b + beta * c``; constants take the factors and the transposition."""
+    name, shape = node.outputs[0], build.shape(node.outputs[0])
+    left, right, transposed = _factors(node, build)
+    has_summand = len(node.inputs) > 2 and bool(node.inputs[2])
+    bias = _bias(node, build, shape[1]) if has_summand else build.none()
+    if bias is not None:
+        return build.build(MatMul(right_transpose=transposed), [left, right, bias], name)
+    product = build.build(MatMul(right_transpose=transposed), [left, right, build.none()], f"{name}_product")
+    return build.build(Add(), [product, _summand(node, build)], name)
+
+
+def _factors(node: ForeignNode, build: ImportBuilder) -> tuple[Value, Value, bool]:
+    """Both factors, `alpha` inside one of them, and whether the right one is still to be transposed."""
+    name, alpha = node.outputs[0], node.attributes.get("alpha", 1.0)
+    left, array = build.value(node.inputs[0]), build.constant(node.inputs[1])
+    transposed = bool(node.attributes.get("transB", 0))
+    if node.attributes.get("transA", 0):
+        left = permute(build, left, (1, 0), f"{name}_left")
+    if array is None:
+        if alpha != 1.0:
+            left = build.build(MulConst(const_val=alpha), [left], f"{name}_alpha")
+        return left, build.value(node.inputs[1]), transposed
+    if not transposed and alpha == 1.0:
+        return left, build.value(node.inputs[1]), False
+    matrix = (array.T if transposed else array) * np.float32(alpha)
+    return left, build.weight(f"{node.inputs[1]}_matrix", matrix), False
+
+
+def _bias(node: ForeignNode, build: ImportBuilder, columns: int) -> Value | None:
+    """``beta * c`` as one number per column, None when it is computed or differs by row."""
+    array, beta = build.constant(node.inputs[2]), node.attributes.get("beta", 1.0)
+    if array is None or (array.ndim == 2 and array.shape[0] > 1):
+        return None
+    if beta == 1.0 and array.shape == (columns,):
+        return build.value(node.inputs[2])
+    return build.weight(f"{node.inputs[2]}_bias", np.broadcast_to(array.reshape(-1), (columns,)) * np.float32(beta))
+
+
+def _summand(node: ForeignNode, build: ImportBuilder) -> Value:
+    """``beta * c`` as a value of the result's rank."""
+    name, beta = node.inputs[2], node.attributes.get("beta", 1.0)
+    array = build.constant(name)
+    if array is not None:
+        return build.weight(f"{name}_summand", array * np.float32(beta))
+    value = build.value(name)
+    value = reshape(build, value, (1,) * (2 - value.tensor.rank) + value.tensor.dims, f"{node.outputs[0]}_row")
+    return value if beta == 1.0 else build.build(MulConst(const_val=beta), [value], f"{node.outputs[0]}_beta")

@@ -1,0 +1,141 @@
+"""Static types of foreign tensors: input shapes, and what `onnx` infers for one node from what is known before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper, shape_inference
+
+from tpuc.api import ForeignNode, InvalidModel
+from tpuc_onnx.graph import Graph, GraphInput, GraphNode
+
+Array: TypeAlias = npt.NDArray[Any]
+Shape: TypeAlias = tuple[int, ...]
+
+SHAPE_DATA_ELEMENTS = 4096
+"""Constants up to this size are shown to shape inference: no shape, axis list or index is longer."""
+
+
+def input_shapes(graph: Graph, given: Sequence[Shape]) -> list[Shape]:
+    """The static shape of every input; `given` comes from the user, empty for the file's own."""
+    if given and len(given) != len(graph.inputs):
+        names = ", ".join(f"'{entry.name}'" for entry in graph.inputs)
+        raise InvalidModel(
+            f"{graph.source}: --input-shapes gives {len(given)} shapes, and the network has {len(graph.inputs)} "
+            f"inputs: {names}. Give one shape for each, in this order."
+        )
+    if given:
+        return [_chosen(graph.source, entry, shape) for entry, shape in zip(graph.inputs, given, strict=True)]
+    return [_declared(graph, entry) for entry in graph.inputs]
+
+
+def _chosen(source: str, entry: GraphInput, shape: Shape) -> Shape:
+    declared = entry.shape
+    if declared is not None and len(declared) != len(shape) or any(extent < 1 for extent in shape):
+        raise InvalidModel(
+            f"{source}: input '{entry.name}' has the shape {show_shape(declared or ())}, which --input-shapes "
+            f"{show_list(shape)} does not fit. Give {len(declared or shape)} extents of at least 1."
+        )
+    return tuple(shape)
+
+
+def _declared(graph: Graph, entry: GraphInput) -> Shape:
+    if entry.shape is None:
+        raise InvalidModel(
+            f"{graph.source}: input '{entry.name}' has no shape, and compiled shapes are static. Give it with "
+            "--input-shapes, for example --input-shapes [[1,3,224,224]]."
+        )
+    static = tuple(extent for extent in entry.shape if isinstance(extent, int))
+    if len(static) == len(entry.shape):
+        return static
+    dims = [f"{i} ('{e}')" if e else f"{i}" for i, e in enumerate(entry.shape) if not isinstance(e, int)]
+    which = f"dimension {dims[0]} is" if len(dims) == 1 else f"dimensions {', '.join(dims)} are"
+    example = ",".join(show_list([e if isinstance(e, int) else 1 for e in i.shape or ()]) for i in graph.inputs)
+    raise InvalidModel(
+        f"{graph.source}: input '{entry.name}' has the shape {show_shape(entry.shape)}: {which} dynamic, and compiled "
+        f"shapes are static. Give them with --input-shapes, for example --input-shapes [{example}]."
+    )
+
+
+def show_shape(shape: Sequence[int | str | None]) -> str:
+    """`1x3x?x224`; an open extent shows its symbol."""
+    return "x".join(str(extent or "?") for extent in shape) or "scalar"
+
+
+def show_list(shape: Sequence[int]) -> str:
+    """`[1,3,224,224]`, as the command line takes it."""
+    return f"[{','.join(map(str, shape))}]"
+
+
+class TypeTable:
+    """What is known of every tensor so far: its ONNX type, and its array when it is constant."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._opsets = dict(graph.opsets)
+        self._imports = [helper.make_opsetid(domain, version) for domain, version in graph.opsets.items()]
+        self._types: dict[str, onnx.TypeProto] = {}
+        self.constants: dict[str, Array] = dict(graph.constants)
+
+    def declare(self, name: str, elem_type: int, shape: Shape) -> None:
+        """State the type of a tensor."""
+        self._types[name] = helper.make_tensor_type_proto(elem_type, shape)
+
+    def correct(self, name: str, shape: Shape) -> None:
+        """State the shape of a tensor, keeping the element type where one is known."""
+        known = self._types.get(name)
+        self.declare(name, known.tensor_type.elem_type if known else onnx.TensorProto.FLOAT, shape)
+
+    def shape(self, name: str) -> Shape | None:
+        """The static shape of a tensor, None when it is not known or not static."""
+        if name in self.constants:
+            return self.constants[name].shape
+        known = self._types.get(name)
+        if known is None or not known.tensor_type.HasField("shape"):
+            return None
+        dims = known.tensor_type.shape.dim
+        return tuple(dim.dim_value for dim in dims) if all(dim.HasField("dim_value") for dim in dims) else None
+
+    def infer(self, node: GraphNode) -> None:
+        """Note the types of the node's results where `onnx` knows the operator; raises InvalidModel for misfits."""
+        foreign, proto = node.foreign, node.proto
+        schema = _schema(foreign, self._opsets)
+        if schema is None:
+            return
+        types, data = dict[str, onnx.TypeProto](), dict[str, onnx.TensorProto]()
+        for name in filter(None, foreign.inputs):
+            array = self.constants.get(name)
+            if array is not None:
+                types[name] = _type_of(array)
+                if array.size <= SHAPE_DATA_ELEMENTS:
+                    data[name] = numpy_helper.from_array(array, name)
+            elif name in self._types:
+                types[name] = self._types[name]
+        try:
+            self._types.update(shape_inference.infer_node_outputs(schema, proto, types, data, None, self._imports))
+        except shape_inference.InferenceError as error:
+            shapes = ", ".join(f"'{name}' {show_shape(self.shape(name) or ())}" for name in types)
+            raise InvalidModel(
+                f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its operands do not fit ({shapes}): "
+                f"{_last_words(error)}. Export the network again, or check --input-shapes."
+            ) from error
+
+
+def _schema(node: ForeignNode, opsets: Mapping[str, int]) -> Any:
+    try:
+        return onnx.defs.get_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _type_of(array: Array) -> onnx.TypeProto:
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(np.dtype(array.dtype)), array.shape)
+
+
+def _last_words(error: Exception) -> str:
+    """The reason inside an inference error, without its place in onnx and without a full stop."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[-1] if lines else "unknown reason").rpartition("] ")[2].rstrip(".")

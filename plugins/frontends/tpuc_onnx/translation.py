@@ -1,0 +1,204 @@
+"""From the checked foreign graph to a TOP module: fold what is constant, import what has to run."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tpuc.api import (
+    Block,
+    ForeignNode,
+    Function,
+    FunctionType,
+    ImportOptions,
+    IntegerAttr,
+    InvalidModel,
+    Location,
+    Module,
+    NetworkInput,
+    Operation,
+    PluginConflict,
+    PluginError,
+    Return,
+    StringAttr,
+    TensorType,
+    Unsupported,
+    Value,
+)
+from tpuc_onnx.building import F32, Importer, OnnxBuilder
+from tpuc_onnx.folding import fold
+from tpuc_onnx.graph import Graph, GraphNode
+from tpuc_onnx.shapes import TypeTable, input_shapes, show_shape
+from tpuc_ops.top.input import Input
+from tpuc_ops.top.reshape import Reshape
+
+OWN_DIALECT = "top"
+SHOWN_NODES = 5
+GLUE = frozenset({"ConstantOfShape", "Range", "Shape", "Size"})
+"""Operators that vanish by folding where shapes are known; behind an unknown operator they are not."""
+
+
+def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
+    """The TOP module of a graph."""
+    name = re.sub(r"[^A-Za-z0-9_.$-]", "_", options.model_name or graph.name)
+    name = name if re.match(r"[A-Za-z_]", name) else f"_{name}"
+    attributes = {
+        "module.chip": StringAttr("ALL"),
+        "module.platform": StringAttr("ONNX"),
+        "module.state": StringAttr("TOP_F32"),
+        "module.top_run_mode": StringAttr("STATIC"),
+        "module.weight_file": StringAttr(f"{name}_top_f32_all_origin_weight.npz"),
+    }
+    types = TypeTable(graph)
+    shapes = input_shapes(graph, options.input_shapes)
+    body = Block([TensorType(shape, F32) for shape in shapes])
+    module = Module(name, {})
+    build = OnnxBuilder(graph, types, module, body)
+    for argument, entry, shape in zip(body.arguments, graph.inputs, shapes, strict=True):
+        argument.location = Location((entry.name,))
+        types.declare(entry.name, entry.elem_type, shape)
+        op = _input_op(shape, options)
+        build.values[entry.name] = build.build(op, [argument], entry.name, [TensorType(shape, F32)])
+    _Walk(graph, build, registry).run()
+    outputs = [_output(graph, build, name) for name in graph.outputs]
+    body.append(Operation(Return(), outputs))
+    function = Function("main", FunctionType((), ()), body)
+    function.update_type()
+    module.functions.append(function)
+    flops = sum(operation.op.flops(operation.node()) for operation in module.walk())
+    module.attributes = {"module.FLOPs": IntegerAttr(flops), **attributes}
+    return module
+
+
+def _input_op(shape: tuple[int, ...], options: ImportOptions) -> Input:
+    image = Input(resize_dims=shape[2:]) if len(shape) == 4 else Input()
+    return dataclasses.replace(image, **options.preprocess)
+
+
+def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
+    """The value of a network output, under its own name."""
+    value = build.values.get(name)
+    if value is None or name in build.types.constants:
+        raise InvalidModel(
+            f"{graph.source}: output '{name}' does not depend on any input. Choose other outputs with --output-names."
+        )
+    if value.name == name:
+        return value
+    producer = value.defining
+    if producer is None or isinstance(producer.op, NetworkInput) or value.name in graph.outputs or value.index:
+        return build.build(Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
+    producer.location = Location((name, *producer.location.names[1:]))
+    return value
+
+
+class _Walk:
+    """One run over the nodes. Everything that cannot be imported is collected and told at once."""
+
+    def __init__(self, graph: Graph, build: OnnxBuilder, registry: Any) -> None:
+        self._graph = graph
+        self._build = build
+        self._types = build.types
+        self._find = _ImporterFinder(registry)
+        self._unknown: dict[str, list[str]] = {}
+        self._refused: list[str] = []
+        self._lost: set[str] = set()
+
+    def run(self) -> None:
+        """Import every node; raises Unsupported with all unknown operators and refusals."""
+        for node in self._graph.nodes:
+            self._step(node)
+        sentences = [self._unknown_sentence()] if self._unknown else []
+        if sentences or self._refused:
+            raise Unsupported("\n".join([*sentences, *self._refused]))
+
+    def _step(self, node: GraphNode) -> None:
+        folded = fold(node, self._types)
+        if folded is not None:
+            self._types.constants.update(
+                {name: array for name, array in zip(node.foreign.outputs, folded, strict=False) if name}
+            )
+            return
+        self._types.infer(node)
+        importer = self._find(node.foreign)
+        lost = not self._lost.isdisjoint(node.reads)
+        if importer is None and not (lost and node.foreign.op_type in GLUE):
+            self._unknown.setdefault(importer_key(node.foreign), []).append(node.foreign.name)
+        if importer is None or lost:
+            self._lost.update(node.foreign.outputs)
+            return
+        self._import(node.foreign, importer)
+
+    def _import(self, node: ForeignNode, importer: Importer) -> None:
+        self._build.node = node
+        try:
+            result = importer(node, self._build)
+        except Unsupported as error:
+            self._refused.append(str(error))
+            self._lost.update(node.outputs)
+            return
+        results = [result] if isinstance(result, Value) else result
+        for name, value in zip(node.outputs, results, strict=False):
+            if name:
+                self._accept(node, name, value)
+
+    def _accept(self, node: ForeignNode, name: str, value: Value) -> None:
+        """Note a result; its shape must be the one that ONNX defines."""
+        expected, got = self._types.shape(name), value.tensor.dims
+        if expected is not None and expected != got and (expected, got) != ((), (1,)):
+            raise PluginError(
+                f"{node.source}: node '{node.name}' ({node.op_type}): its importer gives '{name}' the shape "
+                f"{show_shape(got)}, and ONNX says {show_shape(expected)}. The importer's author must mend it."
+            )
+        self._build.values[name] = value
+        self._types.correct(name, got)
+
+    def _unknown_sentence(self) -> str:
+        listed = ", ".join(f"{key} ({_nodes(names)})" for key, names in self._unknown.items())
+        one = len(self._unknown) == 1
+        return (
+            f"{self._graph.source}: {len(self._unknown)} operator{' is' if one else 's are'} not known: {listed}. "
+            f"Install a package that imports {'it' if one else 'them'}, or cut the network before "
+            f"{'it' if one else 'them'} with --output-names."
+        )
+
+
+def _nodes(names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:SHOWN_NODES])
+    more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
+    return f"node{'s' if len(names) > 1 else ''} {shown}{more}"
+
+
+def importer_key(node: ForeignNode) -> str:
+    """The cell of importer tables that a node needs."""
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+class _ImporterFinder:
+    """Looks up importers: `onnx.top` first, so that a new package changes nothing that could be read before."""
+
+    def __init__(self, registry: Any) -> None:
+        self._registry = registry
+        others: list[str] = registry.table_dialects("tpuc.importers", "onnx")
+        self._others = [dialect for dialect in others if dialect != OWN_DIALECT]
+        self._found: dict[str, Importer | None] = {}
+
+    def __call__(self, node: ForeignNode) -> Importer | None:
+        key = importer_key(node)
+        if key not in self._found:
+            self._found[key] = self._look_up(key)
+        return self._found[key]
+
+    def _look_up(self, key: str) -> Importer | None:
+        own = self._registry.find_cell("tpuc.importers", ("onnx",), OWN_DIALECT, key)
+        if own is not None:
+            return own.value
+        cells = [self._registry.find_cell("tpuc.importers", ("onnx",), dialect, key) for dialect in self._others]
+        cells = [cell for cell in cells if cell is not None]
+        if len(cells) > 1:
+            packages = ", ".join(sorted(cell.offer.provider for cell in cells))
+            raise PluginConflict(
+                f"importer '{key}' for onnx is offered for several dialects: {packages}. Uninstall one of them."
+            )
+        return cells[0].value if cells else None

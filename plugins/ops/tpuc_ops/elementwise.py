@@ -1,0 +1,59 @@
+"""Base classes of element-wise ops: one operand through a function, or two that broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from tpuc.api import F64, Bool, Elementwise, FusesRelu, Node, Op, TensorType, Types
+
+from tpuc_ops.arrays import Array, as_float, relu
+from tpuc_ops.shapes import broadcast
+
+
+class UnaryOp(Op, Elementwise):
+    """One operand, element by element: subclasses give `function`, and its cost if it is not 1."""
+
+    flops_per_element: ClassVar[int] = 1
+
+    def function(self, x: Array) -> Array:
+        """The op on float32 values of any shape."""
+        raise NotImplementedError
+
+    def infer(self, operands: Types) -> Types:
+        (x,) = operands
+        return (x.shape_only(),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        with np.errstate(all="ignore"):  # infinities and NaN are results here, not accidents
+            return [self.function(as_float(operands[0])).astype(np.float32, copy=False)]
+
+    def flops(self, node: Node) -> int:
+        return self.flops_per_element * node.operand_types[0].size
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReluFields(FusesRelu):
+    """The two attributes of every op that may apply a relu to its result."""
+
+    do_relu: Bool = False
+    relu_limit: F64 = -1.0
+
+    def activate(self, x: Array) -> Array:
+        """The relu, if any."""
+        return relu(x, self.do_relu, self.relu_limit)
+
+
+def broadcast_type(operands: Types) -> TensorType:
+    """The plain type of an element-wise result."""
+    if len(operands) < 2:
+        raise ValueError(f"at least two operands are needed, there are {len(operands)}")
+    return operands[0].shape_only().with_shape(broadcast(*(operand.dims for operand in operands)))
+
+
+def weighted(operands: Sequence[Array], coeff: Sequence[float] | None) -> list[Array]:
+    """Each operand times its float32 factor, those of factor 1 as they are."""
+    factors = coeff or (1.0,) * len(operands)
+    return [x if factor == 1.0 else x * np.float32(factor) for x, factor in zip(operands, factors, strict=True)]

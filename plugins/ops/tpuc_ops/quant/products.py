@@ -1,0 +1,68 @@
+"""Symmetric int8 quantisation of convolutions and matrix products with constant filters (SPEC Q4, 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import Uniform
+
+from tpuc_ops.quant.arithmetic import (
+    Decomposition,
+    Rounding,
+    decompose_each,
+    decompose_frexp31,
+    round_to_int,
+    saturate,
+)
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_FILTER_STEPS = 127.0
+_SMALLEST_SCALE = 1e-5 / _FILTER_STEPS
+
+
+@dataclass(frozen=True)
+class QuantisedProduct:
+    """int8 filters `[oc, ...]`, int32 bias `[oc]` or None, and the factor to the output's scale per output channel."""
+
+    filters: Array
+    bias: Array | None
+    multipliers: tuple[int, ...]
+    right_shifts: tuple[int, ...]
+
+
+def quantise_product(
+    filters: Array,
+    bias: Array | None,
+    source: Uniform,
+    result: Uniform,
+    decompose: Callable[[float], Decomposition] = decompose_frexp31,
+) -> QuantisedProduct:
+    """Quantise per output channel (the first axis of `filters`).
+
+    Filter scale w = absmax / 127, q = round half away from zero (f / w); bias32 = round(b / (w * Sx) - Zx * sum(q));
+    factor w * Sx / Sy as multiplier / 2**shift. A channel whose bias would leave int32 gets a larger filter scale.
+    """
+    channels = filters.shape[0]
+    rows = filters.reshape(channels, -1).astype(np.float64)
+    scales = np.maximum(np.abs(rows).max(axis=1, initial=0.0) / _FILTER_STEPS, _SMALLEST_SCALE)
+    if bias is not None:
+        # Half of int32 leaves room for the sum of products.
+        scales = np.maximum(scales, np.abs(bias.astype(np.float64)) / (2.0**30 * source.scale))
+    quantised = saturate(round_to_int(rows / scales[:, None], Rounding.HALF_AWAY_FROM_ZERO), np.int8)
+    shift_of_zero = quantised.astype(np.int64).sum(axis=1) * source.zero_point
+    bias32: Array | None = None
+    if bias is not None or source.zero_point:
+        plain = np.zeros(channels) if bias is None else bias.astype(np.float64) / (scales * source.scale)
+        bias32 = saturate(round_to_int(plain - shift_of_zero, Rounding.HALF_AWAY_FROM_ZERO), np.int32)
+    multipliers, shifts = decompose_each(scales * source.scale / result.scale, decompose)
+    return QuantisedProduct(
+        quantised.reshape(filters.shape),
+        bias32,
+        tuple(int(value) for value in multipliers),
+        tuple(int(value) for value in shifts),
+    )

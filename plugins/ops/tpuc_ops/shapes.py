@@ -1,0 +1,67 @@
+"""Arithmetic on shapes, with the sentences that say why operands do not fit. No numpy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tpuc.api import ABSENT, TensorType
+
+
+def is_absent(type: TensorType) -> bool:
+    """Is this the type of an optional operand that is not there?"""
+    return type == ABSENT
+
+
+def show(shape: Sequence[int]) -> str:
+    """A shape as people write it."""
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def positive_axis(axis: int, rank: int) -> int:
+    """`axis` counted from the front; raises ValueError outside `[-rank, rank)`."""
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis must be in {-rank}..{rank - 1} for {rank} dimensions, this one is {axis}")
+    return axis % rank
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape by numpy's rule; raises ValueError when there is none."""
+    rank = max(map(len, shapes))
+    result: list[int] = []
+    for extents in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
+        wanted = {extent for extent in extents if extent != 1}
+        if len(wanted) > 1:
+            raise ValueError(f"shapes {' and '.join(map(show, shapes))} do not broadcast")
+        result.append(wanted.pop() if wanted else 1)
+    return tuple(result)
+
+
+def reshaped(shape: tuple[int, ...], wanted: Sequence[int]) -> tuple[int, ...]:
+    """`wanted` with 0 as "keep this extent" and one -1 as "what remains"; raises ValueError when sizes differ."""
+    if any(extent == 0 and index >= len(shape) for index, extent in enumerate(wanted)):
+        raise ValueError(f"shape {list(wanted)} keeps a dimension that {show(shape)} does not have")
+    result = [shape[index] if extent == 0 else extent for index, extent in enumerate(wanted)]
+    size, known = math.prod(shape), math.prod(extent for extent in result if extent != -1)
+    if result.count(-1) == 1 and known and size % known == 0:
+        result[result.index(-1)] = size // known
+    if -1 in result or math.prod(result) != size:
+        raise ValueError(f"{show(shape)} has {size} elements and cannot become {list(wanted)}")
+    return tuple(result)
+
+
+def permuted(shape: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:
+    """`shape` with its dimensions in another order; raises ValueError when `order` is no permutation."""
+    if sorted(order) != list(range(len(shape))):
+        raise ValueError(f"order {list(order)} is no permutation of the {len(shape)} dimensions of {show(shape)}")
+    return tuple(shape[axis] for axis in order)
+
+
+def concatenated(shapes: Sequence[tuple[int, ...]], axis: int) -> tuple[int, ...]:
+    """The shape of tensors put behind each other along `axis`; raises ValueError when the others differ."""
+    first = shapes[0]
+    axis = positive_axis(axis, len(first))
+    for shape in shapes:
+        if len(shape) != len(first) or (*shape[:axis], *shape[axis + 1 :]) != (*first[:axis], *first[axis + 1 :]):
+            raise ValueError(f"{show(shape)} and {show(first)} differ in more than dimension {axis}")
+    return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])

@@ -1,0 +1,37 @@
+"""Sum of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpuc.api import Bool, Commutative, Elementwise, F64Array, Node, Op, Types
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
+
+
+@dataclass(frozen=True)
+class Add(ReluFields, Op, Elementwise, Commutative):
+    """``sum(coeff[i] * x[i])`` with broadcasting, then relu; `coeff` is 1 everywhere when left out.
+
+    `is_scalar` only remarks that an operand has one element.
+    """
+
+    name = "top.Add"
+    coeff: F64Array | None = None
+    is_scalar: Bool = False
+
+    def infer(self, operands: Types) -> Types:
+        if self.coeff and len(self.coeff) != len(operands):
+            raise ValueError(f"coeff has {len(self.coeff)} factors for {len(operands)} operands")
+        return (broadcast_type(operands),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        first, *others = weighted([as_float(x) for x in operands], self.coeff)
+        for x in others:
+            first = first + x
+        return [self.activate(first)]
+
+    def flops(self, node: Node) -> int:
+        return node.result_type.size * (len(node.operand_types) - 1 + self.do_relu)

@@ -1,0 +1,88 @@
+"""Convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpuc.api import I64, Bool, I64Array, Node, Op, Str, TensorType, Types
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.convolution import as_images, convolve, insert_zeros
+from tpuc_ops.elementwise import ReluFields
+from tpuc_ops.shapes import is_absent, show
+from tpuc_ops.window import Pair, Window, spatial
+
+
+@dataclass(frozen=True)
+class Conv(ReluFields, Op):
+    """Cross-correlation of `x: [n, c, h, w]` with `weight: [oc, c / group, kh, kw]`, plus `bias: [oc]`, then relu.
+
+    `pads` are top, left, bottom, right; `inserts` are zeros put between the rows and columns of `x` first. One spatial
+    dimension works too: `[n, c, w]` with a kernel of one. A bias of any shape with `oc` elements is taken.
+    """
+
+    name = "top.Conv"
+    kernel_shape: I64Array
+    strides: I64Array = (1, 1)
+    pads: I64Array = (0, 0, 0, 0)
+    group: I64 = 1
+    dilations: I64Array = (1, 1)
+    inserts: I64Array | None = None
+    auto_pad: Str | None = None
+    dynweight_reorderd: Bool = False
+    weight_is_coeff: I64 = 1
+
+    def window(self) -> Window:
+        """The sliding window over rows and columns; raises ValueError when the attributes contradict each other."""
+        return Window.of(self.kernel_shape, self.strides, self.pads, self.dilations)
+
+    def infer(self, operands: Types) -> Types:
+        x, weight = operands[:2]
+        channels = check_filter(x, weight, self.kernel_shape, self.group)
+        if len(operands) > 2 and not is_absent(operands[2]) and operands[2].size != channels:
+            raise ValueError(f"bias {show(operands[2].dims)} does not fit {channels} output channels")
+        size = spread(spatial(x.dims, len(self.kernel_shape)), self.inserts)
+        output = self.window().output(size)
+        return (x.shape_only().with_shape((x.dims[0], channels, *output[-len(self.kernel_shape) :])),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        x, weight = as_images(as_float(operands[0])), as_images(as_float(operands[1]))
+        if self.inserts:
+            x = insert_zeros(x, *_pair(self.inserts))
+        result = convolve(x, weight, self.window(), self.group)
+        if len(operands) > 2 and operands[2].size:
+            result += as_float(operands[2]).reshape(-1, 1, 1)
+        return [self.activate(result).reshape(node.result_type.dims)]
+
+    def flops(self, node: Node) -> int:
+        weight = node.operand_types[1].dims
+        depth = weight[1] * self.window().taps
+        has_bias = len(node.operand_types) > 2 and not is_absent(node.operand_types[2])
+        return node.result_type.size * (2 * depth + has_bias + self.do_relu)
+
+
+def _pair(values: Sequence[int]) -> Pair:
+    return (values[0], values[1]) if len(values) == 2 else (0, values[0])
+
+
+def spread(size: Pair, inserts: Sequence[int] | None) -> Pair:
+    """Rows and columns after zeros were put between them."""
+    rows, columns = _pair(inserts) if inserts else (0, 0)
+    return (size[0] - 1) * (rows + 1) + 1, (size[1] - 1) * (columns + 1) + 1
+
+
+def check_filter(x: TensorType, weight: TensorType, kernel: Sequence[int], group: int) -> int:
+    """The output channels of a convolution; raises ValueError when the filter does not fit."""
+    spatial(x.dims, len(kernel))
+    shape, channels = weight.dims, x.dims[1]
+    if len(shape) != len(kernel) + 2 or shape[2:] != tuple(kernel):
+        raise ValueError(f"weight {show(shape)} does not end in kernel_shape {show(kernel)}")
+    if group < 1 or channels % group or shape[0] % group:
+        raise ValueError(f"group {group} divides {channels} input and {shape[0]} output channels unevenly")
+    if shape[1] != channels // group:
+        raise ValueError(
+            f"weight {show(shape)} has {shape[1]} channels per filter; {channels} input channels in group {group} "
+            f"need {channels // group}"
+        )
+    return shape[0]

@@ -1,0 +1,44 @@
+"""Matrix product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import I64, Bool, Node, Op, Str, Types
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.elementwise import ReluFields
+from tpuc_ops.product import ProductFields, product_flops, product_shape
+
+
+@dataclass(frozen=True)
+class MatMul(ReluFields, ProductFields, Op):
+    """``left @ right + bias`` over the last two dimensions, then relu: `left: [..., m, k]`, `right: [..., k, n]`.
+
+    Leading dimensions broadcast; each `*_transpose` exchanges the last two dimensions of that tensor. `bias` has `n`
+    elements or broadcasts to the result.
+    """
+
+    name = "top.MatMul"
+    keep_dims: Bool = True
+    dq_type: Str = "NONE"
+    is_lora: Bool = False
+    q_group_size: I64 = 0
+
+    def infer(self, operands: Types) -> Types:
+        return (operands[0].shape_only().with_shape(product_shape(self, operands)),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        left, right, *bias = (as_float(operand) for operand in operands[:3])
+        left = np.swapaxes(left, -1, -2) if self.left_transpose else left
+        right = np.swapaxes(right, -1, -2) if self.right_transpose else right
+        result = left @ right
+        if bias and bias[0].size:
+            result = result + bias[0]
+        result = np.swapaxes(result, -1, -2) if self.output_transpose else result
+        return [self.activate(result).reshape(node.result_type.dims)]
+
+    def flops(self, node: Node) -> int:
+        return product_flops(self, node, self.do_relu)

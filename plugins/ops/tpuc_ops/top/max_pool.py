@@ -1,0 +1,24 @@
+"""Maximum pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpuc.api import Node
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.convolution import as_images
+from tpuc_ops.pooling import window_maxima
+from tpuc_ops.top.pool import Pool
+
+
+@dataclass(frozen=True)
+class MaxPool(Pool):
+    """The largest element under each window; padding is below everything."""
+
+    name = "top.MaxPool"
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        result = window_maxima(as_images(as_float(operands[0])), self.window())
+        return [self.activate(result).reshape(node.result_type.dims)]

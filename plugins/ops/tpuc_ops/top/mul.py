@@ -1,0 +1,32 @@
+"""Product of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpuc.api import SI32, Commutative, Elementwise, Node, Op, Types
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.elementwise import ReluFields, broadcast_type
+
+
+@dataclass(frozen=True)
+class Mul(ReluFields, Op, Elementwise, Commutative):
+    """The product of all operands with broadcasting, then relu; `multiplier` and `rshift` are for lowerings."""
+
+    name = "top.Mul"
+    multiplier: SI32 = 1
+    rshift: SI32 = 0
+
+    def infer(self, operands: Types) -> Types:
+        return (broadcast_type(operands),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        first, *others = (as_float(x) for x in operands)
+        for x in others:
+            first = first * x
+        return [self.activate(first)]
+
+    def flops(self, node: Node) -> int:
+        return node.result_type.size * (len(node.operand_types) - 1 + self.do_relu)

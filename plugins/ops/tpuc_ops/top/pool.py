@@ -1,0 +1,48 @@
+"""What the pooling ops share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import I64, Bool, I64Array, Node, Op, Str, Types
+
+from tpuc_ops.elementwise import ReluFields
+from tpuc_ops.window import Pair, Window, spatial
+
+
+@dataclass(frozen=True)
+class Pool(ReluFields, Op):
+    """A reduction of every channel under a sliding window; `pads` are top, left, bottom, right.
+
+    `ceil_mode` adds a last window that reaches beyond the padding if it begins before it.
+    """
+
+    kernel_shape: I64Array
+    strides: I64Array = (1, 1)
+    pads: I64Array = (0, 0, 0, 0)
+    pad_value: I64 = 0
+    count_include_pad: Bool = False
+    is_adaptive: Bool = False
+    keepdims: Bool = True
+    ceil_mode: Bool | None = None
+    auto_pad: Str | None = None
+    round_mode: Str = "HalfAwayFromZero"
+    first_round_mode: Str = "HalfAwayFromZero"
+
+    def window(self) -> Window:
+        """The sliding window over rows and columns; raises ValueError when the attributes contradict each other."""
+        return Window.of(self.kernel_shape, self.strides, self.pads, ceil=bool(self.ceil_mode))
+
+    def size(self, node: Node) -> Pair:
+        """Rows and columns of the operand."""
+        return spatial(node.operand_types[0].dims, len(self.kernel_shape))
+
+    def infer(self, operands: Types) -> Types:
+        (x,) = operands
+        rank = len(self.kernel_shape)
+        output = self.window().output(spatial(x.dims, rank))
+        dims = (*x.dims[:2], *output[-rank:])
+        return (x.shape_only().with_shape(dims if self.keepdims else dims[:2]),)
+
+    def flops(self, node: Node) -> int:
+        return node.result_type.size * (self.window().taps + self.do_relu)

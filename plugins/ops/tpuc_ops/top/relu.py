@@ -1,0 +1,25 @@
+"""Rectified linear unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import F64, Node
+
+from tpuc_ops.arrays import Array, relu
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class Relu(UnaryOp):
+    """Element-wise ``max(x, 0)``, cut off at `relu_limit` when that is positive."""
+
+    name = "top.Relu"
+    relu_limit: F64 = -1.0
+
+    def function(self, x: Array) -> Array:
+        return relu(x, True, self.relu_limit)
+
+    def flops(self, node: Node) -> int:
+        (x,) = node.operand_types
+        return 2 * x.size if self.relu_limit > 0 else x.size

@@ -1,0 +1,42 @@
+"""Softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import F64, SI32, Bool, Node, Op, Str, Types
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.shapes import positive_axis
+
+
+@dataclass(frozen=True)
+class Softmax(Op):
+    """``exp(beta * x)`` divided by its sum along `axis`; the logarithm of that with `log`."""
+
+    name = "top.Softmax"
+    axis: SI32 = -1
+    beta: F64 = 1.0
+    log: Bool = False
+    round_mode: Str = "HalfAwayFromZero"
+
+    def infer(self, operands: Types) -> Types:
+        (x,) = operands
+        positive_axis(self.axis, x.rank)
+        return (x.shape_only(),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        return [softmax(as_float(operands[0]), self.axis, self.beta, self.log)]
+
+    def flops(self, node: Node) -> int:
+        return 5 * node.result_type.size
+
+
+def softmax(x: Array, axis: int, beta: float, log: bool) -> Array:
+    """In float32; the maximum is taken off first so that no exponential overflows."""
+    below = np.float32(beta) * (x - x.max(axis, keepdims=True))
+    exponentials = np.exp(below)
+    sums = exponentials.sum(axis, keepdims=True)
+    return below - np.log(sums) if log else exponentials / sums

@@ -1,0 +1,32 @@
+"""Difference of two tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpuc.api import Bool, Elementwise, F64Array, Node, Op, Types
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
+
+
+@dataclass(frozen=True)
+class Sub(ReluFields, Op, Elementwise):
+    """``coeff[0] * x - coeff[1] * y`` with broadcasting, the other way round with `is_reverse`, then relu."""
+
+    name = "top.Sub"
+    coeff: F64Array | None = None
+    is_reverse: Bool = False
+
+    def infer(self, operands: Types) -> Types:
+        if len(operands) != 2 or (self.coeff and len(self.coeff) != 2):
+            raise ValueError(f"two operands and none or two coeff are needed, there are {len(operands)} operands")
+        return (broadcast_type(operands),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        x, y = weighted([as_float(operand) for operand in operands], self.coeff)
+        return [self.activate(y - x if self.is_reverse else x - y)]
+
+    def flops(self, node: Node) -> int:
+        return node.result_type.size * (1 + self.do_relu)

@@ -1,0 +1,62 @@
+"""Between floats and stored integers, and between float widths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Bool, Node, Op, Raw, RoundMode, TensorType, Types, Uniform
+
+from tpuc_ops.arrays import Array, as_float, dtype_of, stored
+from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
+
+
+@dataclass(frozen=True)
+class Cast(Op):
+    """The declared result type says what becomes of the operand.
+
+    - Float to quantised: ``x * f32(1 / scale)`` and ``+ zero point``, each rounded to float32, then rounded to an
+      integer by `round_mode` and saturated; NaN becomes 0.
+    - Quantised to float: ``(q - zero point) * f32(scale)``, one float32 rounding, then the result's own width.
+    - Float to float: to nearest even.
+
+    Without `with_scale`, or where an integer type has no scale, the scale is 1 and the zero point 0.
+    """
+
+    name = "tpu.Cast"
+    with_scale: Bool = True
+    round_mode: RoundMode = "HalfAwayFromZero"
+    ginfo: Raw = None
+
+    def infer(self, operands: Types) -> None:
+        (x,) = operands
+        x.dims  # raises where the shape is not static
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        (x,) = operands
+        source, result = node.operand_types[0], node.result_type
+        if not source.storage.is_float and not result.storage.is_float:
+            raise ValueError("one side of a cast must be a float, both are integers")
+        if not source.storage.is_float:
+            return [stored(self._dequantise(x, source), result)]
+        if result.storage.is_float:
+            return [stored(as_float(x), result)]
+        return [self._quantise(as_float(x), result)]
+
+    def _scale(self, type: TensorType) -> tuple[float, int]:
+        if self.with_scale and isinstance(type.element, Uniform):
+            return type.element.scale, type.element.zero_point
+        return 1.0, 0
+
+    def _quantise(self, x: Array, type: TensorType) -> Array:
+        scale, zero_point = self._scale(type)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = x * np.float32(1.0 / scale)
+            if zero_point:
+                scaled = scaled + np.float32(zero_point)
+        return saturate(round_to_int(scaled, Rounding(self.round_mode)), dtype_of(type.storage))
+
+    def _dequantise(self, q: Array, type: TensorType) -> Array:
+        scale, zero_point = self._scale(type)
+        return (q.astype(np.int64) - zero_point).astype(np.float32) * np.float32(scale)

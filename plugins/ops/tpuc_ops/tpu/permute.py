@@ -1,0 +1,28 @@
+"""Another order of dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import I64Array, Node, Op, Raw, Types
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.shapes import permuted
+
+
+@dataclass(frozen=True)
+class Permute(Op):
+    """Dimension `i` of the result is dimension `order[i]` of the operand; a second operand is for chips, unused here."""
+
+    name = "tpu.Permute"
+    order: I64Array
+    ginfo: Raw = None
+
+    def infer(self, operands: Types) -> Types:
+        x = operands[0]
+        return (x.with_shape(permuted(x.dims, self.order)),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        return [np.transpose(operands[0], self.order)]

@@ -1,0 +1,56 @@
+"""Softmax as the chip computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import F64, SI32, Bool, Node, Op, Raw, RoundMode, Types
+
+from tpuc_ops.arrays import Array, as_float, dtype_of, stored
+from tpuc_ops.integers import is_integer
+from tpuc_ops.quant.arithmetic import Rounding, quantise_product
+from tpuc_ops.shapes import positive_axis
+from tpuc_ops.top.softmax import softmax
+
+
+@dataclass(frozen=True)
+class Softmax(Op):
+    """``exp(beta * x)`` divided by its sum along `axis`, its logarithm with `log`; computed in float32.
+
+    Of integers: the first table operand holds ``exp(-i * beta * scale)`` for i in 0..255; with the largest integer m
+    along the axis the result is ``table[m - q] / sum(table[m - q])`` times ``f32(1 / result scale)``, rounded by
+    `round_mode`, plus the zero point. Further operands are for chips and unused here.
+    """
+
+    name = "tpu.Softmax"
+    axis: SI32 = -1
+    beta: F64 = 1.0
+    log: Bool = False
+    round_mode: RoundMode = "HalfAwayFromZero"
+    ginfo: Raw = None
+
+    def infer(self, operands: Types) -> Types:
+        x = operands[0]
+        positive_axis(self.axis, x.rank)
+        if is_integer(x) and self.log:
+            raise ValueError("the logarithm of a softmax has no integer form")
+        return (x.shape_only(),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        x = operands[0]
+        if not is_integer(node.operand_types[0]):
+            return [stored(softmax(as_float(x), self.axis, self.beta, self.log), node.result_type)]
+        table = as_float(operands[1]).reshape(-1)
+        exponentials = table[x.max(self.axis, keepdims=True).astype(np.int64) - x]
+        probabilities = exponentials / exponentials.sum(self.axis, keepdims=True)
+        if not is_integer(node.result_type):
+            return [stored(probabilities, node.result_type)]
+        uniform = node.result_type.uniform
+        factor, rounding = np.float32(1.0 / uniform.scale), Rounding(self.round_mode)
+        dtype = dtype_of(uniform.storage)
+        return [quantise_product(probabilities, factor, uniform.zero_point, rounding, dtype)]
+
+    def flops(self, node: Node) -> int:
+        return 5 * node.result_type.size

@@ -1,0 +1,88 @@
+"""Turns an addressed module into the chip's file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import (
+    Chip,
+    CompiledLayout,
+    IntegerAttr,
+    Module,
+    NetworkInput,
+    Operation,
+    Pass,
+    PassContext,
+    StringAttr,
+    TensorInfo,
+    UsageError,
+    Value,
+)
+
+from tpuc_passes.planning.emit import Emitter
+from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, origin, tasks_of
+from tpuc_passes.planning.memory import address_of
+
+
+@dataclass(frozen=True)
+class GenerateCode(Pass):
+    """Emits the instructions of all tiles and writes the container; leaves the bytes in `results["artifact"]`."""
+
+    name = "generate-code"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; changes nothing in the module."""
+        chip = chip_of(context, self.name)
+        if "module.neuron_addr" not in module.attributes:
+            raise UsageError("the module has no addresses: run the pass assign-addresses before generate-code")
+        hook = context.registry.hooks.hook
+        context.results["artifact"] = hook.generate_code(
+            chip=chip, module=module, proceed=lambda: self._generate(chip, module, context)
+        )
+        return False
+
+    def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
+        asm = chip.assembler()
+        tasks = [(task, _coefficients(task.operation)) for task in tasks_of(context, module.main)]
+        Emitter(asm, address_of, origin).run(tasks)
+        return chip.write(module, _layout(module, context), asm)
+
+
+def _coefficients(operation: Operation) -> int:
+    address = operation.extra_attributes.get(COEFFICIENTS_ADDRESS)
+    return address.value if isinstance(address, IntegerAttr) else 0
+
+
+def _layout(module: Module, context: PassContext) -> CompiledLayout:
+    function = module.main
+    base = _number(module, "module.coeff_addr")
+    image = np.zeros(_number(module, "module.coeff_size"), np.uint8)
+    for operation in function.operations:
+        packed = operation.extra_attributes.get(COEFFICIENTS)
+        if isinstance(packed, StringAttr):
+            data = module.weights[packed.value]
+            start = _coefficients(operation) - base
+            image[start : start + data.size] = data
+    inputs = [o.result for o in function.operations if isinstance(o.op, NetworkInput)]
+    return CompiledLayout(
+        name=module.name,
+        inputs=tuple(_info(value) for value in inputs),
+        outputs=tuple(_info(value) for value in function.outputs),
+        weights=image.tobytes(),
+        weights_address=base,
+        activations_address=_number(module, "module.neuron_addr"),
+        activations_bytes=_number(module, "module.neuron_size"),
+        build_time=context.options.get("build_time"),
+    )
+
+
+def _number(module: Module, name: str) -> int:
+    attribute = module.attributes[name]
+    assert isinstance(attribute, IntegerAttr)
+    return attribute.value
+
+
+def _info(value: Value) -> TensorInfo:
+    type_ = value.tensor
+    return TensorInfo(value.name, type_.dims, type_.element, address_of(value))

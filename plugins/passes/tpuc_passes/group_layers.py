@@ -1,0 +1,34 @@
+"""Chooses how each op is cut into tiles of local memory; every op is a group of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import DictAttr, IntegerAttr, Module, MoveKernel, Node, Pass, PassContext, UnitAttr
+
+from tpuc_passes.planning.kernels import ALIAS, TILING, chip_of, find_kernel, runs_on_chip
+from tpuc_passes.planning.tiling import choose_tiling, make_task
+
+
+@dataclass(frozen=True)
+class GroupLayers(Pass):
+    """Writes `tiling = {axis = size, ...}` on every op with a tile kernel and `alias` on ops that share bytes."""
+
+    name = "group-layers"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises Unsupported where the chip has no kernel, LmemOverflow where no tile fits."""
+        chip = chip_of(context, self.name)
+        for operation in module.main.operations:
+            if not runs_on_chip(operation):
+                continue
+            kernel = find_kernel(context, operation)
+            if isinstance(kernel, MoveKernel):
+                if kernel.is_alias(Node.of(operation)):
+                    operation.extra_attributes[ALIAS] = UnitAttr()
+                continue
+            task = choose_tiling(make_task(operation, kernel, chip))
+            operation.extra_attributes[TILING] = DictAttr(
+                tuple((name, IntegerAttr(size)) for name, size in sorted(task.sizes.items()))
+            )
+        return True

@@ -1,0 +1,68 @@
+"""Puts the thresholds of a calibration table on the values of a TOP module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuc.api import (
+    Calibrated,
+    CalibrationError,
+    Constant,
+    Module,
+    Pass,
+    PassContext,
+    ScalarType,
+    StringAttr,
+    TensorType,
+    Value,
+)
+
+from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold, read_table
+
+
+@dataclass(frozen=True)
+class ImportCalibration(Pass):
+    """Float values become `!quant.calibrated<f32<min:max>>`: symmetric `[-threshold, threshold]`, or `[0, threshold]`
+    for values that were never negative (SPEC P2, T15).
+
+    The table is the file `table`, or `context.results["calibration_table"]`.
+    """
+
+    name = "import-calibration"
+    table: str = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises CalibrationError when the table names none, or not all, of the module's values."""
+        table: CalibrationTable | None = context.results.get("calibration_table")
+        if self.table:
+            table = read_table(Path(self.table))
+        if table is None:
+            raise CalibrationError(
+                "no calibration table: int8 needs one; give samples with --dataset or a table with --calibration-table"
+            )
+        values = [value for operation in module.main.operations for value in operation.results if _is_float(value)]
+        missing = [value.name for value in values if value.name not in table.entries]
+        if missing:
+            source = self.table or "the calibration table"
+            raise CalibrationError(
+                f"{source}: {len(missing)} of the {len(values)} values of module '{module.name}' are not in it, the "
+                f"first is '{missing[0]}'; it belongs to another network, calibrate this one with `tpuc calibrate`"
+            )
+        for value in values:
+            value.type = value.tensor.with_element(_element(value.tensor, table.entries[value.name]))
+        module.main.update_type()
+        module.attributes["module.state"] = StringAttr("TOP_CALIBRATED")
+        return True
+
+
+def _is_float(value: Value) -> bool:
+    if not isinstance(value.type, TensorType) or isinstance(value.defining and value.defining.op, Constant):
+        return False
+    element = value.type.element
+    return isinstance(element, Calibrated) or (isinstance(element, ScalarType) and element.is_float)
+
+
+def _element(type: TensorType, entry: TensorThreshold) -> Calibrated:
+    low = -entry.threshold if entry.minimum < 0 else 0.0
+    return Calibrated(type.storage, low, entry.threshold)

@@ -1,0 +1,44 @@
+"""Packs filters, biases and tables into the bytes that the tiles of each op load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Constant, Module, Operation, Pass, PassContext, StringAttr
+
+from tpuc_passes.planning.emit import MoveTask
+from tpuc_passes.planning.kernels import COEFFICIENTS, tasks_of
+from tpuc_passes.planning.pack import Array, pack_task
+
+
+@dataclass(frozen=True)
+class PackWeights(Pass):
+    """Adds one packed array per op to the module's weights, named by the op's `coeff` attribute.
+
+    The ops keep their plain weight operands, so the module still evaluates as before.
+    """
+
+    name = "pack-weights"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass."""
+        changed = False
+        for task in tasks_of(context, module.main):
+            if isinstance(task, MoveTask):
+                continue
+            packed = pack_task(
+                task, [_constant(module, task.operation, i) for i in range(len(task.node.operand_types))]
+            )
+            if packed.size:
+                name = f"{task.operation.name}_packed"
+                module.weights[name] = packed
+                task.operation.extra_attributes[COEFFICIENTS] = StringAttr(name)
+                changed = True
+        return changed
+
+
+def _constant(module: Module, operation: Operation, index: int) -> Array | None:
+    operand = operation.operands[index]
+    if operand.defining is not None and isinstance(operand.defining.op, Constant):
+        return module.weights[operand.name]
+    return None

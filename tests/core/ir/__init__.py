@@ -1,0 +1,1 @@
+"""Tests of the IR, and a small dialect for them."""

@@ -1,0 +1,130 @@
+"""A small dialect of its own for the tests of the IR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import F64, I64, SI32, Bool, F64Array, I64Array, Node, Op, Raw, RoundMode, Str, StrArray, Types
+from tpuc.ir.attributes import DenseI32Array
+from tpuc.ir.traits import Absent, Constant, FusesRelu, NetworkInput, RunsInPlace, SideEffects
+from tpuc.ir.types import F32, TensorType
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Weight(Op, Constant):
+    name = "t.Weight"
+
+
+@dataclass(frozen=True)
+class Nothing(Op, Absent):
+    name = "t.None"
+
+
+@dataclass(frozen=True)
+class Input(Op, NetworkInput):
+    name = "t.Input"
+
+    def infer(self, operands: Types) -> Types:
+        return operands
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        return operands
+
+
+@dataclass(frozen=True)
+class Relu(Op):
+    name = "t.Relu"
+    relu_limit: F64 = -1.0
+
+    def infer(self, operands: Types) -> Types:
+        (x,) = operands
+        return (x.shape_only(),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        (x,) = operands
+        return [np.clip(x, 0, self.relu_limit if self.relu_limit > 0 else None)]
+
+
+@dataclass(frozen=True)
+class MatMul(Op, FusesRelu):
+    """`x @ w + bias`, bias optional."""
+
+    name = "t.MatMul"
+    do_relu: Bool = False
+    relu_limit: F64 = -1.0
+
+    def infer(self, operands: Types) -> Types:
+        x, w, _ = operands
+        if x.dims[-1] != w.dims[0]:
+            raise ValueError(f"inner extents {x.dims[-1]} and {w.dims[0]} differ")
+        return (TensorType((x.dims[0], w.dims[1]), F32),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        x, w, bias = operands
+        y = x @ w + (bias if bias.size else 0)
+        return [np.maximum(y, 0) if self.do_relu else y]
+
+
+@dataclass(frozen=True)
+class Split(Op):
+    """Halves along the last axis."""
+
+    name = "t.Split"
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        (x,) = operands
+        return np.split(x, 2, axis=-1)
+
+
+@dataclass(frozen=True)
+class Add(Op):
+    name = "t.Add"
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        return [operands[0] + operands[1]]
+
+
+@dataclass(frozen=True)
+class Group(Op, RunsInPlace):
+    name = "t.Group"
+
+
+@dataclass(frozen=True)
+class Yield(Op):
+    name = "t.Yield"
+
+
+@dataclass(frozen=True)
+class Print(Op, SideEffects):
+    name = "t.Print"
+
+
+@dataclass(frozen=True)
+class Everything(Op):
+    """One field of each kind."""
+
+    name = "t.Everything"
+    axis: SI32
+    kernel: I64Array
+    group: I64 = 1
+    alpha: F64 | None = None
+    flags: Bool = True
+    indices: DenseI32Array = ()
+    labels: StrArray = ()
+    mode: RoundMode = "HalfUp"
+    scale: F64Array = ()
+    text: Str = ""
+    zraw: Raw = None
+
+
+OPS: dict[str, type[Op]] = {
+    op.name: op for op in (Weight, Nothing, Input, Relu, MatMul, Split, Add, Group, Yield, Print, Everything)
+}
+
+resolve = OPS.get

@@ -1,0 +1,164 @@
+"""Every sentence that the parser says, with the place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tpuc.errors import InvalidModel, ParseError
+from tpuc.ir.text import parse_attribute, parse_module, parse_type, read_module
+
+from tests.core.ir.ops import resolve
+
+OP = '    %0 = "t.Relu"(%arg0) {relu_limit = 1.0 : f64} : (tensor<4xf32>) -> tensor<4xf32> loc("r")'
+RETURN = "    return %0 : tensor<4xf32>"
+
+
+def module_of(*lines: str, before: str = "", after: str = "") -> str:
+    body = "\n".join(lines)
+    return (
+        f"{before}module @m {{\n  func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {{\n{body}\n  }}\n}}\n{after}"
+    )
+
+
+def everything(attributes: str) -> str:
+    return module_of(f'    "t.Everything"() {{{attributes}}} : () -> () loc("e")', "    return %arg0 : tensor<4xf32>")
+
+
+CASES = [
+    ("modul @m {}", "1:1", "expected 'module' or 'func.func', found 'modul'"),
+    ("module @m {", "1:12", "expected 'func.func', 'module' or '}', found the end of the text"),
+    ("module @m {}\nmodule @n {}", "2:1", "a file holds one module, this is a second one; split the file"),
+    ("module @m {} func.func @f() { return }", "1:1", "functions stand outside the module; move them into it"),
+    ("module @m {\n func.func @f() {\n }\n}", "2:17", "function 'f' is empty; it needs at least a return"),
+    (module_of(RETURN), "3:12", "value '%0' is not defined"),
+    (module_of(OP, OP, RETURN), "4:5", "value '%0' is defined twice; give one of them another name"),
+    (
+        module_of(OP.replace("(tensor<4xf32>)", "(tensor<5xf32>)"), RETURN),
+        "3:19",
+        "value '%arg0' has type tensor<4xf32>, not tensor<5xf32>",
+    ),
+    (
+        module_of(OP.replace("(%arg0)", "(%arg0, %arg0)"), RETURN),
+        "3:5",
+        "the operation has 2 operands but 1 operand types",
+    ),
+    (module_of(OP.replace("%0 =", "%0:2 ="), RETURN), "3:5", "the operation names 2 results but has 1 result types"),
+    (
+        module_of(OP.replace("tensor<4xf32> loc", "tensor<4xq32> loc"), RETURN),
+        "3:81",
+        "expected the element type of a tensor such as f32, found 'q32'",
+    ),
+    (
+        module_of("    %0 = top.Relu %arg0", RETURN),
+        "3:10",
+        "expected an operation such as \"top.Relu\"(%0), 'return', 'call' or '}', found 'top.Relu'",
+    ),
+    (
+        module_of('    "t.br"()[^bb1] : () -> ()', RETURN),
+        "3:13",
+        "op t.br: successor blocks are not supported; only structured regions are",
+    ),
+    (module_of(OP, RETURN.replace("return", "%1 = return")), "4:10", "a return has no results"),
+    (
+        module_of(OP.replace('loc("r")', "loc(#nowhere)"), RETURN),
+        "3:90",
+        "'#nowhere' is not defined in this file; add a line '#nowhere = ...'",
+    ),
+    (
+        module_of(OP.replace('loc("r")', "loc(#a)"), RETURN, after="#a = loc(#b)\n#b = loc(#a)\n"),
+        "7:6",
+        "the definition of '#a' uses itself",
+    ),
+    (
+        module_of(OP, RETURN, after='#loc1 = loc("a")\n#loc1 = loc("b")\n'),
+        "8:1",
+        "alias '#loc1' is defined twice; remove one",
+    ),
+    (
+        module_of(OP.replace("{relu_limit = 1.0 : f64}", "{a, a}"), RETURN),
+        "3:30",
+        "attribute 'a' is there twice; remove one",
+    ),
+    (
+        module_of(OP.replace("{relu_limit = 1.0 : f64}", "{a = 1 b}"), RETURN),
+        "3:33",
+        "expected '}' or ',' after an attribute, found 'b'",
+    ),
+    (
+        everything("kernel = [1]"),
+        "3:5",
+        "op 'e' (t.Everything): attribute 'axis' is missing; add axis = an integer such as 1 : si32",
+    ),
+    (
+        everything("axis = 1 : si32, kernel = 3 : i64"),
+        "3:5",
+        "op 'e' (t.Everything): attribute 'kernel' must be "
+        "a list [...] of integer such as 1 : i64, this one is 3 : i64",
+    ),
+    (
+        everything("axis = 1 : i64, kernel = [1]"),
+        "3:5",
+        "op 'e' (t.Everything): attribute 'axis' must be an integer such as 1 : si32, this one is 1 : i64",
+    ),
+    (
+        everything('axis = 1 : si32, kernel = [1], mode = "HalfUp"'),
+        "3:5",
+        "op 'e' (t.Everything): attribute 'mode' must be "
+        "a choice such as #tpu<round_mode Name>, this one is \"HalfUp\"",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "sentence"), CASES)
+def test_a_fault_is_named_with_its_place(text: str, place: str, sentence: str) -> None:
+    with pytest.raises(ParseError) as error:
+        parse_module(text, resolve, "net.mlir")
+    assert str(error.value) == f"net.mlir:{place}: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("1.5 : i64", "<attribute>:1:1: 1.5 is not an integer, but its type is i64"),
+        ("1 : f32", "<attribute>:1:1: a number of type f32 needs a point; write 1.0"),
+        ("0x7F : f32", "<attribute>:1:1: a f32 in hexadecimal has 8 digits"),
+        ('"open', "<attribute>:1:1: expected a string in quotes, found '\"open'"),
+        ("[1, 2", "<attribute>:1:6: expected ']' or ',' in this list, found the end of the text"),
+        ("#tpu.lg<a = [0>", "<attribute>:1:8: the attribute #tpu.lg has no end; a bracket is not closed"),
+        ("what", "<attribute>:1:1: expected an attribute, found 'what'"),
+        ("true false", "<attribute>:1:6: expected the end of the attribute, found 'false'"),
+    ],
+)
+def test_faults_in_attributes(text: str, sentence: str) -> None:
+    with pytest.raises(ParseError) as error:
+        parse_attribute(text)
+    assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("tensor<4xf32", "<type>:1:13: expected '>' after the tensor type, found the end of the text"),
+        (
+            "tensor<4x!quant.uniform<f8:f32, 1.0>>",
+            "<type>:1:25: expected the storage type such as i8 or u8, found 'f8:f32'",
+        ),
+        ("tensor<4x!quant.calibrated<f32<1.0>>>", "<type>:1:35: expected ':' between minimum and maximum, found '>'"),
+        ("vector", "<type>:1:1: expected a type, found 'vector'"),
+        ("f32 f32", "<type>:1:5: expected the end of the type, found 'f32'"),
+        ("!nowhere", "<type>:1:1: '!nowhere' is not defined in this file; add a line '!nowhere = ...'"),
+    ],
+)
+def test_faults_in_types(text: str, sentence: str) -> None:
+    with pytest.raises(ParseError) as error:
+        parse_type(text)
+    assert str(error.value) == sentence
+
+
+def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
+    with pytest.raises(InvalidModel, match=r"net\.mlir: cannot be read: No such file or directory\. Check the path\."):
+        read_module(tmp_path / "net.mlir", resolve)
+    (tmp_path / "net.mlir").write_bytes(b"module \xff")
+    with pytest.raises(InvalidModel, match=r"net\.mlir: is not a text file \(byte 7\)\. Give the \.mlir file\."):
+        read_module(tmp_path / "net.mlir", resolve)
