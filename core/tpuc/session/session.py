@@ -121,7 +121,7 @@ class Session:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
 
     def _manager(self, context: PassContext) -> PassManager:
-        return PassManager(context, self.pipelines)
+        return PassManager(context, pipelines=self.pipelines)
 
     def transform(
         self,

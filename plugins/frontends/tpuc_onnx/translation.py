@@ -73,8 +73,10 @@ def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
 
 
 def _input_op(shape: tuple[int, ...], options: ImportOptions) -> Input:
-    image = Input(resize_dims=shape[2:]) if len(shape) == 4 else Input()
-    return dataclasses.replace(image, **options.preprocess)
+    """With what the user said about preprocessing; that concerns images only."""
+    if len(shape) != 4 or not options.preprocess:
+        return Input()
+    return dataclasses.replace(Input(do_preprocess=True, resize_dims=shape[2:]), **options.preprocess)
 
 
 def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:

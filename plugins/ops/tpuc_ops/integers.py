@@ -52,7 +52,13 @@ def _scale(mode: str) -> Callable[..., Array]:
 
 
 def clamped(x: Array, type: TensorType, do_relu: bool, limit: float) -> Array:
-    """Integers within the bounds of `type`, and within those of a relu when there is one, as `type` stores them.
+    """Integers within `integer_bounds`, as `type` stores them."""
+    low, high = integer_bounds(type, do_relu, limit)
+    return saturate(np.clip(x, low, high), dtype_of(type.storage))
+
+
+def integer_bounds(type: TensorType, do_relu: bool, limit: float) -> tuple[int, int]:
+    """The bounds of `type`, and those of a relu when there is one.
 
     A relu is ``max(x, zero point)``; a positive `limit` is ``round(limit / scale) + zero point``, half away from zero.
     """
@@ -64,31 +70,31 @@ def clamped(x: Array, type: TensorType, do_relu: bool, limit: float) -> Array:
             scale = type.uniform.scale
             top = quantise_float(limit, scale, zero_point(type), Rounding.HALF_AWAY_FROM_ZERO, dtype)
             high = min(high, int(top))
-    return saturate(np.clip(x, low, high), dtype)
+    return int(low), int(high)
 
 
-def scaled_terms(
+def rescaled(x: Array, type: TensorType, multiplier: int, shift: int) -> Array:
+    """``half_up((q - zp) * multiplier / 2**shift)``, saturated to int16, as int64."""
+    product = (x.astype(np.int64) - zero_point(type)) * multiplier
+    return saturate(shift_right(product, shift, Rounding.HALF_UP), np.int16).astype(np.int64)
+
+
+def rescaled_sum(
     operands: Sequence[Array],
     types: Sequence[TensorType],
     multipliers: Sequence[int],
     shifts: Sequence[int],
-    signs: Sequence[int] = (),
-) -> list[Array]:
-    """What the operands of a sum contribute in the result's scale, zero points taken off, times `signs`.
+    signs: Sequence[int],
+) -> Array:
+    """The sum of all operands in the result's scale, each times its sign.
 
-    Each ``half_up((q - zp) * multiplier / 2**shift)``, saturated to int16. A single shift for several operands divides
-    their sum instead, which is then the only term.
+    Each operand is `rescaled` by its own shift; a single shift for several operands divides the exact sum of products.
     """
-    signs = signs or (1,) * len(operands)
-    products = [
-        (x.astype(np.int64) - zero_point(type)) * multiplier
-        for x, type, multiplier in zip(operands, types, multipliers, strict=True)
-    ]
+    total = np.zeros((), np.int64)
     if len(shifts) == 1 < len(operands):
-        total = sum((product * sign for product, sign in zip(products, signs, strict=True)), np.int64(0))
-        return [shift_right(total, shifts[0], Rounding.HALF_UP)]
-    terms = [
-        saturate(shift_right(product, shift, Rounding.HALF_UP), np.int16)
-        for product, shift in zip(products, shifts, strict=True)
-    ]
-    return [term.astype(np.int64) * sign for term, sign in zip(terms, signs, strict=True)]
+        for x, type, multiplier, sign in zip(operands, types, multipliers, signs, strict=True):
+            total = total + (x.astype(np.int64) - zero_point(type)) * (multiplier * sign)
+        return shift_right(total, shifts[0], Rounding.HALF_UP)
+    for x, type, multiplier, shift, sign in zip(operands, types, multipliers, shifts, signs, strict=True):
+        total = total + rescaled(x, type, multiplier, shift) * sign
+    return total

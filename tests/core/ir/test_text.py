@@ -69,19 +69,19 @@ module @net attributes {module.chip = "ALL", module.weight_file = "w.npz"} {
 attributes {id = 0 : i64, mode = #tpu<run_mode TPU_STATIC>, next_index = array<i32: -1>} {
       %0:2 = "t.Group"(%arg0) ({
         %2:2 = "t.Split"(%arg0) {ginfo = #tpu.lg<out_addr = 0, h_idx = [0, 1], id = 2>} : (tensor<1x8xf32>) -> \
-(tensor<1x4xf32>, tensor<1x4xf32>) loc(#loc7)
-        %3 = "t.Relu"(%2#1) {relu_limit = 6.000000e+00 : f64} : (tensor<1x4xf32>) -> tensor<1x4xf32> loc(#loc4)
-        "t.Yield"(%2#0, %3) : (tensor<1x4xf32>, tensor<1x4xf32>) -> () loc(#loc8)
+(tensor<1x4xf32>, tensor<1x4xf32>) loc(#loc8)
+        %3 = "t.Relu"(%2#1) {relu_limit = 6.000000e+00 : f64} : (tensor<1x4xf32>) -> tensor<1x4xf32> loc(#loc3)
+        "t.Yield"(%2#0, %3) : (tensor<1x4xf32>, tensor<1x4xf32>) -> () loc(#loc7)
       }) {hsecs = 1 : i64, nsecs = 1 : i64} : (tensor<1x8xf32>) -> (tensor<1x4xf32, 4096 : i64>, tensor<1x4xf32>) \
-loc(#loc8)
+loc(#loc7)
       %1 = "t.Relu"(%0#1) {relu_limit = -1.000000e+00 : f64} : (tensor<1x4xf32>) -> tensor<1x4xf32> loc(#loc5)
       return %0#0, %1 : tensor<1x4xf32, 4096 : i64>, tensor<1x4xf32> loc(#loc6)
     } loc(#loc)
   } loc(#loc)
 } loc(#loc)
 #loc2 = loc("a")
-#loc3 = loc("b")
-#loc4 = loc("c")
+#loc3 = loc("c")
+#loc4 = loc("b")
 #loc5 = loc("d")
 #loc6 = loc("net.py":3:7)
 #loc7 = loc(fused[#loc2, #loc3])

@@ -25,6 +25,7 @@ def everything(attributes: str) -> str:
     return module_of(f'    "t.Everything"() {{{attributes}}} : () -> () loc("e")', "    return %arg0 : tensor<4xf32>")
 
 
+E = "op 'e' (t.Everything):"
 CASES = [
     ("modul @m {}", "1:1", "expected 'module' or 'func.func', found 'modul'"),
     ("module @m {", "1:12", "expected 'func.func', 'module' or '}', found the end of the text"),
@@ -88,24 +89,22 @@ CASES = [
     (
         everything("kernel = [1]"),
         "3:5",
-        "op 'e' (t.Everything): attribute 'axis' is missing; add axis = an integer such as 1 : si32",
+        f"{E} attribute 'axis' is missing; add axis = an integer such as 1 : si32",
     ),
     (
         everything("axis = 1 : si32, kernel = 3 : i64"),
         "3:5",
-        "op 'e' (t.Everything): attribute 'kernel' must be "
-        "a list [...] of integer such as 1 : i64, this one is 3 : i64",
+        f"{E} attribute 'kernel' must be a list whose items are each an integer such as 1 : i64, this one is 3 : i64",
     ),
     (
         everything("axis = 1 : i64, kernel = [1]"),
         "3:5",
-        "op 'e' (t.Everything): attribute 'axis' must be an integer such as 1 : si32, this one is 1 : i64",
+        f"{E} attribute 'axis' must be an integer such as 1 : si32, this one is 1 : i64",
     ),
     (
         everything('axis = 1 : si32, kernel = [1], mode = "HalfUp"'),
         "3:5",
-        "op 'e' (t.Everything): attribute 'mode' must be "
-        "a choice such as #tpu<round_mode Name>, this one is \"HalfUp\"",
+        f"{E} attribute 'mode' must be a choice such as #tpu<round_mode Name>, this one is \"HalfUp\"",
     ),
 ]
 

@@ -56,14 +56,14 @@ def lowering_rows(
     registry: Registry, owners: Sequence[str], dialect: str, modes: Sequence[str]
 ) -> Mapping[str, Mapping[str, str | None]]:
     """Per op and mode the package that fills the cell, `conflict` where several do, None where nobody does."""
-    keys = [key for owner in owners for key in registry.merged(LOWERINGS, owner, dialect).keys]  # no dict
+    keys = [key for owner in owners for key in registry.merged(LOWERINGS, owner, dialect).keys]
     ops = sorted({str(cast("tuple[str, str]", key)[0]) for key in keys if isinstance(key, tuple)})
     return {op: {mode: provider(registry, LOWERINGS, owners, dialect, (op, mode)) for mode in modes} for op in ops}
 
 
 def kernel_rows(registry: Registry, owners: Sequence[str], dialect: str) -> Mapping[str, str]:
     """Per op the package that has its kernel."""
-    keys = [key for owner in owners for key in registry.merged(KERNELS, owner, dialect).keys]  # no dict
+    keys = [key for owner in owners for key in registry.merged(KERNELS, owner, dialect).keys]
     ops = sorted({str(key) for key in keys})
     return {op: provider(registry, KERNELS, owners, dialect, op) or "-" for op in ops}
 

@@ -209,7 +209,7 @@ def _array(
     def text(value: tuple[Any, ...]) -> str:
         return f"[{', '.join(map(text_item, value))}]"
 
-    return f"a list [...] of {expected.split(' ', 1)[1]}", load, dump, text
+    return f"a list whose items are each {expected}", load, dump, text
 
 
 def _plain_integer_text(value: int) -> str:

@@ -6,6 +6,8 @@ from typing import Any
 
 from tpuc.api import Layouts, LocalTensor, Node, Phase, PlacedTile, Space, TensorType, TileKernel
 
+from tpuc_ops.integers import integer_bounds
+
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Scalar
 from tpuc_bm1684x.kernels.common import elementwise_space, too_large
@@ -16,13 +18,9 @@ def relu_bounds(result: TensorType, limit: float) -> tuple[float | None, float |
     """Bounds that a relu needs beyond what storing in the result's type does; None where it needs none."""
     if not result.is_quantised:
         return 0.0, limit if limit > 0 else None
-    uniform = result.uniform
-    low, high = uniform.bounds
-    top = None
-    if limit > 0:
-        stored = round(limit / uniform.scale) + uniform.zero_point
-        top = stored if stored < high else None
-    return (uniform.zero_point if uniform.zero_point > low else None), top
+    stored = integer_bounds(result, False, limit)
+    low, high = integer_bounds(result, True, limit)
+    return (low if low > stored[0] else None), (high if high < stored[1] else None)
 
 
 def emit_relu(node: Node, result: LocalTensor, asm: Bm1684xAssembler) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from tpuc.api import Bool, Commutative, Elementwise, F64Array, I64Array, Node, Op, Raw, Types
 
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
-from tpuc_ops.integers import clamped, is_integer, scaled_terms, zero_point
+from tpuc_ops.integers import clamped, is_integer, rescaled_sum, zero_point
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,9 @@ class Add(ReluFields, Op, Elementwise, Commutative):
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         type = node.result_type
         if is_integer(type):
-            terms = scaled_terms(operands, node.operand_types, self.multipliers, self.rshifts)
-            return [clamped(sum(terms, np.int64(zero_point(type))), type, self.do_relu, self.relu_limit)]
+            signs = (1,) * len(operands)
+            total = rescaled_sum(operands, node.operand_types, self.multipliers, self.rshifts, signs)
+            return [clamped(total + zero_point(type), type, self.do_relu, self.relu_limit)]
         first, *others = weighted([as_float(x) for x in operands], self.coeff)
         for x in others:
             first = first + x

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Bool, Node, Op, Raw, RoundMode, TensorType, Types, Uniform
+from tpuc.api import Bool, Node, Op, Raw, RoundMode, TensorType, Uniform
 
 from tpuc_ops.arrays import Array, as_float, dtype_of, stored
 from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
@@ -28,10 +28,6 @@ class Cast(Op):
     with_scale: Bool = True
     round_mode: RoundMode = "HalfAwayFromZero"
     ginfo: Raw = None
-
-    def infer(self, operands: Types) -> None:
-        (x,) = operands
-        x.dims  # raises where the shape is not static
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         (x,) = operands

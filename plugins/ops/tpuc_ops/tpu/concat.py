@@ -10,7 +10,7 @@ from tpuc.api import SI32, Bool, I64Array, Node, Op, Raw, Types
 
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.elementwise import ReluFields
-from tpuc_ops.integers import clamped, is_integer, scaled_terms, zero_point
+from tpuc_ops.integers import clamped, is_integer, rescaled, zero_point
 from tpuc_ops.shapes import concatenated, positive_axis
 
 
@@ -41,7 +41,7 @@ class Concat(ReluFields, Op):
             return [stored(self.activate(np.concatenate([as_float(x) for x in operands], axis)), type)]
         parts: Sequence[Array] = operands
         if self.multipliers:
-            terms = scaled_terms(operands, node.operand_types, self.multipliers, self.rshifts or ())
-            parts = [term + zero_point(type) for term in terms]
+            pairs = zip(operands, node.operand_types, self.multipliers, self.rshifts or (), strict=True)
+            parts = [rescaled(*pair) + zero_point(type) for pair in pairs]
         whole = np.concatenate(parts, axis)
         return [clamped(whole, type, self.do_relu, self.relu_limit)]

@@ -21,9 +21,11 @@ class MatMul(ReluFields, ProductFields, Op):
     """``left @ right + bias`` over the last two dimensions, then relu; two more operands are for chips and unused here.
 
     Floats are multiplied and added in float32, then rounded to the result's width. Integers are exact, in this order:
-    sum of ``(l - input_zp) * (r - right_zp)``; plus the int32 bias, saturated to int32; `multipliers` and `rshifts`, one
-    pair or one per column of the result, by `quant_mode` and `round_mode`; plus the result's zero point, saturated to its
-    storage; relu at the zero point. Without multipliers the int32 sums are the result.
+
+    1. sum of ``(l - input_zp) * (r - right_zp)``; plus the int32 bias, saturated to int32;
+    2. `multipliers` and `rshifts`, one pair or one per column of the result, by `quant_mode` and `round_mode`; plus the
+       result's zero point, saturated to its storage. Without multipliers the int32 sums are the result;
+    3. relu at the zero point, `relu_limit` in the result's scale.
     """
 
     name = "tpu.MatMul"

@@ -14,7 +14,7 @@ from tpuc_ops.shapes import permuted
 
 @dataclass(frozen=True)
 class Permute(Op):
-    """Dimension `i` of the result is dimension `order[i]` of the operand; a second operand is for chips, unused here."""
+    """Dimension `i` of the result is dimension `order[i]` of the operand. A second operand is for chips."""
 
     name = "tpu.Permute"
     order: I64Array

@@ -23,8 +23,8 @@ class Pool2D(ReluFields, Op):
 
     - Max: of the stored values, which pass through; padding is below everything.
     - Avg of floats: the float32 sum divided by the count, padding counted only with `count_include_pad`.
-    - Avg of integers: ``sum * multiplier / 2**rshift`` rounded by `round_mode`, where the multiplier contains one part of
-      the full window; padding holds the zero point. With `scale` instead: ``f32(sum) * f32(scale) + f32(offset)``
+    - Avg of integers: ``sum * multiplier / 2**rshift`` rounded by `round_mode`, where the multiplier contains one part
+      of the full window; padding holds the zero point. With `scale` instead: ``f32(sum) * f32(scale) + f32(offset)``
       rounded by `round_mode`, and `offset` contains the zero points. Then saturated.
 
     Relu last, at the zero point.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from tpuc.api import Bool, Elementwise, F64Array, I64Array, Node, Op, Raw, Types
 
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
-from tpuc_ops.integers import clamped, is_integer, scaled_terms, zero_point
+from tpuc_ops.integers import clamped, is_integer, rescaled_sum, zero_point
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,8 @@ class Sub(ReluFields, Op, Elementwise):
         type = node.result_type
         if is_integer(type):
             signs = (-1, 1) if self.is_reverse else (1, -1)
-            terms = scaled_terms(operands, node.operand_types, self.multipliers, self.rshifts, signs)
-            return [clamped(sum(terms, np.int64(zero_point(type))), type, self.do_relu, self.relu_limit)]
+            total = rescaled_sum(operands, node.operand_types, self.multipliers, self.rshifts, signs)
+            return [clamped(total + zero_point(type), type, self.do_relu, self.relu_limit)]
         x, y = weighted([as_float(operand) for operand in operands], self.coeff)
         return [stored(self.activate(y - x if self.is_reverse else x - y), type)]
 

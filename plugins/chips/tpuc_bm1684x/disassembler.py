@@ -1,0 +1,60 @@
+"""A whole `.bmodel` as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tpuc.api import Command, CorruptFile, Engine, IllegalCommand
+
+from tpuc_bm1684x.container import BModel, CommandGroup, Net, Stage, Tensor
+from tpuc_bm1684x.isa.stream import decode_stream
+
+
+def disassemble(data: bytes) -> str:
+    """All networks, groups and commands of a file; damaged streams end with the reason."""
+    model = BModel.from_bytes(data)
+    lines = [f"bmodel for {model.chip}, version {model.version}, {len(data)} bytes"]
+    for net in model.nets:
+        lines += _net_lines(net)
+    return "\n".join(lines) + "\n"
+
+
+def _net_lines(net: Net) -> Iterator[str]:
+    for number, stage in enumerate(net.stages):
+        yield f"net {net.name} stage {number}"
+        yield from _stage_lines(stage)
+        for index, group in enumerate(stage.groups):
+            yield f"  group {index}: {group.tiu_count} compute and {group.gdma_count} DMA commands"
+            yield from _group_lines(group)
+
+
+def _stage_lines(stage: Stage) -> Iterator[str]:
+    weights = stage.coefficients
+    if weights is not None:
+        yield f"  weights {weights.address:#x}, {len(weights.data)} bytes"
+    yield f"  context {stage.context_address:#x}, {stage.context_bytes} bytes"
+    for kind, tensors in (("input", stage.inputs), ("output", stage.outputs)):
+        for tensor in tensors:
+            yield f"  {kind} {_tensor_text(tensor)}"
+
+
+def _tensor_text(tensor: Tensor) -> str:
+    shape = "x".join(map(str, tensor.shape))
+    return f"{tensor.name} {tensor.type.name.lower()} {shape} at {tensor.address:#x}"
+
+
+def _group_lines(group: CommandGroup) -> Iterator[str]:
+    for engine, name, data in ((Engine.COMPUTE, "tiu", group.tiu), (Engine.DMA, "gdma", group.gdma)):
+        try:
+            stream = decode_stream(engine, data)
+        except (CorruptFile, IllegalCommand) as error:
+            yield f"    {name} unreadable: {error}"
+            continue
+        for command in (*stream.commands, stream.end):
+            yield f"    {name} {format_command(command)}"
+
+
+def format_command(command: Command) -> str:
+    """`3 wait 2  dma.copy ...`"""
+    wait = f"wait {command.wait}" if command.wait else ""
+    return f"{command.number:>5} {wait:<10} {command.instruction.describe()}"

@@ -1,0 +1,1 @@
+"""The patterns that bring TOP into its simplest form, by subject."""

@@ -1,0 +1,66 @@
+"""What several patterns need: constants of the graph, names for new ones, and taking an operation out."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tpuc.api import Constant, Module, NetworkInput, Operation, Return, Rewriter, Value
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class Names:
+    """Names of all values of a module, so that new ones are new."""
+
+    def __init__(self, module: Module) -> None:
+        self._taken = {value.name for operation in module.walk() for value in operation.results}
+        self._taken.update(module.weights)
+
+    def new(self, wanted: str) -> str:
+        """`wanted`, with a number when it is taken."""
+        name, count = wanted, 1
+        while name in self._taken:
+            name, count = f"{wanted}_{count}", count + 1
+        self._taken.add(name)
+        return name
+
+
+def constant_array(value: Value, module: Module) -> Array | None:
+    """The array of a constant, None for everything that is computed or absent."""
+    operation = value.defining
+    if operation is None or not isinstance(operation.op, Constant):
+        return None
+    return module.weights[value.name]
+
+
+def new_weight(rewriter: Rewriter, names: Names, wanted: str, array: Array) -> Value:
+    """A new float32 constant before the operation that is being rewritten."""
+    return rewriter.weight(names.new(wanted), np.ascontiguousarray(array, np.float32))
+
+
+def sole_producer(operation: Operation, index: int = 0) -> Operation | None:
+    """Who computes an operand that nobody else reads; None when others read it too or it is an argument."""
+    value = operation.operands[index]
+    return value.defining if len(value.uses) == 1 else None
+
+
+def is_output(value: Value) -> bool:
+    """Does the function return it?"""
+    return any(isinstance(user.op, Return) for user, _ in value.uses)
+
+
+def bypass(operation: Operation, rewriter: Rewriter) -> bool:
+    """Take out an operation that only passes its operand on; an output's name moves to whoever computes it now."""
+    value = operation.operands[0]
+    if is_output(operation.result):
+        producer = value.defining
+        if producer is None or len(producer.results) > 1 or is_output(value):
+            return False
+        if isinstance(producer.op, (Constant, NetworkInput)):
+            return False
+        rewriter.change(producer, producer.op, operation.location)
+    rewriter.replace(operation, value)
+    return True

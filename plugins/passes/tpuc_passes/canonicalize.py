@@ -1,0 +1,39 @@
+"""Brings TOP into its simplest form; values that remain keep their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Module, Pass, PassContext, apply_patterns, drop_unused_weights
+from tpuc_ops.top.none import NoneOp
+from tpuc_ops.top.weight import Weight
+from tpuc_passes.canonicalisation.affine import AffineIntoProduct, BatchNormToScale
+from tpuc_passes.canonicalisation.common import Names
+from tpuc_passes.canonicalisation.relu import ClipToRelu, ReluIntoProducer
+from tpuc_passes.canonicalisation.shape import MergePermutes, MergeReshapes
+
+
+@dataclass(frozen=True)
+class Canonicalize(Pass):
+    """Fuse relus, fold BatchNorm, scales and summands into convolutions and products, merge reshapes, drop the dead.
+
+    An op that swallows the one behind it takes its name, because it now computes that value.
+    """
+
+    name = "canonicalize"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        names = Names(module)
+        patterns = [
+            MergeReshapes(),
+            MergePermutes(),
+            BatchNormToScale(names),
+            AffineIntoProduct(names),
+            ClipToRelu(),
+            ReluIntoProducer(),
+        ]
+        changed = apply_patterns(module, patterns, constant=Weight(), absent=NoneOp())
+        drop_unused_weights(module)
+        for function in module.functions:
+            function.update_type()
+        return changed
