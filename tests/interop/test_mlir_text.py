@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from tests.core.ir.test_text import unknown
 from tpuc.ir.equality import first_difference
 from tpuc.ir.text import parse_module, print_module
+
+from tests.core.ir.test_text import unknown
 
 pytestmark = pytest.mark.interop
 

@@ -1,147 +1,28 @@
-"""What the commands use of `tpuc.session`, imported when a command runs."""
+"""What commands share around a session: opening it late, and checks that should come before any work."""
 
 from __future__ import annotations
 
 import errno
-import importlib
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tpuc.cli.app import App
 from tpuc.errors import UsageError
+from tpuc.files import write_atomic
 
 if TYPE_CHECKING:
     from tpuc.api.chip import Chip
-    from tpuc.cli.values import Shapes
-    from tpuc.ir import Module
-
-T = TypeVar("T")
-
-
-class Progress(Protocol):
-    """Shows how far a loop is."""
-
-    def __call__(self, items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
-        """The same items."""
-        ...
+    from tpuc.session import Session
 
 
 class Report(Protocol):
-    """A result for people (`text`) and for programs (`to_json`)."""
-
-    def text(self) -> str:
-        """A few lines."""
-        ...
+    """A result for programs."""
 
     def to_json(self) -> Mapping[str, Any]:
         """Plain values."""
-        ...
-
-
-class CalibrationTable(Protocol):
-    """Thresholds and ranges by value name."""
-
-    def write(self, path: Path) -> None:
-        """Write the table file."""
-        ...
-
-
-class Session(Protocol):
-    """The pipeline as an object. Paths in, modules and reports out; files are written whole or not at all."""
-
-    def load(self, path: Path) -> Module:
-        """Read a `.mlir` file with its weights."""
-        ...
-
-    def save(self, module: Module, path: Path) -> None:
-        """Write a `.mlir` file and its weights beside it."""
-        ...
-
-    def transform(
-        self,
-        path: Path,
-        *,
-        model_name: str = "",
-        model_data: Path | None = None,
-        input_shapes: Shapes = (),
-        output_names: Sequence[str] = (),
-        preprocess: Mapping[str, Any] | None = None,
-    ) -> Module:
-        """Import a network and optimise it: a TOP module. `preprocess`: see `ImportOptions`."""
-        ...
-
-    def verify_transform(
-        self,
-        path: Path,
-        module: Module,
-        *,
-        test_input: Sequence[Path],
-        test_result: Path | None = None,
-        excepts: Sequence[str] = (),
-        tolerance: Sequence[float] = (),
-    ) -> Report:
-        """Compare the module with the framework on an input; raises TpucError below the tolerance."""
-        ...
-
-    def calibrate(
-        self,
-        module: Module,
-        *,
-        dataset: Path | None = None,
-        data_list: Path | None = None,
-        input_num: int = 0,
-        method: str = "kld",
-        tune_num: int = 10,
-        histogram_bin_num: int = 2048,
-    ) -> CalibrationTable:
-        """Run sample data through the module."""
-        ...
-
-    def compile(
-        self,
-        path: Path,
-        model: Path,
-        *,
-        input_shapes: Shapes = (),
-        output_names: Sequence[str] = (),
-        dataset: Path | None = None,
-        data_list: Path | None = None,
-        input_num: int = 0,
-        calibration_table: Path | None = None,
-        calibration_method: str = "kld",
-        test_input: Sequence[Path] = (),
-        tolerance: Sequence[float] = (),
-    ) -> Report:
-        """The whole pipeline, from a network file to the compiled file `model`."""
-        ...
-
-    def deploy(
-        self,
-        module: Module,
-        model: Path,
-        *,
-        calibration_table: Path | None = None,
-        quantize_table: Path | None = None,
-        test_input: Sequence[Path] = (),
-        test_reference: Path | None = None,
-        excepts: Sequence[str] = (),
-        tolerance: Sequence[float] = (),
-    ) -> Report:
-        """Lower a TOP module, compile it to the file `model`, and compare the stages on an input if one is given."""
-        ...
-
-    def run(self, path: Path, inputs: Sequence[Path], *, dump_all_tensors: bool = False) -> Mapping[str, Any]:
-        """Execute any runnable file on npz, npy or images: arrays by name."""
-        ...
-
-    def profile(self, path: Path, *, profile: str | None = None) -> Report:
-        """Cycles, DDR traffic and timeline of a compiled file."""
-        ...
-
-    def disassemble(self, path: Path) -> str:
-        """The commands of a compiled file as text."""
         ...
 
 
@@ -156,8 +37,9 @@ def open_session(
     """A session with the user's choices; raises UsageError when the chip does not have the mode."""
     if chip is not None:
         check_mode(app.registry.get("tpuc.chips", chip), quantize)
-    make = cast("Callable[..., Session]", importlib.import_module("tpuc.session").Session)
-    return make(
+    from tpuc.session import Session
+
+    return Session(
         app.registry,
         chip=chip,
         quantize=quantize,
@@ -173,7 +55,7 @@ def check_mode(chip: Chip, mode: str) -> None:
     """Raise UsageError for a mode that the chip does not have."""
     known = chip.description.modes
     if mode not in known:
-        raise UsageError(f"chip '{chip.description.name}' has no mode '{mode}'. Modes: {', '.join(known)}.")
+        raise UsageError(f"chip '{chip.description.name}' has no mode '{mode}'. Its modes: {', '.join(known)}.")
 
 
 def check_inputs(*paths: Path | None) -> None:
@@ -193,8 +75,4 @@ def check_one_data_source(dataset: Path | None, data_list: Path | None, required
 
 def write_report(report: Report, path: Path) -> None:
     """The report as a JSON file."""
-    import json
-
-    from tpuc.files import write_atomic
-
     write_atomic(path, json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n")

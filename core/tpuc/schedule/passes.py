@@ -22,7 +22,7 @@ Progress: TypeAlias = "Callable[[Iterable[Any], str, int | None], Iterable[Any]]
 """Passes items on and shows how far the loop is: items, label, total."""
 
 
-def _no_progress(items: Iterable[Any], label: str, total: int | None = None) -> Iterable[Any]:
+def _no_progress(items: Iterable[Any], _label: str, _total: int | None) -> Iterable[Any]:
     """A bar that nobody sees."""
     return items
 
@@ -33,8 +33,8 @@ class PassContext:
 
     `options` holds what the user chose for the whole compilation (`quantize`, `calibration_table`, ...) by option name
     with underscores; a pass's own options are its fields. `work_dir` is where files that explain the run may go, None
-    when none are wanted. `log` takes a remark for `-v`, `progress` shows long loops. `results` is where passes leave what is not part of the module
-    (`calibration_table`, `artifact`, `memory_plan`, ...), for later passes and for the session.
+    when none are wanted. `results` is where passes leave what is not part of the module (`calibration_table`,
+    `artifact`, ...), for later passes and for the session. `log` takes a remark for `-v`, `progress` shows long loops.
     """
 
     registry: Registry

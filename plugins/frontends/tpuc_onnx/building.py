@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
 from tpuc.api import (
     ABSENT,
     Block,
@@ -24,10 +23,11 @@ from tpuc.api import (
     Unsupported,
     Value,
 )
-from tpuc_onnx.graph import Graph
-from tpuc_onnx.shapes import TypeTable, show_shape
 from tpuc_ops.top.none import NoneOp
 from tpuc_ops.top.weight import Weight
+
+from tpuc_onnx.graph import Graph
+from tpuc_onnx.shapes import TypeTable, show_shape
 
 Array: TypeAlias = npt.NDArray[Any]
 Importer: TypeAlias = "Callable[[ForeignNode, OnnxBuilder], Value | Sequence[Value]]"

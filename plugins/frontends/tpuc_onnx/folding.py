@@ -11,8 +11,8 @@ import numpy.typing as npt
 import onnx
 from onnx import AttributeProto, helper
 from onnx.reference import ReferenceEvaluator
-
 from tpuc.api import ForeignNode, InvalidModel
+
 from tpuc_onnx.graph import GraphNode
 from tpuc_onnx.shapes import TypeTable
 

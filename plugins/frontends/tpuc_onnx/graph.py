@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import AttributeProto, helper, numpy_helper
-
 from tpuc.api import ForeignNode, InvalidModel, Unsupported
 
 Array: TypeAlias = npt.NDArray[Any]

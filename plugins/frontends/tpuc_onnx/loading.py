@@ -8,7 +8,6 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import external_data_helper, inliner
-
 from tpuc.api import InvalidModel, Unsupported
 
 OLDEST_OPSET, NEWEST_OPSET = 7, 22

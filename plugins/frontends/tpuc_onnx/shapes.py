@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper, shape_inference
-
 from tpuc.api import ForeignNode, InvalidModel
+
 from tpuc_onnx.graph import Graph, GraphInput, GraphNode
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -35,7 +35,7 @@ def input_shapes(graph: Graph, given: Sequence[Shape]) -> list[Shape]:
 
 def _chosen(source: str, entry: GraphInput, shape: Shape) -> Shape:
     declared = entry.shape
-    if declared is not None and len(declared) != len(shape) or any(extent < 1 for extent in shape):
+    if (declared is not None and len(declared) != len(shape)) or any(extent < 1 for extent in shape):
         raise InvalidModel(
             f"{source}: input '{entry.name}' has the shape {show_shape(declared or ())}, which --input-shapes "
             f"{show_list(shape)} does not fit. Give {len(declared or shape)} extents of at least 1."

@@ -27,12 +27,13 @@ from tpuc.api import (
     Unsupported,
     Value,
 )
+from tpuc_ops.top.input import Input
+from tpuc_ops.top.reshape import Reshape
+
 from tpuc_onnx.building import F32, Importer, OnnxBuilder
 from tpuc_onnx.folding import fold
 from tpuc_onnx.graph import Graph, GraphNode
 from tpuc_onnx.shapes import TypeTable, input_shapes, show_shape
-from tpuc_ops.top.input import Input
-from tpuc_ops.top.reshape import Reshape
 
 OWN_DIALECT = "top"
 SHOWN_NODES = 5

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tpuc.api import Module, Pass, PassContext, apply_patterns, drop_unused_weights
 from tpuc_ops.top.none import NoneOp
 from tpuc_ops.top.weight import Weight
+
 from tpuc_passes.canonicalisation.affine import AffineIntoProduct, BatchNormToScale
 from tpuc_passes.canonicalisation.common import Names
 from tpuc_passes.canonicalisation.relu import ClipToRelu, ReluIntoProducer

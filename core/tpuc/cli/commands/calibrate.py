@@ -1,7 +1,4 @@
-"""`tpuc calibrate`: sample data gives every value of a TOP module its threshold and range.
-
-Uses `Session(...).load(mlir) -> Module` and `.calibrate(module, ...) -> CalibrationTable` with `.write(path)`.
-"""
+"""`tpuc calibrate`: sample data gives every value of a TOP module its threshold and range."""
 
 from __future__ import annotations
 

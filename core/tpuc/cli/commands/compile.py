@@ -1,7 +1,4 @@
-"""`tpuc compile`: a network file becomes a compiled file in one call.
-
-Uses `Session(...).compile(path, model, ...) -> Report`.
-"""
+"""`tpuc compile`: a network file becomes a compiled file in one call."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`tpuc deploy`: a TOP module becomes a compiled file, compared stage by stage when an input is given.
-
-Uses `Session(...).load(mlir) -> Module` and `.deploy(module, model, ...) -> Report`.
-"""
+"""`tpuc deploy`: a TOP module becomes a compiled file, compared stage by stage when an input is given."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`tpuc disasm`: the commands of a compiled file as text.
-
-Uses `Session(...).disassemble(path) -> str`.
-"""
+"""`tpuc disasm`: the commands of a compiled file as text."""
 
 from __future__ import annotations
 

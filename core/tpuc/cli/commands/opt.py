@@ -1,7 +1,4 @@
-"""`tpuc opt`: run passes on a module.
-
-Uses `Session(...).load(path) -> Module` and `.save(module, path)`.
-"""
+"""`tpuc opt`: run passes on a module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`tpuc profile`: how long a compiled file takes on its chip, and where the time goes.
-
-Uses `Session(...).profile(path, profile=...) -> Report`.
-"""
+"""`tpuc profile`: how long a compiled file takes on its chip, and where the time goes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`tpuc run`: execute a network in any runnable format on given inputs.
-
-Uses `Session(...).run(model, inputs, dump_all_tensors=...) -> Mapping[str, Array]`.
-"""
+"""`tpuc run`: execute a network in any runnable format on given inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from tpuc.cli.command import Command
 from tpuc.cli.session import check_inputs, open_session
 from tpuc.cli.text import columns
 from tpuc.cli.values import FILE, PATHS
-from tpuc.files import check_writable, write_atomic
+from tpuc.files import check_writable
 
 
 @click.command("run", cls=Command)
@@ -30,8 +27,8 @@ def command(app: App, inputs: tuple[Path, ...], model: Path, output: Path | None
         check_writable(output)
     arrays = open_session(app).run(model, inputs, dump_all_tensors=dump_all_tensors)
     if output is not None:
-        import numpy as np
+        from tpuc.npz import write_npz
 
-        write_atomic(output, lambda stream: np.savez(stream, **arrays))
+        write_npz(output, arrays)
     rows = [(name, "x".join(map(str, array.shape)), str(array.dtype)) for name, array in arrays.items()]
     app.result(columns(rows))

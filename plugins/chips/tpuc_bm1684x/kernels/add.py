@@ -17,7 +17,7 @@ from tpuc_bm1684x.operands import operand, strided
 
 
 class AddKernel(TileKernel[Add]):
-    """Integers: each operand times its multiplier, shifted half up into int16; then a saturating sum."""
+    """Integers: each operand times its multiplier, shifted half up into 16 bits; then a saturating sum."""
 
     def refuse(self, node: Node) -> str | None:
         if len(node.operand_types) != 2:
@@ -49,20 +49,25 @@ class AddKernel(TileKernel[Add]):
             emit_relu(node, placed.result, asm)
             return
         op: Add = node.op
-        scaled: list[Operand] = []
-        for index, name in enumerate(("left", "right")):
-            target = Operand(placed.scratch[name].address, DType.INT16)
+        # A saturating sum is unsigned only when both of its operands are; there is no field for the result's sign.
+        both_unsigned = min(op.multipliers) >= 0 and all(t.storage.is_unsigned for t in node.operand_types)
+        wide = DType.UINT16 if both_unsigned else DType.INT16
+        left, right = (Operand(placed.scratch[name].address, wide) for name in ("left", "right"))
+        for index, target in enumerate((left, right)):
             self._scale(placed.operand(index), target, op.multipliers[index], op.rshifts[index], placed.result, asm)
-            scaled.append(target)
+        result = operand(placed.result)
+        direct = result.dtype.signed != both_unsigned
         asm.record(
             Arithmetic(
                 operation=ArithmeticOp.ADD_SATURATE,
                 shape=shape,
-                result=operand(placed.result),
-                left=scaled[0],
-                right=scaled[1],
+                result=result if direct else left,
+                left=left,
+                right=right,
             )
         )
+        if not direct:
+            asm.record(Arithmetic(operation=ArithmeticOp.CAST, shape=shape, result=result, left=left))
         emit_relu(node, placed.result, asm)
 
     def _scale(
@@ -80,7 +85,7 @@ class AddKernel(TileKernel[Add]):
                 shape=result.shape,
                 result=target,
                 left=strided(source, result.shape),
-                right=Scalar.of(multiplier, DType.INT8),
+                right=Scalar.of(multiplier, DType.INT8.with_sign(target.dtype.signed)),
                 third=Scalar.of(-shift, DType.INT8),
                 rounding=Rounding.HALF_UP,
             )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_onnx.importers.common import TABLE, constant_input, reshape
 from tpuc_ops.top.clip import Clip
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.softmax import Softmax
+
+from tpuc_onnx.importers.common import TABLE, constant_input, reshape
 
 AXIS_ALONE_SINCE = 13
 """Before this opset softmax ran over all dimensions from `axis` on."""

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
 from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Value
 from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.reshape import Reshape

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_ops.top.conv import Conv
+
 from tpuc_onnx.importers.common import TABLE, optional_value, reshape
 from tpuc_onnx.importers.window import WindowAttributes, images
-from tpuc_ops.top.conv import Conv
 
 
 @TABLE.imports("Conv")

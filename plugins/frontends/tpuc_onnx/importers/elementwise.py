@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
-from tpuc_onnx.importers.common import TABLE, reshape
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
 from tpuc_ops.top.div import Div
@@ -11,6 +10,8 @@ from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
+
+from tpuc_onnx.importers.common import TABLE, reshape
 
 
 @TABLE.imports("Add", "Sum")

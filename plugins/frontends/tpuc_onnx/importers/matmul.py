@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_onnx.importers.common import TABLE, permute, reshape
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.mul_const import MulConst
+
+from tpuc_onnx.importers.common import TABLE, permute, reshape
 
 
 @TABLE.imports("MatMul")

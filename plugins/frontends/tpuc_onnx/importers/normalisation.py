@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_onnx.importers.common import TABLE
 from tpuc_ops.top.batch_norm import BatchNorm
+
+from tpuc_onnx.importers.common import TABLE
 
 
 @TABLE.imports("BatchNormalization")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
-from tpuc_onnx.importers.common import TABLE, reshape
-from tpuc_onnx.importers.window import WindowAttributes, images
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
+
+from tpuc_onnx.importers.common import TABLE, reshape
+from tpuc_onnx.importers.window import WindowAttributes, images
 
 
 @TABLE.imports("MaxPool")

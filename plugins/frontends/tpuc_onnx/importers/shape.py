@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
+
 from tpuc_onnx.importers.common import TABLE, permute, reshape
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from tpuc.api import Module, NoneType, Operation, Pattern, Rewriter, Value
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
@@ -19,6 +18,7 @@ from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.scale import Scale
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
+
 from tpuc_passes.canonicalisation.common import Array, Names, constant_array, new_weight, sole_producer
 
 AFFINE_OPS = (Add, AddConst, Mul, MulConst, Scale, Sub, SubConst)

@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
 from tpuc.api import Constant, Module, NetworkInput, Operation, Return, Rewriter, Value
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -6,10 +6,10 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-
 from tpuc.api import FusesRelu, Operation, Pattern, Rewriter
 from tpuc_ops.top.clip import Clip
 from tpuc_ops.top.relu import Relu
+
 from tpuc_passes.canonicalisation.common import bypass, sole_producer
 
 LARGEST = float(np.finfo(np.float32).max)

@@ -8,6 +8,7 @@ from tpuc.api import Operation, Pattern, Rewriter
 from tpuc_ops.top.flatten import Flatten
 from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.reshape import Reshape
+
 from tpuc_passes.canonicalisation.common import bypass
 
 
