@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -62,10 +62,10 @@ def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | 
         return None
     try:
         with np.errstate(all="ignore"):
-            values = iter(evaluator.run(None, operands))
+            values: Iterator[Any] = iter(evaluator.run(None, operands))  # pyright: ignore[reportUnknownMemberType]
     except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
         raise InvalidModel(
-            f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its operands are constants, but it cannot be "
-            f"computed: {str(error).rstrip('.')}. Export the network again, or check --input-shapes."
+            f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its operands are constants, but it cannot "
+            f"be computed: {str(error).rstrip('.')}. Export the network again, or check --input-shapes."
         ) from error
     return [np.asarray(next(values)) if name else np.empty(0) for name in foreign.outputs]

@@ -41,9 +41,15 @@ class GatherOp(enum.IntEnum):
     NONZERO_HZD = 16
 
 
+_SCATTERS = (GatherOp.SCATTER, GatherOp.SCATTER_HZD)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gather(ComputeInstruction):
     """`result[n, c, i] = table[c, index]` (SG); all aligned.
+
+    SCATTER, SCATTER_HZD: `result[n, c, index[c, i]] = table[n, c, i]`, index and table of `index_size` width; elements
+    that no index names stay.
 
     GATHER: `index` (n, c, 1, len) 8 or 16 bit unsigned, and `table` (1, c, 1, entries), or with Layout.TABLE one row of
     entries that every lane holds. LANE_GATHER: `index` one vector (1, len, 1, 1) compact, 16 bit. `shape` is the
@@ -97,7 +103,7 @@ class Gather(ComputeInstruction):
 
     def check(self) -> None:
         super().check()
-        if self.operation not in (GatherOp.GATHER, GatherOp.LANE_GATHER):
+        if self.operation not in (GatherOp.GATHER, GatherOp.LANE_GATHER, *_SCATTERS):
             raise IllegalCommand(f"{self.mnemonic()}: the simulator does not know this operation; use GATHER")
         if self.index.dtype.bytes > 2 or self.index.dtype.is_float or self.table.dtype.bytes != self.result.dtype.bytes:
             raise IllegalCommand(
@@ -106,6 +112,8 @@ class Gather(ComputeInstruction):
             )
 
     def _table_dims(self) -> Shape4:
+        if self.operation in _SCATTERS:
+            return (self.shape[0], self.shape[1], 1, self.index_size[1])
         return (1, 1 if self._shared else self.shape[1], 1, self.table_size[0] * self.table_size[1])
 
     @property
@@ -113,6 +121,8 @@ class Gather(ComputeInstruction):
         return self.table.layout == Layout.TABLE
 
     def _index_dims(self) -> Shape4:
+        if self.operation in _SCATTERS:
+            return (1, self.shape[1], 1, self.index_size[1])
         if self.operation is GatherOp.LANE_GATHER:
             return (1, self.index_size[0], 1, 1)
         return (self.shape[0], self.shape[1], 1, self.shape[2] * self.shape[3])
@@ -125,6 +135,8 @@ class Gather(ComputeInstruction):
         if self._shared:
             step = self._plain_table().region(self._table_dims())
             table = Region("lmem", step.start, step.end, table.first_lane, table.end_lane)
+        if self.operation in _SCATTERS:
+            table = self.table.region(self._table_dims())
         return [self.index.region(self._index_dims()), table]
 
     def writes(self) -> Sequence[Region]:
@@ -133,6 +145,9 @@ class Gather(ComputeInstruction):
     def execute(self, machine: Machine) -> None:
         index = machine.load(self.index, self._index_dims()).astype(np.intp)
         dims = self._table_dims()
+        if self.operation in _SCATTERS:
+            self._scatter(machine, index)
+            return
         if int(index.max()) >= dims[3]:
             raise IllegalCommand(
                 f"{self.mnemonic()}: index {int(index.max())} in a table of {dims[3]}; keep indices inside the table"
@@ -145,6 +160,15 @@ class Gather(ComputeInstruction):
         else:
             value = np.take_along_axis(table, index, axis=3)
         machine.store(self.result, self.shape, value.reshape(self.shape).view(self.result.dtype.numpy))
+
+    def _scatter(self, machine: Machine, index: Array) -> None:
+        n, c, h, w = self.shape
+        if int(index.max()) >= h * w:
+            raise IllegalCommand(f"{self.mnemonic()}: index {int(index.max())} in a result of {h * w}; keep it inside")
+        flat = machine.load(self.result, self.shape).reshape(n, c, 1, h * w).copy()
+        values = machine.load(self.table, self._table_dims())
+        np.put_along_axis(flat, np.broadcast_to(index, values.shape), values, axis=3)
+        machine.store(self.result, self.shape, flat.reshape(self.shape))
 
 
 class GatherLinesOp(enum.IntEnum):

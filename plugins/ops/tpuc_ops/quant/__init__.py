@@ -1,1 +1,14 @@
 """Quantisation: integer arithmetic shared by every op, lowering and simulator, and the `quant` dialect."""
+
+from __future__ import annotations
+
+from tpuc.api import Dialect
+
+DIALECT = Dialect(
+    "quant",
+    {
+        "dcast": "tpuc_ops.quant.casts:Dequantise",
+        "qcast": "tpuc_ops.quant.casts:Quantise",
+        "scast": "tpuc_ops.quant.casts:StorageCast",
+    },
+)

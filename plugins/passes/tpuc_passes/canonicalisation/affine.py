@@ -36,9 +36,10 @@ class BatchNormToScale(Pattern):
         arrays = [_float64(value, rewriter.module) for value in operation.operands[1:]]
         absent = [isinstance(value.type, NoneType) for value in operation.operands[1:]]
         if any(array is None and not gone for array, gone in zip(arrays, absent, strict=True)):
-            return False
+            return False  # one of them is computed
         mean, variance, gamma, beta = [*arrays, None, None][:4]
-        assert mean is not None and variance is not None
+        if mean is None or variance is None:
+            return False
         factor = (1.0 if gamma is None else gamma) / np.sqrt(variance + op.epsilon)
         summand = (0.0 if beta is None else beta) - mean * factor
         shape = (1, -1, *(1,) * (operation.result.tensor.rank - 2))

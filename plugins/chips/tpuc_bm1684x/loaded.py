@@ -1,0 +1,79 @@
+"""A `.bmodel` as the compiler sees a compiled file: simulator, timeline, disassembly and sizes in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+
+from tpuc.api import ElementType, Engine, LoadedModel, ScalarType, TensorInfo, Timeline, TimelineEntry, make_timeline
+from tpuc_bm1684x.container import BModel, Tensor
+from tpuc_bm1684x.disassembler import disassemble
+from tpuc_bm1684x.operands import dtype_of
+from tpuc_bm1684x.simulator import Simulator
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_ELEMENTS = {
+    "f32": "f32",
+    "f16": "f16",
+    "bf16": "bf16",
+    "int8": "si8",
+    "uint8": "ui8",
+    "int16": "si16",
+    "uint16": "ui16",
+    "int32": "si32",
+    "uint32": "ui32",
+}
+
+
+class LoadedBModel(LoadedModel):
+    """The first network of a file, decoded once."""
+
+    def __init__(self, data: bytes, source: str) -> None:
+        self._data = data
+        self._model = BModel.from_bytes(data)
+        self._simulator = Simulator(self._model, source=source)
+        self.inputs = tuple(_info(tensor) for tensor in self._simulator.inputs)
+        self.outputs = tuple(_info(tensor) for tensor in self._simulator.outputs)
+
+    def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
+        return self._simulator.run(inputs, check=check)
+
+    def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:
+        return self._simulator.read(address, shape, dtype_of(storage))
+
+    def timeline(self, profile: str) -> Timeline:
+        from tpuc_bm1684x.timing import cycles
+
+        entries: list[TimelineEntry] = []
+        busy = dict.fromkeys(Engine, 0)
+        start = 0
+        for group in self._simulator.groups:  # groups run one after another with a full barrier
+            part = make_timeline({Engine.COMPUTE: group.compute, Engine.DMA: group.dma}, cycles, start)
+            entries += part.entries
+            for engine in Engine:
+                busy[engine] += part.busy[engine]
+            start = part.cycles
+        return Timeline(tuple(entries), busy)
+
+    def disassemble(self) -> str:
+        return disassemble(self._data)
+
+    @property
+    def memory(self) -> Mapping[str, int]:
+        stage = self._model.nets[0].stages[0]
+        weights = 0 if stage.coefficients is None else len(stage.coefficients.data)
+        code = sum(len(group.tiu) + len(group.gdma) for group in stage.groups)
+        return {"weights": weights, "activations": stage.context_bytes, "code": code, "file": len(self._data)}
+
+
+def load_model(data: bytes, source: str) -> LoadedBModel:
+    """Decode a file; raises CorruptFile, IllegalCommand or Unsupported."""
+    return LoadedBModel(data, source)
+
+
+def _info(tensor: Tensor) -> TensorInfo:
+    element: ElementType = ScalarType(_ELEMENTS[tensor.type.name.lower()])
+    return TensorInfo(tensor.name, tensor.shape, element, tensor.address)

@@ -1,0 +1,64 @@
+"""The casts of MLIR's `quant` dialect: between expressed values, quantised values and plain storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Node, Op, TensorType, Types, Uniform, UniformPerAxis
+
+from tpuc_ops.arrays import Array, dtype_of, stored
+from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
+
+
+@dataclass(frozen=True)
+class Quantise(Op):
+    """Floats as the declared quantised type stores them: ``round(x / scale) + zero point``, half away from zero,
+    saturated.
+    """
+
+    name = "quant.qcast"
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        scale, zero_point = parameters(node.result_type)
+        dtype = dtype_of(node.result_type.storage)
+        return [quantise_float(operands[0], scale, zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)]
+
+
+@dataclass(frozen=True)
+class Dequantise(Op):
+    """What quantised integers mean: ``(q - zero point) * scale``."""
+
+    name = "quant.dcast"
+
+    def infer(self, operands: Types) -> Types:
+        (q,) = operands
+        return (q.shape_only(),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        scale, zero_point = parameters(node.operand_types[0])
+        return [stored(dequantise(operands[0], scale, zero_point), node.result_type)]
+
+
+@dataclass(frozen=True)
+class StorageCast(Op):
+    """The same integers, seen as a quantised type or as its plain storage."""
+
+    name = "quant.scast"
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        return [operands[0]]
+
+
+def parameters(type: TensorType) -> tuple[Array, Array]:
+    """Scales and zero points of a quantised type, so shaped that they broadcast with the tensor."""
+    match type.element:
+        case Uniform(scale=scale, zero_point=zero_point):
+            return np.asarray(scale), np.asarray(zero_point)
+        case UniformPerAxis(axis=axis, scales=scales, zero_points=zero_points):
+            shape = [1] * type.rank
+            shape[axis] = -1
+            return np.reshape(scales, shape), np.reshape(zero_points, shape)
+        case element:
+            raise ValueError(f"a quantised type is needed, this one stores {element}")

@@ -1,0 +1,12 @@
+"""top.Clip."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, f32, onnx_node
+from tpuc_ops.top.clip import Clip
+
+
+class TestClip(OpConformance):
+    op = Clip(min=-1.0, max=1.0)
+    reference = onnx_node("Clip", min=-1.0, max=1.0)
+    samples = ([f32(-7, -1, -0.5, 0, 1, 1.25)],)

@@ -1,0 +1,33 @@
+"""The tables of the bundled dialects."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+from tpuc.api import Dialect, op_fields
+
+DIALECTS = ("top", "tpu", "quant")
+
+
+def dialect(name: str) -> Dialect:
+    return importlib.import_module(f"tpuc_ops.{name}").DIALECT
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_table_imports_without_numpy(name: str) -> None:
+    code = f"import sys, tpuc_ops.{name} as m; assert m.DIALECT.name == {name!r}; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_op_loads_under_its_own_name(name: str) -> None:
+    table = dialect(name)
+    assert list(table.ops) == sorted(table.ops)
+    for op_name in table.ops:
+        op = table.op(op_name)
+        assert op is not None
+        assert op.name == f"{name}.{op_name}"
+        op_fields(op)

@@ -1,0 +1,28 @@
+"""top.MulConst."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.testing import OpConformance, uniform
+from tpuc_ops.arrays import Array
+from tpuc_ops.top.mul_const import MulConst
+
+
+class TestMulConst(OpConformance):
+    op = MulConst(const_val=-0.3)
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        return x * np.float32(-0.3)
+
+    samples = ([uniform(2, 3, 4)],)
+
+
+class TestMulConstWithRelu(OpConformance):
+    op = MulConst(const_val=-0.3, do_relu=True, relu_limit=0.5)
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        return (x * np.float32(-0.3)).clip(0, 0.5)
+
+    samples = ([uniform(2, 3, 4)],)

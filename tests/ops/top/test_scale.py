@@ -1,0 +1,27 @@
+"""top.Scale."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, uniform
+from tpuc_ops.arrays import Array
+from tpuc_ops.top.scale import Scale
+
+
+class TestScale(OpConformance):
+    op = Scale()
+
+    @staticmethod
+    def reference(x: Array, scale: Array, bias: Array) -> Array:
+        return x * scale + bias
+
+    samples = ([uniform(2, 3, 4, 5), uniform(1, 3, 1, 1), uniform(1, 3, 1, 1, seed=1)],)
+
+
+class TestScaleWithoutBias(OpConformance):
+    op = Scale(do_relu=True)
+
+    @staticmethod
+    def reference(x: Array, scale: Array, _bias: Array) -> Array:
+        return (x * scale[:, None]).clip(0)
+
+    samples = ([uniform(2, 3, 4), uniform(3), None],)

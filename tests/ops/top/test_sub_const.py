@@ -1,0 +1,38 @@
+"""top.SubConst."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.testing import OpConformance, uniform
+from tpuc_ops.arrays import Array
+from tpuc_ops.top.sub_const import SubConst
+
+
+class TestSubConst(OpConformance):
+    op = SubConst(const_val=-0.3)
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        return x - np.float32(-0.3)
+
+    samples = ([uniform(2, 3, 4)],)
+
+
+class TestSubConstWithRelu(OpConformance):
+    op = SubConst(const_val=-0.3, do_relu=True, relu_limit=0.5)
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        return (x - np.float32(-0.3)).clip(0, 0.5)
+
+    samples = ([uniform(2, 3, 4)],)
+
+
+class TestSubConstReversed(OpConformance):
+    op = SubConst(const_val=4.7, is_reverse=True)
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        return np.float32(4.7) - x
+
+    samples = ([uniform(2, 3)],)
