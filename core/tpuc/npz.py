@@ -44,10 +44,12 @@ def read_npz(path: Path | str) -> dict[str, Array]:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
+        with Path(path).open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            if not isinstance(loaded, np.lib.npyio.NpzFile):
                 raise ValueError("it holds one array without name")
-            return {name: archive[name] for name in archive.files}
+            with loaded:
+                return {name: loaded[name] for name in loaded.files}
     except FileNotFoundError:
         raise InvalidModel(f"{path}: there is no such npz; a weight file belongs beside its .mlir file") from None
     except OSError as error:

@@ -21,11 +21,14 @@ class Weights:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._arrays: dict[str, Array] | None = None if path else {}
+        self._kept: frozenset[str] | None = None  # what to keep of the file when it is read
 
     def _loaded(self) -> dict[str, Array]:
         if self._arrays is None:
             assert self._path is not None
-            self._arrays = read_npz(self._path)
+            arrays = read_npz(self._path)
+            self._arrays = {name: arrays[name] for name in arrays if self._kept is None or name in self._kept}
+            self._kept = None
         return self._arrays
 
     @property
@@ -59,11 +62,15 @@ class Weights:
         result = Weights(self._path)
         if self._arrays is not None:
             result._arrays = dict(self._arrays)
+        result._kept = self._kept
         return result
 
     def keep_only(self, names: set[str]) -> None:
-        """Forget every array that is not in `names`."""
-        self._arrays = {name: array for name, array in self._loaded().items() if name in names}
+        """Forget every array that is not in `names`; a file that nobody has read yet stays unread."""
+        self._kept = frozenset(names) if self._kept is None else self._kept & names
+        if self._arrays is not None:
+            self._arrays = {name: array for name, array in self._arrays.items() if name in names}
+            self._kept = None
 
     def save(self, path: Path) -> None:
         """Write the npz: names sorted, no time stamps, through a temporary name."""

@@ -19,6 +19,9 @@ Shape: TypeAlias = tuple[int, ...]
 SHAPE_DATA_ELEMENTS = 4096
 """Constants up to this size are shown to shape inference: no shape, axis list or index is longer."""
 
+RIGHT_SINCE = {"AveragePool": 22, "MaxPool": 22}
+"""Older rules of these operators count windows that lie in the padding altogether; no runtime computes them."""
+
 
 def input_shapes(graph: Graph, given: Sequence[Shape]) -> list[Shape]:
     """The static shape of every input; `given` comes from the user, empty for the file's own."""
@@ -126,7 +129,8 @@ class TypeTable:
 
 def _schema(node: ForeignNode, opsets: Mapping[str, int]) -> Any:
     try:
-        return onnx.defs.get_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
+        version = max(opsets.get(node.domain, 1), 0 if node.domain else RIGHT_SINCE.get(node.op_type, 0))
+        return onnx.defs.get_schema(node.op_type, version, node.domain)
     except onnx.defs.SchemaError:
         return None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tpuc.errors import InvalidModel
@@ -181,3 +183,25 @@ def test_values_that_are_no_tensors_say_so() -> None:
         _ = build.none().tensor
     assert module.main.inputs[0].tensor == X
     assert Everything(1, ()) == Everything(1, ())
+
+
+def test_weights_are_read_when_needed_and_filtered_then(tmp_path: Path) -> None:
+    written = Weights()
+    for name in ("a", "b", "c"):
+        written[name] = np.ones(1)
+    written.save(tmp_path / "w.npz")
+    weights = Weights(tmp_path / "w.npz")
+    weights.keep_only({"a", "b"})
+    weights.keep_only({"b", "c"})
+    copy = weights.copy()
+    assert not weights.is_loaded
+    assert list(weights) == list(copy) == ["b"]
+    weights["c"] = np.ones(2)
+    weights.keep_only({"c"})
+    assert list(weights) == ["c"]
+    with pytest.raises(
+        InvalidModel, match=r"weight 'b' is missing in .*w\.npz: the npz does not belong to this module"
+    ):
+        _ = weights["b"]
+    with pytest.raises(InvalidModel, match=r"no\.npz: there is no such npz"):
+        _ = Weights(tmp_path / "no.npz")["a"]

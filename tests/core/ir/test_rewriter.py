@@ -108,7 +108,10 @@ def test_twenty_thousand_operations_are_rewritten_in_linear_time() -> None:
 
 
 def test_patterns_that_undo_each_other_are_named() -> None:
-    sentence = "op 'r0' (t.Relu): pattern Restless still rewrites after 5 steps; patterns undo each other, one of them must refuse"
+    sentence = (
+        "op 'r0' (t.Relu): pattern Restless still rewrites after 5 steps; "
+        "patterns undo each other, one of them must refuse"
+    )
     with pytest.raises(EndlessRewrite, match=re.escape(sentence)):
         apply_patterns(chain(1), [Restless()], limit=5)
 

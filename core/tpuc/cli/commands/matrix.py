@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tpuc.registry import Registry
 
 LOWERINGS, KERNELS = "tpuc.lowerings", "tpuc.kernels"
+CONFLICT, DEFAULT = "conflict", "default"
 
 
 @click.command("matrix", cls=Command)
@@ -23,26 +24,24 @@ LOWERINGS, KERNELS = "tpuc.lowerings", "tpuc.kernels"
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @pass_app
 def command(app: App, chip: str, as_json: bool) -> None:
-    """Show which ops a chip supports, per mode."""
+    """Show which ops a chip supports, per mode.
+
+    A cell names the package that fills it; `default` is the op's own decomposition, `-` means not supported.
+    """
     description = app.registry.get("tpuc.chips", chip).description
     owners = (chip, *description.families)
     modes: Sequence[str] = description.modes
-    lowerings = {
-        op: row
-        for dialect in dialects(app.registry, LOWERINGS, owners)
-        for op, row in lowering_rows(app.registry, owners, dialect, modes).items()
-    }
-    kernels = {
-        op: package
-        for dialect in dialects(app.registry, KERNELS, owners)
-        for op, package in kernel_rows(app.registry, owners, dialect).items()
-    }
+    lowerings: dict[str, Mapping[str, str | None]] = {}
+    for dialect in dialects(app.registry, LOWERINGS, owners):
+        lowerings |= lowering_rows(app.registry, owners, dialect, modes)
+    kernels: dict[str, str] = {}
+    for dialect in dialects(app.registry, KERNELS, owners):
+        kernels |= kernel_rows(app.registry, owners, dialect)
     if as_json:
         app.result_json({"chip": chip, "modes": list(modes), "lowerings": lowerings, "kernels": kernels})
         return
-    app.result(
-        columns([("op", *modes), *((op, *(row[mode] or "-" for mode in modes)) for op, row in lowerings.items())])
-    )
+    shown = [(op, *(row[mode] or "-" for mode in modes)) for op, row in lowerings.items()]
+    app.result(columns([("op", *modes), *shown]))
     app.result("")
     app.result(columns([("instruction op", "kernel"), *kernels.items()]))
 
@@ -55,17 +54,39 @@ def dialects(registry: Registry, group: str, owners: Sequence[str]) -> list[str]
 def lowering_rows(
     registry: Registry, owners: Sequence[str], dialect: str, modes: Sequence[str]
 ) -> Mapping[str, Mapping[str, str | None]]:
-    """Per op and mode the package that fills the cell, `conflict` where several do, None where nobody does."""
-    keys = [key for owner in owners for key in registry.merged(LOWERINGS, owner, dialect).keys]
-    ops = sorted({str(cast("tuple[str, str]", key)[0]) for key in keys if isinstance(key, tuple)})
-    return {op: {mode: provider(registry, LOWERINGS, owners, dialect, (op, mode)) for mode in modes} for op in ops}
+    """Per op and mode who fills the cell, `conflict` where several do, `default`, or None where nobody does."""
+    keys = [key for owner in owners for key in registry.merged(LOWERINGS, owner, dialect).keys()]
+    definitions = computing_ops(registry, dialect)
+    ops = {str(cast("tuple[str, str]", key)[0]) for key in keys if isinstance(key, tuple)} | set(definitions)
+    rows: dict[str, Mapping[str, str | None]] = {}
+    for op in sorted(ops):
+        otherwise = DEFAULT if has_default(definitions.get(op)) else None
+        rows[op] = {mode: provider(registry, LOWERINGS, owners, dialect, (op, mode)) or otherwise for mode in modes}
+    return rows
 
 
 def kernel_rows(registry: Registry, owners: Sequence[str], dialect: str) -> Mapping[str, str]:
     """Per op the package that has its kernel."""
-    keys = [key for owner in owners for key in registry.merged(KERNELS, owner, dialect).keys]
-    ops = sorted({str(key) for key in keys})
+    ops = sorted({str(key) for owner in owners for key in registry.merged(KERNELS, owner, dialect).keys()})
     return {op: provider(registry, KERNELS, owners, dialect, op) or "-" for op in ops}
+
+
+def computing_ops(registry: Registry, dialect: str) -> Mapping[str, type[Any]]:
+    """The ops of a dialect that compute something: no constants, inputs or absent operands."""
+    from tpuc.ir.traits import Absent, Constant, NetworkInput
+
+    if not registry.has("tpuc.dialects", dialect):
+        return {}
+    definition = registry.get("tpuc.dialects", dialect)
+    ops = {f"{dialect}.{name}": definition.op(name) for name in definition.ops}
+    return {name: op for name, op in ops.items() if not issubclass(op, (Constant, NetworkInput, Absent))}
+
+
+def has_default(op: type[Any] | None) -> bool:
+    """Does the op bring a decomposition of its own?"""
+    from tpuc.ir import Op
+
+    return op is not None and op.lower_default is not Op.lower_default
 
 
 def provider(
@@ -75,7 +96,7 @@ def provider(
     try:
         cell = registry.find_cell(group, owners, dialect, key)
     except PluginConflict:
-        return "conflict"
+        return CONFLICT
     if cell is None:
         return None
     return cell.package if cell.owner == owners[0] else f"{cell.package} ({cell.owner})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
@@ -145,6 +145,8 @@ class TensorTransfer(DmaInstruction):
 
     table_name = "DMA_tensor"
     harmless = _UNUSED
+    whole_rows: ClassVar[bool] = False
+    """Does the command take rows as contiguous, whatever the W stride?"""
 
     source: int
     destination: int
@@ -162,17 +164,14 @@ class TensorTransfer(DmaInstruction):
     def strides(self) -> tuple[Strides, Strides]:
         """Of both sides, natural ones computed."""
         source = self.source_strides or dma_strides(self.source, self.shape, self.dtype)
-        return source, self.destination_strides or dma_strides(self.destination, self.result_shape(), self.dtype)
+        target = self.destination_strides or dma_strides(self.destination, self.result_shape(), self.dtype)
+        if self.whole_rows:
+            return (*source[:3], 1), (*target[:3], 1)
+        return source, target
 
     def special(self) -> int:
         """`cmd_special_function`."""
         return 0
-
-    def _check_rows(self) -> None:
-        """The chip takes every row as contiguous here."""
-        for name, strides in (("source", self.source_strides), ("destination", self.destination_strides)):
-            if strides is not None and strides[3] != 1 and self.shape[3] > 1:
-                raise IllegalCommand(f"{self.mnemonic()}: {name} W stride {strides[3]}; it must be 1, or use TensorCopy")
 
     def fields(self) -> dict[str, int]:
         if (self.source_strides is None) != (self.destination_strides is None):
@@ -274,6 +273,8 @@ class TensorCopy(TensorTransfer):
 class TransposeNC(TensorTransfer):
     """Source (n, c, h, w) to result (c, n, h, w) (DMA_tensor, transpose)."""
 
+    whole_rows = True
+
     def mnemonic(self) -> str:
         return "dma.transpose_nc"
 
@@ -287,10 +288,6 @@ class TransposeNC(TensorTransfer):
         n, c, h, w = self.shape
         return (c, n, h, w)
 
-    def check(self) -> None:
-        super().check()
-        self._check_rows()
-
     def execute(self, machine: Machine) -> None:
         source, destination = self.strides()
         values = machine.read(self.source, self.shape, source, self.dtype).transpose(1, 0, 2, 3)
@@ -300,6 +297,8 @@ class TransposeNC(TensorTransfer):
 @dataclass(frozen=True, kw_only=True)
 class TransposeCW(TensorTransfer):
     """Source (n, c, h, w) to result (n, w, h, c) (DMA_cw_transpose)."""
+
+    whole_rows = True
 
     table_name = "DMA_cw_transpose"
 
@@ -313,10 +312,6 @@ class TransposeCW(TensorTransfer):
         n, c, h, w = self.shape
         return (n, w, h, c)
 
-    def check(self) -> None:
-        super().check()
-        self._check_rows()
-
     def execute(self, machine: Machine) -> None:
         source, destination = self.strides()
         values = machine.read(self.source, self.shape, source, self.dtype).transpose(0, 3, 2, 1)
@@ -326,6 +321,8 @@ class TransposeCW(TensorTransfer):
 @dataclass(frozen=True, kw_only=True)
 class ChannelBroadcast(TensorTransfer):
     """Source (n, 1, h, w) to `channels` lanes; start lane + channels <= 64 (DMA_tensor, broadcast)."""
+
+    whole_rows = True
 
     channels: int
 
@@ -356,7 +353,6 @@ class ChannelBroadcast(TensorTransfer):
 
     def check(self) -> None:
         super().check()
-        self._check_rows()
         lane = (self.destination - LMEM_BASE) // LANE_BYTES
         if not in_lmem(self.destination) or self.shape[1] != 1 or lane + self.channels > LANES:
             raise IllegalCommand(

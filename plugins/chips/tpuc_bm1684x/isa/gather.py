@@ -48,10 +48,10 @@ _SCATTERS = (GatherOp.SCATTER, GatherOp.SCATTER_HZD)
 class Gather(ComputeInstruction):
     """`result[n, c, i] = table[c, index]` (SG); all aligned.
 
-    SCATTER, SCATTER_HZD: `result[n, c, index[c, i]] = table[n, c, i]`, index and table of `index_size` width; elements
+    SCATTER, SCATTER_HZD: `result[n, c, index[n, c, i]] = table[c, i]`, index and table of `index_size` width; elements
     that no index names stay.
 
-    GATHER: `index` (n, c, 1, len) 8 or 16 bit unsigned, and `table` (1, c, 1, entries), or with Layout.TABLE one row of
+    GATHER, GATHER_HZD: `index` (n, c, 1, len) 8 or 16 bit unsigned, and `table` (1, c, 1, entries), or with Layout.TABLE one row of
     entries that every lane holds. LANE_GATHER: `index` one vector (1, len, 1, 1) compact, 16 bit. `shape` is the
     result's; `index_size` = (channels, width) of the index; `fill`: value for indices beyond the table.
     """
@@ -103,7 +103,7 @@ class Gather(ComputeInstruction):
 
     def check(self) -> None:
         super().check()
-        if self.operation not in (GatherOp.GATHER, GatherOp.LANE_GATHER, *_SCATTERS):
+        if self.operation not in (GatherOp.GATHER, GatherOp.GATHER_HZD, GatherOp.LANE_GATHER, *_SCATTERS):
             raise IllegalCommand(f"{self.mnemonic()}: the simulator does not know this operation; use GATHER")
         if self.index.dtype.bytes > 2 or self.index.dtype.is_float or self.table.dtype.bytes != self.result.dtype.bytes:
             raise IllegalCommand(
@@ -113,7 +113,7 @@ class Gather(ComputeInstruction):
 
     def _table_dims(self) -> Shape4:
         if self.operation in _SCATTERS:
-            return (self.shape[0], self.shape[1], 1, self.index_size[1])
+            return (1, self.shape[1], 1, self.index_size[1])
         return (1, 1 if self._shared else self.shape[1], 1, self.table_size[0] * self.table_size[1])
 
     @property
@@ -122,7 +122,7 @@ class Gather(ComputeInstruction):
 
     def _index_dims(self) -> Shape4:
         if self.operation in _SCATTERS:
-            return (1, self.shape[1], 1, self.index_size[1])
+            return (self.shape[0], self.shape[1], 1, self.index_size[1])
         if self.operation is GatherOp.LANE_GATHER:
             return (1, self.index_size[0], 1, 1)
         return (self.shape[0], self.shape[1], 1, self.shape[2] * self.shape[3])
@@ -167,7 +167,7 @@ class Gather(ComputeInstruction):
             raise IllegalCommand(f"{self.mnemonic()}: index {int(index.max())} in a result of {h * w}; keep it inside")
         flat = machine.load(self.result, self.shape).reshape(n, c, 1, h * w).copy()
         values = machine.load(self.table, self._table_dims())
-        np.put_along_axis(flat, np.broadcast_to(index, values.shape), values, axis=3)
+        np.put_along_axis(flat, index, np.broadcast_to(values, index.shape), axis=3)
         machine.store(self.result, self.shape, flat.reshape(self.shape))
 
 

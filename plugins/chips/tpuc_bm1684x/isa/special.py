@@ -38,7 +38,7 @@ class SpecialFunction(ComputeInstruction):
     """
 
     table_name = "sSFU"
-    harmless = frozenset({"opd1_n", "opd1_addr"})
+    harmless = frozenset({"opd1_n", "opd1_addr", "opd2_n_str"})
 
     operation: SpecialOp
     shape: Shape4

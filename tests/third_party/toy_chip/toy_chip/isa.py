@@ -220,7 +220,9 @@ class AveragePool(ToyInstruction):
         return (self.result.region,)
 
     def execute(self, machine: Machine) -> None:
-        sums = windows(machine.read(self.input).astype(np.int64), self.window, self.result.shape[2:], 0).sum(axis=(4, 5))
+        sums = windows(machine.read(self.input).astype(np.int64), self.window, self.result.shape[2:], 0).sum(
+            axis=(4, 5)
+        )
         dtype = self.result.dtype.numpy
         machine.write(self.result, requantise(sums, self.multiplier, self.shift, 0, Rounding.HALF_UP, dtype))
 

@@ -1,0 +1,205 @@
+"""Every operator means what ONNX Runtime computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.frontends.onnx.networks import Array, assert_same, network, node, ops, read, values
+
+I64 = np.int64
+
+
+def check(model: onnx.ModelProto, folder: Path) -> list[str]:
+    module = read(model, folder)
+    assert_same(model, module)
+    return ops(module)
+
+
+CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ((1, 3, 8, 9), (4, 3, 3, 2), {}),
+    ((2, 3, 8, 9), (4, 3, 3, 3), {"pads": [0, 1, 2, 3], "strides": [2, 1]}),
+    ((1, 4, 9, 9), (6, 2, 3, 3), {"group": 2, "dilations": [2, 1]}),
+    ((1, 4, 7, 7), (4, 1, 3, 3), {"group": 4, "auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    ((1, 2, 8, 8), (3, 2, 2, 2), {"auto_pad": "SAME_LOWER"}),
+    ((1, 2, 8, 8), (3, 2, 3, 3), {"auto_pad": "VALID", "kernel_shape": [3, 3]}),
+    ((1, 3, 11), (4, 3, 3), {"pads": [2, 1], "strides": [2]}),
+    ((1, 3, 11), (3, 1, 4), {"group": 3, "dilations": [2]}),
+]
+
+
+@pytest.mark.parametrize(("x", "w", "attributes"), CONVOLUTIONS)
+@pytest.mark.parametrize("bias", [False, True])
+def test_conv(x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any], bias: bool, tmp_path: Path) -> None:
+    weights = {"w": values(*w), "b": values(w[0])} if bias else {"w": values(*w)}
+    model = network([node("Conv", "x w b" if bias else "x w", "y", **attributes)], {"x": x}, ["y"], weights)
+    assert check(model, tmp_path).count("Conv") == 1
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"kernel_shape": [2, 2], "strides": [2, 2]},
+        {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]},
+        {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
+        {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER"},
+        {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_LOWER"},
+    ],
+)
+def test_pool(op: str, attributes: dict[str, Any], tmp_path: Path) -> None:
+    check(network([node(op, "x", "y", **attributes)], {"x": [1, 2, 8, 10]}, ["y"]), tmp_path)
+
+
+@pytest.mark.parametrize("ceil_mode", [0, 1])
+@pytest.mark.parametrize("strides", [[2, 2], [3, 2]])
+def test_average_pool_that_counts_its_padding(ceil_mode: int, strides: list[int], tmp_path: Path) -> None:
+    attributes = {"kernel_shape": [3, 3], "strides": strides, "pads": [1, 1, 1, 1], "count_include_pad": 1}
+    pool = node("AveragePool", "x", "y", ceil_mode=ceil_mode, **attributes)
+    check(network([pool], {"x": [1, 2, 8, 7]}, ["y"], opset=19), tmp_path)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_pool_over_one_dimension(op: str, tmp_path: Path) -> None:
+    pool = node(op, "x", "y", kernel_shape=[3], strides=[2], pads=[1, 0], ceil_mode=1)
+    assert check(network([pool], {"x": [1, 2, 10]}, ["y"]), tmp_path)[::2] == ["Reshape", "Reshape"]
+
+
+@pytest.mark.parametrize("op", ["GlobalMaxPool", "GlobalAveragePool"])
+@pytest.mark.parametrize("shape", [[1, 3, 5, 4], [2, 3, 7]])
+def test_global_pool(op: str, shape: list[int], tmp_path: Path) -> None:
+    check(network([node(op, "x", "y")], {"x": shape}, ["y"]), tmp_path)
+
+
+@given(st.data())
+def test_windows_of_any_kind(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    size = [data.draw(st.integers(3, 9)) for _ in "hw"]
+    kernel = [data.draw(st.integers(1, 3)) for _ in "hw"]
+    attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": [data.draw(st.integers(1, 4)) for _ in "hw"]}
+    mode = data.draw(st.sampled_from(["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"]))
+    if mode == "NOTSET":
+        attributes["pads"] = [data.draw(st.integers(0, extent - 1)) for extent in [*kernel, *kernel]]
+        attributes["ceil_mode"] = data.draw(st.integers(0, 1))
+    else:
+        attributes["auto_pad"] = mode
+    op = data.draw(st.sampled_from(["MaxPool", "AveragePool", "Conv"]))
+    weights: dict[str, Array] = {}
+    if op == "Conv":
+        assume(not attributes.pop("ceil_mode", 0))
+        weights = {"w": values(2, 2, *kernel)}
+    model = network([node(op, "x w" if weights else "x", "y", **attributes)], {"x": [1, 2, *size]}, ["y"], weights)
+    check(model, tmp_path_factory.mktemp("window"))
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div"])
+class TestArithmetic:
+    def test_of_two_values(self, op: str, tmp_path: Path) -> None:
+        check(network([node(op, "a b", "y")], {"a": [1, 3, 4, 5], "b": [1, 3, 1, 5]}, ["y"]), tmp_path)
+
+    @pytest.mark.parametrize("operands", ["x c", "c x"])
+    @pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1, 1, 1), (3, 1, 1), (5,), (1, 3, 4, 5)])
+    def test_with_a_constant(self, op: str, operands: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+        weights = {"c": np.abs(values(*shape)) + 1}
+        check(network([node(op, operands, "y")], {"x": [1, 3, 4, 5]}, ["y"], weights), tmp_path)
+
+
+def test_scalar_constants_become_attributes(tmp_path: Path) -> None:
+    nodes = [node("Add", "x c", "a"), node("Mul", "c a", "b"), node("Sub", "c b", "d"), node("Div", "d c", "y")]
+    model = network(nodes, {"x": [1, 3]}, ["y"], {"c": np.float32([2.5])})
+    assert check(model, tmp_path) == ["AddConst", "MulConst", "SubConst", "MulConst"]
+
+
+def test_sum_of_many_and_neg(tmp_path: Path) -> None:
+    nodes = [node("Sum", "a w b", "s"), node("Neg", "s", "n"), node("Sum", "n", "y")]
+    model = network(nodes, {"a": [2, 3], "b": [1, 3]}, ["y"], {"w": values(2, 1)})
+    check(model, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [([3, 4], [4, 5]), ([2, 3, 4], [2, 4, 5]), ([2, 3, 4], [4, 5]), ([4], [4, 5]), ([3, 4], [4]), ([4], [4])]
+)
+@pytest.mark.parametrize("constant", [False, True])
+def test_matmul(a: list[int], b: list[int], constant: bool, tmp_path: Path) -> None:
+    inputs = {"a": a} if constant else {"a": a, "b": b}
+    check(network([node("MatMul", "a b", "y")], inputs, ["y"], {"b": values(*b)} if constant else {}), tmp_path)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"transB": 1}, {"transA": 1}, {"alpha": 0.5, "beta": 2.0, "transB": 1}])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("c", [None, (), (5,), (1, 5), (3, 5), (3, 1)])
+def test_gemm(attributes: dict[str, Any], constant: bool, c: tuple[int, ...] | None, tmp_path: Path) -> None:
+    a = [4, 3] if attributes.get("transA") else [3, 4]
+    b = [5, 4] if attributes.get("transB") else [4, 5]
+    shapes = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": list(c)}
+    weights = {name: values(*shapes.pop(name)) for name in ("b", "c") if constant and name in shapes}
+    names = "a b" if c is None else "a b c"
+    model = network([node("Gemm", names, "y", **attributes)], shapes, ["y"], weights)
+    made = check(model, tmp_path)
+    if constant and c in (None, (), (5,), (1, 5)):
+        assert made[-1] == "MatMul"
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("opset", [11, 13])
+@pytest.mark.parametrize("shape", [[2, 5], [2, 3, 4], [1, 5, 1, 1]])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_softmax(op: str, opset: int, shape: list[int], axis: int | None, tmp_path: Path) -> None:
+    attributes = {} if axis is None else {"axis": axis}
+    check(network([node(op, "x", "y", **attributes)], {"x": shape}, ["y"], opset=opset), tmp_path)
+
+
+def test_old_softmax_normalises_everything_behind_the_axis_together(tmp_path: Path) -> None:
+    model = network([node("Softmax", "x", "y")], {"x": [2, 3, 4]}, ["y"], opset=12)
+    assert check(model, tmp_path) == ["Reshape", "Softmax", "Reshape"]
+
+
+def test_clip_takes_limits_in_both_forms(tmp_path: Path) -> None:
+    old = network([node("Clip", "x", "y", min=-1.0, max=0.5)], {"x": [2, 3]}, ["y"], opset=10)
+    check(old, tmp_path)
+    limits = {"low": np.float32(-1), "high": np.float32(0.5)}
+    for operands in ("x low high", "x - high", "x low", "x"):
+        check(network([node("Clip", operands, "y")], {"x": [2, 3]}, ["y"], limits), tmp_path)
+
+
+@pytest.mark.parametrize("opset", [7, 13, 15])
+def test_batch_normalization(opset: int, tmp_path: Path) -> None:
+    weights = {"s": values(3), "b": values(3), "m": values(3), "v": np.abs(values(3)) + 0.1}
+    model = network(
+        [node("BatchNormalization", "x s b m v", "y", epsilon=1e-3)], {"x": [2, 3, 4]}, ["y"], weights, opset
+    )
+    check(model, tmp_path)
+
+
+def test_operators_that_only_move(tmp_path: Path) -> None:
+    nodes = [
+        node("Flatten", "x", "f", axis=2),
+        node("Unsqueeze", "f", "u", axes=[0, 3]),
+        node("Squeeze", "u", "s"),
+        node("Identity", "s", "i"),
+        node("Dropout", "i", "d"),
+        node("Transpose", "d", "t"),
+        node("Reshape", "t shape", "y"),
+    ]
+    model = network(nodes, {"x": [2, 3, 4, 5]}, ["y"], {"shape": np.array([4, -1, 5], I64)}, opset=11)
+    assert check(model, tmp_path) == ["Reshape", "Reshape", "Reshape", "Permute", "Reshape"]
+
+
+def test_transpose_and_axes_as_operands(tmp_path: Path) -> None:
+    nodes = [
+        node("Transpose", "x", "t", perm=[0, 2, 3, 1]),
+        node("Unsqueeze", "t axes", "u"),
+        node("Squeeze", "u axes", "s"),
+        node("Relu", "s", "y"),
+    ]
+    check(network(nodes, {"x": [1, 3, 4, 5]}, ["y"], {"axes": np.array([1], I64)}), tmp_path)
+
+
+def test_a_cast_between_floats_is_nothing(tmp_path: Path) -> None:
+    nodes = [node("Relu", "x", "r"), node("Cast", "r", "c", to=onnx.TensorProto.FLOAT), node("Relu", "c", "y")]
+    assert check(network(nodes, {"x": [2, 3]}, ["y"]), tmp_path) == ["Relu", "Relu"]

@@ -1,0 +1,35 @@
+"""tpu.Relu."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.testing import OpConformance, f32, integers, onnx_node, quantised, quantised_element
+from tpuc_ops.arrays import Array
+from tpuc_ops.tpu.relu import Relu
+
+
+class TestRelu(OpConformance):
+    op = Relu(relu_limit=6.0)
+    reference = onnx_node("Clip", min=0.0, max=6.0)
+    samples = ([f32(-1, 0, 7)],)
+
+
+class TestReluOfIntegers(OpConformance):
+    op = Relu(relu_limit=6.0)
+
+    @staticmethod
+    def reference(q: Array) -> Array:
+        return q.clip(-10, 50)  # 6 / 0.1 - 10
+
+    samples = ([quantised(integers(3, 50), 0.1, -10)],)
+
+
+class TestReluIntoUnsigned(OpConformance):
+    op = Relu()
+    result = quantised_element("uint8", 0.1)
+
+    @staticmethod
+    def reference(q: Array) -> Array:
+        return q.clip(0).astype(np.uint8)
+
+    samples = ([quantised(integers(3, 50), 0.1)],)
