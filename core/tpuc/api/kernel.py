@@ -268,7 +268,7 @@ class TileKernel(Generic[OpT]):
 
 @dataclass(frozen=True)
 class Move:
-    """Copy of a strided view of operand `operand` into a strided view of the result; offsets and strides in elements."""
+    """Copy of a strided view of operand `operand` into one of the result; offsets and strides in elements."""
 
     operand: int
     shape: Shape4

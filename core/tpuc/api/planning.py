@@ -1,4 +1,4 @@
-"""Static memory planning: buffers with conflicts go to offsets in pools (TVM's unified static memory planning, USMP)."""
+"""Static memory planning: buffers with conflicts go to offsets in pools (TVM's unified memory planning, USMP)."""
 
 from __future__ import annotations
 

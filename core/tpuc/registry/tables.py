@@ -83,7 +83,7 @@ class MergedTable:
             for key, value in table.cells.items():
                 self._claims.setdefault(key, []).append(Cell(value, owner, dialect, offer))
 
-    def keys(self) -> Sequence[Hashable]:
+    def filled(self) -> Sequence[Hashable]:
         """Every key, sorted as it is shown."""
         return sorted(self._claims, key=show_key)
 

@@ -244,8 +244,17 @@ class Session:
         self.registry.hooks.hook.artifact_written(path=model, kind="model")
         return self._report(model, final, loaded, comparisons)
 
-    def build(self, module: Module, calibration_table: Any = None) -> tuple[Module, bytes]:
-        """The addressed TPU module and the bytes of the compiled file. The TOP module stays as it is."""
+    def build(
+        self,
+        module: Module,
+        calibration_table: Any = None,
+        *,
+        after_lowering: Callable[[Module], None] | None = None,
+    ) -> tuple[Module, bytes]:
+        """The addressed TPU module and the bytes of the compiled file. The TOP module stays as it is.
+
+        `after_lowering` may change the TPU module before memory is planned.
+        """
         module = module.clone()
         context = self.context()
         manager = self._manager(context)
@@ -261,6 +270,8 @@ class Session:
         with self._timed("lower"):
             manager.run_pipeline("lower", module)
             manager.run_pipeline("tpu-optimize", module)
+        if after_lowering is not None:
+            after_lowering(module)
         self._keep(module, f"{tag}_tpu")
         with self._timed("finalize"):
             manager.run_pipeline("finalize", module)

@@ -117,6 +117,8 @@ class TypeTable:
                     data[name] = numpy_helper.from_array(array, name)
             elif name in self._types:
                 types[name] = self._types[name]
+            else:
+                return  # behind an operator that is not known
         try:
             self._types.update(shape_inference.infer_node_outputs(schema, proto, types, data, None, self._imports))
         except shape_inference.InferenceError as error:

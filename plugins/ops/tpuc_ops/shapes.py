@@ -65,3 +65,42 @@ def concatenated(shapes: Sequence[tuple[int, ...]], axis: int) -> tuple[int, ...
         if len(shape) != len(first) or (*shape[:axis], *shape[axis + 1 :]) != (*first[:axis], *first[axis + 1 :]):
             raise ValueError(f"{show(shape)} and {show(first)} differ in more than dimension {axis}")
     return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
+
+
+def padded(shape: tuple[int, ...], paddings: Sequence[int]) -> tuple[int, ...]:
+    """`shape` with all paddings before and all paddings after; raises ValueError when they do not fit."""
+    rank = len(shape)
+    if len(paddings) != 2 * rank:
+        raise ValueError(f"{rank} dimensions need {2 * rank} paddings, these are {list(paddings)}")
+    result = tuple(paddings[i] + extent + paddings[rank + i] for i, extent in enumerate(shape))
+    if min(result, default=1) < 1:
+        raise ValueError(f"paddings {list(paddings)} leave nothing of {show(shape)}")
+    return result
+
+
+def sliced(
+    shape: tuple[int, ...], offsets: Sequence[int], ends: Sequence[int], steps: Sequence[int]
+) -> tuple[int, ...]:
+    """Extents between offsets and ends, as Python's slices count them."""
+    result: list[int] = []
+    for extent, offset, end, step in zip(shape, offsets, ends, steps, strict=True):
+        stop = None if step < 0 and end < -extent else end
+        result.append(len(range(*slice(offset, stop, step).indices(extent))))
+    if 0 in result:
+        raise ValueError(f"nothing is left of {show(shape)} from {list(offsets)} to {list(ends)}")
+    return tuple(result)
+
+
+def slice_ranges(
+    shape: tuple[int, ...], offsets: Sequence[int], steps: Sequence[int], sizes: Sequence[int]
+) -> tuple[slice, ...]:
+    """Slices of `sizes` elements each; raises ValueError when the last one lies outside."""
+    result: list[slice] = []
+    for extent, offset, step, size in zip(shape, offsets, steps, sizes, strict=True):
+        first = min(max(offset + extent if offset < 0 else offset, 0), extent - 1)
+        last = first + (size - 1) * step
+        if not 0 <= last < extent:
+            raise ValueError(f"element {last} of a dimension of extent {extent} is not there")
+        stop = last + (1 if step > 0 else -1)
+        result.append(slice(first, stop if stop >= 0 else None, step))
+    return tuple(result)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tpuc.api import Calibrator, Module, Pass, PassContext
 from tpuc.api.host import Array, Interpreter, SampleSource, inputs_of, open_samples
 
-from tpuc_passes.calibration.methods import usable_threshold
+from tpuc_passes.calibration.methods import Max, usable_threshold
 from tpuc_passes.calibration.statistics import Histogram, TensorRange
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold, make_remarks
 
@@ -18,7 +18,8 @@ from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold, mak
 class Calibrate(Pass):
     """Two passes over the samples, ranges first and histograms then, so memory does not grow with their number.
 
-    Samples come from `dataset` (folder or file) or `data_list`; `method` is a name in `tpuc.calibrators`. The table is
+    Network inputs keep their largest magnitude whatever the method: their values are few and evenly spread (pixels), where
+    a divergence of histograms says nothing. Samples come from `dataset` (folder or file) or `data_list`; `method` is a name in `tpuc.calibrators`. The table is
     left in `context.results["calibration_table"]`; the module does not change.
     """
 
@@ -39,8 +40,13 @@ class Calibrate(Pass):
         histograms = {name: Histogram(seen, self.histogram_bin_num) for name, seen in ranges.items()}
         if calibrator.needs_histogram:
             self._walk(interpreter, samples, context, "histograms", lambda name, array: histograms[name].update(array))
+        given = {one.name for one in samples.inputs}
         entries = {
-            name: TensorThreshold(usable_threshold(calibrator, histogram), histogram.minimum, histogram.maximum)
+            name: TensorThreshold(
+                usable_threshold(Max() if name in given else calibrator, histogram),
+                histogram.minimum,
+                histogram.maximum,
+            )
             for name, histogram in histograms.items()
         }
         remarks = make_remarks((self.method,), self.histogram_bin_num, len(samples), 0, context.options.get("epoch"))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tpuc.api import Lowering, Module, Pass, PassContext, StringAttr, UsageError
+from tpuc.api import Lowering, Module, Pass, PassContext, StringAttr, UsageError, drop_unused_weights, remove_dead
 
-from tpuc_passes.cleanup import remove_dead
 from tpuc_passes.lowering.engine import Lowerer
 from tpuc_passes.planning.kernels import chip_of
 
@@ -41,6 +40,7 @@ class ConvertTopToTpu(Pass):
 
         Lowerer(module, chip, mode, find, context.results.get("quantise_table", {})).run()
         remove_dead(module)
+        drop_unused_weights(module)
         module.attributes |= {
             "module.chip": StringAttr(description.name),
             "module.mode": StringAttr(mode.upper()),

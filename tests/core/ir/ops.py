@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from tpuc.api import F64, I64, SI32, Bool, F64Array, I64Array, Node, Op, Raw, RoundMode, Str, StrArray, Types
 from tpuc.ir.attributes import DenseI32Array
+from tpuc.ir.dialect import Dialect
 from tpuc.ir.traits import Absent, Constant, FusesRelu, NetworkInput, RunsInPlace, SideEffects
 from tpuc.ir.types import F32, TensorType
 
@@ -128,3 +129,5 @@ OPS: dict[str, type[Op]] = {
 }
 
 resolve = OPS.get
+
+DIALECTS = {"t": Dialect("t", {name.removeprefix("t."): f"{__name__}:{op.__name__}" for name, op in OPS.items()})}

@@ -15,6 +15,7 @@ from tpuc.ir.equality import same_module
 from tpuc.ir.operation import Block, Function, Module, Operation, Value
 from tpuc.ir.text import parse_module
 from tpuc.ir.types import BF16, F32, I8, U8, FunctionType, NoneType, ScalarType, TensorType
+from tpuc.ir.weights import Weights
 
 from tests.core.ir.ops import Add, Everything, Input, MatMul, Nothing, Relu, Split, Weight, resolve
 from tests.core.ir.test_text import GROUPED

@@ -17,7 +17,8 @@ from tpuc_ops.tpu.cast import Cast
 from tests.ops.tpu import plain
 
 
-def cast(x: Array, source: ElementType, result: ElementType, op: Cast = Cast()) -> Array:
+def cast(x: Array, source: ElementType, result: ElementType, op: Cast | None = None) -> Array:
+    op = op or Cast()
     node = Node(op, (TensorType(x.shape, source),), (TensorType(x.shape, result),))
     return op.evaluate(node, [x])[0]
 

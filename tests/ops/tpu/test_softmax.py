@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from tpuc.api import Node, TensorType
+from tpuc.api import F32, Node, TensorType
 from tpuc.testing import OpConformance, integers, onnx_node, quantised_element, uniform
 from tpuc_ops.tpu.softmax import Softmax
 
@@ -22,7 +22,7 @@ def test_integers_take_their_exponentials_from_the_table() -> None:
     scale = 0.05
     x = integers(2, 6)
     table = np.array([math.exp(-i * scale) for i in range(256)], np.float32).reshape(1, 1, 1, 256)
-    types = (TensorType(x.shape, quantised_element("int8", scale)), TensorType(table.shape, TensorType))
+    types = (TensorType(x.shape, quantised_element("int8", scale)), TensorType(table.shape, F32))
     result = TensorType(x.shape, quantised_element("uint8", 1 / 255))
     op = Softmax(axis=1)
     (y,) = op.evaluate(Node(op, types, (result,)), [x, table])

@@ -55,7 +55,7 @@ def lowering_rows(
     registry: Registry, owners: Sequence[str], dialect: str, modes: Sequence[str]
 ) -> Mapping[str, Mapping[str, str | None]]:
     """Per op and mode who fills the cell, `conflict` where several do, `default`, or None where nobody does."""
-    keys = [key for owner in owners for key in registry.merged(LOWERINGS, owner, dialect).keys()]
+    keys = [key for owner in owners for key in registry.merged(LOWERINGS, owner, dialect).filled()]
     definitions = computing_ops(registry, dialect)
     ops = {str(cast("tuple[str, str]", key)[0]) for key in keys if isinstance(key, tuple)} | set(definitions)
     rows: dict[str, Mapping[str, str | None]] = {}
@@ -67,7 +67,7 @@ def lowering_rows(
 
 def kernel_rows(registry: Registry, owners: Sequence[str], dialect: str) -> Mapping[str, str]:
     """Per op the package that has its kernel."""
-    ops = sorted({str(key) for owner in owners for key in registry.merged(KERNELS, owner, dialect).keys()})
+    ops = sorted({str(key) for owner in owners for key in registry.merged(KERNELS, owner, dialect).filled()})
     return {op: provider(registry, KERNELS, owners, dialect, op) or "-" for op in ops}
 
 

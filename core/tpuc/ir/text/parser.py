@@ -7,7 +7,7 @@ import gc
 import re
 from collections.abc import Generator, Mapping, Sequence
 
-from tpuc.ir.attributes import Attribute, SymbolAttr
+from tpuc.ir.attributes import Attribute, StringAttr
 from tpuc.ir.builtin import Call, Return
 from tpuc.ir.dialect import OpResolver
 from tpuc.ir.op import Op, UnregisteredOp
@@ -146,7 +146,7 @@ class _ModuleParser(AttributeParser):
         results = self.type_list() if self.accept("->") else ()
         attributes = self.dictionary() if self.accept_word("attributes") else {}
         if visibility is not None:
-            attributes["sym_visibility"] = self._visibility(visibility)
+            attributes["sym_visibility"] = StringAttr(visibility)
         start = self.skip()
         self.expect("{", f" before the body of function '{name}'")
         self._operations(body)
@@ -157,11 +157,6 @@ class _ModuleParser(AttributeParser):
         location = self.location()
         type = FunctionType(tuple(argument.type for argument in body.arguments), results)
         return Function(name, type, body, attributes, location)
-
-    def _visibility(self, word: str) -> Attribute:
-        from tpuc.ir.attributes import StringAttr
-
-        return StringAttr(word)
 
     def _argument(self, block: Block) -> None:
         """`%name: type loc(...)`."""
@@ -422,8 +417,3 @@ class _ModuleParser(AttributeParser):
 
 
 _BUILTIN: dict[str, type[Op]] = {Return.name: Return, Call.name: Call}
-
-
-def symbol_of(attribute: Attribute | None) -> str | None:
-    """The name of a symbol attribute, None for anything else."""
-    return attribute.name if isinstance(attribute, SymbolAttr) else None

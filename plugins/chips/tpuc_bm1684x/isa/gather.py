@@ -229,29 +229,29 @@ class GatherLines(ComputeInstruction):
                 f"{self.mnemonic()}: the simulator gathers rows of per-channel tables only; use GATHER"
             )
 
-    def _lines(self, address: int, shape: Shape4) -> Operand:
+    def lines(self, address: int, shape: Shape4) -> Operand:
         plain = Operand(address, self.dtype)
         return Operand(address, self.dtype, line_strides(shape, self.dtype.vector, plain.lane))
 
-    def _parts(self) -> tuple[tuple[Operand, Shape4], tuple[Operand, Shape4]]:
+    def parts(self) -> tuple[tuple[Operand, Shape4], tuple[Operand, Shape4]]:
         n, c, h, w = self.shape
         table_dims = (1, c, self.table_rows, w)
-        return (self._lines(self.table, table_dims), table_dims), (self.index, (n, c, 1, h))
+        return (self.lines(self.table, table_dims), table_dims), (self.index, (n, c, 1, h))
 
     def reads(self) -> Sequence[Region]:
-        return [operand.region(shape) for operand, shape in self._parts()]
+        return [operand.region(shape) for operand, shape in self.parts()]
 
     def writes(self) -> Sequence[Region]:
-        return [self._lines(self.result, self.shape).region(self.shape)]
+        return [self.lines(self.result, self.shape).region(self.shape)]
 
     def execute(self, machine: Machine) -> None:
-        (table, table_dims), (index, index_dims) = self._parts()
+        (table, table_dims), (index, index_dims) = self.parts()
         rows = machine.load(index, index_dims).astype(np.intp)[:, :, 0, :, None]
         if int(rows.max()) >= self.table_rows:
             raise IllegalCommand(f"{self.mnemonic()}: row {int(rows.max())} of {self.table_rows}; keep indices inside")
         source: Array = np.broadcast_to(machine.load(table, table_dims), (self.shape[0], *table_dims[1:]))
         value = np.take_along_axis(source, rows, axis=2)
-        machine.store(self._lines(self.result, self.shape), self.shape, value)
+        machine.store(self.lines(self.result, self.shape), self.shape, value)
 
 
 def _dtype(prec: int) -> DType:

@@ -138,7 +138,7 @@ class MatMul(ComputeInstruction):
         if isinstance(self.zero_point, Operand) and self.operation is MatMulOp.TT:
             raise IllegalCommand(f"{self.mnemonic()}: the simulator knows no zero point table here; use an immediate")
 
-    def _sources(self) -> Sequence[tuple[Source, Shape4]]:
+    def sources(self) -> Sequence[tuple[Source, Shape4]]:
         pairs = [(self.left, self._left_dims()), (self.right, self._right_dims())]
         if self.zero_point is not None:
             pairs.append((self.zero_point, (1, 64, 1, self.columns)))
@@ -150,13 +150,13 @@ class MatMul(ComputeInstruction):
         return Operand(self.result.address, DType.F32 if self.left.dtype.is_float else DType.INT32)
 
     def reads(self) -> Sequence[Region]:
-        return [source.region(shape) for source, shape in self._sources() if isinstance(source, Operand)]
+        return [source.region(shape) for source, shape in self.sources() if isinstance(source, Operand)]
 
     def writes(self) -> Sequence[Region]:
         return [self.result.region(self._result_dims())]
 
     def execute(self, machine: Machine) -> None:
-        matrices = [_matrix(machine, source, shape) for source, shape in self._sources()[:2]]
+        matrices = [_matrix(machine, source, shape) for source, shape in self.sources()[:2]]
         left, right = matrices
         if self.operation is MatMulOp.NT:
             right = right.T

@@ -1,0 +1,28 @@
+"""Makes every value of a network visible, so that compiled files can be compared tensor by tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tpuc.ir import Module, TensorType
+from tpuc.ir.traits import Constant
+from tpuc.session import Session
+
+
+def expose_values(module: Module) -> None:
+    """Return every computed tensor from `main`; nothing is freed or reused then."""
+    function = module.main
+    values = [
+        result
+        for operation in function.operations[:-1]
+        if not isinstance(operation.op, Constant)
+        for result in operation.results
+        if isinstance(result.type, TensorType)
+    ]
+    function.terminator.set_operands(values)
+    function.update_type()
+
+
+def build_exposed(session: Session, module: Module, calibration_table: Any = None) -> tuple[Module, bytes]:
+    """As `Session.build`, with every value of the lowered module as an output of the file."""
+    return session.build(module, calibration_table, after_lowering=expose_values)

@@ -1,0 +1,33 @@
+"""Tensors behind each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import SI32, Bool, Node, Op, Str, Types
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.elementwise import ReluFields
+from tpuc_ops.shapes import concatenated
+
+
+@dataclass(frozen=True)
+class Concat(ReluFields, Op):
+    """All operands along `axis`, then relu."""
+
+    name = "top.Concat"
+    axis: SI32 = 1
+    only_merge: Bool = False
+    round_mode: Str = "HalfAwayFromZero"
+
+    def infer(self, operands: Types) -> Types:
+        dims = concatenated([operand.dims for operand in operands], self.axis)
+        return (operands[0].shape_only().with_shape(dims),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        return [self.activate(np.concatenate([as_float(x) for x in operands], self.axis))]
+
+    def flops(self, node: Node) -> int:
+        return node.result_type.size * self.do_relu

@@ -1,0 +1,20 @@
+"""Error function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc_ops import functions
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class Erf(UnaryOp):
+    """``2 / sqrt(pi)`` times the integral of ``exp(-t * t)`` from 0 to ``x``."""
+
+    name = "top.Erf"
+    flops_per_element = 4
+
+    def function(self, x: Array) -> Array:
+        return functions.erf(x)

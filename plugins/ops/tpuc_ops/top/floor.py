@@ -1,0 +1,20 @@
+"""Rounding down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class Floor(UnaryOp):
+    """The largest whole number that is not above ``x``."""
+
+    name = "top.Floor"
+
+    def function(self, x: Array) -> Array:
+        return np.floor(x)

@@ -1,0 +1,35 @@
+"""Elements by index along one dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import SI32, Bool, Node, Op, Types
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.shapes import positive_axis
+
+
+@dataclass(frozen=True)
+class Gather(Op):
+    """`x` at the given indices along `axis`: the index's shape takes the place of that dimension.
+
+    Indices are whole numbers of any type, those below 0 count from the end. Without `keepdims` an index of one element
+    takes the dimension away.
+    """
+
+    name = "top.Gather"
+    axis: SI32 = 0
+    keepdims: Bool = True
+
+    def infer(self, operands: Types) -> Types:
+        x, indices = operands[:2]
+        axis = positive_axis(self.axis, x.rank)
+        middle = indices.dims if self.keepdims else ()
+        return (x.shape_only().with_shape((*x.dims[:axis], *middle, *x.dims[axis + 1 :])),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        x, indices = operands[:2]
+        return [np.take(x, indices.astype(np.int64), self.axis).reshape(node.result_type.dims)]

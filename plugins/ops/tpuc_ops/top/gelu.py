@@ -1,0 +1,23 @@
+"""Gaussian error linear unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Str
+
+from tpuc_ops import functions
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class GELU(UnaryOp):
+    """``x`` times the distribution function of a standard normal; by a tanh with `approx_mode` tanh, else normal."""
+
+    name = "top.GELU"
+    approx_mode: Str = "normal"
+    flops_per_element = 8
+
+    def function(self, x: Array) -> Array:
+        return functions.tanh_gelu(x) if self.approx_mode == "tanh" else functions.gelu(x)

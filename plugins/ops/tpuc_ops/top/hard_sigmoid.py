@@ -1,0 +1,24 @@
+"""Hard sigmoid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import F64
+
+from tpuc_ops import functions
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class HardSigmoid(UnaryOp):
+    """``alpha * x + beta`` within 0 and 1."""
+
+    name = "top.HardSigmoid"
+    alpha: F64 = 0.2
+    beta: F64 = 0.5
+    flops_per_element = 4
+
+    def function(self, x: Array) -> Array:
+        return functions.hard_sigmoid(x, self.alpha, self.beta)

@@ -1,0 +1,20 @@
+"""Hard swish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc_ops import functions
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class HardSwish(UnaryOp):
+    """``x * clip(x / 6 + 1 / 2, 0, 1)``."""
+
+    name = "top.HardSwish"
+    flops_per_element = 5
+
+    def function(self, x: Array) -> Array:
+        return functions.hard_swish(x)

@@ -1,0 +1,68 @@
+"""Resizing of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import F64, Node, Op, Str, Types
+
+from tpuc_ops.arrays import Array, as_float
+
+
+@dataclass(frozen=True)
+class Interp(Op):
+    """Rows and columns of `x: [n, c, h, w]` resampled to the declared result type, by `mode` nearest or linear.
+
+    `coord_mode` says where result place i lies in the operand, with scale ``result / operand`` extent: half_pixel
+    ``(i + 0.5) / scale - 0.5``, pytorch_half_pixel likewise (0 for a single element), asymmetric ``i / scale``,
+    align_corners ``i * (operand - 1) / (result - 1)``. Nearest takes the lower place of asymmetric coordinates, else the
+    nearest one with ties downwards. Places outside hold the border. `scale_h` and `scale_w` are what the network said; -1
+    for nothing.
+    """
+
+    name = "top.Interp"
+    mode: Str
+    coord_mode: Str
+    scale_h: F64 = -1.0
+    scale_w: F64 = -1.0
+
+    def infer(self, operands: Types) -> None:
+        if self.mode not in ("nearest", "linear") or self.coord_mode not in _MODES:
+            raise ValueError(f"mode {self.mode} with coord_mode {self.coord_mode} is not supported")
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        result = as_float(operands[0])
+        for axis, scale in ((2, self.scale_h), (3, self.scale_w)):
+            result = self._resample(result, axis, node.result_type.dims[axis], scale)
+        return [result.astype(np.float32, copy=False)]
+
+    def _resample(self, x: Array, axis: int, count: int, scale: float) -> Array:
+        extent = x.shape[axis]
+        if count == extent:
+            return x
+        places = self._places(extent, count, scale if scale > 0 else count / extent)
+        if self.mode == "nearest":
+            rounded = np.floor(places) if self.coord_mode == "asymmetric" else np.ceil(places - 0.5)
+            return np.take(x, np.clip(rounded, 0, extent - 1).astype(np.int64), axis)
+        places = np.clip(places, 0, extent - 1)
+        lower = np.minimum(np.floor(places).astype(np.int64), extent - 1)
+        share = (places - lower).astype(np.float32).reshape((-1,) + (1,) * (x.ndim - axis - 1))
+        upper = np.minimum(lower + 1, extent - 1)
+        return np.take(x, lower, axis) * (1 - share) + np.take(x, upper, axis) * share
+
+    def _places(self, extent: int, count: int, scale: float) -> Array:
+        index = np.arange(count, dtype=np.float64)
+        match self.coord_mode:
+            case "asymmetric":
+                return index / scale
+            case "align_corners":
+                return index * ((extent - 1) / max(count - 1, 1))
+            case "pytorch_half_pixel" if count == 1:
+                return index
+            case _:
+                return (index + 0.5) / scale - 0.5
+
+
+_MODES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")

@@ -1,0 +1,21 @@
+"""Natural logarithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class Log(UnaryOp):
+    """``log(x)``: minus infinity at 0, NaN below."""
+
+    name = "top.Log"
+    flops_per_element = 4
+
+    def function(self, x: Array) -> Array:
+        return np.log(x)

@@ -1,0 +1,31 @@
+"""Element-wise minimum of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Commutative, Elementwise, Node, Op, Types
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.elementwise import broadcast_type
+
+
+@dataclass(frozen=True)
+class Min(Op, Elementwise, Commutative):
+    """The smallest of all operands at each place, with broadcasting; NaN where one is."""
+
+    name = "top.Min"
+
+    def infer(self, operands: Types) -> Types:
+        return (broadcast_type(operands),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        first, *others = (as_float(x) for x in operands)
+        for x in others:
+            first = np.minimum(first, x)
+        return [first]
+
+    def flops(self, node: Node) -> int:
+        return node.result_type.size * (len(node.operand_types) - 1)

@@ -1,0 +1,22 @@
+"""Minimum with a constant number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import F64
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class MinConst(UnaryOp):
+    """``minimum(x, const_val)``."""
+
+    name = "top.MinConst"
+    const_val: F64
+
+    def function(self, x: Array) -> Array:
+        return np.minimum(x, np.float32(self.const_val))

@@ -1,0 +1,20 @@
+"""Mish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc_ops import functions
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class Mish(UnaryOp):
+    """``x * tanh(log(1 + exp(x)))``."""
+
+    name = "top.Mish"
+    flops_per_element = 6
+
+    def function(self, x: Array) -> Array:
+        return functions.mish(x)

@@ -1,0 +1,51 @@
+"""Elements around a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import F64, I64Array, Node, Op, Str, Types
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.shapes import padded
+
+
+@dataclass(frozen=True)
+class Pad(Op):
+    """`paddings` elements before and after each dimension: first all that come before, then all that come after.
+
+    `mode`: constant fills with `val`; reflect mirrors without repeating the border; edge repeats the border. Negative
+    paddings cut off.
+    """
+
+    name = "top.Pad"
+    paddings: I64Array
+    mode: Str = "constant"
+    val: F64 = 0.0
+
+    def infer(self, operands: Types) -> Types:
+        x = operands[0]
+        if self.mode not in ("constant", "reflect", "edge"):
+            raise ValueError(f"mode must be constant, reflect or edge, this one is {self.mode}")
+        return (x.shape_only().with_shape(padded(x.dims, self.paddings)),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        return [pad(operands[0], self.paddings, self.mode, self.val)]
+
+
+def pad(x: Array, paddings: Sequence[int], mode: str, value: float) -> Array:
+    """`x` with all paddings before, then all after; negative ones cut off."""
+    pairs = list(zip(paddings[: x.ndim], paddings[x.ndim :], strict=True))
+    cut = tuple(
+        slice(max(-before, 0), extent + min(after, 0)) for extent, (before, after) in zip(x.shape, pairs, strict=True)
+    )
+    added = [(max(before, 0), max(after, 0)) for before, after in pairs]
+    match mode:
+        case "reflect":
+            return np.pad(x[cut], added, mode="reflect")
+        case "edge":
+            return np.pad(x[cut], added, mode="edge")
+        case _:
+            return np.pad(x[cut], added, constant_values=value)

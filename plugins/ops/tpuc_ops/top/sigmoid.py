@@ -1,0 +1,30 @@
+"""Sigmoid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import F64, Bool, Str
+
+from tpuc_ops import functions
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class Sigmoid(UnaryOp):
+    """``scale / (1 + exp(-x)) + bias``; the logarithm of that with `log`."""
+
+    name = "top.Sigmoid"
+    scale: F64 = 1.0
+    bias: F64 = 0.0
+    log: Bool = False
+    round_mode: Str = "HalfAwayFromZero"
+    flops_per_element = 4
+
+    def function(self, x: Array) -> Array:
+        if self.log and (self.scale, self.bias) == (1.0, 0.0):
+            return -functions.softplus(-x)  # exact where the sigmoid itself underflows
+        result = functions.sigmoid(x) * np.float32(self.scale) + np.float32(self.bias)
+        return np.log(result) if self.log else result

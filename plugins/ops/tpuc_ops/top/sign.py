@@ -1,0 +1,20 @@
+"""Sign."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class Sign(UnaryOp):
+    """1, 0 or -1 with the sign of ``x``."""
+
+    name = "top.Sign"
+
+    def function(self, x: Array) -> Array:
+        return np.sign(x)

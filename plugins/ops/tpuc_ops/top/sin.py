@@ -1,0 +1,21 @@
+"""Sine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class Sin(UnaryOp):
+    """``sin(x)``, x in radians."""
+
+    name = "top.Sin"
+    flops_per_element = 4
+
+    def function(self, x: Array) -> Array:
+        return np.sin(x)

@@ -1,0 +1,20 @@
+"""Soft plus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc_ops import functions
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class Softplus(UnaryOp):
+    """``log(1 + exp(x))``."""
+
+    name = "top.Softplus"
+    flops_per_element = 5
+
+    def function(self, x: Array) -> Array:
+        return functions.softplus(x)

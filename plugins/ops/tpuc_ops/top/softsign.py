@@ -1,0 +1,20 @@
+"""Soft sign."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc_ops import functions
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class Softsign(UnaryOp):
+    """``x / (1 + |x|)``."""
+
+    name = "top.Softsign"
+    flops_per_element = 3
+
+    def function(self, x: Array) -> Array:
+        return functions.softsign(x)

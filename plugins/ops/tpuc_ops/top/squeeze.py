@@ -1,0 +1,30 @@
+"""Dimensions of extent 1 go away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpuc.api import I64Array, Node, Op, ShapeOnly, Types
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.shapes import positive_axis, show
+
+
+@dataclass(frozen=True)
+class Squeeze(Op, ShapeOnly):
+    """Without the dimensions `axes`, which must have extent 1; without all such dimensions when `axes` is empty."""
+
+    name = "top.Squeeze"
+    axes: I64Array = ()
+
+    def infer(self, operands: Types) -> Types:
+        (x,) = operands
+        gone = {positive_axis(axis, x.rank) for axis in self.axes} or {i for i, d in enumerate(x.dims) if d == 1}
+        for axis in sorted(gone):
+            if x.dims[axis] != 1:
+                raise ValueError(f"dimension {axis} of {show(x.dims)} has extent {x.dims[axis]}, only 1 can go away")
+        return (x.shape_only().with_shape(tuple(d for i, d in enumerate(x.dims) if i not in gone)),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        return [operands[0].reshape(node.result_type.dims)]

@@ -1,0 +1,34 @@
+"""Every element becomes a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpuc.api import I64, Node, Op, Types
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.elementwise import ReluFields
+
+
+@dataclass(frozen=True)
+class Upsample(ReluFields, Op):
+    """Each element of `x: [n, c, h, w]` repeated `scale_h` by `scale_w` times, then relu."""
+
+    name = "top.Upsample"
+    scale_h: I64
+    scale_w: I64
+
+    def infer(self, operands: Types) -> Types:
+        (x,) = operands
+        if min(self.scale_h, self.scale_w) < 1 or x.rank != 4:
+            raise ValueError("scales of at least 1 and an operand of 4 dimensions are needed")
+        n, c, h, w = x.dims
+        return (x.shape_only().with_shape((n, c, h * self.scale_h, w * self.scale_w)),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        x = as_float(operands[0])
+        return [self.activate(x.repeat(self.scale_h, 2).repeat(self.scale_w, 3))]
+
+    def flops(self, node: Node) -> int:
+        return node.result_type.size * self.do_relu

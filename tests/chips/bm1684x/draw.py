@@ -1,0 +1,102 @@
+"""What random single-instruction cases are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tpuc_bm1684x.isa import DType, Layout, Operand, Scalar
+from tpuc_bm1684x.isa.geometry import LMEM_BASE
+from tpuc_bm1684x.isa.types import Shape4, Strides, natural_strides
+
+Array = np.ndarray[Any, Any]
+INTEGERS = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32)
+FLOATS = (DType.F16, DType.BF16, DType.F32)
+WINDOW_BYTES = 0x10000
+"""All operands lie in this much of each lane."""
+A, B, C, D, RESULT, WEIGHT = 0, 0x2000, 0x3000, 0x3800, 0x4000, 0x8000
+HALF_ULP = {DType.F32: 1e-5, DType.F16: 1e-3, DType.BF16: 8e-3}
+"""Allowed difference relative to the largest result, where the order of float additions is unknown."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A tensor at a DMA address with explicit strides."""
+
+    address: int
+    shape: Shape4
+    strides: Strides
+    dtype: DType
+
+
+@dataclass
+class Case:
+    """One instruction, what to write before and what to compare after; tolerance 0 means bit-equal."""
+
+    instruction: Any
+    writes: list[tuple[Place, Array]]
+    result: Place
+    tolerance: float = 0.0
+
+
+@dataclass
+class Draw:
+    """Random choices, and the operands written so far."""
+
+    rng: np.random.Generator
+    writes: list[tuple[Place, Array]] = field(default_factory=list)
+
+    def pick(self, *options: Any) -> Any:
+        return options[int(self.rng.integers(len(options)))]
+
+    def number(self, low: int, high: int) -> int:
+        return int(self.rng.integers(low, high))
+
+    def shape(self, c: int = 80, h: int = 4, w: int = 12) -> Shape4:
+        return (self.number(1, 3), self.number(1, c), self.number(1, h), self.number(1, w))
+
+    def put(self, operand: Operand, shape: Shape4, values: Array | None = None) -> Operand:
+        """Write random or given values."""
+        if values is None:
+            values = self.values(operand.dtype, shape)
+        place = Place(LMEM_BASE + operand.address, shape, operand.strides(shape), operand.dtype)
+        self.writes.append((place, np.ascontiguousarray(np.broadcast_to(values, shape)).astype(operand.dtype.numpy)))
+        return operand
+
+    def values(self, dtype: DType, shape: Shape4, scale: float = 4.0) -> Array:
+        if dtype.is_float:
+            with np.errstate(over="ignore"):  # infinities are welcome inputs
+                return (self.rng.standard_normal(shape) * scale).astype(np.float32).astype(dtype.numpy)
+        limits = np.iinfo(dtype.numpy)
+        wide = self.rng.integers(limits.min, limits.max, shape, endpoint=True)
+        return (wide >> self.rng.integers(0, 8 * dtype.bytes, shape)).astype(dtype.numpy)
+
+    def tensor(self, address: int, dtype: DType, shape: Shape4) -> Operand:
+        """A written operand, aligned, compact or with gaps."""
+        layout: Layout | Strides = self.pick(Layout.ALIGNED, Layout.ALIGNED, Layout.COMPACT, (0, 0, 0, 0))
+        if not isinstance(layout, Layout):
+            n, c, h, w = natural_strides(shape, dtype.vector, Layout.ALIGNED, address >> 18)
+            layout = (n + 3 * shape[2], c + 3 * shape[2], h + 1, w)
+            layout = (layout[0] * 2, layout[1] * 2, layout[2], layout[3])
+        return self.put(Operand(address, dtype, layout), shape)
+
+    def source(self, address: int, dtype: DType, shape: Shape4) -> Operand | Scalar:
+        """A tensor or an immediate."""
+        return self.pick(self.tensor(address, dtype, shape), Scalar.of(self.number(0, 100), dtype))
+
+    def case(self, instruction: Any, operand: Operand, shape: Shape4, tolerance: float = 0.0) -> Case:
+        place = Place(LMEM_BASE + operand.address, shape, operand.strides(shape), operand.dtype)
+        return Case(instruction, self.writes, place, tolerance)
+
+
+def differences(expected: Array, got: Array, tolerance: float) -> int:
+    """How many elements differ: in any bit, or by more than `tolerance` of the largest finite expected magnitude."""
+    if tolerance == 0:
+        kind = f"u{expected.dtype.itemsize}"
+        return int(np.count_nonzero(np.ascontiguousarray(expected).view(kind) != np.ascontiguousarray(got).view(kind)))
+    left, right = expected.astype(np.float64), got.astype(np.float64)
+    largest = float(np.max(np.abs(left), initial=0.0, where=np.isfinite(left)))
+    with np.errstate(invalid="ignore"):
+        close = np.abs(left - right) <= tolerance * largest
+    return int(np.count_nonzero(~(close | (left == right) | (np.isnan(left) & np.isnan(right)))))

@@ -1,0 +1,31 @@
+"""Dialects: op names to definitions, imported when first asked for."""
+
+from __future__ import annotations
+
+import pytest
+from tpuc.ir.dialect import Dialect, resolver_of
+from tpuc.ir.op import Op, op_fields
+
+from tests.core.ir.ops import DIALECTS, Relu
+
+
+def test_ops_are_found_by_full_name() -> None:
+    resolve = resolver_of(DIALECTS)
+    assert resolve("t.Relu") is Relu
+    assert resolve("t.NoSuchOp") is None
+    assert resolve("nowhere.Relu") is None
+
+
+def test_a_definition_is_imported_when_it_is_asked_for() -> None:
+    dialect = Dialect("far", {"Op": "no_such_module:Op"})
+    assert dialect.op("Other") is None
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        dialect.op("Op")
+
+
+def test_a_field_without_an_attribute_type_is_refused() -> None:
+    from tests.core.ir import untyped
+
+    assert op_fields(Op) == ()
+    with pytest.raises(TypeError, match="field 'size' of Untyped needs an attribute type such as I64 or F64Array"):
+        op_fields(untyped.Untyped)

@@ -1,0 +1,341 @@
+"""Files that cannot be imported: one sentence each, with the thing, the reason and the way out."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.frontends.onnx.networks import network, node, read, registry, values
+from tpuc.api import ImportOptions, InvalidModel, PluginConflict, TpucError, Unsupported
+from tpuc.registry import Offer
+from tpuc_onnx.frontend import FRONTEND
+
+RELU = node("Relu", "x", "y")
+
+
+def sentence(model: onnx.ModelProto | bytes, folder: Path, options: ImportOptions | None = None) -> str:
+    """The error's text, without the folder."""
+    with pytest.raises((InvalidModel, Unsupported)) as caught:
+        read(model, folder, options)
+    assert isinstance(caught.value, TpucError)
+    return str(caught.value).replace(f"{folder}/", "").replace(str(folder), "FOLDER")
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidModel, match=r"no\.onnx: there is no such file\. Check the path\.$"):
+        FRONTEND.read(tmp_path / "no.onnx", ImportOptions(), registry())
+
+
+def test_folder(tmp_path: Path) -> None:
+    with pytest.raises(InvalidModel, match=r"cannot be read: Is a directory\. Check the path and its permissions\.$"):
+        FRONTEND.read(tmp_path, ImportOptions(), registry())
+
+
+@pytest.mark.parametrize("keep", [1, 10, 100, 200])
+def test_truncated_file(keep: int, tmp_path: Path) -> None:
+    content = network([node("Add", "x w", "y")], {"x": [100]}, ["y"], {"w": values(100)}).SerializeToString()
+    text = sentence(content[:keep], tmp_path)
+    assert re.fullmatch(r"m\.onnx: not an ONNX file, .*Export or download it again\.", text), text
+
+
+@pytest.mark.parametrize("content", [b"", b"this is no network", b"\x00" * 64, b"\x89PNG\r\n\x1a\n"])
+def test_file_of_another_kind(content: bytes, tmp_path: Path) -> None:
+    text = sentence(content, tmp_path)
+    assert text.startswith("m.onnx: not an ONNX file")
+    assert text.endswith("Export or download it again.")
+
+
+@pytest.mark.parametrize(("opset", "way_out"), [(6, 13), (23, 22)])
+def test_opset(opset: int, way_out: int, tmp_path: Path) -> None:
+    assert sentence(network([RELU], {"x": [2]}, ["y"], opset=opset), tmp_path) == (
+        f"m.onnx: uses opset {opset}, and opsets 7 to 22 are supported. Export it again with opset {way_out}, or "
+        "convert it with onnx.version_converter."
+    )
+
+
+def test_no_opset(tmp_path: Path) -> None:
+    model = network([RELU], {"x": [2]}, ["y"])
+    del model.opset_import[:]
+    assert sentence(model, tmp_path) == "m.onnx: does not say which opset it uses. Export it again."
+
+
+def test_cycle(tmp_path: Path) -> None:
+    nodes = [node("Add", "x c", "a"), node("Relu", "a", "b"), node("Neg", "b", "c"), node("Relu", "c", "y")]
+    assert sentence(network(nodes, {"x": [2]}, ["y"]), tmp_path) == (
+        "m.onnx: the graph has a cycle: 'Add_a' -> 'Relu_b' -> 'Neg_c' -> 'Add_a'. A network must not read its own "
+        "results."
+    )
+
+
+def test_tensor_computed_twice(tmp_path: Path) -> None:
+    nodes = [RELU, onnx.helper.make_node("Neg", ["x"], ["y"], name="again")]
+    assert sentence(network(nodes, {"x": [2]}, ["y"]), tmp_path) == (
+        "m.onnx: tensor 'y' is computed twice, by node 'Relu_y' and by node 'again'. Give one of them another name."
+    )
+
+
+def test_weight_computed_again(tmp_path: Path) -> None:
+    assert sentence(network([RELU], {"x": [2]}, ["y"], {"y": values(2)}), tmp_path) == (
+        "m.onnx: node 'Relu_y' computes tensor 'y', which is already an input or a weight. Give one of them another "
+        "name."
+    )
+
+
+def test_unnamed_output_of_a_node(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Relu", ["x"], [""]), RELU]
+    assert sentence(network(nodes, {"x": [2]}, ["y"]), tmp_path) == (
+        "m.onnx: node 0 (Relu) has no named output, so nothing can use it. Remove it or name its output."
+    )
+
+
+def test_unnamed_input(tmp_path: Path) -> None:
+    assert sentence(network([RELU], {"x": [2], "": [2]}, ["y"]), tmp_path) == (
+        "m.onnx: an input has no name. Name it in the program that exports the network."
+    )
+
+
+def test_tensor_from_nowhere(tmp_path: Path) -> None:
+    assert sentence(network([node("Add", "x ghost", "y")], {"x": [2]}, ["y"]), tmp_path) == (
+        "m.onnx: node 'Add_y' (Add) reads tensor 'ghost', which is no input, no weight and no result of a node. "
+        "Export the network again."
+    )
+
+
+def test_no_outputs(tmp_path: Path) -> None:
+    assert sentence(network([RELU], {"x": [2]}, []), tmp_path) == (
+        "m.onnx: the graph has no outputs. Export it again, or choose some with --output-names."
+    )
+
+
+def test_output_that_nobody_computes(tmp_path: Path) -> None:
+    assert sentence(network([RELU], {"x": [2]}, ["z"]), tmp_path) == (
+        "m.onnx: output 'z' is not computed by any node. Export it again, or choose outputs with --output-names."
+    )
+
+
+def test_output_that_is_constant(tmp_path: Path) -> None:
+    nodes = [RELU, node("Neg", "w", "z")]
+    assert sentence(network(nodes, {"x": [2]}, ["y", "z"], {"w": values(2)}), tmp_path) == (
+        "m.onnx: output 'z' does not depend on any input. Choose other outputs with --output-names."
+    )
+
+
+def test_output_names_that_are_not_there(tmp_path: Path) -> None:
+    text = sentence(network([RELU], {"x": [2]}, ["y"]), tmp_path, ImportOptions(output_names=("yy",)))
+    assert text == "m.onnx: has no tensor named 'yy' (--output-names). Did you mean 'y'?"
+
+
+@pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (np.inf, "infinite values")])
+def test_weights_that_are_no_numbers(value: float, what: str, tmp_path: Path) -> None:
+    weight = values(3, 4)
+    weight[1, 2] = value
+    assert sentence(network([node("MatMul", "x w", "y")], {"x": [2, 3]}, ["y"], {"w": weight}), tmp_path) == (
+        f"m.onnx: node 'MatMul_y' (MatMul): weight 'w' holds {what} (1 of 12 values). Export the network from a "
+        "checkpoint whose weights are finite."
+    )
+
+
+def test_weight_with_too_few_values(tmp_path: Path) -> None:
+    model = network([node("Add", "x w", "y")], {"x": [100]}, ["y"], {"w": values(100)})
+    model.graph.initializer[0].raw_data = model.graph.initializer[0].raw_data[:40]
+    assert sentence(model, tmp_path) == (
+        "m.onnx: weight 'w' does not hold as many values as its shape 100 says. Export or download the file again."
+    )
+
+
+def test_external_data_that_is_missing_or_truncated(tmp_path: Path) -> None:
+    model = network([node("Add", "x w", "y")], {"x": [2, 3]}, ["y"], {"w": values(2, 3)})
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    content = (tmp_path / "m.onnx").read_bytes()
+    data = (tmp_path / "m.data").read_bytes()
+    (tmp_path / "m.data").write_bytes(data[:8])
+    assert sentence(content, tmp_path) == (
+        "m.data: is truncated: tensor 'w' ends at byte 24, the file at byte 8. Export or download it again."
+    )
+    (tmp_path / "m.data").unlink()
+    assert sentence(content, tmp_path) == (
+        "m.onnx: the data of tensor 'w' is in the file 'm.data', which is not in FOLDER. Put it there."
+    )
+
+
+def test_sparse_weights(tmp_path: Path) -> None:
+    model = network([node("Add", "x w", "y")], {"x": [4]}, ["y"])
+    entries = onnx.numpy_helper.from_array(np.float32([1]), "w")
+    indices = onnx.numpy_helper.from_array(np.array([2]), "w_indices")
+    model.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(entries, indices, [4]))
+    text = sentence(model, tmp_path)
+    assert text == "m.onnx: initializer 'w' is sparse. Export the network with dense weights."
+
+
+def test_open_dimensions(tmp_path: Path) -> None:
+    model = network([RELU], {"x": ["batch", 3, None]}, ["y"])
+    assert sentence(model, tmp_path) == (
+        "m.onnx: input 'x' has the shape batchx3x?: dimensions 0 ('batch'), 2 are dynamic, and compiled shapes are "
+        "static. Give them with --input-shapes, for example --input-shapes [[1,3,1]]."
+    )
+
+
+def test_input_without_a_shape(tmp_path: Path) -> None:
+    model = network([RELU], {"x": None}, ["y"])
+    assert sentence(model, tmp_path) == (
+        "m.onnx: input 'x' has no shape, and compiled shapes are static. Give it with --input-shapes, for example "
+        "--input-shapes [[1,3,224,224]]."
+    )
+
+
+def test_input_shapes_that_do_not_fit(tmp_path: Path) -> None:
+    model = network([RELU], {"x": ["n", 3]}, ["y"])
+    assert sentence(model, tmp_path, ImportOptions(input_shapes=((1, 3), (2, 2)))) == (
+        "m.onnx: --input-shapes gives 2 shapes, and the network has 1 inputs: 'x'. Give one shape for each, in this "
+        "order."
+    )
+    for shape in ((1, 3, 4), (0, 3)):
+        assert sentence(model, tmp_path, ImportOptions(input_shapes=(shape,))) == (
+            f"m.onnx: input 'x' has the shape nx3, which --input-shapes [{','.join(map(str, shape))}] does not fit. "
+            "Give 2 extents of at least 1."
+        )
+
+
+def test_operands_that_do_not_fit(tmp_path: Path) -> None:
+    model = network([node("MatMul", "x w", "y")], {"x": [2, 3]}, ["y"], {"w": values(4, 5)})
+    assert re.fullmatch(
+        r"m\.onnx: node 'MatMul_y' \(MatMul\): its operands do not fit \('x' 2x3, 'w' 4x5\): .+\. Export the network "
+        r"again, or check --input-shapes\.",
+        sentence(model, tmp_path),
+    )
+    model = network([node("Conv", "x w", "y")], {"x": [1, 4, 8, 8]}, ["y"], {"w": values(2, 3, 3, 3)})
+    assert re.fullmatch(
+        r"m\.onnx: node 'Conv_y' \(Conv\): weight 2x3x3x3 has 3 channels per filter; 4 input channels in group 1 need 4 "
+        r"\(operands 1x4x8x8, 2x3x3x3\)\.",
+        sentence(model, tmp_path),
+    )
+
+
+def test_constants_that_cannot_be_computed(tmp_path: Path) -> None:
+    nodes = [node("Gather", "w far", "g"), node("Add", "x g", "y")]
+    weights = {"w": values(4), "far": np.array(9, np.int64)}
+    assert re.fullmatch(
+        r"m\.onnx: node 'Gather_g' \(Gather\): its operands are constants, but it cannot be computed: .+\. Export the "
+        r"network again, or check --input-shapes\.",
+        sentence(network(nodes, {"x": [1]}, ["y"], weights), tmp_path),
+    )
+
+
+def test_all_unknown_operators_are_told_at_once(tmp_path: Path) -> None:
+    nodes = [
+        *(node("Unheard", "x", f"u{index}") for index in range(7)),
+        onnx.helper.make_node("Gelu7", ["u0"], ["g"], name="gelu", domain="acme"),
+        node("Shape", "g", "s"),
+        node("Reshape", "g s", "y"),
+    ]
+    model = network(nodes, {"x": [2]}, ["y", *(f"u{index}" for index in range(7))])
+    assert sentence(model, tmp_path) == (
+        "m.onnx: 2 operators are not known: Unheard (nodes 'Unheard_u0', 'Unheard_u1', 'Unheard_u2', 'Unheard_u3', "
+        "'Unheard_u4' and 2 more), acme::Gelu7 (node 'gelu'). Install a package that imports them, or cut the network "
+        "before them with --output-names."
+    )
+
+
+def test_one_unknown_operator(tmp_path: Path) -> None:
+    assert sentence(network([node("Unheard", "x", "y")], {"x": [2]}, ["y"]), tmp_path) == (
+        "m.onnx: 1 operator is not known: Unheard (node 'Unheard_y'). Install a package that imports it, or cut the "
+        "network before it with --output-names."
+    )
+
+
+REFUSALS = [
+    (node("MaxPool", "x", "y", kernel_shape=[2, 2], dilations=[2, 2]), "dilated pooling is not supported, dilations "),
+    (node("MaxPool", "x", "y", kernel_shape=[2, 2, 2]), "windows over 3 dimensions are not supported, only over 1 or 2"),
+    (node("GlobalAveragePool", "x", "y"), "windows over 3 dimensions are not supported, only over 1 or 2"),
+    (node("Clip", "x - z", "y"), r"its limit 'max' is computed at run time \(tensor 'z'\), and must be a constant"),
+    (node("Cast", "x", "y", to=7), "a cast of computed values to int64 is not supported, only to float types"),
+]
+
+
+@pytest.mark.parametrize(("refused", "reason"), REFUSALS, ids=[f"{n.op_type}{i}" for i, (n, _) in enumerate(REFUSALS)])
+def test_operator_with_attributes_that_top_does_not_have(
+    refused: onnx.NodeProto, reason: str, tmp_path: Path
+) -> None:
+    shape = [1, 2, 8, 8, 8] if "3 dim" in reason else [1, 2, 8, 8]
+    model = network([node("ReduceMax", "x", "z", keepdims=0), refused], {"x": shape}, ["y"])
+    model.graph.node[0].CopyFrom(node("Relu", "scalar", "z"))
+    model.graph.input.append(onnx.helper.make_tensor_value_info("scalar", 1, []))
+    text = sentence(model, tmp_path)
+    assert re.search(rf"^m\.onnx: node '{refused.op_type}_y' \({refused.op_type}\): {reason}.*\.$", text), text
+
+
+def test_batch_normalization_in_training(tmp_path: Path) -> None:
+    weights = {"s": values(2), "b": values(2), "m": values(2), "v": values(2)}
+    nodes = [node("BatchNormalization", "x s b m v", "y mean var", training_mode=1)]
+    assert sentence(network(nodes, {"x": [1, 2, 4]}, ["y"], weights, opset=14), tmp_path) == (
+        "m.onnx: node 'BatchNormalization_y' (BatchNormalization): it still computes its statistics: export the "
+        "network for inference, not training."
+    )
+
+
+def test_second_result_that_only_training_needs(tmp_path: Path) -> None:
+    nodes = [node("MaxPool", "x", "p where", kernel_shape=[2, 2]), node("Neg", "where", "y")]
+    assert sentence(network(nodes, {"x": [1, 2, 4, 4]}, ["y"]), tmp_path) == (
+        "m.onnx: node 'Neg_y' (Neg): it reads the result 'where' of another node, which only training needs. Change "
+        "the network, or cut it before with --output-names."
+    )
+
+
+def test_refusals_are_told_together(tmp_path: Path) -> None:
+    nodes = [
+        node("MaxPool", "x", "a", kernel_shape=[2, 2], dilations=[2, 2]),
+        node("MaxPool", "x", "b", kernel_shape=[2, 2], dilations=[3, 3]),
+        node("Unheard", "x", "c"),
+    ]
+    lines = sentence(network(nodes, {"x": [1, 2, 8, 8]}, ["a", "b", "c"]), tmp_path).splitlines()
+    assert ["not known" in lines[0], "'MaxPool_a'" in lines[1], "'MaxPool_b'" in lines[2]] == [True] * 3
+
+
+class TestForeignImporters:
+    """A stranger's dialect brings its own operators, and changes nothing else."""
+
+    model = network([onnx.helper.make_node("Gelu7", ["x"], ["y"], name="gelu", domain="acme")], {"x": [2, 3]}, ["y"])
+
+    def offers(self, *dialects: str) -> list[Offer]:
+        made = [Offer("tpuc.dialects", name, f"{name}-ops", "1", f"{name}:DIALECT") for name in dialects]
+        for name in dialects:
+            loader = functools.partial(_table, name)
+            made.append(Offer("tpuc.importers", f"onnx.{name}", f"{name}-ops", "1", f"{name}:TABLE", loader))
+        return made
+
+    def read(self, model: onnx.ModelProto, folder: Path, *dialects: str) -> list[str]:
+        (folder / "m.onnx").write_bytes(model.SerializeToString())
+        module = FRONTEND.read(folder / "m.onnx", ImportOptions(), registry(*self.offers(*dialects)))
+        return [operation.op.name for operation in module.walk()]
+
+    def test_import_their_domain(self, tmp_path: Path) -> None:
+        assert "top.MulConst" in self.read(self.model, tmp_path, "acme")
+
+    def test_cannot_replace_ours(self, tmp_path: Path) -> None:
+        assert "top.Relu" in self.read(network([RELU], {"x": [2]}, ["y"]), tmp_path, "acme")
+
+    def test_of_two_dialects_conflict(self, tmp_path: Path) -> None:
+        expected = (
+            r"^importer 'acme::Gelu7' for onnx is offered for several dialects: acme-ops 1, other-ops 1\. Uninstall "
+            r"one of them\.$"
+        )
+        with pytest.raises(PluginConflict, match=expected):
+            self.read(self.model, tmp_path, "acme", "other")
+
+
+def _table(dialect: str) -> object:
+    from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Value
+    from tpuc_ops.top.mul_const import MulConst
+
+    table = ImporterTable("onnx", dialect)
+
+    @table.imports("acme::Gelu7", "Relu")
+    def seven(node: ForeignNode, build: ImportBuilder) -> Value:
+        return build.build(MulConst(const_val=7.0), [build.value(node.inputs[0])], node.outputs[0])
+
+    return table

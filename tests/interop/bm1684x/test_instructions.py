@@ -1,0 +1,48 @@
+"""Thousands of random legal instructions: our simulator against the vendor's functional model, whole memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpuc_bm1684x.machine import Machine
+
+from tests.chips.bm1684x.cases import GENERATORS, make_case
+from tests.chips.bm1684x.draw import WINDOW_BYTES, Case, differences
+from tests.chips.bm1684x.oracle_runner import DDR_BYTES, OracleRunner
+
+CASES_PER_GENERATOR = 150
+FIRST_SEED = 1000
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture(scope="module")
+def runner(oracle_dir: Path) -> Iterator[OracleRunner]:
+    with OracleRunner(oracle_dir) as runner:
+        yield runner
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_every_byte_that_an_instruction_writes_is_the_oracles(runner: OracleRunner, name: str) -> None:
+    machine = Machine(DDR_BYTES)
+    for seed in range(FIRST_SEED, FIRST_SEED + CASES_PER_GENERATOR):
+        case = make_case(name, seed)
+        expected = runner.run(case, WINDOW_BYTES)
+        _run_here(machine, case)
+        got = machine.read(case.result.address, case.result.shape, case.result.strides, case.result.dtype)
+        assert not differences(expected, got, case.tolerance), (seed, case.instruction.describe())
+        if case.tolerance == 0:
+            assert np.array_equal(runner.oracle.lmem[:, :WINDOW_BYTES], machine.lmem[:, :WINDOW_BYTES]), seed
+            assert np.array_equal(runner.oracle.ddr, machine.ddr), seed
+
+
+def _run_here(machine: Machine, case: Case) -> None:
+    machine.lmem[:, :WINDOW_BYTES] = 0
+    machine.ddr[:] = 0
+    for place, values in case.writes:
+        machine.write(place.address, place.shape, place.strides, place.dtype, values)
+    case.instruction.check()
+    case.instruction.execute(machine)
