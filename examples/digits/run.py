@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-
 from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-from tests.core.fakes import FakeChip, Rename, chip, offer
+from tpuc.api import Dialect
 from tpuc.errors import PluginConflict, PluginError, UsageError
 from tpuc.registry import Offer, Registry
+
+from tests.core.fakes import FakeChip, Rename, chip, offer
+from tests.core.ir.ops import Weight
 
 
 def sentence(error: type[Exception], registry: Registry, group: str, name: str) -> str:
@@ -174,11 +176,8 @@ def test_choices_that_name_nothing_are_refused() -> None:
 
 
 def test_ops_are_found_through_their_dialect() -> None:
-    from tests.core.ir.ops import DIALECTS
-
-    registry = Registry(offers=[offer("dialects", name, dialect) for name, dialect in DIALECTS.items()])
-    prefix, dialect = next(iter(DIALECTS.items()))
-    name = next(iter(dialect.ops))
-    assert registry.resolve_op(f"{prefix}.{name}") is dialect.op(name)
-    assert registry.resolve_op(f"{prefix}.NoSuchOp") is None
+    dialect = Dialect("t", {"Weight": "tests.core.ir.ops:Weight"})
+    registry = Registry(offers=[offer("dialects", "t", dialect)])
+    assert registry.resolve_op("t.Weight") is Weight
+    assert registry.resolve_op("t.NoSuchOp") is None
     assert registry.resolve_op("nowhere.Relu") is None

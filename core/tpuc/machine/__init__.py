@@ -1,5 +1,7 @@
 """What every simulated chip shares: instructions, regions, wait ids, hazards and timelines."""
 
+from __future__ import annotations
+
 from tpuc.machine.hazards import Hazard, find_hazards
 from tpuc.machine.instruction import Command, Engine, Instruction, Region
 from tpuc.machine.recorder import Recorder, derive_waits

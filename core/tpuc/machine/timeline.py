@@ -53,6 +53,7 @@ def make_timeline(
                 moved = True
         if not moved:
             stuck = {engine.name.lower(): position[engine] + 1 for engine in Engine}
-            raise ValueError(f"both engines wait for each other: compute at command {stuck['compute']}, DMA at {stuck['dma']}")
+            where = f"compute at command {stuck['compute']}, DMA at {stuck['dma']}"
+            raise ValueError(f"both engines wait for each other: {where}")
     entries.sort(key=lambda entry: (entry.start, entry.command.engine, entry.command.number))
     return Timeline(tuple(entries), busy)

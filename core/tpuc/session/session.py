@@ -38,7 +38,7 @@ FLOAT_MODES = ("f32", "f16", "bf16")
 def _silent(_: str) -> None: ...
 
 
-def _plain(items: Iterable[Any], label: str, total: int | None = None) -> Iterable[Any]:
+def _plain(items: Iterable[Any], _label: str, _total: int | None = None) -> Iterable[Any]:
     return items
 
 

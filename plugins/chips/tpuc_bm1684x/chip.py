@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tpuc.api import (
     Assembler,
     Chip,
@@ -21,7 +20,7 @@ from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES, LANES
 from tpuc_bm1684x.lmem import Bm1684xLmem
 
 
-def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:
+def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> ElementType:
     """Symmetric int8, uint8 where a value is never negative."""
     return symmetric_element(type, divisor, name)
 

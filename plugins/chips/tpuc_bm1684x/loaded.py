@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
-
 from tpuc.api import ElementType, Engine, LoadedModel, ScalarType, TensorInfo, Timeline, TimelineEntry, make_timeline
+
 from tpuc_bm1684x.container import BModel, Tensor
 from tpuc_bm1684x.disassembler import disassemble
 from tpuc_bm1684x.operands import dtype_of

@@ -48,7 +48,7 @@ class Machine:
         slots = round_up(operand.lane + c, LANES) // LANES
         size = operand.dtype.bytes
         last = operand.offset + (n - 1) * sn + (slots - 1) * sc + (h - 1) * sh + (w - 1) * sw + size
-        if min(shape) < 1 or last > LANE_BYTES:
+        if min(shape) < 1 or last > LANE_BYTES or operand.lane >= LANES:
             raise IllegalCommand(
                 f"tensor {'x'.join(map(str, shape))} at {operand}: outside local memory; move or split it"
             )

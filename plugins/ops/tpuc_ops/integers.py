@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from tpuc.api import TensorType, Uniform
+from tpuc.api import TensorType, Uniform, numpy_dtype
 
-from tpuc_ops.arrays import Array, dtype_of
+from tpuc_ops.arrays import Array
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float, requantise, requantise_qdm, saturate, shift_right
 
 
@@ -38,7 +38,7 @@ def requantised(
     shape = (1, -1, *(1,) * (acc.ndim - 2))
     factor, shift = (np.asarray(values, np.int64).reshape(shape) for values in (multipliers, shifts))
     scaled = _scale(mode)
-    return scaled(acc, factor, shift, zero_point(type), Rounding(rounding), dtype_of(type.storage))
+    return scaled(acc, factor, shift, zero_point(type), Rounding(rounding), numpy_dtype(type.storage))
 
 
 def _scale(mode: str) -> Callable[..., Array]:
@@ -54,7 +54,7 @@ def _scale(mode: str) -> Callable[..., Array]:
 def clamped(x: Array, type: TensorType, do_relu: bool, limit: float) -> Array:
     """Integers within `integer_bounds`, as `type` stores them."""
     low, high = integer_bounds(type, do_relu, limit)
-    return saturate(np.clip(x, low, high), dtype_of(type.storage))
+    return saturate(np.clip(x, low, high), numpy_dtype(type.storage))
 
 
 def integer_bounds(type: TensorType, do_relu: bool, limit: float) -> tuple[int, int]:
@@ -62,7 +62,7 @@ def integer_bounds(type: TensorType, do_relu: bool, limit: float) -> tuple[int, 
 
     A relu is ``max(x, zero point)``; a positive `limit` is ``round(limit / scale) + zero point``, half away from zero.
     """
-    dtype = dtype_of(type.storage)
+    dtype = numpy_dtype(type.storage)
     low, high = type.element.bounds if isinstance(type.element, Uniform) else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     if do_relu:
         low = max(low, zero_point(type))

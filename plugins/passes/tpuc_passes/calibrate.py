@@ -18,8 +18,8 @@ from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold, mak
 class Calibrate(Pass):
     """Two passes over the samples, ranges first and histograms then, so memory does not grow with their number.
 
-    Network inputs keep their largest magnitude whatever the method: their values are few and evenly spread (pixels), where
-    a divergence of histograms says nothing. Samples come from `dataset` (folder or file) or `data_list`; `method` is a name in `tpuc.calibrators`. The table is
+    Network inputs keep their largest magnitude whatever the method: their values are few and evenly spread (pixels),
+    where a divergence of histograms says nothing. Samples come from `dataset` (folder or file) or `data_list`; `method` is a name in `tpuc.calibrators`. The table is
     left in `context.results["calibration_table"]`; the module does not change.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpuc.api import Module, Pass, PassContext, apply_patterns, drop_unused_weights
+from tpuc.api import Module, Pass, PassContext, apply_patterns, drop_unused_weights, remove_dead
 from tpuc_ops.top.none import NoneOp
 from tpuc_ops.top.weight import Weight
 
@@ -33,7 +33,9 @@ class Canonicalize(Pass):
             ClipToRelu(),
             ReluIntoProducer(),
         ]
-        changed = apply_patterns(module, patterns, constant=Weight(), absent=NoneOp())
+        changed = remove_dead(module)
+        while apply_patterns(module, patterns, constant=Weight(), absent=NoneOp()):
+            changed = True  # an op that died last may have kept another one from being fused
         drop_unused_weights(module)
         for function in module.functions:
             function.update_type()

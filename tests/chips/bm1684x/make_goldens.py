@@ -21,7 +21,7 @@ from tests.chips.bm1684x.oracle_runner import OracleRunner
 
 FILE = Path(__file__).parent / "goldens" / "programs.npz"
 PER_GENERATOR = 2
-INPUT_LIMIT = 12_000
+INPUT_LIMIT = 7_000
 
 
 def pack_place(place: Place) -> Array:

@@ -139,7 +139,7 @@ def pool(draw: Draw) -> Case:
         wide = dtype if dtype.is_float else DType.INT32
         values = None if dtype.is_float else draw.rng.integers(-5000, 5000, (1, c, 1, 1))
         bias = draw.pick(None, draw.put(Operand(0x7800, wide, Layout.COMPACT), (1, c, 1, 1), values))
-        signed = (dtype.signed or own.signed) and operation is isa.PoolOp.DEPTHWISE
+        signed = (dtype.signed or own.signed or bias is not None) and operation is isa.PoolOp.DEPTHWISE
         kind = dtype if dtype.is_float else draw.pick(DType.INT32, DType.INT8.with_sign(signed))
     elif operation is isa.PoolOp.AVERAGE:
         weight = Scalar.of(1 / 9 if dtype.is_float else draw.number(1, 100), dtype)

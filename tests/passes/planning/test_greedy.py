@@ -39,9 +39,7 @@ def test_conflicting_buffers_never_overlap_and_start_aligned(spans: list[tuple[i
 @given(SPANS)
 def test_the_bound_is_what_lives_at_once(spans: list[tuple[int, int, int]]) -> None:
     buffers = _buffers(spans)
-    live = max(
-        sum(size for start, length, size in spans if start <= point <= start + length) for point, _, _ in spans
-    )
+    live = max(sum(size for start, length, size in spans if start <= point <= start + length) for point, _, _ in spans)
     assert lower_bound(buffers) <= live <= peak_bytes(buffers, GREEDY.plan(buffers, [POOL]))
 
 

@@ -73,9 +73,7 @@ class _Conv(TileKernel[Any]):
         k0, k1 = tile.range("k")
         top, bottom, above, below = window(*tile.range("h"), 1, 3, 1, height)
         left, right, before, behind = window(*tile.range("w"), 1, 3, 1, width)
-        box = Box(
-            (n0, k0, top, left), (n1 - n0, k1 - k0, bottom - top, right - left), (above, before, below, behind)
-        )
+        box = Box((n0, k0, top, left), (n1 - n0, k1 - k0, bottom - top, right - left), (above, before, below, behind))
         return [box, None]
 
     def layouts(self, node: Node) -> Layouts:
@@ -155,7 +153,11 @@ def test_constants_that_vary_together_are_one_block() -> None:
     split = whole.with_sizes({"c": 4, "n": 1, "h": 4, "w": 4, "k": 2})
     assert [[constant.name for constant in group] for group in split.constant_groups] == [["filter"], ["bias"]]
     blocks = list(blocks_of(split).values())
-    assert [(block.group, block.key) for block in blocks] == [(0, ((0, 4), (0, 2))), (1, ((0, 4),)), (0, ((0, 4), (2, 4)))]
+    assert [(block.group, block.key) for block in blocks] == [
+        (0, ((0, 4), (0, 2))),
+        (1, ((0, 4),)),
+        (0, ((0, 4), (2, 4))),
+    ]
     packed = pack_task(split, [None, None])
     first, bias, second = (packed[b.offset : b.offset + b.lanes * b.bytes_per_lane] for b in blocks)
     assert (first == 1).all()

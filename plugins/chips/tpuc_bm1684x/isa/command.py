@@ -10,6 +10,16 @@ from typing import Any, ClassVar, Self
 
 from tpuc.api import Engine, IllegalCommand, Instruction, Region
 
+from tpuc_bm1684x.isa.geometry import (
+    DDR_BASE,
+    DDR_END,
+    EU_BYTES,
+    L2_BASE,
+    L2_BYTES,
+    LANE_BYTES,
+    LANES,
+    SMEM_BYTES,
+)
 from tpuc_bm1684x.isa.tables import CommandTable, Fields, load_tables
 from tpuc_bm1684x.isa.types import Layout, Operand, Scalar, Shape4, Source, dtype_of, layout_of
 
@@ -68,6 +78,9 @@ class Bm1684xInstruction(Instruction):
                 raise IllegalCommand(
                     f"{self.mnemonic()}: {name} = {value} has no known meaning here; leave it at its default"
                 )
+        for value in self.__dict__.values():
+            if isinstance(value, Operand):
+                check_alignment(self.mnemonic(), value)
         for region in (*self.reads(), *self.writes()):
             check_region(self.mnemonic(), region)
 
@@ -85,20 +98,25 @@ class Bm1684xInstruction(Instruction):
         return sorted(shown, key=lambda item: item[0] == "long_form") + list(self.leftover)
 
 
+def check_alignment(mnemonic: str, operand: Operand) -> None:
+    """Refuse addresses that are no multiple of the element, or of the vector for the aligned layout."""
+    unit = EU_BYTES if operand.layout == Layout.ALIGNED else operand.dtype.bytes
+    if operand.address % unit:
+        raise IllegalCommand(f"{mnemonic}: operand {operand} must start at a multiple of {unit} bytes; move it")
+
+
 def check_region(mnemonic: str, region: Region) -> None:
     """Refuse regions outside their memory."""
-    from tpuc_bm1684x.isa.geometry import DDR_BASE, DDR_END, L2_BASE, L2_BYTES, LANE_BYTES, SMEM_BYTES
-
     low, high = {
         "lmem": (0, LANE_BYTES),
         "smem": (0, SMEM_BYTES),
         "l2": (L2_BASE, L2_BASE + L2_BYTES),
         "ddr": (DDR_BASE, DDR_END),
     }[region.space]
-    if not low <= region.start <= region.end <= high or region.end_lane > 64:
+    if not low <= region.start <= region.end <= high or not 0 <= region.first_lane < region.end_lane <= LANES:
         raise IllegalCommand(
-            f"{mnemonic}: bytes {region.start:#x}..{region.end:#x} are outside {region.space} ({low:#x}..{high:#x}); "
-            "move or split the tensor"
+            f"{mnemonic}: bytes {region.start:#x}..{region.end:#x} of lanes {region.first_lane}..{region.end_lane - 1} are "
+            f"outside {region.space} ({low:#x}..{high:#x}); move or split the tensor"
         )
 
 

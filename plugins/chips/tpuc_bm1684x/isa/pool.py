@@ -133,7 +133,7 @@ class PoolOrDepthwise(ComputeInstruction):
         if isinstance(pad_value, Scalar) and not pad_value.bits:
             pad_value = None
         window = read_window(fields)
-        sign = kind.signed or (isinstance(weight, Operand) and weight.dtype.signed)
+        sign = kind.signed or (depthwise and (bool(fields["opd1_sign"]) or bool(fields["opd2_sign"])))
         return cls(
             operation=operation,
             result=fields.plain("res0", fields["res0_prec"], sign and operation is not PoolOp.DEPTHWISE_RELU),
@@ -166,10 +166,16 @@ class PoolOrDepthwise(ComputeInstruction):
         source, result = self.input.dtype, self.result.dtype
         if source.is_float != result.is_float or (not source.is_float and source.bytes != 1):
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use int8 or floats on both sides")
+        if self.operation is PoolOp.DEPTHWISE and result.bytes == 1 and result.signed != self._result_sign():
+            raise IllegalCommand(f"{self.mnemonic()}: {result}: the result is signed as soon as input, weight or bias is")
         if source.is_float and self.operation is PoolOp.DEPTHWISE_RELU:
             raise IllegalCommand(f"{self.mnemonic()}: {source}: it clamps integers only; use DEPTHWISE and a maximum")
         if source.is_float and source is not result:
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use one float type")
+
+    def _result_sign(self) -> bool:
+        parts = (self.input, self.weight, self.bias)
+        return any(part is not None and part.dtype.signed for part in parts)
 
     # -- memory ------------------------------------------------------------------------------------------------------
 

@@ -230,7 +230,7 @@ def lane_region(address: int, shape: Shape4, strides: Strides, itemsize: int, *,
     slots = round_up(lane + c, LANES) // LANES
     steps = zip((n, slots, h, w), strides, strict=True)
     span = 1 + sum((size - 1) * step for size, step in steps)
-    lanes = (0, LANES) if all_lanes or slots > 1 else (lane, lane + c)
+    lanes = (0, LANES) if all_lanes or (slots > 1 and lane < LANES) else (lane, lane + c)
     return Region("lmem", offset, offset + span * itemsize, *lanes)
 
 

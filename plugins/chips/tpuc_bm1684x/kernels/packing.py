@@ -22,7 +22,7 @@ def slots_of(channels: int) -> int:
 
 
 def by_lane(rows: Array) -> Array:
-    """One row of items per channel `[channels, x]` → bytes per lane `[lanes, slots * x]`, channel c in lane c mod 64."""
+    """A row of items per channel `[channels, x]` → bytes per lane `[lanes, slots * x]`, channel c in lane c mod 64."""
     channels = rows.shape[0]
     data = np.ascontiguousarray(rows).view(np.uint8).reshape(channels, -1)
     lanes, slots = min(channels, LANES), slots_of(channels)

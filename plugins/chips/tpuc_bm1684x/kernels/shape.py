@@ -28,15 +28,16 @@ class PermuteKernel(MoveKernel[Any]):
         return None
 
     def moves(self, node: Node) -> Sequence[Move]:
+        order: tuple[int, ...] = node.op.order
         source = node.operand_types[0].dims
         strides = _dense(source)
-        shape = _four([source[axis] for axis in node.op.order], 1)
+        shape = _four([source[axis] for axis in order], 1)
         return (
             Move(
                 0,
                 shape,
                 0,
-                _four([strides[axis] for axis in node.op.order], 0),
+                _four([strides[axis] for axis in order], 0),
                 0,
                 _four(_dense(node.result_type.dims), 0),
             ),

@@ -52,7 +52,8 @@ class SoftmaxKernel(TileKernel[Softmax]):
 
     def _view(self, node: Node) -> View:
         dims = node.operand_types[0].dims
-        axis = node.op.axis % len(dims)
+        op: Softmax = node.op
+        axis = op.axis % len(dims)
         outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
         width = dims[axis]
         return View((1, outer, inner, width), (outer * width * inner, width * inner, 1, inner))
@@ -91,7 +92,6 @@ class SoftmaxKernel(TileKernel[Softmax]):
         shape = placed.result.shape
         s, t, column = (Operand(placed.scratch[name].address, DType.F32) for name in ("s", "t", "column"))
         n = Operand(placed.scratch["n"].address, DType.INT32)
-        _, _, _, w = shape
         repeated = Operand(column.address, DType.F32, _repeat_column(column, shape))
 
         self._reduce(PoolOp.MAX, operand(placed.operand(0)), column, shape, asm)

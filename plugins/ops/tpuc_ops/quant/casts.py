@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Node, Op, TensorType, Types, Uniform, UniformPerAxis
+from tpuc.api import Node, Op, TensorType, Types, Uniform, UniformPerAxis, numpy_dtype
 
-from tpuc_ops.arrays import Array, dtype_of, stored
+from tpuc_ops.arrays import Array, stored
 from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
 
 
@@ -22,7 +22,7 @@ class Quantise(Op):
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         scale, zero_point = parameters(node.result_type)
-        dtype = dtype_of(node.result_type.storage)
+        dtype = numpy_dtype(node.result_type.storage)
         return [quantise_float(operands[0], scale, zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)]
 
 

@@ -15,8 +15,8 @@ from tpuc_ops.shapes import show
 class Depth2Space(Op):
     """`x: [n, c, h, w]` to `[n, c / (bh * bw), h * bh, w * bw]`; with `is_inversed` back.
 
-    The channels of a block are ordered [column of the block, row of the block, channel] from slowest to fastest index as
-    ``(channel, row, column)`` when `is_CRD`, as ``(row, column, channel)`` otherwise.
+    Channels are numbered from slowest to fastest as (channel, row, column of the block) when `is_CRD`, else as
+    (row, column, channel).
     """
 
     name = "top.Depth2Space"

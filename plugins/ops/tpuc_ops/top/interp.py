@@ -17,9 +17,9 @@ class Interp(Op):
 
     `coord_mode` says where result place i lies in the operand, with scale ``result / operand`` extent: half_pixel
     ``(i + 0.5) / scale - 0.5``, pytorch_half_pixel likewise (0 for a single element), asymmetric ``i / scale``,
-    align_corners ``i * (operand - 1) / (result - 1)``. Nearest takes the lower place of asymmetric coordinates, else the
-    nearest one with ties downwards. Places outside hold the border. `scale_h` and `scale_w` are what the network said; -1
-    for nothing.
+    align_corners ``i * (operand - 1) / (result - 1)``. Nearest takes the lower place of asymmetric coordinates, else
+    the nearest one with ties downwards. Places outside hold the border. `scale_h` and `scale_w` are what the network
+    said, -1 for nothing.
     """
 
     name = "top.Interp"

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Node, Op
+from tpuc.api import Absent, Node, Op
 
 from tpuc_ops.arrays import Array
 
 
 @dataclass(frozen=True)
-class NoneOp(Op):
+class NoneOp(Op, Absent):
     """Stands where an optional operand is absent; its result has type `none`."""
 
     name = "top.None"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from tpuc.api import Bool, I64Array, Node, Op, Str, Types
@@ -12,15 +11,7 @@ from tpuc.api import Bool, I64Array, Node, Op, Str, Types
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.shapes import positive_axis
 
-_REDUCTIONS: Mapping[str, Callable[..., Any]] = {
-    "ReduceMean": np.mean,
-    "ReduceSum": np.sum,
-    "ReduceMax": np.max,
-    "ReduceMin": np.min,
-    "ReduceProd": np.prod,
-    "ReduceL1": lambda x, axis, keepdims: np.abs(x).sum(axis, keepdims=keepdims),
-    "ReduceL2": lambda x, axis, keepdims: np.sqrt(np.square(x).sum(axis, keepdims=keepdims)),
-}
+_MODES = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
 
 
 @dataclass(frozen=True)
@@ -36,15 +27,32 @@ class Reduce(Op):
 
     def infer(self, operands: Types) -> Types:
         (x,) = operands
-        if self.mode not in _REDUCTIONS:
-            raise ValueError(f"mode must be one of {', '.join(_REDUCTIONS)}, this one is {self.mode}")
+        if self.mode not in _MODES:
+            raise ValueError(f"mode must be one of {', '.join(_MODES)}, this one is {self.mode}")
         gone = self._axes(x.rank)
         dims = tuple(1 if i in gone else d for i, d in enumerate(x.dims) if self.keepdims or i not in gone)
         return (x.shape_only().with_shape(dims),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x = as_float(operands[0])
-        return [np.asarray(_REDUCTIONS[self.mode](x, axis=self._axes(x.ndim), keepdims=self.keepdims), np.float32)]
+        return [self._reduced(x, self._axes(x.ndim)).astype(np.float32, copy=False)]
+
+    def _reduced(self, x: Array, axes: tuple[int, ...]) -> Array:
+        match self.mode:
+            case "ReduceMean":
+                return x.mean(axes, keepdims=self.keepdims)
+            case "ReduceSum":
+                return x.sum(axes, keepdims=self.keepdims)
+            case "ReduceMax":
+                return x.max(axes, keepdims=self.keepdims)
+            case "ReduceMin":
+                return x.min(axes, keepdims=self.keepdims)
+            case "ReduceProd":
+                return x.prod(axes, keepdims=self.keepdims)
+            case "ReduceL1":
+                return np.abs(x).sum(axes, keepdims=self.keepdims)
+            case _:
+                return np.sqrt(np.square(x).sum(axes, keepdims=self.keepdims))
 
     def _axes(self, rank: int) -> tuple[int, ...]:
         return tuple(sorted({positive_axis(axis, rank) for axis in self.axes}))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Bool, Node, Op, Raw, RoundMode, TensorType, Uniform
+from tpuc.api import Bool, Node, Op, Raw, RoundMode, TensorType, Uniform, numpy_dtype
 
-from tpuc_ops.arrays import Array, as_float, dtype_of, stored
+from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
 
 
@@ -51,7 +51,7 @@ class Cast(Op):
             scaled = x * np.float32(1.0 / scale)
             if zero_point:
                 scaled = scaled + np.float32(zero_point)
-        return saturate(round_to_int(scaled, Rounding(self.round_mode)), dtype_of(type.storage))
+        return saturate(round_to_int(scaled, Rounding(self.round_mode)), numpy_dtype(type.storage))
 
     def _dequantise(self, q: Array, type: TensorType) -> Array:
         scale, zero_point = self._scale(type)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import F64, I64, SI32, Bool, I64Array, Node, Op, Raw, RoundMode, Types
+from tpuc.api import F64, I64, SI32, Bool, I64Array, Node, Op, Raw, RoundMode, Types, numpy_dtype
 
-from tpuc_ops.arrays import Array, as_float, dtype_of, stored
+from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.attributes import PoolMode
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer, zero_point
@@ -76,7 +76,7 @@ class Pool2D(ReluFields, Op):
         return window_sums(x, self.window(), pad_value) / counts
 
     def _average(self, x: Array, node: Node) -> Array:
-        dtype, rounding = dtype_of(node.result_type.storage), Rounding(self.round_mode)
+        dtype, rounding = numpy_dtype(node.result_type.storage), Rounding(self.round_mode)
         sums = window_sums(x.astype(np.int64), self.window(), zero_point(node.operand_types[0]))
         if self.scale is not None:
             scaled = sums.astype(np.float32) * np.float32(self.scale) + np.float32(self.offset or 0.0)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import F64, SI32, Bool, Node, Op, Raw, RoundMode, Types
+from tpuc.api import F64, SI32, Bool, Node, Op, Raw, RoundMode, Types, numpy_dtype
 
-from tpuc_ops.arrays import Array, as_float, dtype_of, stored
+from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.integers import is_integer
 from tpuc_ops.quant.arithmetic import Rounding, quantise_product
 from tpuc_ops.shapes import positive_axis
@@ -49,7 +49,7 @@ class Softmax(Op):
             return [stored(probabilities, node.result_type)]
         uniform = node.result_type.uniform
         factor, rounding = np.float32(1.0 / uniform.scale), Rounding(self.round_mode)
-        dtype = dtype_of(uniform.storage)
+        dtype = numpy_dtype(uniform.storage)
         return [quantise_product(probabilities, factor, uniform.zero_point, rounding, dtype)]
 
     def flops(self, node: Node) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -118,11 +119,12 @@ class Lowerer:
             operation.location,
             dict(operation.extra_attributes),
         )
-        self._append(new)
+        self.append(new)
         for old, result in zip(operation.results, new.results, strict=True):
             self.values[id(old)] = result
 
-    def _append(self, operation: Operation) -> None:
+    def append(self, operation: Operation) -> None:
+        """Add an operation to the new body."""
         self.body.append(operation)
         self.names.update(operation.location.names)
 
@@ -148,10 +150,8 @@ class Lowerer:
         node = self._node(operation, operands, mode)
         build = _Builder(self, operation)
         try:
-            if cell is not None:
-                results = cell.lower(node, build)
-            else:
-                results = operation.op.lower_default(node, mode, build)
+            lower = cell.lower if cell is not None else partial(_lower_default, operation.op, mode)
+            results = lower(node, build)
         except ValueError as error:
             raise Unsupported(f"node '{operation.name}': {operation.op.name} {mode}: {error}") from error
         if not results:
@@ -185,7 +185,7 @@ class Lowerer:
             # MLIR spells the storage i8 or u8 inside uniform types, i8 or ui8 outside; names follow the storage.
             name = self.unique(f"{value.name}_{wanted.storage.name}")
             new = Operation(Cast(with_scale=True), [value], [wanted], Location((name,)))
-            self._append(new)
+            self.append(new)
             self.casts[key] = new.result
         return self.casts[key]
 
@@ -198,6 +198,10 @@ class Lowerer:
         while candidate in self.names or candidate in self.module.weights:
             candidate, number = f"{name}_{number}", number + 1
         return candidate
+
+
+def _lower_default(op: Op, mode: str, node: LoweringNode, build: Any) -> Sequence[Value] | None:
+    return op.lower_default(node, mode, build)
 
 
 class _Builder:
@@ -217,7 +221,7 @@ class _Builder:
                 raise TpucError(f"node '{self._name}': {op.name} needs a declared result type; pass one to build()")
             result = inferred[0]
         operation = Operation(op, operands, [result], Location((name or self._name,)))
-        self._lowerer._append(operation)  # pyright: ignore[reportPrivateUsage]  # one module, two halves
+        self._lowerer.append(operation)
         return operation.result
 
     def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
@@ -226,12 +230,12 @@ class _Builder:
         self._lowerer.module.weights[name] = array
         scalar = ScalarType(element or _ELEMENT_OF[array.dtype.name])
         operation = Operation(Weight(), (), [TensorType(array.shape, scalar)], Location((name,)))
-        self._lowerer._append(operation)  # pyright: ignore[reportPrivateUsage]  # one module, two halves
+        self._lowerer.append(operation)
         return operation.result
 
     def none(self) -> Value:
         operation = Operation(NoneOp(), (), [NoneType()])
-        self._lowerer._append(operation)  # pyright: ignore[reportPrivateUsage]  # one module, two halves
+        self._lowerer.append(operation)
         return operation.result
 
 

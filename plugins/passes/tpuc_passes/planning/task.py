@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from tpuc.api import (
     Box,
@@ -29,7 +30,7 @@ class TileTask:
 
     operation: Operation
     node: Node
-    kernel: TileKernel  # pyright: ignore[reportMissingTypeArgument]  # any op
+    kernel: TileKernel[Any]
     chip: Chip
     sizes: Mapping[str, int]
 

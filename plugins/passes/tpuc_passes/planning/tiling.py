@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
+from typing import Any
 
 from tpuc.api import Axis, Chip, LmemOverflow, Node, Operation, Tile, TileKernel
 
@@ -16,10 +18,10 @@ _TRANSFER_BYTES = 4096
 _MAX_TILES = 4096
 
 
-def make_task(operation: Operation, kernel: TileKernel, chip: Chip) -> TileTask:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]  # any op
+def make_task(operation: Operation, kernel: TileKernel[Any], chip: Chip) -> TileTask:
     """The task of an operation in one tile."""
     node = Node.of(operation)
-    space = kernel.space(node)  # pyright: ignore[reportUnknownMemberType]
+    space = kernel.space(node)
     return TileTask(operation, node, kernel, chip, {axis.name: axis.size for axis in space.axes})
 
 
@@ -78,9 +80,7 @@ def _sizes_of(axis: Axis) -> list[int]:
     sizes = {axis.size}
     parts = 2
     while True:
-        size = max(-(-axis.size // parts) // unit * unit or unit, low)
-        if -(-axis.size // parts) % unit:
-            size = max(-(-(-(-axis.size // parts)) // unit) * unit, low)
+        size = max(math.ceil(axis.size / parts / unit) * unit, low)
         if size < axis.size:
             sizes.add(size)
         if size <= low:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpuc.api import CorruptFile, ElementType, ScalarType, TensorInfo, Uniform
+from tpuc.api import F32, CorruptFile, ElementType, ScalarType, TensorInfo, TensorType, Uniform
 
 MAGIC = b"TOYCHIP\0"
 VERSION = 1
@@ -100,17 +100,15 @@ def _content(fields: Mapping[str, Any], weights: bytes, compute: bytes, dma: byt
 
 def _tensor_to_json(info: TensorInfo) -> dict[str, Any]:
     fields: dict[str, Any] = {"name": info.name, "shape": list(info.shape), "address": info.address}
-    match info.element:
-        case Uniform(storage=storage, scale=scale, zero_point=zero_point):
-            return fields | {"storage": storage.name, "scale": scale, "zero_point": zero_point}
-        case ScalarType(name=name):
-            return fields | {"storage": name}
-        case element:
-            raise AssertionError(f"no input or output of the toy chip is {element}")
+    fields["storage"] = TensorType(info.shape, info.element).storage.name
+    if isinstance(info.element, Uniform):
+        fields |= {"scale": info.element.scale, "zero_point": info.element.zero_point}
+    return fields
 
 
 def _tensor_from_json(fields: Mapping[str, Any]) -> TensorInfo:
-    element: ElementType = ScalarType(str(fields["storage"]))
+    storage = ScalarType(str(fields["storage"]))
+    element: ElementType = storage
     if "scale" in fields:
-        element = Uniform(element, ScalarType("f32"), float(fields["scale"]), int(fields["zero_point"]))
+        element = Uniform(storage, F32, float(fields["scale"]), int(fields["zero_point"]))
     return TensorInfo(str(fields["name"]), tuple(map(int, fields["shape"])), element, int(fields["address"]))

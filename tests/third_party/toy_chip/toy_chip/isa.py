@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import struct
 import typing
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -45,16 +46,16 @@ def _to_words(value: Any) -> Iterator[bytes]:
         yield struct.pack("<f" if isinstance(value, float) else "<i", value)
 
 
-def _from_words(kind: Any, words: Iterator[bytes]) -> Any:
-    """A field of type `kind`; ValueError for a number that an enumeration does not have."""
+def _from_words(kind: Any, words: deque[bytes]) -> Any:
+    """A value of type `kind`. IndexError: too few words; ValueError: a number that an enumeration does not have."""
     if typing.get_origin(kind) is tuple:
         return tuple(_from_words(part, words) for part in typing.get_args(kind))
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         return kind(*(_from_words(hints[field.name], words) for field in dataclasses.fields(kind)))
     if kind is float:
-        return struct.unpack("<f", next(words))[0]
-    return kind(struct.unpack("<i", next(words))[0])
+        return struct.unpack("<f", words.popleft())[0]
+    return kind(struct.unpack("<i", words.popleft())[0])
 
 
 def decode(stream: bytes) -> list[Command]:
@@ -78,10 +79,10 @@ def _decode_one(opcode: int, data: bytes) -> Instruction:
     kind = INSTRUCTIONS.get(opcode)
     if kind is None:
         raise IllegalCommand(f"command {number}: there is no opcode {opcode:#x} (manual, 3)")
-    words = iter([data[at : at + 4] for at in range(_HEADER.size, len(data), 4)])
+    words = deque(data[at : at + 4] for at in range(_HEADER.size, len(data), 4))
     try:
         instruction: Instruction = _from_words(kind, words)
-    except (StopIteration, ValueError) as error:
+    except (IndexError, ValueError) as error:
         raise IllegalCommand(f"command {number}: the fields of a {kind.__name__} are wrong (manual, 3)") from error
     if instruction.encode(number, wait) != data:
         raise IllegalCommand(f"command {number}: a {kind.__name__} has words that mean nothing (manual, 3)")

@@ -40,7 +40,7 @@ _ORDERS: tuple[Callable[[BufferInfo], tuple[int, ...]], ...] = (
     lambda buffer: (-buffer.size_bytes, -len(buffer.conflicts)),
     lambda buffer: (-len(buffer.conflicts), -buffer.size_bytes),
     lambda buffer: (-buffer.size_bytes * (1 + len(buffer.conflicts)),),
-    lambda buffer: (),
+    lambda _: (),
 )
 
 

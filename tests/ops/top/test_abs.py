@@ -1,0 +1,12 @@
+"""top.Abs."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.abs import Abs
+
+
+class TestAbs(OpConformance):
+    op = Abs()
+    reference = onnx_node("Abs")
+    samples = ([uniform(2, 3, 4, low=-3, high=3)],)

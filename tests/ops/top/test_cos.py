@@ -1,0 +1,12 @@
+"""top.Cos."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.cos import Cos
+
+
+class TestCos(OpConformance):
+    op = Cos()
+    reference = onnx_node("Cos")
+    samples = ([uniform(2, 3, 4, low=-3, high=3)],)

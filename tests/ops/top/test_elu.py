@@ -1,0 +1,12 @@
+"""top.Elu."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, f32, onnx_node
+from tpuc_ops.top.elu import Elu
+
+
+class TestElu(OpConformance):
+    op = Elu(alpha=0.5)
+    reference = onnx_node("Elu", alpha=0.5)
+    samples = ([f32(-70, -0.5, 0, 30)],)

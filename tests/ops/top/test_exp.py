@@ -1,0 +1,12 @@
+"""top.Exp."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.exp import Exp
+
+
+class TestExp(OpConformance):
+    op = Exp()
+    reference = onnx_node("Exp")
+    samples = ([uniform(2, 3, 4, low=-3, high=3)],)

@@ -1,0 +1,24 @@
+"""top.Gather."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.arrays import Array
+from tpuc_ops.top.gather import Gather
+
+
+class TestGather(OpConformance):
+    op = Gather(axis=1)
+    reference = onnx_node("Gather", axis=1)
+    samples = ([uniform(2, 5, 3), np.array([[0, 4], [-1, 2]])], [uniform(2, 5), np.array(3)])
+
+
+class TestGatherOfOne(OpConformance):
+    op = Gather(axis=-1, keepdims=False)
+
+    @staticmethod
+    def reference(x: Array, indices: Array) -> Array:
+        return x[..., int(indices[0])]
+
+    samples = ([uniform(2, 5), np.array([3.0], np.float32)],)

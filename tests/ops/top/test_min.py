@@ -1,0 +1,12 @@
+"""top.Min."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.min import Min
+
+
+class TestMin(OpConformance):
+    op = Min()
+    reference = onnx_node("Min")
+    samples = [uniform(2, 3), uniform(2, 3, seed=1)], [uniform(2, 3), uniform(3), uniform(2, 1)]

@@ -1,0 +1,12 @@
+"""top.Mish."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.mish import Mish
+
+
+class TestMish(OpConformance):
+    op = Mish()
+    reference = onnx_node("Mish")
+    samples = ([uniform(2, 3, 4, low=-3, high=3)],)

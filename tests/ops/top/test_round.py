@@ -1,0 +1,12 @@
+"""top.Round."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, f32, onnx_node
+from tpuc_ops.top.round import Round
+
+
+class TestRound(OpConformance):
+    op = Round()
+    reference = onnx_node("Round")
+    samples = ([f32(-2.5, -1.5, -0.4, 0.5, 1.5, 2.6)],)

@@ -1,0 +1,12 @@
+"""top.Sin."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.sin import Sin
+
+
+class TestSin(OpConformance):
+    op = Sin()
+    reference = onnx_node("Sin")
+    samples = ([uniform(2, 3, 4, low=-3, high=3)],)

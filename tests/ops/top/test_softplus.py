@@ -1,0 +1,12 @@
+"""top.Softplus."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.softplus import Softplus
+
+
+class TestSoftplus(OpConformance):
+    op = Softplus()
+    reference = onnx_node("Softplus")
+    samples = ([uniform(2, 3, 4, low=-3, high=3)],)

@@ -1,0 +1,12 @@
+"""top.Sqrt."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.sqrt import Sqrt
+
+
+class TestSqrt(OpConformance):
+    op = Sqrt()
+    reference = onnx_node("Sqrt")
+    samples = ([uniform(2, 3, low=0, high=9)],)

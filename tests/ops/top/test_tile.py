@@ -1,0 +1,13 @@
+"""top.Tile."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.tile import Tile
+
+
+class TestTile(OpConformance):
+    op = Tile(tile=(1, 3, 2))
+    reference = onnx_node("Tile", inputs=(0, np.array([1, 3, 2])))
+    samples = ([uniform(2, 1, 4)],)

@@ -1,0 +1,19 @@
+"""top.Upsample."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.testing import OpConformance, f32, onnx_node, uniform
+from tpuc_ops.top.upsample import Upsample
+
+
+class TestUpsample(OpConformance):
+    op = Upsample(scale_h=2, scale_w=3)
+    reference = onnx_node(
+        "Resize",
+        inputs=(0, np.zeros(0, np.float32), f32(1, 1, 2, 3)),
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+    samples = ([uniform(1, 2, 4, 4)],)
