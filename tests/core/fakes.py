@@ -11,14 +11,20 @@ from tpuc.api import (
     Chip,
     ChipDescription,
     CompiledLayout,
+    ElementType,
     Instruction,
     LoadedModel,
     Module,
     Pass,
     PassContext,
     Recorder,
+    TensorType,
 )
 from tpuc.registry import Offer
+
+
+def _same_element(type: TensorType, *_: object) -> ElementType:
+    return type.element
 
 
 class FakeChip(Chip):
@@ -33,7 +39,7 @@ class FakeChip(Chip):
             lmem_bytes=2048,
             ddr_base=0,
             ddr_alignment=16,
-            quantised_element=lambda type, mode, divisor, name: type.element,
+            quantised_element=_same_element,
             families=families,
         )
 

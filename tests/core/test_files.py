@@ -97,14 +97,11 @@ def test_a_link_keeps_pointing_where_it_did(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_explained_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
+    no, file = tmp_path / "no", tmp_path / "file"
     sentences = {
         tmp_path: f"{tmp_path}: cannot be written: it is a folder. Name a file inside it.",
-        tmp_path / "no" / "x": (
-            f"{tmp_path / 'no' / 'x'}: cannot be written: there is no folder '{tmp_path / 'no'}'. Create it first."
-        ),
-        tmp_path / "file" / "x": (
-            f"{tmp_path / 'file' / 'x'}: cannot be written: '{tmp_path / 'file'}' is not a folder. Choose another place."
-        ),
+        no / "x": f"{no / 'x'}: cannot be written: there is no folder '{no}'. Create it first.",
+        file / "x": f"{file / 'x'}: cannot be written: '{file}' is not a folder. Choose another place.",
     }
     for path, sentence in sentences.items():
         for attempt in (check_writable, lambda path: write_atomic(path, b"")):

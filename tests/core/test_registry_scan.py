@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from tpuc.registry import Registry, installed_offers
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder on the import path; the scan is made anew before and after."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.metadata.MetadataPathFinder.invalidate_caches()
+    importlib.invalidate_caches()
     installed_offers.cache_clear()
     yield tmp_path
     installed_offers.cache_clear()

@@ -85,8 +85,9 @@ def test_text_becomes_fields(text: str, expected: Pass) -> None:
         ("tile{sizes=[1,2}", "pass text 'tile{sizes=[1,2}' has brackets that do not pair; write lists as [a,b]."),
         (
             "tile{dept=3}",
-            "pass 'tile' has no option 'dept'. Did you mean 'depth'? "
-            "Options: axis, keep-limit, depth, share, label, sizes, pair, limit.",
+            "pass 'tile' has no option 'dept'. Did you mean 'depth'? Options: "
+            + ", ".join(["axis", "keep-limit", "depth", "share", "label", "sizes", "pair", "limit"])
+            + ".",
         ),
         ("plain{x}", "pass 'plain' has no option 'x': it has none at all. Write just plain."),
         ("needy", "pass 'needy' needs option 'chip-name'; write needy{chip-name=...}."),

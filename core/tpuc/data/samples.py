@@ -67,7 +67,7 @@ class SampleSource:
 def open_samples(
     inputs: Sequence[SampleInput], dataset: Path | None = None, data_list: Path | None = None, input_num: int = 0
 ) -> SampleSource:
-    """The first `input_num` samples (0: all) of a folder or one file, in order of path, or of a list of files, in its order."""
+    """The first `input_num` samples (0: all) of a folder or one file, by path, or of a list of files, in its order."""
     if (dataset is None) == (data_list is None):
         raise CalibrationError("samples: give either a folder (--dataset) or a list of files (--data-list).")
     if input_num < 0:

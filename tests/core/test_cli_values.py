@@ -1,0 +1,51 @@
+"""Option values are read from text and from tpuc.toml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from tpuc.cli.values import INTEGERS, MODE, NAMES, NUMBERS, PATHS, SHAPES
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "expected"),
+    [
+        (NUMBERS, "0.9, 0.7", (0.9, 0.7)),
+        (NUMBERS, "[103.939,116.779]", (103.939, 116.779)),
+        (NUMBERS, [0.9, 1], (0.9, 1.0)),
+        (NUMBERS, 0.5, (0.5,)),
+        (INTEGERS, "224,256", (224, 256)),
+        (NAMES, "conv_1, relu[7]", ("conv_1", "relu[7]")),
+        (NAMES, ["a,b"], ("a,b",)),
+        (PATHS, "a.npy,b.npy", (Path("a.npy"), Path("b.npy"))),
+        (SHAPES, "[[1,3,224,224]]", ((1, 3, 224, 224),)),
+        (SHAPES, "[[1,3,8,8], [1,10]]", ((1, 3, 8, 8), (1, 10))),
+        (SHAPES, "[1,3],[2]", ((1, 3), (2,))),
+        (SHAPES, "[1,3]", ((1, 3),)),
+        (SHAPES, "1,3", ((1, 3),)),
+        (SHAPES, [[1, 3], [2]], ((1, 3), (2,))),
+        (MODE, "INT8", "int8"),
+        (MODE, "int8_asym", "int8-asym"),
+    ],
+)
+def test_values_are_read(type: click.ParamType[Any], value: Any, expected: Any) -> None:
+    assert type.convert(value, None, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "sentence"),
+    [
+        (NUMBERS, "0.9,x", "'0.9,x' is not a list of numbers such as 0.9,0.7."),
+        (INTEGERS, "1.5", "'1.5' is not a list of whole numbers such as 224,224."),
+        (SHAPES, "[[1,?,3]]", "'[[1,?,3]]' is not a list of shapes such as [[1,3,224,224]]."),
+        (SHAPES, "[[1,-1]]", "'[[1,-1]]' is not a list of shapes such as [[1,3,224,224]]."),
+        (SHAPES, "[[1,0]]", "'[[1,0]]' has an extent below 1; every extent must be given."),
+    ],
+)
+def test_other_values_are_explained(type: click.ParamType[Any], value: str, sentence: str) -> None:
+    with pytest.raises(click.BadParameter) as caught:
+        type.convert(value, None, None)
+    assert caught.value.message == sentence
