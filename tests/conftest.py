@@ -16,6 +16,9 @@ from hypothesis import settings
 from numpy.typing import NDArray
 
 from tests.models import resnet8
+from tests.models.networks import network  # a fixture
+
+__all__ = ["network"]
 
 ROOT = Path(__file__).resolve().parents[1]
 

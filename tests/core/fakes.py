@@ -11,14 +11,18 @@ from tpuc.api import (
     Chip,
     ChipDescription,
     CompiledLayout,
+    Constant,
     ElementType,
     Instruction,
     LoadedModel,
     Module,
+    Node,
+    Op,
     Pass,
     PassContext,
     Recorder,
     TensorType,
+    Value,
 )
 from tpuc.registry import Offer
 
@@ -94,3 +98,27 @@ def offer(group: str, name: str, value: Any, package: str = "acme", version: str
 def chip(name: str, package: str = "acme", version: str = "1.0", families: Sequence[str] = ()) -> Offer:
     """A package that offers a chip."""
     return offer("chips", name, FakeChip(name, families=tuple(families)), package, version)
+
+
+@dataclass(frozen=True)
+class PlainOp(Op):
+    """An op that no chip knows."""
+
+    name = "t.Plain"
+
+
+@dataclass(frozen=True)
+class DecomposingOp(Op):
+    """An op that can be made of others."""
+
+    name = "t.Decomposing"
+
+    def lower_default(self, node: Node, mode: str, build: Any) -> Sequence[Value] | None:
+        return build(node)
+
+
+@dataclass(frozen=True)
+class WeightOp(Op, Constant):
+    """A constant."""
+
+    name = "t.W"

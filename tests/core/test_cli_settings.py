@@ -38,12 +38,13 @@ def test_a_seed_name_may_head_a_table(installed: CommandLine) -> None:
 
 def test_lists_need_no_commas(installed: CommandLine) -> None:
     installed.file("tpuc.toml", '[transform]\ninput-shapes = [[1, 0]]\nmodel-name = "m"\n')
-    assert "[[1, 0]] has an extent below 1" in installed("transform").err
+    outcome = installed("transform", "--model-def", "m", "--mlir", "m.mlir")
+    assert "[[1, 0]] has an extent below 1" in outcome.err
 
 
 def test_pipelines_may_be_replaced(installed: CommandLine) -> None:
     installed.file("tpuc.toml", '[pipelines]\nlower = ["mine{x=1}", "yours"]\n')
-    assert "lower          mine{x=1} yours\n" in installed("opt", "--list").out
+    assert "lower         mine{x=1} yours\n" in installed("opt", "--list").out
 
 
 @pytest.mark.parametrize(

@@ -127,12 +127,11 @@ def test_the_version_is_shown(tpuc: CommandLine) -> None:
         (["profile", "a", "b"], "profile: got unexpected extra argument (b). See 'tpuc profile --help'."),
         (
             ["calibrate", "m", "--input-num", "x"],
-            "calibrate: invalid value for '--input-num': 'x' is not a valid integer range. See 'tpuc calibrate --help'.",
+            "calibrate: invalid value for '--input-num': 'x' is not a valid whole number. See 'tpuc calibrate --help'.",
         ),
         (
             ["transform", "--input-shapes", "q"],
-            "transform: invalid value for '--input-shapes': 'q' is not a list of shapes such as [[1,3,224,224]]. "
-            "See 'tpuc transform --help'.",
+            "transform: invalid value for '--input-shapes': 'q' is not a list of shapes such as [[1,3,224,224]]. See ",
         ),
         (["plugins", "--prefer", "nobody"], "no plugin package named 'nobody': no installed package offers one."),
     ],

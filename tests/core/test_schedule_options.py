@@ -45,6 +45,9 @@ class Needy(Plain):
     chip_name: str
 
 
+TILE_OPTIONS = "axis, keep-limit, depth, share, label, sizes, pair, limit"
+
+
 def build(text: str) -> Any:
     definitions: dict[str, type[Pass]] = {"plain": Plain, "tile": Tile, "needy": Needy}
     parsed = parse_pass_text(text)
@@ -85,9 +88,7 @@ def test_text_becomes_fields(text: str, expected: Pass) -> None:
         ("tile{sizes=[1,2}", "pass text 'tile{sizes=[1,2}' has brackets that do not pair; write lists as [a,b]."),
         (
             "tile{dept=3}",
-            "pass 'tile' has no option 'dept'. Did you mean 'depth'? Options: "
-            + ", ".join(["axis", "keep-limit", "depth", "share", "label", "sizes", "pair", "limit"])
-            + ".",
+            f"pass 'tile' has no option 'dept'. Did you mean 'depth'? Options: {TILE_OPTIONS}.",
         ),
         ("plain{x}", "pass 'plain' has no option 'x': it has none at all. Write just plain."),
         ("needy", "pass 'needy' needs option 'chip-name'; write needy{chip-name=...}."),

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-
 from tpuc.api import F32, Block, Function, FunctionType, Module, Op, Operation, PassContext, Return, TensorType, Value
 from tpuc.interpreter import Interpreter
 from tpuc.ir.builder import Builder
@@ -27,10 +26,13 @@ from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.none import NoneOp
+from tpuc_ops.top.pad import Pad
 from tpuc_ops.top.permute import Permute
+from tpuc_ops.top.reduce import Reduce
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.reshape import Reshape
 from tpuc_ops.top.scale import Scale
+from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 from tpuc_ops.top.weight import Weight
@@ -128,7 +130,9 @@ def _conv(net: Network, x: Value, data: st.DataObject) -> Value:
 
 def _constant(net: Network, x: Value, data: st.DataObject) -> Value:
     dims = x.tensor.dims
-    return net.weight(*data.draw(st.sampled_from([dims, (1, dims[1], 1, 1), (dims[1], 1, 1), (1,), (1, 1, 1, dims[3])])))
+    return net.weight(
+        *data.draw(st.sampled_from([dims, (1, dims[1], 1, 1), (dims[1], 1, 1), (1,), (1, 1, 1, dims[3])]))
+    )
 
 
 def _commutative(op: Op) -> Step:
@@ -187,6 +191,30 @@ def _matmul(net: Network, x: Value, data: st.DataObject) -> Value:
     return net.op(Reshape(shape=(n, 1, h, w)), product)
 
 
+def _pad(net: Network, x: Value, data: st.DataObject) -> Value:
+    paddings = data.draw(
+        st.sampled_from([(0, 0, 1, 0, 0, 0, 2, 1), (0, 1, 0, 0, 0, 0, 1, 0), (0, 0, -1, 0, 0, 0, 1, 0)])
+    )
+    value = data.draw(st.sampled_from([0.0, 0.0, 0.5]))
+    return net.op(Pad(paddings=paddings, mode="constant", val=value), x) if x.tensor.dims[2] > 1 else x
+
+
+def _silu(net: Network, x: Value, data: st.DataObject) -> Value:
+    operands = [x, net.op(Sigmoid(), x)]
+    return net.op(Mul(), *(operands[::-1] if data.draw(st.booleans()) else operands))
+
+
+def _reduce(net: Network, x: Value, data: st.DataObject) -> Value:
+    mode = data.draw(st.sampled_from(["ReduceMean", "ReduceMax", "ReduceSum"]))
+    keepdims = data.draw(st.booleans())
+    reduced = net.op(Reduce(axes=(2, -1), mode=mode, keepdims=keepdims), x)
+    return reduced if keepdims else net.op(Reshape(shape=(*x.tensor.dims[:2], 1, 1)), reduced)
+
+
+def _double(net: Network, x: Value, _: st.DataObject) -> Value:
+    return net.op(Add(), x, x)
+
+
 STEPS: Sequence[Step] = (
     _conv,
     _conv,
@@ -204,9 +232,12 @@ STEPS: Sequence[Step] = (
     lambda net, x, data: net.op(Relu(relu_limit=data.draw(st.sampled_from([-1.0, 0.5]))), x),
     lambda net, x, data: net.op(Clip(min=data.draw(st.sampled_from([0.0, -0.5])), max=0.5), x),
     lambda net, x, data: net.op(AddConst(const_val=0.25, do_relu=data.draw(st.booleans())), x),
-    lambda net, x, data: net.op(MulConst(const_val=-1.5), x),
+    _pad,
+    _silu,
+    _reduce,
+    lambda net, x, data: net.op(MulConst(const_val=data.draw(st.sampled_from([-1.5, 2.0]))), x),
     lambda net, x, data: net.op(SubConst(const_val=0.75, is_reverse=data.draw(st.booleans())), x),
-    lambda net, x, data: net.op(Add(), x, x),
+    _double,
 )
 
 
@@ -220,4 +251,6 @@ def draw_network(data: st.DataObject, steps: int = 12) -> Module:
         values.append(step(net, source, data))
     last = values[-1] if values[-1] is not net.input else net.op(Relu(), net.input)
     others = [value for value in dict.fromkeys(values[1:]) if value is not last]
-    return net.finish(last, *data.draw(st.lists(st.sampled_from(others), max_size=2, unique=True) if others else st.just([])))
+    return net.finish(
+        last, *data.draw(st.lists(st.sampled_from(others), max_size=2, unique=True) if others else st.just([]))
+    )

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from tests.passes.graphs import CONTEXT, Network, assert_equal, draw_network, ops, run
-from tpuc.api import Calibrated, Module, TensorType, F32, Op
+from tpuc.api import F32, Calibrated, Module, Op, TensorType
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
 from tpuc_ops.top.batch_norm import BatchNorm
@@ -19,11 +17,16 @@ from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.pad import Pad
 from tpuc_ops.top.permute import Permute
+from tpuc_ops.top.reduce import Reduce
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.reshape import Reshape
+from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.softmax import Softmax
 from tpuc_passes.canonicalize import Canonicalize
+
+from tests.passes.graphs import CONTEXT, Network, assert_equal, draw_network, ops, run
 
 PASS = Canonicalize()
 
@@ -151,6 +154,52 @@ def test_reshapes_and_permutes_merge(chain: list[Op], expected: list[str]) -> No
     for op in chain:
         value = net.op(op, value)
     assert canonicalized(net.finish(value)) == expected
+
+
+@pytest.mark.parametrize(
+    ("pad", "expected"),
+    [
+        (Pad(paddings=(0, 0, 0, 1, 0, 0, 2, 3)), ["Conv"]),
+        (Pad(paddings=(0, 0, 0, 1, 0, 0, 2, 3), val=0.5), ["Pad", "Conv"]),
+        (Pad(paddings=(0, 0, 0, 1, 0, 0, 2, 3), mode="reflect"), ["Pad", "Conv"]),
+        (Pad(paddings=(0, 0, 0, -1, 0, 0, 2, 3)), ["Pad", "Conv"]),
+        (Pad(paddings=(1, 0, 0, 1, 0, 0, 2, 3)), ["Pad", "Conv"]),
+    ],
+)
+def test_zeros_around_an_image_become_padding_of_the_conv(pad: Pad, expected: list[str]) -> None:
+    net = Network(1, 3, 5, 5)
+    op = Conv(kernel_shape=(3, 3), pads=(1, 0, 1, 0))
+    module = net.finish(net.op(op, net.op(pad, net.input), net.weight(2, 3, 3, 3), net.none))
+    assert canonicalized(module) == expected
+
+
+def test_a_padded_value_that_others_read_stays_for_them() -> None:
+    net = Network(1, 3, 5, 5)
+    padded = net.op(Pad(paddings=(0, 0, 1, 1, 0, 0, 1, 1)), net.input)
+    conv = net.op(Conv(kernel_shape=(3, 3)), padded, net.weight(2, 3, 3, 3), net.none)
+    assert sorted(canonicalized(net.finish(conv, net.op(Softmax(), padded)))) == ["Conv", "Pad", "Softmax"]
+
+
+def test_x_times_its_sigmoid_is_silu() -> None:
+    net = Network(1, 3, 5, 5)
+    assert canonicalized(net.finish(net.op(Mul(), net.op(Sigmoid(), net.input), net.input))) == ["SiLU"]
+    net = Network(1, 3, 5, 5)
+    other = net.op(MulConst(const_val=2.0), net.input)
+    assert canonicalized(net.finish(net.op(Mul(), net.op(Sigmoid(), other), net.input)))[-1] == "Mul"
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (Reduce(axes=(2, 3), mode="ReduceMean"), ["AvgPool"]),
+        (Reduce(axes=(-1, -2), mode="ReduceMax", keepdims=False), ["MaxPool", "Reshape"]),
+        (Reduce(axes=(2, 3), mode="ReduceSum"), ["Reduce"]),
+        (Reduce(axes=(1, 3), mode="ReduceMean"), ["Reduce"]),
+    ],
+)
+def test_means_and_maxima_of_images_are_pools(op: Reduce, expected: list[str]) -> None:
+    net = Network(2, 3, 4, 5)
+    assert canonicalized(net.finish(net.op(op, net.input))) == expected
 
 
 def test_an_output_keeps_its_name_when_its_op_goes() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tests.passes.graphs import CONTEXT, Network
 from tpuc.api import IntegerAttr
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.relu import Relu
 from tpuc_passes.count_flops import CountFlops
+
+from tests.passes.graphs import CONTEXT, Network
 
 
 def test_the_figure_of_the_book() -> None:

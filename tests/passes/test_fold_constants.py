@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-
-from tests.passes.graphs import CONTEXT, Network, assert_equal, ops, run
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.permute import Permute
 from tpuc_passes.fold_constants import FoldConstants
+
+from tests.passes.graphs import CONTEXT, Network, assert_equal, ops, run
 
 PASS = FoldConstants()
 

@@ -78,17 +78,16 @@ def compile_graph(registry: Registry, tmp_path: Path) -> Callable[..., Compiled]
         session = Session(registry, chip=chip, quantize="int8")
         module = session.transform(path)
         samples = tmp_path / "samples.npz"
-        np.savez(samples, **random_inputs(graph, count=8))
+        np.savez(samples, **random_inputs(graph, samples=4))
         table = session.calibrate(module, dataset=samples, method="max")
         return Compiled(session, *build_exposed(session, module, table))
 
     return run
 
 
-def random_inputs(graph: onnx.GraphProto, seed: int = 0, count: int = 1) -> dict[str, NDArray[np.float32]]:
-    """Normally distributed values for every input; several samples one after the other in the leading axis."""
+def random_inputs(graph: onnx.GraphProto, seed: int = 0, samples: int = 0) -> dict[str, NDArray[np.float32]]:
+    """Normally distributed values for every input; several `samples` along one more leading axis."""
     numbers = np.random.default_rng(seed)
+    leading = (samples,) if samples else ()
     shapes = {value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim) for value in graph.input}
-    return {
-        name: numbers.normal(0, 2, (count * shape[0], *shape[1:])).astype(np.float32) for name, shape in shapes.items()
-    }
+    return {name: numbers.normal(0, 2, leading + shape).astype(np.float32) for name, shape in shapes.items()}

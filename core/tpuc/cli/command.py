@@ -80,5 +80,6 @@ class CommandGroup(click.Group):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         settings["context_settings"] = {**CONTEXT_SETTINGS, **(settings.get("context_settings") or {})}
+        settings["no_args_is_help"] = False
         super().__init__(*arguments, **settings)
         self.params += global_options()

@@ -121,6 +121,12 @@ class ModeType(click.ParamType[str]):
         return str(value).strip().lower().replace("_", "-")
 
 
+class WholeType(click.IntRange):
+    """A whole number that is not below `min`."""
+
+    name = "whole number"
+
+
 NUMBERS = NumbersType()
 INTEGERS = IntegersType()
 NAMES = NamesType()
@@ -128,5 +134,5 @@ PATHS = PathsType()
 SHAPES = ShapesType()
 MODE = ModeType()
 FILE = click.Path(path_type=Path)  # whether it is there is the operating system's answer, not the command line's
-COUNT = click.IntRange(min=0)
+COUNT, POSITIVE = WholeType(min=0), WholeType(min=1)
 EMPTY: tuple[Any, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -131,7 +132,7 @@ class Simulator:
             if tensor.name not in inputs:
                 raise UsageError(f"{self.source}: input {tensor.name!r} is missing; give all of {', '.join(names)}")
             values = np.asarray(inputs[tensor.name])
-            if values.dtype.itemsize != tensor.type.numpy.itemsize or values.size != int(np.prod(tensor.shape)):
+            if values.dtype.itemsize != tensor.type.numpy.itemsize or values.size != math.prod(tensor.shape):
                 raise UsageError(
                     f"{self.source}: input {tensor.name!r} is {tensor.type.name.lower()} of shape {tensor.shape}, "
                     f"got {values.dtype} of shape {values.shape}; convert it"
@@ -144,7 +145,7 @@ class Simulator:
 
     def read(self, address: int, shape: Sequence[int], dtype: DType) -> Array:
         """A dense tensor in DDR as the last run left it."""
-        size = int(np.prod(shape)) * dtype.bytes
+        size = math.prod(shape) * dtype.bytes
         start = address - DDR_BASE
         if start < 0 or start + size > self.machine.ddr.size:
             raise UsageError(f"{self.source}: {size} bytes at {address:#x} are outside the memory of this program")

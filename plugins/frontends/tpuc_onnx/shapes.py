@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper, numpy_helper, shape_inference
+from onnx import checker, helper, numpy_helper, shape_inference
 from tpuc.api import ForeignNode, InvalidModel
 
 from tpuc_onnx.graph import Graph, GraphInput, GraphNode
@@ -121,7 +121,7 @@ class TypeTable:
                 return  # behind an operator that is not known
         try:
             self._types.update(shape_inference.infer_node_outputs(schema, proto, types, data, None, self._imports))
-        except shape_inference.InferenceError as error:
+        except (shape_inference.InferenceError, checker.ValidationError) as error:
             shapes = ", ".join(f"'{name}' {show_shape(self.shape(name) or ())}" for name in types)
             raise InvalidModel(
                 f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its operands do not fit ({shapes}): "

@@ -10,13 +10,16 @@ from tpuc_ops.top.weight import Weight
 
 from tpuc_passes.canonicalisation.affine import AffineIntoProduct, BatchNormToScale
 from tpuc_passes.canonicalisation.common import Names
+from tpuc_passes.canonicalisation.recognition import SigmoidTimesOperand
 from tpuc_passes.canonicalisation.relu import ClipToRelu, ReluIntoProducer
 from tpuc_passes.canonicalisation.shape import MergePermutes, MergeReshapes
+from tpuc_passes.canonicalisation.window import PadIntoConv, ReduceToPool
 
 
 @dataclass(frozen=True)
 class Canonicalize(Pass):
-    """Fuse relus, fold BatchNorm, scales and summands into convolutions and products, merge reshapes, drop the dead.
+    """Fuse relus; fold BatchNorm, scales and summands into convolutions and products, and pads into convolutions;
+    recognise SiLU; merge reshapes and permutations; drop the dead.
 
     An op that swallows the one behind it takes its name, because it now computes that value.
     """
@@ -28,6 +31,9 @@ class Canonicalize(Pass):
         patterns = [
             MergeReshapes(),
             MergePermutes(),
+            PadIntoConv(),
+            ReduceToPool(names),
+            SigmoidTimesOperand(),
             BatchNormToScale(names),
             AffineIntoProduct(names),
             ClipToRelu(),

@@ -11,7 +11,6 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-
 from tpuc.api import ImportOptions, Module
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Offer, Registry
@@ -58,7 +57,7 @@ def network(
 def node(op: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
     """`node("Conv", "x w", "y", group=2)`: names are separated by blanks, `-` is an absent input."""
     names = ["" if name == "-" else name for name in inputs.split()]
-    return helper.make_node(op, names, outputs.split(), name=f"{op}_{outputs.split()[0]}", **attributes)
+    return helper.make_node(op, names, outputs.split(), name=f"{op}_{outputs.split(maxsplit=1)[0]}", **attributes)
 
 
 def read(model: onnx.ModelProto | bytes, folder: Path, options: ImportOptions | None = None) -> Module:

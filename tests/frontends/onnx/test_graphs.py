@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-
-from tests.frontends.onnx.networks import assert_same, network, node, ops, read, values
 from tpuc.api import ImportOptions, IntegerAttr, Module, StringAttr
 from tpuc_ops.top.input import Input
+
+from tests.frontends.onnx.networks import assert_same, network, node, ops, read, values
 
 I64 = np.int64
 

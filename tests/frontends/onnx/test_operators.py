@@ -123,7 +123,8 @@ def test_sum_of_many_and_neg(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("a", "b"), [([3, 4], [4, 5]), ([2, 3, 4], [2, 4, 5]), ([2, 3, 4], [4, 5]), ([4], [4, 5]), ([3, 4], [4]), ([4], [4])]
+    ("a", "b"),
+    [([3, 4], [4, 5]), ([2, 3, 4], [2, 4, 5]), ([2, 3, 4], [4, 5]), ([4], [4, 5]), ([3, 4], [4]), ([4], [4])],
 )
 @pytest.mark.parametrize("constant", [False, True])
 def test_matmul(a: list[int], b: list[int], constant: bool, tmp_path: Path) -> None:
@@ -204,3 +205,188 @@ def test_transpose_and_axes_as_operands(tmp_path: Path) -> None:
 def test_a_cast_between_floats_is_nothing(tmp_path: Path) -> None:
     nodes = [node("Relu", "x", "r"), node("Cast", "r", "c", to=onnx.TensorProto.FLOAT), node("Relu", "c", "y")]
     assert check(network(nodes, {"x": [2, 3]}, ["y"]), tmp_path) == ["Relu", "Relu"]
+
+
+FUNCTIONS = ["Abs", "Ceil", "Cos", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish"]
+FUNCTIONS += ["Round", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Tanh", "Neg", "Relu"]
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_functions_of_one_value(op: str, tmp_path: Path) -> None:
+    check(network([node(op, "x", "y")], {"x": [2, 3, 4]}, ["y"], opset=18), tmp_path)
+
+
+@pytest.mark.parametrize("op", ["Log", "Sqrt", "Reciprocal"])
+def test_functions_of_positive_values(op: str, tmp_path: Path) -> None:
+    nodes = [node("Abs", "x", "a"), node("Add", "a one", "b"), node(op, "b", "y")]
+    check(network(nodes, {"x": [2, 3]}, ["y"], {"one": np.float32(1)}), tmp_path)
+
+
+def test_functions_with_numbers_of_their_own(tmp_path: Path) -> None:
+    nodes = [
+        node("Elu", "x", "a", alpha=0.3),
+        node("HardSigmoid", "a", "b", alpha=0.7, beta=0.1),
+        node("LeakyRelu", "b", "c", alpha=-0.4),
+        node("PRelu", "c slope", "d"),
+        node("Abs", "d", "e"),
+        node("Pow", "e exponent", "y"),
+    ]
+    weights = {"slope": values(3, 1, 1), "exponent": np.float32(1.5)}
+    check(network(nodes, {"x": [1, 3, 4, 4]}, ["y"], weights), tmp_path)
+
+
+@pytest.mark.parametrize("op", ["Max", "Min"])
+@pytest.mark.parametrize("constant", [(), (3, 1)])
+def test_extremes(op: str, constant: tuple[int, ...], tmp_path: Path) -> None:
+    nodes = [node(op, "a c", "m"), node(op, "c b m", "y")]
+    check(network(nodes, {"a": [2, 3, 4], "b": [3, 4]}, ["y"], {"c": values(*constant)}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "axes", "steps"),
+    [
+        ([1, 2], [3, 5], None, None),
+        ([-3], [-1], [2], None),
+        ([0, 1], [2**31, 1000], [1, 2], [2, 3]),
+        ([-1], [-(2**31)], [2], [-2]),
+        ([3], [0], [-1], [-1]),
+        ([0], [100], [0], None),
+    ],
+)
+def test_slice(
+    starts: list[int], ends: list[int], axes: list[int] | None, steps: list[int] | None, tmp_path: Path
+) -> None:
+    given = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    weights: dict[str, Array] = {name: np.array(value, I64) for name, value in given.items() if value is not None}
+    names = ["x", *(name if name in weights else "-" for name in given)]
+    check(network([node("Slice", " ".join(names), "y")], {"x": [4, 5, 6]}, ["y"], weights), tmp_path)
+    if steps is None:
+        attributes = {name: value for name, value in given.items() if value is not None}
+        check(network([node("Slice", "x", "y", **attributes)], {"x": [4, 5, 6]}, ["y"], opset=9), tmp_path)
+
+
+def test_split_in_every_form(tmp_path: Path) -> None:
+    check(network([node("Split", "x", "a b c", axis=-1)], {"x": [2, 6]}, ["a", "b", "c"], opset=11), tmp_path)
+    check(network([node("Split", "x", "a b", axis=1, split=[1, 5])], {"x": [2, 6]}, ["a", "b"], opset=11), tmp_path)
+    sizes = {"sizes": np.array([2, 4], I64)}
+    check(network([node("Split", "x sizes", "a b", axis=1)], {"x": [2, 6]}, ["a", "b"], sizes), tmp_path)
+    uneven = node("Split", "x", "a b", axis=1, num_outputs=2)
+    check(network([uneven], {"x": [2, 5]}, ["a", "b"], opset=18), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("indices", "expected"),
+    [(2, "Slice"), ([1], "Slice"), ([0, 2, 4], "Slice"), ([-1, -3], "Gather"), ([[0, 1], [1, 0]], "Gather")],
+)
+def test_gather_of_constant_places(indices: Any, expected: str, tmp_path: Path) -> None:
+    weights: dict[str, Array] = {"i": np.array(indices, I64)}
+    model = network([node("Gather", "x i", "y", axis=1)], {"x": [2, 5, 3]}, ["y"], weights)
+    assert check(model, tmp_path)[0] == expected
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+def test_pad_in_every_form(mode: str, tmp_path: Path) -> None:
+    pads = [0, 0, 1, 2, 0, 0, 0, 1]
+    check(network([node("Pad", "x", "y", pads=pads, mode=mode)], {"x": [1, 2, 4, 5]}, ["y"], opset=10), tmp_path)
+    weights: dict[str, Array] = {"pads": np.array(pads, I64), "value": np.float32(0.5)}
+    value = " value" if mode == "constant" else ""
+    model = network([node("Pad", f"x pads{value}", "y", mode=mode)], {"x": [1, 2, 4, 5]}, ["y"], weights)
+    check(model, tmp_path)
+    weights = {"pads": np.array([2, 1], I64), "axes": np.array([-1], I64)}
+    check(network([node("Pad", "x pads - axes", "y", mode=mode)], {"x": [3, 4]}, ["y"], weights, opset=18), tmp_path)
+
+
+def test_nothing_around_and_nothing_behind_is_nothing(tmp_path: Path) -> None:
+    nodes = [
+        node("Relu", "x", "r"),
+        node("Pad", "r pads", "p"),
+        node("Concat", "p", "c", axis=0),
+        node("Neg", "c", "y"),
+    ]
+    model = network(nodes, {"x": [2, 3]}, ["y"], {"pads": np.zeros(4, I64)})
+    assert check(model, tmp_path) == ["Relu", "MulConst"]
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_concat(axis: int, tmp_path: Path) -> None:
+    weights = {"w": values(1, 3, 4)}
+    check(
+        network([node("Concat", "a w b", "y", axis=axis)], {"a": [1, 3, 4], "b": [1, 3, 4]}, ["y"], weights), tmp_path
+    )
+
+
+def test_tile_and_expand(tmp_path: Path) -> None:
+    nodes = [node("Tile", "x counts", "t"), node("Expand", "t shape", "y")]
+    weights: dict[str, Array] = {"counts": np.array([1, 2], I64), "shape": np.array([2, 3, 1, 4], I64)}
+    check(network(nodes, {"x": [1, 2]}, ["y"], weights), tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_depth_to_space_and_back(mode: str, tmp_path: Path) -> None:
+    nodes = [node("DepthToSpace", "x", "d", blocksize=2, mode=mode), node("SpaceToDepth", "d", "y", blocksize=2)]
+    check(network(nodes, {"x": [1, 8, 3, 4]}, ["y", "d"]), tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["L1", "L2", "Max", "Mean", "Min", "Prod", "Sum"])
+def test_reductions(kind: str, tmp_path: Path) -> None:
+    op = f"Reduce{kind}"
+    check(network([node(op, "x", "y", axes=[1, -1], keepdims=0)], {"x": [2, 3, 4, 5]}, ["y"], opset=11), tmp_path)
+    weights: dict[str, Array] = {"axes": np.array([2, 3], I64)}
+    nodes = [
+        node(op, "x axes", "y"),
+        node(op, "x", "z"),
+        node(op, "x", "i", noop_with_empty_axes=1),
+        node("Neg", "i", "n"),
+    ]
+    check(network(nodes, {"x": [2, 3, 4, 5]}, ["y", "z", "n"], weights, opset=18), tmp_path)
+
+
+RESIZES: list[tuple[dict[str, Any], str]] = [
+    ({"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, "Upsample"),
+    ({}, "Upsample"),
+    ({"nearest_mode": "round_prefer_ceil"}, "Upsample"),
+    ({"mode": "linear"}, "Interp"),
+    ({"mode": "linear", "coordinate_transformation_mode": "align_corners"}, "Interp"),
+    ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, "Interp"),
+    ({"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}, "Interp"),
+]
+
+
+@pytest.mark.parametrize(("attributes", "expected"), RESIZES)
+def test_resize_by_whole_factors(attributes: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    weights: dict[str, Array] = {"scales": np.float32([1, 1, 2, 3])}
+    model = network([node("Resize", "x - scales", "y", **attributes)], {"x": [1, 2, 3, 4]}, ["y"], weights)
+    assert check(model, tmp_path) == [expected]
+
+
+@pytest.mark.parametrize("attributes", [attributes for attributes, _ in RESIZES if "nearest_mode" not in attributes])
+def test_resize_to_sizes_and_by_fractions(attributes: dict[str, Any], tmp_path: Path) -> None:
+    weights: dict[str, Array] = {"sizes": np.array([1, 2, 5, 7], I64), "scales": np.float32([1, 1, 1.6, 0.7])}
+    for operands in ("x - - sizes", "x - scales"):
+        model = network([node("Resize", operands, "y", **attributes)], {"x": [1, 2, 3, 4]}, ["y"], weights)
+        assert check(model, tmp_path) == ["Interp"]
+
+
+def test_upsample_of_old_opsets(tmp_path: Path) -> None:
+    scales = [1.0, 1.0, 2.0, 2.0]
+    model = network([node("Upsample", "x", "y", scales=scales)], {"x": [1, 2, 3, 4]}, ["y"], opset=7)
+    assert check(model, tmp_path) == ["Upsample"]
+    weights: dict[str, Array] = {"scales": np.float32(scales)}
+    for op, opset in (("Upsample", 9), ("Resize", 10)):
+        model = network([node(op, "x scales", "y")], {"x": [1, 2, 3, 4]}, ["y"], weights, opset)
+        assert check(model, tmp_path) == ["Upsample"]
+
+
+@pytest.mark.parametrize("attributes", [{}, {"strides": [2, 3], "pads": [1, 0, 0, 1], "output_padding": [1, 2]}])
+@pytest.mark.parametrize("group", [1, 2])
+def test_conv_transpose(attributes: dict[str, Any], group: int, tmp_path: Path) -> None:
+    weights = {"w": values(4, 3, 3, 2), "b": values(3 * group)}
+    transposed = node("ConvTranspose", "x w b", "y", group=group, **attributes)
+    check(network([transposed], {"x": [1, 4, 4, 5]}, ["y"], weights), tmp_path)
+
+
+def test_layer_normalization(tmp_path: Path) -> None:
+    weights = {"s": values(3, 4), "b": values(3, 4)}
+    nodes = [node("LayerNormalization", "x s b", "n", axis=1, epsilon=1e-3), node("LayerNormalization", "n one", "y")]
+    weights["one"] = values(4)
+    check(network(nodes, {"x": [2, 3, 4]}, ["y"], weights, opset=17), tmp_path)

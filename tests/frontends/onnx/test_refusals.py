@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-
-from tests.frontends.onnx.networks import network, node, read, registry, values
 from tpuc.api import ImportOptions, InvalidModel, PluginConflict, TpucError, Unsupported
 from tpuc.registry import Offer
 from tpuc_onnx.frontend import FRONTEND
+
+from tests.frontends.onnx.networks import network, node, read, registry, values
 
 RELU = node("Relu", "x", "y")
 
@@ -210,8 +210,8 @@ def test_operands_that_do_not_fit(tmp_path: Path) -> None:
     )
     model = network([node("Conv", "x w", "y")], {"x": [1, 4, 8, 8]}, ["y"], {"w": values(2, 3, 3, 3)})
     assert re.fullmatch(
-        r"m\.onnx: node 'Conv_y' \(Conv\): weight 2x3x3x3 has 3 channels per filter; 4 input channels in group 1 need 4 "
-        r"\(operands 1x4x8x8, 2x3x3x3\)\.",
+        r"m\.onnx: node 'Conv_y' \(Conv\): weight 2x3x3x3 has 3 channels per filter; 4 input channels in group 1 "
+        r"need 4 \(operands 1x4x8x8, 2x3x3x3\)\.",
         sentence(model, tmp_path),
     )
 
@@ -248,23 +248,49 @@ def test_one_unknown_operator(tmp_path: Path) -> None:
     )
 
 
+RANK = "windows over 3 dimensions are not supported, only over 1 or 2"
 REFUSALS = [
     (node("MaxPool", "x", "y", kernel_shape=[2, 2], dilations=[2, 2]), "dilated pooling is not supported, dilations "),
-    (node("MaxPool", "x", "y", kernel_shape=[2, 2, 2]), "windows over 3 dimensions are not supported, only over 1 or 2"),
-    (node("GlobalAveragePool", "x", "y"), "windows over 3 dimensions are not supported, only over 1 or 2"),
+    (
+        node("MaxPool", "x", "y", kernel_shape=[2, 2, 2]),
+        "windows over 3 dimensions are not supported, only over 1 or 2",
+    ),
+    (node("GlobalAveragePool", "x", "y"), RANK),
     (node("Clip", "x - z", "y"), r"its limit 'max' is computed at run time \(tensor 'z'\), and must be a constant"),
+    (node("Conv", "x w", "y"), RANK),
+    (node("ConvTranspose", "x x", "y"), "only two-dimensional filters that are constant are supported"),
+    (node("ConvTranspose", "x f", "y", auto_pad="SAME_UPPER"), "auto_pad and output_shape are not supported"),
+    (node("Pad", "x eight", "y", mode="wrap"), "mode 'wrap' is not supported, only constant, reflect and edge"),
+    (node("Pow", "x w", "y"), "exponents that differ by element are not supported, only a single number"),
+    (node("Slice", "x zeros zeros", "y"), r"the part \[.*\] of 'x' is empty"),
+    (node("Resize", "x - twice", "y", mode="cubic"), "mode 'cubic' is not supported, only nearest and linear"),
+    (
+        node("Resize", "x - twice", "y", coordinate_transformation_mode="tf_crop_and_resize"),
+        "coordinate_transformation_mode 'tf_crop_and_resize' is not supported",
+    ),
+    (
+        node("Resize", "x - twice", "y", nearest_mode="ceil"),
+        "nearest_mode 'ceil' with 'half_pixel' coordinates is not supported",
+    ),
+    (node("Resize", "x - deeper", "y"), r"only rows and columns of images \(n, c, h, w\) can be resized"),
+    (node("Resize", "x - twice", "y", mode="linear", antialias=1), "antialias is not supported"),
     (node("Cast", "x", "y", to=7), "a cast of computed values to int64 is not supported, only to float types"),
 ]
 
 
 @pytest.mark.parametrize(("refused", "reason"), REFUSALS, ids=[f"{n.op_type}{i}" for i, (n, _) in enumerate(REFUSALS)])
-def test_operator_with_attributes_that_top_does_not_have(
-    refused: onnx.NodeProto, reason: str, tmp_path: Path
-) -> None:
-    shape = [1, 2, 8, 8, 8] if "3 dim" in reason else [1, 2, 8, 8]
-    model = network([node("ReduceMax", "x", "z", keepdims=0), refused], {"x": shape}, ["y"])
-    model.graph.node[0].CopyFrom(node("Relu", "scalar", "z"))
-    model.graph.input.append(onnx.helper.make_tensor_value_info("scalar", 1, []))
+def test_operator_with_attributes_that_top_does_not_have(refused: onnx.NodeProto, reason: str, tmp_path: Path) -> None:
+    shape = [1, 2, 8, 8, 8] if reason == RANK else [1, 2, 8, 8]
+    filters = values(2, 2, 3, 3, 3) if reason == RANK else values(2, 2, 8, 8)
+    weights = {
+        "w": filters,
+        "f": values(2, 3, 3, 3),
+        "eight": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
+        "zeros": np.zeros(4, np.int64),
+        "twice": np.float32([1, 1, 2, 2]),
+        "deeper": np.float32([1, 2, 2, 2]),
+    }
+    model = network([node("Neg", "scalar", "z"), refused], {"x": shape, "scalar": []}, ["y"], weights, opset=19)
     text = sentence(model, tmp_path)
     assert re.search(rf"^m\.onnx: node '{refused.op_type}_y' \({refused.op_type}\): {reason}.*\.$", text), text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
@@ -25,8 +26,9 @@ class TestDeconvInGroups(OpConformance):
 
     @staticmethod
     def reference(x: Array, w: Array) -> Array:
-        node = onnx_node("ConvTranspose", strides=[1, 3], pads=[0, 1, 2, 0], dilations=[2, 1], group=2)
-        return node(x, w.swapaxes(0, 1))[0]
+        node = onnx_node("ConvTranspose", strides=[1, 3], pads=[0, 1, 2, 0], dilations=[2, 1])
+        halves = [node(x[:, half], w[:, half].swapaxes(0, 1))[0] for half in (slice(0, 2), slice(2, 4))]
+        return np.concatenate(halves, 1)
 
     samples = ([uniform(1, 4, 5, 4), uniform(3, 4, 3, 2)],)
 

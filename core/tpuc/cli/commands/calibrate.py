@@ -9,7 +9,7 @@ import click
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.session import check_inputs, check_one_data_source, open_session
-from tpuc.cli.values import COUNT, FILE
+from tpuc.cli.values import COUNT, FILE, POSITIVE
 from tpuc.files import check_writable
 
 
@@ -20,7 +20,7 @@ from tpuc.files import check_writable
 @click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
 @click.option("--method", default="kld", show_default=True, help="How thresholds are chosen.")
 @click.option("--tune-num", type=COUNT, default=10, show_default=True, help="Samples for fine-tuning thresholds.")
-@click.option("--histogram-bin-num", type=click.IntRange(min=2), default=2048, show_default=True, help="Bins.")
+@click.option("--histogram-bin-num", type=POSITIVE, default=2048, show_default=True, help="Bins.")
 @click.option("-o", "output", type=FILE, required=True, metavar="FILE", help="The calibration table to write.")
 @pass_app
 def command(

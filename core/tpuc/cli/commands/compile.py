@@ -9,7 +9,7 @@ import click
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.session import check_inputs, check_one_data_source, open_session, write_report
-from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS, SHAPES, Shapes
+from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS, POSITIVE, SHAPES, Shapes
 from tpuc.files import check_writable
 
 
@@ -26,9 +26,7 @@ from tpuc.files import check_writable
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
-@click.option(
-    "--symmetric-divisor", type=click.IntRange(min=1), help="Of signed symmetric scales; the chip's own if not given."
-)
+@click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
 @click.option("-o", "--model", "output", type=FILE, required=True, metavar="FILE", help="The compiled file to write.")
 @click.option("--report", "report_path", type=FILE, metavar="FILE.json", help="Write the report for programs.")
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
@@ -56,6 +54,8 @@ def command(
     check_one_data_source(dataset, data_list)
     check_inputs(network, dataset, data_list, calibration_table, *test_input)
     check_writable(output)
+    if report_path is not None:
+        check_writable(report_path)
     session = open_session(app, chip=chip, quantize=quantize, work_dir=work_dir, symmetric_divisor=symmetric_divisor)
     report = session.compile(
         network,

@@ -9,7 +9,7 @@ import click
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.session import check_inputs, open_session, write_report
-from tpuc.cli.values import EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS
+from tpuc.cli.values import EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS, POSITIVE
 from tpuc.errors import UsageError
 from tpuc.files import check_writable
 
@@ -25,9 +25,7 @@ from tpuc.files import check_writable
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
 @click.option("--test-reference", type=FILE, metavar="FILE.npz", help="Values of the float network on that input.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
-@click.option(
-    "--symmetric-divisor", type=click.IntRange(min=1), help="Of signed symmetric scales; the chip's own if not given."
-)
+@click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
 @click.option("-o", "--model", "output", type=FILE, required=True, metavar="FILE", help="The compiled file to write.")
 @click.option("--report", "report_path", type=FILE, metavar="FILE.json", help="Write the report for programs.")
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
@@ -52,6 +50,8 @@ def command(
     """Turn a TOP module into a compiled file."""
     check_inputs(mlir, quantize_table, calibration_table, test_reference, *test_input)
     check_writable(output)
+    if report_path is not None:
+        check_writable(report_path)
     session = open_session(
         app,
         chip=chip,

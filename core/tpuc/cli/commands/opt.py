@@ -79,6 +79,7 @@ def command(
 
 def list_passes(app: App) -> None:
     """Names of passes with who offers them, then stages with their passes. Imports none."""
-    rows = [(row.name, f"{row.package} {row.version}") for row in app.registry.describe("tpuc.passes")]
-    app.result(columns(rows))
-    app.result(columns([(stage, " ".join(texts)) for stage, texts in app.pipelines.items()]))
+    passes = [(row.name, f"{row.package} {row.version}") for row in app.registry.describe("tpuc.passes")]
+    app.result(columns([("pass", "package"), *passes]))
+    app.result("")
+    app.result(columns([("pipeline", "passes"), *((stage, " ".join(texts)) for stage, texts in app.pipelines.items())]))

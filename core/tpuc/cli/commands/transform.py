@@ -56,7 +56,7 @@ def command(
     if test_input or test_result is not None or excepts or tolerance:
         raise Unsupported(
             "comparing with the framework needs an engine that runs its files, and none is installed. Leave out "
-            "--test-input, --test-result, --excepts and --tolerance; `tpuc deploy --test-input` compares later stages."
+            "--test-input, --test-result, --excepts and --tolerance."
         )
     check_inputs(model_def, model_data)
     check_writable(mlir)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from tpuc_bm1684x.isa.geometry import DDR_BASE
 MAGIC = 0xFF55AAEE
 HEADER = struct.Struct("<IIIQ44x")
 SECTION_BYTES = 4096
+RANK_LIMIT = 8
 CHIP = "BM1684X"
 DEFAULT_TIME = "1970-01-01 00:00:00"
 DEFAULT_VERSION = "2.2+tpuc"
@@ -74,7 +76,7 @@ class Tensor:
     @property
     def bytes(self) -> int:
         """Size in DDR."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.type.numpy.itemsize
+        return math.prod(self.shape) * self.type.numpy.itemsize
 
 
 @dataclass(frozen=True)
@@ -366,6 +368,8 @@ def _read_tensor(record: Mapping[str, Any]) -> Tensor:
     if not shapes:
         raise CorruptFile(f"bmodel: tensor {name!r} has no shape; the file is damaged")
     shape = tuple(shapes[0].get("dim", []))
+    if len(shape) > RANK_LIMIT or 0 in shape:
+        raise CorruptFile(f"bmodel: tensor {name!r} has shape {shape[:RANK_LIMIT]}; the file is damaged")
     return Tensor(
         name,
         TensorType(code),

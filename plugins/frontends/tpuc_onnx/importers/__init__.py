@@ -2,7 +2,32 @@
 
 from __future__ import annotations
 
-from tpuc_onnx.importers import activation, convolution, elementwise, matmul, normalisation, pooling, shape
+from tpuc_onnx.importers import (
+    activation,
+    arrangement,
+    convolution,
+    elementwise,
+    functions,
+    matmul,
+    normalisation,
+    pooling,
+    reduction,
+    resize,
+    shape,
+)
 from tpuc_onnx.importers.common import TABLE
 
-__all__ = ["TABLE", "activation", "convolution", "elementwise", "matmul", "normalisation", "pooling", "shape"]
+__all__ = [
+    "TABLE",
+    "activation",
+    "arrangement",
+    "convolution",
+    "elementwise",
+    "functions",
+    "matmul",
+    "normalisation",
+    "pooling",
+    "reduction",
+    "resize",
+    "shape",
+]

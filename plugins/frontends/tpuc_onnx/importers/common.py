@@ -59,3 +59,12 @@ def permute(build: ImportBuilder, value: Value, order: Sequence[int], name: str)
     if tuple(order) == tuple(range(len(order))):
         return value
     return build.build(Permute(order=tuple(order)), [value], name)
+
+
+def aligned(node: ForeignNode, build: ImportBuilder, index: int) -> Value:
+    """An operand; a constant gets the rank of the result, as chips align dimensions from the front."""
+    name = node.inputs[index]
+    array, rank = build.constant(name), len(build.shape(node.outputs[0]))
+    if array is None or array.ndim == rank:
+        return build.value(name)
+    return build.weight(name, array.reshape((1,) * (rank - array.ndim) + array.shape))

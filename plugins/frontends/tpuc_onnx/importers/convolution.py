@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
 from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.deconv import Deconv
 
 from tpuc_onnx.importers.common import TABLE, optional_value, reshape
 from tpuc_onnx.importers.window import WindowAttributes, images
@@ -44,3 +45,24 @@ def _filter(node: ForeignNode, build: ImportBuilder) -> Value:
         return build.weight(f"{name}_2d", array[:, :, None])
     value = build.value(name)
     return reshape(build, value, images(value.tensor.dims), f"{name}_2d")
+
+
+@TABLE.imports("ConvTranspose")
+def conv_transpose(node: ForeignNode, build: ImportBuilder) -> Value:
+    """TOP keeps the filter by output channel, ONNX by input channel."""
+    name, filters = node.outputs[0], build.constant(node.inputs[1])
+    if filters is None or filters.ndim != 4:
+        raise build.refuse(node, "only two-dimensional filters that are constant are supported")
+    if node.attributes.get("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in node.attributes:
+        raise build.refuse(node, "auto_pad and output_shape are not supported: export it with explicit pads")
+    window = WindowAttributes.of(node, build, filters.shape[2:])
+    op = Deconv(
+        kernel_shape=window.kernel,
+        strides=window.strides,
+        pads=window.pads,
+        dilations=window.dilations,
+        group=node.attributes.get("group", 1),
+        output_padding=node.attributes.get("output_padding"),
+    )
+    weight = build.weight(f"{node.inputs[1]}_by_output", filters.swapaxes(0, 1))
+    return build.build(op, [build.value(node.inputs[0]), weight, optional_value(node, build, 2)], name)

@@ -6,12 +6,17 @@ from tpuc.api import ForeignNode, ImportBuilder, Op, Value
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
 from tpuc_ops.top.div import Div
+from tpuc_ops.top.max import Max
+from tpuc_ops.top.max_const import MaxConst
+from tpuc_ops.top.min import Min
+from tpuc_ops.top.min_const import MinConst
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.reciprocal import Reciprocal
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 
-from tpuc_onnx.importers.common import TABLE, reshape
+from tpuc_onnx.importers.common import TABLE, aligned, reshape
 
 
 @TABLE.imports("Add", "Sum")
@@ -41,7 +46,7 @@ def sub(node: ForeignNode, build: ImportBuilder) -> Value:
     if scalar is not None:
         index, number = scalar
         return _with_number(node, build, SubConst(const_val=number, is_reverse=index == 0), 1 - index)
-    return build.build(Sub(), [_operand(node, build, 0), _operand(node, build, 1)], node.outputs[0])
+    return build.build(Sub(), [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
 
 
 @TABLE.imports("Div")
@@ -50,7 +55,21 @@ def div(node: ForeignNode, build: ImportBuilder) -> Value:
     scalar = _scalar(node, build)
     if scalar is not None and scalar[0] == 1 and scalar[1] != 0:
         return _with_number(node, build, MulConst(const_val=1.0 / scalar[1]), 0)
-    return build.build(Div(), [_operand(node, build, 0), _operand(node, build, 1)], node.outputs[0])
+    if scalar is not None and scalar[0] == 0:
+        return _with_number(node, build, Reciprocal(const_val=scalar[1]), 1)
+    return build.build(Div(), [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
+
+
+@TABLE.imports("Max", "Min")
+def extreme(node: ForeignNode, build: ImportBuilder) -> Value:
+    """The largest or smallest of all operands."""
+    scalar = _scalar(node, build)
+    largest = node.op_type == "Max"
+    if scalar is not None:
+        index, number = scalar
+        op = MaxConst(const_val=number) if largest else MinConst(const_val=number)
+        return _with_number(node, build, op, 1 - index)
+    return _chain(node, build, Max() if largest else Min())
 
 
 @TABLE.imports("Neg")
@@ -84,13 +103,4 @@ def _chain(node: ForeignNode, build: ImportBuilder, op: Op) -> Value:
     if len(node.inputs) == 1:
         return build.value(node.inputs[0])
     order = sorted(range(len(node.inputs)), key=lambda index: build.constant(node.inputs[index]) is not None)
-    return build.build(op, [_operand(node, build, index) for index in order], node.outputs[0])
-
-
-def _operand(node: ForeignNode, build: ImportBuilder, index: int) -> Value:
-    """An operand; a constant gets the rank of the result, as chips align dimensions from the front."""
-    name = node.inputs[index]
-    array, rank = build.constant(name), len(build.shape(node.outputs[0]))
-    if array is None or array.ndim == rank:
-        return build.value(name)
-    return build.weight(name, array.reshape((1,) * (rank - array.ndim) + array.shape))
+    return build.build(op, [aligned(node, build, index) for index in order], node.outputs[0])

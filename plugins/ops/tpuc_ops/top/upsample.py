@@ -21,10 +21,7 @@ class Upsample(ReluFields, Op):
 
     def infer(self, operands: Types) -> Types:
         (x,) = operands
-        if min(self.scale_h, self.scale_w) < 1 or x.rank != 4:
-            raise ValueError("scales of at least 1 and an operand of 4 dimensions are needed")
-        n, c, h, w = x.dims
-        return (x.shape_only().with_shape((n, c, h * self.scale_h, w * self.scale_w)),)
+        return (x.shape_only().with_shape(upsampled(x.dims, self.scale_h, self.scale_w)),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x = as_float(operands[0])
@@ -32,3 +29,11 @@ class Upsample(ReluFields, Op):
 
     def flops(self, node: Node) -> int:
         return node.result_type.size * self.do_relu
+
+
+def upsampled(dims: tuple[int, ...], scale_h: int, scale_w: int) -> tuple[int, ...]:
+    """The shape of `[n, c, h, w]` after upsampling; raises ValueError when it has another rank."""
+    if min(scale_h, scale_w) < 1 or len(dims) != 4:
+        raise ValueError("scales of at least 1 and an operand of 4 dimensions are needed")
+    n, c, h, w = dims
+    return (n, c, h * scale_h, w * scale_w)

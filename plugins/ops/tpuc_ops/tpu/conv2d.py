@@ -61,7 +61,8 @@ class Conv2D(ReluFields, Op):
     def infer(self, operands: Types) -> Types | None:
         x, weight = operands[:2]
         output = self.window().output(spatial(x.dims, 2))
-        if self.inserts or weight.dims[2:] != self.kernel_shape:
+        depthwise_rows = self.group > 1 and weight.dims[:2] == (1, self.group)
+        if self.inserts or depthwise_rows or weight.dims[2:] != self.kernel_shape:
             return None  # zeros between rows, or a filter in a chip's own order: the declared type decides
         dims = (x.dims[0], check_filter(x, weight, self.kernel_shape, self.group), *output)
         if is_integer(x) and not self.multiplier:

@@ -7,6 +7,7 @@ decode it. Code generator, disassembler and simulator share these classes.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import struct
 import typing
 from collections import deque
@@ -51,11 +52,16 @@ def _from_words(kind: Any, words: deque[bytes]) -> Any:
     if typing.get_origin(kind) is tuple:
         return tuple(_from_words(part, words) for part in typing.get_args(kind))
     if dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
-        return kind(*(_from_words(hints[field.name], words) for field in dataclasses.fields(kind)))
+        return kind(*(_from_words(part, words) for part in _field_types(kind)))
     if kind is float:
         return struct.unpack("<f", words.popleft())[0]
     return kind(struct.unpack("<i", words.popleft())[0])
+
+
+@functools.cache
+def _field_types(kind: Any) -> tuple[Any, ...]:
+    hints = typing.get_type_hints(kind)
+    return tuple(hints[field.name] for field in dataclasses.fields(kind))
 
 
 def decode(stream: bytes) -> list[Command]:

@@ -1,4 +1,4 @@
-"""The three networks of the spine, imported, calibrated and with a few inputs."""
+"""The networks of the spine, imported, calibrated and with labelled inputs: fixture `network`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,54 @@
+"""Activations of floats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Elementwise, F64Array, Node, Op, Raw, Types
+
+from tpuc_ops import functions
+from tpuc_ops.arrays import Array, as_float, stored
+from tpuc_ops.attributes import ActiveMode
+from tpuc_ops.integers import is_integer
+
+
+@dataclass(frozen=True)
+class Active(Op, Elementwise):
+    """The function `mode` in float32, then rounded to the result's width.
+
+    `coeffs`: alpha of ELU; alpha and beta of HSIGMOID.
+    """
+
+    name = "tpu.Active"
+    mode: ActiveMode
+    coeffs: F64Array | None = None
+    ginfo: Raw = None
+
+    def infer(self, operands: Types) -> Types:
+        x = operands[0]
+        needed = {"ELU": 1, "HSIGMOID": 2}.get(self.mode, 0)
+        if not needed and self.mode not in functions.BY_MODE:
+            raise ValueError(f"mode {self.mode} is not known")
+        if len(self.coeffs or ()) < needed:
+            raise ValueError(f"mode {self.mode} needs {needed} coeffs, there are {len(self.coeffs or ())}")
+        if is_integer(x):
+            raise ValueError(f"floats are needed, this operand stores {x.storage}; use tpu.Lut")
+        return (x.shape_only(),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        with np.errstate(all="ignore"):  # infinities and NaN are results here, not accidents
+            return [stored(self._function(as_float(operands[0])), node.result_type)]
+
+    def _function(self, x: Array) -> Array:
+        match self.mode, self.coeffs:
+            case "ELU", (alpha, *_):
+                return functions.elu(x, alpha)
+            case "HSIGMOID", (alpha, beta, *_):
+                return functions.hard_sigmoid(x, alpha, beta)
+            case _:
+                return functions.BY_MODE[self.mode](x)
+
+    def flops(self, node: Node) -> int:
+        return 4 * node.result_type.size

@@ -1,0 +1,33 @@
+"""A table of 256 entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Elementwise, Node, Op, Raw, Types
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.shapes import show
+
+
+@dataclass(frozen=True)
+class Lut(Op, Elementwise):
+    """``table[q]`` where the index is the stored byte without sign: -1 takes entry 255."""
+
+    name = "tpu.Lut"
+    ginfo: Raw = None
+
+    def infer(self, operands: Types) -> Types:
+        x, table = operands[:2]
+        if x.storage.bits != 8 or table.size != 256:
+            raise ValueError(f"bytes and 256 entries are needed, these are {x.storage} and {show(table.dims)}")
+        return (x.shape_only().with_element(table.shape_only().element),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        x, table = operands[:2]
+        return [np.take(table.reshape(-1), np.ascontiguousarray(x).view(np.uint8))]
+
+    def flops(self, node: Node) -> int:
+        return node.result_type.size

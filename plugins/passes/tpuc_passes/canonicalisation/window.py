@@ -1,0 +1,65 @@
+"""Borders and reductions become what sliding windows do anyway."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from tpuc.api import Operation, Pattern, Rewriter
+from tpuc_ops.top.avg_pool import AvgPool
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.reduce import Reduce
+from tpuc_ops.top.reshape import Reshape
+
+from tpuc_passes.canonicalisation.common import Names
+
+
+class PadIntoConv(Pattern):
+    """A convolution pads with zeros itself. Others may still read the padded value."""
+
+    matches = (Conv,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        before = operation.operands[0].defining
+        op: Any = operation.op
+        if before is None or not isinstance(before.op, Pad) or len(op.kernel_shape) != 2 or op.inserts:
+            return False
+        pad = before.op
+        paddings = pad.paddings
+        if pad.mode != "constant" or pad.val != 0 or len(paddings) != 8 or min(paddings) < 0:
+            return False
+        if any(paddings[index] for index in (0, 1, 4, 5)):
+            return False  # images or channels are added
+        border = (*paddings[2:4], *paddings[6:8])
+        rewriter.set_operand(operation, 0, before.operands[0])
+        pads = tuple(own + more for own, more in zip(op.pads, border, strict=True))
+        rewriter.change(operation, dataclasses.replace(op, pads=pads))
+        return True
+
+
+@dataclass(frozen=True)
+class ReduceToPool(Pattern):
+    """The mean or maximum of whole images is a pool with a single window."""
+
+    names: Names
+    matches = (Reduce,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        op: Any = operation.op
+        value = operation.operands[0]
+        pool = {"ReduceMean": AvgPool, "ReduceMax": MaxPool}.get(op.mode)
+        if pool is None or value.tensor.rank != 4 or sorted(axis % 4 for axis in op.axes) != [2, 3]:
+            return False
+        kernel = value.tensor.dims[2:]
+        if op.keepdims:
+            rewriter.change(operation, pool(kernel_shape=kernel))
+            return True
+        dims, element = operation.result.tensor.dims, operation.result.tensor.element
+        images = value.tensor.with_shape((*dims, 1, 1)).with_element(element)
+        pooled = rewriter.build(pool(kernel_shape=kernel), [value], images, self.names.new(f"{operation.name}_pool"))
+        rewriter.set_operand(operation, 0, pooled)
+        rewriter.change(operation, Reshape(shape=dims))
+        return True

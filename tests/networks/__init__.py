@@ -1,1 +1,0 @@
-"""Whole networks through the whole pipeline."""
