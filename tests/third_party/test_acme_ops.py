@@ -19,7 +19,7 @@ from tpuc.registry import Registry
 from tpuc.session import Session
 
 from tests.third_party.conftest import Compiled, random_inputs
-from tests.third_party.distributions import ROOT, TOY_CHIP, offers_of
+from tests.third_party.distributions import ROOT, TOY_CHIP, chips_with_acme_cells, offers_of
 
 CompileGraph = Callable[..., Compiled]
 
@@ -56,7 +56,7 @@ def test_the_stored_op_rounds_half_up() -> None:
     assert y.tolist() == [int((value + Fraction(1, 2)) // 1) for value in exact]
 
 
-@pytest.mark.parametrize("chip", ["toy", "bm1684x"])
+@pytest.mark.parametrize("chip", chips_with_acme_cells())
 def test_a_network_with_the_op_compiles(chip: str, compile_graph: CompileGraph) -> None:
     compiled = compile_graph(network(), chip, {"acme": 1})
     assert compiled.compare(random_inputs(network(), seed=8)) == 4

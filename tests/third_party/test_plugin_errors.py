@@ -51,5 +51,5 @@ def test_one_name_from_two_packages_is_a_conflict_that_prefer_settles() -> None:
 
 
 def test_an_unknown_chip_is_answered_with_the_installed_ones() -> None:
-    with pytest.raises(UsageError, match=r"no chip named 'toi'\. Did you mean 'toy'\? Installed: bm1684x, toy\."):
+    with pytest.raises(UsageError, match=r"no chip named 'toi'\. Did you mean 'toy'\? Installed: .*\btoy\."):
         Registry(offers=offers_of(ROOT, TOY_CHIP)).get("tpuc.chips", "toi")

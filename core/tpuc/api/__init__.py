@@ -19,6 +19,7 @@ from tpuc.api.chip import (
 from tpuc.api.frontend import (
     ForeignNode,
     Frontend,
+    HostEngine,
     ImportBuilder,
     ImportOptions,
 )
@@ -218,6 +219,7 @@ __all__ = [
     "FusesRelu",
     "Hazard",
     "HazardError",
+    "HostEngine",
     "I64Array",
     "IllegalCommand",
     "ImportBuilder",

@@ -92,3 +92,15 @@ class Frontend(ABC):
     @abstractmethod
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
         """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+
+
+class HostEngine(ABC):
+    """Something else that runs a foreign format on the host: the reference for an imported network."""
+
+    api_version: ClassVar[int] = 1
+    name: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def run(self, path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Every tensor by its foreign name, outputs last. Raises Unsupported when the engine is not installed."""

@@ -61,7 +61,7 @@ GROUPS: Mapping[str, Group] = {
         Group("tpuc.passes", "pass", "passes", "tpuc.schedule.passes:Pass", is_class=True),
         Group("tpuc.calibrators", "calibration method", "calibration methods"),
         Group("tpuc.planners", "memory planner", "memory planners"),
-        Group("tpuc.engines", "engine", "engines"),
+        Group("tpuc.engines", "engine", "engines", "tpuc.api.frontend:HostEngine"),
         Group("tpuc.commands", "command", "commands", "click:Command"),
         Group("tpuc.hooks", "hook plugin", "hook plugins"),
     )

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuc.api.chip import Chip, LoadedModel
-from tpuc.api.frontend import Frontend, ImportOptions
+from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
 from tpuc.data import SampleInput, SampleSource, inputs_of, open_samples
 from tpuc.errors import CalibrationError, TpucError, Unsupported, UsageError
 from tpuc.files import write_atomic
@@ -24,6 +24,7 @@ from tpuc.ir import Module
 from tpuc.ir.attributes import StringAttr
 from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.text import read_module, write_module
+from tpuc.npz import read_npz, write_npz
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.session.compare import compare, real_values, tolerance_of, types_of
@@ -161,6 +162,35 @@ class Session:
             f"{', '.join(sorted(suffixes)) or 'nothing'}"
         )
 
+    def verify_transform(
+        self,
+        path: Path,
+        module: Module,
+        *,
+        test_input: Sequence[Path],
+        test_result: Path | None = None,
+        excepts: Sequence[str] = (),
+        tolerance: Sequence[float] = (),
+    ) -> StageComparison:
+        """Compare a TOP module with another engine on the network file; raises TpucError below the tolerance.
+
+        `test_result` is an npz that receives every value of the module.
+        """
+        inputs = next(iter(_samples(inputs_of(module), test_input)))
+        values = Interpreter(module).run(inputs, "all")
+        wanted = self._engine(path).run(path, inputs)
+        result = compare(f"{path.name} and TOP", values, wanted, tolerance_of("f32", tolerance), excepts)
+        if test_result is not None:
+            write_npz(test_result, values)
+        return result
+
+    def _engine(self, path: Path) -> HostEngine:
+        for name in self.registry.names("tpuc.engines"):
+            engine: HostEngine = self.registry.get("tpuc.engines", name)
+            if path.suffix.lower() in engine.suffixes:
+                return engine
+        raise Unsupported(f"{path}: no installed engine runs files of type '{path.suffix}'; leave out --test-input")
+
     def calibrate(
         self,
         module: Module,
@@ -169,7 +199,6 @@ class Session:
         data_list: Path | None = None,
         input_num: int = 0,
         method: str = "kld",
-        tune_num: int = 10,
         histogram_bin_num: int = 2048,
     ) -> Any:
         """Run sample data through a TOP module: a calibration table with `write(path)`."""
@@ -234,20 +263,22 @@ class Session:
 
         With `test_input` the stages are compared on it before the file is written: TOP with TPU, TPU with simulator.
         """
-        final, data = self.build(module, calibration_table)
+        final, data = self.build(module, calibration_table, quantize_table)
         loaded = self.chip.load(data, str(model))
         comparisons: tuple[StageComparison, ...] = ()
         if test_input:
             with self._timed("verify"):
-                comparisons = self._verify(module, final, loaded, test_input, excepts, tolerance)
+                comparisons = self._verify(module, final, loaded, test_input, test_reference, excepts, tolerance)
+        report = self._report(model, final, loaded, comparisons)
         write_atomic(model, data)
         self.registry.hooks.hook.artifact_written(path=model, kind="model")
-        return self._report(model, final, loaded, comparisons)
+        return report
 
     def build(
         self,
         module: Module,
         calibration_table: Any = None,
+        quantize_table: Path | None = None,
         *,
         after_lowering: Callable[[Module], None] | None = None,
     ) -> tuple[Module, bytes]:
@@ -268,6 +299,9 @@ class Session:
                 self._import_table(manager, context, module, calibration_table)
         tag = f"_{self.chip.description.name}_{self.mode}"
         with self._timed("lower"):
+            if quantize_table is not None:
+                definition = self.registry.get("tpuc.passes", "import-quantise-table")
+                manager.run(module, [definition(table=str(quantize_table))], "lower")
             manager.run_pipeline("lower", module)
             manager.run_pipeline("tpu-optimize", module)
         if after_lowering is not None:
@@ -294,16 +328,17 @@ class Session:
         tpu: Module,
         loaded: LoadedModel,
         paths: Sequence[Path],
+        reference: Path | None,
         excepts: Sequence[str],
         tolerance: Sequence[float],
     ) -> tuple[StageComparison, ...]:
         inputs = next(iter(_samples(inputs_of(top), paths)))
         limits = tolerance_of(self.mode, tolerance)
-        wanted = Interpreter(top).run(inputs, "all")
+        wanted = Interpreter(top).run(inputs, "all") if reference is None else read_npz(reference)
         got = Interpreter(tpu).run(inputs, "all")
         types = types_of(tpu)
         real = {name: real_values(array, types[name]) for name, array in got.items() if name in types}
-        first = compare("TOP and TPU", real, wanted, limits, excepts)
+        first = compare("TOP and TPU" if reference is None else f"{reference} and TPU", real, wanted, limits, excepts)
         outputs = self.simulate(self.chip, loaded, inputs)
         second = compare("TPU and simulator", outputs, {name: got[name] for name in outputs}, (0.99, 0.9), excepts)
         return first, second
@@ -337,19 +372,25 @@ class Session:
 
     def open(self, path: Path) -> tuple[Chip, LoadedModel]:
         """A compiled file and the installed chip that it is for; raises Unsupported when there is none."""
-        suffixes: list[str] = []
+        chips: list[Chip] = []
         for name in self.registry.names("tpuc.chips"):
             try:
-                chip: Chip = self.registry.get("tpuc.chips", name)
+                chips.append(self.registry.get("tpuc.chips", name))
             except TpucError as error:
                 self.log(f"{error}")
-                continue
-            if path.suffix == chip.description.suffix:
-                return chip, chip.load(path.read_bytes(), str(path))
-            suffixes.append(chip.description.suffix)
-        raise Unsupported(
-            f"{path}: no installed chip reads files of type '{path.suffix}'; there are {', '.join(sorted(suffixes))}"
-        )
+        candidates = [chip for chip in chips if chip.description.suffix == path.suffix]
+        if not candidates:
+            suffixes = sorted({chip.description.suffix for chip in chips})
+            raise Unsupported(
+                f"{path}: no installed chip reads files of type '{path.suffix}'; there are {', '.join(suffixes)}"
+            )
+        data = path.read_bytes()
+        for chip in candidates[:-1]:
+            try:
+                return chip, chip.load(data, str(path))
+            except Unsupported as error:  # the file says that it is for another chip
+                self.log(f"{error}")
+        return candidates[-1], candidates[-1].load(data, str(path))
 
     def run(self, path: Path, inputs: Sequence[Path], *, dump_all_tensors: bool = False) -> dict[str, Array]:
         """Execute any runnable file. Several samples in the input give results with one more leading axis."""

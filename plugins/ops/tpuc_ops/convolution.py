@@ -88,7 +88,7 @@ def exact_dtype(left_limit: int, right: Array) -> npt.DTypeLike:
     `left_limit`: largest magnitude of the left integers; every partial sum is below it times the sum of a row's
     magnitudes. Raises ValueError beyond 53 bits.
     """
-    rows = np.abs(right.astype(np.int64)).reshape(right.shape[0], -1).sum(1)
+    rows = np.abs(right.astype(np.int32)).reshape(right.shape[0], -1).sum(1, np.int64)
     bound = left_limit * int(rows.max(initial=0))
     for dtype, bits in _EXACT_BITS:
         if bound <= 1 << bits:

@@ -19,7 +19,6 @@ from tpuc.files import check_writable
 @click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
 @click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
 @click.option("--method", default="kld", show_default=True, help="How thresholds are chosen.")
-@click.option("--tune-num", type=COUNT, default=10, show_default=True, help="Samples for fine-tuning thresholds.")
 @click.option("--histogram-bin-num", type=POSITIVE, default=2048, show_default=True, help="Bins.")
 @click.option("-o", "output", type=FILE, required=True, metavar="FILE", help="The calibration table to write.")
 @pass_app
@@ -30,7 +29,6 @@ def command(
     data_list: Path | None,
     input_num: int,
     method: str,
-    tune_num: int,
     histogram_bin_num: int,
     output: Path,
 ) -> None:
@@ -45,7 +43,6 @@ def command(
         data_list=data_list,
         input_num=input_num,
         method=method,
-        tune_num=tune_num,
         histogram_bin_num=histogram_bin_num,
     )
     table.write(output)

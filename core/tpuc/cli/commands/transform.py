@@ -11,7 +11,7 @@ from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.session import check_inputs, open_session
 from tpuc.cli.values import EMPTY, FILE, INTEGERS, NAMES, NUMBERS, PATHS, SHAPES, Shapes
-from tpuc.errors import Unsupported
+from tpuc.errors import UsageError
 from tpuc.files import check_writable
 
 
@@ -53,12 +53,9 @@ def command(
     mlir: Path,
 ) -> None:
     """Turn a network into a TOP module (.mlir and .npz)."""
-    if test_input or test_result is not None or excepts or tolerance:
-        raise Unsupported(
-            "comparing with the framework needs an engine that runs its files, and none is installed. Leave out "
-            "--test-input, --test-result, --excepts and --tolerance."
-        )
-    check_inputs(model_def, model_data)
+    if not test_input and (test_result is not None or excepts or tolerance):
+        raise UsageError("--test-result, --excepts and --tolerance belong to a comparison; add --test-input FILE.")
+    check_inputs(model_def, model_data, *test_input)
     check_writable(mlir)
     preprocess: dict[str, Any] = {
         "resize_dims": resize_dims,
@@ -77,4 +74,14 @@ def command(
         output_names=output_names,
         preprocess={key: value for key, value in preprocess.items() if value},
     )
+    if test_input:
+        report = session.verify_transform(
+            model_def,
+            module,
+            test_input=test_input,
+            test_result=test_result,
+            excepts=excepts,
+            tolerance=tolerance,
+        )
+        app.result(report.text())
     session.save(module, mlir)

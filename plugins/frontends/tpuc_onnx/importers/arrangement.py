@@ -43,7 +43,7 @@ def slice_(node: ForeignNode, build: ImportBuilder) -> Value:
 def split(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
     """Every result is a slice of its own, so that each goes where it is needed."""
     x = build.value(node.inputs[0])
-    axis = node.attributes.get("axis", 0) % x.tensor.rank
+    axis: int = node.attributes.get("axis", 0) % x.tensor.rank
     extent, count = x.tensor.dims[axis], len(node.outputs)
     given = node.attributes.get("split") or constant_input(node, build, 1, "the list of sizes")
     sizes = integers(given) if given is not None else (-(-extent // count),) * count
@@ -59,7 +59,7 @@ def split(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
 def gather(node: ForeignNode, build: ImportBuilder) -> Value:
     """Indices at equal distances are a slice."""
     name, x = node.outputs[0], build.value(node.inputs[0])
-    axis = node.attributes.get("axis", 0) % x.tensor.rank
+    axis: int = node.attributes.get("axis", 0) % x.tensor.rank
     indices = constant_input(node, build, 1, "the list of indices")
     assert indices is not None
     indices = np.where(indices < 0, indices + x.tensor.dims[axis], indices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_ops.top.abs import Abs
 from tpuc_ops.top.reduce import Reduce
 
 from tpuc_onnx.importers.common import TABLE, axes_of
@@ -14,7 +15,8 @@ def reduce(node: ForeignNode, build: ImportBuilder) -> Value:
     x = build.value(node.inputs[0])
     axes = axes_of(node, build, 1) or ()
     if not axes and node.attributes.get("noop_with_empty_axes", 0):
-        return x
+        is_norm = node.op_type in ("ReduceL1", "ReduceL2")
+        return build.build(Abs(), [x], node.outputs[0]) if is_norm else x
     rank = x.tensor.rank
     op = Reduce(
         axes=tuple(sorted(axis % rank for axis in axes)) or tuple(range(rank)),

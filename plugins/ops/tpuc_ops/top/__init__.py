@@ -31,6 +31,7 @@ DIALECT = Dialect(
         "HardSwish": "tpuc_ops.top.hard_swish:HardSwish",
         "Input": "tpuc_ops.top.input:Input",
         "Interp": "tpuc_ops.top.interp:Interp",
+        "LSTM": "tpuc_ops.top.lstm:LSTM",
         "LayerNorm": "tpuc_ops.top.layer_norm:LayerNorm",
         "LeakyRelu": "tpuc_ops.top.leaky_relu:LeakyRelu",
         "Log": "tpuc_ops.top.log:Log",

@@ -65,19 +65,22 @@ class Deconv(ReluFields, Op):
         return (x.shape_only().with_shape((x.dims[0], channels, *output[-rank:])),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        x, weight = as_images(as_float(operands[0])), as_images(as_float(operands[1]))
-        window, extra = self.window(), self._extra()
-        spread = insert_zeros(x, window.strides[0] - 1, window.strides[1] - 1)
-        around = (window.extents[0] - 1, window.extents[1] - 1)
-        full = Window(window.kernel, (1, 1), (*around, around[0] + extra[0], around[1] + extra[1]), window.dilations)
-        result = convolve(spread, self._turned(weight), full, self.group)
-        top, left, bottom, right = window.pads
-        result = result[:, :, top : result.shape[2] - bottom, left : result.shape[3] - right]
+        result = self.sums(as_images(as_float(operands[0])), as_images(as_float(operands[1])))
         if len(operands) > 2 and operands[2].size:
             result = result + as_float(operands[2]).reshape(-1, 1, 1)
         return [self.activate(result).reshape(node.result_type.dims)]
 
-    def _turned(self, weight: Array) -> Array:
+    def sums(self, x: Array, weight: Array) -> Array:
+        """Of products only, for `x: [n, c, h, w]` of any float type."""
+        window, extra = self.window(), self._extra()
+        spread = insert_zeros(x, window.strides[0] - 1, window.strides[1] - 1)
+        around = (window.extents[0] - 1, window.extents[1] - 1)
+        full = Window(window.kernel, (1, 1), (*around, around[0] + extra[0], around[1] + extra[1]), window.dilations)
+        result = convolve(spread, self.turned(weight), full, self.group)
+        top, left, bottom, right = window.pads
+        return result[:, :, top : result.shape[2] - bottom, left : result.shape[3] - right]
+
+    def turned(self, weight: Array) -> Array:
         """The filter of the equal convolution: `[oc, c / group, kh, kw]`, both dimensions reversed."""
         outputs, channels, kh, kw = weight.shape
         groups = weight.reshape(outputs, self.group, channels // self.group, kh, kw).swapaxes(0, 1)

@@ -1,0 +1,42 @@
+"""ONNX Runtime as the reference for imported networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+import onnx
+from tpuc.api import HostEngine, Unsupported
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class OnnxRuntimeEngine(HostEngine):
+    """Runs the file with every tensor as an output."""
+
+    name = "onnxruntime"
+    suffixes = (".onnx",)
+
+    def run(self, path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """See HostEngine."""
+        try:
+            import onnxruntime
+        except ImportError:
+            raise Unsupported(
+                f'{path}: comparing with ONNX Runtime needs the package onnxruntime: pip install "tpuc[onnxruntime]"'
+            ) from None
+        model = onnx.load(path)
+        outputs = [value.name for value in model.graph.output]
+        inner = [name for node in model.graph.node for name in node.output if name and name not in outputs]
+        del model.graph.output[:]
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in [*inner, *outputs])
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        session: Any = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        names = [*inner, *outputs]
+        return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+
+ENGINE = OnnxRuntimeEngine()

@@ -1,0 +1,99 @@
+"""Long short-term memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import I64, Bool, Node, Op, Types
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.functions import sigmoid
+from tpuc_ops.shapes import show
+
+
+@dataclass(frozen=True)
+class LSTM(Op):
+    """A recurrent layer over `x: [steps, n, inputs]`, with gates in the order input, output, forget, cell.
+
+    Operands: x, filter `[d, 4 * hidden, inputs]`, recurrence `[d, 4 * hidden, hidden]`, then each optional: bias
+    `[d, 8 * hidden]` (of filter and recurrence), initial h and c `[d, n, hidden]`; d is 2 when `bidirectional`, else 1.
+    Results: all h `[steps, d, n, hidden]`, the last h and the last c `[d, n, hidden]`. With `batch_first` n comes first
+    in x, states and results. `have_bias` only remarks that there is one.
+    """
+
+    name = "top.LSTM"
+    hidden_size: I64
+    have_bias: Bool = True
+    bidirectional: Bool = False
+    batch_first: Bool = False
+
+    def infer(self, operands: Types) -> Types:
+        x, weight, recurrence = operands[:3]
+        steps, count, inputs = self._sizes(x.dims)
+        directions, hidden = 1 + self.bidirectional, self.hidden_size
+        if weight.dims != (directions, 4 * hidden, inputs):
+            raise ValueError(f"filter {show(weight.dims)} should be {show((directions, 4 * hidden, inputs))}")
+        if recurrence.dims != (directions, 4 * hidden, hidden):
+            raise ValueError(f"recurrence {show(recurrence.dims)} should be {show((directions, 4 * hidden, hidden))}")
+        x = x.shape_only()
+        if self.batch_first:
+            state = x.with_shape((count, directions, hidden))
+            return (x.with_shape((count, steps, directions, hidden)), state, state)
+        state = x.with_shape((directions, count, hidden))
+        return (x.with_shape((steps, directions, count, hidden)), state, state)
+
+    def _sizes(self, dims: tuple[int, ...]) -> tuple[int, int, int]:
+        if len(dims) != 3:
+            raise ValueError(f"three dimensions are needed, this operand is {show(dims)}")
+        first, second, inputs = dims
+        return (second, first, inputs) if self.batch_first else (first, second, inputs)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        x, weight, recurrence, *optional = (as_float(operand) for operand in operands[:6])
+        x = x.swapaxes(0, 1) if self.batch_first else x
+        directions, count = weight.shape[0], x.shape[1]
+        bias, h, c = self._optional(optional, directions, count)
+        results = [
+            self._run(x if way == 0 else x[::-1], weight[way], recurrence[way], bias[way], h[way], c[way])
+            for way in range(directions)
+        ]
+        outputs = [steps if way == 0 else steps[::-1] for way, (steps, _, _) in enumerate(results)]
+        y = np.stack(outputs, 1)
+        last_h, last_c = (np.stack([result[index] for result in results]) for index in (1, 2))
+        if self.batch_first:
+            return [y.transpose(2, 0, 1, 3), last_h.swapaxes(0, 1), last_c.swapaxes(0, 1)]
+        return [y, last_h, last_c]
+
+    def _optional(self, given: Sequence[Array], directions: int, count: int) -> tuple[Array, Array, Array]:
+        """Bias and initial states, zeros where they are absent."""
+        bias, h, c = [*given, *[np.zeros(0, np.float32)] * 3][:3]
+        bias = bias if bias.size else np.zeros((directions, 8 * self.hidden_size), np.float32)
+        states = [
+            (state.swapaxes(0, 1) if self.batch_first else state)
+            if state.size
+            else np.zeros((directions, count, self.hidden_size), np.float32)
+            for state in (h, c)
+        ]
+        return bias.reshape(directions, -1), states[0], states[1]
+
+    def _run(
+        self, x: Array, weight: Array, recurrence: Array, bias: Array, h: Array, c: Array
+    ) -> tuple[Array, Array, Array]:
+        """One direction: every h, the last h and the last c."""
+        half = 4 * self.hidden_size
+        gates_of_x = x @ weight.T + (bias[:half] + bias[half:])
+        outputs: list[Array] = []
+        for row in gates_of_x:
+            i, o, f, g = np.split(row + h @ recurrence.T, 4, -1)
+            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(c)
+            outputs.append(h)
+        return np.stack(outputs), h, c
+
+    def flops(self, node: Node) -> int:
+        steps, count, inputs = self._sizes(node.operand_types[0].dims)
+        hidden = self.hidden_size
+        per_step = 2 * 4 * hidden * (inputs + hidden) + 30 * hidden
+        return steps * count * (1 + self.bidirectional) * per_step
