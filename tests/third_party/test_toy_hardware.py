@@ -346,6 +346,12 @@ def test_move_transposes_within_ddr() -> None:
     assert machine.ddr[64:88].view(np.int32).tolist() == [0, 3, 1, 4, 2, 5]
 
 
+def test_fill_in_ddr_leaves_the_gaps() -> None:
+    machine = Machine(8)
+    isa.FillDdr(Strided(DDR_BASE + 1, (1, 1, 2, 2), (0, 0, 4, 2), I8), -1.0).execute(machine)
+    assert machine.ddr.tolist() == [0, 255, 0, 255, 0, 255, 0, 255]
+
+
 @pytest.mark.parametrize("address", [DDR_BASE - 1, DDR_BASE + 60])
 def test_ddr_ends_where_the_program_ends(address: int) -> None:
     with pytest.raises(IllegalCommand, match=r"this program's DDR is 0x10000000 to 0x10000040"):
@@ -371,6 +377,7 @@ EXAMPLES: tuple[ToyInstruction, ...] = (
     isa.LoadBlock(0, 16, 8, DDR_BASE + 5),
     isa.Broadcast(0, 16, DDR_BASE + 5),
     isa.Move(Strided(DDR_BASE, (1, 1, 1, 4), (0, 0, 0, 1), U8), Strided(DDR_BASE + 9, (1, 1, 1, 4), (0, 0, 0, 1), U8)),
+    isa.FillDdr(Strided(DDR_BASE, (1, 2, 3, 4), (24, 12, 4, 1), I8), -7.0),
 )
 
 
@@ -497,6 +504,8 @@ def test_inputs_must_fit() -> None:
         model.run({})
     with pytest.raises(UsageError, match=r"input 'x' is \(16,\), the file wants \(2, 8\)"):
         model.run({"x": np.zeros(16, np.int8)})
+    with pytest.raises(UsageError, match="input 'x' holds values that int8 cannot; quantise it first"):
+        model.run({"x": np.full((2, 8), 128)})
 
 
 def test_corrupt_files_are_refused_with_a_sentence() -> None:

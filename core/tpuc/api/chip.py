@@ -84,6 +84,10 @@ class Assembler(Recorder):
         """Copy within DDR, strided on both sides."""
         raise NotImplementedError
 
+    def fill(self, target: DdrTensor, value: float) -> None:
+        """Write one stored value to every element of a part of a DDR tensor."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class TensorInfo:

@@ -64,6 +64,7 @@ class Space:
     """The iteration space: axes from the outermost loop to the innermost, and the view of every operand and result.
 
     Operands that never come to LMEM as tensors (weights that a `PackedConstant` packs, absent ones) have view None.
+    A constant operand with a view is kept in DDR as it is, dense, and loaded by parts like a computed one.
     Axes called n, c, h, w run over the dimensions of that name of the results.
     """
 
@@ -268,7 +269,10 @@ class TileKernel(Generic[OpT]):
 
 @dataclass(frozen=True)
 class Move:
-    """Copy of a strided view of operand `operand` into one of the result; offsets and strides in elements."""
+    """Copy of a strided view of operand `operand` into one of the result; offsets and strides in elements.
+
+    With `fill` nothing is read: every element of the target view becomes that stored value.
+    """
 
     operand: int
     shape: Shape4
@@ -276,6 +280,7 @@ class Move:
     source_strides: Shape4
     target_offset: int
     target_strides: Shape4
+    fill: float | None = None
 
 
 class MoveKernel(Generic[OpT]):

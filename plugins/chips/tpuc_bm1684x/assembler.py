@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuc.api import Assembler, DdrTensor, LocalBlock, LocalTensor, Shape4
 
-from tpuc_bm1684x.isa import ChannelBroadcast, DType, TensorCopy
+from tpuc_bm1684x.isa import ChannelBroadcast, DType, Fill, Scalar, TensorCopy
 from tpuc_bm1684x.isa.geometry import LMEM_BASE
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
@@ -75,6 +75,18 @@ class Bm1684xAssembler(Assembler):
                 dtype=dtype_of(source.element),
                 source_strides=source.strides,
                 destination_strides=target.strides,
+            )
+        )
+
+    def fill(self, target: DdrTensor, value: float) -> None:
+        dtype = dtype_of(target.element)
+        self.record(
+            Fill(
+                destination=target.address,
+                shape=target.shape,
+                dtype=dtype,
+                value=Scalar.of(value, dtype).bits,
+                strides=target.strides,
             )
         )
 

@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
-from tpuc.api import ElementType, Engine, LoadedModel, ScalarType, TensorInfo, Timeline, TimelineEntry, make_timeline
+from tpuc.api import (
+    CorruptFile,
+    ElementType,
+    Engine,
+    LoadedModel,
+    ScalarType,
+    TensorInfo,
+    Timeline,
+    TimelineEntry,
+    Unsupported,
+    make_timeline,
+)
 
 from tpuc_bm1684x.container import BModel, Tensor
 from tpuc_bm1684x.disassembler import disassemble
@@ -70,8 +81,13 @@ class LoadedBModel(LoadedModel):
 
 
 def load_model(data: bytes, source: str) -> LoadedBModel:
-    """Decode a file; raises CorruptFile, IllegalCommand or Unsupported."""
-    return LoadedBModel(data, source)
+    """Decode a file; raises CorruptFile, IllegalCommand or Unsupported that name it."""
+    try:
+        return LoadedBModel(data, source)
+    except (CorruptFile, Unsupported) as error:
+        if str(error).startswith(source):
+            raise
+        raise type(error)(f"{source}: {error}") from error
 
 
 def _info(tensor: Tensor) -> TensorInfo:

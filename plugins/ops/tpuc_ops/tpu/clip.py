@@ -15,8 +15,9 @@ from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 
 @dataclass(frozen=True)
 class Clip(Op, Elementwise):
-    """``minimum(maximum(x, min), max)``; operand and result share their scale, in which integers meet the bounds rounded
-    half away from zero.
+    """``minimum(maximum(x, min), max)``.
+
+    Operand and result share their scale; integers meet the bounds in that scale, rounded half away from zero.
     """
 
     name = "tpu.Clip"

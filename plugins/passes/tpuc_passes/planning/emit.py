@@ -21,7 +21,7 @@ from tpuc.api import (
 )
 
 from tpuc_passes.planning.buffers import BlockLoad, Buffers, OperandLoad, TileStep
-from tpuc_passes.planning.pack import Block, blocks_of
+from tpuc_passes.planning.pack import Block, blocks_of, constant_tensors
 from tpuc_passes.planning.task import TileTask
 from tpuc_passes.planning.tiling import buffers_of, lmem_need
 
@@ -48,6 +48,7 @@ class PlacedTask:
         self.buffers: Buffers = buffers_of(task)
         self.coefficients = coefficients
         self.blocks = blocks_of(task)
+        self.tensors = constant_tensors(task)
         alignment = task.chip.lmem.alignment
         need = lmem_need(self.buffers, task.chip)
         self.start = base if base + need <= task.chip.lmem.lane_bytes else 0
@@ -192,7 +193,9 @@ class Emitter:
                 view = placed.task.space.operands[load.operand]
                 assert view is not None
                 value = placed.task.operation.operands[load.operand]
-                self.asm.load(local, self._ddr(value, view, load.box))
+                constant = placed.tensors.get(load.operand)
+                base = placed.coefficients + constant if constant is not None else self.address_of(value)
+                self.asm.load(local, _part(base, value, view, load.box))
             else:
                 local_block, block = placed.block(load)
                 address = placed.coefficients + block.offset
@@ -213,27 +216,28 @@ class Emitter:
             task = item.placed.task
             for index, value in enumerate(task.operation.results):
                 box = task.result_box(item.step.tile, index)
-                target = self._ddr(value, task.space.results[index], box)
+                target = _part(self.address_of(value), value, task.space.results[index], box)
                 self.asm.store(target, item.placed.result(index, item.step))
         self._stores.clear()
-
-    def _ddr(self, value: Value, view: View, box: Box) -> DdrTensor:
-        strides = view.element_strides
-        element = value.tensor.storage
-        offset = sum(start * stride for start, stride in zip(box.start, strides, strict=True))
-        return DdrTensor(self.address_of(value) + offset * (element.bits // 8), box.shape, strides, element)
 
     def _move(self, task: MoveTask) -> None:
         result = task.operation.result
         element = result.tensor.storage
         item = element.bits // 8
         for move in task.moves:
-            source = task.operation.operands[move.operand]
-            self.asm.move(
-                DdrTensor(
-                    self.address_of(result) + move.target_offset * item, move.shape, move.target_strides, element
-                ),
-                DdrTensor(
-                    self.address_of(source) + move.source_offset * item, move.shape, move.source_strides, element
-                ),
+            target = DdrTensor(
+                self.address_of(result) + move.target_offset * item, move.shape, move.target_strides, element
             )
+            if move.fill is not None:
+                self.asm.fill(target, move.fill)
+                continue
+            source = self.address_of(task.operation.operands[move.operand]) + move.source_offset * item
+            self.asm.move(target, DdrTensor(source, move.shape, move.source_strides, element))
+
+
+def _part(base: int, value: Value, view: View, box: Box) -> DdrTensor:
+    """The part `box` of a value that begins at DDR address `base`."""
+    strides = view.element_strides
+    element = value.tensor.storage
+    offset = sum(start * stride for start, stride in zip(box.start, strides, strict=True))
+    return DdrTensor(base + offset * (element.bits // 8), box.shape, strides, element)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import PackedConstant, Tile
+from tpuc.api import Constant, PackedConstant, Tile
 
 from tpuc_passes.planning.task import TileTask
 
@@ -57,13 +57,31 @@ def _block_tiles(task: TileTask) -> Iterator[tuple[int, Sequence[PackedConstant]
                 yield index, group, tile
 
 
+def constant_tensors(task: TileTask) -> dict[int, int]:
+    """Constant operands that tiles load by parts: operand index to the offset of its dense bytes in the packed ones."""
+    alignment = task.chip.lmem.alignment
+    at = _end_of(blocks_of(task))
+    offsets: dict[int, int] = {}
+    for index, (operand, view) in enumerate(zip(task.operation.operands, task.space.operands, strict=True)):
+        if view is not None and operand.defining is not None and isinstance(operand.defining.op, Constant):
+            offsets[index] = -(-at // alignment) * alignment
+            at = offsets[index] + operand.tensor.size_bytes
+    return offsets
+
+
+def _end_of(blocks: Mapping[Any, Block]) -> int:
+    return max((block.offset + block.lanes * block.bytes_per_lane for block in blocks.values()), default=0)
+
+
 def pack_task(task: TileTask, arrays: Sequence[Array | None]) -> Array:
-    """The packed bytes (uint8) of a task; empty when it has no constants."""
-    blocks = blocks_of(task)
-    if not blocks:
-        return np.zeros(0, np.uint8)
-    last = list(blocks.values())[-1]
-    packed = np.zeros(last.offset + last.lanes * last.bytes_per_lane, np.uint8)
+    """The packed bytes (uint8) of a task: its blocks, then its constant tensors; empty when it has neither."""
+    blocks, tensors = blocks_of(task), constant_tensors(task)
+    ends = [_end_of(blocks), *(at + task.node.operand_types[index].size_bytes for index, at in tensors.items())]
+    packed = np.zeros(max(ends), np.uint8)
+    for index, at in tensors.items():
+        array = arrays[index]
+        assert array is not None
+        packed[at : at + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     for block in blocks.values():
         size = block.lanes * block.bytes_per_lane
         lanes = packed[block.offset : block.offset + size].reshape(block.lanes, block.bytes_per_lane)

@@ -26,6 +26,9 @@ class ToyAssembler(Assembler):
     def move(self, target: DdrTensor, source: DdrTensor) -> None:
         self.record(isa.Move(strided(target), strided(source)))
 
+    def fill(self, target: DdrTensor, value: float) -> None:
+        self.record(isa.FillDdr(strided(target), float(value)))
+
 
 def operand(local: LocalTensor) -> Operand:
     """A tile's tensor as the commands name it."""

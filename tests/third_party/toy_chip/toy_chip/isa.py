@@ -25,6 +25,7 @@ from toy_chip.operands import LANES, DType, Layout, Operand, Pair, Strided, Wind
 _HEADER = struct.Struct("<HHII")
 
 
+@dataclass(frozen=True)
 class ToyInstruction(Instruction):
     """Base of all commands. A command is a header (opcode, number of words, own number, wait) and its words."""
 
@@ -32,7 +33,7 @@ class ToyInstruction(Instruction):
     engine: ClassVar[Engine] = Engine.COMPUTE
 
     def encode(self, number: int, wait: int) -> bytes:
-        words = b"".join(_to_words(dataclasses.astuple(self)))  # type: ignore[call-overload]
+        words = b"".join(_to_words(dataclasses.astuple(self)))
         return _HEADER.pack(self.opcode, len(words) // 4, number, wait) + words
 
     def describe(self) -> str:
@@ -40,26 +41,33 @@ class ToyInstruction(Instruction):
 
 
 def _to_words(value: Any) -> Iterator[bytes]:
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _to_words(part)
-    else:
-        yield struct.pack("<f" if isinstance(value, float) else "<i", value)
+    match value:
+        case int():
+            yield struct.pack("<i", value)
+        case float():
+            yield struct.pack("<f", value)
+        case _:
+            for part in value:
+                yield from _to_words(part)
 
 
 def _from_words(kind: Any, words: deque[bytes]) -> Any:
     """A value of type `kind`. IndexError: too few words; ValueError: a number that an enumeration does not have."""
     if typing.get_origin(kind) is tuple:
         return tuple(_from_words(part, words) for part in typing.get_args(kind))
-    if dataclasses.is_dataclass(kind):
-        return kind(*(_from_words(part, words) for part in _field_types(kind)))
     if kind is float:
         return struct.unpack("<f", words.popleft())[0]
+    parts = _field_types(kind)
+    if parts:
+        return kind(*(_from_words(part, words) for part in parts))
     return kind(struct.unpack("<i", words.popleft())[0])
 
 
 @functools.cache
 def _field_types(kind: Any) -> tuple[Any, ...]:
+    """The types of the fields of a dataclass, nothing for other types."""
+    if not dataclasses.is_dataclass(kind):
+        return ()
     hints = typing.get_type_hints(kind)
     return tuple(hints[field.name] for field in dataclasses.fields(kind))
 
@@ -448,6 +456,25 @@ class Move(ToyInstruction):
         machine.strided(self.result)[...] = machine.strided(self.source)
 
 
+@dataclass(frozen=True)
+class FillDdr(ToyInstruction):
+    """One value into every element of a DDR tensor."""
+
+    opcode = 0x25
+    engine = Engine.DMA
+    result: Strided
+    value: float
+
+    def reads(self) -> Sequence[Region]:
+        return ()
+
+    def writes(self) -> Sequence[Region]:
+        return (self.result.region,)
+
+    def execute(self, machine: Machine) -> None:
+        machine.strided(self.result)[...] = self.value
+
+
 _CLASSES: tuple[type[ToyInstruction], ...] = (
     Fill,
     Conv,
@@ -464,5 +491,6 @@ _CLASSES: tuple[type[ToyInstruction], ...] = (
     LoadBlock,
     Broadcast,
     Move,
+    FillDdr,
 )
 INSTRUCTIONS = {kind.opcode: kind for kind in _CLASSES}

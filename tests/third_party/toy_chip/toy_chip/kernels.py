@@ -363,7 +363,8 @@ class SoftmaxKernel(TileKernel[Softmax]):
 
     def space(self, node: Node) -> Space:
         dims = node.operand_types[0].dims
-        extent = dims[node.op.axis]
+        op: Softmax = node.op
+        extent = dims[op.axis]
         view = View((1, node.result_type.size // extent, 1, extent))
         axes = (*parallel_axes(view.shape, "nch"), Axis("w", extent, granularity=extent))
         return Space(axes, (view, *(None,) * (len(node.operand_types) - 1)), (view,))
@@ -393,9 +394,10 @@ class PermuteKernel(MoveKernel[Permute]):
         return f"at most 4 dimensions, this one has {rank}" if rank > 4 else None
 
     def moves(self, node: Node) -> Sequence[Move]:
-        order, source, result = node.op.order, node.operand_types[0].dims, node.result_type.dims
+        op: Permute = node.op
+        source, result = node.operand_types[0].dims, node.result_type.dims
         strides = _dense_strides(source)
-        read = _four([strides[axis] for axis in order], 0)
+        read = _four([strides[axis] for axis in op.order], 0)
         return (Move(0, _four(result, 1), 0, read, 0, _four(_dense_strides(result), 0)),)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 from tpuc.api import (
+    Command,
     CorruptFile,
     Engine,
     HazardError,
@@ -38,7 +39,10 @@ class ToyModel(LoadedModel):
         self._content = content
         self._source = source
         self._size_bytes = size_bytes
-        self._streams = {Engine.COMPUTE: decode(content.compute), Engine.DMA: decode(content.dma)}
+        self._streams: dict[Engine, Sequence[Command]] = {
+            Engine.COMPUTE: decode(content.compute),
+            Engine.DMA: decode(content.dma),
+        }
         self._machine = Machine()
         for engine, commands in self._streams.items():
             for position, command in enumerate(commands, 1):
@@ -119,7 +123,10 @@ def _ddr_view(machine: Machine, info: TensorInfo) -> Array:
 
 
 def _fitting(array: Array, info: TensorInfo) -> Array:
-    """An input as the file stores it; other numbers are a mistake of the caller."""
+    """An input as the file stores it; another shape, or values that the element type cannot hold, are a mistake."""
     if array.shape != info.shape:
         raise UsageError(f"input '{info.name}' is {array.shape}, the file wants {info.shape}")
-    return array
+    stored = array.astype(DType.of(TensorType(info.shape, info.element).storage).numpy)
+    if stored.dtype.kind in "iu" and not np.array_equal(stored, array):
+        raise UsageError(f"input '{info.name}' holds values that {stored.dtype} cannot; quantise it first")
+    return stored

@@ -18,7 +18,7 @@ SOFTMAX_CYCLES = 16  # per element
 def cycles(instruction: Instruction) -> int:
     """How long a command takes by itself."""
     match instruction:
-        case isa.Load(source=tensor) | isa.Store(result=tensor):
+        case isa.Load(source=tensor) | isa.Store(result=tensor) | isa.FillDdr(result=tensor):
             return TRANSFER_CYCLES + -(-tensor.payload_bytes // DDR_BYTES_PER_CYCLE)
         case isa.Move(source=tensor):
             return TRANSFER_CYCLES + -(-tensor.payload_bytes // MOVE_BYTES_PER_CYCLE)

@@ -1,0 +1,170 @@
+"""What element-wise kernels share: operands that repeat, and the arithmetic command over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tpuc.api import ABSENT, Layouts, LocalTensor, Node, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
+from tpuc_ops.quant.arithmetic import Rounding
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, LaneTransfer, Operand, Scalar, TransferOp
+from tpuc_bm1684x.isa.geometry import LANES
+from tpuc_bm1684x.kernels.common import elementwise_space, too_large
+from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.operands import dtype_of, strided
+
+_MAX_STEP = 65535  # n and c strides of AR are 16-bit fields
+
+
+class ElementwiseKernel(TileKernel[Any]):
+    """Base: operands and result are tiles of the same place; operands repeat along their extents of 1.
+
+    A lane reads its own memory only, so an operand of one channel is first spread over the lanes.
+    """
+
+    temporaries: tuple[tuple[str, int], ...] = ()
+    """Name and item size of tensors of the result's extents that `emit` needs."""
+
+    def refuse(self, node: Node) -> str | None:
+        if any(type_ is ABSENT for type_ in node.operand_types):
+            return "an absent operand"
+        return too_large([*node.operand_types, node.result_type])
+
+    def space(self, node: Node) -> Space:
+        return elementwise_space(node)
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+
+    def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
+        """The `temporaries` of this node."""
+        return self.temporaries
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        lmem = Bm1684xLmem()
+        shape = tile_shape(tile)
+        buffers = [Scratch(name, lmem.tensor_bytes("aligned", shape, size)) for name, size in self.needed(node)]
+        for index in self.spread_operands(node):
+            view = self.space(node).operands[index]
+            assert view is not None
+            rows = [1 if extent == 1 else tiled for extent, tiled in zip(view.shape, shape, strict=True)]
+            size = node.operand_types[index].storage.bits // 8
+            buffers.append(
+                Scratch(f"spread{index}", lmem.tensor_bytes("aligned", (rows[0], 1, rows[2], rows[3]), size))
+            )
+        return buffers
+
+    def spread_operands(self, node: Node) -> list[int]:
+        """Operands of one channel beside a result of more."""
+        space = self.space(node)
+        views = enumerate(space.operands)
+        return [i for i, view in views if view is not None and view.shape[1] == 1 < space.results[0].shape[1]]
+
+    def sources(self, node: Node, placed: PlacedTile, asm: Bm1684xAssembler) -> list[Operand]:
+        """The operands over the result's extents, spread where they must be."""
+        spread = self.spread_operands(node)
+        found: list[Operand] = []
+        for index, local in enumerate(placed.operands):
+            if local is None:
+                continue
+            if index in spread and placed.result.shape[1] > 1:
+                local = _spread(local, placed.scratch[f"spread{index}"].address, placed.result.shape[1], asm)
+            found.append(strided(local, placed.result.shape))
+        return found
+
+
+def tile_shape(tile: Tile) -> Shape4:
+    """The extents of a tile of an op whose axes are all of n, c, h, w."""
+    return (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
+
+
+def _spread(local: LocalTensor, address: int, channels: int, asm: Bm1684xAssembler) -> LocalTensor:
+    n, _, h, w = local.shape
+    asm.record(
+        LaneTransfer(
+            operation=TransferOp.BROADCAST,
+            shape=(n, min(channels, LANES), h, w),
+            dtype=dtype_of(local.element),
+            result=address,
+            source=local.address,
+        )
+    )
+    return replace(local, address=address)
+
+
+def arithmetic(
+    asm: Bm1684xAssembler,
+    operation: ArithmeticOp,
+    shape: Shape4,
+    result: Operand,
+    left: Operand | Scalar,
+    right: Operand | Scalar | None = None,
+    *,
+    third: Operand | Scalar | None = None,
+    rounding: Rounding = Rounding.HALF_TO_EVEN,
+    iterations: int = 0,
+) -> None:
+    """Record AR; several of them where an explicit stride does not fit its field."""
+    command = Arithmetic(
+        operation=operation,
+        shape=shape,
+        result=_trimmed(result, shape),
+        left=_trimmed(left, shape),
+        right=_trimmed(right, shape),
+        third=third,
+        rounding=rounding,
+        iterations=iterations,
+    )
+    for part in _parts(command):
+        asm.record(part)
+
+
+def _trimmed[SourceT: Operand | Scalar | None](source: SourceT, shape: Shape4) -> SourceT:
+    """Explicit strides without steps that are never taken."""
+    if not isinstance(source, Operand) or not isinstance(source.layout, tuple):
+        return source
+    counts = (shape[0], _slots(shape), shape[2], shape[3])
+    n, c, h, w = (step if count > 1 else 0 for step, count in zip(source.layout, counts, strict=True))
+    return replace(source, layout=(n, c, h, w))
+
+
+def _slots(shape: Shape4) -> int:
+    return -(-shape[1] // LANES)
+
+
+def _tensors(command: Arithmetic) -> list[Operand]:
+    return [source for source in (command.result, command.left, command.right) if isinstance(source, Operand)]
+
+
+def _parts(command: Arithmetic) -> list[Arithmetic]:
+    """One command per batch, or per 64 channels, while a stride is too wide."""
+    n, c, h, w = command.shape
+    steps = [operand.layout for operand in _tensors(command) if isinstance(operand.layout, tuple)]
+    if any(step[0] > _MAX_STEP for step in steps):
+        return [part for index in range(n) for part in _parts(_cut(command, (1, c, h, w), 0, index))]
+    if any(step[1] > _MAX_STEP for step in steps):
+        shapes = [(n, min(LANES, c - start), h, w) for start in range(0, c, LANES)]
+        return [_cut(command, shape, 1, index) for index, shape in enumerate(shapes)]
+    return [command]
+
+
+def _cut(command: Arithmetic, shape: Shape4, axis: int, index: int) -> Arithmetic:
+    def moved[SourceT: Operand | Scalar | None](source: SourceT) -> SourceT:
+        if not isinstance(source, Operand):
+            return source
+        strides = source.strides(command.shape)
+        start = source.address + index * strides[axis] * source.dtype.bytes
+        # Within one batch, a natural layout needs no batch stride; within one slot the batch stride must be kept.
+        layout = source.layout if axis == 0 and not isinstance(source.layout, tuple) else strides
+        return _trimmed(replace(source, address=start, layout=layout), shape)
+
+    return replace(
+        command,
+        shape=shape,
+        result=moved(command.result),
+        left=moved(command.left),
+        right=moved(command.right),
+    )
