@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 from onnx.helper import make_graph, make_node, make_tensor_value_info
+from toy_chip.container import read_file
+from toy_chip.isa import decode
+from tpuc.api import find_hazards
 from tpuc.data import inputs_of
 from tpuc.errors import CorruptFile, LmemOverflow, Unsupported, UsageError
 from tpuc.ir import Module
@@ -143,6 +146,23 @@ def test_cutting_rows_and_columns_meets_padding_strides_and_dilation(compile_gra
     net = conv((1, 9, 41, 37), (11, 9, 3, 4), pads=[3, 2, 1, 4], strides=[2, 3], dilations=[3, 2])
     compiled = compile_graph(net)
     assert compiled.compare(random_inputs(net, seed=6)) == 2
+
+
+def test_no_wait_can_be_left_out(compile_graph: CompileGraph) -> None:
+    """Each wait that grows is there because a hazard would be: without it the simulator refuses the program."""
+    compiled = compile_graph(SPLITS["inputs"][0])
+    content = read_file(compiled.data, "net.toy")
+    streams = {"compute": decode(content.compute), "dma": decode(content.dma)}
+    tried = 0
+    for name, commands in streams.items():
+        for at in [i for i in range(1, len(commands)) if commands[i].wait > commands[i - 1].wait][:10]:
+            weaker = [replace(c, wait=commands[at - 1].wait) if i == at else c for i, c in enumerate(commands)]
+            weaker = weaker[: at + 1]  # later waits would order it again only for what comes later
+            other = "dma" if name == "compute" else "compute"
+            first, second = (weaker, streams[other]) if name == "compute" else (streams[other], weaker)
+            assert find_hazards(first, second), f"{name} command {at + 1} does not need its wait"
+            tried += 1
+    assert tried > 10
 
 
 def test_transfers_run_beside_compute(compile_graph: CompileGraph) -> None:

@@ -16,6 +16,21 @@ def sigmoid(x: Array) -> Array:
     return np.where(x >= 0, 1, small) / (1 + small)
 
 
+def log_sigmoid(x: Array) -> Array:
+    """``log(sigmoid(x))``, exact where the sigmoid itself underflows."""
+    return -softplus(-x)
+
+
+def rsqrt(x: Array) -> Array:
+    """``1 / sqrt(x)``."""
+    return 1 / np.sqrt(x)
+
+
+def relu(x: Array) -> Array:
+    """``max(x, 0)``."""
+    return np.maximum(x, 0)
+
+
 def silu(x: Array) -> Array:
     """``x * sigmoid(x)``."""
     return x * sigmoid(x)
@@ -76,8 +91,11 @@ BY_MODE: Mapping[str, Callable[[Array], Array]] = {
     "GELU": gelu,
     "HSWISH": hard_swish,
     "LN": np.log,
+    "LOG_SIGMOID": log_sigmoid,
     "MISH": mish,
+    "RELU": relu,
     "ROUND": np.rint,
+    "RSQRT": rsqrt,
     "SIGMOID": sigmoid,
     "SIGN": np.sign,
     "SILU": silu,

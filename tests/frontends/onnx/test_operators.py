@@ -390,3 +390,20 @@ def test_layer_normalization(tmp_path: Path) -> None:
     nodes = [node("LayerNormalization", "x s b", "n", axis=1, epsilon=1e-3), node("LayerNormalization", "n one", "y")]
     weights["one"] = values(4)
     check(network(nodes, {"x": [2, 3, 4]}, ["y"], weights, opset=17), tmp_path)
+
+
+@pytest.mark.parametrize("opset", range(7, 23))
+def test_every_opset(opset: int, tmp_path: Path) -> None:
+    nodes = [
+        node("Conv", "x w", "c", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        node("BatchNormalization", "c b b b v", "n"),
+        node("Relu", "n", "r"),
+        node("Add", "r x", "a"),
+        node("MaxPool", "a", "p", kernel_shape=[2, 2], strides=[2, 2]),
+        node("GlobalAveragePool", "p", "g"),
+        node("Flatten", "g", "f"),
+        node("Gemm", "f m b", "h", transB=1),
+        node("Softmax", "h", "y", axis=1),
+    ]
+    weights = {"w": values(3, 3, 3, 3), "b": values(3), "v": np.abs(values(3)) + 1, "m": values(3, 3)}
+    check(network(nodes, {"x": [1, 3, 6, 6]}, ["y"], weights, opset), tmp_path)

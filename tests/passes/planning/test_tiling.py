@@ -11,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import (
     Axis,
+    Block,
     Box,
     Chip,
     Layouts,
     LmemModel,
     LmemOverflow,
     Node,
+    Op,
+    Operation,
     PackedConstant,
     Phase,
     Scratch,
@@ -101,7 +104,8 @@ def _task(n: int, c: int, k: int, h: int, w: int) -> TileTask:
     kernel = _Conv()
     space = kernel.space(node)
     chip: Chip = _Chip()  # pyright: ignore[reportAssignmentType]  # only its local memory is used here
-    return TileTask(None, node, kernel, chip, {axis.name: axis.size for axis in space.axes})  # pyright: ignore[reportArgumentType]
+    operation = Operation(Op(), Block(types).arguments, node.result_types)
+    return TileTask(operation, node, kernel, chip, {axis.name: axis.size for axis in space.axes})
 
 
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.integers(1, 20), st.integers(1, 20))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tpuc.api import ABSENT, Layouts, LocalTensor, Node, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
 from tpuc_ops.quant.arithmetic import Rounding
@@ -15,6 +15,8 @@ from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.common import elementwise_space, too_large
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, strided
+
+SourceT = TypeVar("SourceT", Operand, Scalar, "Operand | Scalar", "Operand | Scalar | None")
 
 _MAX_STEP = 65535  # n and c strides of AR are 16-bit fields
 
@@ -122,7 +124,7 @@ def arithmetic(
         asm.record(part)
 
 
-def _trimmed[SourceT: Operand | Scalar | None](source: SourceT, shape: Shape4) -> SourceT:
+def _trimmed(source: SourceT, shape: Shape4) -> SourceT:
     """Explicit strides without steps that are never taken."""
     if not isinstance(source, Operand) or not isinstance(source.layout, tuple):
         return source
@@ -152,7 +154,7 @@ def _parts(command: Arithmetic) -> list[Arithmetic]:
 
 
 def _cut(command: Arithmetic, shape: Shape4, axis: int, index: int) -> Arithmetic:
-    def moved[SourceT: Operand | Scalar | None](source: SourceT) -> SourceT:
+    def moved(source: SourceT) -> SourceT:
         if not isinstance(source, Operand):
             return source
         strides = source.strides(command.shape)

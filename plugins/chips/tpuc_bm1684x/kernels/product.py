@@ -127,8 +127,12 @@ class ProductKernel(TileKernel[Any]):
             assert bias is not None
             kind = np.int32 if self._integer(node) else np.float32
             return by_lane(bias.reshape(-1, 1)[c0:c1].astype(kind))
-        k0, k1 = tile.range("k")
+        k0, k1 = self.filter_range(node, tile)
         return pack_filter(self.filter_array(node, arrays)[c0:c1, k0:k1], self._packing(node))
+
+    def filter_range(self, node: Node, tile: Tile) -> tuple[int, int]:
+        """First and end of the filters' input channels that a tile needs."""
+        return tile.range("k")
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if not self.product(node).multipliers:
@@ -139,32 +143,12 @@ class ProductKernel(TileKernel[Any]):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         product = self.product(node)
         integer = self._integer(node)
-        x, result = placed.operand(0), placed.result
+        result = placed.result
         target = Operand(placed.scratch["sum"].address, DType.INT32) if product.multipliers else operand(result)
-        bias = placed.constants.get("bias")
-        asm.record(
-            Conv(
-                result=target,
-                result_shape=result.shape,
-                input=operand(x),
-                input_shape=x.shape[1:],
-                weight=Operand(
-                    placed.constants["filter"].address,
-                    dtype_of(node.operand_types[product.filters].storage),
-                    Layout.COMPACT,
-                ),
-                kernel=product.kernel,
-                stride=product.strides,
-                pads=x.padding,
-                dilation=product.dilations,
-                bias=Operand(bias.address, DType.F32, Layout.COMPACT)
-                if bias and not integer and phase.starts
-                else None,
-                accumulate=not phase.starts,
-            )
-        )
+        self.emit_sum(node, product, placed, target, phase, asm)
         if not phase.ends:
             return
+        bias = placed.constants.get("bias")
         if integer and bias:
             row = Operand(bias.address, DType.INT32, (0, 1, 0, 0))
             asm.record(
@@ -185,6 +169,33 @@ class ProductKernel(TileKernel[Any]):
             )
         emit_relu(node, result, asm)
 
+    def emit_sum(
+        self, node: Node, product: Product, placed: PlacedTile, target: Operand, phase: Phase, asm: Bm1684xAssembler
+    ) -> None:
+        """The sums of products, and the bias of floats."""
+        x, result = placed.operand(0), placed.result
+        bias = placed.constants.get("bias")
+        has_bias = bias is not None and not self._integer(node) and phase.starts
+        asm.record(
+            Conv(
+                result=target,
+                result_shape=result.shape,
+                input=operand(x),
+                input_shape=x.shape[1:],
+                weight=Operand(
+                    placed.constants["filter"].address,
+                    dtype_of(node.operand_types[product.filters].storage),
+                    Layout.COMPACT,
+                ),
+                kernel=product.kernel,
+                stride=product.strides,
+                pads=x.padding,
+                dilation=product.dilations,
+                bias=Operand(bias.address, DType.F32, Layout.COMPACT) if bias is not None and has_bias else None,
+                accumulate=not phase.starts,
+            )
+        )
+
     def _integer(self, node: Node) -> bool:
         return not node.operand_types[0].storage.is_float
 
@@ -192,13 +203,23 @@ class ProductKernel(TileKernel[Any]):
         return _PACKING[node.operand_types[0].storage.bits // 8]
 
 
+def convolution_refusal(node: Node) -> str | None:
+    """What no kind of convolution can do."""
+    op: Conv2D = node.op
+    if op.inserts or op.kernel_zp:
+        return "zeros between rows and zero points of the kernel have no kernel"
+    if op.multiplier and op.quant_mode != "MultiplierShift":
+        return f"only quant_mode MultiplierShift, this one is {op.quant_mode}"
+    if node.operand_types[0].is_quantised and node.operand_types[0].uniform.zero_point:
+        return f"an input with zero point 0, this one has {node.operand_types[0].uniform.zero_point}"
+    return None
+
+
 class ConvKernel(ProductKernel):
     """Convolution without groups."""
 
     def refuse(self, node: Node) -> str | None:
         op: Conv2D = node.op
-        if op.group != 1:
-            return f"only group 1, this one has {op.group}"
         return window_refusal(op.strides, op.pads, op.dilations) or too_large([node.operand_types[0], node.result_type])
 
     def product(self, node: Node) -> Product:

@@ -18,7 +18,9 @@ class Input(Op, NetworkInput):
 
     name = "top.Input"
     do_preprocess: Bool | None = None
+    aligned: Bool | None = None
     channel_format: Str | None = None
+    customization_format: Str | None = None
     keep_aspect_ratio: Bool | None = None
     keep_ratio_mode: Str | None = None
     mean: F64Array | None = None

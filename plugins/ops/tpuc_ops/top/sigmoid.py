@@ -25,6 +25,6 @@ class Sigmoid(UnaryOp):
 
     def function(self, x: Array) -> Array:
         if self.log and (self.scale, self.bias) == (1.0, 0.0):
-            return -functions.softplus(-x)  # exact where the sigmoid itself underflows
+            return functions.log_sigmoid(x)
         result = functions.sigmoid(x) * np.float32(self.scale) + np.float32(self.bias)
         return np.log(result) if self.log else result

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import KernelTable, Layouts, LoweringTable, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel
+from tpuc.api import (
+    Axis,
+    KernelTable,
+    Layouts,
+    LoweringTable,
+    Node,
+    Phase,
+    PlacedTile,
+    Scratch,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+    elementwise_view,
+)
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar
-from tpuc_bm1684x.kernels.common import elementwise_space, too_large
 from tpuc_bm1684x.lmem import Bm1684xLmem
-from tpuc_bm1684x.operands import operand
+from tpuc_bm1684x.operands import MAX_EXTENT, operand
 from tpuc_ops.quant.arithmetic import Rounding
 
 from acme_ops.gelu7 import SLOPE_SHIFT, Gelu7
@@ -31,10 +44,16 @@ class StoredGelu7Kernel(TileKernel[StoredGelu7]):
         type = node.result_type
         if type.is_quantised and type.uniform.zero_point:
             return f"only zero point 0, this one has {type.uniform.zero_point}"
-        return too_large(node.operand_types)
+        extent = max(elementwise_view(type.dims))
+        return f"at most {MAX_EXTENT} per dimension, this one has {extent}" if extent > MAX_EXTENT else None
 
     def space(self, node: Node) -> Space:
-        return elementwise_space(node)
+        shape = elementwise_view(node.result_type.dims)
+        axes = tuple(
+            Axis(name, size, granularity=LMEM.lanes if name == "c" else 1)
+            for name, size in zip("nchw", shape, strict=True)
+        )
+        return Space(axes, (View(shape),), (View(shape),))
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))

@@ -125,7 +125,21 @@ class Fill(ToyInstruction):
 
 
 @dataclass(frozen=True)
-class Conv(ToyInstruction):
+class OneInput(ToyInstruction):
+    """Base of commands that make a tensor in LMEM from another one."""
+
+    result: Operand
+    input: Operand
+
+    def reads(self) -> Sequence[Region]:
+        return (self.input.region,)
+
+    def writes(self) -> Sequence[Region]:
+        return (self.result.region,)
+
+
+@dataclass(frozen=True)
+class Conv(OneInput):
     """int32 sums of 8-bit inputs times int8 filters; with `accumulate` added to what the result holds.
 
     Output channel oc finds its filter in its own lane and slot at `filters`, compact: `[ic][kh][kw]`. Inputs reach
@@ -133,8 +147,6 @@ class Conv(ToyInstruction):
     """
 
     opcode = 0x11
-    result: Operand
-    input: Operand
     filters: int
     window: Window
     accumulate: bool = False
@@ -147,10 +159,7 @@ class Conv(ToyInstruction):
 
     def reads(self) -> Sequence[Region]:
         sums = (self.result.region,) if self.accumulate else ()
-        return (self.input.region, self.filter_operand.region, *sums)
-
-    def writes(self) -> Sequence[Region]:
-        return (self.result.region,)
+        return (*super().reads(), self.filter_operand.region, *sums)
 
     def execute(self, machine: Machine) -> None:
         n, oc, rows, columns = self.result.shape
@@ -165,7 +174,7 @@ class Conv(ToyInstruction):
 
 
 @dataclass(frozen=True)
-class Requantise(ToyInstruction):
+class Requantise(OneInput):
     """`result = saturate(half_up((input + bias) * multiplier / 2**shift) + zero_point)`; the first sum saturates too.
 
     `parameters`: three int32 per channel {bias, multiplier, shift}, compact, in the channel's lane. A result of u8 is a
@@ -173,8 +182,6 @@ class Requantise(ToyInstruction):
     """
 
     opcode = 0x12
-    result: Operand
-    input: Operand
     parameters: int
     zero_point: int = 0
 
@@ -184,10 +191,7 @@ class Requantise(ToyInstruction):
         return Operand(self.parameters, (1, self.result.shape[1], 1, 3), DType.I32, Layout.COMPACT)
 
     def reads(self) -> Sequence[Region]:
-        return (self.input.region, self.parameter_operand.region)
-
-    def writes(self) -> Sequence[Region]:
-        return (self.result.region,)
+        return (*super().reads(), self.parameter_operand.region)
 
     def execute(self, machine: Machine) -> None:
         bias, multiplier, shift = (machine.read(self.parameter_operand)[..., i : i + 1] for i in range(3))
@@ -197,19 +201,11 @@ class Requantise(ToyInstruction):
 
 
 @dataclass(frozen=True)
-class MaxPool(ToyInstruction):
+class MaxPool(OneInput):
     """The maximum under each window; padding is below everything."""
 
     opcode = 0x13
-    result: Operand
-    input: Operand
     window: Window
-
-    def reads(self) -> Sequence[Region]:
-        return (self.input.region,)
-
-    def writes(self) -> Sequence[Region]:
-        return (self.result.region,)
 
     def execute(self, machine: Machine) -> None:
         lowest = int(np.iinfo(self.input.dtype.numpy).min)
@@ -218,21 +214,13 @@ class MaxPool(ToyInstruction):
 
 
 @dataclass(frozen=True)
-class AveragePool(ToyInstruction):
+class AveragePool(OneInput):
     """`saturate(half_up(sum * multiplier / 2**shift))` under each window; padding is 0."""
 
     opcode = 0x14
-    result: Operand
-    input: Operand
     window: Window
     multiplier: int
     shift: int
-
-    def reads(self) -> Sequence[Region]:
-        return (self.input.region,)
-
-    def writes(self) -> Sequence[Region]:
-        return (self.result.region,)
 
     def execute(self, machine: Machine) -> None:
         sums = windows(machine.read(self.input).astype(np.int64), self.window, self.result.shape[2:], 0).sum(
@@ -268,20 +256,12 @@ class Add(ToyInstruction):
 
 
 @dataclass(frozen=True)
-class Clamp(ToyInstruction):
+class Clamp(OneInput):
     """`result = min(max(input, low), high)` on integers of one type; may work in place."""
 
     opcode = 0x16
-    result: Operand
-    input: Operand
     low: int
     high: int
-
-    def reads(self) -> Sequence[Region]:
-        return (self.input.region,)
-
-    def writes(self) -> Sequence[Region]:
-        return (self.result.region,)
 
     def execute(self, machine: Machine) -> None:
         values = machine.read(self.input).astype(np.int64)
@@ -289,20 +269,12 @@ class Clamp(ToyInstruction):
 
 
 @dataclass(frozen=True)
-class Quantise(ToyInstruction):
+class Quantise(OneInput):
     """`saturate(half_away(input * factor + zero_point))`: product and sum in float32; NaN becomes 0."""
 
     opcode = 0x17
-    result: Operand
-    input: Operand
     factor: float
     zero_point: int = 0
-
-    def reads(self) -> Sequence[Region]:
-        return (self.input.region,)
-
-    def writes(self) -> Sequence[Region]:
-        return (self.result.region,)
 
     def execute(self, machine: Machine) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -312,20 +284,12 @@ class Quantise(ToyInstruction):
 
 
 @dataclass(frozen=True)
-class Dequantise(ToyInstruction):
+class Dequantise(OneInput):
     """`result = (input - zero_point) * scale`, one float32 rounding."""
 
     opcode = 0x18
-    result: Operand
-    input: Operand
     scale: float
     zero_point: int = 0
-
-    def reads(self) -> Sequence[Region]:
-        return (self.input.region,)
-
-    def writes(self) -> Sequence[Region]:
-        return (self.result.region,)
 
     def execute(self, machine: Machine) -> None:
         centred = machine.read(self.input).astype(np.int32) - self.zero_point
@@ -333,19 +297,11 @@ class Dequantise(ToyInstruction):
 
 
 @dataclass(frozen=True)
-class Softmax(ToyInstruction):
+class Softmax(OneInput):
     """`e**(beta * (x - max))` divided by its sum, along w, in float32."""
 
     opcode = 0x19
-    result: Operand
-    input: Operand
     beta: float = 1.0
-
-    def reads(self) -> Sequence[Region]:
-        return (self.input.region,)
-
-    def writes(self) -> Sequence[Region]:
-        return (self.result.region,)
 
     def execute(self, machine: Machine) -> None:
         x = machine.read(self.input)

@@ -1,0 +1,178 @@
+"""Convolution of every channel by itself, and the choice between the kinds of convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import (
+    ABSENT,
+    Box,
+    Layouts,
+    Node,
+    PackedConstant,
+    Phase,
+    PlacedTile,
+    Scratch,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+    elementwise_view,
+)
+from tpuc_ops.integers import zero_point
+from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.tpu.conv2d import Conv2D
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import DType, Layout, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar
+from tpuc_bm1684x.isa.geometry import LANES
+from tpuc_bm1684x.kernels.activation import emit_relu
+from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_box, window_refusal
+from tpuc_bm1684x.kernels.elementwise import tile_shape
+from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
+from tpuc_bm1684x.kernels.packing import RECORD_BYTES, by_lane, requantise_records, slots_of
+from tpuc_bm1684x.kernels.product import ConvKernel, convolution_refusal
+from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.operands import dtype_of, operand
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class DepthwiseConvKernel(TileKernel[Conv2D]):
+    """One filter per channel. Integers: sums and bias in int32, then requantised by the per-channel table."""
+
+    def refuse(self, node: Node) -> str | None:
+        op: Conv2D = node.op
+        return window_refusal(op.strides, op.pads, op.dilations) or too_large([node.operand_types[0], node.result_type])
+
+    def space(self, node: Node) -> Space:
+        operands: list[View | None] = [None] * len(node.operand_types)
+        operands[0] = View(elementwise_view(node.operand_types[0].dims))
+        result = View(elementwise_view(node.result_type.dims))
+        return Space(parallel_axes(result.shape, "cnhw"), tuple(operands), (result,))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        op: Conv2D = node.op
+        boxes: list[Box | None] = [None] * len(node.operand_types)
+        view = space.operands[0]
+        assert view is not None
+        boxes[0] = window_box(tile, view, tile.range("c"), op.window().extents, op.strides, op.pads)
+        return boxes
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        names = [PackedConstant("filter", ("c",))]
+        if node.operand_types[2] is not ABSENT:
+            names.append(PackedConstant("bias", ("c",)))
+        if node.op.multiplier:
+            names.append(PackedConstant("requantise", ("c",)))
+        return names
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        channels = tile.size("c")
+        taps = node.op.window().taps * (node.operand_types[0].storage.bits // 8)
+        size = {"filter": taps, "bias": 4, "requantise": RECORD_BYTES}[name]
+        return min(channels, LANES), slots_of(channels) * size
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        op: Conv2D = node.op
+        c0, c1 = tile.range("c")
+        channels = node.result_type.dims[1]
+        if name == "requantise":
+            multipliers = op.multiplier * (channels // len(op.multiplier))
+            shifts = op.rshift * (channels // len(op.rshift))
+            return requantise_records(multipliers[c0:c1], shifts[c0:c1], zero_point(node.result_type))
+        array = arrays[1 if name == "filter" else 2]
+        assert array is not None
+        if name == "bias":
+            array = array.astype(np.float32 if node.operand_types[0].storage.is_float else np.int32)
+        return by_lane(array.reshape(channels, -1)[c0:c1])
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        if not node.op.multiplier:
+            return ()
+        return (Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)),)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        op: Conv2D = node.op
+        x, result = placed.operand(0), placed.result
+        target = Operand(placed.scratch["sum"].address, DType.INT32) if op.multiplier else operand(result)
+        dtype = dtype_of(x.element)
+        bias = placed.constants.get("bias")
+        asm.record(
+            PoolOrDepthwise(
+                operation=PoolOp.DEPTHWISE,
+                result=target,
+                shape=result.shape,
+                input=operand(x),
+                input_size=(x.shape[2], x.shape[3]),
+                kernel=op.window().kernel,
+                stride=op.window().strides,
+                pads=x.padding,
+                dilation=op.window().dilations,
+                weight=Operand(
+                    placed.constants["filter"].address, dtype_of(node.operand_types[1].storage), Layout.COMPACT
+                ),
+                bias=Operand(bias.address, DType.F32 if dtype.is_float else DType.INT32, Layout.COMPACT)
+                if bias
+                else None,
+                pad_value=Scalar.of(zero_point(node.operand_types[0]), dtype) if any(op.pads) else None,
+            )
+        )
+        if op.multiplier:
+            asm.record(
+                Requantise(
+                    operation=RequantiseOp.REQUANTISE,
+                    shape=result.shape,
+                    result=operand(result),
+                    input=target,
+                    table=placed.constants["requantise"].address,
+                    rounding=Rounding(op.round_mode),
+                )
+            )
+        emit_relu(node, result, asm)
+
+
+class AnyConvKernel(TileKernel[Conv2D]):
+    """Full, depthwise or grouped convolution, each by its own kernel."""
+
+    def __init__(self) -> None:
+        self._full, self._depthwise, self._grouped = ConvKernel(), DepthwiseConvKernel(), GroupedConvKernel()
+
+    def _kind(self, node: Node) -> TileKernel[Any]:
+        if node.op.group == 1:
+            return self._full
+        channels = (node.operand_types[0].dims[1], node.result_type.dims[1])
+        return self._depthwise if channels == (node.op.group, node.op.group) else self._grouped
+
+    def refuse(self, node: Node) -> str | None:
+        return convolution_refusal(node) or self._kind(node).refuse(node)
+
+    def space(self, node: Node) -> Space:
+        return self._kind(node).space(node)
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        return self._kind(node).reads(node, space, tile)
+
+    def layouts(self, node: Node) -> Layouts:
+        return self._kind(node).layouts(node)
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        return self._kind(node).constants(node)
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        return self._kind(node).constant_shape(node, name, tile)
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        return self._kind(node).pack(node, name, tile, arrays)
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        return self._kind(node).scratch(node, tile)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        self._kind(node).emit(node, placed, phase, asm)

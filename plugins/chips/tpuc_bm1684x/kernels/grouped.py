@@ -1,0 +1,120 @@
+"""Grouped convolution: one convolution per group, all results in one tile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+from tpuc.api import Box, LocalTensor, Node, Phase, PlacedTile, Space, Tile
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import Conv, DType, Layout, Operand, lane_address
+from tpuc_bm1684x.isa.geometry import LANES, round_up
+from tpuc_bm1684x.kernels.common import parallel_axes, window_box
+from tpuc_bm1684x.kernels.packing import slots_of
+from tpuc_bm1684x.kernels.product import ConvKernel, Product
+from tpuc_bm1684x.operands import dtype_of, operand
+
+Array: TypeAlias = npt.NDArray[Any]
+Strides: TypeAlias = tuple[int, int, int, int]
+
+
+class GroupedConvKernel(ConvKernel):
+    """Channels keep their lanes: the convolution of a group starts at the lane of its first output channel.
+
+    A group's input may start at any lane because the convolution reads inputs across lanes. All input channels of a
+    group are in the tile, so there are no partial sums.
+    """
+
+    def space(self, node: Node) -> Space:
+        space = super().space(node)
+        return Space(parallel_axes(space.results[0].shape, "cnhw"), space.operands, space.results)
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        product = self.product(node)
+        boxes: list[Box | None] = [None] * len(node.operand_types)
+        channels = self._input_channels(node, tile)
+        boxes[0] = window_box(tile, product.input, channels, product.extent, product.strides, product.pads)
+        return boxes
+
+    def _input_channels(self, node: Node, tile: Tile) -> tuple[int, int]:
+        """Of all groups that have an output channel in the tile."""
+        inputs, outputs = self._widths(node)
+        start, stop = tile.range("c")
+        return start // outputs * inputs, -(-stop // outputs) * inputs
+
+    def _widths(self, node: Node) -> tuple[int, int]:
+        """Input and output channels of one group."""
+        group = node.op.group
+        return node.operand_types[0].dims[1] // group, node.result_type.dims[1] // group
+
+    def _depth(self, node: Node, tile: Tile) -> int:
+        return self._widths(node)[0]
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        if name != "filter":
+            return super().constant_shape(node, name, tile)
+        channels = tile.size("c")
+        return min(channels, LANES), slots_of(channels) * self._filter_items(node) * self._item(node)
+
+    def _filter_items(self, node: Node) -> int:
+        """Elements of one output channel's packed filter."""
+        taps = node.op.kernel_shape[0] * node.op.kernel_shape[1]
+        return round_up(self._widths(node)[0], self._packing(node)) * taps
+
+    def _item(self, node: Node) -> int:
+        return node.operand_types[0].storage.bits // 8
+
+    def filter_range(self, node: Node, tile: Tile) -> tuple[int, int]:
+        return 0, self._widths(node)[0]
+
+    def emit_sum(
+        self, node: Node, product: Product, placed: PlacedTile, target: Operand, phase: Phase, asm: Bm1684xAssembler
+    ) -> None:
+        inputs, outputs = self._widths(node)
+        x, result = placed.operand(0), placed.result
+        first_input, _ = self._input_channels(node, placed.tile)
+        start, _ = placed.tile.range("c")
+        target_strides = target.strides(result.shape)
+        source_strides = operand(x).strides(x.shape)
+        dtype = dtype_of(node.operand_types[product.filters].storage)
+        bias = placed.constants.get("bias")
+        for group, low, high in _groups(placed.tile.range("c"), outputs):
+            channel = group * inputs - first_input
+            lane, slot = (low - start) % LANES, (low - start) // LANES
+            filters = placed.constants["filter"].address + slot * self._filter_items(node) * self._item(node)
+            for batch in range(result.shape[0]):
+                asm.record(
+                    Conv(
+                        result=_at(target, target_strides, batch, lane, slot),
+                        result_shape=(1, high - low, result.shape[2], result.shape[3]),
+                        input=_input(x, source_strides, batch, channel),
+                        input_shape=(inputs, x.shape[2], x.shape[3]),
+                        weight=Operand(lane_address(lane, filters), dtype, Layout.COMPACT),
+                        kernel=product.kernel,
+                        stride=product.strides,
+                        pads=x.padding,
+                        dilation=product.dilations,
+                        bias=Operand(lane_address(lane, bias.address + 4 * slot), DType.F32, Layout.COMPACT)
+                        if bias and dtype.is_float
+                        else None,
+                    )
+                )
+
+
+def _groups(channels: tuple[int, int], width: int) -> Iterator[tuple[int, int, int]]:
+    """Group, and first and end of its output channels, for a range of output channels."""
+    start, stop = channels
+    for group in range(start // width, -(-stop // width)):
+        yield group, max(start, group * width), min(stop, (group + 1) * width)
+
+
+def _at(target: Operand, strides: Strides, batch: int, lane: int, slot: int) -> Operand:
+    offset = (batch * strides[0] + slot * strides[1]) * target.dtype.bytes
+    return Operand(lane_address(lane, target.address + offset), target.dtype, target.layout)
+
+
+def _input(local: LocalTensor, strides: Strides, batch: int, channel: int) -> Operand:
+    source = operand(local)
+    return _at(source, strides, batch, channel % LANES, channel // LANES)

@@ -1,0 +1,59 @@
+"""A chip is a plugin: take its folder and its entry points away, and everything else still passes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CHIPS = sorted(path.name for path in (ROOT / "plugins" / "chips").iterdir() if (path / "chip.py").exists())
+FOLDERS = ("core", "plugins", "tests", "examples", "docs", "benchmarks")
+
+
+def _copy_without(package: str, target: Path) -> None:
+    """The tree without the package, its entry points and its own tests."""
+    chip = package.removeprefix("tpuc_")
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__", package))
+    for place in ("chips", "interop"):
+        shutil.rmtree(target / "tests" / place / chip, ignore_errors=True)
+    for file in ROOT.iterdir():
+        if file.is_file():
+            shutil.copy(file, target / file.name)
+    lines = (ROOT / "pyproject.toml").read_text().splitlines(keepends=True)
+    (target / "pyproject.toml").write_text("".join(line for line in lines if f'"{package}.' not in line))
+
+
+def _metadata(tree: Path) -> None:
+    """What an editable install would leave for the registry to find."""
+    text = (tree / "pyproject.toml").read_text()
+    folder = tree / "metadata" / "tpuc-0.1.0.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: tpuc\nVersion: 0.1.0\n")
+    entries = re.findall(r'^\[project\.entry-points\."([^"]+)"\]\n((?:[^\[\n].*\n)*)', text, re.MULTILINE)
+    body = "".join(f"[{group}]\n{lines.replace(chr(34), '')}\n" for group, lines in entries)
+    (folder / "entry_points.txt").write_text(body)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", CHIPS)
+def test_everything_else_passes_without_it(package: str, tmp_path: Path) -> None:
+    _copy_without(package, tmp_path)
+    _metadata(tmp_path)
+    kinds = [tmp_path / "plugins" / kind for kind in ("frontends", "ops", "passes", "chips", "tools")]
+    paths = [tmp_path / "metadata", tmp_path / "core", *kinds]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONDONTWRITEBYTECODE": "1"}
+    outside = ["tests/contract", "tests/third_party/test_clean_install.py"]  # they look at the installed distribution
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests", "-m", "not interop"]
+    command += [f"--ignore={path}" for path in outside]
+    names = [sys.executable, "-c", "from tpuc.registry import Registry; print(*Registry().names('tpuc.chips'))"]
+    left = subprocess.run(names, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert package.removeprefix("tpuc_") not in left.stdout.split()
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
