@@ -32,7 +32,7 @@ def registry() -> Registry:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A network, compiled for a chip in int8 with every value as an output."""
+    """A network, compiled for a chip with every value as an output."""
 
     session: Session
     module: Module
@@ -69,14 +69,18 @@ class Compiled:
 
 @pytest.fixture
 def compile_graph(registry: Registry, tmp_path: Path) -> Callable[..., Compiled]:
-    """Compiles an ONNX graph in int8, calibrated on random samples of its inputs."""
+    """Compiles an ONNX graph; int8 is calibrated on random samples of its inputs."""
 
-    def run(graph: onnx.GraphProto, chip: str = "toy", domains: Mapping[str, int] | None = None) -> Compiled:
+    def run(
+        graph: onnx.GraphProto, chip: str = "toy", domains: Mapping[str, int] | None = None, mode: str = "int8"
+    ) -> Compiled:
         path = tmp_path / f"{graph.name}.onnx"
         opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in {"": 17, **(domains or {})}.items()]
         onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-        session = Session(registry, chip=chip, quantize="int8")
+        session = Session(registry, chip=chip, quantize=mode)
         module = session.transform(path)
+        if mode == "f32":
+            return Compiled(session, *build_exposed(session, module))
         samples = tmp_path / "samples.npz"
         np.savez(samples, **random_inputs(graph, samples=4))
         table = session.calibrate(module, dataset=samples, method="max")

@@ -63,6 +63,12 @@ def test_a_network_with_the_op_compiles(chip: str, compile_graph: CompileGraph) 
     assert {op.op.name for op in compiled.module.main.operations} >= {"acme.StoredGelu7"}
 
 
+@pytest.mark.skipif("bm1684x" not in chips_with_acme_cells(), reason="bm1684x is not bundled")
+def test_the_op_runs_in_floats_where_the_chip_has_them(compile_graph: CompileGraph) -> None:
+    compiled = compile_graph(network(), "bm1684x", {"acme": 1}, mode="f32")
+    assert compiled.compare(random_inputs(network(), seed=8)) == 0
+
+
 def test_large_tensors_are_cut_into_tiles(compile_graph: CompileGraph) -> None:
     net = network((2, 24, 40, 30))
     assert compile_graph(net, "toy", {"acme": 1}).compare(random_inputs(net, seed=9)) == 4
