@@ -11,7 +11,7 @@ Pipelines: TypeAlias = Mapping[str, Sequence[str]]
 """Pass texts by stage."""
 
 PIPELINES: Pipelines = {
-    "top-optimize": ("canonicalize", "fold-constants"),
+    "top-optimize": ("canonicalize", "fold-constants", "count-flops"),
     "calibrate": ("import-calibration",),
     "lower": ("convert-top-to-tpu",),
     "tpu-optimize": (),

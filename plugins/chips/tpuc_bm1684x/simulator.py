@@ -21,8 +21,10 @@ from tpuc.api import (
 
 from tpuc_bm1684x.container import BModel, CommandGroup, Stage, Tensor
 from tpuc_bm1684x.container.model import SubNetMode
+from tpuc_bm1684x.isa.command import Bm1684xInstruction
 from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES
 from tpuc_bm1684x.isa.stream import Any1684x, decode_stream
+from tpuc_bm1684x.isa.system import RawCommand
 from tpuc_bm1684x.isa.types import Array, DType
 from tpuc_bm1684x.machine import Machine
 
@@ -86,14 +88,14 @@ class Simulator:
             return
         for index, group in enumerate(self.groups):
             for command in (*group.compute, *group.dma):
-                with _naming(self.source, index, command):
+                with _Naming(self.source, index, command):
                     _instruction(command).check()
             hazards = find_hazards(group.compute, group.dma)
             if hazards:
                 first = hazards[0]
                 raise HazardError(
-                    f"{self.source}: group {index}: {_label(first.compute)} and {_label(first.dma)} may run at the same "
-                    f"time and both use {_format_region(first.region)}; let the later one wait for the earlier one"
+                    f"{self.source}: group {index}: {_label(first.compute)} and {_label(first.dma)} may run at the "
+                    f"same time and both use {_format_region(first.region)}; let the later one wait for the earlier one"
                 )
         self._checked = True
 
@@ -110,7 +112,7 @@ class Simulator:
         self._put_inputs(inputs)
         for index, group in enumerate(self.groups):
             for command in group.order:
-                with _naming(self.source, index, command):
+                with _Naming(self.source, index, command):
                     command.instruction.execute(self.machine)
                 if watch is not None:
                     watch(index, command)
@@ -251,8 +253,8 @@ def _lmem_high_water(groups: Iterable[DecodedGroup]) -> int:
 
 def _instruction(command: Command) -> Any1684x:
     instruction = command.instruction
-    assert hasattr(instruction, "check")
-    return instruction  # type: ignore[return-value]
+    assert isinstance(instruction, Bm1684xInstruction | RawCommand)
+    return instruction
 
 
 def _label(command: Command) -> str:
@@ -265,7 +267,7 @@ def _format_region(region: Region) -> str:
     return f"{region.space} {region.start:#x}..{region.end:#x}{lanes}"
 
 
-class _naming:
+class _Naming:
     """Puts file, group and command in front of what an instruction complains about."""
 
     def __init__(self, source: str, group: int, command: Command) -> None:

@@ -89,7 +89,9 @@ def _compute(instruction: Instruction) -> int:
         case Requantise():
             return _requantise(instruction)
         case SpecialFunction():
-            steps = {SpecialOp.POLYNOMIAL: 1, SpecialOp.RSQRT: 10}.get(instruction.operation, 1) * max(instruction.terms, 1)
+            steps = {SpecialOp.POLYNOMIAL: 1, SpecialOp.RSQRT: 10}.get(instruction.operation, 1) * max(
+                instruction.terms, 1
+            )
             return steps * _vectors(instruction.result, instruction.shape, instruction.input.dtype.bytes)
         case ScaleBias():
             return 2 * _vectors(instruction.result, instruction.shape, instruction.result.dtype.bytes)
@@ -127,7 +129,9 @@ def _arithmetic(command: Arithmetic) -> int:
     sources: list[Source] = [source for source in (command.left, command.right) if source is not None]
     tensors = [source for source in sources if isinstance(source, Operand)]
     widest = max(operand.dtype.bytes for operand in (command.result, *tensors))
-    step = max([1, *(operand.layout[3] for operand in (command.result, *tensors) if not isinstance(operand.layout, Layout))])
+    step = max(
+        [1, *(operand.layout[3] for operand in (command.result, *tensors) if not isinstance(operand.layout, Layout))]
+    )
     step = min(step, EU_BYTES // widest)
     in_place = any(operand.address == command.result.address for operand in tensors)
     both_strided = len(tensors) == 2 and not any(isinstance(operand.layout, Layout) for operand in tensors)
@@ -143,7 +147,9 @@ def _other(instruction: Instruction) -> int:
             return _matmul(instruction)
         case SplitMatMul():
             columns = -(-instruction.right_width * instruction.left.dtype.bytes // EU_BYTES)
-            return instruction.result_rows * instruction.depth * _slots(0, instruction.right_pieces) * columns + int(instruction.bias is not None)
+            return instruction.result_rows * instruction.depth * _slots(0, instruction.right_pieces) * columns + int(
+                instruction.bias is not None
+            )
         case LaneTransfer():
             return _transfer(instruction)
         case Gather():
@@ -246,7 +252,9 @@ def _spread(address: int, shape: Shape4, strides: Strides, item_bytes: int) -> f
         for channel in range(c):
             for row in range(rows):
                 start = (image * strides[0] + channel * strides[1] + row * strides[2]) * item_bytes
-                used.update((start + piece) // PAGE_BYTES % CHANNELS for piece in range(0, min(line, 16384), PAGE_BYTES))
+                used.update(
+                    (start + piece) // PAGE_BYTES % CHANNELS for piece in range(0, min(line, 16384), PAGE_BYTES)
+                )
                 if len(used) == CHANNELS:
                     return 1.0
     return CHANNELS / max(1, len(used))

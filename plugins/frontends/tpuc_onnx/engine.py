@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -9,6 +10,8 @@ from typing import Any, TypeAlias
 import numpy.typing as npt
 import onnx
 from tpuc.api import HostEngine, Unsupported
+
+from tpuc_onnx.loading import load_model
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -22,17 +25,17 @@ class OnnxRuntimeEngine(HostEngine):
     def run(self, path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """See HostEngine."""
         try:
-            import onnxruntime
+            onnxruntime: Any = importlib.import_module("onnxruntime")
         except ImportError:
             raise Unsupported(
                 f'{path}: comparing with ONNX Runtime needs the package onnxruntime: pip install "tpuc[onnxruntime]"'
             ) from None
-        model = onnx.load(path)
+        model = load_model(path)
         outputs = [value.name for value in model.graph.output]
         inner = [name for node in model.graph.node for name in node.output if name and name not in outputs]
         del model.graph.output[:]
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in [*inner, *outputs])
-        options = onnxruntime.SessionOptions()
+        options: Any = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         session: Any = onnxruntime.InferenceSession(model.SerializeToString(), options)
         names = [*inner, *outputs]

@@ -19,8 +19,9 @@ class Calibrate(Pass):
     """Two passes over the samples, ranges first and histograms then, so memory does not grow with their number.
 
     Network inputs keep their largest magnitude whatever the method: their values are few and evenly spread (pixels),
-    where a divergence of histograms says nothing. Samples come from `dataset` (folder or file) or `data_list`; `method` is a name in `tpuc.calibrators`. The table is
-    left in `context.results["calibration_table"]`; the module does not change.
+    where a divergence of histograms says nothing. Samples come from `dataset` (folder or file) or `data_list`; `method`
+    is a name in `tpuc.calibrators`. The table is left in `context.results["calibration_table"]`; the module does not
+    change.
     """
 
     name = "calibrate"

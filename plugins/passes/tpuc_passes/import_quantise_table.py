@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import CalibrationError, Module, Pass, PassContext, UsageError
+
 from tpuc_passes.planning.kernels import chip_of
 
 

@@ -1,0 +1,1 @@
+"""BM1684X: instructions, files, simulator and timing."""

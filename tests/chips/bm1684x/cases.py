@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from tpuc_bm1684x import isa
@@ -117,7 +118,7 @@ def requantise(draw: Draw) -> Case:
     result, points = Operand(RESULT, target), (-20, 20) if target.signed else (0, 256)
     multipliers = draw.rng.integers(1 << 20, 1 << 31, shape[1]) * draw.rng.choice([-1, 1], shape[1], p=[0.2, 0.8])
     records = np.stack([multipliers, draw.rng.integers(-50, 2, shape[1]), draw.rng.integers(*points, shape[1])], -1)
-    given: dict[str, int] = {}
+    given: dict[str, Any] = {}
     if draw.number(0, 2):
         draw.put(Operand(D, DType.INT32), (1, shape[1], 1, 3), records.reshape(1, shape[1], 1, 3))
         given = {"table": D}
@@ -129,7 +130,7 @@ def requantise(draw: Draw) -> Case:
         result=result,
         input=draw.put(Operand(A, source), shape),
         rounding=draw.pick(*ROUNDINGS),
-        **given,  # type: ignore[arg-type]
+        **given,
     )
     return draw.case(instruction, result, shape)
 

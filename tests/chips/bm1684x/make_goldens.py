@@ -9,6 +9,7 @@ place is address, shape, strides and type code with sign.
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -74,8 +75,8 @@ def main() -> None:
                 arrays[f"{name}.at{index}"] = pack_place(place)
             arrays[f"{name}.out"] = raw(result, case.result.dtype)
             arrays[f"{name}.to"] = pack_place(case.result)
-    np.savez_compressed(FILE, **arrays)  # type: ignore[arg-type]
-    print(f"{len(chosen_cases())} programs, {FILE.stat().st_size} bytes")
+    np.savez_compressed(FILE, **arrays)
+    sys.stdout.write(f"{len(chosen_cases())} programs, {FILE.stat().st_size} bytes\n")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from tpuc.api import Engine
@@ -37,10 +37,12 @@ class OracleRunner:
         self._module = load_oracle(folder)
         self.oracle = self._module.Oracle(DDR_BYTES)
 
-    def __enter__(self) -> OracleRunner:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.oracle.close()
 
     def run(self, case: Case, window: int) -> Array:

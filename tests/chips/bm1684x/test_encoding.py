@@ -62,7 +62,9 @@ def test_random_commands_survive_decoding_and_encoding(data: st.DataObject) -> N
 
 @given(st.sampled_from(REFERENCES), st.integers(0, 1 << 20), st.integers(0, 1023))
 @settings(max_examples=200)
-def test_single_flipped_bits_of_real_commands_survive(row: tuple[str, dict[str, int], str], number: int, bit: int) -> None:
+def test_single_flipped_bits_of_real_commands_survive(
+    row: tuple[str, dict[str, int], str], number: int, bit: int
+) -> None:
     table, data = load_tables()[row[0]], bytearray.fromhex(row[2])
     data[bit // 8 % len(data)] ^= 1 << bit % 8
     if table.unpack(bytes(data)).get(table.sub, 0) in table.suboperations and number >= 0:
@@ -132,7 +134,9 @@ def test_a_stream_without_an_end_is_corrupt() -> None:
 
 
 def test_an_unknown_operation_is_named() -> None:
-    with pytest.raises(IllegalCommand, match=r"compute command: no operation 3\.31 in short form; the stream is damaged"):
+    with pytest.raises(
+        IllegalCommand, match=r"compute command: no operation 3\.31 in short form; the stream is damaged"
+    ):
         decode_stream(Engine.COMPUTE, (1 | 3 << 41 | 31 << 45).to_bytes(64, "little"))
 
 

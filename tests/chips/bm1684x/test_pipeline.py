@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 
@@ -142,9 +142,7 @@ def test_int8_without_samples_says_what_to_give(tmp_path: Path) -> None:
 def test_a_foreign_table_is_refused(tmp_path: Path) -> None:
     table = tmp_path / "other_table"
     table.write_text("# op_name threshold min max\nsomething 1.0 -1.0 1.0\n")
-    done = _compile(
-        DIGITS / "digits.onnx", tmp_path / "out.bmodel", "--quantize", "int8", "--calibration-table", table
-    )
+    done = _compile(DIGITS / "digits.onnx", tmp_path / "out.bmodel", "--quantize", "int8", "--calibration-table", table)
     says = ["other_table", "belongs to another network", "tpuc calibrate"]
     _refused(done, 1, says, tmp_path / "out.bmodel")
 

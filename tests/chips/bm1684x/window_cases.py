@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from tpuc_bm1684x import isa
 from tpuc_bm1684x.isa import DType, Layout, Operand, PadMode, Scalar
 from tpuc_bm1684x.isa.dma import dma_strides
@@ -13,6 +12,7 @@ from tpuc_bm1684x.isa.types import ROUNDINGS
 from tpuc_bm1684x.isa.windows import Window
 
 from tests.chips.bm1684x.draw import FLOATS, HALF_ULP, INTEGERS, RESULT, WEIGHT, A, Case, Draw, Place
+
 
 def _window(draw: Draw, height: int, width: int) -> tuple[Window, tuple[int, int]] | None:
     insert = (draw.number(0, 3), draw.number(0, 3)) if draw.number(0, 5) == 0 else (0, 0)
@@ -217,7 +217,7 @@ def dma(draw: Draw) -> Case:
     instruction = kind(source=source, destination=target, shape=shape, dtype=dtype, **given)
     own, other = instruction.strides()
     if draw.number(0, 2):
-        wider = [tuple(2 * step for step in steps[:3]) + (1,) for steps in (own, other)]
+        wider = [(*(2 * step for step in steps[:3]), 1) for steps in (own, other)]
         instruction = kind(
             source=source,
             destination=target,

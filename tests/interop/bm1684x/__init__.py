@@ -1,0 +1,1 @@
+"""BM1684X against the vendor's functional model."""

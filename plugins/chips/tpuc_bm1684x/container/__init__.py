@@ -1,5 +1,7 @@
 """The `.bmodel` container: a plain model of it, reading and writing."""
 
+from __future__ import annotations
+
 from tpuc_bm1684x.container.model import (
     BModel,
     Coefficients,

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, TypeAlias
 
-import flatbuffers
-from flatbuffers.table import Table
+import flatbuffers  # pyright: ignore[reportMissingTypeStubs]  # the library carries no types
+from flatbuffers import table as flatbuffers_table  # pyright: ignore[reportMissingTypeStubs]
 from tpuc.api import CorruptFile
 
 Value: TypeAlias = Any
+Builder: TypeAlias = Any
+"""flatbuffers.Builder; the library carries no types."""
 Record: TypeAlias = dict[str, Any]
 
 _SCALARS = {"uint64": "<Q", "uint32": "<I", "int32": "<i", "float32": "<f", "uint8": "<B"}
@@ -42,10 +44,11 @@ class TypeFact:
 @functools.cache
 def load_schema() -> dict[str, TypeFact]:
     """All types by name."""
-    text = resources.files(__package__).joinpath("bmodel_schema.json").read_text(encoding="utf-8")
+    text = resources.files("tpuc_bm1684x.container").joinpath("bmodel_schema.json").read_text(encoding="utf-8")
     types: dict[str, TypeFact] = {}
     for name, entry in json.loads(text)["types"].items():
-        fields = tuple(FieldFact(*row[:3], float(row[3]) if len(row) > 3 else 0.0) for row in entry["fields"])
+        rows: list[list[Any]] = entry["fields"]
+        fields = tuple(FieldFact(row[0], row[1], row[2], float(row[3]) if len(row) > 3 else 0.0) for row in rows)
         types[name] = TypeFact(entry["kind"] == "struct", fields)
     return types
 
@@ -59,7 +62,9 @@ def read_table(data: bytes, root: str) -> Record:
         (offset,) = struct.unpack_from("<I", data)
         return _Reader(data).table(root, offset, 0)
     except _READ_ERRORS as error:
-        raise CorruptFile(f"FlatBuffers block of {len(data)} bytes: {error}; the file is damaged or truncated") from error
+        raise CorruptFile(
+            f"FlatBuffers block of {len(data)} bytes: {error}; the file is damaged or truncated"
+        ) from error
 
 
 class _Reader:
@@ -72,7 +77,7 @@ class _Reader:
     def table(self, name: str, position: int, depth: int) -> Record:
         if depth > _DEPTH_LIMIT or not 0 < position < len(self._data):
             raise ValueError(f"table {name} at {position}")
-        table = Table(self._data, position)
+        table: Any = flatbuffers_table.Table(self._data, position)
         record: Record = {}
         for field in load_schema()[name].fields:
             offset = table.Offset(4 + 2 * field.slot)
@@ -80,7 +85,7 @@ class _Reader:
                 record[field.name] = self._field(table, field.type, position + offset, depth)
         return record
 
-    def _field(self, table: Table, type: str, position: int, depth: int) -> Value:
+    def _field(self, table: Any, type: str, position: int, depth: int) -> Value:
         self._budget -= 1
         if self._budget < 0:
             raise ValueError("more values than bytes")
@@ -105,7 +110,7 @@ class _Reader:
             raise ValueError(f"{length} bytes at {start}")
         return self._data[start : start + length]
 
-    def _vector(self, table: Table, type: str, position: int, depth: int) -> Value:
+    def _vector(self, table: Any, type: str, position: int, depth: int) -> Value:
         if type == "uint8":
             return self._vector_bytes(position)
         start, length = self._start_of_vector(position)
@@ -133,12 +138,12 @@ def _size_of(type: str) -> int:
 
 def write_table(record: Record, root: str) -> bytes:
     """The FlatBuffers block of nested dictionaries; same input, same bytes."""
-    builder = flatbuffers.Builder(4096)
+    builder: Builder = flatbuffers.Builder(4096)
     builder.Finish(_write(builder, root, record))
     return bytes(builder.Output())
 
 
-def _write(builder: flatbuffers.Builder, name: str, record: Record) -> int:
+def _write(builder: Builder, name: str, record: Record) -> int:
     fields = load_schema()[name].fields
     offsets = {
         field.name: _write_indirect(builder, field.type, record[field.name])
@@ -158,7 +163,7 @@ def _is_inline(type: str) -> bool:
     return type in _SCALARS or (type in load_schema() and load_schema()[type].is_struct)
 
 
-def _write_inline(builder: flatbuffers.Builder, field: FieldFact, value: Value) -> None:
+def _write_inline(builder: Builder, field: FieldFact, value: Value) -> None:
     if field.type not in _SCALARS:
         builder.PrependStructSlot(field.slot, _write_struct(builder, field.type, value), 0)
         return
@@ -172,7 +177,7 @@ def _write_inline(builder: flatbuffers.Builder, field: FieldFact, value: Value) 
     put(field.slot, value, field.default if field.type == "float32" else int(field.default))
 
 
-def _write_struct(builder: flatbuffers.Builder, name: str, values: Value) -> int:
+def _write_struct(builder: Builder, name: str, values: Value) -> int:
     data = struct.pack(_struct_format(name), *values)
     builder.Prep(8 if "Q" in _struct_format(name) else 4, len(data))
     for byte in reversed(data):
@@ -180,7 +185,7 @@ def _write_struct(builder: flatbuffers.Builder, name: str, values: Value) -> int
     return builder.Offset()
 
 
-def _write_indirect(builder: flatbuffers.Builder, type: str, value: Value) -> int:
+def _write_indirect(builder: Builder, type: str, value: Value) -> int:
     if type == "string":
         return builder.CreateString(value)
     if not type.startswith("["):

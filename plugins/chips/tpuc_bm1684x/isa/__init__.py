@@ -13,8 +13,8 @@ compute
     PoolOrDepthwise  operation DEPTHWISE | AVERAGE | DEPTHWISE_RELU | MAX, result, shape, input, input_size, kernel;
                      stride, pads, dilation, insert, pad_mode, rotate, weight, bias, pad_value, shift, rounding
     MatMul           operation NN | NT | TT, rows, columns, depth, result, left, right; zero_point, accumulate
-    SplitMatMul      operation, rows, left_pieces, left_width, left_last, right_pieces, right_width, result, left, right;
-                     bias, shift, fused_shift, rounding, transpose_left, accumulate
+    SplitMatMul      operation, rows, left_pieces, left_width, left_last, right_pieces, right_width, result, left,
+                     right; bias, shift, fused_shift, rounding, transpose_left, accumulate
     Arithmetic       operation (ArithmeticOp), shape, result, left; right, third (shift or selected value), rounding,
                      iterations (DIV)
     Requantise       operation REQUANTISE | FLOAT_REQUANTISE | DEQUANTISE | FLOAT_DEQUANTISE, shape, result, input;
@@ -44,6 +44,8 @@ RawCommand           any other command of the tables: encodes, decodes and print
 Every instruction has `reads()`, `writes()` (regions), `check()` (raises IllegalCommand), `encode(number, wait)`,
 `execute(machine)` and `describe()`. `leftover` keeps raw fields of decoded commands that no field stands for.
 """
+
+from __future__ import annotations
 
 from tpuc_bm1684x.isa.arithmetic import Arithmetic, ArithmeticOp
 from tpuc_bm1684x.isa.command import Bm1684xInstruction, ComputeInstruction, DmaInstruction

@@ -6,7 +6,7 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from tpuc.api import Engine, IllegalCommand, Instruction, Region
 
@@ -115,8 +115,8 @@ def check_region(mnemonic: str, region: Region) -> None:
     }[region.space]
     if not low <= region.start <= region.end <= high or not 0 <= region.first_lane < region.end_lane <= LANES:
         raise IllegalCommand(
-            f"{mnemonic}: bytes {region.start:#x}..{region.end:#x} of lanes {region.first_lane}..{region.end_lane - 1} are "
-            f"outside {region.space} ({low:#x}..{high:#x}); move or split the tensor"
+            f"{mnemonic}: bytes {region.start:#x}..{region.end:#x} of lanes {region.first_lane}..{region.end_lane - 1} "
+            f"are outside {region.space} ({low:#x}..{high:#x}); move or split the tensor"
         )
 
 
@@ -125,7 +125,7 @@ def _show(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case tuple():
-            return "x".join(map(str, value))
+            return "x".join(str(part) for part in cast("tuple[object, ...]", value))
         case float():
             return f"{value:.9g}"
         case _:

@@ -13,7 +13,7 @@ from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, layout_fields, shape_fields, source_fields
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Pair, Scalar, Shape4, Source, dtype_of
-from tpuc_bm1684x.isa.windows import Pads, PadMode, Window, convolve, pad_values, read_window
+from tpuc_bm1684x.isa.windows import PadMode, Pads, Window, convolve, pad_values, read_window
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -36,9 +36,10 @@ class Conv(ComputeInstruction):
 
     `weight` per output channel: [ic / P][kh][kw][P] with P = 64, 32, 1 input channels for int8, f16/bf16, f32, zero
     padded, compact; or an immediate. int8 NORMAL: int32 result, taps minus `kernel_zero_point` (immediate, or an int8
-    table per output channel), `pad_value` an immediate, or a compact (1, ic, 1, 2) table: the pad value and the inserted value of each channel.
-    Floats: plus f32 `bias` (1, oc, 1, 1) compact. REQUANTISE: sat((acc + int16 bias) >> shift), half up.
-    `accumulate` adds the old result, which is f32 for float inputs, whatever `result` is. `insert`: zeros between input elements. `rotate`: taps by 180 degrees.
+    table per output channel). Floats: plus f32 `bias` (1, oc, 1, 1) compact. REQUANTISE: sat((acc + int16 bias) >>
+    shift), half up. `pad_value`: an immediate, or a compact (1, ic, 1, 2) table of the pad value and the inserted
+    value of each channel. `accumulate` adds the old result, which is f32 for float inputs, whatever `result` is.
+    `insert`: zeros between input elements. `rotate`: taps by 180 degrees.
     """
 
     table_name = "sCONV"
@@ -154,7 +155,7 @@ class Conv(ComputeInstruction):
         wanted = (DType.INT32,) if self._integer else (source, DType.F32)
         if self._fused:
             wanted = (DType.INT8, DType.UINT8)
-        if source.bytes > 1 and self._integer or result not in wanted:
+        if (source.bytes > 1 and self._integer) or result not in wanted:
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use {' or '.join(map(str, wanted))}")
         if self._fused and self.accumulate:
             raise IllegalCommand(f"{self.mnemonic()}: it cannot add to an old result; use NORMAL")

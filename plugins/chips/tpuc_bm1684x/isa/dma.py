@@ -1,9 +1,9 @@
-"""DMA transfers of tensors (GDMA); addresses as in the commands: local memory at 0x0800_0000, DDR from 0x1_0000_0000."""
+"""DMA transfers of tensors (GDMA); addresses as in commands: local memory at 0x0800_0000, DDR from 0x1_0000_0000."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -220,7 +220,7 @@ class TensorTransfer(DmaInstruction):
         for name, address in (("source", self.source), ("destination", self.destination)):
             if address % self.dtype.bytes:
                 raise IllegalCommand(
-                    f"{self.mnemonic()}: {name} {format_dma(address)} is no multiple of the {self.dtype.bytes}-byte element"
+                    f"{self.mnemonic()}: {name} {format_dma(address)} is no multiple of {self.dtype.bytes} bytes"
                 )
         if min(*self.shape, *self.result_shape()) < 1:
             raise IllegalCommand(f"{self.mnemonic()}: a size of 0 in {self.shape} or {self.result_shape()}")
@@ -249,11 +249,9 @@ class TensorCopy(TensorTransfer):
 
     @classmethod
     def from_fields(cls, fields: FieldReader) -> Self:
-        base = TensorTransfer.from_fields.__func__(cls, fields)  # type: ignore[attr-defined]
+        base = super().from_fields(fields)
         if fields["nchw_copy"]:
             return base
-        from dataclasses import replace
-
         return replace(base, destination_shape=read_sizes(fields, "dst"))
 
     def check(self) -> None:

@@ -152,7 +152,8 @@ class MatrixCopy(DmaInstruction):
         lane, offset = divmod(self.destination - LMEM_BASE, LANE_BYTES)
         slot, lane = divmod(lane + piece, 64)
         address = LMEM_BASE + lane * LANE_BYTES + offset + slot * strides[1] * self.dtype.bytes
-        machine.write(address, values.shape, strides, self.dtype, values, self.mask)  # type: ignore[arg-type]
+        n, c, h, w = values.shape
+        machine.write(address, (n, c, h, w), strides, self.dtype, values, self.mask)
 
 
 @dataclass(frozen=True, kw_only=True)

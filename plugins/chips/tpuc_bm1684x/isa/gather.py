@@ -48,12 +48,10 @@ _SCATTERS = (GatherOp.SCATTER, GatherOp.SCATTER_HZD)
 class Gather(ComputeInstruction):
     """`result[n, c, i] = table[c, index]` (SG); all aligned.
 
-    SCATTER, SCATTER_HZD: `result[n, c, index[n, c, i]] = table[c, i]`, index and table of `index_size` width; elements
-    that no index names stay.
-
-    GATHER, GATHER_HZD: `index` (n, c, 1, len) 8 or 16 bit unsigned, and `table` (1, c, 1, entries), or with Layout.TABLE one row of
-    entries that every lane holds. LANE_GATHER: `index` one vector (1, len, 1, 1) compact, 16 bit. `shape` is the
-    result's; `index_size` = (channels, width) of the index; `fill`: value for indices beyond the table.
+    GATHER, GATHER_HZD: `index` (n, c, 1, len) 8 or 16 bit unsigned, and `table` (1, c, 1, entries), or with
+    Layout.TABLE one row of entries that every lane holds. LANE_GATHER: `index` one vector (1, len, 1, 1) compact,
+    16 bit. SCATTER, SCATTER_HZD: `result[n, c, index[n, c, i]] = table[c, i]`; other elements stay. `shape` is the
+    result's; `index_size` = (channels, width) of the index.
     """
 
     table_name = "sSG"

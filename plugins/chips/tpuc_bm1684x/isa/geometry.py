@@ -1,4 +1,4 @@
-"""Sizes and addresses of the BM1684X that instructions depend on (isa/bm1684x/chip.md, confirmed on the vendor's model)."""
+"""Sizes and addresses of the BM1684X that instructions depend on; confirmed on the vendor's functional model."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class LaneTransfer(ComputeInstruction):
     """Data from one lane to another (TRANSBC); `shape` is the result's, both sides aligned unless said otherwise.
 
     TRANSPOSE_CW, TRANSPOSE_WC: source (n, w, h, c). COPY: to another start lane. BROADCAST: source (n, 1, h, w).
-    STATIC_BROADCAST: `w` values of static memory to every channel; STATIC_DISTRIBUTE: one of `c` values to each channel,
-    compact. `source` is an address: of local memory, or of static memory (0x0900_0000 and up).
+    STATIC_BROADCAST: `w` values of static memory to every channel; STATIC_DISTRIBUTE: one of `c` values to each
+    channel, compact. `source` is an address: of local memory, or of static memory (0x0900_0000 and up).
     """
 
     table_name = "sTRANSBC"

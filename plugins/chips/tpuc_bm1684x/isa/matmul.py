@@ -160,7 +160,7 @@ class MatMul(ComputeInstruction):
         left, right = matrices
         if self.operation is MatMulOp.NT:
             right = right.T
-        if not left.dtype.kind in "iu":
+        if left.dtype.kind not in "iu":
             left, right = left.astype(np.float32), right.astype(np.float32)
             total = right @ left if self.operation is MatMulOp.TT else left @ right
         else:

@@ -167,7 +167,9 @@ class PoolOrDepthwise(ComputeInstruction):
         if source.is_float != result.is_float or (not source.is_float and source.bytes != 1):
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use int8 or floats on both sides")
         if self.operation is PoolOp.DEPTHWISE and result.bytes == 1 and result.signed != self._result_sign():
-            raise IllegalCommand(f"{self.mnemonic()}: {result}: the result is signed as soon as input, weight or bias is")
+            raise IllegalCommand(
+                f"{self.mnemonic()}: {result}: the result is signed as soon as input, weight or bias is"
+            )
         if source.is_float and self.operation is PoolOp.DEPTHWISE_RELU:
             raise IllegalCommand(f"{self.mnemonic()}: {source}: it clamps integers only; use DEPTHWISE and a maximum")
         if source.is_float and source is not result:

@@ -155,7 +155,9 @@ class Requantise(ComputeInstruction):
             raise IllegalCommand(f"{self.mnemonic()}: the simulator does not know this operation; use another")
         source, result = self.input.dtype, self.result.dtype
         if DType.UINT32 in (source, result):
-            raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}: it takes 32-bit integers as signed; use int32")
+            raise IllegalCommand(
+                f"{self.mnemonic()}: {source} to {result}: it takes 32-bit integers as signed; use int32"
+            )
         allowed = {
             Op.FLOAT_REQUANTISE: source.bytes > 1 and not source.is_float and result.bytes < 4 and not result.is_float,
             Op.REQUANTISE: source.bytes > 1 and not source.is_float and result.bytes < 4 and not result.is_float,

@@ -82,18 +82,14 @@ class RawCommand(Instruction):
         """The bit layout of the command."""
         return load_tables()[self.table_name]
 
-    @property
-    def engine(self) -> Engine:  # type: ignore[override]
-        """The engine that executes it."""
-        return self.bit_layout.engine
-
-    @classmethod
-    def of(cls, table: CommandTable, fields: Fields, problem: str = "") -> RawCommand:
+    @staticmethod
+    def of(table: CommandTable, fields: Fields, problem: str = "") -> RawCommand:
         """From unpacked fields; ids are left out."""
         keep = {**drop_header(fields), table.main: fields.get(table.main, 0), "cmd_short": fields.get("cmd_short", 0)}
         keep["cmd_id_en"] = fields.get("cmd_id_en", 0)
         known = {name: value for name, value in keep.items() if value and name in table.fields}
-        return cls(table.name, tuple(known.items()), problem)
+        kind = RawCompute if table.engine is Engine.COMPUTE else RawDma
+        return kind(table.name, tuple(known.items()), problem)
 
     def encode(self, number: int, wait: int) -> bytes:
         ids = {"cmd_id": number, "cmd_id_dep": wait} if "cmd_id" in self.bit_layout.fields else {}
@@ -123,3 +119,15 @@ class RawCommand(Instruction):
         hidden = {"cmd_short", "cmd_id_en", self.bit_layout.main, self.bit_layout.sub}
         shown = " ".join(f"{name}={value:#x}" for name, value in self.raw if name not in hidden)
         return f"{self.mnemonic()} {shown}".rstrip()
+
+
+class RawCompute(RawCommand):
+    """A command of the compute stream that no class models."""
+
+    engine = Engine.COMPUTE
+
+
+class RawDma(RawCommand):
+    """A command of the DMA stream that no class models."""
+
+    engine = Engine.DMA

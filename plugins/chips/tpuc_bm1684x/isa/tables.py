@@ -79,7 +79,7 @@ def load_tables() -> dict[str, CommandTable]:
     """All command forms by name, `sCONV` (short) and `CONV` (long) being two."""
     tables: dict[str, CommandTable] = {}
     for engine, file in ((Engine.COMPUTE, "tiu.json"), (Engine.DMA, "gdma.json")):
-        text = resources.files(__package__).joinpath("data", file).read_text(encoding="utf-8")
+        text = resources.files("tpuc_bm1684x.isa").joinpath("data", file).read_text(encoding="utf-8")
         document: dict[str, Any] = json.loads(text)
         for name, entry in document["commands"].items():
             layout = document["long"] if entry["fields"] == "long" else entry["fields"]

@@ -90,7 +90,7 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.BF16: np.dtype(ml_dtypes.bfloat16),
     DType.F32: np.dtype(np.float32),
 }
-_BY_CODE = {dtype.value: dtype for dtype in DType}
+_BY_CODE: dict[tuple[int, bool], DType] = {(dtype.prec, dtype.signed): dtype for dtype in DType}
 
 
 def dtype_of(prec: int, signed: bool | int = True) -> DType:

@@ -31,9 +31,6 @@ class PadMode(enum.IntEnum):
     WRAP = 3
 
 
-_NUMPY_MODE = {PadMode.REFLECT: "reflect", PadMode.EDGE: "edge", PadMode.WRAP: "wrap"}
-
-
 @dataclass(frozen=True)
 class Window:
     """Geometry of a sliding window; `insert` zeros (or table values) stand between input elements."""
@@ -97,11 +94,11 @@ class Window:
     def pad(self, x: Array, value: Array, between: Array) -> Array:
         """`x: [n, c, h, w]` with inserted and padded elements; both values are 0-d or [1, c, 1, 1]."""
         n, c, h, w = x.shape
-        top, left, bottom, right = self.pads
+        top, left = self.pads[:2]
         if self.pad_mode is not PadMode.CONSTANT and any(self.pads):
             if any(self.insert):
                 x = self._inserted(x, between)
-            return np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), mode=_NUMPY_MODE[self.pad_mode])  # type: ignore[call-overload]
+            return self._extended(x)
         if not any(self.pads) and not any(self.insert):
             return x
         inner = self._inserted(x, between)
@@ -110,6 +107,17 @@ class Window:
         out[...] = value
         out[:, :, top : top + inner.shape[2], left : left + inner.shape[3]] = inner
         return out
+
+    def _extended(self, x: Array) -> Array:
+        top, left, bottom, right = self.pads
+        widths = ((0, 0), (0, 0), (top, bottom), (left, right))
+        match self.pad_mode:
+            case PadMode.REFLECT:
+                return np.pad(x, widths, mode="reflect")
+            case PadMode.EDGE:
+                return np.pad(x, widths, mode="edge")
+            case _:
+                return np.pad(x, widths, mode="wrap")
 
     def _inserted(self, x: Array, between: Array) -> Array:
         if not any(self.insert):
@@ -201,7 +209,7 @@ def _chunks(weight: Array, limit: int | None) -> list[slice]:
     return [slice(first, min(first + step, depth)) for first in range(0, depth, step)]
 
 
-def _multiply(weight: Array, columns: Array, chunks: list[slice], kind: type) -> Array:
+def _multiply(weight: Array, columns: Array, chunks: list[slice], kind: type[np.float32 | np.int32]) -> Array:
     if len(chunks) == 1:
         return (weight @ columns).astype(kind, copy=False)
     total = np.zeros((weight.shape[0], columns.shape[1]), kind)

@@ -1,13 +1,16 @@
-"""Ops that only move data: reshapes are aliases, permutations strided copies."""
+"""Ops that only move data: reshapes are aliases, the others strided copies in DDR."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tpuc.api import Move, MoveKernel, Node, Shape4
+from tpuc.api import Move, MoveKernel, Node
+from tpuc_ops.shapes import positive_axis, slice_ranges
 
-from tpuc_bm1684x.operands import MAX_EXTENT
+from tpuc_bm1684x.kernels.copies import MAX_COPIES, Copy, dense_strides, moves_of
+
+__all__ = ["AliasKernel", "ConcatKernel", "PadKernel", "PermuteKernel", "SliceKernel"]
 
 
 class AliasKernel(MoveKernel[Any]):
@@ -17,40 +20,100 @@ class AliasKernel(MoveKernel[Any]):
         return True
 
 
-class PermuteKernel(MoveKernel[Any]):
-    """One DDR to DDR copy with permuted source strides."""
+class CopyKernel(MoveKernel[Any]):
+    """Base: the result is made of copies and fills of any rank."""
+
+    def copies(self, node: Node) -> Sequence[Copy]:
+        """The parts of the result."""
+        raise NotImplementedError
 
     def refuse(self, node: Node) -> str | None:
-        if len(node.result_type.dims) > 4:
-            return f"at most 4 dimensions, this one has {len(node.result_type.dims)}"
-        if max(node.result_type.dims) > MAX_EXTENT:
-            return f"at most {MAX_EXTENT} per dimension"
+        count = len(self.moves(node))
+        if count > MAX_COPIES:
+            return f"at most {MAX_COPIES} copies, this one needs {count}"
         return None
 
     def moves(self, node: Node) -> Sequence[Move]:
-        order: tuple[int, ...] = node.op.order
+        return [move for copy in self.copies(node) for move in moves_of(copy)]
+
+
+class PermuteKernel(CopyKernel):
+    """A copy with permuted source strides."""
+
+    def copies(self, node: Node) -> Sequence[Copy]:
+        strides = dense_strides(node.operand_types[0].dims)
+        source = tuple(strides[axis] for axis in node.op.order)
+        dims = node.result_type.dims
+        return (Copy(0, dims, 0, source, 0, dense_strides(dims)),)
+
+
+class ConcatKernel(CopyKernel):
+    """Each operand becomes its part of the result."""
+
+    def refuse(self, node: Node) -> str | None:
+        if node.op.multipliers:
+            return "operands are in the result's scale already, these have multipliers"
+        if node.op.do_relu:
+            return "a relu has no kernel here"
+        return super().refuse(node)
+
+    def copies(self, node: Node) -> Sequence[Copy]:
+        dims = node.result_type.dims
+        target = dense_strides(dims)
+        axis = positive_axis(node.op.axis, len(dims))
+        parts: list[Copy] = []
+        at = 0
+        for index, type_ in enumerate(node.operand_types):
+            parts.append(Copy(index, type_.dims, 0, dense_strides(type_.dims), at * target[axis], target))
+            at += type_.dims[axis]
+        return parts
+
+
+class SliceKernel(CopyKernel):
+    """Regular places of the operand; a step backwards is one copy per element of that dimension."""
+
+    def copies(self, node: Node) -> Sequence[Copy]:
         source = node.operand_types[0].dims
-        strides = _dense(source)
-        shape = _four([source[axis] for axis in order], 1)
-        return (
-            Move(
-                0,
-                shape,
-                0,
-                _four([strides[axis] for axis in order], 0),
-                0,
-                _four(_dense(node.result_type.dims), 0),
-            ),
-        )
+        dims = node.result_type.dims
+        strides, target = dense_strides(source), dense_strides(dims)
+        ranges = slice_ranges(source, node.op.offset, node.op.steps, dims)
+        start = sum(r.start * stride for r, stride in zip(ranges, strides, strict=True))
+        steps = tuple((r.step or 1) * stride for r, stride in zip(ranges, strides, strict=True))
+        whole = [Copy(0, dims, start, steps, 0, target)]
+        for axis, step in enumerate(steps):
+            if step < 0 and dims[axis] > 1:
+                whole = [part for copy in whole for part in copy.split(axis)]
+        return whole
 
 
-def _dense(shape: Sequence[int]) -> list[int]:
-    strides = [1] * len(shape)
-    for index in range(len(shape) - 2, -1, -1):
-        strides[index] = strides[index + 1] * shape[index + 1]
-    return strides
+class PadKernel(CopyKernel):
+    """The operand is copied into place; every border is filled by itself, so nothing is written twice."""
+
+    def refuse(self, node: Node) -> str | None:
+        if node.op.mode != "constant":
+            return f"only mode constant, this one is {node.op.mode}"
+        return super().refuse(node)
+
+    def copies(self, node: Node) -> Sequence[Copy]:
+        dims, source = node.result_type.dims, node.operand_types[0].dims
+        rank = len(dims)
+        before, after = node.op.paddings[:rank], node.op.paddings[rank:]
+        target, strides = dense_strides(dims), dense_strides(source)
+        kept = tuple(extent + min(b, 0) + min(a, 0) for extent, b, a in zip(source, before, after, strict=True))
+        first = sum(max(-b, 0) * stride for b, stride in zip(before, strides, strict=True))
+        start = [max(b, 0) for b in before]
+        parts = [Copy(0, kept, first, strides, _offset(start, target), target)]
+        # What is left of the result shrinks to the operand's place, dimension by dimension.
+        low, extent = [0] * rank, list(dims)
+        for axis in range(rank):
+            for at, size in ((0, max(before[axis], 0)), (start[axis] + kept[axis], max(after[axis], 0))):
+                if size:
+                    place = [*low[:axis], at, *low[axis + 1 :]]
+                    shape = (*extent[:axis], size, *extent[axis + 1 :])
+                    parts.append(Copy(0, shape, 0, (0,) * rank, _offset(place, target), target, node.op.val))
+            low[axis], extent[axis] = start[axis], kept[axis]
+        return parts
 
 
-def _four(values: Sequence[int], fill: int) -> Shape4:
-    n, c, h, w = [fill] * (4 - len(values)) + list(values)
-    return (n, c, h, w)
+def _offset(place: Sequence[int], strides: Sequence[int]) -> int:
+    return sum(index * stride for index, stride in zip(place, strides, strict=True))

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import (
+    ABSENT,
     Chip,
     Constant,
     Location,
@@ -215,7 +216,7 @@ class _Builder:
         self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
     ) -> Value:
         if result is None:
-            types: Types = tuple(operand.tensor for operand in operands)
+            types: Types = tuple(o.type if isinstance(o.type, TensorType) else ABSENT for o in operands)
             inferred = op.infer(types)
             if inferred is None:
                 raise TpucError(f"node '{self._name}': {op.name} needs a declared result type; pass one to build()")

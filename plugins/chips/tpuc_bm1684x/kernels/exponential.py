@@ -1,0 +1,96 @@
+"""The exponential of f32 tensors, from a polynomial and the bits of a power of two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import LocalBlock, PackedConstant, Scratch, Shape4
+from tpuc_ops.quant.arithmetic import Rounding
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar, SpecialFunction, SpecialOp
+from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.lmem import Bm1684xLmem
+
+Array: TypeAlias = npt.NDArray[Any]
+
+# |r| <= ln(2)/2: the first dropped term, r**8 / 8!, is below 6e-9, a tenth of an f32 step at 1.
+_TERMS = 8
+_LOWEST = -87.0  # e**-87 is the last decade of normal f32 numbers
+_HIGHEST = 88.7228  # just beyond the greatest f32
+_EXPONENT = 23  # the position of the exponent in the bits of f32
+_GREATEST_POWER = 127
+
+COEFFICIENTS = PackedConstant("coefficients", broadcast=True)
+COEFFICIENTS_SHAPE = (1, 4 * _TERMS)
+BUFFERS = ("s", "t", "n")
+
+
+def coefficients() -> Array:
+    """The row of 1 / i!, for every lane."""
+    row = np.array([1 / math.factorial(term) for term in range(_TERMS)], np.float32)
+    return row.view(np.uint8)[None]
+
+
+def exponential_scratch(shape: Shape4) -> Sequence[Scratch]:
+    """The working memory of `Exponential` on tiles of `shape`."""
+    size = Bm1684xLmem().tensor_bytes("aligned", shape, 4)
+    return [Scratch(name, size) for name in BUFFERS]
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """e**s = 2**n * e**r with n = round(s / ln 2). `s` holds the argument first and is overwritten."""
+
+    asm: Bm1684xAssembler
+    shape: Shape4
+    s: Operand
+    t: Operand
+    n: Operand
+    table: int
+
+    @classmethod
+    def at(
+        cls,
+        asm: Bm1684xAssembler,
+        shape: Shape4,
+        scratch: Mapping[str, LocalBlock],
+        constants: Mapping[str, LocalBlock],
+    ) -> Exponential:
+        """With the working memory and coefficients of a placed tile."""
+        s, t, n = (
+            Operand(scratch[name].address, DType.INT32 if name == "n" else DType.F32) for name in BUFFERS
+        )
+        return cls(asm, shape, s, t, n, constants["coefficients"].address)
+
+    def emit(self, result: Operand, *, bounded: bool = True) -> None:
+        """`result` = e**s, which is 0 to f32 precision below -87. `bounded`: no argument is above 88."""
+        shape, s, t, n = self.shape, self.s, self.t, self.n
+        self._do(ArithmeticOp.MAX, s, s, Scalar.of(_LOWEST, DType.F32))
+        if not bounded:
+            self._do(ArithmeticOp.MIN, s, s, Scalar.of(_HIGHEST, DType.F32))
+        self._do(ArithmeticOp.MUL, t, s, Scalar.of(1 / math.log(2), DType.F32))
+        self._do(ArithmeticOp.CAST, n, t)
+        if not bounded:
+            self._do(ArithmeticOp.MIN, n, n, Scalar.of(_GREATEST_POWER, DType.INT32))
+        self._do(ArithmeticOp.CAST, t, n)
+        self._do(ArithmeticOp.MUL, t, t, Scalar.of(math.log(2), DType.F32))
+        self._do(ArithmeticOp.SUB, s, s, t)
+        self.asm.record(
+            SpecialFunction(
+                operation=SpecialOp.POLYNOMIAL, shape=shape, result=t, input=s, terms=_TERMS, table=self.table
+            )
+        )
+        self._do(ArithmeticOp.ADD, n, n, Scalar.of(_GREATEST_POWER, DType.INT32))
+        self._do(ArithmeticOp.MUL, n, n, Scalar.of(1 << _EXPONENT, DType.INT32))
+        self._do(ArithmeticOp.MUL, result, t, Operand(n.address, DType.F32))
+
+    def _do(
+        self, operation: ArithmeticOp, result: Operand, left: Operand, right: Operand | Scalar | None = None
+    ) -> None:
+        arithmetic(self.asm, operation, self.shape, result, left, right, rounding=Rounding.HALF_TO_EVEN)

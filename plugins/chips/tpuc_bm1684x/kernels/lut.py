@@ -1,0 +1,84 @@
+"""Tables of 256 entries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import Layouts, LocalTensor, Node, PackedConstant, Phase, PlacedTile, Shape4, Space, Tile, TileKernel
+from tpuc_ops.tpu.lut import Lut
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import DType, Gather, Layout, Operand
+from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES
+from tpuc_bm1684x.kernels.common import elementwise_space, too_large
+from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_ENTRIES = 256
+_LONGEST = MAX_EXTENT // EU_BYTES * EU_BYTES  # part of a plane in one command: parts start at vectors
+
+
+class LutKernel(TileKernel[Lut]):
+    """Every lane holds the whole table; the stored byte, taken without sign, is the index."""
+
+    def refuse(self, node: Node) -> str | None:
+        size = node.operand_types[1].storage.bits
+        if size > 32:
+            return f"entries of at most 32 bits, these have {size}"
+        return too_large([node.operand_types[0]])
+
+    def space(self, node: Node) -> Space:
+        space = elementwise_space(Node(node.op, node.operand_types[:1], node.result_types, node.name))
+        return Space(space.axes, (*space.operands, None), space.results)
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        return (PackedConstant("table", broadcast=True),)
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        return 1, _ENTRIES * node.operand_types[1].storage.bits // 8
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        table = arrays[1]
+        assert table is not None
+        return np.ascontiguousarray(table).reshape(1, -1).view(np.uint8)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        table = Operand(placed.constants["table"].address, dtype_of(placed.result.element), Layout.TABLE)
+        for x, result, shape in _parts(placed.operand(0), placed.result):
+            asm.record(
+                Gather(
+                    shape=shape,
+                    result=Operand(result, table.dtype),
+                    table=table,
+                    table_size=(1, _ENTRIES),
+                    index=Operand(x, DType.UINT8),
+                    index_size=(shape[1], shape[2] * shape[3]),
+                )
+            )
+
+
+def _parts(x: LocalTensor, result: LocalTensor) -> Iterator[tuple[int, int, Shape4]]:
+    """Addresses of index and result, and extents: the whole, or pieces of its planes that fit the index's field."""
+    n, c, h, w = x.shape
+    if h * w <= MAX_EXTENT:
+        yield x.address, result.address, x.shape
+        return
+    source, target = operand(x), operand(result)
+    for batch in range(n):
+        for slot in range(math.ceil(c / LANES)):
+            starts = [
+                local.address + (batch * strides[0] + slot * strides[1]) * local.dtype.bytes
+                for local, strides in ((source, source.strides(x.shape)), (target, target.strides(x.shape)))
+            ]
+            lanes = min(LANES, c - slot * LANES)
+            for first in range(0, h * w, _LONGEST):
+                length = min(_LONGEST, h * w - first)
+                yield starts[0] + first, starts[1] + first * target.dtype.bytes, (1, lanes, 1, length)
