@@ -94,6 +94,16 @@ def test_digits_compiles_for_the_toy_chip_and_runs(installed: Installed) -> None
     assert np.count_nonzero(values.reshape(20, 10).argmax(axis=1) == labels) >= 19
 
 
+def test_every_command_that_looks_into_files_knows_the_toy_chip(installed: Installed) -> None:
+    disasm, profile = (
+        installed.environment.run("tpuc", command, "digits.toy", folder=installed.work / "before")
+        for command in ("disasm", "profile")
+    )
+    assert {"LoadBlock", "Conv", "Requantise", "Store"} <= {line.split()[5] for line in disasm.stdout.splitlines()}
+    assert profile.returncode == 0, profile.stderr
+    assert "manual" in profile.stdout
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 def test_installing_acme_ops_changes_no_byte(chip: str, installed: Installed) -> None:
     assert installed.compile_digits(chip, installed.work / f"after_{chip}") == installed.before[chip]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tpuc.data import Preprocess, SampleInput, SampleSource, inputs_of, open_samples
+from tpuc.data import Preprocess, SampleInput, SampleSource, inputs_of, open_samples, preprocess_of
 from tpuc.interpreter import Interpreter
 from tpuc.interpreter.interpreter import Array
 
-__all__ = ["Array", "Interpreter", "Preprocess", "SampleInput", "SampleSource", "inputs_of", "open_samples"]
+__all__ = ["Array", "Interpreter", "Preprocess", "SampleInput", "SampleSource", "inputs_of", "open_samples", "preprocess_of"]

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from tpuc.data.images import Preprocess
-from tpuc.data.inputs import inputs_of
+from tpuc.data.images import CHANNELS, Preprocess
+from tpuc.data.inputs import inputs_of, preprocess_from, preprocess_of, quantiser
 from tpuc.data.samples import SampleInput, SampleSource, open_samples
+from tpuc.data.stored import quantise
 
-__all__ = ["Preprocess", "SampleInput", "SampleSource", "inputs_of", "open_samples"]
+__all__ = [
+    "CHANNELS",
+    "Preprocess",
+    "SampleInput",
+    "SampleSource",
+    "inputs_of",
+    "open_samples",
+    "preprocess_from",
+    "preprocess_of",
+    "quantise",
+    "quantiser",
+]

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from tpuc.data.resize import Pixels, resize
 from tpuc.errors import CalibrationError
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+CHANNELS = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4}
+"""Channels of the pixel formats that images can give."""
+
+_MODES = {"gray": "L", "rgba": "RGBA"}
 
 Floats = NDArray[np.float32]
 
@@ -21,33 +26,44 @@ Floats = NDArray[np.float32]
 class Preprocess:
     """``y = (x - mean) * scale`` per channel in the order of `pixel_format`, after resize and centre crop.
 
-    `resize_dims` is (height, width) before the crop, by default the network's own. With `keep_aspect_ratio` the image
-    is fitted into it and the rest filled with pixels of value 0 on both sides.
+    `resize_dims` is (height, width) before the crop, by default the network's own. `keep_aspect_ratio` resizes without
+    distortion: with `keep_ratio_mode` letterbox the image fits in, at the top left (`pad_type` normal) or in the
+    centre, and the rest is filled with pixels of `pad_value`; with short_side_scale it covers everything, and what
+    stands out on both sides is cut off.
     """
 
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     scale: tuple[float, ...] = (1.0, 1.0, 1.0)
-    pixel_format: Literal["rgb", "bgr", "gray"] = "bgr"
+    pixel_format: Literal["rgb", "bgr", "gray", "rgba", "rgbd"] = "bgr"
     resize_dims: tuple[int, int] | None = None
     keep_aspect_ratio: bool = False
     layout: Literal["nchw", "nhwc"] = "nchw"
+    keep_ratio_mode: Literal["letterbox", "short_side_scale"] = "letterbox"
+    pad_value: int = 0
+    pad_type: Literal["center", "normal"] = "center"
 
     def __call__(self, file: Path, shape: tuple[int, ...]) -> Floats:
         """The image as one row ``[1, c, h, w]`` or ``[1, h, w, c]`` of a network input of `shape`."""
         height, width = self._check(file, shape)
-        pixels = self._pixels(file, height, width)
-        channels = pixels.shape[2]
+        row = self.normalise(self._pixels(file, height, width))
+        return np.ascontiguousarray((row.transpose(2, 0, 1) if self.layout == "nchw" else row)[None])
+
+    def normalise(self, pixels: NDArray[Any]) -> Floats:
+        """`[..., c]`: pixels minus mean, times scale, each rounded to float32; compiled files compute exactly this."""
+        channels = pixels.shape[-1]
         mean, scale = (np.resize(np.array(values, np.float32), channels) for values in (self.mean, self.scale))
-        normalised = (pixels.astype(np.float32) - mean) * scale
-        row = normalised.transpose(2, 0, 1) if self.layout == "nchw" else normalised
-        return np.ascontiguousarray(row[None])
+        return (pixels.astype(np.float32) - mean) * scale
 
     def _check(self, file: Path, shape: tuple[int, ...]) -> tuple[int, int]:
         """Height and width of the network input, once it can take such an image."""
-        channels = 1 if self.pixel_format == "gray" else 3
         if len(shape) != 4:
             raise CalibrationError(
                 f"{file}: an image cannot be an input of shape {shape}. Give this input as .npy or .npz."
+            )
+        channels = CHANNELS.get(self.pixel_format)
+        if channels is None:
+            raise CalibrationError(
+                f"{file}: an image file has no pixels of format {self.pixel_format}. Give this input as .npy or .npz."
             )
         found, height, width = shape[1:] if self.layout == "nchw" else (shape[3], shape[1], shape[2])
         if found != channels:
@@ -68,11 +84,12 @@ class Preprocess:
             )
         return height, width
 
-    def _pixels(self, file: Path, height: int, width: int) -> NDArray[np.uint8]:
+    def _pixels(self, file: Path, height: int, width: int) -> Pixels:
         """`[h, w, c]` in the wanted channel order."""
+        mode = _MODES.get(self.pixel_format, "RGB")
         try:
             with Image.open(file) as opened:
-                image = ImageOps.exif_transpose(opened).convert("L" if self.pixel_format == "gray" else "RGB")
+                image = np.asarray(ImageOps.exif_transpose(opened).convert(mode), np.uint8)
         except FileNotFoundError as error:
             raise CalibrationError(f"{file}: no such file. Correct the list of samples.") from error
         except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
@@ -80,18 +97,29 @@ class Preprocess:
                 f"{file}: not a readable image ({error}). Replace it, or take it out of the data set."
             ) from error
         rows, columns = self.resize_dims or (height, width)
-        resized = np.asarray(self._resize(image, rows, columns), np.uint8).reshape(rows, columns, -1)
-        top, left = (rows - height) // 2, (columns - width) // 2
-        cropped = resized[top : top + height, left : left + width]
+        resized = self._resize(image.reshape(*image.shape[:2], -1), rows, columns)
+        cropped = centre(resized, height, width)
         return cropped[:, :, ::-1] if self.pixel_format == "bgr" else cropped
 
-    def _resize(self, image: Image.Image, rows: int, columns: int) -> Image.Image:
+    def _resize(self, pixels: Pixels, rows: int, columns: int) -> Pixels:
         if not self.keep_aspect_ratio:
-            return image.resize((columns, rows), Image.Resampling.BILINEAR)
-        ratio = min(columns / image.width, rows / image.height)
-        fitted = (max(1, int(image.width * ratio)), max(1, int(image.height * ratio)))
-        canvas = Image.new(image.mode, (columns, rows))
-        canvas.paste(
-            image.resize(fitted, Image.Resampling.BILINEAR), ((columns - fitted[0]) // 2, (rows - fitted[1]) // 2)
-        )
+            return resize(pixels, rows, columns)
+        height, width, channels = pixels.shape
+        ratios = (rows / height, columns / width)
+        if self.keep_ratio_mode == "short_side_scale":
+            ratio = max(ratios)
+            scaled = resize(pixels, max(rows, round(height * ratio)), max(columns, round(width * ratio)))
+            return centre(scaled, rows, columns)
+        ratio = min(ratios)
+        fitted = resize(pixels, max(1, int(height * ratio)), max(1, int(width * ratio)))
+        canvas = np.full((rows, columns, channels), self.pad_value, np.uint8)
+        top, left = rows - fitted.shape[0], columns - fitted.shape[1]
+        top, left = (0, 0) if self.pad_type == "normal" else (top // 2, left // 2)
+        canvas[top : top + fitted.shape[0], left : left + fitted.shape[1]] = fitted
         return canvas
+
+
+def centre(pixels: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:
+    """The middle of `[h, w, ...]`; where something odd remains, one more is cut off at the end."""
+    top, left = (pixels.shape[0] - rows) // 2, (pixels.shape[1] - columns) // 2
+    return pixels[top : top + rows, left : left + columns]

@@ -3,38 +3,79 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tpuc.data.images import Preprocess
 from tpuc.data.samples import SampleInput
-from tpuc.ir import Module, Op
+from tpuc.data.stored import is_plain, quantise
+from tpuc.ir import ElementType, Module, Op, Uniform
 from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.traits import NetworkInput
 
-_FIELDS = ("mean", "scale", "pixel_format", "keep_aspect_ratio")
+_FIELDS = (
+    *("mean", "scale", "pixel_format", "keep_aspect_ratio"),
+    *("keep_ratio_mode", "pad_value", "pad_type"),
+)
+
+Remark = Callable[[str], None]
 
 
-def preprocess_of(op: Op) -> Preprocess:
-    """The preprocessing that a network input's attributes ask for; what they leave out keeps its default."""
-    known = {field.name: op.__dict__[field.name] for field in dataclasses.fields(op) if field.name in op.__dict__}  # pyright: ignore[reportArgumentType]  # op definitions are dataclasses
-    given: dict[str, Any] = {name: known[name] for name in _FIELDS if known.get(name) is not None}
-    dims = known.get("resize_dims")
+def preprocess_from(attributes: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Preprocess:
+    """The preprocessing that attributes of these names ask for; what they leave out keeps its default.
+
+    Of one channel an image is gray unless something else is said.
+    """
+    given: dict[str, Any] = {name: attributes[name] for name in _FIELDS if attributes.get(name) not in (None, ())}
+    dims, layout = attributes.get("resize_dims"), attributes.get("channel_format")
     if dims:
         given["resize_dims"] = (dims[0], dims[1])
-    if known.get("channel_format"):
-        given["layout"] = known["channel_format"]
+    if layout in ("nchw", "nhwc"):
+        given["layout"] = layout
+    if len(shape) == 4 and shape[3 if layout == "nhwc" else 1] == 1:
+        given.setdefault("pixel_format", "gray")
     return Preprocess(**given)
 
 
-def inputs_of(module: Module) -> list[SampleInput]:
-    """One entry per network input, in order."""
+def preprocess_of(op: Op, shape: tuple[int, ...] = ()) -> Preprocess:
+    """The preprocessing that a network input's attributes ask for."""
+    known = {field.name: op.__dict__[field.name] for field in dataclasses.fields(op) if field.name in op.__dict__}  # pyright: ignore[reportArgumentType]  # op definitions are dataclasses
+    return preprocess_from(known, shape)
+
+
+def inputs_of(module: Module, remark: Remark | None = None) -> list[SampleInput]:
+    """One entry per network input, in order. `remark` hears of data that are quantised on the way."""
     return [
         SampleInput(
             operation.name,
             operation.result.tensor.dims,
             numpy_dtype(operation.result.tensor.storage),
-            preprocess_of(operation.op),
+            preprocess_of(operation.op, operation.result.tensor.dims),
+            quantiser(operation.name, operation.result.tensor.element, remark),
         )
         for operation in module.main.operations
         if isinstance(operation.op, NetworkInput)
     ]
+
+
+def quantiser(
+    name: str, element: ElementType, remark: Remark | None = None
+) -> Callable[[NDArray[Any]], NDArray[np.integer[Any]]] | None:
+    """What stores float data in an input of quantised integers; None for inputs that take data as they are."""
+    if not isinstance(element, Uniform) or is_plain(element):
+        return None
+    told: list[str] = []
+
+    def store(values: NDArray[Any]) -> NDArray[Any]:
+        if remark is not None and not told:
+            told.append(name)
+            remark(
+                f"input '{name}' takes {numpy_dtype(element.storage)}: float data are quantised with scale "
+                f"{element.scale:.9g} and zero point {element.zero_point}; give integers to pass them as they are"
+            )
+        return quantise(values, element)
+
+    return store

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -30,12 +30,16 @@ READ_ERRORS = (OSError, ValueError, EOFError, KeyError, NotImplementedError, zip
 
 @dataclass(frozen=True)
 class SampleInput:
-    """A network input as samples must fill it; `preprocess` is for images only, arrays are taken as they are."""
+    """A network input as samples must fill it; `preprocess` is for images only, arrays are taken as they are.
+
+    `store` makes what an input of quantised integers holds of float data; integers are taken as they are.
+    """
 
     name: str
     shape: Shape
     dtype: DTypeLike = np.float32
     preprocess: Preprocess = field(default_factory=Preprocess)
+    store: Callable[[Array], Array] | None = None
 
 
 @dataclass(frozen=True)
@@ -254,6 +258,8 @@ def _fit(one: SampleInput, row: Array, file: Path) -> Array:
         raise CalibrationError(
             f"{file}: NaN or infinite values for input {one.name!r}. Repair the sample or take it out."
         )
+    if row.dtype.kind == "f" and one.store is not None:
+        row = one.store(row)
     with np.errstate(over="ignore", invalid="ignore"):
         typed = row.astype(wanted)
     held = np.array_equal(typed, row) if wanted.kind in "iu" else bool(np.isfinite(typed).all())

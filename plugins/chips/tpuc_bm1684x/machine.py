@@ -15,12 +15,11 @@ from tpuc_bm1684x.isa.geometry import (
     LANE_BYTES,
     LANES,
     LMEM_BASE,
-    LMEM_BYTES,
     SMEM_BASE,
     SMEM_BYTES,
     round_up,
 )
-from tpuc_bm1684x.isa.types import Array, DType, Operand, Scalar, Shape4, Source, Strides
+from tpuc_bm1684x.isa.types import Array, DType, Operand, Scalar, Shape4, Source, Strides, in_lmem
 from tpuc_bm1684x.smem import initial_smem
 
 UNWRITTEN = 0xDEADBEEF
@@ -86,7 +85,7 @@ class Machine:
 
     def read(self, address: int, shape: Shape4, strides: Strides, dtype: DType) -> Values:
         """A tensor at a DMA address: in local memory channels go over lanes, elsewhere all strides are plain."""
-        if is_lmem(address):
+        if in_lmem(address):
             return self.load(Operand(address - LMEM_BASE, dtype, strides), shape)
         return self._flat(address, shape, strides, dtype)
 
@@ -94,7 +93,7 @@ class Machine:
         self, address: int, shape: Shape4, strides: Strides, dtype: DType, values: Array, mask: int = (1 << LANES) - 1
     ) -> None:
         """Write a tensor at a DMA address; a cleared bit of `mask` keeps that lane as it was."""
-        if not is_lmem(address):
+        if not in_lmem(address):
             self._flat(address, shape, strides, dtype)[...] = values
             return
         operand = Operand(address - LMEM_BASE, dtype, strides)
@@ -129,8 +128,3 @@ class Machine:
     def reset(self, lmem_bytes: int = LANE_BYTES) -> None:
         """Forget the first `lmem_bytes` of every lane (DDR is the caller's)."""
         self.lmem.view(np.uint32)[:, : lmem_bytes // 4] = UNWRITTEN
-
-
-def is_lmem(address: int) -> bool:
-    """Is this DMA address in local memory?"""
-    return LMEM_BASE <= address < LMEM_BASE + LMEM_BYTES

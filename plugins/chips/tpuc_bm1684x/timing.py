@@ -33,9 +33,9 @@ from tpuc_bm1684x.isa import (
     TransposeCW,
     TransposeNC,
 )
-from tpuc_bm1684x.isa.dma import TensorTransfer, in_lmem
+from tpuc_bm1684x.isa.dma import TensorTransfer
 from tpuc_bm1684x.isa.geometry import DDR_BASE, EU_BYTES, LANES
-from tpuc_bm1684x.isa.types import DType, Layout, Operand, Shape4, Source, Strides
+from tpuc_bm1684x.isa.types import DType, Layout, Operand, Shape4, Source, Strides, in_lmem
 
 LOAD, STORE, MOVE = 58e9 / 2**30, 44e9 / 2**30, 28e9 / 2**30
 """Bytes per cycle from DDR, to DDR, and within one memory: 58, 44 and 28 GB/s, with giga taken as 2**30."""

@@ -1,4 +1,4 @@
-"""Cycles against the vendor compiler's own estimates, kept in `goldens/cycles.json.gz`, and the timeline of both engines."""
+"""Cycles against the vendor compiler's own estimates, kept in `goldens/cycles.json.gz`, and the timeline."""
 
 from __future__ import annotations
 

@@ -21,7 +21,17 @@ from tpuc_bm1684x.isa.geometry import (
     SMEM_BYTES,
 )
 from tpuc_bm1684x.isa.tables import CommandTable, Fields, load_tables
-from tpuc_bm1684x.isa.types import Layout, Operand, Scalar, Shape4, Source, dtype_of, layout_of
+from tpuc_bm1684x.isa.types import (
+    Layout,
+    Operand,
+    Scalar,
+    Shape4,
+    Source,
+    dtype_of,
+    format_address,
+    format_dma,
+    layout_of,
+)
 
 HEADER = frozenset({"cmd_short", "cmd_id", "cmd_id_dep", "cmd_id_en", "tsk_typ", "cmd_type"})
 _HARMLESS_PREFIXES = ("rsvd", "reserved", "pwr_step", "intr_en", "cmd_id_en")
@@ -88,13 +98,18 @@ class Bm1684xInstruction(Instruction):
         parts = [f"{name}={_show(value)}" for name, value in self.shown_fields()]
         return " ".join([self.mnemonic(), *parts])
 
+    def shown_value(self, name: str, value: Any) -> Any:
+        """What stands for one field in the disassembly: plain addresses look like those of operands."""
+        plain = name in ("result", "source", "table") and isinstance(value, int)
+        return f"[{format_address(value)}]" if plain else value
+
     def shown_fields(self) -> list[tuple[str, Any]]:
         """Name and value of every field that differs from its default, in order of declaration."""
         shown: list[tuple[str, Any]] = []
         for field in dataclasses.fields(self):
             value = self.__dict__[field.name]
-            if value != field.default and field.name != "leftover":
-                shown.append((field.name, value))
+            if value != field.default and field.name not in ("leftover", "operation"):
+                shown.append((field.name, self.shown_value(field.name, value)))
         return sorted(shown, key=lambda item: item[0] == "long_form") + list(self.leftover)
 
 
@@ -207,3 +222,8 @@ class DmaInstruction(Bm1684xInstruction):
     """Executed by the GDMA engine."""
 
     engine = Engine.DMA
+
+    def shown_value(self, name: str, value: Any) -> Any:
+        if name in ("source", "destination"):
+            return format_dma(value)
+        return f"{value:#x}" if name == "mask" else value

@@ -17,7 +17,6 @@ from tpuc_bm1684x.isa.geometry import (
     LANE_BYTES,
     LANES,
     LMEM_BASE,
-    LMEM_BYTES,
     SMEM_BASE,
     SMEM_BYTES,
 )
@@ -27,7 +26,8 @@ from tpuc_bm1684x.isa.types import (
     Shape4,
     Strides,
     dtype_of,
-    format_address,
+    format_dma,
+    in_lmem,
     lane_region,
     natural_strides,
     span_of,
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
 
 ALL_LANES = (1 << LANES) - 1
-
-
-def in_lmem(address: int) -> bool:
-    """Does the DMA address lie in local memory?"""
-    return LMEM_BASE <= address < LMEM_BASE + LMEM_BYTES
 
 
 def dma_strides(address: int, shape: Shape4, dtype: DType) -> Strides:
@@ -69,11 +64,6 @@ def dma_space(address: int) -> tuple[str, int]:
     if SMEM_BASE <= address < SMEM_BASE + SMEM_BYTES:
         return "smem", address - SMEM_BASE
     raise IllegalCommand(f"DMA address {address:#x}: no memory there; use local memory, L2 or DDR")
-
-
-def format_dma(address: int) -> str:
-    """`lmem 3:0x100` or the plain number."""
-    return f"lmem:{format_address(address - LMEM_BASE)}" if in_lmem(address) else f"{address:#x}"
 
 
 def address_fields(prefix: str, address: int) -> dict[str, int]:
@@ -197,17 +187,6 @@ class TensorTransfer(DmaInstruction):
             destination_strides=read_strides(fields, "dst"),
             mask=read_mask(fields),
         )
-
-    def shown_fields(self) -> list[tuple[str, object]]:
-        shown: list[tuple[str, object]] = []
-        for name, value in super().shown_fields():
-            if name in ("source", "destination"):
-                shown.append((name, format_dma(value)))
-            elif name == "mask":
-                shown.append((name, f"{value:#x}"))
-            else:
-                shown.append((name, value))
-        return shown
 
     def reads(self) -> Sequence[Region]:
         return [dma_region(self.source, self.shape, self.strides()[0], self.dtype)]

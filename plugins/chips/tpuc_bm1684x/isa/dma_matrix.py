@@ -15,13 +15,12 @@ from tpuc_bm1684x.isa.dma import (
     address_fields,
     dma_region,
     dma_space,
-    in_lmem,
     mask_fields,
     read_address,
     read_mask,
 )
 from tpuc_bm1684x.isa.geometry import LANE_BYTES, LMEM_BASE
-from tpuc_bm1684x.isa.types import Array, DType, Pair, Shape4, Strides, dtype_of
+from tpuc_bm1684x.isa.types import Array, DType, Pair, Shape4, Strides, dtype_of, in_lmem
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding
 
-from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
+from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, LMEM_BASE, LMEM_BYTES, round_up
 
 Array = npt.NDArray[Any]
 Shape4 = tuple[int, int, int, int]
@@ -238,6 +238,16 @@ def format_address(address: int) -> str:
     """`3:0x100` for byte 0x100 of lane 3, `0x100` in lane 0."""
     lane, offset = divmod(address, LANE_BYTES)
     return f"{lane}:{offset:#x}" if lane else f"{offset:#x}"
+
+
+def in_lmem(address: int) -> bool:
+    """Does the DMA address lie in local memory?"""
+    return LMEM_BASE <= address < LMEM_BASE + LMEM_BYTES
+
+
+def format_dma(address: int) -> str:
+    """`lmem:3:0x100`, or the plain number for other memories."""
+    return f"lmem:{format_address(address - LMEM_BASE)}" if in_lmem(address) else f"{address:#x}"
 
 
 def format_layout(layout: Layout | Strides) -> str:

@@ -11,7 +11,7 @@ from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, T
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar, SpecialFunction, SpecialOp
+from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar
 from tpuc_bm1684x.kernels.binary import DIVISION_STEPS
 from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic, tile_shape
 from tpuc_bm1684x.kernels.exponential import (
@@ -19,14 +19,13 @@ from tpuc_bm1684x.kernels.exponential import (
     COEFFICIENTS_SHAPE,
     Exponential,
     coefficients,
+    emit_square_root,
     exponential_scratch,
 )
 from tpuc_bm1684x.operands import operand
 
 Array: TypeAlias = npt.NDArray[Any]
 
-_SMALLEST = 2.0**-126  # of normal f32 numbers: below it a square root counts as 0
-_ROOT_STEPS = 3  # at most 2 units in the last place off (isa notes, SFU)
 _SATURATED = 80.0  # a sigmoid is 0 or 1 to f32 precision long before; its exponential and quotient stay finite
 
 
@@ -114,18 +113,7 @@ class _Emitter:
         self.do(ArithmeticOp.ABS, self.result, self.x)
 
     def square_root(self) -> None:
-        """``x / sqrt(x)``; the divisor is never 0."""
-        self.do(ArithmeticOp.MAX, self.result, self.x, _SMALLEST)
-        self.asm.record(
-            SpecialFunction(
-                operation=SpecialOp.RSQRT,
-                shape=self.shape,
-                result=self.result,
-                input=self.result,
-                terms=_ROOT_STEPS,
-            )
-        )
-        self.do(ArithmeticOp.MUL, self.result, self.result, self.x)
+        emit_square_root(self.asm, self.shape, self.result, self.x)
 
     def rounded(self, rounding: Rounding) -> None:
         self.do(ArithmeticOp.CAST, self.result, self.x, rounding=rounding)

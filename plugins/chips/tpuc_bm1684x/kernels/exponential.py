@@ -1,4 +1,4 @@
-"""The exponential of f32 tensors, from a polynomial and the bits of a power of two."""
+"""The exponential of f32 tensors, from a polynomial and the bits of a power of two; the square root."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ _LOWEST = -87.0  # e**-87 is the last decade of normal f32 numbers
 _HIGHEST = 88.7228  # just beyond the greatest f32
 _EXPONENT = 23  # the position of the exponent in the bits of f32
 _GREATEST_POWER = 127
+_SMALLEST = 2.0**-126  # of normal f32 numbers: below it a square root counts as 0
+_ROOT_STEPS = 3  # at most 2 units in the last place off (isa notes, SFU)
 
 COEFFICIENTS = PackedConstant("coefficients", broadcast=True)
 COEFFICIENTS_SHAPE = (1, 4 * _TERMS)
@@ -94,3 +96,12 @@ class Exponential:
         self, operation: ArithmeticOp, result: Operand, left: Operand, right: Operand | Scalar | None = None
     ) -> None:
         arithmetic(self.asm, operation, self.shape, result, left, right, rounding=Rounding.HALF_TO_EVEN)
+
+
+def emit_square_root(asm: Bm1684xAssembler, shape: Shape4, result: Operand, x: Operand) -> None:
+    """``x * (1 / sqrt(x))`` with a divisor that is never 0; `result` is another place than `x`."""
+    arithmetic(asm, ArithmeticOp.MAX, shape, result, x, Scalar.of(_SMALLEST, DType.F32))
+    asm.record(
+        SpecialFunction(operation=SpecialOp.RSQRT, shape=shape, result=result, input=result, terms=_ROOT_STEPS)
+    )
+    arithmetic(asm, ArithmeticOp.MUL, shape, result, result, x)

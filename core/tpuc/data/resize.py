@@ -1,0 +1,50 @@
+"""Images in another size: the mean over areas when shrinking, interpolation when growing."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+Pixels = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+
+def resize(pixels: Pixels, rows: int, columns: int) -> Pixels:
+    """`[h, w, c]` as `[rows, columns, c]`.
+
+    Where no side grows a new pixel is the mean over its area, with parts of pixels at the border; else it is
+    interpolated linearly between the centres.
+    """
+    height, width, channels = pixels.shape
+    if (height, width) == (rows, columns):
+        return pixels
+    if rows <= height and columns <= width:
+        return _shrink(pixels, rows, columns)
+    image = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
+    grown = image.resize((columns, rows), Image.Resampling.BILINEAR)
+    return np.asarray(grown, np.uint8).reshape(rows, columns, channels)
+
+
+def _shrink(pixels: Pixels, rows: int, columns: int) -> Pixels:
+    height, width, channels = pixels.shape
+    down = np.empty((rows, width, channels), np.float32)
+    for row, (first, weights) in enumerate(_areas(height, rows)):
+        part = pixels[first : first + weights.size].astype(np.float32)
+        down[row] = np.tensordot(weights, part, axes=1)
+    across = np.empty((rows, columns, channels), np.float32)
+    for column, (first, weights) in enumerate(_areas(width, columns)):
+        across[:, column] = np.tensordot(down[:, first : first + weights.size], weights, axes=(1, 0))
+    return np.clip(np.rint(across), 0, 255).astype(np.uint8)
+
+
+def _areas(old: int, new: int) -> list[tuple[int, Floats]]:
+    """Per new pixel the first old one that it covers, and the share of each; shares add up to 1."""
+    result: list[tuple[int, Floats]] = []
+    for index in range(new):
+        # positions in units of 1 / new of an old pixel, so that borders are exact
+        start, stop = index * old, (index + 1) * old
+        first, end = start // new, -(-stop // new)
+        covered = [min(stop, (place + 1) * new) - max(start, place * new) for place in range(first, end)]
+        result.append((first, (np.array(covered, np.float64) / old).astype(np.float32)))
+    return result

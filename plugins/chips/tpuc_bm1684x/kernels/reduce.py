@@ -1,0 +1,134 @@
+"""Neighbouring dimensions reduced to one value: they lie along w of each lane, so sums and maxima are pooling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc_ops.integers import is_integer
+from tpuc_ops.shapes import positive_axis
+from tpuc_ops.tpu.reduce import Reduce
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
+from tpuc_bm1684x.kernels.binary import emit_requantise, zero_point_refusal
+from tpuc_bm1684x.kernels.common import parallel_axes
+from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.kernels.exponential import emit_square_root
+from tpuc_bm1684x.kernels.pool import lowest
+from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
+
+_PREPARED = ("ReduceMin", "ReduceL1", "ReduceL2")
+_MAXIMA = ("ReduceMax", "ReduceMin")
+
+
+class ReduceKernel(TileKernel[Reduce]):
+    """Minima are maxima of negated values; L1 and L2 are sums of magnitudes and squares."""
+
+    def refuse(self, node: Node) -> str | None:
+        x = node.operand_types[0]
+        if node.op.mode == "ReduceProd":
+            return "mode ReduceProd has no kernel"
+        if not is_integer(x) and x.storage.name != "f32":
+            return f"only integers and f32, this one is {x.storage.name}"
+        axes = self._axes(node)
+        if axes != list(range(axes[0], axes[0] + len(axes))):
+            return f"axes must be neighbours, these are {', '.join(map(str, axes))}; permute the tensor before"
+        outer, inner, width = self._extents(node)
+        if max(outer, inner, width) > MAX_EXTENT:
+            return f"at most {MAX_EXTENT} values along, before and after the axes, there are {max(outer, inner, width)}"
+        return zero_point_refusal([x, node.result_type])
+
+    def _axes(self, node: Node) -> list[int]:
+        return sorted({positive_axis(axis, len(node.operand_types[0].dims)) for axis in node.op.axes})
+
+    def _extents(self, node: Node) -> tuple[int, int, int]:
+        """Elements before, after and within the reduced dimensions."""
+        dims, axes = node.operand_types[0].dims, self._axes(node)
+        return math.prod(dims[: axes[0]]), math.prod(dims[axes[-1] + 1 :]), math.prod(dims[axes[0] : axes[-1] + 1])
+
+    def space(self, node: Node) -> Space:
+        outer, inner, width = self._extents(node)
+        source = View((1, outer, inner, width), (outer * width * inner, width * inner, 1, inner))
+        result = View((1, outer, inner, 1))
+        return Space(parallel_axes(result.shape), (source,), (result,))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        (c0, c1), (h0, h1) = tile.range("c"), tile.range("h")
+        return [Box((0, c0, h0, 0), (1, c1 - c0, h1 - h0, self._extents(node)[2]))]
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",), ("aligned",))
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        lmem = Bm1684xLmem()
+        rows = (1, tile.size("c"), tile.size("h"))
+        if is_integer(node.result_type) and node.op.mode != "ReduceMax":
+            return (Scratch("sum", lmem.tensor_bytes("aligned", (*rows, 1), 4)),)
+        if node.op.mode in _PREPARED:
+            return (Scratch("prepared", lmem.tensor_bytes("aligned", (*rows, self._extents(node)[2]), 4)),)
+        return ()
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        x = placed.operand(0)
+        source, result = operand(x), operand(placed.result)
+        if is_integer(node.result_type) and node.op.mode != "ReduceMax":
+            total = Operand(placed.scratch["sum"].address, DType.INT32)
+            self._pool(PoolOp.AVERAGE, source, total, placed, Scalar.of(1, DType.UINT8), asm)
+            emit_requantise(node, total, placed.result, asm)
+            return
+        if node.op.mode in _PREPARED:
+            source = self._prepare(node, placed, asm)
+        if node.op.mode in _MAXIMA:
+            self._pool(PoolOp.MAX, source, result, placed, None, asm)
+        else:
+            mean = node.op.mode == "ReduceMean"
+            weight = Scalar.of(1 / self._extents(node)[2] if mean else 1.0, DType.F32)
+            self._pool(PoolOp.AVERAGE, source, result, placed, weight, asm)
+        self._finish(node, result, placed, asm)
+
+    def _prepare(self, node: Node, placed: PlacedTile, asm: Bm1684xAssembler) -> Operand:
+        x = placed.operand(0)
+        source, prepared = operand(x), Operand(placed.scratch["prepared"].address, DType.F32)
+        match node.op.mode:
+            case "ReduceMin":
+                arithmetic(asm, ArithmeticOp.MUL, x.shape, prepared, source, Scalar.of(-1.0, DType.F32))
+            case "ReduceL1":
+                arithmetic(asm, ArithmeticOp.ABS, x.shape, prepared, source)
+            case _:
+                arithmetic(asm, ArithmeticOp.MUL, x.shape, prepared, source, source)
+        return prepared
+
+    def _pool(
+        self,
+        operation: PoolOp,
+        source: Operand,
+        target: Operand,
+        placed: PlacedTile,
+        weight: Scalar | None,
+        asm: Bm1684xAssembler,
+    ) -> None:
+        x = placed.operand(0)
+        asm.record(
+            PoolOrDepthwise(
+                operation=operation,
+                result=target,
+                shape=placed.result.shape,
+                input=source,
+                input_size=(x.shape[2], x.shape[3]),
+                kernel=(1, x.shape[3]),
+                weight=weight,
+                pad_value=lowest(dtype_of(x.element)) if operation is PoolOp.MAX else None,
+            )
+        )
+
+    def _finish(self, node: Node, result: Operand, placed: PlacedTile, asm: Bm1684xAssembler) -> None:
+        shape = placed.result.shape
+        if node.op.mode == "ReduceMin":
+            arithmetic(asm, ArithmeticOp.MUL, shape, result, result, Scalar.of(-1.0, DType.F32))
+        if node.op.mode == "ReduceL2":
+            root = Operand(placed.scratch["prepared"].address, DType.F32)
+            emit_square_root(asm, shape, root, result)
+            arithmetic(asm, ArithmeticOp.COPY, shape, result, root)

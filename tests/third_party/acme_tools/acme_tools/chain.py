@@ -1,0 +1,83 @@
+"""Reads `.chain` files: the input's name and shape, then one op per line, each on the result of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tpuc.api import (
+    F32,
+    Block,
+    Builder,
+    Frontend,
+    Function,
+    FunctionType,
+    ImportOptions,
+    InvalidModel,
+    Location,
+    Module,
+    Op,
+    Operation,
+    Return,
+    StringAttr,
+    TensorType,
+    Unsupported,
+)
+from tpuc_ops.top.flatten import Flatten
+from tpuc_ops.top.input import Input
+from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.top.relu import Relu
+
+OPS: Mapping[str, Callable[..., Op]] = {
+    "relu": Relu,
+    "maxpool": lambda size: MaxPool(kernel_shape=(int(size),) * 2, strides=(int(size),) * 2),
+    "flatten": lambda: Flatten(start_dim=1),
+}
+
+
+class ChainFrontend(Frontend):
+    """`.chain` files. An op's result is named by its word and line: `relu_2`."""
+
+    name = "chain"
+    suffixes = (".chain",)
+
+    def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
+        if options.output_names:
+            raise Unsupported(f"{path}: a chain has one output, its last line; leave out --output-names")
+        (_, name, text), *rest = _lines(path)
+        shape = options.input_shapes[0] if options.input_shapes else tuple(map(int, text.split("x")))
+        body = Block([TensorType(shape, F32)])
+        body.arguments[0].location = Location((name,))
+        module = Module(options.model_name, {"module.chip": StringAttr("ALL"), "module.state": StringAttr("TOP_F32")})
+        build = Builder(module, body)
+        value = build(Input(), [body.arguments[0]], name=name)
+        for number, (word, *arguments) in enumerate(rest, 2):
+            value = build(_op(path, number, word, arguments), [value], name=f"{word}_{number}")
+        body.append(Operation(Return(), [value]))
+        main = Function("main", FunctionType((), ()), body)
+        main.update_type()
+        module.functions.append(main)
+        return module
+
+
+def _lines(path: Path) -> list[list[str]]:
+    try:
+        lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise InvalidModel(f"{path}: is not text (byte {error.start}); give a .chain file") from error
+    if not lines or lines[0][0] != "input" or len(lines[0]) != 3:
+        raise InvalidModel(f"{path}: line 1 must be `input NAME SHAPE`, as in `input x 1x3x8x8`")
+    return lines
+
+
+def _op(path: Path, number: int, word: str, arguments: list[str]) -> Op:
+    if word not in OPS:
+        raise Unsupported(f"{path}: line {number}: no op '{word}'; a chain knows {', '.join(sorted(OPS))}")
+    try:
+        return OPS[word](*arguments)
+    except (TypeError, ValueError) as error:
+        raise InvalidModel(f"{path}: line {number}: '{word}' does not take '{' '.join(arguments)}'") from error
+
+
+FRONTEND = ChainFrontend()
