@@ -18,7 +18,7 @@ Found: TypeAlias = "str | None"
 """A sentence, or None for a reason that cannot be read from the source."""
 
 _UNKNOWN = "\N{HORIZONTAL ELLIPSIS}"
-_INSTANCE = re.compile(rf",? (?:this \w+|these|there) (?:is|are|has|have|goes)\b[^;]*{_UNKNOWN}[^;]*")
+_INSTANCE = re.compile(rf",? (?:this \w+|these|there) \w+\b[^;]*{_UNKNOWN}[^;]*")
 
 
 @dataclass(frozen=True)
@@ -173,4 +173,4 @@ class _Function:
 
 def _general(sentence: str) -> str:
     """Without what it says about the node at hand: `at most 15, this one is 40` is `at most 15`."""
-    return _INSTANCE.sub("", sentence)
+    return _INSTANCE.sub("", sentence).rstrip("; ")

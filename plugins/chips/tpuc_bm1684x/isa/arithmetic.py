@@ -192,6 +192,8 @@ class Arithmetic(ComputeInstruction):
             raise IllegalCommand(f"{self.mnemonic()}: {left} to {result}; use ADD, SUB or MUL of one float type")
         if self.operation in _SUMS and left.is_float != result.is_float:
             raise IllegalCommand(f"{self.mnemonic()}: {left} to {result}; use CAST to change the kind of number")
+        if self.operation is Op.MULTIPLY_ADD and not left.is_float:
+            raise IllegalCommand(f"{self.mnemonic()}: {left}: the simulator knows floats only; use MUL and ADD")
         if self.operation is Op.ABS_DIFFERENCE and not left.is_float:
             raise IllegalCommand(f"{self.mnemonic()}: {left}: it takes floats only; use SUB and ABS")
         if self.operation is Op.CAST and {left, result} == {DType.F16, DType.BF16}:

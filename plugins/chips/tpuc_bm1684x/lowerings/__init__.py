@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc_bm1684x.lowerings import activations, elementwise, pools, products, shapes
+from tpuc_bm1684x.lowerings import activations, elementwise, pools, products, reductions, shapes
 from tpuc_bm1684x.lowerings.table import TABLE
 
-__all__ = ["TABLE", "activations", "elementwise", "pools", "products", "shapes"]
+__all__ = ["TABLE", "activations", "elementwise", "pools", "products", "reductions", "shapes"]

@@ -1,16 +1,207 @@
-"""Activations and softmax."""
+"""Functions of one tensor: tables of 256 entries for integers, the chip's own arithmetic for floats."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, Wants, numpy_dtype
+from tpuc_ops.integers import zero_point
+from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
+from tpuc_ops.top.abs import Abs
+from tpuc_ops.top.ceil import Ceil
+from tpuc_ops.top.clip import Clip
+from tpuc_ops.top.cos import Cos
+from tpuc_ops.top.elu import Elu
+from tpuc_ops.top.erf import Erf
+from tpuc_ops.top.exp import Exp
+from tpuc_ops.top.floor import Floor
+from tpuc_ops.top.gelu import GELU
+from tpuc_ops.top.hard_sigmoid import HardSigmoid
+from tpuc_ops.top.hard_swish import HardSwish
+from tpuc_ops.top.leaky_relu import LeakyRelu
+from tpuc_ops.top.log import Log
+from tpuc_ops.top.mish import Mish
+from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.prelu import PRelu
+from tpuc_ops.top.reciprocal import Reciprocal
 from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.round import Round
+from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops.top.sign import Sign
+from tpuc_ops.top.silu import SiLU
+from tpuc_ops.top.sin import Sin
 from tpuc_ops.top.softmax import Softmax
+from tpuc_ops.top.softplus import Softplus
+from tpuc_ops.top.softsign import Softsign
+from tpuc_ops.top.sqrt import Sqrt
+from tpuc_ops.top.tanh import Tanh
+from tpuc_ops.tpu.active import Active
+from tpuc_ops.tpu.clip import Clip as TpuClip
+from tpuc_ops.tpu.leaky_relu import LeakyRelu as TpuLeakyRelu
+from tpuc_ops.tpu.lut import Lut
+from tpuc_ops.tpu.prelu import PRelu as TpuPRelu
 from tpuc_ops.tpu.relu import Relu as TpuRelu
 from tpuc_ops.tpu.softmax import Softmax as TpuSoftmax
 
+from tpuc_bm1684x.lowerings.common import decompose8, quantised_constant
 from tpuc_bm1684x.lowerings.table import TABLE
+
+_MODES: Mapping[type[Op], str] = {
+    Abs: "ABSVAL",
+    Ceil: "CEIL",
+    Elu: "ELU",
+    Exp: "EXP",
+    Floor: "FLOOR",
+    HardSigmoid: "HSIGMOID",
+    HardSwish: "HSWISH",
+    Round: "ROUND",
+    SiLU: "SILU",
+    Sigmoid: "SIGMOID",
+    Sqrt: "SQRT",
+    Tanh: "TANH",
+}
+_TABLES: Sequence[type[Op]] = (
+    *_MODES,
+    Clip,
+    Cos,
+    Erf,
+    GELU,
+    LeakyRelu,
+    Log,
+    Mish,
+    Pow,
+    Reciprocal,
+    Sign,
+    Sin,
+    Softplus,
+    Softsign,
+)
+
+
+def table_of(op: Op, source: TensorType, result: TensorType) -> np.ndarray[Any, np.dtype[Any]]:
+    """What `op` makes of each of the 256 stored bytes of `source`, as `result` stores it; NaN counts as 0."""
+    stored = np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage))
+    x = dequantise(stored, source.uniform.scale, zero_point(source))
+    plain = TensorType(x.shape, source.uniform.expressed)
+    (y,) = op.evaluate(Node(op, (plain,), (plain,)), [x])
+    uniform, dtype = result.uniform, numpy_dtype(result.storage)
+    y = np.where(np.isnan(y), 0, y)
+    return quantise_float(y, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+
+
+class LutInt8(Lowering[Any]):
+    """One table: the exact function of every stored value, rounded half away from zero."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        result = node.quantised_result_type()
+        table = table_of(node.op, node.operands[0].tensor, result)
+        element = "ui8" if result.storage.is_unsigned else "si8"
+        return [build(Lut(), [node.operands[0], build.weight("table", table.reshape(1, 1, 1, -1), element)], result)]
+
+
+class ActiveFloat(Lowering[Any]):
+    """The chip's float arithmetic, by the mode of `tpu.Active`."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        op: Any = node.op
+        if isinstance(op, Sigmoid) and (op.scale, op.bias, op.log) != (1.0, 0.0, False):
+            return "a sigmoid with scale 1, bias 0 and no logarithm"
+        return None
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Any = node.op
+        coeffs: tuple[float, ...] | None = None
+        match op:
+            case HardSigmoid():
+                coeffs = (op.alpha, op.beta)
+            case Elu():
+                coeffs = (op.alpha,)
+            case _:
+                pass
+        return [build(Active(mode=_MODES[type(op)], coeffs=coeffs), node.operands, node.float_result_type())]
+
+
+for _op in _TABLES:
+    TABLE.lowers(_op, "int8")(LutInt8)
+for _op in _MODES:
+    TABLE.lowers(_op, "f32")(ActiveFloat)
+
+
+@TABLE.lowers(Clip, "f32")
+class ClipFloat(Lowering[Clip]):
+    """Two bounds."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(TpuClip(min=node.op.min, max=node.op.max), node.operands, node.float_result_type())]
+
+
+@TABLE.lowers(LeakyRelu, "f32")
+class LeakyReluFloat(Lowering[LeakyRelu]):
+    """The slope is an immediate."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(TpuLeakyRelu(alpha=node.op.alpha), node.operands, node.float_result_type())]
+
+
+def _slope_refusal(node: LoweringNode) -> str | None:
+    slope = node.constants[1]
+    if slope is None:
+        return "the slope must be a constant"
+    dims = node.operand_types[0].dims
+    channels = dims[1] if len(dims) > 1 else 1
+    aligned = (1,) * (len(dims) - slope.ndim) + slope.shape
+    if slope.size != 1 and (slope.size != channels or aligned[1] != channels):
+        return f"one slope, or one per channel; there are {slope.size} for {channels} channels"
+    return None
+
+
+@TABLE.lowers(PRelu, "f32")
+class PReluFloat(Lowering[PRelu]):
+    """Slopes stay f32."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _slope_refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        slope = node.constants[1]
+        assert slope is not None
+        if slope.size == 1:
+            return [build(TpuLeakyRelu(alpha=float(slope.item())), node.operands[:1], node.float_result_type())]
+        return [build(TpuPRelu(), node.operands, node.float_result_type())]
+
+
+@TABLE.lowers(PRelu, "int8")
+class PReluInt8(Lowering[PRelu]):
+    """One slope is a table. Several: Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _slope_refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        slope = node.constants[1]
+        assert slope is not None
+        if slope.size == 1:
+            bare = LoweringNode(
+                LeakyRelu(alpha=float(slope.item())),
+                node.operand_types[:1],
+                node.result_types,
+                node.name,
+                node.operands[:1],
+                node.constants[:1],
+                node.mode,
+                node.chip,
+            )
+            return LutInt8().lower(bare, build)
+        result = node.quantised_result_type()
+        factor = node.operands[0].tensor.uniform.scale / result.uniform.scale
+        multiplier, shift = decompose8(factor)
+        stored, common = quantised_constant(slope * factor)
+        op = TpuPRelu(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
+        dims = node.operand_types[0].dims
+        row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))
+        return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]
 
 
 @TABLE.lowers(Relu, "f32", "int8")

@@ -1,61 +1,229 @@
-"""Element-wise arithmetic of two tensors."""
+"""Element-wise arithmetic of two tensors, or of a tensor and a number."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from functools import partial
+from typing import Any
 
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
-from tpuc_ops.quant.arithmetic import decompose_search
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
 from tpuc_ops.top.add import Add
+from tpuc_ops.top.add_const import AddConst
+from tpuc_ops.top.div import Div
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.sub import Sub
+from tpuc_ops.top.sub_const import SubConst
 from tpuc_ops.tpu.add import Add as TpuAdd
+from tpuc_ops.tpu.add_const import AddConst as TpuAddConst
+from tpuc_ops.tpu.div import Div as TpuDiv
+from tpuc_ops.tpu.mul import Mul as TpuMul
+from tpuc_ops.tpu.mul_const import MulConst as TpuMulConst
+from tpuc_ops.tpu.mul_shift import MulShift
+from tpuc_ops.tpu.relu import Relu as TpuRelu
+from tpuc_ops.tpu.sub import Sub as TpuSub
 
+from tpuc_bm1684x.lowerings.common import bytes_of, decompose8
 from tpuc_bm1684x.lowerings.table import TABLE
 
-# Multipliers are int8, shifts cannot go left (SPEC 3.2).
-_decompose = partial(decompose_search, bits=8, lowest_shift=0)
+_LARGEST_CONSTANT = 1 << 30
 
 
-def _refuse(node: LoweringNode) -> str | None:
+def _two_operands(node: LoweringNode) -> str | None:
     if len(node.operand_types) != 2:
         return f"two operands, this one has {len(node.operand_types)}"
-    if any(constant is not None for constant in node.constants):
-        return "a constant operand has no kernel; fold it into the op before"
     return None
 
 
-@TABLE.lowers(Add, "f32")
-class AddFloat(Lowering[Add]):
-    """The plain sum; coefficients must be 1."""
+class BinaryFloat(Lowering[Any]):
+    """Base of plain float arithmetic; constants are operands like any other."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        if any(value != 1.0 for value in node.op.coeff or ()):
+        if any(value != 1.0 for value in getattr(node.op, "coeff", None) or ()):
             return "coefficients other than 1 have no kernel"
-        return _refuse(node)
+        return _two_operands(node)
+
+    def tpu(self, op: Any) -> Op:
+        """The TPU op with the same attributes."""
+        raise NotImplementedError
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op = TpuAdd(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit)
-        return [build(op, node.operands, node.float_result_type())]
+        return [build(self.tpu(node.op), node.operands, node.float_result_type())]
+
+
+class BinaryInt8(Lowering[Any]):
+    """Base of integer arithmetic: a constant operand becomes bytes with a scale of their own."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _two_operands(node)
+
+    def operands(self, node: LoweringNode, build: LoweringBuilder) -> tuple[list[Value], list[float]]:
+        """Stored operands and their scales."""
+        values: list[Value] = []
+        scales: list[float] = []
+        for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
+            if constant is None:
+                scale = value.tensor.uniform.scale
+            else:
+                stored, scale, element = bytes_of(constant)
+                value = build.weight(f"operand{index}_i8", stored, element)
+            values.append(value)
+            scales.append(scale)
+        return values, scales
+
+
+@TABLE.lowers(Add, "f32")
+class AddFloat(BinaryFloat):
+    """The plain sum."""
+
+    def tpu(self, op: Add) -> Op:
+        return TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit)
+
+
+@TABLE.lowers(Sub, "f32")
+class SubFloat(BinaryFloat):
+    """The plain difference."""
+
+    def tpu(self, op: Sub) -> Op:
+        return TpuSub(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
+
+
+@TABLE.lowers(Mul, "f32")
+class MulFloat(BinaryFloat):
+    """The plain product."""
+
+    def tpu(self, op: Mul) -> Op:
+        return TpuMul(do_relu=op.do_relu, relu_limit=op.relu_limit)
+
+
+@TABLE.lowers(Div, "f32", "int8")
+class DivFloat(BinaryFloat):
+    """A quotient stays f32 in every mode: its range says little about its small values."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.FLOAT,) * len(node.operand_types)
+
+    def tpu(self, op: Div) -> Op:
+        return TpuDiv(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
 
 
 @TABLE.lowers(Add, "int8")
-class AddInt8(Lowering[Add]):
+@TABLE.lowers(Sub, "int8")
+class SumInt8(BinaryInt8):
     """Each operand times coefficient * Sx / Sy as an 8-bit multiplier and a shift, then a saturating sum."""
 
-    def refuse(self, node: LoweringNode) -> str | None:
-        return _refuse(node)
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Add | Sub = node.op
+        result = node.quantised_result_type()
+        values, scales = self.operands(node, build)
+        coefficients = op.coeff or (1.0,) * len(values)
+        pairs = [
+            decompose8(coefficient * scale / result.uniform.scale)
+            for coefficient, scale in zip(coefficients, scales, strict=True)
+        ]
+        multipliers, shifts = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+        tpu: Op
+        if isinstance(op, Sub):
+            tpu = TpuSub(
+                do_relu=op.do_relu,
+                relu_limit=op.relu_limit,
+                is_reverse=op.is_reverse,
+                multipliers=multipliers,
+                rshifts=shifts,
+            )
+        else:
+            tpu = TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit, multipliers=multipliers, rshifts=shifts)
+        return [build(tpu, values, result)]
+
+
+@TABLE.lowers(Mul, "int8")
+class MulInt8(BinaryInt8):
+    """The product of all scales over the result's as one 8-bit multiplier and a shift."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         result = node.quantised_result_type()
-        coefficients = node.op.coeff or (1.0,) * len(node.operands)
-        pairs = [
-            _decompose(coefficient * operand.tensor.uniform.scale / result.uniform.scale)
-            for coefficient, operand in zip(coefficients, node.operands, strict=True)
-        ]
-        op = TpuAdd(
-            do_relu=node.op.do_relu,
-            relu_limit=node.op.relu_limit,
-            multipliers=tuple(multiplier for multiplier, _ in pairs),
-            rshifts=tuple(shift for _, shift in pairs),
+        values, scales = self.operands(node, build)
+        multiplier, shift = decompose8(math.prod(scales) / result.uniform.scale)
+        op = TpuMul(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit, multiplier=multiplier, rshift=shift)
+        return [build(op, values, result)]
+
+
+@TABLE.lowers(MulConst, "f32")
+class MulConstFloat(Lowering[MulConst]):
+    """The number is an immediate."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: MulConst = node.op
+        tpu = TpuMulConst(const_val=op.const_val, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        return [build(tpu, node.operands, node.float_result_type())]
+
+
+@TABLE.lowers(MulConst, "int8")
+class MulConstInt8(Lowering[MulConst]):
+    """Number * Sx / Sy as an 8-bit multiplier and a shift."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: MulConst = node.op
+        result = node.quantised_result_type()
+        multiplier, shift = decompose8(op.const_val * node.operands[0].tensor.uniform.scale / result.uniform.scale)
+        scale = MulShift(multiplier=multiplier, rshift=shift)
+        if not op.do_relu:
+            return [build(scale, node.operands, result)]
+        scaled = build(scale, node.operands, result, f"{node.name}_scaled")
+        return [build(TpuRelu(relu_limit=op.relu_limit), [scaled], result)]
+
+
+@TABLE.lowers(AddConst, "f32")
+@TABLE.lowers(SubConst, "f32")
+class AddConstFloat(Lowering[Any]):
+    """The number is an immediate; the reverse difference is a product with -1 before."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: AddConst | SubConst = node.op
+        factor, constant = _as_sum(op)
+        result = node.float_result_type()
+        values = node.operands
+        if factor < 0:
+            values = (build(TpuMulConst(const_val=-1.0), values, result, f"{node.name}_negative"),)
+        tpu = TpuAddConst(const_val=constant, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        return [build(tpu, values, result)]
+
+
+@TABLE.lowers(AddConst, "int8")
+@TABLE.lowers(SubConst, "int8")
+class AddConstInt8(Lowering[Any]):
+    """Sx / Sy as an 8-bit multiplier and a shift; the number over Sy in the same fixed point."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: AddConst | SubConst = node.op
+        result = node.quantised_result_type()
+        factor, constant = _as_sum(op)
+        multiplier, shift, stored = _fixed_point(factor, constant, node.operands[0].tensor, result)
+        tpu = TpuAddConst(
+            const_val=float(stored),
+            multiplier=multiplier,
+            rshift=shift,
+            do_relu=op.do_relu,
+            relu_limit=op.relu_limit,
         )
-        return [build(op, node.operands, result)]
+        return [build(tpu, node.operands, result)]
+
+
+def _as_sum(op: AddConst | SubConst) -> tuple[float, float]:
+    """Factor of the operand, and the number that is added."""
+    if not isinstance(op, SubConst):
+        return 1.0, op.const_val
+    return (-1.0, op.const_val) if op.is_reverse else (1.0, -op.const_val)
+
+
+def _fixed_point(factor: float, constant: float, source: TensorType, result: TensorType) -> tuple[int, int, int]:
+    """Multiplier, shift and the number, which limits the shift when it is large."""
+    ratio = factor * source.uniform.scale / result.uniform.scale
+    multiplier, shift = decompose8(ratio)
+    target = constant / result.uniform.scale
+    while shift > 0 and abs(target) * 2.0**shift >= _LARGEST_CONSTANT:
+        shift -= 1
+        multiplier = round(ratio * 2.0**shift)
+    if abs(target) * 2.0**shift >= _LARGEST_CONSTANT:
+        raise ValueError(f"constant {constant:g} is beyond {_LARGEST_CONSTANT} steps of the result's scale")
+    return multiplier, shift, round(target * 2.0**shift)

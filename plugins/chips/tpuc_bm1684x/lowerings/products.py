@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value
 from tpuc_ops.quant.products import quantise_product
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.scale import Scale
 from tpuc_ops.tpu.conv2d import Conv2D
 from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
+from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
+from tpuc_bm1684x.lowerings.common import Array
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _ROUNDING = "HalfUp"
@@ -24,8 +29,6 @@ def _conv_refusal(node: LoweringNode) -> str | None:
         return "the filter must be a constant"
     if len(op.kernel_shape) != 2:
         return f"only 2-D windows, this one has {len(op.kernel_shape)} dimensions"
-    if op.group != 1:
-        return f"only group 1, this one has {op.group}"
     return None
 
 
@@ -72,6 +75,75 @@ class ConvInt8(Lowering[Conv]):
         op = _conv2d(node.op, with_bias=product.bias is not None)
         op = dataclasses.replace(op, multiplier=product.multipliers, rshift=product.right_shifts, round_mode=_ROUNDING)
         return [build(op, operands, result)]
+
+
+@dataclass(frozen=True)
+class _Renamed(LoweringBuilder):
+    """A builder whose nameless ops are inner ones of the node."""
+
+    inner: LoweringBuilder
+    name: str
+
+    def __call__(
+        self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
+    ) -> Value:
+        return self.inner(op, operands, result, name or self.name)
+
+    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
+        return self.inner.weight(suffix, array, element)
+
+    def none(self) -> Value:
+        return self.inner.none()
+
+
+@TABLE.lowers(Scale, "f32", "int8")
+class ScaleAny(Lowering[Scale]):
+    """A depthwise convolution with a kernel of one element: the same products and sums."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if node.constants[1] is None or len(node.operand_types[0].dims) < 2:
+            return "the scale must be a constant, and the tensor have channels"
+        return None
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        scale, bias = node.constants[1], node.constants[2] if len(node.constants) > 2 else None
+        assert scale is not None
+        channels = scale.size
+        source = node.operands[0]
+        dims = source.tensor.dims
+        images = (dims[0], channels, math.prod(dims[2:]), 1) if len(dims) != 4 else dims
+        if images != dims:
+            source = build(TpuReshape(shape=images), [source], source.tensor.with_shape(images), f"{node.name}_in")
+        op = Conv(
+            kernel_shape=(1, 1),
+            strides=(1, 1),
+            pads=(0, 0, 0, 0),
+            dilations=(1, 1),
+            group=channels,
+            do_relu=node.op.do_relu,
+            relu_limit=node.op.relu_limit,
+        )
+        filters = scale.reshape(channels, 1, 1, 1).astype(np.float32)
+        biases = None if bias is None else bias.reshape(-1).astype(np.float32)
+        operands = (source,)
+        if node.mode != "int8":
+            absent = build.none() if biases is None else build.weight("bias", biases)
+            operands = (source, build.weight("filter", filters), absent)
+        conv = LoweringNode(
+            op,
+            (node.operand_types[0].with_shape(images),),
+            (node.result_type.with_shape(images),),
+            node.name if images == dims else f"{node.name}_images",
+            operands,
+            (None, filters, biases),
+            node.mode,
+            node.chip,
+        )
+        cell = ConvInt8() if node.mode == "int8" else ConvFloat()
+        if images == dims:
+            return cell.lower(conv, build)
+        (value,) = cell.lower(conv, _Renamed(build, conv.name))
+        return [build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims))]
 
 
 def _matmul_refusal(node: LoweringNode) -> str | None:

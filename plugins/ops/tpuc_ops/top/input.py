@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from tpuc.api import I64, Bool, F64Array, I64Array, NetworkInput, Node, Op, Str, Types
+from tpuc.api import I64, Bool, F64Array, I64Array, NetworkInput, Node, Op, Str, Types, UsageError
 
 from tpuc_ops.arrays import Array
+
+PIXEL_CHANNELS = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4, "rgbd": 4}
 
 
 @dataclass(frozen=True)
 class Input(Op, NetworkInput):
     """An argument of the function, passed on. The attributes say how an image becomes this tensor; they are left out
     where nobody said so, and do not change the value here.
+
+    `customization_format` is there where the compiled file itself does what is left after resizing.
     """
 
     name = "top.Input"
     do_preprocess: Bool | None = None
-    aligned: Bool | None = None
     channel_format: Str | None = None
     customization_format: Str | None = None
     keep_aspect_ratio: Bool | None = None
@@ -31,9 +36,53 @@ class Input(Op, NetworkInput):
     scale: F64Array | None = None
     yuv_type: Str | None = None
 
-    def infer(self, operands: Types) -> Types:
+    def infer(self, operands: Types) -> Types | None:
         (x,) = operands
+        if not x.is_quantised and not x.storage.is_float:
+            return None  # bytes of an image may be declared as quantised with scale 1
         return (x.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         return [operands[0]]
+
+
+def image_input(shape: Sequence[int], said: Mapping[str, Any], name: str) -> Input:
+    """The input of images that the user's words describe, with every attribute, as TPU-MLIR writes them.
+
+    Left out, means are 0, scales 1, `resize_dims` the extents of `shape`, and pixels bgr, gray where there is one
+    channel. Raises UsageError for numbers that do not fit the channels.
+    """
+    layout = said.get("channel_format") or "nchw"
+    if layout == "none":
+        return Input(do_preprocess=False)
+    found, *extents = (shape[1], *shape[2:]) if layout == "nchw" else (shape[3], *shape[1:3])
+    pixels = said.get("pixel_format") or ("gray" if found == 1 else "bgr")
+    channels = PIXEL_CHANNELS[pixels]
+    dims = tuple(said.get("resize_dims") or (extents if found == channels and channels > 1 else ()))
+    if dims and len(dims) != 2:
+        raise UsageError(f"input '{name}': --resize-dims are height and width, such as 256,256, not {len(dims)} values.")
+    return Input(
+        do_preprocess=True,
+        channel_format=layout,
+        keep_aspect_ratio=bool(said.get("keep_aspect_ratio")),
+        keep_ratio_mode=said.get("keep_ratio_mode") or "letterbox",
+        mean=_per_channel("--mean", said.get("mean") or (0.0,), pixels, name),
+        pad_type=said.get("pad_type") or "center",
+        pad_value=said.get("pad_value") or 0,
+        pixel_format=pixels,
+        resize_dims=dims or None,
+        scale=_per_channel("--scale", said.get("scale") or (1.0,), pixels, name),
+        yuv_type="",
+    )
+
+
+def _per_channel(option: str, values: Sequence[float], pixels: str, name: str) -> tuple[float, ...]:
+    """One value per channel, each as float32 holds it: that is what is computed with."""
+    channels = PIXEL_CHANNELS[pixels]
+    if len(values) not in (1, channels):
+        raise UsageError(
+            f"input '{name}': {option} has {len(values)} values, and {pixels} has {channels} channels. Give one value, "
+            "or one for each channel."
+        )
+    rounded = tuple(struct.unpack("<f", struct.pack("<f", value))[0] for value in values)
+    return rounded * channels if len(values) == 1 else rounded

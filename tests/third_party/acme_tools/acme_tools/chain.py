@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,14 +46,14 @@ class ChainFrontend(Frontend):
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
         if options.output_names:
             raise Unsupported(f"{path}: a chain has one output, its last line; leave out --output-names")
-        (_, name, text), *rest = _lines(path)
+        (_, (_, name, text)), *rest = _lines(path)
         shape = options.input_shapes[0] if options.input_shapes else tuple(map(int, text.split("x")))
         body = Block([TensorType(shape, F32)])
         body.arguments[0].location = Location((name,))
         module = Module(options.model_name, {"module.chip": StringAttr("ALL"), "module.state": StringAttr("TOP_F32")})
         build = Builder(module, body)
         value = build(Input(), [body.arguments[0]], name=name)
-        for number, (word, *arguments) in enumerate(rest, 2):
+        for number, (word, *arguments) in rest:
             value = build(_op(path, number, word, arguments), [value], name=f"{word}_{number}")
         body.append(Operation(Return(), [value]))
         main = Function("main", FunctionType((), ()), body)
@@ -61,14 +62,15 @@ class ChainFrontend(Frontend):
         return module
 
 
-def _lines(path: Path) -> list[list[str]]:
+def _lines(path: Path) -> list[tuple[int, list[str]]]:
+    """The words of every line that has any, with its number."""
     try:
-        lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InvalidModel(f"{path}: is not text (byte {error.start}); give a .chain file") from error
-    if not lines or lines[0][0] != "input" or len(lines[0]) != 3:
+    if not re.match(r"input \S+ \d+(x\d+)*\n", text):
         raise InvalidModel(f"{path}: line 1 must be `input NAME SHAPE`, as in `input x 1x3x8x8`")
-    return lines
+    return [(number, line.split()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 
 def _op(path: Path, number: int, word: str, arguments: list[str]) -> Op:

@@ -1,0 +1,277 @@
+"""Writes what is generated in this folder: `python docs/generate.py`.
+
+- code blocks below `<!-- include: FILE -->`, `FILE::Class`, `FILE::function`, `FILE::NAME` or `FILE.toml::table`
+- `cli.md`, from the commands themselves
+- the sections of `support.md`, from the tables of every bundled chip
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+from tpuc.cli.aliases import ALIASES
+from tpuc.cli.command import global_options
+from tpuc.cli.commands.matrix import KERNELS, LOWERINGS, dialects, kernel_rows, lowering_rows
+from tpuc.cli.summaries import BUILT_IN
+from tpuc.registry import Offer, Registry
+from tpuc.testing.refusals import Refusals, refusals_of
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+COMMAND = "python docs/generate.py"
+WIDTH = 140
+INCLUDE = re.compile(r"(<!-- include: (\S+) -->\n)(?:```\w+\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
+LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir"}
+
+
+# Included code
+
+
+def expanded(text: str) -> str:
+    """A page with every included block as its file is now."""
+    return INCLUDE.sub(lambda match: match.group(1) + _block(match.group(2)), text)
+
+
+def _block(target: str) -> str:
+    name, _, symbol = target.partition("::")
+    path = ROOT / name
+    source = path.read_text(encoding="utf-8")
+    if symbol:
+        source = _toml_tables(source, symbol) if path.suffix == ".toml" else _definition(source, symbol)
+    if not source:
+        raise SystemExit(f"docs: {name} has no '{symbol}'; correct the include marker")
+    return f"```{LANGUAGES[path.suffix]}\n{source.strip(chr(10))}\n```\n"
+
+
+def _definition(source: str, symbol: str) -> str:
+    """The lines of a class, function or module-level name, decorators included; `Class.method` goes inside."""
+    body: Sequence[ast.stmt] = ast.parse(source).body
+    found: ast.stmt | None = None
+    for part in symbol.split("."):
+        found = next((node for node in body if part in _names(node)), None)
+        body = found.body if isinstance(found, ast.ClassDef) else ()
+    if found is None:
+        return ""
+    decorators: Sequence[ast.expr] = getattr(found, "decorator_list", ())
+    first = min([found.lineno, *(decorator.lineno for decorator in decorators)])
+    return "\n".join(source.splitlines()[first - 1 : found.end_lineno])
+
+
+def _names(node: ast.stmt) -> Sequence[str]:
+    match node:
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+            return (name,)
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return (name,)
+        case _:
+            return ()
+
+
+def _toml_tables(source: str, prefix: str) -> str:
+    """The tables whose name begins with `prefix`."""
+    tables = re.findall(r"^\[[^\n]+\]\n(?:[^\[\n][^\n]*\n)*", source, re.MULTILINE)
+    return "\n".join(table for table in tables if table[1:].replace('"', "").startswith(prefix))
+
+
+# Command line
+
+
+def cli_page() -> str:
+    """Every bundled command with its options."""
+    lines = [f"<!-- generated: {COMMAND} -->", "", "# Command line", ""]
+    lines += [
+        "Results go to stdout, remarks to stderr. Exit code 0: done; 2: wrong by the command line alone (an unknown option or chip,",
+        "a mode that the chip does not have); 1: anything else. In names of commands and options `_` and `-` are the same. Options may also",
+        "stand in a `tpuc.toml` in the current folder, in a table named after the command; `with`, `prefer` and `[pipelines]` are",
+        "its other keys.",
+        "",
+        "Every command takes:",
+        "",
+        *_parameter_table(global_options()),
+    ]
+    for name, command in sorted(_commands().items()):
+        aliases = [f"`{alias}`" for alias, target in ALIASES.items() if target == name]
+        lines += ["", f"## tpuc {name}", "", *_paragraphs(command.help or "")]
+        if aliases:
+            lines += ["", f"Also called {', '.join(sorted(aliases))}."]
+        lines += [*_usage(name, command)]
+    return "\n".join(lines) + "\n"
+
+
+def _commands() -> Mapping[str, click.Command]:
+    """Built-in commands and those of bundled plugins."""
+    found: dict[str, click.Command] = {name: import_module(module).command for name, module in BUILT_IN.items()}
+    registry = Registry(offers=bundled_offers())
+    return found | {name: registry.get("tpuc.commands", name) for name in registry.names("tpuc.commands")}
+
+
+def _usage(name: str, command: click.Command) -> Iterator[str]:
+    if isinstance(command, click.Group):
+        for inner, subcommand in sorted(command.commands.items()):
+            yield from ("", f"### tpuc {name} {inner}", "", *_paragraphs(subcommand.help or ""))
+            yield from _usage(f"{name} {inner}", subcommand)
+        return
+    common = {option.name for option in global_options()}
+    own = [parameter for parameter in command.params if parameter.name not in common]
+    arguments = "".join(f" {_metavar(item)}" for item in own if isinstance(item, click.Argument))
+    yield from ("", "```sh", f"tpuc {name}{arguments} [OPTIONS]", "```")
+    options = [item for item in own if isinstance(item, click.Option)]
+    if options:
+        yield from ("", *_parameter_table(options))
+
+
+def _parameter_table(parameters: Sequence[click.Parameter]) -> Iterator[str]:
+    yield from ("| option | default | |", "|---|---|---|")
+    for option in parameters:
+        assert isinstance(option, click.Option)
+        value = "" if option.is_flag else f" {_metavar(option)}"
+        names = ", ".join(option.opts)
+        help_text = (option.help or "").replace("|", "\\|")
+        repeated = " May be repeated." if option.multiple else ""
+        yield f"| `{names}{value}` | {_default(option)} | {help_text}{repeated} |"
+
+
+def _metavar(parameter: click.Parameter) -> str:
+    if parameter.metavar:
+        return parameter.metavar
+    if isinstance(parameter.type, click.Choice):
+        return "\\|".join(str(choice) for choice in parameter.type.choices)
+    return (parameter.name or "") .upper() if isinstance(parameter, click.Argument) else parameter.type.name.upper()
+
+
+def _default(option: click.Option) -> str:
+    if option.required:
+        return "required"
+    shown = isinstance(option.default, (str, int, float)) and not isinstance(option.default, bool)
+    return f"`{option.default}`" if shown and option.default != "" else ""
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    for line in text.strip().splitlines():
+        yield line.strip()
+
+
+# Support
+
+
+def bundled_offers() -> list[Offer]:
+    """What pyproject.toml registers, whatever else is installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [
+        Offer(group, name, project["name"], project["version"], path)
+        for group, entries in project["entry-points"].items()
+        for name, path in entries.items()
+    ]
+
+
+def support_sections() -> Mapping[str, str]:
+    """The section of every bundled chip by its name."""
+    registry = Registry(offers=bundled_offers())
+    return {name: _support_section(registry, name) for name in registry.names("tpuc.chips")}
+
+
+def support_page() -> str:
+    """The whole page."""
+    head = [
+        f"<!-- generated: {COMMAND} -->",
+        "",
+        "# What runs where",
+        "",
+        "Per bundled chip: the ops of the `top` dialect by mode, then what the chip refuses of them, in the words of its errors.",
+        "A cell names the package that fills it; `default` is the op's own decomposition, `-` means not supported. The same table",
+        "with the packages that are installed: `tpuc matrix --chip NAME`.",
+        "",
+    ]
+    return "\n".join(head) + "".join(f"\n{section}" for section in support_sections().values())
+
+
+def _support_section(registry: Registry, chip: str) -> str:
+    description = registry.get("tpuc.chips", chip).description
+    owners, modes = (chip, *description.families), description.modes
+    lines = [f"## {chip}", "", f"Modes: {', '.join(modes)}. Compiled files: `{description.suffix}`.", ""]
+    missing: list[str] = []
+    lines += [f"| op | {' | '.join(modes)} |", f"|---|{'---|' * len(modes)}"]
+    for dialect in dialects(registry, LOWERINGS, owners):
+        for op, row in lowering_rows(registry, owners, dialect, modes).items():
+            if any(row.values()):
+                lines.append(f"| `{op}` | {' | '.join(row[mode] or '-' for mode in modes)} |")
+            else:
+                missing.append(f"`{op}`")
+    if missing:
+        lines += ["", *_wrapped("No lowering in any mode:", missing)]
+    lines += ["", f"### What {chip} refuses", ""]
+    lines += [*_lowering_limits(registry, owners, modes)]
+    lines += ["", "Of the ops that these become, by its kernels:", ""]
+    lines += [*_kernel_limits(registry, owners)]
+    return "\n".join(lines) + "\n"
+
+
+def _lowering_limits(registry: Registry, owners: Sequence[str], modes: Sequence[str]) -> Iterator[str]:
+    for dialect in dialects(registry, LOWERINGS, owners):
+        for op in lowering_rows(registry, owners, dialect, modes):
+            by_text: dict[str, list[str]] = {}
+            for mode in modes:
+                cell = registry.find_cell(LOWERINGS, owners, dialect, (op, mode))
+                if cell is not None:
+                    by_text.setdefault(_told(refusals_of(cell.value)), []).append(mode)
+            for text, where in by_text.items():
+                if text:
+                    yield f"- `{op}` ({', '.join(where)}): {text}"
+
+
+def _kernel_limits(registry: Registry, owners: Sequence[str]) -> Iterator[str]:
+    for dialect in dialects(registry, KERNELS, owners):
+        for op in kernel_rows(registry, owners, dialect):
+            cell = registry.find_cell(KERNELS, owners, dialect, op)
+            text = "" if cell is None else _told(refusals_of(cell.value))
+            yield f"- `{op}`: {text or 'nothing'}"
+
+
+def _told(refusals: Refusals) -> str:
+    rest = () if refusals.complete else ("and more, see its `refuse`",)
+    return "; ".join((*refusals.sentences, *rest))
+
+
+def _wrapped(start: str, words: Sequence[str]) -> Iterator[str]:
+    line = start
+    for index, word in enumerate(words):
+        word += "," if index + 1 < len(words) else "."
+        if len(line) + 1 + len(word) > WIDTH:
+            yield line
+            line = word
+        else:
+            line += f" {word}"
+    yield line
+
+
+# Pages
+
+
+def pages() -> Mapping[Path, str]:
+    """Every generated page, and every page with included code, as it should be."""
+    found: dict[Path, str] = {DOCS / "cli.md": cli_page(), DOCS / "support.md": support_page()}
+    for path in sorted(DOCS.rglob("*.md")):
+        if path not in found:
+            text = path.read_text(encoding="utf-8")
+            if INCLUDE.search(text):
+                found[path] = expanded(text)
+    return found
+
+
+def main() -> None:
+    """Write the pages that are not as they should be."""
+    for path, text in pages().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            click.echo(f"{path.relative_to(ROOT)} written")
+
+
+if __name__ == "__main__":
+    main()

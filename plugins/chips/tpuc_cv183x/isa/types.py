@@ -1,0 +1,224 @@
+"""Element types, operands and layouts in the words of a kernel author. Strides are in bytes."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import Region
+
+from tpuc_cv183x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
+
+Array = npt.NDArray[Any]
+Shape4 = tuple[int, int, int, int]
+Strides = tuple[int, int, int, int]
+"""N, C, H, W in bytes; C is the step from one group of 32 channels to the next. 0 repeats an element."""
+Pair = tuple[int, int]
+
+
+class DType(enum.Enum):
+    """An element type: bytes per plane, planes, and the sign flag."""
+
+    INT8 = (1, 1, True)
+    UINT8 = (1, 1, False)
+    INT16 = (1, 2, True)
+    UINT16 = (1, 2, False)
+    BF16 = (2, 1, True)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in one plane; 16-bit integers lie in two planes of bytes."""
+        return self.value[0]
+
+    @property
+    def planes(self) -> int:
+        """Planes of one tensor, the lowest byte first."""
+        return self.value[1]
+
+    @property
+    def signed(self) -> bool:
+        """Can it hold negative values?"""
+        return self.value[2]
+
+    @property
+    def is_float(self) -> bool:
+        """Is it bf16?"""
+        return self is DType.BF16
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The numpy type of the values; bf16 as its 16 bits."""
+        return _NUMPY[self]
+
+    @property
+    def vector(self) -> int:
+        """Elements per lane and cycle."""
+        return EU_BYTES // self.bytes
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+_NUMPY: dict[DType, np.dtype[Any]] = {
+    DType.INT8: np.dtype(np.int8),
+    DType.UINT8: np.dtype(np.uint8),
+    DType.INT16: np.dtype(np.int16),
+    DType.UINT16: np.dtype(np.uint16),
+    DType.BF16: np.dtype(np.uint16),
+}
+
+
+def dtype_of(is_float: int, is_byte: int, is_signed: int) -> DType:
+    """The type that the flags of a compute descriptor name."""
+    if is_float:
+        return DType.BF16
+    if is_byte:
+        return DType.INT8 if is_signed else DType.UINT8
+    return DType.INT16 if is_signed else DType.UINT16
+
+
+class Layout(enum.IntEnum):
+    """Where the elements of a tensor lie in a lane; the value is the `short_*_str` code."""
+
+    ALIGNED = 0
+    """Each group of 32 channels starts on a 16-byte boundary."""
+    COMPACT = 1
+    """No gaps."""
+    CHANNEL = 2
+    """One element per channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """An immediate operand: the bit pattern of its type."""
+
+    bits: int
+    dtype: DType
+
+    @classmethod
+    def of(cls, value: float, dtype: DType) -> Scalar:
+        """The immediate for `value`; bf16 rounds half to even."""
+        if dtype.is_float:
+            return cls(bf16_bits(value), dtype)
+        return cls(int(value) & ((1 << 8 * dtype.planes) - 1), dtype)
+
+    def value(self) -> Array:
+        """A 0-d array of the operand type; bf16 as bits."""
+        return np.array(self.bits & ((1 << 8 * self.dtype.numpy.itemsize) - 1), f"u{self.dtype.numpy.itemsize}").view(
+            self.dtype.numpy
+        )
+
+    def __str__(self) -> str:
+        value = f"{bf16_value(self.bits):.6g}" if self.dtype.is_float else str(int(self.value()))
+        return f"{value}:{self.dtype}"
+
+
+def bf16_bits(value: float) -> int:
+    """The bf16 pattern nearest to `value`, half to even; overflow and NaN give 0x7F7F, as on the chip."""
+    with np.errstate(over="ignore"):
+        bits = int(np.array(value, np.float32).view(np.uint32)[()])
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF
+    return 0x7F7F if rounded & 0x7F80 == 0x7F80 or bits & 0x7F800000 == 0x7F800000 else rounded
+
+
+def bf16_value(bits: int) -> float:
+    """The value of a bf16 pattern."""
+    return float(np.array((bits & 0xFFFF) << 16, np.uint32).view(np.float32)[()])
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor in local memory: `address` = lane * 0x8000 + offset; `layout` a code or explicit byte strides.
+
+    `plane_step`: bytes from one byte plane of a 16-bit integer, or of 32-bit partial sums, to the next; 0 means right
+    behind each other (batches * batch stride).
+    """
+
+    address: int
+    dtype: DType
+    layout: Layout | Strides = Layout.ALIGNED
+    plane_step: int = 0
+
+    @property
+    def lane(self) -> int:
+        """The lane of channel 0."""
+        return self.address // LANE_BYTES
+
+    @property
+    def offset(self) -> int:
+        """Byte offset, the same in all lanes."""
+        return self.address % LANE_BYTES
+
+    def strides(self, shape: Shape4) -> Strides:
+        """Byte strides for a tensor of `shape`; C is per group of 32 channels."""
+        if isinstance(self.layout, Layout):
+            return natural_strides(shape, self.dtype.bytes, self.layout)
+        return self.layout
+
+    def step(self, shape: Shape4) -> int:
+        """Bytes between planes."""
+        return self.plane_step or shape[0] * self.strides(shape)[0]
+
+    def regions(self, shape: Shape4, planes: int = 0) -> list[Region]:
+        """The bytes of a tensor of `shape`: its span in every lane that it uses, plane by plane."""
+        strides, step = self.strides(shape), self.step(shape)
+        return [
+            lane_region(self.lane, self.offset + plane * step, shape, strides, self.dtype.bytes)
+            for plane in range(planes or self.dtype.planes)
+        ]
+
+    def __str__(self) -> str:
+        layout = "" if self.layout == Layout.ALIGNED else f" {format_layout(self.layout)}"
+        planes = f" planes {self.plane_step:#x}" if self.plane_step else ""
+        return f"[{format_address(self.address)}]:{self.dtype}{layout}{planes}"
+
+
+Source = Operand | Scalar
+"""What a right operand may be: a tensor or an immediate."""
+
+
+def natural_strides(shape: Shape4, item_bytes: int, layout: Layout = Layout.ALIGNED) -> Strides:
+    """Byte strides that a layout code stands for (chip.md, "LMEM tensor layout")."""
+    _, c, h, w = shape
+    groups = round_up(c, LANES) // LANES
+    if layout is Layout.CHANNEL:
+        return (groups * item_bytes, item_bytes, item_bytes, item_bytes)
+    plane = h * w * item_bytes
+    if layout is Layout.ALIGNED:
+        plane = round_up(plane, EU_BYTES)
+    return (groups * plane, plane, w * item_bytes, item_bytes)
+
+
+def lane_region(lane: int, offset: int, shape: Shape4, strides: Strides, item_bytes: int) -> Region:
+    """The region of a tensor in local memory."""
+    n, c, h, w = shape
+    groups = round_up(lane + c, LANES) // LANES
+    span = sum((size - 1) * step for size, step in zip((n, groups, h, w), strides, strict=True))
+    lanes = (0, LANES) if groups > 1 and lane < LANES else (lane, lane + c)
+    return Region("lmem", offset, offset + span + item_bytes, *lanes)
+
+
+def merge_regions(regions: Iterable[Region]) -> list[Region]:
+    """`regions` without exact repetitions, in order."""
+    return list(dict.fromkeys(regions))
+
+
+def format_address(address: int) -> str:
+    """`3:0x100` for byte 0x100 of lane 3, `0x100` in lane 0."""
+    lane, offset = divmod(address, LANE_BYTES)
+    return f"{lane}:{offset:#x}" if lane else f"{offset:#x}"
+
+
+def format_layout(layout: Layout | Strides) -> str:
+    """`compact`, or `strides 60,30,6,1`."""
+    return layout.name.lower() if isinstance(layout, Layout) else "strides " + ",".join(map(str, layout))
+
+
+def signed(bits: int, width: int) -> int:
+    """`bits` read as a two's complement number of `width` bits."""
+    bits &= (1 << width) - 1
+    return bits - (1 << width) if bits >> (width - 1) else bits

@@ -1,0 +1,1 @@
+"""What a lowered network does with data at its inputs and outputs."""

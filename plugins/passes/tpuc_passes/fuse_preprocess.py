@@ -1,0 +1,63 @@
+"""Moves what is left of the preprocessing of images after resizing into the network."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from tpuc.api import Module, NetworkInput, Operation, Pass, PassContext, UsageError, remove_dead
+
+from tpuc_passes.boundary.images import FORMATS, ImageFusion
+
+
+@dataclass(frozen=True)
+class FusePreprocess(Pass):
+    """Every image input takes the bytes of resized pixels, called `<input>_raw`, in `customization_format`; crop,
+    order of channels, layout and normalisation happen in the network, on a lowered module.
+
+    Where the input was quantised, tables give exactly the integers that normalising in float32 and casting gave;
+    float inputs get the same two float32 operations. Left out, the format is the network's own.
+    """
+
+    name = "fuse-preprocess"
+    customization_format: str = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises UsageError when no input is an image, or an image cannot have the format."""
+        if self.customization_format and self.customization_format not in FORMATS:
+            raise UsageError(
+                f"there is no customization format '{self.customization_format}'. Formats: {', '.join(FORMATS)}."
+            )
+        images = [operation for operation in module.main.operations if _is_image(operation)]
+        if not images:
+            raise UsageError(
+                f"{module.name}: no input says how an image becomes it, so there is nothing to fuse. Transform the "
+                "network with --pixel-format, --mean and --scale."
+            )
+        for operation in images:
+            ImageFusion(module, operation, self._format(operation)).run()
+        remove_dead(module)
+        module.main.update_type()
+        return True
+
+    def _format(self, operation: Operation) -> str:
+        op: Any = operation.op
+        layout = "PLANAR" if (op.channel_format or "nchw") == "nchw" else "PACKED"
+        own = "GRAYSCALE" if op.pixel_format == "gray" else f"{(op.pixel_format or 'bgr').upper()}_{layout}"
+        wanted = self.customization_format or own
+        if wanted not in FORMATS or FORMATS[wanted].channels != FORMATS.get(own, FORMATS["GRAYSCALE"]).channels:
+            fitting = [name for name, format in FORMATS.items() if own in FORMATS and format.channels == FORMATS[own].channels]
+            raise UsageError(
+                f"input '{operation.name}' takes {op.pixel_format} images, which {wanted} cannot give. "
+                f"{'Formats for it: ' + ', '.join(fitting) if fitting else 'Compile it without --fuse-preprocess'}."
+            )
+        return wanted
+
+
+def _is_image(operation: Operation) -> bool:
+    if not isinstance(operation.op, NetworkInput) or operation.result.tensor.rank != 4:
+        return False
+    fields = {field.name for field in dataclasses.fields(operation.op)}  # pyright: ignore[reportArgumentType]  # op definitions are dataclasses
+    op: Any = operation.op
+    return "do_preprocess" in fields and bool(op.do_preprocess) and not op.customization_format
