@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import click
 from tpuc.cli.aliases import ALIASES
@@ -28,6 +28,17 @@ ROOT = DOCS.parent
 COMMAND = "python docs/generate.py"
 WIDTH = 140
 INCLUDE = re.compile(r"(<!-- include: (\S+) -->\n)(?:```\w+\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
+CLI_HEAD = """
+Results go to stdout, remarks to stderr. Exit code 0: done; 2: wrong by the command line alone (an unknown option or
+chip, a mode that the chip does not have); 1: anything else. In names of commands and options `_` and `-` are the same.
+Options may also stand in a `tpuc.toml` in the current folder, in a table named after the command; `with`, `prefer` and
+`[pipelines]` are its other keys.
+"""
+SUPPORT_HEAD = """
+Per bundled chip: the ops that networks are made of, by mode, then the limits, in the words of the errors that they lead
+to. A cell names the package that fills it; `default` is the op's own decomposition, `-` means not supported. The same
+table for the packages that are installed: `tpuc matrix --chip NAME`.
+"""
 LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir"}
 
 
@@ -87,10 +98,7 @@ def cli_page() -> str:
     """Every bundled command with its options."""
     lines = [f"<!-- generated: {COMMAND} -->", "", "# Command line", ""]
     lines += [
-        "Results go to stdout, remarks to stderr. Exit code 0: done; 2: wrong by the command line alone (an unknown option or chip,",
-        "a mode that the chip does not have); 1: anything else. In names of commands and options `_` and `-` are the same. Options may also",
-        "stand in a `tpuc.toml` in the current folder, in a table named after the command; `with`, `prefer` and `[pipelines]` are",
-        "its other keys.",
+        *_wrapped(CLI_HEAD),
         "",
         "Every command takes:",
         "",
@@ -143,7 +151,9 @@ def _metavar(parameter: click.Parameter) -> str:
         return parameter.metavar
     if isinstance(parameter.type, click.Choice):
         return "\\|".join(str(choice) for choice in parameter.type.choices)
-    return (parameter.name or "") .upper() if isinstance(parameter, click.Argument) else parameter.type.name.upper()
+    if isinstance(parameter, click.Argument):
+        return (parameter.name or "").upper()
+    return "N" if isinstance(parameter.type, click.IntRange) else parameter.type.name.upper()
 
 
 def _default(option: click.Option) -> str:
@@ -184,9 +194,7 @@ def support_page() -> str:
         "",
         "# What runs where",
         "",
-        "Per bundled chip: the ops of the `top` dialect by mode, then what the chip refuses of them, in the words of its errors.",
-        "A cell names the package that fills it; `default` is the op's own decomposition, `-` means not supported. The same table",
-        "with the packages that are installed: `tpuc matrix --chip NAME`.",
+        *_wrapped(SUPPORT_HEAD),
         "",
     ]
     return "\n".join(head) + "".join(f"\n{section}" for section in support_sections().values())
@@ -205,15 +213,16 @@ def _support_section(registry: Registry, chip: str) -> str:
             else:
                 missing.append(f"`{op}`")
     if missing:
-        lines += ["", *_wrapped("No lowering in any mode:", missing)]
-    lines += ["", f"### What {chip} refuses", ""]
-    lines += [*_lowering_limits(registry, owners, modes)]
-    lines += ["", "Of the ops that these become, by its kernels:", ""]
-    lines += [*_kernel_limits(registry, owners)]
+        lines += ["", *_wrapped(f"No lowering in any mode: {', '.join(missing)}.")]
+    lines += ["", f"### Limits of {chip}", "", "Of its lowerings:", ""]
+    lines += _grouped(_lowering_limits(registry, owners, modes))
+    lines += ["", "Of its kernels, for the ops that those become:", ""]
+    lines += _grouped(_kernel_limits(registry, owners))
     return "\n".join(lines) + "\n"
 
 
-def _lowering_limits(registry: Registry, owners: Sequence[str], modes: Sequence[str]) -> Iterator[str]:
+def _lowering_limits(registry: Registry, owners: Sequence[str], modes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Op with modes, and the sentences; nothing for an op without limits."""
     for dialect in dialects(registry, LOWERINGS, owners):
         for op in lowering_rows(registry, owners, dialect, modes):
             by_text: dict[str, list[str]] = {}
@@ -221,34 +230,34 @@ def _lowering_limits(registry: Registry, owners: Sequence[str], modes: Sequence[
                 cell = registry.find_cell(LOWERINGS, owners, dialect, (op, mode))
                 if cell is not None:
                     by_text.setdefault(_told(refusals_of(cell.value)), []).append(mode)
-            for text, where in by_text.items():
-                if text:
-                    yield f"- `{op}` ({', '.join(where)}): {text}"
+            yield from ((f"`{op}` {' '.join(where)}", text) for text, where in by_text.items() if text)
 
 
-def _kernel_limits(registry: Registry, owners: Sequence[str]) -> Iterator[str]:
+def _kernel_limits(registry: Registry, owners: Sequence[str]) -> Iterator[tuple[str, str]]:
     for dialect in dialects(registry, KERNELS, owners):
         for op in kernel_rows(registry, owners, dialect):
             cell = registry.find_cell(KERNELS, owners, dialect, op)
-            text = "" if cell is None else _told(refusals_of(cell.value))
-            yield f"- `{op}`: {text or 'nothing'}"
+            yield f"`{op}`", "" if cell is None else _told(refusals_of(cell.value))
+
+
+def _grouped(limits: Iterator[tuple[str, str]]) -> list[str]:
+    """One item per text, with everything that it holds for."""
+    groups: dict[str, list[str]] = {}
+    for subject, text in limits:
+        groups.setdefault(text or "none", []).append(subject)
+    items = (f"- {', '.join(subjects)}: {text}" for text, subjects in groups.items())
+    return [line for item in items for line in _wrapped(item, indent="  ")]
 
 
 def _told(refusals: Refusals) -> str:
     rest = () if refusals.complete else ("and more, see its `refuse`",)
-    return "; ".join((*refusals.sentences, *rest))
+    return "; ".join((*refusals.sentences, *rest)).replace("*", "\\*")
 
 
-def _wrapped(start: str, words: Sequence[str]) -> Iterator[str]:
-    line = start
-    for index, word in enumerate(words):
-        word += "," if index + 1 < len(words) else "."
-        if len(line) + 1 + len(word) > WIDTH:
-            yield line
-            line = word
-        else:
-            line += f" {word}"
-    yield line
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        " ".join(text.split()), WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 # Pages

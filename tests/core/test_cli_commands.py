@@ -38,7 +38,7 @@ class FakeSession:
     calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]]
 
     def __init__(self, registry: Any, **settings: Any) -> None:
-        del settings["progress"], settings["log"], settings["pipelines"], registry
+        del settings["progress"], settings["log"], settings["remark"], settings["pipelines"], registry
         self._note("open", **settings)
 
     def _note(self, what: str, *arguments: Any, **settings: Any) -> None:

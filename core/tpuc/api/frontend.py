@@ -72,7 +72,8 @@ class ImportOptions:
     """What the user may say about a network file.
 
     `input_shapes` in input order (empty: as in the file); `output_names` cut the graph; `preprocess` are attributes for
-    every network input (mean, scale, pixel_format, ...); `batch` multiplies the leading extent.
+    every network input (mean, scale, pixel_format, ...); `batch` becomes the leading extent of every input, and a front
+    end lets constants follow that state the old one (shapes to reshape to); None: as in the file.
     """
 
     model_name: str = ""
@@ -80,6 +81,7 @@ class ImportOptions:
     input_shapes: tuple[tuple[int, ...], ...] = ()
     output_names: tuple[str, ...] = ()
     preprocess: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    batch: int | None = None
 
 
 class Frontend(ABC):

@@ -7,7 +7,7 @@ emits the compute instructions. All tensors are seen as four-dimensional views (
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -111,10 +111,13 @@ def window(start: int, stop: int, stride: int, extent: int, pad_before: int, lim
     """Input rows that output rows `[start, stop)` of a sliding window read.
 
     `extent`: rows of the (dilated) window, `pad_before`: padding before row 0, `limit`: rows of the input.
-    Returns `(first, end, pad_before, pad_after)` with the padding that is left at the borders of this part.
+    Returns `(first, end, pad_before, pad_after)` with the padding that is left at the borders of this part. Last rows
+    that no further window reaches are included: whole tensors stay whole, which transfers like, and no result changes.
     """
     first = start * stride - pad_before
     end = (stop - 1) * stride - pad_before + extent
+    if 0 < limit - end < stride:
+        end = limit
     clipped_first, clipped_end = max(first, 0), min(end, limit)
     if clipped_end <= clipped_first:  # nothing but padding: one row keeps the shapes legal
         clipped_first = min(max(first, 0), limit - 1)
@@ -232,6 +235,11 @@ class TileKernel(Generic[OpT]):
     def space(self, node: Node) -> Space:
         """The iteration space of the node."""
         raise NotImplementedError
+
+    def tiling_key(self, node: Node) -> Hashable:
+        """Nodes with equal keys are cut alike, so that the search is made once: attributes that decide extents, halos
+        and sizes of constants, without values. Default: the op with all its attributes."""
+        return node.op
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         """Per operand the part that a tile reads, None where nothing is read. Default: the tile's own n, c, h, w,

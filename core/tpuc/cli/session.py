@@ -48,6 +48,7 @@ def open_session(
         pipelines=app.pipelines,
         progress=app.progress,
         log=app.log,
+        remark=app.remark,
     )
 
 

@@ -54,6 +54,16 @@ class Preprocess:
         mean, scale = (np.resize(np.array(values, np.float32), channels) for values in (self.mean, self.scale))
         return (pixels.astype(np.float32) - mean) * scale
 
+    def from_pixels(self, pixels: NDArray[Any], given: Preprocess, shape: tuple[int, ...]) -> Floats:
+        """A network input of `shape` from the bytes of resized images, which lie and are ordered as `given` says."""
+        images = pixels.transpose(0, 2, 3, 1) if given.layout == "nchw" else pixels
+        height, width = shape[2:] if self.layout == "nchw" else shape[1:3]
+        cropped = centre(np.moveaxis(images, 0, 2), height, width)
+        if given.pixel_format != self.pixel_format and images.shape[3] > 1:
+            cropped = cropped[..., ::-1]
+        row = np.moveaxis(self.normalise(cropped), 2, 0)
+        return np.ascontiguousarray(row.transpose(0, 3, 1, 2) if self.layout == "nchw" else row)
+
     def _check(self, file: Path, shape: tuple[int, ...]) -> tuple[int, int]:
         """Height and width of the network input, once it can take such an image."""
         if len(shape) != 4:

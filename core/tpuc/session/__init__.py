@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from tpuc.session.boundary import Boundary
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison
 from tpuc.session.session import Session
 
-__all__ = ["CompileReport", "ProfileReport", "Session", "StageComparison"]
+__all__ = ["Boundary", "CompileReport", "ProfileReport", "Session", "StageComparison"]

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tpuc.api.chip import TensorInfo
+from tpuc.ir import TensorType, Uniform
+
 
 @dataclass(frozen=True)
 class StageComparison:
@@ -38,6 +41,8 @@ class CompileReport:
     milliseconds: float
     profile: str
     comparisons: tuple[StageComparison, ...] = ()
+    inputs: tuple[TensorInfo, ...] = ()
+    outputs: tuple[TensorInfo, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def text(self) -> str:
@@ -45,6 +50,8 @@ class CompileReport:
         memory = ", ".join(f"{name} {size:,} B" for name, size in self.memory.items())
         lines = [
             f"{self.model}: {self.ops} ops, {self.mode} for {self.chip}",
+            *(f"input {shown_tensor(info)}" for info in self.inputs),
+            *(f"output {shown_tensor(info)}" for info in self.outputs),
             f"memory: {memory}",
             f"predicted: {self.cycles:,} cycles = {self.milliseconds:.3f} ms (timing profile '{self.profile}')",
             *(comparison.text() for comparison in self.comparisons),
@@ -58,6 +65,8 @@ class CompileReport:
             "chip": self.chip,
             "mode": self.mode,
             "ops": self.ops,
+            "inputs": [_tensor_values(info) for info in self.inputs],
+            "outputs": [_tensor_values(info) for info in self.outputs],
             "memory_bytes": dict(self.memory),
             "cycles": self.cycles,
             "milliseconds": self.milliseconds,
@@ -110,3 +119,26 @@ class ProfileReport:
             "commands": dict(self.commands),
             "memory_bytes": dict(self.memory),
         }
+
+
+def shown_tensor(info: TensorInfo, *, plain: bool = False) -> str:
+    """An input or output as people read it; how integers are meant unless they mean themselves or it is `plain`."""
+    values = _tensor_values(info)
+    text = f"'{info.name}': {values['type']} {'x'.join(map(str, info.shape))}"
+    if plain or (values["scale"], values["zero_point"]) == (1.0, 0):
+        return text
+    return f"{text}, scale {values['scale']:.9g}, zero point {values['zero_point']}"
+
+
+def _tensor_values(info: TensorInfo) -> dict[str, Any]:
+    scale, zero_point = 1.0, 0
+    if isinstance(info.element, Uniform):
+        scale, zero_point = info.element.scale, info.element.zero_point
+    storage = TensorType(info.shape, info.element).storage.name
+    return {
+        "name": info.name,
+        "shape": list(info.shape),
+        "type": storage,
+        "scale": scale,
+        "zero_point": zero_point,
+    }

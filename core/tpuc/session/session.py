@@ -16,19 +16,20 @@ import numpy.typing as npt
 
 from tpuc.api.chip import Chip, LoadedModel
 from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
-from tpuc.data import SampleInput, SampleSource, inputs_of, open_samples
+from tpuc.data import SampleInput, inputs_of
 from tpuc.errors import CalibrationError, TpucError, Unsupported, UsageError
 from tpuc.files import write_atomic
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.ir.attributes import StringAttr
-from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.text import read_module, write_module
 from tpuc.npz import read_npz, write_npz
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
+from tpuc.session.boundary import Boundary
 from tpuc.session.compare import compare, real_values, tolerance_of, types_of
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison
+from tpuc.session.running import compiled_inputs, paired_inputs, profile_report, samples
 
 Array: TypeAlias = npt.NDArray[Any]
 Progress: TypeAlias = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
@@ -61,6 +62,7 @@ class Session:
         pipelines: Pipelines = PIPELINES,
         progress: Progress = _plain,
         log: Callable[[str], None] = _silent,
+        remark: Callable[[str], None] = _silent,
     ) -> None:
         self.registry = registry if registry is not None else Registry()
         self.mode = quantize
@@ -68,6 +70,7 @@ class Session:
         self.pipelines = pipelines
         self.progress = progress
         self.log = log
+        self.remark = remark
         self.seconds: dict[str, float] = {}
         self._chip: Chip | None = None
         if chip is not None:
@@ -131,16 +134,21 @@ class Session:
         model_name: str = "",
         model_data: Path | None = None,
         input_shapes: Sequence[Sequence[int]] = (),
+        batch: int | None = None,
         output_names: Sequence[str] = (),
         preprocess: Mapping[str, Any] | None = None,
     ) -> Module:
-        """Import a network file and optimise it: a TOP module."""
+        """Import a network file and optimise it: a TOP module.
+
+        `batch` becomes the leading extent of every input; `preprocess` says how images become inputs.
+        """
         options = ImportOptions(
             model_name or path.stem,
             model_data,
             tuple(tuple(shape) for shape in input_shapes),
             tuple(output_names),
             preprocess or {},
+            batch,
         )
         with self._timed("import"):
             module = self._frontend(path).read(path, options, self.registry)
@@ -176,7 +184,7 @@ class Session:
 
         `test_result` is an npz that receives every value of the module.
         """
-        inputs = next(iter(_samples(inputs_of(module), test_input)))
+        inputs = next(iter(samples(inputs_of(module), test_input)))
         values = Interpreter(module).run(inputs, "all")
         wanted = self._engine(path).run(path, inputs)
         result = compare(f"{path.name} and TOP", values, wanted, tolerance_of("f32", tolerance), excepts)
@@ -222,7 +230,9 @@ class Session:
         model: Path,
         *,
         input_shapes: Sequence[Sequence[int]] = (),
+        batch: int | None = None,
         output_names: Sequence[str] = (),
+        preprocess: Mapping[str, Any] | None = None,
         dataset: Path | None = None,
         data_list: Path | None = None,
         input_num: int = 0,
@@ -230,9 +240,12 @@ class Session:
         calibration_method: str = "kld",
         test_input: Sequence[Path] = (),
         tolerance: Sequence[float] = (),
+        boundary: Boundary | None = None,
     ) -> CompileReport:
         """The whole pipeline, from a network file to the compiled file `model`."""
-        module = self.transform(path, input_shapes=input_shapes, output_names=output_names)
+        module = self.transform(
+            path, input_shapes=input_shapes, batch=batch, output_names=output_names, preprocess=preprocess
+        )
         table: Any = calibration_table
         if self.mode not in FLOAT_MODES and table is None:
             if dataset is None and data_list is None:
@@ -245,7 +258,9 @@ class Session:
             )
             if self.work_dir is not None:
                 table.write(self.work_dir / f"{module.name}_cali_table")
-        return self.deploy(module, model, calibration_table=table, test_input=test_input, tolerance=tolerance)
+        return self.deploy(
+            module, model, calibration_table=table, test_input=test_input, tolerance=tolerance, boundary=boundary
+        )
 
     def deploy(
         self,
@@ -258,12 +273,14 @@ class Session:
         test_reference: Path | None = None,
         excepts: Sequence[str] = (),
         tolerance: Sequence[float] = (),
+        boundary: Boundary | None = None,
     ) -> CompileReport:
         """Lower a TOP module and write the compiled file.
 
         With `test_input` the stages are compared on it before the file is written: TOP with TPU, TPU with simulator.
+        Where `boundary` fuses the preprocessing, that input are images or the bytes that the file takes.
         """
-        final, data = self.build(module, calibration_table, quantize_table)
+        final, data = self.build(module, calibration_table, quantize_table, boundary=boundary)
         loaded = self.chip.load(data, str(model))
         comparisons: tuple[StageComparison, ...] = ()
         if test_input:
@@ -280,6 +297,7 @@ class Session:
         calibration_table: Any = None,
         quantize_table: Path | None = None,
         *,
+        boundary: Boundary | None = None,
         after_lowering: Callable[[Module], None] | None = None,
     ) -> tuple[Module, bytes]:
         """The addressed TPU module and the bytes of the compiled file. The TOP module stays as it is.
@@ -303,6 +321,8 @@ class Session:
                 definition = self.registry.get("tpuc.passes", "import-quantise-table")
                 manager.run(module, [definition(table=str(quantize_table))], "lower")
             manager.run_pipeline("lower", module)
+            if boundary is not None:
+                manager.run(module, boundary.passes(self.registry), "lower")
             manager.run_pipeline("tpu-optimize", module)
         if after_lowering is not None:
             after_lowering(module)
@@ -315,10 +335,6 @@ class Session:
         return module, context.results["artifact"]
 
     def _import_table(self, manager: PassManager, context: PassContext, module: Module, table: Any) -> None:
-        if isinstance(table, (str, Path)):
-            definition = self.registry.get("tpuc.passes", "import-calibration")
-            manager.run(module, [definition(table=str(table))], "calibrate")
-            return
         context.results["calibration_table"] = table
         manager.run_pipeline("calibrate", module)
 
@@ -332,14 +348,14 @@ class Session:
         excepts: Sequence[str],
         tolerance: Sequence[float],
     ) -> tuple[StageComparison, ...]:
-        inputs = next(iter(_samples(inputs_of(top), paths)))
+        inputs, stored = paired_inputs(top, tpu, paths)
         limits = tolerance_of(self.mode, tolerance)
         wanted = Interpreter(top).run(inputs, "all") if reference is None else read_npz(reference)
-        got = Interpreter(tpu).run(inputs, "all")
+        got = Interpreter(tpu).run(stored, "all")
         types = types_of(tpu)
         real = {name: real_values(array, types[name]) for name, array in got.items() if name in types}
         first = compare("TOP and TPU" if reference is None else f"{reference} and TPU", real, wanted, limits, excepts)
-        outputs = self.simulate(self.chip, loaded, inputs)
+        outputs = self.simulate(self.chip, loaded, stored)
         second = compare("TPU and simulator", outputs, {name: got[name] for name in outputs}, (0.99, 0.9), excepts)
         return first, second
 
@@ -360,6 +376,8 @@ class Session:
             cycles / description.clock_hz * 1000,
             profile,
             comparisons,
+            tuple(loaded.inputs),
+            tuple(loaded.outputs),
             dict(self.seconds),
         )
 
@@ -392,24 +410,40 @@ class Session:
                 self.log(f"{error}")
         return candidates[-1], candidates[-1].load(data, str(path))
 
-    def run(self, path: Path, inputs: Sequence[Path], *, dump_all_tensors: bool = False) -> dict[str, Array]:
-        """Execute any runnable file. Several samples in the input give results with one more leading axis."""
-        run_one, specs = self._runner(path, dump_all_tensors)
-        rows = [run_one(sample) for sample in self.progress(_samples(specs, inputs), "running", None)]
+    def run(
+        self,
+        path: Path,
+        inputs: Sequence[Path],
+        *,
+        preprocess: Mapping[str, Any] | None = None,
+        dump_all_tensors: bool = False,
+    ) -> dict[str, Array]:
+        """Execute any runnable file. Several samples in the input give results with one more leading axis.
+
+        Inputs of quantised integers take integers as they are; float data are quantised, with a remark. `preprocess`
+        says how images become inputs where the file does not.
+        """
+        run_one, specs = self._runner(path, inputs, preprocess or {}, dump_all_tensors)
+        rows = [run_one(sample) for sample in self.progress(samples(specs, inputs), "running", None)]
         if len(rows) == 1:
             return rows[0]
         return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
     def _runner(
-        self, path: Path, everything: bool
+        self, path: Path, inputs: Sequence[Path], preprocess: Mapping[str, Any], everything: bool
     ) -> tuple[Callable[[Mapping[str, Array]], dict[str, Array]], list[SampleInput]]:
+        if path.suffix == ".mlir" and preprocess:
+            raise UsageError(
+                f"{path} says itself how images become its inputs. Leave out {', '.join(sorted(preprocess))}, or "
+                "transform the network again with other ones."
+            )
         if path.suffix == ".mlir" or self._is_network(path):
-            module = self.load(path) if path.suffix == ".mlir" else self.transform(path)
+            module = self.load(path) if path.suffix == ".mlir" else self.transform(path, preprocess=preprocess)
             interpreter = Interpreter(module)
-            return (lambda sample: interpreter.run(sample, "all" if everything else None)), inputs_of(module)
+            return (lambda one: interpreter.run(one, "all" if everything else None)), inputs_of(module, self.remark)
         chip, loaded = self.open(path)
-        specs = [SampleInput(info.name, info.shape, numpy_dtype(_storage(info))) for info in loaded.inputs]
-        return (lambda sample: self.simulate(chip, loaded, sample)), specs
+        specs = compiled_inputs(loaded, inputs, preprocess, self.remark, path)
+        return (lambda one: self.simulate(chip, loaded, one)), specs
 
     def _is_network(self, path: Path) -> bool:
         return any(
@@ -420,38 +454,11 @@ class Session:
     def profile(self, path: Path, *, profile: str | None = None) -> ProfileReport:
         """Cycles, engine use and memory of a compiled file."""
         chip, loaded = self.open(path)
-        name = profile or chip.profiles[0]
-        if name not in chip.profiles:
-            raise UsageError(
-                f"chip '{chip.description.name}' has no timing profile '{name}'. Its profiles: "
-                f"{', '.join(chip.profiles)}."
-            )
-        timeline = loaded.timeline(name)
-        counts: dict[str, int] = {}
-        for entry in timeline.entries:
-            engine = entry.command.engine.name.lower()
-            counts[engine] = counts.get(engine, 0) + 1
-        busy = {engine.name.lower(): cycles for engine, cycles in timeline.busy.items()}
-        return ProfileReport(
-            str(path),
-            chip.description.name,
-            name,
-            timeline.cycles,
-            timeline.cycles / chip.description.clock_hz * 1000,
-            busy,
-            {engine: counts.get(engine, 0) for engine in busy},
-            loaded.memory,
-        )
+        return profile_report(path, chip, loaded, profile)
 
     def disassemble(self, path: Path) -> str:
         """Every command of a compiled file as text."""
         return self.open(path)[1].disassemble()
-
-
-def _storage(info: Any) -> Any:
-    from tpuc.ir import TensorType
-
-    return TensorType(info.shape, info.element).storage
 
 
 def _with_divisor(chip: Chip, divisor: int | None) -> Chip:
@@ -460,19 +467,3 @@ def _with_divisor(chip: Chip, divisor: int | None) -> Chip:
     chip = copy.copy(chip)
     chip.description = dataclasses.replace(chip.description, symmetric_divisor=divisor)
     return chip
-
-
-def _samples(specs: Sequence[SampleInput], paths: Sequence[Path]) -> Iterable[dict[str, Array]]:
-    """The samples in input files: one file with all inputs, or one file per input."""
-    if len(paths) == 1:
-        return open_samples(specs, dataset=paths[0])
-    if len(paths) != len(specs):
-        raise UsageError(f"{len(paths)} input files for {len(specs)} inputs; give one file for all, or one for each.")
-    sources: list[SampleSource] = [open_samples([spec], dataset=path) for spec, path in zip(specs, paths, strict=True)]
-    merged: list[dict[str, Array]] = []
-    for parts in zip(*sources, strict=True):
-        row: dict[str, Array] = {}
-        for part in parts:
-            row |= part
-        merged.append(row)
-    return merged

@@ -18,7 +18,7 @@ Found: TypeAlias = "str | None"
 """A sentence, or None for a reason that cannot be read from the source."""
 
 _UNKNOWN = "\N{HORIZONTAL ELLIPSIS}"
-_INSTANCE = re.compile(rf",? (?:this \w+|these|there) \w+\b[^;]*{_UNKNOWN}[^;]*")
+_INSTANCE = re.compile(rf"[,;]? (?:this \w+|these|there) \w+\b[^;]*{_UNKNOWN}[^;]*")
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class Refusals:
 
 def refusals_of(cell: object) -> Refusals:
     """What the cell's `refuse` can say."""
-    found = list(_Reader(type(cell)).method("refuse"))
+    found = list(_Reader(cell).method("refuse"))
     return Refusals(tuple(dict.fromkeys(text for text in found if text)), None not in found)
 
 
 class _Reader:
-    """Follows the source of one class; every function is read once."""
+    """Follows the source of a cell's class, of the bases behind `after` only if given; `seen` was read already."""
 
-    def __init__(self, cls: type[Any], after: type[Any] | None = None, seen: set[Any] | None = None) -> None:
-        lineage = cls.__mro__
+    def __init__(self, cell: object, after: type[Any] | None = None, seen: set[Any] | None = None) -> None:
+        lineage = type(cell).__mro__
         self._lineage = lineage if after is None else lineage[lineage.index(after) + 1 :]
-        self._cls = cls
+        self._cell = cell
         self._seen: set[Any] = set() if seen is None else seen
 
     def method(self, name: str) -> Iterator[Found]:
@@ -52,28 +52,31 @@ class _Reader:
         for owner in self._lineage:
             if name in vars(owner):
                 function = inspect.unwrap(getattr(owner, name))
-                yield from _Function(function, {}, self._seen, self._cls, owner).sentences()
+                yield from _Function(function, {}, self._seen, self._cell, owner).sentences()
                 return
         yield None
 
 
 class _Function:
-    """One function: `given` holds the arguments that are known at the call."""
+    """One function: `given` holds the arguments that are known at the call, `owner` is the class of a method."""
 
     def __init__(
         self,
         function: Callable[..., Any],
         given: Mapping[str, Any],
         seen: set[Any],
-        cls: type[Any],
+        cell: object,
         owner: type[Any] | None = None,
     ) -> None:
         self._function = function
         self._seen = seen
-        self._cls = cls
+        self._cell = cell
         self._owner = owner
         closure = inspect.getclosurevars(function)
-        self._names = {**closure.globals, **closure.nonlocals, **given}
+        parameters = inspect.signature(function).parameters.values()
+        defaults = {item.name: item.default for item in parameters if item.default is not item.empty}
+        self._names = {**closure.globals, **closure.nonlocals, **defaults, **given}
+        self._assigned: dict[str, list[ast.expr]] = {}
 
     def sentences(self) -> Iterator[Found]:
         """What it can return."""
@@ -86,7 +89,6 @@ class _Function:
         except (OSError, TypeError):
             yield None
             return
-        self._assigned: dict[str, list[ast.expr]] = {}
         for node in ast.walk(tree):
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -127,15 +129,23 @@ class _Function:
     def _call(self, node: ast.Call) -> Iterator[Found]:
         match node.func:
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name) if self._owner is not None:
-                yield from _Reader(self._cls, self._owner, self._seen).method(name)
+                yield from _Reader(self._cell, self._owner, self._seen).method(name)
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                yield from _Reader(self._cls, None, self._seen).method(name)
+                yield from _Reader(self._cell, None, self._seen).method(name)
+            case _ if inspect.isfunction(function := self._value(node.func)):
+                yield from _Function(function, self._arguments(function, node), self._seen, self._cell).sentences()
+            case ast.Attribute(attr="refuse"):
+                yield from self._parts()
             case _:
-                function = self._value(node.func)
-                if not inspect.isfunction(function):
-                    yield None
-                    return
-                yield from _Function(function, self._arguments(function, node), self._seen, self._cls).sentences()
+                yield None
+
+    def _parts(self) -> Iterator[Found]:
+        """A cell that hands the node to one of several others holds them as attributes."""
+        parts = [value for value in vars(self._cell).values() if hasattr(value, "refuse")]
+        if not parts:
+            yield None
+        for part in parts:
+            yield from _Reader(part, None, self._seen).method("refuse")
 
     def _arguments(self, function: Callable[..., Any], call: ast.Call) -> dict[str, Any]:
         """The arguments of a call that are constants."""

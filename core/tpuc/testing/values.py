@@ -6,7 +6,7 @@ from typing import Any
 
 from tpuc.ir import Module, TensorType
 from tpuc.ir.traits import Constant
-from tpuc.session import Session
+from tpuc.session import Boundary, Session
 
 
 def expose_values(module: Module) -> None:
@@ -23,6 +23,8 @@ def expose_values(module: Module) -> None:
     function.update_type()
 
 
-def build_exposed(session: Session, module: Module, calibration_table: Any = None) -> tuple[Module, bytes]:
+def build_exposed(
+    session: Session, module: Module, calibration_table: Any = None, *, boundary: Boundary | None = None
+) -> tuple[Module, bytes]:
     """As `Session.build`, with every value of the lowered module as an output of the file."""
-    return session.build(module, calibration_table, after_lowering=expose_values)
+    return session.build(module, calibration_table, boundary=boundary, after_lowering=expose_values)

@@ -36,8 +36,8 @@ def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
         counts[Engine.COMPUTE],
         counts[Engine.DMA],
     )
-    inputs = tuple(_tensor(info) for info in layout.inputs)
-    outputs = tuple(_tensor(info) for info in layout.outputs)
+    inputs = tuple(_tensor(info, is_input=True) for info in layout.inputs)
+    outputs = tuple(_tensor(info, is_input=False) for info in layout.outputs)
     stage = Stage(
         inputs,
         outputs,
@@ -49,9 +49,12 @@ def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
     return BModel((Net(layout.name, (stage,)),), time=layout.build_time or DEFAULT_TIME).to_bytes()
 
 
-def _tensor(info: TensorInfo) -> Tensor:
+def _tensor(info: TensorInfo, *, is_input: bool) -> Tensor:
+    """As the vendor's files have it, the scale of an input is what real values are multiplied by to be stored."""
     storage = TensorType(info.shape, info.element).storage
     scale, zero_point = 1.0, 0
     if isinstance(info.element, Uniform):
         scale, zero_point = info.element.scale, info.element.zero_point
-    return Tensor(info.name, _FILE_TYPES[storage.name], info.shape, info.address, scale, zero_point)
+    return Tensor(
+        info.name, _FILE_TYPES[storage.name], info.shape, info.address, 1.0 / scale if is_input else scale, zero_point
+    )

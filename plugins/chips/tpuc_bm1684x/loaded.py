@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 from tpuc.api import (
+    F32,
     CorruptFile,
     ElementType,
     Engine,
@@ -15,6 +16,7 @@ from tpuc.api import (
     TensorInfo,
     Timeline,
     TimelineEntry,
+    Uniform,
     Unsupported,
     make_timeline,
 )
@@ -37,6 +39,7 @@ _ELEMENTS = {
     "int32": "si32",
     "uint32": "ui32",
 }
+_STORED = {"int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16"}
 
 
 class LoadedBModel(LoadedModel):
@@ -46,8 +49,8 @@ class LoadedBModel(LoadedModel):
         self._data = data
         self._model = BModel.from_bytes(data)
         self._simulator = Simulator(self._model, source=source)
-        self.inputs = tuple(_info(tensor) for tensor in self._simulator.inputs)
-        self.outputs = tuple(_info(tensor) for tensor in self._simulator.outputs)
+        self.inputs = tuple(_info(tensor, is_input=True) for tensor in self._simulator.inputs)
+        self.outputs = tuple(_info(tensor, is_input=False) for tensor in self._simulator.outputs)
 
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
         return self._simulator.run(inputs, check=check)
@@ -90,6 +93,11 @@ def load_model(data: bytes, source: str) -> LoadedBModel:
         raise type(error)(f"{source}: {error}") from error
 
 
-def _info(tensor: Tensor) -> TensorInfo:
-    element: ElementType = ScalarType(_ELEMENTS[tensor.type.name.lower()])
+def _info(tensor: Tensor, *, is_input: bool) -> TensorInfo:
+    """Integers with a scale are quantised; that of an input is what real values are multiplied by."""
+    name = tensor.type.name.lower()
+    element: ElementType = ScalarType(_ELEMENTS[name])
+    if name in _STORED and (tensor.scale, tensor.zero_point) != (1.0, 0) and tensor.scale > 0:
+        scale = 1.0 / tensor.scale if is_input else tensor.scale
+        element = Uniform(ScalarType(_STORED[name]), F32, scale, tensor.zero_point)
     return TensorInfo(tensor.name, tensor.shape, element, tensor.address)

@@ -23,8 +23,21 @@ RIGHT_SINCE = {"AveragePool": 22, "MaxPool": 22}
 """Older rules of these operators count windows that lie in the padding altogether; no runtime computes them."""
 
 
-def input_shapes(graph: Graph, given: Sequence[Shape]) -> list[Shape]:
-    """The static shape of every input; `given` comes from the user, empty for the file's own."""
+def input_shapes(graph: Graph, given: Sequence[Shape], batch: int | None = None) -> list[Shape]:
+    """The static shape of every input; `given` and `batch` come from the user, empty and None for the file's own."""
+    shapes = _shapes(graph, given, batch)
+    if batch is None:
+        return shapes
+    for entry, shape in zip(graph.inputs, shapes, strict=True):
+        if not shape:
+            raise InvalidModel(
+                f"{graph.source}: input '{entry.name}' is a scalar, which has no batch. Leave out --batch, and give "
+                "the shapes with --input-shapes."
+            )
+    return [(batch, *shape[1:]) for shape in shapes]
+
+
+def _shapes(graph: Graph, given: Sequence[Shape], batch: int | None) -> list[Shape]:
     if given and len(given) != len(graph.inputs):
         names = ", ".join(f"'{entry.name}'" for entry in graph.inputs)
         raise InvalidModel(
@@ -33,7 +46,7 @@ def input_shapes(graph: Graph, given: Sequence[Shape]) -> list[Shape]:
         )
     if given:
         return [_chosen(graph.source, entry, shape) for entry, shape in zip(graph.inputs, given, strict=True)]
-    return [_declared(graph, entry) for entry in graph.inputs]
+    return [_declared(graph, entry, batch) for entry in graph.inputs]
 
 
 def _chosen(source: str, entry: GraphInput, shape: Shape) -> Shape:
@@ -46,7 +59,7 @@ def _chosen(source: str, entry: GraphInput, shape: Shape) -> Shape:
     return tuple(shape)
 
 
-def _declared(graph: Graph, entry: GraphInput) -> Shape:
+def _declared(graph: Graph, entry: GraphInput, batch: int | None) -> Shape:
     if entry.shape is None:
         raise InvalidModel(
             f"{graph.source}: input '{entry.name}' has no shape, and compiled shapes are static. Give it with "
@@ -55,6 +68,8 @@ def _declared(graph: Graph, entry: GraphInput) -> Shape:
     static = tuple(extent for extent in entry.shape if isinstance(extent, int))
     if len(static) == len(entry.shape):
         return static
+    if batch is not None and len(static) == len(entry.shape) - 1 and not isinstance(entry.shape[0], int):
+        return (batch, *static)
     dims = [f"{i} ('{e}')" if e else f"{i}" for i, e in enumerate(entry.shape) if not isinstance(e, int)]
     which = f"dimension {dims[0]} is" if len(dims) == 1 else f"dimensions {', '.join(dims)} are"
     example = ",".join(show_list([e if isinstance(e, int) else 1 for e in i.shape or ()]) for i in graph.inputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -27,12 +26,13 @@ from tpuc.api import (
     Unsupported,
     Value,
 )
-from tpuc_ops.top.input import Input
+from tpuc_ops.top.input import Input, image_input
 from tpuc_ops.top.reshape import Reshape
 
 from tpuc_onnx.building import F32, Importer, OnnxBuilder
 from tpuc_onnx.folding import fold
 from tpuc_onnx.graph import Graph, GraphNode
+from tpuc_onnx.rebatching import Rebatching
 from tpuc_onnx.shapes import TypeTable, input_shapes, show_shape
 
 OWN_DIALECT = "top"
@@ -53,16 +53,17 @@ def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
         "module.weight_file": StringAttr(f"{name}_top_f32_all_origin_weight.npz"),
     }
     types = TypeTable(graph)
-    shapes = input_shapes(graph, options.input_shapes)
+    shapes = input_shapes(graph, options.input_shapes, options.batch)
     body = Block([TensorType(shape, F32) for shape in shapes])
     module = Module(name, {})
     build = OnnxBuilder(graph, types, module, body)
     for argument, entry, shape in zip(body.arguments, graph.inputs, shapes, strict=True):
         argument.location = Location((entry.name,))
         types.declare(entry.name, entry.elem_type, shape)
-        op = _input_op(shape, options)
+        op = _input_op(shape, options, entry.name)
         build.values[entry.name] = build.build(op, [argument], entry.name, [TensorType(shape, F32)])
-    _Walk(graph, build, registry).run()
+    old_batch = {entry.shape[0] if entry.shape else 1 for entry in graph.inputs}
+    _Walk(graph, build, registry, Rebatching(options.batch, old_batch)).run()
     outputs = [_output(graph, build, name) for name in graph.outputs]
     body.append(Operation(Return(), outputs))
     function = Function("main", FunctionType((), ()), body)
@@ -73,11 +74,11 @@ def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
     return module
 
 
-def _input_op(shape: tuple[int, ...], options: ImportOptions) -> Input:
+def _input_op(shape: tuple[int, ...], options: ImportOptions, name: str) -> Input:
     """With what the user said about preprocessing; that concerns images only."""
     if len(shape) != 4 or not options.preprocess:
         return Input()
-    return dataclasses.replace(Input(do_preprocess=True, resize_dims=shape[2:]), **options.preprocess)
+    return image_input(shape, options.preprocess, name)
 
 
 def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
@@ -99,8 +100,9 @@ def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
 class _Walk:
     """One run over the nodes. Everything that cannot be imported is collected and told at once."""
 
-    def __init__(self, graph: Graph, build: OnnxBuilder, registry: Any) -> None:
+    def __init__(self, graph: Graph, build: OnnxBuilder, registry: Any, rebatching: Rebatching) -> None:
         self._graph = graph
+        self._rebatching = rebatching
         self._build = build
         self._types = build.types
         self._find = _ImporterFinder(registry)
@@ -123,6 +125,7 @@ class _Walk:
                 {name: array for name, array in zip(node.foreign.outputs, folded, strict=False) if name}
             )
             return
+        node = self._rebatching(node, self._types)
         self._types.infer(node)
         importer = self._find(node.foreign)
         lost = not self._lost.isdisjoint(node.reads)

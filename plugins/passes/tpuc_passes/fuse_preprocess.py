@@ -43,14 +43,14 @@ class FusePreprocess(Pass):
 
     def _format(self, operation: Operation) -> str:
         op: Any = operation.op
-        layout = "PLANAR" if (op.channel_format or "nchw") == "nchw" else "PACKED"
-        own = "GRAYSCALE" if op.pixel_format == "gray" else f"{(op.pixel_format or 'bgr').upper()}_{layout}"
+        layout = "PLANAR" if op.channel_format == "nchw" else "PACKED"
+        own = "GRAYSCALE" if op.pixel_format == "gray" else f"{op.pixel_format}_{layout}".upper()
         wanted = self.customization_format or own
-        if wanted not in FORMATS or FORMATS[wanted].channels != FORMATS.get(own, FORMATS["GRAYSCALE"]).channels:
-            fitting = [name for name, format in FORMATS.items() if own in FORMATS and format.channels == FORMATS[own].channels]
+        fitting = [name for name in FORMATS if own in FORMATS and FORMATS[name].channels == FORMATS[own].channels]
+        if wanted not in fitting:
+            way_out = f"Formats for it: {', '.join(fitting)}" if fitting else "Compile it without --fuse-preprocess"
             raise UsageError(
-                f"input '{operation.name}' takes {op.pixel_format} images, which {wanted} cannot give. "
-                f"{'Formats for it: ' + ', '.join(fitting) if fitting else 'Compile it without --fuse-preprocess'}."
+                f"input '{operation.name}' takes {op.pixel_format} images, and {wanted} is not that. {way_out}."
             )
         return wanted
 

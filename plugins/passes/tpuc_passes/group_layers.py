@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from tpuc.api import DictAttr, IntegerAttr, Module, MoveKernel, Node, Pass, PassContext, UnitAttr
@@ -19,6 +20,7 @@ class GroupLayers(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises Unsupported where the chip has no kernel, LmemOverflow where no tile fits."""
         chip = chip_of(context, self.name)
+        known: dict[Hashable, Mapping[str, int]] = {}
         for operation in module.main.operations:
             if not runs_on_chip(operation):
                 continue
@@ -27,8 +29,12 @@ class GroupLayers(Pass):
                 if kernel.is_alias(Node.of(operation)):
                     operation.extra_attributes[ALIAS] = UnitAttr()
                 continue
-            task = choose_tiling(make_task(operation, kernel, chip))
+            node = Node.of(operation)
+            shapes = tuple((t.shape, t.storage) for t in (*node.operand_types, *node.result_types))
+            key = (operation.op.name, shapes, kernel.tiling_key(node))
+            if key not in known:
+                known[key] = choose_tiling(make_task(operation, kernel, chip)).sizes
             operation.extra_attributes[TILING] = DictAttr(
-                tuple((name, IntegerAttr(size)) for name, size in sorted(task.sizes.items()))
+                tuple((name, IntegerAttr(size)) for name, size in sorted(known[key].items()))
             )
         return True

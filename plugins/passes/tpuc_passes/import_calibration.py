@@ -26,7 +26,7 @@ class ImportCalibration(Pass):
     """Float values become `!quant.calibrated<f32<min:max>>`: symmetric `[-threshold, threshold]`, or `[0, threshold]`
     for values that were never negative (SPEC P2, T15).
 
-    The table is the file `table`, or `context.results["calibration_table"]`.
+    The table is the file `table`, or `context.results["calibration_table"]`: a table, or the path of one.
     """
 
     name = "import-calibration"
@@ -34,9 +34,8 @@ class ImportCalibration(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError when the table names none, or not all, of the module's values."""
-        table: CalibrationTable | None = context.results.get("calibration_table")
-        if self.table:
-            table = read_table(Path(self.table))
+        given: CalibrationTable | str | Path | None = self.table or context.results.get("calibration_table")
+        table = read_table(Path(given)) if isinstance(given, (str, Path)) else given
         if table is None:
             raise CalibrationError(
                 "no calibration table: int8 needs one; give samples with --dataset or a table with --calibration-table"
@@ -44,7 +43,7 @@ class ImportCalibration(Pass):
         values = [value for operation in module.main.operations for value in operation.results if _is_float(value)]
         missing = [value.name for value in values if value.name not in table.entries]
         if missing:
-            source = self.table or "the calibration table"
+            source = given if isinstance(given, (str, Path)) else "the calibration table"
             raise CalibrationError(
                 f"{source}: {len(missing)} of the {len(values)} values of module '{module.name}' are not in it, the "
                 f"first is '{missing[0]}'; it belongs to another network, calibrate this one with `tpuc calibrate`"

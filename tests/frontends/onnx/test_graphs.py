@@ -139,7 +139,19 @@ def test_preprocessing_is_noted_on_images(shape: list[int], is_image: bool, tmp_
     options = ImportOptions(preprocess={"mean": (1.0, 2.0, 3.0), "pixel_format": "rgb"})
     module = read(network([node("Relu", "x", "y")], {"x": shape}, ["y"]), tmp_path, options)
     (op,) = [operation.op for operation in module.walk() if isinstance(operation.op, Input)]
-    noted = Input(do_preprocess=True, resize_dims=(6, 8), mean=(1.0, 2.0, 3.0), pixel_format="rgb")
+    noted = Input(
+        do_preprocess=True,
+        channel_format="nchw",
+        keep_aspect_ratio=False,
+        keep_ratio_mode="letterbox",
+        mean=(1.0, 2.0, 3.0),
+        pad_type="center",
+        pad_value=0,
+        pixel_format="rgb",
+        resize_dims=(6, 8),
+        scale=(1.0, 1.0, 1.0),
+        yuv_type="",
+    )
     assert op == (noted if is_image else Input())
 
 

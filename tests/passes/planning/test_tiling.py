@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,14 +15,18 @@ from tpuc.api import (
     Block,
     Box,
     Chip,
+    DdrTensor,
     Layouts,
     LmemModel,
     LmemOverflow,
+    LocalBlock,
+    LocalTensor,
     Node,
     Op,
     Operation,
     PackedConstant,
     Phase,
+    PlacedTile,
     Scratch,
     Shape4,
     Space,
@@ -34,7 +39,7 @@ from tpuc.api import (
 from tpuc.ir.types import I8
 from tpuc_passes.planning.buffers import BlockLoad, OperandLoad
 from tpuc_passes.planning.pack import blocks_of, pack_task
-from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.task import KernelFacts, TileTask
 from tpuc_passes.planning.tiling import buffers_of, choose_tiling, lmem_need
 
 
@@ -50,11 +55,40 @@ class _Lmem(LmemModel):
 
 class _Description:
     name = "tiny"
+    ddr_base = 0
+
+
+class _Transfer:
+    """Stands for any instruction; its cycles are its bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class _Assembler:
+    def __init__(self) -> None:
+        self.instructions: list[_Transfer] = []
+
+    def load(self, target: LocalTensor, source: DdrTensor) -> None:
+        self.instructions.append(_Transfer(math.prod(target.shape)))
+
+    def store(self, target: DdrTensor, source: LocalTensor) -> None:
+        self.instructions.append(_Transfer(math.prod(source.shape)))
+
+    def load_block(self, target: LocalBlock, address: int) -> None:
+        self.instructions.append(_Transfer(target.lanes * target.bytes_per_lane))
 
 
 class _Chip:
     lmem = _Lmem()
     description = _Description()
+    profiles = ("bytes",)
+
+    def assembler(self) -> _Assembler:
+        return _Assembler()
+
+    def cycles(self, instruction: _Transfer, profile: str) -> int:
+        return 10 + instruction.size
 
 
 class _Op:
@@ -93,19 +127,21 @@ class _Conv(TileKernel[Any]):
         lanes, count = self.constant_shape(node, name, tile)
         return np.full((lanes, count), 100 if name == "bias" else tile.range("k")[0] + 1, np.uint8)
 
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: _Assembler) -> None:
+        asm.instructions.append(_Transfer(math.prod(placed.result.shape)))
+
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
         return (Scratch("sum", _Lmem().tensor_bytes("aligned", shape, 4)),)
 
 
-def _task(n: int, c: int, k: int, h: int, w: int) -> TileTask:
+def _task(n: int, c: int, k: int, h: int, w: int, kernel: _Conv | None = None) -> TileTask:
     types = (TensorType((n, k, h, w), I8), TensorType((c, k, 3, 3), I8))
     node = Node(_Op(), types, (TensorType((n, c, h, w), I8),), "conv")
-    kernel = _Conv()
-    space = kernel.space(node)
+    facts = KernelFacts(node, kernel or _Conv())
     chip: Chip = _Chip()  # pyright: ignore[reportAssignmentType]  # only its local memory is used here
     operation = Operation(Op(), Block(types).arguments, node.result_types)
-    return TileTask(operation, node, kernel, chip, {axis.name: axis.size for axis in space.axes})
+    return TileTask(operation, node, facts.kernel, chip, {axis.name: axis.size for axis in facts.space.axes}, facts)
 
 
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.integers(1, 20), st.integers(1, 20))
@@ -174,8 +210,7 @@ def test_an_op_whose_smallest_tile_is_too_large_is_refused() -> None:
         def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
             return (Scratch("table", 300),)
 
-    task = _task(1, 1, 1, 1, 1)
-    task = TileTask(task.operation, task.node, Greedy(), task.chip, task.sizes)
+    task = _task(1, 1, 1, 1, 1, Greedy())
     with pytest.raises(LmemOverflow) as caught:
         choose_tiling(task)
     assert str(caught.value) == (

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
+from tpuc.cli.options import boundary_options, preprocess_options
 from tpuc.cli.session import check_inputs, check_one_data_source, open_session, write_report
 from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS, POSITIVE, SHAPES, Shapes
 from tpuc.files import check_writable
+
+if TYPE_CHECKING:
+    from tpuc.session import Boundary
 
 
 @click.command("compile", cls=Command)
@@ -23,7 +29,10 @@ from tpuc.files import check_writable
 @click.option("--calibration-table", type=FILE, metavar="FILE", help="A table made earlier, instead of samples.")
 @click.option("--calibration-method", default="kld", show_default=True, help="How thresholds are chosen.")
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
+@click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
+@preprocess_options
+@boundary_options
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
 @click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
@@ -42,7 +51,10 @@ def command(
     calibration_table: Path | None,
     calibration_method: str,
     input_shapes: Shapes,
+    batch: int | None,
     output_names: tuple[str, ...],
+    preprocess: Mapping[str, Any],
+    boundary: Boundary | None,
     test_input: tuple[Path, ...],
     tolerance: tuple[float, ...],
     symmetric_divisor: int | None,
@@ -61,7 +73,9 @@ def command(
         network,
         output,
         input_shapes=input_shapes,
+        batch=batch,
         output_names=output_names,
+        preprocess=preprocess,
         dataset=dataset,
         data_list=data_list,
         input_num=input_num,
@@ -69,6 +83,7 @@ def command(
         calibration_method=calibration_method,
         test_input=test_input,
         tolerance=tolerance,
+        boundary=boundary,
     )
     if report_path is not None:
         write_report(report, report_path)

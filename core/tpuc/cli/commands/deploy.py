@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
+from tpuc.cli.options import boundary_options
 from tpuc.cli.session import check_inputs, open_session, write_report
 from tpuc.cli.values import EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS, POSITIVE
 from tpuc.errors import UsageError
 from tpuc.files import check_writable
+
+if TYPE_CHECKING:
+    from tpuc.session import Boundary
 
 
 @click.command("deploy", cls=Command)
@@ -22,6 +27,7 @@ from tpuc.files import check_writable
 @click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, before --quantize.")
 @click.option("--calibration-table", type=FILE, metavar="FILE", help="Value ranges; int8 needs them.")
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
+@boundary_options
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
 @click.option("--test-reference", type=FILE, metavar="FILE.npz", help="Values of the float network on that input.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
@@ -41,6 +47,7 @@ def command(
     tolerance: tuple[float, ...],
     test_input: tuple[Path, ...],
     test_reference: Path | None,
+    boundary: Boundary | None,
     excepts: tuple[str, ...],
     symmetric_divisor: int | None,
     output: Path,
@@ -68,6 +75,7 @@ def command(
         test_reference=test_reference,
         excepts=excepts,
         tolerance=tolerance,
+        boundary=boundary,
     )
     if report_path is not None:
         write_report(report, report_path)

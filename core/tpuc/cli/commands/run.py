@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
+from tpuc.cli.options import preprocess_options
 from tpuc.cli.session import check_inputs, open_session
 from tpuc.cli.text import columns
 from tpuc.cli.values import FILE, PATHS
@@ -18,14 +21,25 @@ from tpuc.files import check_writable
 @click.option("--input", "inputs", type=PATHS, required=True, help="npz, npy or image; several for several inputs.")
 @click.option("--model", type=FILE, required=True, metavar="FILE", help="Network file, .mlir or compiled file.")
 @click.option("--output", type=FILE, metavar="FILE.npz", help="Write the results; without it they are only listed.")
+@preprocess_options
 @click.option("--dump-all-tensors", is_flag=True, help="Give every value of the network, not only its outputs.")
 @pass_app
-def command(app: App, inputs: tuple[Path, ...], model: Path, output: Path | None, dump_all_tensors: bool) -> None:
-    """Execute a network on given inputs."""
+def command(
+    app: App,
+    inputs: tuple[Path, ...],
+    model: Path,
+    output: Path | None,
+    preprocess: Mapping[str, Any],
+    dump_all_tensors: bool,
+) -> None:
+    """Execute a network on given inputs.
+
+    Where a file takes quantised integers, arrays of integers are taken as they are and floats are quantised.
+    """
     check_inputs(model, *inputs)
     if output is not None:
         check_writable(output)
-    arrays = open_session(app).run(model, inputs, dump_all_tensors=dump_all_tensors)
+    arrays = open_session(app).run(model, inputs, preprocess=preprocess, dump_all_tensors=dump_all_tensors)
     if output is not None:
         from tpuc.npz import write_npz
 

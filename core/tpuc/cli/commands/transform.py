@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
+from tpuc.cli.options import preprocess_options
 from tpuc.cli.session import check_inputs, open_session
-from tpuc.cli.values import EMPTY, FILE, INTEGERS, NAMES, NUMBERS, PATHS, SHAPES, Shapes
+from tpuc.cli.values import EMPTY, FILE, NAMES, NUMBERS, PATHS, POSITIVE, SHAPES, Shapes
 from tpuc.errors import UsageError
 from tpuc.files import check_writable
 
@@ -20,11 +22,8 @@ from tpuc.files import check_writable
 @click.option("--model-def", type=FILE, required=True, metavar="FILE", help="The network (.onnx, .tflite, .prototxt).")
 @click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
-@click.option("--resize-dims", type=INTEGERS, default=EMPTY, help="Size images are resized to: 256,256.")
-@click.option("--keep-aspect-ratio", is_flag=True, help="Resize without distortion and fill up with zeros.")
-@click.option("--mean", type=NUMBERS, default=EMPTY, help="Subtracted per channel: 103.939,116.779,123.68.")
-@click.option("--scale", type=NUMBERS, default=EMPTY, help="Factor per channel, after the mean: 1.0,1.0,1.0.")
-@click.option("--pixel-format", type=click.Choice(["rgb", "bgr", "gray", "rgbd"]), help="Order of channels.")
+@click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
+@preprocess_options
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare with the framework on this npz, npy or image.")
 @click.option("--test-result", type=FILE, metavar="FILE.npz", help="Write every value of the comparison.")
@@ -39,11 +38,8 @@ def command(
     model_def: Path,
     model_data: Path | None,
     input_shapes: Shapes,
-    resize_dims: tuple[int, ...],
-    keep_aspect_ratio: bool,
-    mean: tuple[float, ...],
-    scale: tuple[float, ...],
-    pixel_format: str | None,
+    batch: int | None,
+    preprocess: Mapping[str, Any],
     output_names: tuple[str, ...],
     test_input: tuple[Path, ...],
     test_result: Path | None,
@@ -55,24 +51,19 @@ def command(
     """Turn a network into a TOP module (.mlir and .npz)."""
     if not test_input and (test_result is not None or excepts or tolerance):
         raise UsageError("--test-result, --excepts and --tolerance belong to a comparison; add --test-input FILE.")
+    if post_handle_type is not None:
+        raise UsageError("--post-handle-type: no post-processing can be fused yet; leave it out.")
     check_inputs(model_def, model_data, *test_input)
     check_writable(mlir)
-    preprocess: dict[str, Any] = {
-        "resize_dims": resize_dims,
-        "keep_aspect_ratio": keep_aspect_ratio,
-        "mean": mean,
-        "scale": scale,
-        "pixel_format": pixel_format,
-        "post_handle_type": post_handle_type,
-    }
     session = open_session(app)
     module = session.transform(
         model_def,
         model_name=model_name,
         model_data=model_data,
         input_shapes=input_shapes,
+        batch=batch,
         output_names=output_names,
-        preprocess={key: value for key, value in preprocess.items() if value},
+        preprocess=preprocess,
     )
     if test_input:
         report = session.verify_transform(

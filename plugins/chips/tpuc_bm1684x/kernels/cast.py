@@ -10,8 +10,9 @@ from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tpu.cast import Cast
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, DType, Operand, Requantise, RequantiseOp, Scalar
+from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Requantise, RequantiseOp, Scalar
 from tpuc_bm1684x.kernels.common import elementwise_space, too_large
+from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, operand
 
@@ -52,32 +53,18 @@ class CastKernel(TileKernel[Cast]):
                 )
             )
             return
+        if source.element == result.element:
+            # AR CAST between equal float types rounds to whole numbers.
+            arithmetic(asm, ArithmeticOp.COPY, result.shape, operand(result), operand(source))
+            return
         scaled = operand(source)
         if node.result_type.is_quantised:
             uniform = node.result_type.uniform
             scaled = Operand(placed.scratch["scaled"].address, DType.F32)
             factor = Scalar.of(float(np.float32(1.0 / uniform.scale)), DType.F32)
-            self._arithmetic(ArithmeticOp.MUL, scaled, operand(source), factor, result.shape, asm)
+            arithmetic(asm, ArithmeticOp.MUL, result.shape, scaled, operand(source), factor)
             if uniform.zero_point:
                 offset = Scalar.of(float(uniform.zero_point), DType.F32)
-                self._arithmetic(ArithmeticOp.ADD, scaled, scaled, offset, result.shape, asm)
-        asm.record(
-            Arithmetic(
-                operation=ArithmeticOp.CAST,
-                shape=result.shape,
-                result=Operand(result.address, dtype_of(result.element)),
-                left=scaled,
-                rounding=Rounding(node.op.round_mode),
-            )
-        )
-
-    def _arithmetic(
-        self,
-        operation: ArithmeticOp,
-        target: Operand,
-        left: Operand,
-        right: Scalar,
-        shape: tuple[int, int, int, int],
-        asm: Bm1684xAssembler,
-    ) -> None:
-        asm.record(Arithmetic(operation=operation, shape=shape, result=target, left=left, right=right))
+                arithmetic(asm, ArithmeticOp.ADD, result.shape, scaled, scaled, offset)
+        target = Operand(result.address, dtype_of(result.element))
+        arithmetic(asm, ArithmeticOp.CAST, result.shape, target, scaled, rounding=Rounding(node.op.round_mode))

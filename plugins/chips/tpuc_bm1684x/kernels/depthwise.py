@@ -44,10 +44,6 @@ Array: TypeAlias = npt.NDArray[Any]
 class DepthwiseConvKernel(TileKernel[Conv2D]):
     """One filter per channel. Integers: sums and bias in int32, then requantised by the per-channel table."""
 
-    def refuse(self, node: Node) -> str | None:
-        op: Conv2D = node.op
-        return window_refusal(op.strides, op.pads, op.dilations) or too_large([node.operand_types[0], node.result_type])
-
     def space(self, node: Node) -> Space:
         operands: list[View | None] = [None] * len(node.operand_types)
         operands[0] = View(elementwise_view(node.operand_types[0].dims))
@@ -139,7 +135,7 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
 
 
 class AnyConvKernel(TileKernel[Conv2D]):
-    """Full, depthwise or grouped convolution, each by its own kernel."""
+    """Full, depthwise or grouped convolution, each by its own kernel; their limits are the same."""
 
     def __init__(self) -> None:
         self._full, self._depthwise, self._grouped = ConvKernel(), DepthwiseConvKernel(), GroupedConvKernel()
@@ -151,7 +147,9 @@ class AnyConvKernel(TileKernel[Conv2D]):
         return self._depthwise if channels == (node.op.group, node.op.group) else self._grouped
 
     def refuse(self, node: Node) -> str | None:
-        return convolution_refusal(node) or self._kind(node).refuse(node)
+        op: Conv2D = node.op
+        windows = window_refusal(op.strides, op.pads, op.dilations)
+        return convolution_refusal(node) or windows or too_large([node.operand_types[0], node.result_type])
 
     def space(self, node: Node) -> Space:
         return self._kind(node).space(node)

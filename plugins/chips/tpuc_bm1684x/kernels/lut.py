@@ -60,7 +60,7 @@ class LutKernel(TileKernel[Lut]):
                     table=table,
                     table_size=(1, _ENTRIES),
                     index=Operand(x, DType.UINT8),
-                    index_size=(shape[1], shape[2] * shape[3]),
+                    index_size=(shape[1], shape[3]),
                 )
             )
 
@@ -69,7 +69,7 @@ def _parts(x: LocalTensor, result: LocalTensor) -> Iterator[tuple[int, int, Shap
     """Addresses of index and result, and extents: the whole, or pieces of its planes that fit the index's field."""
     n, c, h, w = x.shape
     if h * w <= MAX_EXTENT:
-        yield x.address, result.address, x.shape
+        yield x.address, result.address, (n, c, 1, h * w)  # the gather takes planes as single rows
         return
     source, target = operand(x), operand(result)
     for batch in range(n):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -32,7 +33,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantise, RequantiseOp
 from tpuc_bm1684x.isa.geometry import LANES, round_up
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.common import Pair, parallel_axes, too_large, window_box, window_refusal
+from tpuc_bm1684x.kernels.common import Pair, parallel_axes, too_large, window_box
 from tpuc_bm1684x.kernels.packing import RECORD_BYTES, by_lane, pack_filter, requantise_records, slots_of
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, operand
@@ -65,6 +66,13 @@ class Product:
         return ((self.kernel[0] - 1) * self.dilations[0] + 1, (self.kernel[1] - 1) * self.dilations[1] + 1)
 
 
+@dataclass(frozen=True)
+class ProductSpace(Space):
+    """The iteration space, with the product that it belongs to."""
+
+    product: Product
+
+
 class ProductKernel(TileKernel[Any]):
     """Base of both. Integers: conv to int32, add bias, requantise by the per-channel table. f32: conv with bias."""
 
@@ -83,10 +91,15 @@ class ProductKernel(TileKernel[Any]):
         channels = product.input.shape[1]
         reduction = Axis("k", channels, reduction=True, granularity=min(self._packing(node), 64))
         axes = (*parallel_axes(product.output.shape, "cnhw"), reduction)
-        return Space(axes, tuple(operands), (product.output,))
+        return ProductSpace(axes, tuple(operands), (product.output,), product)
+
+    def tiling_key(self, node: Node) -> Hashable:
+        product = self.product(node)
+        return dataclasses.replace(product, multipliers=product.multipliers[:1] and (0,), right_shifts=())
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        product = self.product(node)
+        assert isinstance(space, ProductSpace)
+        product = space.product
         boxes: list[Box | None] = [None] * len(node.operand_types)
         boxes[0] = window_box(tile, product.input, tile.range("k"), product.extent, product.strides, product.pads)
         return boxes
@@ -217,10 +230,6 @@ def convolution_refusal(node: Node) -> str | None:
 
 class ConvKernel(ProductKernel):
     """Convolution without groups."""
-
-    def refuse(self, node: Node) -> str | None:
-        op: Conv2D = node.op
-        return window_refusal(op.strides, op.pads, op.dilations) or too_large([node.operand_types[0], node.result_type])
 
     def product(self, node: Node) -> Product:
         op: Conv2D = node.op

@@ -107,10 +107,10 @@ def _is_direct(node: Node) -> bool:
 
 
 class ClipKernel(ElementwiseKernel):
-    """Floats between two numbers."""
+    """Two bounds in the stored type."""
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        emit_clamp(placed.operand(0), placed.result, (node.op.min, node.op.max), asm)
+        emit_clamp(placed.operand(0), placed.result, node.op.bounds(node.result_type), asm)
 
 
 class LeakyReluKernel(ElementwiseKernel):

@@ -135,7 +135,7 @@ class ConcatAny(ShapeLowering):
 
     def _converted(self, value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
         type_ = value.tensor
-        if type_.element == wanted.element:
+        if type_.element == wanted.element or not (type_.is_quantised or wanted.is_quantised):
             return value
         if not type_.is_quantised or not wanted.is_quantised:
             return build(Cast(with_scale=True), [value], wanted.at(None), name)

@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import F64, Elementwise, Node, Op, Raw, Types
+from tpuc.api import F64, Elementwise, Node, Op, Raw, TensorType, Types, numpy_dtype
 
 from tpuc_ops.arrays import Array, as_float, stored
+from tpuc_ops.integers import is_integer
+from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 
 
 @dataclass(frozen=True)
 class Clip(Op, Elementwise):
-    """``minimum(maximum(x, min), max)`` of floats; for integers there is `tpu.Lut`."""
+    """``minimum(maximum(x, min), max)``.
+
+    Operand and result share their scale: of integers the bounds are ``round(bound / scale) + zero point``, half away
+    from zero.
+    """
 
     name = "tpu.Clip"
     min: F64
@@ -22,13 +28,23 @@ class Clip(Op, Elementwise):
 
     def infer(self, operands: Types) -> Types:
         (x,) = operands
-        if not x.storage.is_float:
-            raise ValueError(f"floats are needed, this operand stores {x.storage}; use tpu.Lut")
-        return (x.shape_only(),)
+        return (x.at(None),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        clipped = np.clip(as_float(operands[0]), np.float32(self.min), np.float32(self.max))
-        return [stored(clipped, node.result_type)]
+        (x,) = operands
+        low, high = self.bounds(node.result_type)
+        if is_integer(node.result_type):
+            return [np.clip(x, int(low), int(high))]
+        return [stored(np.clip(as_float(x), np.float32(low), np.float32(high)), node.result_type)]
+
+    def bounds(self, type: TensorType) -> tuple[float, float]:
+        """The bounds as `type` stores them."""
+        if not is_integer(type):
+            return self.min, self.max
+        uniform, dtype = type.uniform, numpy_dtype(type.storage)
+        pair = (self.min, self.max)
+        low, high = quantise_float(pair, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+        return int(low), int(high)
 
     def flops(self, node: Node) -> int:
         return 2 * node.result_type.size

@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from tpuc.api import (
     F32,
-    U8,
-    UI8,
     Location,
     Module,
     Node,
     Op,
     Operation,
     Rewriter,
+    ScalarType,
     TensorType,
     Uniform,
     UsageError,
@@ -43,7 +42,8 @@ from tpuc_passes.canonicalisation.common import Names
 
 Array: TypeAlias = npt.NDArray[Any]
 
-PIXELS = Uniform(U8, F32, 1.0)
+BYTES = ScalarType("ui8")
+PIXELS = Uniform(ScalarType("u8"), F32, 1.0)
 """Bytes that mean themselves, as TPU-MLIR declares them."""
 
 
@@ -109,7 +109,7 @@ class ImageFusion:
 
     def _raw(self) -> Value:
         """The bytes; images in files become them by what the attributes say."""
-        height, width = (self.dims["nchw".index(axis) if self.layout == "nchw" else "nhwc".index(axis)] for axis in "hw")
+        height, width = (self.dims[self.layout.index(axis)] for axis in "hw")
         rows, columns = self.old.resize_dims or (height, width)
         if rows < height or columns < width:
             raise UsageError(
@@ -119,7 +119,7 @@ class ImageFusion:
         n, c = self.dims[0], self.format.channels
         shape = (n, c, rows, columns) if self.format.layout == "nchw" else (n, rows, columns, c)
         argument = self.operation.operands[0]
-        argument.type = TensorType(shape, UI8)
+        argument.type = TensorType(shape, BYTES)
         name = self.names.new(f"{self.name}_raw")
         argument.location = Location((name,))
         op = dataclasses.replace(
@@ -175,7 +175,8 @@ class ImageFusion:
         n, *middle, last = result.dims
         spread = (n, int(np.prod(middle)), last, 1)
         flat = self._op(Reshape(shape=spread), [pixels], TensorType(spread, PIXELS), "rows")
-        weight = self.build.weight(self.names.new(f"{self.name}_preprocess_table"), table.reshape(1, 1, 1, 256), result.element)
+        name = self.names.new(f"{self.name}_preprocess_table")
+        weight = self.build.weight(name, table.reshape(1, 1, 1, 256), result.element)
         found = self._op(Lut(), [flat, weight], TensorType(spread, result.element), "lut")
         return self._op(Reshape(shape=result.dims), [found], TensorType(result.dims, result.element), "scale_lut")
 

@@ -140,8 +140,9 @@ class Emitter:
                 current = following
                 continue
             ahead = isinstance(following, _Item) and self._may_load_ahead(current, following)
-            if isinstance(following, _Item) and ahead:
-                self._load(following, early=True)
+            apart = isinstance(following, _Item) and _are_apart(current, following)
+            if isinstance(following, _Item) and (ahead or apart):
+                self._load(following, early=True, blocks_only=not ahead)
             self._compute(current)
             self._flush()
             self._stores.append(current)
@@ -149,7 +150,7 @@ class Emitter:
                 if self._must_store_before(current, following):
                     self._flush()
                 if not ahead:
-                    self._load(following, early=True)
+                    self._load(following, early=True, operands_only=apart)
                 self._load(following, early=False)
             current = following
         self._flush()
@@ -170,25 +171,25 @@ class Emitter:
         """May the next tile's loads come before this tile's compute?"""
         if current.placed is following.placed:
             return True
-        one, two = current.placed, following.placed
-        if one.start < two.end and two.start < one.end:
+        if not _are_apart(current, following):
             return False
         waiting = {id(v) for item in [current, *self._stores] for v in item.placed.task.operation.results}
-        return not any(id(self._origin(v)) in waiting for v in two.task.operation.operands)
+        return not any(id(self._origin(v)) in waiting for v in following.placed.task.operation.operands)
 
     def _must_store_before(self, current: _Item, following: _Item) -> bool:
         """Must this tile's results be in DDR, or leave LMEM, before the next tile's loads?"""
         if current.placed is following.placed:
             return current.placed.buffers.result_copies == 1
-        one, two = current.placed, following.placed
-        overlaps = one.start < two.end and two.start < one.end
-        results = {id(v) for v in one.task.operation.results}
-        return overlaps or any(id(self._origin(v)) in results for v in two.task.operation.operands)
+        results = {id(v) for v in current.placed.task.operation.results}
+        reads = any(id(self._origin(v)) in results for v in following.placed.task.operation.operands)
+        return reads or not _are_apart(current, following)
 
-    def _load(self, item: _Item, *, early: bool) -> None:
+    def _load(self, item: _Item, *, early: bool, blocks_only: bool = False, operands_only: bool = False) -> None:
         placed, step = item.placed, item.step
         for load in step.early if early else step.late:
             if isinstance(load, OperandLoad):
+                if blocks_only:
+                    continue
                 local = placed.operand(load.operand, load.box, load.slot)
                 view = placed.task.space.operands[load.operand]
                 assert view is not None
@@ -196,7 +197,7 @@ class Emitter:
                 constant = placed.tensors.get(load.operand)
                 base = placed.coefficients + constant if constant is not None else self.address_of(value)
                 self.asm.load(local, _part(base, value, view, load.box))
-            else:
+            elif not operands_only:
                 local_block, block = placed.block(load)
                 address = placed.coefficients + block.offset
                 if block.broadcast:
@@ -233,6 +234,12 @@ class Emitter:
                 continue
             source = self.address_of(task.operation.operands[move.operand]) + move.source_offset * item
             self.asm.move(target, DdrTensor(source, move.shape, move.source_strides, element))
+
+
+def _are_apart(current: _Item, following: _Item) -> bool:
+    """Do two tasks use different parts of local memory?"""
+    one, two = current.placed, following.placed
+    return one is not two and (one.end <= two.start or two.end <= one.start)
 
 
 def _part(base: int, value: Value, view: View, box: Box) -> DdrTensor:

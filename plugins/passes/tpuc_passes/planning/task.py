@@ -24,6 +24,26 @@ from tpuc.api import (
 )
 
 
+class KernelFacts:
+    """What a kernel says of one node whatever the tiling, asked once."""
+
+    def __init__(self, node: Node, kernel: TileKernel[Any]) -> None:
+        self.node = node
+        self.kernel = kernel
+        self.space: Space = kernel.space(node)
+        self.layouts: Layouts = kernel.layouts(node)
+        self.constants: tuple[PackedConstant, ...] = tuple(kernel.constants(node))
+        self._axes = {constant.name: constant.axes for constant in self.constants}
+        self._shapes: dict[Any, tuple[int, int]] = {}
+
+    def constant_shape(self, name: str, tile: Tile) -> tuple[int, int]:
+        """As the kernel's; it depends on the extents along the constant's axes alone."""
+        key = (name, *(tile.size(axis) for axis in self._axes[name]))
+        if key not in self._shapes:
+            self._shapes[key] = self.kernel.constant_shape(self.node, name, tile)
+        return self._shapes[key]
+
+
 @dataclass(frozen=True)
 class TileTask:
     """An operation under one tiling. `sizes`: tile extent per axis name."""
@@ -33,23 +53,24 @@ class TileTask:
     kernel: TileKernel[Any]
     chip: Chip
     sizes: Mapping[str, int]
+    facts: KernelFacts
 
-    @cached_property
+    @property
     def space(self) -> Space:
         """The kernel's iteration space."""
-        return self.kernel.space(self.node)
+        return self.facts.space
 
-    @cached_property
+    @property
     def layouts(self) -> Layouts:
         """The kernel's LMEM layouts."""
-        return self.kernel.layouts(self.node)
+        return self.facts.layouts
 
     @cached_property
     def constant_groups(self) -> tuple[tuple[PackedConstant, ...], ...]:
         """Constants that are loaded by one transfer: they vary over the same axes of this tiling."""
         split = {axis.name for axis in self.space.axes if self.sizes[axis.name] < axis.size}
         groups: dict[tuple[tuple[str, ...], bool], list[PackedConstant]] = {}
-        for constant in self.kernel.constants(self.node):
+        for constant in self.facts.constants:
             axes = tuple(axis.name for axis in self.space.axes if axis.name in constant.axes and axis.name in split)
             groups.setdefault((axes, constant.broadcast), []).append(constant)
         return tuple(tuple(group) for group in groups.values())
@@ -61,7 +82,7 @@ class TileTask:
 
     def with_sizes(self, sizes: Mapping[str, int]) -> TileTask:
         """The same operation under another tiling."""
-        return TileTask(self.operation, self.node, self.kernel, self.chip, sizes)
+        return TileTask(self.operation, self.node, self.kernel, self.chip, sizes, self.facts)
 
     def phase(self, tile: Tile) -> Phase:
         """Where a tile stands in its reduction."""
@@ -101,14 +122,14 @@ class TileTask:
         places: dict[str, tuple[int, int]] = {}
         for constant in group:
             at = -(-at // alignment) * alignment
-            _, size = self.kernel.constant_shape(self.node, constant.name, tile)
+            _, size = self.facts.constant_shape(constant.name, tile)
             places[constant.name] = (at, size)
             at += size
         return at, places
 
     def group_lanes(self, group: Sequence[PackedConstant], tile: Tile) -> int:
         """Lanes that a group's block covers."""
-        return max(self.kernel.constant_shape(self.node, constant.name, tile)[0] for constant in group)
+        return max(self.facts.constant_shape(constant.name, tile)[0] for constant in group)
 
     def scratch(self, tile: Tile) -> Sequence[Scratch]:
         """Working memory of a tile."""

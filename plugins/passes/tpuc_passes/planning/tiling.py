@@ -10,19 +10,18 @@ from typing import Any
 from tpuc.api import Axis, Chip, LmemOverflow, Node, Operation, Tile, TileKernel
 
 from tpuc_passes.planning.buffers import Buffers, plan_buffers
-from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.cost import TaskCost
+from tpuc_passes.planning.task import KernelFacts, TileTask
 
-# A transfer costs a fixed start-up besides its bytes; expressed in bytes so that both add up. Measured on the vendor's
-# timing model of BM1684X: 60 to 70 cycles at about 60 bytes per cycle. It only steers the choice.
-_TRANSFER_BYTES = 4096
 _MAX_TILES = 4096
+_PATIENCE = 8  # tilings with more tiles are not tried after this many that were no better
 
 
 def make_task(operation: Operation, kernel: TileKernel[Any], chip: Chip) -> TileTask:
     """The task of an operation in one tile."""
     node = Node.of(operation)
-    space = kernel.space(node)
-    return TileTask(operation, node, kernel, chip, {axis.name: axis.size for axis in space.axes})
+    facts = KernelFacts(node, kernel)
+    return TileTask(operation, node, kernel, chip, {axis.name: axis.size for axis in facts.space.axes}, facts)
 
 
 def fits(buffers: Buffers, chip: Chip) -> bool:
@@ -38,8 +37,9 @@ def lmem_need(buffers: Buffers, chip: Chip) -> int:
 
 def choose_tiling(task: TileTask) -> TileTask:
     """The task under its best tiling; raises LmemOverflow when not even the smallest tiles fit."""
-    best: tuple[float, TileTask] | None = None
-    tried = 0
+    costs = TaskCost(task)
+    best: tuple[int, TileTask] | None = None
+    worse = 0
     for sizes in _candidates(task):
         candidate = task.with_sizes(sizes)
         if not _may_fit(candidate):
@@ -47,11 +47,12 @@ def choose_tiling(task: TileTask) -> TileTask:
         buffers = plan_buffers(candidate)
         if not fits(buffers, task.chip):
             continue
-        tried += 1
-        cost = buffers.loaded_bytes + buffers.stored_bytes + _TRANSFER_BYTES * buffers.transfers
+        cost = costs.cycles(candidate, buffers)
         if best is None or cost < best[0]:
-            best = (cost, candidate)
-        if tried >= 12:
+            best, worse = (cost, candidate), 0
+        else:
+            worse += 1
+        if worse >= _PATIENCE:
             break
     if best is not None:
         return best[1]

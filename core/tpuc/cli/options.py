@@ -1,0 +1,93 @@
+"""Options that several commands take: how images become inputs, and how the compiled file takes and gives values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from tpuc.cli.values import EMPTY, INTEGERS, NUMBERS
+
+R = TypeVar("R")
+Function = Callable[..., R]
+
+_PREPROCESS = {
+    "resize_dims": click.option("--resize-dims", type=INTEGERS, default=EMPTY, help="Size images get first: 256,256."),
+    "keep_aspect_ratio": click.option("--keep-aspect-ratio", is_flag=True, help="Resize images without distortion."),
+    "keep_ratio_mode": click.option(
+        "--keep-ratio-mode",
+        type=click.Choice(["letterbox", "short_side_scale"]),
+        help="Fit the whole image in and fill up, or cover everything and cut off.",
+    ),
+    "pad_value": click.option("--pad-value", type=click.IntRange(0, 255), help="Pixels to fill up with; 0 if not given."),
+    "pad_type": click.option(
+        "--pad-type", type=click.Choice(["center", "normal"]), help="Fitted images stand there; normal is top left."
+    ),
+    "mean": click.option("--mean", type=NUMBERS, default=EMPTY, help="Subtracted per channel: 103.939,116.779,123.68."),
+    "scale": click.option("--scale", type=NUMBERS, default=EMPTY, help="Factor per channel, after the mean: 1.0,1.0,1.0."),
+    "pixel_format": click.option(
+        "--pixel-format", type=click.Choice(["rgb", "bgr", "gray", "rgba", "rgbd"]), help="Order of channels."
+    ),
+    "channel_format": click.option(
+        "--channel-format", type=click.Choice(["nchw", "nhwc", "none"]), help="Place of channels; none: no images."
+    ),
+}
+
+_BOUNDARY = {
+    "fuse_preprocess": click.option(
+        "--fuse-preprocess", is_flag=True, help="The file takes bytes of images, and crops and normalises by itself."
+    ),
+    "customization_format": click.option(
+        "--customization-format",
+        metavar="FORMAT",
+        default="",
+        help="Of these bytes: RGB_PLANAR, RGB_PACKED, BGR_PLANAR, BGR_PACKED, GRAYSCALE.",
+    ),
+    "quant_input": click.option("--quant-input", is_flag=True, help="Inputs are given as they are stored."),
+    "quant_output": click.option("--quant-output", is_flag=True, help="Outputs are given as they are stored."),
+    "quant_input_list": click.option(
+        "--quant-input-list", type=INTEGERS, default=EMPTY, help="Only these inputs, counted from 1: 1,3."
+    ),
+    "quant_output_list": click.option(
+        "--quant-output-list", type=INTEGERS, default=EMPTY, help="Only these outputs, counted from 1: 1,3."
+    ),
+}
+
+
+def preprocess_options(function: Function[R]) -> Function[R]:
+    """The command gets `preprocess`: what was said about images, by name."""
+
+    def gather(given: dict[str, Any]) -> Any:
+        return {name: value for name, value in given.items() if value not in (None, False, ())}
+
+    return _gathering(function, "preprocess", _PREPROCESS, gather)
+
+
+def boundary_options(function: Function[R]) -> Function[R]:
+    """The command gets `boundary`, None when nothing was said; options that do not fit together raise UsageError."""
+
+    def gather(given: dict[str, Any]) -> Any:
+        if not any(given.values()):
+            return None
+        from tpuc.session.boundary import Boundary
+
+        given["customization_format"] = given["customization_format"].upper()
+        return Boundary(**given)
+
+    return _gathering(function, "boundary", _BOUNDARY, gather)
+
+
+def _gathering(
+    function: Function[R], name: str, options: dict[str, Any], gather: Callable[[dict[str, Any]], Any]
+) -> Function[R]:
+    @functools.wraps(function)
+    def gathered(*arguments: Any, **settings: Any) -> R:
+        given = {option: settings.pop(option) for option in options}
+        return function(*arguments, **settings, **{name: gather(given)})
+
+    result: Any = gathered
+    for option in reversed(list(options.values())):
+        result = option(result)
+    return result

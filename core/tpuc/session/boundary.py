@@ -1,0 +1,54 @@
+"""How a compiled file takes its inputs and gives its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpuc.errors import UsageError
+from tpuc.registry import Registry
+from tpuc.schedule import Pass
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """What happens at the border of the network; as it stands, floats go in and come out.
+
+    `fuse_preprocess`: images go in as bytes, in `customization_format` if that is given. `quant_input` and
+    `quant_output`: values go in and come out as they are stored, all or those at the positions in the lists, counted
+    from 1.
+    """
+
+    fuse_preprocess: bool = False
+    customization_format: str = ""
+    quant_input: bool = False
+    quant_output: bool = False
+    quant_input_list: tuple[int, ...] = ()
+    quant_output_list: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for option, needed, is_given, has_it in (
+            ("--customization-format", "--fuse-preprocess", self.customization_format, self.fuse_preprocess),
+            ("--quant-input-list", "--quant-input", self.quant_input_list, self.quant_input),
+            ("--quant-output-list", "--quant-output", self.quant_output_list, self.quant_output),
+        ):
+            if is_given and not has_it:
+                raise UsageError(f"{option} means nothing without {needed}; add {needed}.")
+
+    def passes(self, registry: Registry) -> Sequence[Pass]:
+        """The passes that do it, on a lowered module."""
+        passes: list[Pass] = []
+        if self.fuse_preprocess:
+            definition = registry.get("tpuc.passes", "fuse-preprocess")
+            passes.append(definition(customization_format=self.customization_format))
+        if self.quant_input or self.quant_output:
+            definition = registry.get("tpuc.passes", "strip-casts")
+            passes.append(
+                definition(
+                    quant_input=self.quant_input,
+                    quant_output=self.quant_output,
+                    quant_input_list=self.quant_input_list,
+                    quant_output_list=self.quant_output_list,
+                )
+            )
+        return passes

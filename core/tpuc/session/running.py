@@ -1,0 +1,110 @@
+"""What running and verifying need around a module or a compiled file: samples that fit its inputs, and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tpuc.api.chip import Chip, LoadedModel, TensorInfo
+from tpuc.data import SampleInput, SampleSource, inputs_of, open_samples, preprocess_from, quantiser
+from tpuc.data.images import SUFFIXES
+from tpuc.errors import UsageError
+from tpuc.ir import Module, TensorType
+from tpuc.ir.dtypes import numpy_dtype
+from tpuc.session.reports import ProfileReport, shown_tensor
+
+Array: TypeAlias = npt.NDArray[Any]
+Remark: TypeAlias = Callable[[str], None]
+
+
+def samples(specs: Sequence[SampleInput], paths: Sequence[Path]) -> Iterable[dict[str, Array]]:
+    """The samples in input files: one file with all inputs, or one file per input."""
+    if len(paths) == 1:
+        return open_samples(specs, dataset=paths[0])
+    if len(paths) != len(specs):
+        raise UsageError(f"{len(paths)} input files for {len(specs)} inputs; give one file for all, or one for each.")
+    sources: list[SampleSource] = [open_samples([spec], dataset=path) for spec, path in zip(specs, paths, strict=True)]
+    merged: list[dict[str, Array]] = []
+    for parts in zip(*sources, strict=True):
+        row: dict[str, Array] = {}
+        for part in parts:
+            row |= part
+        merged.append(row)
+    return merged
+
+
+def compiled_inputs(
+    loaded: LoadedModel, inputs: Sequence[Path], preprocess: Mapping[str, Any], remark: Remark, source: Path
+) -> list[SampleInput]:
+    """The inputs of a compiled file. It does not say how an image becomes one; `preprocess` does."""
+    if not preprocess and any(path.suffix.lower() in SUFFIXES for path in inputs):
+        remark(
+            f"{source} does not say how an image becomes its input: pixels are taken as they are, bgr where there are "
+            "three channels; say otherwise with --pixel-format, --mean, --scale"
+        )
+    for info in loaded.outputs:
+        if (text := shown_tensor(info)) != shown_tensor(info, plain=True):
+            remark(f"output {text}")
+    return [_compiled_input(info, preprocess, remark) for info in loaded.inputs]
+
+
+def _compiled_input(info: TensorInfo, preprocess: Mapping[str, Any], remark: Remark) -> SampleInput:
+    said = dict(preprocess)
+    if len(info.shape) == 4 and info.shape[3] in (1, 3, 4) and info.shape[1] not in (1, 3, 4):
+        said.setdefault("channel_format", "nhwc")
+    return SampleInput(
+        info.name,
+        info.shape,
+        numpy_dtype(TensorType(info.shape, info.element).storage),
+        preprocess_from(said, info.shape),
+        quantiser(info.name, info.element, remark),
+    )
+
+
+def paired_inputs(top: Module, tpu: Module, paths: Sequence[Path]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The first sample as the inputs of a TOP module, and as those of the TPU module that was made of it.
+
+    Where the TPU module takes bytes of images (an input of another name), these are what is read, and TOP gets what
+    the host's preprocessing makes of them.
+    """
+    pairs = list(zip(inputs_of(top), inputs_of(tpu), strict=True))
+    sample = next(iter(samples([one if one.name == other.name else other for one, other in pairs], paths)))
+    for_top: dict[str, Array] = {}
+    for_tpu: dict[str, Array] = {}
+    for one, other in pairs:
+        if one.name != other.name:
+            for_tpu[other.name] = sample[other.name]
+            for_top[one.name] = one.preprocess.from_pixels(sample[other.name], other.preprocess, one.shape)
+            continue
+        value = for_top[one.name] = sample[one.name]
+        for_tpu[one.name] = other.store(value) if other.store is not None else np.asarray(value, other.dtype)
+    return for_top, for_tpu
+
+
+def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> ProfileReport:
+    """Cycles, engine use and memory by a timing profile of the chip, the first one if none is given."""
+    name = profile or chip.profiles[0]
+    if name not in chip.profiles:
+        raise UsageError(
+            f"chip '{chip.description.name}' has no timing profile '{name}'. Its profiles: {', '.join(chip.profiles)}."
+        )
+    timeline = loaded.timeline(name)
+    counts: dict[str, int] = {}
+    for entry in timeline.entries:
+        engine = entry.command.engine.name.lower()
+        counts[engine] = counts.get(engine, 0) + 1
+    busy = {engine.name.lower(): cycles for engine, cycles in timeline.busy.items()}
+    return ProfileReport(
+        str(path),
+        chip.description.name,
+        name,
+        timeline.cycles,
+        timeline.cycles / chip.description.clock_hz * 1000,
+        busy,
+        {engine: counts.get(engine, 0) for engine in busy},
+        loaded.memory,
+    )

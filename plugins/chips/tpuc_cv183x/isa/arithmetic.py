@@ -1,0 +1,270 @@
+"""Element-wise operations."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from tpuc.api import IllegalCommand, Region
+from tpuc_ops.quant.arithmetic import Rounding, saturate
+
+from tpuc_cv183x.isa.bf16 import narrow, products, widen
+from tpuc_cv183x.isa.channels import THIRD
+from tpuc_cv183x.isa.command import ComputeInstruction, FieldReader, operand_fields, shape_fields, type_fields
+from tpuc_cv183x.isa.finish import requantise, round_shift
+from tpuc_cv183x.isa.types import Array, DType, Operand, Scalar, Shape4, Source, signed
+
+if TYPE_CHECKING:
+    from tpuc_cv183x.machine import Machine
+
+
+class ArithmeticOp(enum.IntEnum):
+    """Sub-opcodes of tensor arithmetic."""
+
+    MUL = 0
+    MAC = 1
+    """result = ((old result << left_shift) + left * right) >> shift; the old result is 16-bit"""
+    ADD = 2
+    SUB = 3
+    MAX = 4
+    MIN = 5
+    SHIFT = 6
+    """16-bit values by signed 8-bit counts: left when positive (wrapping), else right (floor)"""
+    AND = 7
+    OR = 8
+    XOR = 9
+    COPY = 10
+
+
+_LOGIC = (ArithmeticOp.AND, ArithmeticOp.OR, ArithmeticOp.XOR)
+_SCALED = (ArithmeticOp.MUL, ArithmeticOp.MAC, ArithmeticOp.ADD, ArithmeticOp.SUB)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arithmetic(ComputeInstruction):
+    """`result = operation(left, right)`, element by element; all tensors have `shape`, any strides, any start lane but
+    `right`, which starts in lane 0 (its address has 16 bits).
+
+    MUL, MAC: 8-bit operands, 8- or 16-bit result; ADD, SUB: 16-bit operands; `saturate(relu(value >> shift))`, half up or
+    with `floor` down. MUL with `multiplier`: the product is requantised. MAC keeps its 16-bit accumulator in planes at the
+    result, `result.plane_step` apart even when the result has 8 bits. bf16: one rounding.
+    """
+
+    ignored = frozenset({"tens_mdsum", "opd0_ins_val", "opd0_ins_fp", "opd2_b_str"})
+
+    operation: ArithmeticOp
+    shape: Shape4
+    result: Operand
+    left: Operand
+    right: Source | None = None
+    shift: int = 0
+    left_shift: int = 0
+    multiplier: int | None = None
+    relu: bool = False
+    floor: bool = False
+
+    def mnemonic(self) -> str:
+        return f"tensor.{self.operation.name.lower()}"
+
+    @property
+    def is_float(self) -> bool:
+        return self.left.dtype.is_float and self.operation not in _LOGIC
+
+    @property
+    def _accumulator(self) -> Operand:
+        """The old result of MAC: 16 bits, whatever the result has."""
+        if self.result.dtype.is_float:
+            return self.result
+        kind = DType.INT16 if self.result.dtype.signed else DType.UINT16
+        return Operand(self.result.address, kind, self.result.strides(self.shape), self.result.step(self.shape))
+
+    def fields(self) -> dict[str, int]:
+        op, planes = self.operation, 2 if self.operation is ArithmeticOp.MAC else 1
+        floats = self.left.dtype.is_float
+        fields = {
+            "tsk_typ": 3,
+            "tsk_eu_typ": int(op),
+            "tsk_opd_num": 1 if op is ArithmeticOp.COPY else 2,
+            "opd_typ": int(floats),
+            "opt_relu": int(self.relu),
+            "opt_right_shift": self.shift,
+            "opt_rshift_typ": int(not self.floor and op is not ArithmeticOp.SHIFT),
+            "opt_shift_typ": int(self.result.dtype.signed and op not in _LOGIC and op is not ArithmeticOp.COPY),
+            "opt_res_add": int(op is ArithmeticOp.MAC),
+            "short_opd1_str": 3,
+            "short_opd2_str": 3,
+        }
+        if op is ArithmeticOp.MAC:
+            fields["opt_left_shift"] = self.left_shift
+        if self.multiplier is not None:
+            fields |= {"opt_chl_quan": 1, "quan_m": self.multiplier}
+        fields |= operand_fields("res0", self.result, self.shape, 1 if self.result.dtype.is_float else planes)
+        fields |= operand_fields("opd0", self.left, self.shape)
+        if isinstance(self.right, Operand):
+            fields |= operand_fields("opd1", self.right, self.shape)
+        elif self.right is not None:
+            fields |= type_fields("opd1", self.right.dtype) | {"opt_opd1_const": 1, "opd1_addr": self.right.bits}
+        for prefix in ("res0", "opd0", "opd1", "opd2"):
+            fields |= shape_fields(prefix, self.shape)
+        return fields
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        if fields["tsk_eu_typ"] not in set(ArithmeticOp):
+            raise IllegalCommand(f"compute descriptor: no operation 3.{fields['tsk_eu_typ']}; the stream is damaged")
+        op, shape = ArithmeticOp(fields["tsk_eu_typ"]), fields.shape("res0")
+        planes = 2 if op is ArithmeticOp.MAC and not fields["opd_typ"] else 1
+        scaled = op in _SCALED and not fields["opd_typ"]
+        return cls(
+            operation=op,
+            shape=shape,
+            result=fields.operand("res0", shape, planes),
+            left=fields.operand("opd0", shape),
+            right=None if op is ArithmeticOp.COPY else fields.source("opd1", shape),
+            shift=fields["opt_right_shift"] if scaled else 0,
+            left_shift=fields["opt_left_shift"] if op is ArithmeticOp.MAC and scaled else 0,
+            multiplier=signed(fields["quan_m"], 32) if fields["opt_chl_quan"] else None,
+            relu=bool(fields["opt_relu"]),
+            floor=scaled and not fields["opt_rshift_typ"],
+        )
+
+    def unused_operands(self) -> tuple[str, ...]:
+        unused = ["rsvd", "opt_left_shift", "opd0_b_str" if self.left.dtype.planes == 1 else "rsvd", *THIRD]
+        if self.operation is not ArithmeticOp.MAC and self.result.dtype.planes == 1:
+            unused.append("res0_b_str")
+        if self.multiplier is None:
+            unused.append("quan_m")
+        match self.right:
+            case None:
+                unused += ["opd1", "opt_opd1", "short_opd1"]
+            case Scalar():
+                unused += ["opd1", "short_opd1"]
+            case Operand():
+                if self.right.dtype.planes == 1:
+                    unused.append("opd1_b_str")
+        if self.operation not in _SCALED:
+            unused.append("opt_right_shift")
+        return tuple(unused)
+
+    # -- checking ----------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        super().check()
+        name, op = self.mnemonic(), self.operation
+        sources = [source.dtype for source in (self.left, self.right) if source is not None]
+        if (self.right is None) != (op is ArithmeticOp.COPY):
+            raise IllegalCommand(f"{name}: takes {'one operand' if op is ArithmeticOp.COPY else 'two operands'}")
+        if isinstance(self.right, Operand) and self.right.lane:
+            raise IllegalCommand(f"{name}: right operand {self.right} must start in lane 0; exchange the operands")
+        if len({dtype.is_float for dtype in (*sources, self.result.dtype)}) > 1:
+            raise IllegalCommand(f"{name}: bf16 and integers together; convert with a DMA copy")
+        if self.relu and (self.result.dtype.planes > 1 or op not in _SCALED):
+            raise IllegalCommand(f"{name}: relu needs MUL, MAC, ADD or SUB with an 8-bit or bf16 result; drop it")
+        if self.multiplier is not None and (op is not ArithmeticOp.MUL or self.is_float or self.result.dtype.planes > 1):
+            raise IllegalCommand(f"{name}: only an 8-bit integer product can be requantised; drop the multiplier")
+        if not self.left.dtype.is_float:
+            self._check_integers(name, sources)
+
+    def _check_integers(self, name: str, sources: Sequence[DType]) -> None:
+        op = self.operation
+        wide = 2 if op in (ArithmeticOp.ADD, ArithmeticOp.SUB, ArithmeticOp.SHIFT) else 1
+        same = op in (ArithmeticOp.MAX, ArithmeticOp.MIN, ArithmeticOp.COPY, *_LOGIC)
+        if op is ArithmeticOp.SHIFT:
+            if (*sources, self.result.dtype) != (DType.INT16, DType.INT8, DType.INT16):
+                raise IllegalCommand(f"{name}: takes int16 by int8 to int16 only; convert the operands")
+            return
+        if op not in _LOGIC and any(dtype.planes != wide for dtype in sources):
+            kinds = " and ".join(map(str, sources))
+            raise IllegalCommand(f"{name}: operands {kinds}, it takes {8 * wide}-bit ones; convert them")
+        if same and any(dtype is not self.result.dtype for dtype in sources):
+            raise IllegalCommand(f"{name}: {sources[0]} to {self.result.dtype}; use operands and result of one type")
+        if op not in _SCALED:
+            return
+        any_signed = op is ArithmeticOp.SUB or any(dtype.signed for dtype in sources)
+        if any_signed != self.result.dtype.signed and not (self.relu and any_signed):
+            wanted = "signed" if any_signed else "unsigned"
+            raise IllegalCommand(f"{name}: the result {self.result} must be {wanted}, as its operands are")
+
+    def reads(self) -> Sequence[Region]:
+        regions = self.left.regions(self.shape)
+        if isinstance(self.right, Operand):
+            regions += self.right.regions(self.shape)
+        if self.operation is ArithmeticOp.MAC:
+            regions += self._accumulator.regions(self.shape)
+        return regions
+
+    def writes(self) -> Sequence[Region]:
+        return self.result.regions(self.shape)
+
+    # -- execution ---------------------------------------------------------------------------------------------------
+
+    def execute(self, machine: Machine) -> None:
+        left = machine.load(self.left, self.shape)
+        right = np.zeros((), left.dtype) if self.right is None else machine.fetch(self.right, self.shape)
+        result = self._float(machine, left, right) if self.is_float else self._integer(machine, left, right)
+        machine.store(self.result, self.shape, result)
+
+    def _float(self, machine: Machine, left: Array, right: Array) -> Array:
+        a, b = widen(left), widen(np.atleast_1d(right))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            match self.operation:
+                case ArithmeticOp.MUL:
+                    value = a * b
+                case ArithmeticOp.MAC:
+                    value = widen(machine.load(self.result, self.shape)) + products(a, b)
+                case ArithmeticOp.ADD:
+                    value = a + b
+                case ArithmeticOp.SUB:
+                    value = a - b
+                case ArithmeticOp.MAX:
+                    value = np.maximum(a, b)
+                case ArithmeticOp.MIN:
+                    value = np.minimum(a, b)
+                case _:
+                    value = a
+            return narrow(np.maximum(value, 0) if self.relu else value)
+
+    def _integer(self, machine: Machine, left: Array, right: Array) -> Array:
+        match self.operation:
+            case ArithmeticOp.MAX:
+                return np.maximum(left, right)
+            case ArithmeticOp.MIN:
+                return np.minimum(left, right)
+            case ArithmeticOp.AND:
+                return left & right
+            case ArithmeticOp.OR:
+                return left | right
+            case ArithmeticOp.XOR:
+                return left ^ right
+            case ArithmeticOp.COPY:
+                return left.copy()
+            case ArithmeticOp.SHIFT:
+                return _shift(left, right)
+            case _:
+                return self._scaled(machine, left.astype(np.int64), right.astype(np.int64))
+
+    def _scaled(self, machine: Machine, left: Array, right: Array) -> Array:
+        dtype = self.result.dtype
+        match self.operation:
+            case ArithmeticOp.ADD:
+                value = left + right
+            case ArithmeticOp.SUB:
+                value = left - right
+            case ArithmeticOp.MAC:
+                value = (machine.load(self._accumulator, self.shape).astype(np.int64) << self.left_shift) + left * right
+            case _:
+                value = left * right
+        if self.multiplier is not None:
+            return requantise(value, self.multiplier, self.shift, self.relu, dtype)
+        rounding = Rounding.DOWN if self.floor else Rounding.HALF_UP
+        return round_shift(value, self.shift, self.relu, dtype, rounding)
+
+
+def _shift(values: Array, counts: Array) -> Array:
+    wide, steps = values.astype(np.int64), counts.astype(np.int64)
+    up = (wide << np.clip(steps, 0, 16)).astype(np.int16)
+    down = saturate(wide >> np.clip(-steps, 0, 63), np.int16)
+    return np.where(steps > 0, up, down)

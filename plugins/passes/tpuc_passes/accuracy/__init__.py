@@ -1,0 +1,1 @@
+"""Where quantisation costs accuracy: fake-quantised networks, sensitivity of layers, error splits, remedies."""

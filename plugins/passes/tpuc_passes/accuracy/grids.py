@@ -1,0 +1,93 @@
+"""Fake quantisation: floats moved to the places that stored integers can express."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Calibrated, ChipDescription, TensorType, Uniform, numpy_dtype
+from tpuc.api.host import Array
+from tpuc_ops.quant.elements import symmetric_element
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.deconv import Deconv
+from tpuc_ops.top.matmul import MatMul
+
+FILTER_STEPS = 127.0
+SMALLEST_SCALE = 1e-5 / FILTER_STEPS
+DIVISOR = 128
+PRODUCTS = (Conv, Deconv, MatMul)
+"""Ops whose second operand, when constant, becomes int8 filters with one scale per output channel."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The expressible values ``(q - zero_point) * scale`` for whole `q` in `[low, high]`."""
+
+    scale: float
+    low: int
+    high: int
+    zero_point: int = 0
+
+    def round(self, x: Array) -> Array:
+        """Every element at its nearest expressible value, as a new float32 array."""
+        result = np.multiply(x, np.float32(1.0 / self.scale), dtype=np.float32)
+        np.rint(result, out=result)
+        np.clip(result, self.low - self.zero_point, self.high - self.zero_point, out=result)
+        np.multiply(result, np.float32(self.scale), out=result)
+        return result
+
+    def clip(self, x: Array) -> Array:
+        """Every element inside the expressible range, not rounded."""
+        low, high = self.limits
+        return np.clip(x, np.float32(low), np.float32(high))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The lowest and the highest expressible value."""
+        return (self.low - self.zero_point) * self.scale, (self.high - self.zero_point) * self.scale
+
+
+def grid_of_uniform(element: Uniform) -> Grid:
+    """The grid of a stored element type."""
+    limits = np.iinfo(numpy_dtype(element.storage))
+    return Grid(element.scale, int(limits.min), int(limits.max), element.zero_point)
+
+
+def grid_of(type: TensorType, chip: ChipDescription | None, mode: str, name: str) -> Grid | None:
+    """How a calibrated value is stored: by the chip's rule, or symmetric with the seed's divisor when there is none.
+
+    None for values that are stored as floats (not calibrated).
+    """
+    if not isinstance(type.element, Calibrated):
+        return None
+    element = (
+        chip.quantised_element(type, mode, chip.symmetric_divisor, name)
+        if chip is not None
+        else symmetric_element(type, DIVISOR, name)
+    )
+    return grid_of_uniform(element) if isinstance(element, Uniform) else None
+
+
+def symmetric_grid(threshold: float, *, signed: bool, divisor: int = DIVISOR) -> Grid:
+    """The grid of a threshold: int8 when `signed`, else uint8."""
+    threshold = max(threshold, 1e-5)
+    return Grid(threshold / divisor, -128, 127) if signed else Grid(threshold / 255, 0, 255)
+
+
+def channel_axis(op: object) -> int:
+    """The axis of output channels in the filters of a product op; matrices are `[k, n]` unless transposed."""
+    return -1 if isinstance(op, MatMul) and not op.right_transpose else (-2 if isinstance(op, MatMul) else 0)
+
+
+def fake_filters(op: object, filters: Array) -> Array:
+    """Filters as int8 with one scale per output channel expresses them (SPEC 3.2)."""
+    scale = filter_scales(op, filters)
+    return (np.clip(np.rint(filters / scale), -FILTER_STEPS, FILTER_STEPS) * scale).astype(np.float32)
+
+
+def filter_scales(op: object, filters: Array) -> Array:
+    """The step of each output channel, so shaped that it broadcasts with the filters."""
+    kept = channel_axis(op) % filters.ndim
+    others = tuple(axis for axis in range(filters.ndim) if axis != kept)
+    absmax = np.abs(filters.astype(np.float64)).max(axis=others, keepdims=True, initial=0.0)
+    return np.maximum(absmax / FILTER_STEPS, SMALLEST_SCALE)

@@ -1,0 +1,193 @@
+"""A calibrated TOP network in which every op can run as float or as the chip's integers would, changed at will."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from tpuc.api import ChipDescription, Module, NetworkInput, ShapeOnly, TensorType, Value, as_stored
+from tpuc.api.host import Array, Plan, Step, make_plan
+from tpuc_ops.top.depth2space import Depth2Space
+from tpuc_ops.top.div import Div
+from tpuc_ops.top.gather import Gather
+from tpuc_ops.top.layer_norm import LayerNorm
+from tpuc_ops.top.lstm import LSTM
+from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.permute import Permute
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.slice import Slice
+from tpuc_ops.top.softmax import Softmax
+from tpuc_ops.top.split import Split
+from tpuc_ops.top.tile import Tile
+from tpuc_ops.top.upsample import Upsample
+
+from tpuc_passes.accuracy.grids import PRODUCTS, Grid, fake_filters, grid_of
+
+KEEPS_VALUES = (ShapeOnly, Permute, MaxPool, Relu, Slice, Split, Tile, Upsample, Depth2Space, Pad)
+"""Ops whose results are some of the operand's values (or zero): they keep its grid and add no error."""
+STAYS_FLOAT = (Softmax, LayerNorm, LSTM, Div, Gather)
+"""Ops that the chips compute in float whatever the mode is (SPEC 3.2)."""
+
+Evaluate = Callable[[int, "Sequence[Array]"], "Sequence[Array]"]
+
+
+@dataclass
+class State:
+    """Values by slot while a sample runs; `grids` says on which grid a value lies, None for any float."""
+
+    values: list[Array | None]
+    grids: list[Grid | None]
+
+    def copy(self) -> State:
+        """The same values, to be changed apart."""
+        return State([*self.values], [*self.grids])
+
+
+@dataclass
+class FakeNetwork:
+    """The plan of a module with the grids of its calibrated values and its filters in both forms.
+
+    `floats` names the ops that run in float although the mode is an integer one.
+    """
+
+    module: Module
+    chip: ChipDescription | None = None
+    mode: str = "int8"
+    floats: frozenset[str] = frozenset()
+    plan: Plan = field(init=False)
+    grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
+    _base: list[Array | None] = field(init=False, default_factory=list["Array | None"])
+    _filters: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
+
+    def __post_init__(self) -> None:
+        self.plan = make_plan(self.module)
+        self._base = [None] * self.plan.slots
+        self._base[0] = np.zeros((0,), np.float32)
+        for slot, operation in self.plan.constants:
+            self._base[slot] = as_stored(self.module.weights[operation.name], operation.result.tensor)
+        for step in self.plan.steps:
+            for slot, value in zip(step.results, step.operation.results, strict=True):
+                self.grids[slot] = self._grid(value)
+
+    def _grid(self, value: Value) -> Grid | None:
+        if not isinstance(value.type, TensorType):
+            return None
+        return grid_of(value.type, self.chip, self.mode, value.name)
+
+    @property
+    def constants(self) -> frozenset[int]:
+        """The slots of weights."""
+        return frozenset(slot for slot, _ in self.plan.constants)
+
+    def constant(self, slot: int) -> Array | None:
+        """The array of a weight."""
+        return self._base[slot] if slot in self.constants else None
+
+    def can_be_integer(self, step: Step) -> bool:
+        """Would the chip compute this op on integers, unless the quantise table says otherwise?"""
+        op = step.operation.op
+        if isinstance(op, (*STAYS_FLOAT, NetworkInput)):
+            return False
+        return any(self.grids.get(slot) is not None for slot in (*step.operands, *step.results))
+
+    def layers(self) -> tuple[int, ...]:
+        """The steps whose mode matters: integer ops that compute something."""
+        return tuple(
+            index
+            for index, step in enumerate(self.plan.steps)
+            if self.can_be_integer(step) and not isinstance(step.operation.op, KEEPS_VALUES)
+        )
+
+    def start(self, inputs: Mapping[str, Array]) -> State:
+        """Inputs and weights in their slots."""
+        values = [*self._base]
+        for item in self.plan.inputs:
+            values[item.slot] = np.asarray(inputs[item.name])
+        return State(values, [None] * self.plan.slots)
+
+    def operands(self, index: int, state: State, *, integer: bool) -> list[Array]:
+        """The operands of a step as it sees them: on their grids, with int8 filters, when it is `integer`."""
+        step = self.plan.steps[index]
+        result: list[Array] = []
+        for position, slot in enumerate(step.operands):
+            array = state.values[slot]
+            assert array is not None
+            grid = self.grids.get(slot)
+            if integer and grid is not None and state.grids[slot] != grid:
+                array = grid.round(array)
+            elif integer and position == 1 and self.is_product(index):
+                array = self.filters(index)
+            result.append(array)
+        return result
+
+    def is_product(self, index: int) -> bool:
+        """Is it a product with constant filters?"""
+        step = self.plan.steps[index]
+        return isinstance(step.operation.op, PRODUCTS) and step.operands[1] in self.constants
+
+    def filters(self, index: int) -> Array:
+        """The int8 filters of a product, as floats."""
+        if index not in self._filters:
+            step = self.plan.steps[index]
+            array = self._base[step.operands[1]]
+            assert array is not None
+            self._filters[index] = fake_filters(step.operation.op, array)
+        return self._filters[index]
+
+    def evaluate(self, index: int, operands: Sequence[Array]) -> list[Array]:
+        """The op of a step on given operands, as float32."""
+        step = self.plan.steps[index]
+        return [np.asarray(array) for array in step.operation.op.evaluate(step.node, operands)]
+
+    def run_step(self, index: int, state: State, *, integer: bool) -> None:
+        """Compute one step; results of integer ops lie on their grids."""
+        step = self.plan.steps[index]
+        integer = integer and self.can_be_integer(step)
+        results = self.evaluate(index, self.operands(index, state, integer=integer))
+        keeps = isinstance(step.operation.op, KEEPS_VALUES)
+        for slot, array in zip(step.results, results, strict=True):
+            grid = self.grids.get(slot) if integer else None
+            if keeps:
+                source = step.operands[0]
+                grid = self.grids.get(source) if integer else state.grids[source]
+            elif grid is not None:
+                array = grid.round(array)
+            state.values[slot], state.grids[slot] = array, grid
+
+    def run(
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        integer: bool | Collection[str],
+        on_step: Callable[[int, State], None] | None = None,
+        keep: bool = False,
+    ) -> State:
+        """All steps; `integer`: every op that can be (except `floats`), none, or those named.
+
+        `on_step` sees the state before each step. Values are dropped after their last use unless `keep`.
+        """
+        state = self.start(inputs)
+        for index, step in enumerate(self.plan.steps):
+            if on_step is not None:
+                on_step(index, state)
+            self.run_step(index, state, integer=self.is_integer(step, integer))
+            if not keep:
+                for slot in step.frees:
+                    state.values[slot] = None
+        return state
+
+    def is_integer(self, step: Step, integer: bool | Collection[str]) -> bool:
+        """Does the choice `integer` of `run` make this op an integer one?"""
+        name = step.operation.name
+        return (integer and name not in self.floats) if isinstance(integer, bool) else name in integer
+
+    def outputs(self, state: State) -> dict[str, Array]:
+        """The network's results in a finished state."""
+        result: dict[str, Array] = {}
+        for name, slot in self.plan.outputs:
+            array = state.values[slot]
+            assert array is not None
+            result[name] = array
+        return result

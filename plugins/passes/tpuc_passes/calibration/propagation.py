@@ -1,0 +1,131 @@
+"""Rules by which neighbouring values share one threshold, so that nothing is rescaled between them (SPEC 3.4, Q8)."""
+
+from __future__ import annotations
+
+from tpuc.api import Calibrated, FusesRelu, Operation, ShapeOnly, TensorType, Value
+from tpuc_ops.top.abs import Abs
+from tpuc_ops.top.add import Add
+from tpuc_ops.top.add_const import AddConst
+from tpuc_ops.top.avg_pool import AvgPool
+from tpuc_ops.top.concat import Concat
+from tpuc_ops.top.depth2space import Depth2Space
+from tpuc_ops.top.leaky_relu import LeakyRelu
+from tpuc_ops.top.max import Max
+from tpuc_ops.top.max_const import MaxConst
+from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.top.min import Min
+from tpuc_ops.top.min_const import MinConst
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.permute import Permute
+from tpuc_ops.top.prelu import PRelu
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.slice import Slice
+from tpuc_ops.top.split import Split
+from tpuc_ops.top.sub import Sub
+from tpuc_ops.top.sub_const import SubConst
+from tpuc_ops.top.tile import Tile
+from tpuc_ops.top.upsample import Upsample
+
+SAME_ELEMENTS = (ShapeOnly, Permute)
+JOINS = (Concat, Min, Max)
+SAME_ABOVE_ZERO = (Relu, MaxPool, Depth2Space, Abs)
+SLOPED_BELOW_ZERO = (LeakyRelu, PRelu)
+TAKES_OVER = (
+    *(ShapeOnly, Permute, Relu, MaxPool, MinConst, MaxConst, Pad, Tile, Slice, Split, Upsample, Depth2Space, Abs),
+    *SLOPED_BELOW_ZERO,
+)
+KEEPS_SIGN = (AvgPool, MaxPool, Abs, Add, Sub, Mul, AddConst, SubConst, MulConst, MinConst, MaxConst)
+
+
+def calibration(value: Value) -> Calibrated | None:
+    """The range of a calibrated value."""
+    element = value.type.element if isinstance(value.type, TensorType) else None
+    return element if isinstance(element, Calibrated) else None
+
+
+def take_range(value: Value, minimum: float, maximum: float) -> bool:
+    """Give a calibrated value another range; returns whether that changed anything."""
+    old = calibration(value)
+    if old is None or (old.minimum, old.maximum) == (minimum, maximum):
+        return False
+    value.type = value.tensor.with_element(Calibrated(old.expressed, minimum, maximum))
+    return True
+
+
+def operands_of(operation: Operation) -> list[Value]:
+    """The operands that have a range."""
+    return [operand for operand in operation.operands if calibration(operand) is not None]
+
+
+def forward(operation: Operation, kinds: tuple[type, ...]) -> bool:
+    """Results take the first operand's range."""
+    sources = operands_of(operation)
+    if not isinstance(operation.op, kinds) or not sources or _has_relu(operation):
+        return False
+    source = calibration(sources[0])
+    assert source is not None
+    changed = [
+        take_range(result, source.minimum, source.maximum) for result in operation.results if calibration(result)
+    ]
+    return any(changed)
+
+
+def backward_join(operation: Operation) -> bool:
+    """Operands of a join that nobody else uses take the result's range: the join then only copies."""
+    result = calibration(operation.result) if operation.results else None
+    if not isinstance(operation.op, JOINS) or result is None or _has_relu(operation):
+        return False
+    changed = [
+        take_range(operand, result.minimum, result.maximum)
+        for operand in operands_of(operation)
+        if len(operand.uses) == 1 and _fits_sign(operand, result)
+    ]
+    return any(changed)
+
+
+def backward_unary(operation: Operation) -> bool:
+    """The operand takes the result's range where the op does not change what is above zero and nobody else uses it.
+
+    A sloped op only raises it: what lies below zero must not be cut off before it is flattened.
+    """
+    kinds = (*SAME_ELEMENTS, *SAME_ABOVE_ZERO, *SLOPED_BELOW_ZERO)
+    if not isinstance(operation.op, kinds) or not operation.results or _has_relu(operation):
+        return False
+    (operand, *_), result = operation.operands, calibration(operation.result)
+    source = calibration(operand)
+    if result is None or source is None or len(operand.uses) != 1:
+        return False
+    if isinstance(operation.op, SLOPED_BELOW_ZERO) and source.threshold > result.threshold:
+        return False
+    if isinstance(operation.op, Abs):
+        return take_range(operand, -result.threshold, result.threshold)
+    if isinstance(operation.op, (*SAME_ELEMENTS, MaxPool, Depth2Space)) and not _fits_sign(operand, result):
+        return False
+    return take_range(operand, result.minimum, result.maximum)
+
+
+def keep_sign(operation: Operation) -> bool:
+    """A result of signed operands is signed too, unless a fused relu has cut off what is below zero."""
+    if not isinstance(operation.op, KEEPS_SIGN) or not operation.results or _has_relu(operation):
+        return False
+    result = calibration(operation.result)
+    signed = any(_is_signed(operand) for operand in operands_of(operation))
+    if result is None or not signed or result.minimum < 0:
+        return False
+    return take_range(operation.result, -result.threshold, result.threshold)
+
+
+def _has_relu(operation: Operation) -> bool:
+    return isinstance(operation.op, FusesRelu) and bool(operation.op.__dict__["do_relu"])
+
+
+def _is_signed(value: Value) -> bool:
+    found = calibration(value)
+    return found is not None and found.minimum < 0
+
+
+def _fits_sign(operand: Value, result: Calibrated) -> bool:
+    """A signed operand must not lose its lower half."""
+    return result.minimum < 0 or not _is_signed(operand)

@@ -1,0 +1,36 @@
+"""Lets neighbouring values share one threshold where the op between them does not rescale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Module, Pass, PassContext
+
+from tpuc_passes.calibration.propagation import (
+    SAME_ELEMENTS,
+    TAKES_OVER,
+    backward_join,
+    backward_unary,
+    forward,
+    keep_sign,
+)
+
+
+@dataclass(frozen=True)
+class PropagateCalibration(Pass):
+    """In the order of SPEC 3.4: forward through shape ops, keep signs, backward into joins, relus and pools, forward
+    through everything that only selects or moves values, keep signs again. Sx / Sy is 1 there afterwards (SPEC Q8).
+    """
+
+    name = "propagate-calibration"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass."""
+        operations = module.main.operations
+        changed = [forward(operation, SAME_ELEMENTS) for operation in operations]
+        changed += [keep_sign(operation) for operation in operations]
+        changed += [backward_join(operation) or backward_unary(operation) for operation in reversed(operations)]
+        changed += [forward(operation, TAKES_OVER) for operation in operations]
+        changed += [keep_sign(operation) for operation in operations]
+        module.main.update_type()
+        return any(changed)

@@ -1,0 +1,174 @@
+"""Preprocessing on the chip: bytes of images in, and exactly the values that the host's preprocessing gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tpuc.data import Preprocess
+from tpuc.errors import UsageError
+from tpuc.interpreter import Interpreter
+from tpuc.ir import Module
+from tpuc.session import Boundary, Session
+from tpuc.testing.values import build_exposed
+
+from tests.chips.bm1684x.small_networks import pixels, write_images, write_two_headed
+
+NORMALISED = {"mean": (103.9, 116.8, 123.7), "scale": (0.017, 0.0171, 0.0175), "resize_dims": (16, 20)}
+SHAPE = (2, 3, 12, 18)
+COLOURS = ("RGB_PLANAR", "RGB_PACKED", "BGR_PLANAR", "BGR_PACKED")
+
+
+def compile_both(
+    tmp_path: Path, mode: str, format: str, preprocess: dict[str, Any], shape: tuple[int, int, int, int] = SHAPE
+) -> tuple[Session, Module, Module, bytes, Module]:
+    """A session, TOP, the fused TPU module with its file (all values visible), and the unfused one."""
+    session = Session(chip="bm1684x", quantize=mode)
+    top = session.transform(write_two_headed(tmp_path / "net.onnx", shape), preprocess=preprocess)
+    rows, columns = preprocess.get("resize_dims", shape[2:])
+    images = write_images(tmp_path / "images", rows, columns, gray=shape[1] == 1)
+    table = session.calibrate(top, dataset=images) if mode == "int8" else None
+    fused, data = build_exposed(session, top, table, boundary=Boundary(True, format))
+    plain, _ = build_exposed(session, top, table)
+    return session, top, fused, data, plain
+
+
+def host_pixels(raw: np.ndarray, format: str, wanted: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The bytes as `[n, c, h, w]` of a network: layout, order of channels, centre crop, by hand."""
+    planar = raw.transpose(0, 3, 1, 2) if format.endswith("PACKED") else raw
+    if format[:3].lower() != wanted and planar.shape[1] == 3:
+        planar = planar[:, [2, 1, 0]]
+    top, left = (planar.shape[2] - shape[2]) // 2, (planar.shape[3] - shape[3]) // 2
+    return planar[:, :, top : top + shape[2], left : left + shape[3]]
+
+
+def normalised(planar: np.ndarray, preprocess: dict[str, Any]) -> np.ndarray:
+    """In float32, mean first."""
+    mean, scale = (np.array(preprocess[name], np.float32).reshape(1, -1, 1, 1) for name in ("mean", "scale"))
+    return (planar.astype(np.float32) - mean) * scale
+
+
+def raw_shape(format: str, shape: tuple[int, ...], preprocess: dict[str, Any]) -> tuple[int, ...]:
+    rows, columns = preprocess.get("resize_dims", shape[2:])
+    return (shape[0], rows, columns, 3) if format.endswith("PACKED") else (*shape[:2], rows, columns)
+
+
+@pytest.mark.parametrize("wanted", ["rgb", "bgr"])
+@pytest.mark.parametrize("format", COLOURS)
+@pytest.mark.parametrize("mode", ["int8", "f32"])
+def test_fused_values_are_those_of_the_host_bit_for_bit(mode: str, format: str, wanted: str, tmp_path: Path) -> None:
+    preprocess = {**NORMALISED, "pixel_format": wanted}
+    session, _, fused, data, plain = compile_both(tmp_path, mode, format, preprocess)
+    raw = pixels(raw_shape(format, SHAPE, preprocess))
+    floats = normalised(host_pixels(raw, format, wanted, SHAPE), preprocess)
+    unfused = Interpreter(plain).run({"image": floats}, "all")
+    evaluated = Interpreter(fused).run({"image_raw": raw}, "all")
+    simulated = session.chip.load(data).run({"image_raw": raw})
+    compared = set(unfused) & set(evaluated)
+    assert {"conv_i8", "image_i8"} & compared or "image" in compared
+    assert {"map", "score"} <= compared or {"map_f32", "score_f32"} <= compared
+    for name in compared:
+        assert np.array_equal(evaluated[name], unfused[name]), name
+        assert np.array_equal(simulated[name], evaluated[name]) or simulated[name].dtype == np.float32, name
+    first = "image_i8" if mode == "int8" else "image"
+    assert np.array_equal(simulated[first], unfused[first])
+
+
+@pytest.mark.parametrize("channel_means", [(103.9, 116.8, 123.7), (127.5, 127.5, 127.5), (0.0, 0.0, 0.0)])
+def test_all_256_values_of_every_channel(channel_means: tuple[float, ...], tmp_path: Path) -> None:
+    preprocess = {"mean": channel_means, "scale": (1 / 127.5, 0.9 / 127.5, 1 / 255), "pixel_format": "bgr"}
+    shape = (1, 3, 16, 16)
+    session, _, fused, data, plain = compile_both(tmp_path, "int8", "RGB_PACKED", preprocess, shape)
+    ramp = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
+    floats = normalised(host_pixels(ramp, "RGB_PACKED", "bgr", shape), preprocess)
+    (name,) = [name for name in ("image_i8", "image_u8") if name in Interpreter(plain).run({"image": floats}, "all")]
+    wanted = Interpreter(plain).run({"image": floats}, "all")[name]
+    assert np.array_equal(Interpreter(fused).run({"image_raw": ramp}, "all")[name], wanted)
+    assert np.array_equal(session.chip.load(data).run({"image_raw": ramp})[name], wanted)
+
+
+def test_one_table_serves_channels_that_are_normalised_alike(tmp_path: Path) -> None:
+    preprocess = {"mean": (127.5,), "scale": (1 / 127.5,), "pixel_format": "rgb"}
+    _, _, fused, _, _ = compile_both(tmp_path, "int8", "RGB_PLANAR", preprocess)
+    assert sum(operation.op.name == "tpu.Lut" for operation in fused.walk()) == 1
+    assert not any(operation.op.name in ("tpu.Slice", "tpu.Permute", "tpu.Concat") for operation in fused.walk())
+
+
+def test_gray_images(tmp_path: Path) -> None:
+    preprocess = {"mean": (33.0,), "scale": (0.0039,)}
+    shape = (1, 1, 16, 16)
+    session, _, fused, data, plain = compile_both(tmp_path, "int8", "GRAYSCALE", preprocess, shape)
+    raw = pixels(shape)
+    wanted = Interpreter(plain).run({"image": normalised(raw, preprocess)}, "all")
+    got = session.chip.load(data).run({"image_raw": raw})
+    assert {"map", "score"} <= set(got) & set(wanted)
+    for name in set(got) & set(wanted):
+        assert np.array_equal(got[name], wanted[name]) or got[name].dtype == np.float32
+    (info,) = session.chip.load(data).inputs
+    assert (info.name, info.shape, str(info.element)) == ("image_raw", (1, 1, 16, 16), "ui8")
+
+
+def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> None:
+    preprocess = {**NORMALISED, "pixel_format": "bgr", "keep_aspect_ratio": True, "pad_value": 114}
+    session = Session(chip="bm1684x", quantize="int8", work_dir=tmp_path / "work")
+    network = write_two_headed(tmp_path / "net.onnx", (1, 3, 12, 18))
+    images = write_images(tmp_path / "images", 31, 17)
+    report = session.compile(
+        network,
+        tmp_path / "net.bmodel",
+        preprocess=preprocess,
+        dataset=images,
+        test_input=(images / "0.png",),
+        boundary=Boundary(True, "RGB_PACKED"),
+    )
+    assert [comparison.stages for comparison in report.comparisons] == ["TOP and TPU", "TPU and simulator"]
+    assert "input 'image_raw': ui8 1x16x20x3\n" in report.text()
+    # The module says how its bytes come from an image; for the file the user does.
+    from_module = session.run(tmp_path / "work" / "net_bm1684x_int8_tpu.mlir", (images / "0.png",))
+    said = {"pixel_format": "rgb", "resize_dims": (16, 20), "keep_aspect_ratio": True, "pad_value": 114}
+    from_file = session.run(tmp_path / "net.bmodel", (images / "0.png",), preprocess=said)
+    assert from_file.keys() == from_module.keys()
+    for name, array in from_file.items():
+        assert np.array_equal(array, from_module[name])
+    by_hand = Preprocess(mean=(0,), pixel_format="rgb", resize_dims=(16, 20), keep_aspect_ratio=True, pad_value=114)
+    np.save(tmp_path / "raw.npy", by_hand(images / "0.png", (1, 3, 16, 20)).transpose(0, 2, 3, 1).astype(np.uint8))
+    from_bytes = session.run(tmp_path / "net.bmodel", (tmp_path / "raw.npy",))
+    assert all(np.array_equal(from_bytes[name], array) for name, array in from_file.items())
+
+
+@pytest.mark.parametrize(
+    ("preprocess", "format", "sentence"),
+    [
+        ({}, "", "two_headed: no input says how an image becomes it, so there is nothing to fuse. Transform the network"),
+        ({"mean": (1.0,)}, "NV12", "there is no customization format 'NV12'. Formats: RGB_PLANAR, RGB_PACKED,"),
+        (
+            {"mean": (1.0,)},
+            "GRAYSCALE",
+            "input 'image' takes bgr images, and GRAYSCALE is not that. Formats for it: RGB_PLANAR, RGB_PACKED,",
+        ),
+        (
+            {"pixel_format": "rgba"},
+            "",
+            "input 'image' takes rgba images, and RGBA_PLANAR is not that. Compile it without --fuse-preprocess.",
+        ),
+        (
+            {"pixel_format": "gray"},
+            "",
+            "input 'image' has 3 channels, and GRAYSCALE gives 1. Transform the network with its own --pixel-format",
+        ),
+        (
+            {"resize_dims": (10, 30)},
+            "",
+            "input 'image' is 12x18, and images are resized to 10x30 only. Transform the network with larger",
+        ),
+    ],
+)
+def test_what_cannot_be_fused(preprocess: dict[str, Any], format: str, sentence: str, tmp_path: Path) -> None:
+    session = Session(chip="bm1684x")
+    network = write_two_headed(tmp_path / "two_headed.onnx", SHAPE)
+    module = session.transform(network, preprocess=preprocess)
+    with pytest.raises(UsageError) as error:
+        session.build(module, boundary=Boundary(True, format))
+    assert str(error.value).startswith(sentence)

@@ -1,0 +1,136 @@
+"""The pages in docs/ are what the code says, lead to each other, and leave no kind of plugin out."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tpuc.registry import GROUPS
+from tpuc.schedule import PIPELINES
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+HOWTOS = sorted(path for path in (DOCS / "howto").glob("*.md") if path.name != "README.md")
+LINK = re.compile(r"\[[^\]]*\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+ENTRY_POINTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+OUT_OF_DATE = "out of date: run `python docs/generate.py` and read the difference"
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+
+
+@pytest.fixture(scope="module")
+def generate() -> Any:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+# What is generated
+
+
+@each_page
+def test_included_code_is_that_of_the_files(page: Path, generate: Any) -> None:
+    assert text(page) == generate.expanded(text(page)), OUT_OF_DATE
+
+
+@pytest.mark.parametrize("page", HOWTOS, ids=lambda path: path.stem)
+def test_code_of_a_howto_comes_from_tested_files(page: Path) -> None:
+    included = re.findall(r"<!-- include: (\S+?)(?:::\S+)? -->\n```", text(page))
+    assert included
+    assert len(re.findall(r"^```(?:python|mlir)", text(page), re.MULTILINE)) <= len(included)
+    assert all(path.startswith("tests/") for path in included)
+
+
+def test_the_command_line_page_is_current(generate: Any) -> None:
+    assert text(DOCS / "cli.md") == generate.cli_page(), OUT_OF_DATE
+
+
+@pytest.mark.parametrize("chip", sorted(ENTRY_POINTS.get("tpuc.chips", {})))
+def test_the_support_of_a_chip_is_current(chip: str, generate: Any) -> None:
+    assert generate.support_sections()[chip] in text(DOCS / "support.md"), OUT_OF_DATE
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("tests/third_party/acme_tools/acme_tools/hooks.py::DIGEST", "```python\nDIGEST = Digest()\n```\n"),
+        (
+            "tests/third_party/acme_tools/pyproject.toml::project.entry-points.tpuc.calibrators",
+            '```toml\n[project.entry-points."tpuc.calibrators"]\ntrimmed = "acme_tools.trimmed:Trimmed"\n```\n',
+        ),
+    ],
+)
+def test_a_marker_becomes_the_code_that_it_names(target: str, expected: str, generate: Any) -> None:
+    marker = f"<!-- include: {target} -->\n"
+    once = generate.expanded(f"a\n\n{marker}\nb\n")
+    assert once == f"a\n\n{marker}{expected}\nb\n"
+    assert generate.expanded(once) == once
+
+
+def test_a_marker_that_names_nothing_is_a_sentence(generate: Any) -> None:
+    marker = "<!-- include: tests/third_party/acme_tools/acme_tools/hooks.py::Nothing -->\n"
+    with pytest.raises(SystemExit, match=r"hooks\.py has no 'Nothing'; correct the include marker"):
+        generate.expanded(marker)
+
+
+# What is written
+
+
+def anchors(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", text(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@each_page
+def test_links_within_the_documentation_resolve(page: Path) -> None:
+    for file, anchor in LINK.findall(text(page)):
+        target = (page.parent / file).resolve() if file else page
+        if target.is_relative_to(DOCS):
+            assert target.exists(), file
+            assert not anchor or anchor in anchors(target), f"{file}#{anchor}"
+
+
+def test_every_page_is_reached_from_the_first() -> None:
+    seen, waiting = set[Path](), [DOCS / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in seen:
+            seen.add(page)
+            linked = [(page.parent / file).resolve() for file, _ in LINK.findall(text(page)) if file]
+            waiting += [path for path in linked if path.suffix == ".md" and path.is_relative_to(DOCS)]
+    assert [path for path in PAGES if path not in seen] == []
+
+
+@each_page
+def test_lines_fit_a_window(page: Path) -> None:
+    assert [line for line in text(page).splitlines() if len(line) > 145] == []
+
+
+def test_the_architecture_names_every_group_and_what_its_objects_are() -> None:
+    page = text(DOCS / "architecture.md")
+    assert [name for name in GROUPS if f"`{name}`" not in page] == []
+    bases = [group.base.partition(":")[2] for group in GROUPS.values() if group.base and group.name != "tpuc.commands"]
+    assert [base for base in bases if f"`{base}`" not in page] == []
+
+
+def test_every_bundled_group_has_a_howto() -> None:
+    howtos = "".join(map(text, HOWTOS))
+    assert [group for group in ENTRY_POINTS if group not in howtos] == []
+
+
+def test_the_architecture_states_the_pipelines_as_they_are() -> None:
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| ([^|]*) \|", text(DOCS / "architecture.md"), re.MULTILINE))
+    stated = {stage: tuple(re.findall(r"`([\w-]+)`", rows.get(stage, ""))) for stage in PIPELINES}
+    assert stated == {stage: tuple(passes) for stage, passes in PIPELINES.items()}
