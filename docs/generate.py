@@ -1,6 +1,7 @@
 """Writes what is generated in this folder: `python docs/generate.py`.
 
 - code blocks below `<!-- include: FILE -->`, `FILE::Class`, `FILE::function`, `FILE::NAME` or `FILE.toml::table`
+- the table below `<!-- pipelines -->`
 - `cli.md`, from the commands themselves
 - the sections of `support.md`, from the tables of every bundled chip
 """
@@ -21,6 +22,7 @@ from tpuc.cli.command import global_options
 from tpuc.cli.commands.matrix import KERNELS, LOWERINGS, dialects, kernel_rows, lowering_rows
 from tpuc.cli.summaries import BUILT_IN
 from tpuc.registry import Offer, Registry
+from tpuc.schedule import PIPELINES
 from tpuc.testing.refusals import Refusals, refusals_of
 
 DOCS = Path(__file__).resolve().parent
@@ -39,6 +41,7 @@ Per bundled chip: the ops that networks are made of, by mode, then the limits, i
 to. A cell names the package that fills it; `default` is the op's own decomposition, `-` means not supported. The same
 table for the packages that are installed: `tpuc matrix --chip NAME`.
 """
+PIPELINE_TABLE = re.compile(r"(<!-- pipelines -->\n)(?:\|.*\n)*")
 LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir"}
 
 
@@ -46,8 +49,14 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir"}
 
 
 def expanded(text: str) -> str:
-    """A page with every included block as its file is now."""
+    """A page with every included block as its file is now, and the pipelines as they are."""
+    text = PIPELINE_TABLE.sub(lambda match: match.group(1) + _pipelines(), text)
     return INCLUDE.sub(lambda match: match.group(1) + _block(match.group(2)), text)
+
+
+def _pipelines() -> str:
+    rows = (f"| `{stage}` | {' '.join(f'`{one}`' for one in passes)} |\n" for stage, passes in PIPELINES.items())
+    return "| stage | passes |\n|---|---|\n" + "".join(rows)
 
 
 def _block(target: str) -> str:
@@ -264,13 +273,12 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
 
 
 def pages() -> Mapping[Path, str]:
-    """Every generated page, and every page with included code, as it should be."""
+    """Every page as it should be."""
     found: dict[Path, str] = {DOCS / "cli.md": cli_page(), DOCS / "support.md": support_page()}
     for path in sorted(DOCS.rglob("*.md")):
         if path not in found:
             text = path.read_text(encoding="utf-8")
-            if INCLUDE.search(text):
-                found[path] = expanded(text)
+            found[path] = expanded(text)
     return found
 
 

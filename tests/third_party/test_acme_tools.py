@@ -88,9 +88,16 @@ def test_a_chain_becomes_a_module(network: Path, registry: Registry) -> None:
     np.testing.assert_array_equal(Interpreter(module).run({"x": x})["flatten_5"], expected)
 
 
-def test_input_shapes_replace_the_shape_of_the_file(network: Path, registry: Registry) -> None:
+def test_shape_and_batch_of_the_user_come_first(network: Path, registry: Registry) -> None:
     module = Session(registry).transform(network, input_shapes=[[2, 3, 4, 4]])
     assert module.main.outputs[0].tensor.dims == (2, 3)
+    module = Session(registry).transform(network, batch=5)
+    assert module.main.outputs[0].tensor.dims == (5, 32)
+
+
+def test_preprocessing_is_kept_on_the_input(network: Path, registry: Registry) -> None:
+    module = Session(registry).transform(network, preprocess={"scale": (0.5,)})
+    assert module.main.operations[0].op.scale == (0.5,)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +119,10 @@ def test_a_bad_chain_is_one_sentence(
     assert str(caught.value) == f"{path}: {sentence}"
 
 
-def test_a_chain_has_one_output(network: Path, registry: Registry) -> None:
-    with pytest.raises(Unsupported, match="a chain has one output, its last line; leave out --output-names"):
-        Session(registry).transform(network, output_names=["relu_3"])
+@pytest.mark.parametrize("options", [{"output_names": ["relu_3"]}, {"input_shapes": [[1, 2, 4, 4], [1]]}], ids=str)
+def test_a_chain_has_one_end_on_each_side(options: dict[str, Any], network: Path, registry: Registry) -> None:
+    with pytest.raises(Unsupported, match="a chain has one input and one output; give one shape and no output names"):
+        Session(registry).transform(network, **options)
 
 
 # The calibrator

@@ -14,7 +14,8 @@ class TensorStatistics(Protocol):
     """What was seen of one tensor over all samples.
 
     `counts[i]` is the number of values with ``i < abs(x) * len(counts) / absmax <= i + 1``; exact zeros are in `zeros`
-    only, because they survive any quantisation and would otherwise hide the rest of a sparse tensor.
+    only, because they survive any quantisation and would otherwise hide the rest of a sparse tensor. `depth` is where
+    the tensor lies in the network, from 0 (inputs) to 1 (last).
     """
 
     @property
@@ -27,6 +28,8 @@ class TensorStatistics(Protocol):
     def minimum(self) -> float: ...
     @property
     def maximum(self) -> float: ...
+    @property
+    def depth(self) -> float: ...
 
 
 class Calibrator(ABC):

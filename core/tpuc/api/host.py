@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from tpuc.data import Preprocess, SampleInput, SampleSource, inputs_of, open_samples, preprocess_of
+from tpuc.data import Preprocess, SampleInput, SampleReader, SampleSource, inputs_of, open_samples, preprocess_of
 from tpuc.interpreter import Interpreter, Plan, Step, make_plan
 from tpuc.interpreter.interpreter import Array
+from tpuc.npz import read_npz, write_npz
+from tpuc.similarity import cosine, euclidean, sqnr_db
+from tpuc.work import Job, Pool, PortableModule, open_pool, units_of
 
 __all__ = [
     "Array",
     "Interpreter",
+    "Job",
     "Plan",
+    "Pool",
+    "PortableModule",
     "Preprocess",
     "SampleInput",
+    "SampleReader",
     "SampleSource",
     "Step",
+    "cosine",
+    "euclidean",
     "inputs_of",
     "make_plan",
+    "open_pool",
     "open_samples",
     "preprocess_of",
+    "read_npz",
+    "sqnr_db",
+    "units_of",
+    "write_npz",
 ]

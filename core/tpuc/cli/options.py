@@ -21,12 +21,16 @@ _PREPROCESS = {
         type=click.Choice(["letterbox", "short_side_scale"]),
         help="Fit the whole image in and fill up, or cover everything and cut off.",
     ),
-    "pad_value": click.option("--pad-value", type=click.IntRange(0, 255), help="Pixels to fill up with; 0 if not given."),
+    "pad_value": click.option(
+        "--pad-value", type=click.IntRange(0, 255), help="Pixels to fill up with; 0 if not given."
+    ),
     "pad_type": click.option(
         "--pad-type", type=click.Choice(["center", "normal"]), help="Fitted images stand there; normal is top left."
     ),
     "mean": click.option("--mean", type=NUMBERS, default=EMPTY, help="Subtracted per channel: 103.939,116.779,123.68."),
-    "scale": click.option("--scale", type=NUMBERS, default=EMPTY, help="Factor per channel, after the mean: 1.0,1.0,1.0."),
+    "scale": click.option(
+        "--scale", type=NUMBERS, default=EMPTY, help="Factor per channel, after the mean: 1.0,1.0,1.0."
+    ),
     "pixel_format": click.option(
         "--pixel-format", type=click.Choice(["rgb", "bgr", "gray", "rgba", "rgbd"]), help="Order of channels."
     ),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from tpuc.data.images import CHANNELS, Preprocess
 from tpuc.data.inputs import inputs_of, preprocess_from, preprocess_of, quantiser
-from tpuc.data.samples import SampleInput, SampleSource, open_samples
+from tpuc.data.samples import SampleInput, SampleReader, SampleSource, open_samples
 from tpuc.data.stored import quantise
 
 __all__ = [
     "CHANNELS",
     "Preprocess",
     "SampleInput",
+    "SampleReader",
     "SampleSource",
     "inputs_of",
     "open_samples",

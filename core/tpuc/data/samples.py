@@ -62,10 +62,42 @@ class SampleSource:
         return len(self.samples)
 
     def __iter__(self) -> Iterator[Sample]:
-        kept: dict[str, tuple[_Part, Array]] = {}
-        for parts in self.samples:
-            pairs = zip(self.inputs, parts, strict=True)
-            yield {one.name: _read_part(one, part, kept) for one, part in pairs}
+        reader = SampleReader(self)
+        for index in range(len(self)):
+            yield reader.read(index)
+
+    def rows(self) -> list[list[tuple[str, str, int]]]:
+        """Where each sample comes from, per input: file, array in it and row (-1: the whole array)."""
+        return [
+            [(str(part.file.resolve()), part.array, -1 if part.row is None else part.row) for part in parts]
+            for parts in self.samples
+        ]
+
+    @staticmethod
+    def of_rows(inputs: Sequence[SampleInput], rows: Sequence[Sequence[tuple[str, str, int]]]) -> SampleSource:
+        """The samples that `rows` described."""
+        parts = [
+            tuple(_Part(Path(file), array, None if row < 0 else row) for file, array, row in sample) for sample in rows
+        ]
+        return SampleSource(tuple(inputs), tuple(parts))
+
+
+class SampleReader:
+    """Reads samples one by one in any order, each when its turn comes; keeps the last array file of every input."""
+
+    def __init__(self, source: SampleSource) -> None:
+        self._source = source
+        self._kept: dict[str, tuple[_Part, Array]] = {}
+
+    def read(self, index: int) -> Sample:
+        """One sample; raises CalibrationError when it cannot be read or does not fit."""
+        pairs = zip(self._source.inputs, self._source.samples[index], strict=True)
+        return {one.name: _read_part(one, part, self._kept) for one, part in pairs}
+
+    def files(self, index: int) -> str:
+        """What people call a sample."""
+        parts = self._source.samples[index]
+        return ", ".join(f"{part.file}" + ("" if part.row is None else f"[{part.row}]") for part in parts)
 
 
 def open_samples(

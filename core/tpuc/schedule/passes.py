@@ -34,7 +34,8 @@ class PassContext:
     `options` holds what the user chose for the whole compilation (`quantize`, `calibration_table`, ...) by option name
     with underscores; a pass's own options are its fields. `work_dir` is where files that explain the run may go, None
     when none are wanted. `results` is where passes leave what is not part of the module (`calibration_table`,
-    `artifact`, ...), for later passes and for the session. `log` takes a remark for `-v`, `progress` shows long loops.
+    `artifact`, ...), for later passes and for the session. `log` takes a remark for `-v`, `remark` one for everybody,
+    `progress` shows long loops.
     """
 
     registry: Registry
@@ -44,6 +45,7 @@ class PassContext:
     results: dict[str, Any] = field(default_factory=dict[str, Any])
     log: Callable[[str], None] = _silent
     progress: Progress = _no_progress
+    remark: Callable[[str], None] = _silent
 
 
 class Pass(ABC):

@@ -116,6 +116,7 @@ class Session:
             {} if results is None else results,
             self.log,
             self.progress,
+            self.remark,
         )
 
     @contextmanager
@@ -208,8 +209,12 @@ class Session:
         input_num: int = 0,
         method: str = "kld",
         histogram_bin_num: int = 2048,
+        options: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Run sample data through a TOP module: a calibration table with `write(path)`."""
+        """Run sample data through a TOP module: a calibration table with `write(path)`.
+
+        `options` are further options of the pass `calibrate`, such as `tune_num` and `workers`.
+        """
         context = self.context()
         manager = self._manager(context)
         with self._timed("calibrate"):
@@ -220,6 +225,7 @@ class Session:
                 "input_num": input_num,
                 "method": method,
                 "histogram_bin_num": histogram_bin_num,
+                **(options or {}),
             }
             manager.run(module, [definition(**settings)], "calibrate")
         return context.results["calibration_table"]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tpuc.interpreter import Interpreter
-from tpuc.ir import Block, DictAttr, Function, FunctionType, IntegerAttr, Module, Op, Operation, Return, TensorType, Value
+from tpuc.ir import ABSENT, Block, Function, FunctionType, Module, Op, Operation, Return, TensorType, Value
+from tpuc.ir.attributes import DictAttr, IntegerAttr
 from tpuc.ir.builder import Builder
 from tpuc.ir.dtypes import scalar_of
-from tpuc.ir.types import ElementType, ScalarType
+from tpuc.ir.types import ElementType
 from tpuc.registry import Registry
 from tpuc.schedule import PassContext, PassManager
 from tpuc.testing.op_conformance import Typed
@@ -109,76 +110,79 @@ class KernelConformance:
         compiled.compare(loaded.run(compiled.inputs))
 
 
-@dataclass
 class _Assembly:
-    """A module under construction."""
+    """A module of samples, under construction."""
 
-    registry: Registry
-    module: Module = field(default_factory=lambda: Module("kernels"))
-    body: Block = field(default_factory=lambda: Block([]))
-    inputs: dict[str, Array] = field(default_factory=dict[str, Array])
-    results: list[Value] = field(default_factory=list[Value])
-    tilings: dict[str, Sizes] = field(default_factory=dict[str, Sizes])
-
-    def __post_init__(self) -> None:
-        self._absent: Value | None = None
-        weight, none = self._op("top.Weight"), self._op("top.None")
-        self.build = Builder(self.module, self.body, constant=weight, absent=none)
-        self._input = self._op("top.Input")
+    def __init__(self, registry: Registry, samples: Mapping[str, Sample]) -> None:
+        self._registry = registry
+        self.module = Module("kernels")
+        self.inputs: dict[str, Array] = {}
+        self.tilings: dict[str, Sizes] = {}
+        types: dict[str, TensorType] = {}
+        for name, sample in samples.items():
+            for index, operand in enumerate(sample.operands):
+                if isinstance(operand, (Typed, np.ndarray)):
+                    label = f"{name}_x{index}"
+                    typed = operand if isinstance(operand, Typed) else Typed(operand, _plain_type(operand))
+                    self.inputs[label], types[label] = typed.array, typed.type
+        self._body = Block(list(types.values()))
+        self._build = Builder(self.module, self._body, constant=self._op("top.Weight"), absent=self._op("top.None"))
+        self._values = {
+            label: self._build(self._op("top.Input"), [argument], argument.type, label)
+            for label, argument in zip(types, self._body.arguments, strict=True)
+        }
+        self._results: list[Value] = []
+        for name, sample in samples.items():
+            self._add(name, sample)
+        self._finish()
 
     def _op(self, name: str) -> Op:
-        definition = self.registry.resolve_op(name)
+        definition = self._registry.resolve_op(name)
         assert definition is not None, f"no installed dialect has {name}"
         return definition()
 
-    def add(self, name: str, sample: Sample) -> None:
-        """All operations of a sample."""
+    def _add(self, name: str, sample: Sample) -> None:
         operands = [self._operand(f"{name}_x{index}", operand) for index, operand in enumerate(sample.operands)]
         for number, sizes in enumerate(({}, *sample.tilings)):
             label = f"{name}_{number}" if number else name
             if sizes:
                 self.tilings[label] = sizes
-            self.results.append(self.build(sample.op, operands, self._result(sample, operands), label))
+            self._results.append(self._build(sample.op, operands, self._result(sample, operands), label))
 
     def _result(self, sample: Sample, operands: Sequence[Value]) -> TensorType | None:
         if sample.result is None or isinstance(sample.result, TensorType):
             return sample.result
-        types = tuple(v.type if isinstance(v.type, TensorType) else TensorType((0,), ScalarType("f32")) for v in operands)
+        types = tuple(value.type if isinstance(value.type, TensorType) else ABSENT for value in operands)
         inferred = sample.op.infer(types)
         dims = inferred[0].dims if inferred is not None else types[0].dims
         return TensorType(dims, sample.result)
 
-    def _operand(self, name: str, operand: Operand) -> Value:
+    def _operand(self, label: str, operand: Operand) -> Value:
         match operand:
             case None:
-                self._absent = self._absent or self.build.none()
-                return self._absent
+                return self._build.none()
             case Fixed(array=array, element=element):
-                return self.build.weight(name, array, element)
-            case Typed(array=array, type=type):
-                pass
-            case array:
-                type = TensorType(array.shape, scalar_of(array.dtype))
-        self.inputs[name] = array
-        return self.build(self._input, [self.body.add_argument(type)], type, name)
+                return self._build.weight(label, array, element)
+            case _:
+                return self._values[label]
 
-    def finish(self) -> Module:
-        """The verified module."""
-        self.body.append(Operation(Return(), self.results))
-        function = Function("main", FunctionType((), ()), self.body)
+    def _finish(self) -> None:
+        self._body.append(Operation(Return(), self._results))
+        function = Function("main", FunctionType((), ()), self._body)
         function.update_type()
         self.module.functions.append(function)
         self.module.verify()
-        return self.module
+
+
+def _plain_type(array: Array) -> TensorType:
+    return TensorType(array.shape, scalar_of(array.dtype))
 
 
 def compile_kernels(samples: Mapping[str, Sample], chip: str, registry: Registry | None = None) -> CompiledKernels:
     """All samples in one file of the chip, through the passes that every network goes through."""
     registry = registry if registry is not None else Registry()
-    assembly = _Assembly(registry)
-    for name, sample in samples.items():
-        assembly.add(name, sample)
-    module = assembly.finish()
+    assembly = _Assembly(registry, samples)
+    module = assembly.module
     context = PassContext(registry, registry.get("tpuc.chips", chip), {})
     manager = PassManager(context)
     manager.run(module, ["group-layers"], "finalize")

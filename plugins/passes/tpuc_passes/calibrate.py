@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuc.api import Calibrator, Module, Pass, PassContext
-from tpuc.api.host import Array, Interpreter, SampleSource, inputs_of, open_samples
+from tpuc.api import CalibrationError, Calibrator, Module, Pass, PassContext
+from tpuc.api.host import inputs_of, open_pool, open_samples
 
-from tpuc_passes.calibration.methods import Max, usable_threshold
-from tpuc_passes.calibration.statistics import Histogram, TensorRange
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold, make_remarks
+from tpuc_passes.calibration.engine import Engine
+from tpuc_passes.calibration.lint import lint
+from tpuc_passes.calibration.table import CalibrationTable, make_remarks
 
 
 @dataclass(frozen=True)
 class Calibrate(Pass):
-    """Two passes over the samples, ranges first and histograms then, so memory does not grow with their number.
+    """Two passes over the samples, ranges first and histograms then, so memory does not grow with their number; then
+    tuning on the first `tune_num` samples (0: none) with `tune_candidates` thresholds per value.
 
     Network inputs keep their largest magnitude whatever the method: their values are few and evenly spread (pixels),
     where a divergence of histograms says nothing. Samples come from `dataset` (folder or file) or `data_list`; `method`
-    is a name in `tpuc.calibrators`. The table is left in `context.results["calibration_table"]`; the module does not
-    change.
+    is a name in `tpuc.calibrators`. Work is spread over `workers` processes or the dask `cluster`, with the same result.
+    `statistics` is a file to keep what was seen in, `resume` one to go on from. The samples are looked at first unless
+    `lint` is off; `strict` makes an error of what is remarked on otherwise.
+
+    The table is left in `context.results["calibration_table"]`; the module does not change.
     """
 
     name = "calibrate"
@@ -30,46 +33,40 @@ class Calibrate(Pass):
     input_num: int = 0
     method: str = "kld"
     histogram_bin_num: int = 2048
+    tune_num: int = 10
+    tune_candidates: int = 10
+    workers: int = 1
+    cluster: str = ""
+    statistics: str = ""
+    resume: str = ""
+    lint: bool = False
+    strict: bool = False
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError for samples that cannot be read or do not fit."""
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
-        samples = open_samples(inputs_of(module), _path(self.dataset), _path(self.data_list), self.input_num)
-        interpreter = Interpreter(module)
-        ranges: dict[str, TensorRange] = {}
-        self._walk(interpreter, samples, context, "ranges", lambda name, array: _update_range(ranges, name, array))
-        histograms = {name: Histogram(seen, self.histogram_bin_num) for name, seen in ranges.items()}
-        if calibrator.needs_histogram:
-            self._walk(interpreter, samples, context, "histograms", lambda name, array: histograms[name].update(array))
-        given = {one.name for one in samples.inputs}
-        entries = {
-            name: TensorThreshold(
-                usable_threshold(Max() if name in given else calibrator, histogram),
-                histogram.minimum,
-                histogram.maximum,
-            )
-            for name, histogram in histograms.items()
-        }
-        remarks = make_remarks((self.method,), self.histogram_bin_num, len(samples), 0, context.options.get("epoch"))
+        inputs = inputs_of(module)
+        samples = open_samples(inputs, _path(self.dataset), _path(self.data_list), self.input_num)
+        with open_pool(self.workers, self.cluster) as pool:
+            files = _path(self.resume), _path(self.statistics)
+            engine = Engine(module, context, pool, self.histogram_bin_num, *files, self.strict)
+            if self.lint:
+                self._check(lint(engine.network, samples, pool, context), context)
+            progress = engine.begin(samples)
+            engine.collect(progress, histograms=calibrator.needs_histogram)
+            entries = engine.thresholds(progress, calibrator, frozenset(one.name for one in inputs))
+            entries, tuned = engine.tune(progress, entries, self.tune_num, self.tune_candidates)
+        count = len(progress.samples) - len(progress.skipped)
+        remarks = make_remarks((self.method,), self.histogram_bin_num, count, tuned, context.options.get("epoch"))
         context.results["calibration_table"] = CalibrationTable(entries, remarks)
         return False
 
-    def _walk(
-        self,
-        interpreter: Interpreter,
-        samples: SampleSource,
-        context: PassContext,
-        what: str,
-        observe: Callable[[str, Array], None],
-    ) -> None:
-        for sample in context.progress(samples, f"calibrating: {what}", len(samples)):
-            interpreter.run(sample, on_value=observe)
+    def _check(self, findings: tuple[str, ...], context: PassContext) -> None:
+        if findings and self.strict:
+            raise CalibrationError(f"the samples look wrong: {' '.join(findings)} Without --strict this is a remark.")
+        for finding in findings:
+            context.remark(finding)
 
 
 def _path(text: str) -> Path | None:
     return Path(text) if text else None
-
-
-def _update_range(ranges: dict[str, TensorRange], name: str, array: Array) -> None:
-    if array.dtype.kind == "f":
-        ranges.setdefault(name, TensorRange(name)).update(array)

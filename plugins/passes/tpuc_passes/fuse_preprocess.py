@@ -8,7 +8,8 @@ from typing import Any
 
 from tpuc.api import Module, NetworkInput, Operation, Pass, PassContext, UsageError, remove_dead
 
-from tpuc_passes.boundary.images import FORMATS, ImageFusion
+from tpuc_passes.boundary.images import FORMATS
+from tpuc_passes.boundary.normalising import fuse_image
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class FusePreprocess(Pass):
                 "network with --pixel-format, --mean and --scale."
             )
         for operation in images:
-            ImageFusion(module, operation, self._format(operation)).run()
+            fuse_image(module, operation, self._format(operation))
         remove_dead(module)
         module.main.update_type()
         return True

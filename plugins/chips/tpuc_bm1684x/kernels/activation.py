@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tpuc.api import Layouts, LocalTensor, Node, Phase, PlacedTile, Space, TensorType, TileKernel
-
 from tpuc_ops.integers import integer_bounds
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler

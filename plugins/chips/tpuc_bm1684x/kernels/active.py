@@ -50,12 +50,9 @@ class _Emitter:
     ) -> None:
         """AR with numbers as immediates."""
         iterations = DIVISION_STEPS if operation is ArithmeticOp.DIV else 0
-        sources = [Scalar.of(source, DType.F32) if isinstance(source, float) else source for source in (left, right)]
-        first, second = sources
-        assert first is not None
-        arithmetic(
-            self.asm, operation, self.shape, result, first, second, rounding=rounding, iterations=iterations
-        )
+        first = left if isinstance(left, Operand) else Scalar.of(left, DType.F32)
+        second = right if right is None or isinstance(right, Operand) else Scalar.of(right, DType.F32)
+        arithmetic(self.asm, operation, self.shape, result, first, second, rounding=rounding, iterations=iterations)
 
     def one_plus_exponential(self, factor: float) -> Operand:
         """``1 + e**(factor * x)``, the exponent kept below 80."""

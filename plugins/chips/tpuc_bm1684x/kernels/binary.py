@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tpuc.api import LocalTensor, Node, Phase, PlacedTile, TensorType
+from tpuc.api import LocalTensor, Node, Phase, PlacedTile
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Requantise, RequantiseOp, Scalar
 from tpuc_bm1684x.kernels.activation import emit_relu
+from tpuc_bm1684x.kernels.common import zero_point_refusal
 from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic
 from tpuc_bm1684x.operands import operand
 
 DIVISION_STEPS = 3  # as the vendor's compiler: at most 5 units in the last place off
-
-
-def zero_point_refusal(types: list[TensorType]) -> str | None:
-    """The refusal of asymmetric integers."""
-    for type_ in types:
-        if type_.is_quantised and zero_point(type_):
-            return f"zero points must be 0, this one is {zero_point(type_)}"
-    return None
 
 
 class BinaryKernel(ElementwiseKernel):

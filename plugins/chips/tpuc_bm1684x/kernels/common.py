@@ -17,6 +17,7 @@ from tpuc.api import (
     elementwise_view,
     window,
 )
+from tpuc_ops.integers import zero_point
 
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.operands import MAX_EXTENT
@@ -53,6 +54,14 @@ def too_large(types: Sequence[TensorType]) -> str | None:
         extents = elementwise_view(type_.dims)
         if (len(type_.dims) > 4 and extents[3] > MAX_EXTENT) or any(extent > MAX_EXTENT for extent in type_.dims):
             return f"at most {MAX_EXTENT} per dimension, this tensor is {'x'.join(map(str, type_.dims))}"
+    return None
+
+
+def zero_point_refusal(types: Sequence[TensorType]) -> str | None:
+    """The refusal of asymmetric integers."""
+    for type_ in types:
+        if type_.is_quantised and zero_point(type_):
+            return f"zero points must be 0, this one is {zero_point(type_)}"
     return None
 
 

@@ -65,9 +65,7 @@ class Exponential:
         constants: Mapping[str, LocalBlock],
     ) -> Exponential:
         """With the working memory and coefficients of a placed tile."""
-        s, t, n = (
-            Operand(scratch[name].address, DType.INT32 if name == "n" else DType.F32) for name in BUFFERS
-        )
+        s, t, n = (Operand(scratch[name].address, DType.INT32 if name == "n" else DType.F32) for name in BUFFERS)
         return cls(asm, shape, s, t, n, constants["coefficients"].address)
 
     def emit(self, result: Operand, *, bounded: bool = True) -> None:
@@ -101,7 +99,5 @@ class Exponential:
 def emit_square_root(asm: Bm1684xAssembler, shape: Shape4, result: Operand, x: Operand) -> None:
     """``x * (1 / sqrt(x))`` with a divisor that is never 0; `result` is another place than `x`."""
     arithmetic(asm, ArithmeticOp.MAX, shape, result, x, Scalar.of(_SMALLEST, DType.F32))
-    asm.record(
-        SpecialFunction(operation=SpecialOp.RSQRT, shape=shape, result=result, input=result, terms=_ROOT_STEPS)
-    )
+    asm.record(SpecialFunction(operation=SpecialOp.RSQRT, shape=shape, result=result, input=result, terms=_ROOT_STEPS))
     arithmetic(asm, ArithmeticOp.MUL, shape, result, result, x)

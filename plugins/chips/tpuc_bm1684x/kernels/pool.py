@@ -6,24 +6,33 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
-from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.integers import is_integer
 from tpuc_ops.tpu.pool2d import Pool2D
+from tpuc_ops.window import spatial
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, PoolOp, PoolOrDepthwise, Scalar
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_box, window_refusal
+from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_box, window_refusal, zero_point_refusal
 from tpuc_bm1684x.operands import dtype_of, operand
 
 
 class PoolKernel(TileKernel[Pool2D]):
-    """Maximum; average as the sum times a multiplier (int8, shifted) or 1 / window (float)."""
+    """Maximum; average as the sum times a multiplier (int8, shifted half up) or 1 / window (float)."""
 
     def refuse(self, node: Node) -> str | None:
         op: Pool2D = node.op
-        if op.pool_mode == "Avg" and any(op.pads) and not op.count_include_pad:
-            return "an average that does not count padding needs windows without padding"
-        return window_refusal(op.strides, op.pads) or too_large([*node.operand_types, node.result_type])
+        return (
+            (average_refusal(node) if op.pool_mode == "Avg" else None)
+            or window_refusal(op.strides, self._pads(node))
+            or too_large([*node.operand_types, node.result_type])
+        )
+
+    def _pads(self, node: Node) -> list[int]:
+        """Padding with what the last windows of `ceil_mode` reach beyond it."""
+        down, right = node.op.window().overhang(spatial(node.operand_types[0].dims, 2))
+        top, left, bottom, end = node.op.pads
+        return [top, left, bottom + down, end + right]
 
     def space(self, node: Node) -> Space:
         source = View(elementwise_view(node.operand_types[0].dims))
@@ -61,10 +70,24 @@ class PoolKernel(TileKernel[Pool2D]):
                 weight=weight,
                 pad_value=None if average else lowest(dtype),
                 shift=op.rshift if average and not dtype.is_float else 0,
-                rounding=Rounding(op.round_mode) if average else Rounding.HALF_UP,
             )
         )
         emit_relu(node, result, asm)
+
+
+def average_refusal(node: Node) -> str | None:
+    """The refusal for averages that are no plain sum times a number."""
+    op: Pool2D = node.op
+    overhang = any(op.window().overhang(spatial(node.operand_types[0].dims, 2)))
+    if (any(op.pads) and not op.count_include_pad) or overhang:
+        return "an average that does not count padding needs windows without padding"
+    if op.pad_value:
+        return f"padding must be 0, this one is {op.pad_value}"
+    if is_integer(node.result_type) and op.scale is not None:
+        return "an average with a float scale has no kernel"
+    if is_integer(node.result_type) and op.round_mode != "HalfUp":
+        return f"the chip rounds averages HalfUp, this one asks for {op.round_mode}"
+    return zero_point_refusal([*node.operand_types, node.result_type])
 
 
 def lowest(dtype: DType) -> Scalar:

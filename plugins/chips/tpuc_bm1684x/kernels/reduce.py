@@ -12,8 +12,8 @@ from tpuc_ops.tpu.reduce import Reduce
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
-from tpuc_bm1684x.kernels.binary import emit_requantise, zero_point_refusal
-from tpuc_bm1684x.kernels.common import parallel_axes
+from tpuc_bm1684x.kernels.binary import emit_requantise
+from tpuc_bm1684x.kernels.common import parallel_axes, zero_point_refusal
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.exponential import emit_square_root
 from tpuc_bm1684x.kernels.pool import lowest

@@ -42,7 +42,8 @@ class PermuteKernel(CopyKernel):
 
     def copies(self, node: Node) -> Sequence[Copy]:
         strides = dense_strides(node.operand_types[0].dims)
-        source = tuple(strides[axis] for axis in node.op.order)
+        order: tuple[int, ...] = node.op.order
+        source = tuple(strides[axis] for axis in order)
         dims = node.result_type.dims
         return (Copy(0, dims, 0, source, 0, dense_strides(dims)),)
 

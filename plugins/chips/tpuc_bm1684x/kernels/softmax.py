@@ -28,6 +28,7 @@ from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 Array: TypeAlias = npt.NDArray[Any]
 
+
 class SoftmaxKernel(TileKernel[Softmax]):
     """e**(x - max) over its sum."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Space, Tile, View
 from tpuc_ops.integers import is_integer
@@ -15,8 +14,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Requantise, RequantiseOp, Scalar
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.activation import emit_clamp, emit_relu
-from tpuc_bm1684x.kernels.binary import zero_point_refusal
-from tpuc_bm1684x.kernels.common import elementwise_space
+from tpuc_bm1684x.kernels.common import elementwise_space, zero_point_refusal
 from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.operands import operand

@@ -34,7 +34,7 @@ def _pool2d(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, rshift: int =
         count_include_pad=op.count_include_pad,
         multiplier=multiplier,
         rshift=rshift,
-        round_mode="HalfAwayFromZero",
+        round_mode="HalfUp",  # what the chip does with averages, whatever the command says
     )
 
 

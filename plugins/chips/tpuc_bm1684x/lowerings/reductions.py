@@ -40,9 +40,7 @@ class ReduceAny(Lowering[Reduce]):
         axes = sorted({positive_axis(axis, type_.rank) for axis in op.axes})
         result, multiplier, shift = self._result(node, math.prod(type_.dims[axis] for axis in axes))
         if axes == list(range(axes[0], axes[0] + len(axes))):
-            tpu = TpuReduce(
-                axes=tuple(axes), mode=op.mode, keepdims=op.keepdims, multiplier=multiplier, rshift=shift
-            )
+            tpu = TpuReduce(axes=tuple(axes), mode=op.mode, keepdims=op.keepdims, multiplier=multiplier, rshift=shift)
             return [build(tpu, [value], result)]
         kept = [axis for axis in range(type_.rank) if axis not in axes]
         dims = tuple(type_.dims[axis] for axis in (*kept, *axes))

@@ -76,9 +76,7 @@ class UpsampleAny(ShapeLowering):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Upsample = node.op
-        tpu = TpuUpsample(
-            scale_h=op.scale_h, scale_w=op.scale_w, do_relu=op.do_relu, relu_limit=op.relu_limit
-        )
+        tpu = TpuUpsample(scale_h=op.scale_h, scale_w=op.scale_w, do_relu=op.do_relu, relu_limit=op.relu_limit)
         return [build(tpu, node.operands, self.result(node))]
 
 

@@ -133,7 +133,7 @@ class Arithmetic(ComputeInstruction):
 
     def unused_operands(self) -> tuple[str, ...]:
         unused = ["rsvd", "opt_left_shift", "opd0_b_str" if self.left.dtype.planes == 1 else "rsvd", *THIRD]
-        if self.operation is not ArithmeticOp.MAC and self.result.dtype.planes == 1:
+        if (self.operation is not ArithmeticOp.MAC or self.is_float) and self.result.dtype.planes == 1:
             unused.append("res0_b_str")
         if self.multiplier is None:
             unused.append("quan_m")

@@ -103,9 +103,13 @@ class Conv(ComputeInstruction):
     def _planes(self) -> int:
         return sum_planes(self.result.dtype) if self.partial is not PartialSum.OFF else 1
 
+    @property
+    def _bias_is_signed(self) -> bool:
+        return self.bias_signed if self.bias is not None else self.block is not None and self.block.has_bias
+
     def fields(self) -> dict[str, int]:
         name, oc = self.mnemonic(), self.result_shape[1]
-        any_signed = self.input.dtype.signed or self.weight.dtype.signed
+        any_signed = self.input.dtype.signed or self.weight.dtype.signed or self._bias_is_signed
         fields = {
             "tsk_typ": 0,
             "opt_relu": int(self.relu),

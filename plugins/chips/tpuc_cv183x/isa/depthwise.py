@@ -87,9 +87,13 @@ class Depthwise(ComputeInstruction):
         """Of a weight tensor."""
         return (1, self.result_shape[1], *self.kernel)
 
+    @property
+    def _bias_is_signed(self) -> bool:
+        return self.bias_signed if self.bias is not None else self.block is not None and self.block.has_bias
+
     def fields(self) -> dict[str, int]:
         channels = self.result_shape[1]
-        any_signed = self.input.dtype.signed or self.weight.dtype.signed
+        any_signed = self.input.dtype.signed or self.weight.dtype.signed or self._bias_is_signed
         fields = {
             "tsk_typ": 1,
             "tsk_eu_typ": 2,

@@ -109,7 +109,7 @@ class MatMul(ComputeInstruction):
     def fields(self) -> dict[str, int]:
         name = self.mnemonic()
         channels, width = self.left_split
-        any_signed = self.left.dtype.signed or self.right.dtype.signed
+        any_signed = self.left.dtype.signed or self.right.dtype.signed or (self.bias is not None and self.bias_signed)
         fields = {
             "tsk_typ": 2,
             "opt_relu": int(self.relu),

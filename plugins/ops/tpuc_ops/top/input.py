@@ -60,7 +60,9 @@ def image_input(shape: Sequence[int], said: Mapping[str, Any], name: str) -> Inp
     channels = PIXEL_CHANNELS[pixels]
     dims = tuple(said.get("resize_dims") or (extents if found == channels and channels > 1 else ()))
     if dims and len(dims) != 2:
-        raise UsageError(f"input '{name}': --resize-dims are height and width, such as 256,256, not {len(dims)} values.")
+        raise UsageError(
+            f"input '{name}': --resize-dims are height and width, such as 256,256, not {len(dims)} values."
+        )
     return Input(
         do_preprocess=True,
         channel_format=layout,

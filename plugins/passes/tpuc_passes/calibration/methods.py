@@ -85,16 +85,21 @@ class Kld(Calibrator):
 
 @dataclass(frozen=True)
 class Percentile(Calibrator):
-    """The end of the bin below which `percent` of the non-zero absolute values lie."""
+    """The end of the bin below which a part of the non-zero absolute values lies: `percent` at the inputs, rising to
+    `last_percent` at the end of the network, where outliers are what the answer depends on (SPEC 3.5).
+    """
 
     name = "percentile"
     percent: float = 99.99
+    last_percent: float = 99.999999
 
     def threshold(self, statistics: TensorStatistics) -> float:
         if _is_blank(statistics):
             return statistics.absmax
         below = np.cumsum(statistics.counts)
-        last = int(np.searchsorted(below, self.percent / 100 * int(below[-1])))
+        first, end = 1 - self.percent / 100, 1 - self.last_percent / 100
+        cut = first * (end / first) ** statistics.depth  # evenly on a logarithmic scale
+        last = int(np.searchsorted(below, (1 - cut) * int(below[-1])))
         return (last + 1) * statistics.absmax / below.size
 
 

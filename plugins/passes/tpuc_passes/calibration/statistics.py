@@ -47,6 +47,13 @@ class TensorRange:
             )
         self._minimum, self._maximum = min(self._minimum, low), max(self._maximum, high)
 
+    @classmethod
+    def of(cls, name: str, minimum: float, maximum: float) -> TensorRange:
+        """A range seen earlier."""
+        result = cls(name)
+        result._minimum, result._maximum = minimum, maximum
+        return result
+
     def merge(self, other: TensorRange) -> None:
         """Take over what `other` has seen."""
         self._minimum = min(self._minimum, other._minimum)
@@ -59,8 +66,9 @@ class Histogram:
     Bin `i` holds ``i < abs(x) * bins / absmax <= i + 1``, computed in the element type. Exact zeros are counted apart.
     """
 
-    def __init__(self, seen: TensorRange, bins: int = DEFAULT_BINS) -> None:
+    def __init__(self, seen: TensorRange, bins: int = DEFAULT_BINS, depth: float = 0.0) -> None:
         self.name = seen.name
+        self.depth = depth
         self.minimum, self.maximum, self.absmax = seen.minimum, seen.maximum, seen.absmax
         self._counts = np.zeros(bins + 1, np.int64)  # zeros first
 
@@ -75,6 +83,15 @@ class Histogram:
     @property
     def zeros(self) -> int:
         return int(self._counts[0])
+
+    @property
+    def all_counts(self) -> NDArray[np.int64]:
+        """`zeros` and then `counts`, to be added elsewhere."""
+        return self._counts
+
+    def add(self, all_counts: NDArray[np.int64]) -> None:
+        """Add the `all_counts` of a histogram over the same range."""
+        self._counts += all_counts
 
     def update(self, array: Array) -> None:
         """Count one more sample; values beyond the range of the first pass go to the last bin."""

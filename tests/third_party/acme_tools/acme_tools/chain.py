@@ -44,15 +44,18 @@ class ChainFrontend(Frontend):
     suffixes = (".chain",)
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
-        if options.output_names:
-            raise Unsupported(f"{path}: a chain has one output, its last line; leave out --output-names")
+        if options.output_names or len(options.input_shapes) > 1:
+            raise Unsupported(f"{path}: a chain has one input and one output; give one shape and no output names")
         (_, (_, name, text)), *rest = _lines(path)
-        shape = options.input_shapes[0] if options.input_shapes else tuple(map(int, text.split("x")))
+        (shape,) = options.input_shapes or (tuple(map(int, text.split("x"))),)
+        if options.batch is not None:
+            shape = (options.batch, *shape[1:])
         body = Block([TensorType(shape, F32)])
         body.arguments[0].location = Location((name,))
         module = Module(options.model_name, {"module.chip": StringAttr("ALL"), "module.state": StringAttr("TOP_F32")})
         build = Builder(module, body)
-        value = build(Input(), [body.arguments[0]], name=name)
+        source = Input(do_preprocess=True, **options.preprocess) if options.preprocess else Input()
+        value = build(source, [body.arguments[0]], name=name)
         for number, (word, *arguments) in rest:
             value = build(_op(path, number, word, arguments), [value], name=f"{word}_{number}")
         body.append(Operation(Return(), [value]))
@@ -74,10 +77,11 @@ def _lines(path: Path) -> list[tuple[int, list[str]]]:
 
 
 def _op(path: Path, number: int, word: str, arguments: list[str]) -> Op:
-    if word not in OPS:
+    make = OPS.get(word)
+    if make is None:
         raise Unsupported(f"{path}: line {number}: no op '{word}'; a chain knows {', '.join(sorted(OPS))}")
     try:
-        return OPS[word](*arguments)
+        return make(*arguments)
     except (TypeError, ValueError) as error:
         raise InvalidModel(f"{path}: line {number}: '{word}' does not take '{' '.join(arguments)}'") from error
 

@@ -1,0 +1,8 @@
+"""Work over many samples: in this process, in several, or on a cluster, with the same result to the last bit."""
+
+from __future__ import annotations
+
+from tpuc.work.job import UNIT_SAMPLES, Job, Pool, one_blas_thread, open_pool, units_of
+from tpuc.work.portable import PortableModule
+
+__all__ = ["UNIT_SAMPLES", "Job", "Pool", "PortableModule", "one_blas_thread", "open_pool", "units_of"]

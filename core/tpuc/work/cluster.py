@@ -1,0 +1,74 @@
+"""The workers of a dask cluster (extra `tpuc[cluster]`). Files must be found there under the same paths."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any, TypeVar
+
+from tpuc.errors import TpucError, UsageError
+from tpuc.work.job import Job, Pool, Sealed
+
+T = TypeVar("T")
+
+LOSSES = 5
+"""So often may a unit get lost with its worker before we give up."""
+
+
+class ClusterPool(Pool):
+    """Units go to whoever is free; those of a worker that dies are done again by another."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            self._distributed: Any = import_module("distributed")
+        except ImportError as error:
+            raise UsageError('--cluster needs the package dask: pip install "tpuc[cluster]".') from error
+        try:
+            self._client: Any = self._distributed.Client(address, timeout="10s", set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise UsageError(f"no dask scheduler answers at '{address}'; correct --cluster ADDRESS.") from error
+
+    def map(self, job: Job[T], units: Sequence[range]) -> Iterator[T]:
+        sealed = Sealed(job)
+        shared = self._share(sealed)
+        lost_types = (self._distributed.KilledWorker, self._distributed.CancelledError)
+        waiting: deque[tuple[range, Any]] = deque()
+        ahead, losses = iter(units), 0
+        while True:
+            while len(waiting) < self._window() and (unit := next(ahead, None)) is not None:
+                waiting.append((unit, self._submit(shared, unit)))
+            if not waiting:
+                return
+            try:
+                result = waiting[0][1].result()
+            except lost_types as error:
+                losses += 1
+                if losses > LOSSES:
+                    raise TpucError(
+                        "the workers of the cluster keep dying, perhaps for want of memory; look at their logs"
+                    ) from error
+                shared = self._share(sealed)
+                waiting = deque((unit, self._submit(shared, unit)) for unit, _ in waiting)
+                continue
+            waiting.popleft()
+            losses = 0
+            yield result
+
+    def _share(self, sealed: Sealed) -> Any:
+        return self._client.scatter(sealed, broadcast=True, hash=False)
+
+    def _submit(self, shared: Any, unit: range) -> Any:
+        return self._client.submit(run_unit, shared, unit, pure=False)
+
+    def _window(self) -> int:
+        """Units under way: enough for every worker to have the next one at hand."""
+        return max(8, 4 * sum(self._client.nthreads().values()))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def run_unit(sealed: Sealed, unit: range) -> Any:
+    """In a worker: the result of a unit."""
+    return sealed.run(unit)

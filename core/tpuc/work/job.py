@@ -1,0 +1,111 @@
+"""What is done, unit by unit, and who does it. Results come in the order of the units, whoever computed them."""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from tpuc.errors import UsageError
+from tpuc.work.blas import blas_threads
+
+T = TypeVar("T")
+
+UNIT_SAMPLES = 8
+"""Consecutive samples of one unit of work: enough to hide its overhead, few enough to spread."""
+
+
+def units_of(count: int, size: int = UNIT_SAMPLES) -> tuple[range, ...]:
+    """`count` samples as units of consecutive ones."""
+    return tuple(range(start, min(start + size, count)) for start in range(0, count, size))
+
+
+class Job(ABC, Generic[T]):
+    """Something to do with every unit. It is sent to other processes by pickle: keep it data."""
+
+    @abstractmethod
+    def prepare(self) -> Callable[[range], T]:
+        """What is needed once per process, as a function from a unit to its result.
+
+        The result depends on the unit only, never on which units came before.
+        """
+
+
+class Pool(ABC):
+    """Those who work. Use as a context manager."""
+
+    @abstractmethod
+    def map(self, job: Job[T], units: Sequence[range]) -> Iterator[T]:
+        """The result of every unit, in order."""
+
+    def close(self) -> None:
+        """Let the workers go."""
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class LocalPool(Pool):
+    """This process, one unit after the other."""
+
+    def map(self, job: Job[T], units: Sequence[range]) -> Iterator[T]:
+        with one_blas_thread():
+            run = job.prepare()
+        for unit in units:
+            with one_blas_thread():
+                result = run(unit)
+            yield result
+
+
+def open_pool(workers: int = 1, cluster: str = "") -> Pool:
+    """`workers` processes on this machine (1: none but this one), or the dask cluster at an address.
+
+    Raises UsageError when both are asked for, or when the cluster is not there.
+    """
+    if cluster:
+        if workers != 1:
+            raise UsageError("--workers and --cluster exclude each other; the cluster has its own workers.")
+        from tpuc.work.cluster import ClusterPool
+
+        return ClusterPool(cluster)
+    if workers > 1:
+        from tpuc.work.processes import ProcessPool
+
+        return ProcessPool(workers)
+    return LocalPool()
+
+
+@contextmanager
+def one_blas_thread() -> Generator[None]:
+    """Matrix products in one thread meanwhile: sums do not depend on how many threads share them."""
+    before = blas_threads(1)
+    try:
+        yield
+    finally:
+        if before is not None:
+            blas_threads(before)
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A job with a token, so that a process prepares it once."""
+
+    job: Job[Any] = field(compare=False)
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def run(self, unit: range) -> Any:
+        """The result of a unit."""
+        blas_threads(1)
+        return _prepared(self)(unit)
+
+
+@functools.lru_cache(maxsize=2)
+def _prepared(sealed: Sealed) -> Callable[[range], Any]:
+    return sealed.job.prepare()

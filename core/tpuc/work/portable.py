@@ -1,0 +1,32 @@
+"""Modules on their way to another process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tpuc.ir import Module
+from tpuc.ir.text import parse_module, print_module
+from tpuc.registry import Registry
+
+
+class PortableModule:
+    """A module that can be pickled: as text and arrays, with the choices of plugins that its ops need."""
+
+    def __init__(self, module: Module, registry: Registry) -> None:
+        self.module = module
+        self.registry = registry
+
+    def __reduce__(self) -> tuple[Callable[..., PortableModule], tuple[Any, ...]]:
+        weights = {name: self.module.weights[name] for name in self.module.weights}
+        return _restore, (print_module(self.module), weights, self.registry.prefer, self.registry.enabled)
+
+
+def _restore(
+    text: str, weights: Mapping[str, Any], prefer: tuple[str, ...], enabled: tuple[str, ...]
+) -> PortableModule:
+    registry = Registry(prefer=prefer, enabled=enabled)
+    module = parse_module(text, registry.resolve_op)
+    for name, array in weights.items():
+        module.weights[name] = array
+    return PortableModule(module, registry)

@@ -1,0 +1,444 @@
+"""DMA commands on tensors: copies, conversions, transpositions."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from tpuc.api import IllegalCommand, Region
+from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
+
+from tpuc_cv183x.isa.bf16 import narrow
+from tpuc_cv183x.isa.command import DmaInstruction, FieldReader, check_multiple, format_dma_address
+from tpuc_cv183x.isa.compression import Compression, compress, decompress, stream_limit
+from tpuc_cv183x.isa.geometry import GMEM_BITS, LANE_BYTES, is_gmem
+from tpuc_cv183x.isa.types import Array, DType, Shape4, Strides, lane_region, natural_strides
+
+if TYPE_CHECKING:
+    from tpuc_cv183x.machine import Machine
+
+Steps = tuple[int, int, int]
+"""N, C, H strides in bytes; W is the element. In local memory C is per group of 32 channels."""
+_FORMAT_BYTES = {1: 1, 2: 2}
+_CONVERTIBLE_LIMIT = np.float32(2.0**64)
+
+
+class Direction(enum.IntEnum):
+    """`trans_dir`."""
+
+    LOAD = 0
+    STORE = 1
+    GMEM = 2
+    LOCAL = 3
+
+
+class MoveFunction(enum.Enum):
+    """What a copy of bf16 within local memory may compute on the way."""
+
+    NONE = 0
+    EXPONENT_INDEX = 1
+    """mv_lut_idx: table index (exponent - 127 + 63, + 128 if negative) in both bytes; 0 gives 0"""
+    CLEAR_MANTISSA = 2
+    """mv_lut_base"""
+
+
+def direction_of(source: int, destination: int) -> Direction:
+    """Which way data go."""
+    if is_gmem(source):
+        return Direction.GMEM if is_gmem(destination) else Direction.LOAD
+    return Direction.STORE if is_gmem(destination) else Direction.LOCAL
+
+
+def default_steps(address: int, shape: Shape4, item_bytes: int) -> Steps:
+    """Dense in GMEM, ALIGNED in local memory."""
+    if is_gmem(address):
+        _, c, h, w = shape
+        return (c * h * w * item_bytes, h * w * item_bytes, w * item_bytes)
+    return natural_strides(shape, item_bytes)[:3]
+
+
+def dma_region(address: int, shape: Shape4, steps: Steps, item_bytes: int) -> Region:
+    """The bytes of a tensor at a DMA address."""
+    if not is_gmem(address):
+        return lane_region(*divmod(address, LANE_BYTES), shape, (*steps, item_bytes), item_bytes)
+    span = sum((size - 1) * step for size, step in zip(shape[:3], steps, strict=True)) + shape[3] * item_bytes
+    return Region("gmem", address, address + span)
+
+
+def side_fields(name: str, address: int, shape: Shape4, steps: Steps) -> dict[str, int]:
+    """Raw fields of the source (`src`) or destination (`dst`) of a transfer."""
+    low = address & ((1 << GMEM_BITS) - 1)
+    fields = {
+        f"{name}_base_addr_low": low & 0xFFFFFFFF,
+        f"{name}_base_addr_high": low >> 32,
+        f"{name}_base_reg_sel": address >> GMEM_BITS,
+        f"{name}_n_stride": steps[0],
+        f"{name}_c_stride_low": steps[1] & 0xFFFF,
+        f"{name}_c_stride_high": steps[1] >> 16,
+        f"{name}_h_stride": steps[2],
+    }
+    return fields | {f"{name}_{letter}": size for letter, size in zip("chw", shape[1:], strict=True)}
+
+
+def read_address(fields: FieldReader, name: str) -> int:
+    """The DMA address of a side."""
+    low = fields[f"{name}_base_addr_high"] << 32 | fields[f"{name}_base_addr_low"]
+    return fields[f"{name}_base_reg_sel"] << GMEM_BITS | low if is_gmem(low) else low
+
+
+def read_steps(fields: FieldReader, name: str) -> Steps:
+    """The strides of a side."""
+    c_step = fields[f"{name}_c_stride_high"] << 16 | fields[f"{name}_c_stride_low"]
+    return (fields[f"{name}_n_stride"], c_step, fields[f"{name}_h_stride"])
+
+
+def format_fields(source: DType, destination: DType) -> dict[str, int]:
+    """Element formats and the sign of the 8-bit side."""
+    kinds = (source, destination)
+    sign = any(dtype is DType.INT8 for dtype in kinds)
+    return {"src_fmt": source.bytes, "dst_fmt": destination.bytes, "int8_sign": int(sign)}
+
+
+def read_format(fields: FieldReader, name: str) -> DType:
+    """The element type of a side."""
+    code = fields[f"{name}_fmt"]
+    if code not in _FORMAT_BYTES:
+        raise IllegalCommand(f"DMA descriptor: element format {code} does not exist; the stream is damaged")
+    return DType.BF16 if code == 2 else DType.INT8 if fields["int8_sign"] else DType.UINT8
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Transfer(DmaInstruction):
+    """What all tensor transfers share: addresses are `gmem(base, offset)` or local ones; strides None: dense, ALIGNED."""
+
+    source: int
+    destination: int
+    shape: Shape4
+    """Of the source."""
+    dtype: DType
+    source_strides: Steps | None = None
+    destination_strides: Steps | None = None
+
+    @property
+    def direction(self) -> Direction:
+        """Which way data go."""
+        return direction_of(self.source, self.destination)
+
+    @property
+    def result_dtype(self) -> DType:
+        """The element type of the destination."""
+        return self.dtype
+
+    def result_shape(self) -> Shape4:
+        """Of the destination."""
+        return self.shape
+
+    def source_steps(self) -> Steps:
+        """Source strides, default filled in."""
+        return self.source_strides or default_steps(self.source, self.shape, self.dtype.bytes)
+
+    def result_steps(self) -> Steps:
+        """Destination strides, default filled in."""
+        return self.destination_strides or default_steps(
+            self.destination, self.result_shape(), self.result_dtype.bytes
+        )
+
+    def fields(self) -> dict[str, int]:
+        return {
+            "trans_dir": int(self.direction),
+            "src_n": self.shape[0],
+            **format_fields(self.dtype, self.result_dtype),
+            **side_fields("src", self.source, self.shape, self.source_steps()),
+            **side_fields("dst", self.destination, self.result_shape(), self.result_steps()),
+        }
+
+    def ignores(self, name: str) -> bool:
+        return super().ignores(name) or name.startswith(("rsv", "outstanding_en", "wait_id", "check_bf16"))
+
+    def reads(self) -> Sequence[Region]:
+        return [dma_region(self.source, self.shape, self.source_steps(), self.dtype.bytes)]
+
+    def writes(self) -> Sequence[Region]:
+        return [dma_region(self.destination, self.result_shape(), self.result_steps(), self.result_dtype.bytes)]
+
+    def describe(self) -> str:
+        text = f"{self.mnemonic()} {format_dma_address(self.source)} -> {format_dma_address(self.destination)}"
+        return " ".join([text, *self._details()])
+
+    def _details(self) -> list[str]:
+        details = ["x".join(map(str, self.shape)) + f":{self.dtype}"]
+        if self.result_shape() != self.shape or self.result_dtype is not self.dtype:
+            details.append("-> " + "x".join(map(str, self.result_shape())) + f":{self.result_dtype}")
+        for name, steps, address, shape, dtype in (
+            ("source", self.source_steps(), self.source, self.shape, self.dtype),
+            ("destination", self.result_steps(), self.destination, self.result_shape(), self.result_dtype),
+        ):
+            if steps != default_steps(address, shape, dtype.bytes):
+                details.append(f"{name}_strides={','.join(map(str, steps))}")
+        return details + [f"{name}={value}" for name, value in self.leftover if not self.ignores(name)]
+
+    def _load(self, machine: Machine) -> Array:
+        strides: Strides = (*self.source_steps(), self.dtype.bytes)
+        return machine.read(self.source, self.shape, strides, self.dtype.numpy)
+
+    def _store(self, machine: Machine, values: Array) -> None:
+        strides: Strides = (*self.result_steps(), self.result_dtype.bytes)
+        machine.write(self.destination, self.result_shape(), strides, values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorCopy(_Transfer):
+    """Copy a tensor; elements keep their order, so c, h and w may be regrouped by `destination_shape` (n stays).
+
+    `destination_dtype` converts: 8 bits to bf16 (into local memory), bf16 to 8 bits (from local memory; half to even, or
+    `toward_zero`), saturating. `compression`: the GMEM side is compressed, contiguous and starts at a multiple of 16.
+    """
+
+    ignored = frozenset({"const_val", "int8_sign"})
+
+    destination_shape: Shape4 | None = None
+    destination_dtype: DType | None = None
+    toward_zero: bool = False
+    function: MoveFunction = MoveFunction.NONE
+    compression: Compression | None = None
+
+    def mnemonic(self) -> str:
+        name = "dma." + self.direction.name.lower()
+        return f"{name}.{self.function.name.lower()}" if self.function is not MoveFunction.NONE else name
+
+    @property
+    def result_dtype(self) -> DType:
+        return self.destination_dtype or self.dtype
+
+    def result_shape(self) -> Shape4:
+        return self.destination_shape or self.shape
+
+    def fields(self) -> dict[str, int]:
+        fields = super().fields() | {
+            "int8_rnd_mode": int(self.toward_zero),
+            "mv_lut_idx": int(self.function is MoveFunction.EXPONENT_INDEX),
+            "mv_lut_base": int(self.function is MoveFunction.CLEAR_MANTISSA),
+        }
+        return fields if self.compression is None else fields | self.compression.fields()
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        n = fields["src_n"]
+        shape, result_shape = (
+            (n, fields[f"{name}_c"], fields[f"{name}_h"], fields[f"{name}_w"]) for name in ("src", "dst")
+        )
+        source, target = read_format(fields, "src"), read_format(fields, "dst")
+        function = MoveFunction.NONE
+        if fields["mv_lut_idx"] or fields["mv_lut_base"]:
+            function = MoveFunction.EXPONENT_INDEX if fields["mv_lut_idx"] else MoveFunction.CLEAR_MANTISSA
+        return cls(
+            source=read_address(fields, "src"),
+            destination=read_address(fields, "dst"),
+            shape=shape,
+            dtype=source,
+            source_strides=read_steps(fields, "src"),
+            destination_strides=read_steps(fields, "dst"),
+            destination_shape=None if shape == result_shape else result_shape,
+            destination_dtype=None if source is target else target,
+            toward_zero=bool(fields["int8_rnd_mode"]),
+            function=function,
+            compression=Compression.from_fields(fields),
+        )
+
+    def ignores(self, name: str) -> bool:
+        return super().ignores(name) or (self.compression is None and name in Compression.names)
+
+    def check(self) -> None:
+        super().check()
+        name = self.mnemonic()
+        (n, *inner), (m, *outer) = self.shape, self.result_shape()
+        if n != m or np.prod(inner, dtype=np.int64) != np.prod(outer, dtype=np.int64):
+            raise IllegalCommand(f"{name}: shape {self.shape} to {self.result_shape()}: other n or number of elements")
+        if self.function is not MoveFunction.NONE and (
+            self.direction is not Direction.LOCAL or not self.dtype.is_float or not self.result_dtype.is_float
+        ):
+            raise IllegalCommand(f"{name}: works within local memory on bf16 only")
+        if self.dtype.is_float and not self.result_dtype.is_float and self.direction in (Direction.LOAD, Direction.GMEM):
+            raise IllegalCommand(f"{name}: bf16 becomes 8 bits only on its way out of local memory")
+        if not self.dtype.is_float and self.result_dtype.is_float and self.direction in (Direction.STORE, Direction.GMEM):
+            raise IllegalCommand(f"{name}: 8 bits become bf16 only on their way into local memory")
+        if self.compression is not None:
+            self._check_compression(name)
+
+    def _check_compression(self, name: str) -> None:
+        if self.direction not in (Direction.LOAD, Direction.STORE) or self.dtype is not self.result_dtype:
+            raise IllegalCommand(f"{name}: only loads and stores of one element type may be compressed")
+        check_multiple(name, "compressed address", max(self.source, self.destination), 16)
+
+    def reads(self) -> Sequence[Region]:
+        if self.compression is not None and self.direction is Direction.LOAD:
+            return [self._stream_region(self.source)]
+        return super().reads()
+
+    def writes(self) -> Sequence[Region]:
+        if self.compression is not None and self.direction is Direction.STORE:
+            return [self._stream_region(self.destination)]
+        return super().writes()
+
+    def _count(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def _stream_region(self, address: int) -> Region:
+        """Compressed bytes replace a dense tensor and never pass its end by more than an uncompressible stream does."""
+        return Region("gmem", address, address + stream_limit(self._count(), self.dtype.bytes))
+
+    def _details(self) -> list[str]:
+        details = super()._details()
+        if self.compression is not None:
+            details.append("compressed")
+        if self.toward_zero:
+            details.append("toward_zero")
+        return details
+
+    def execute(self, machine: Machine) -> None:
+        if self.compression is not None and self.direction is Direction.LOAD:
+            values = self._decompress(machine)
+        else:
+            values = self._load(machine)
+        values = self._convert(values.reshape(self.result_shape()))
+        if self.compression is not None and self.direction is Direction.STORE:
+            stream = compress(values, self.compression)
+            machine.bytes_at(self.destination, len(stream))[:] = np.frombuffer(stream, np.uint8)
+            return
+        self._store(machine, values)
+
+    def _decompress(self, machine: Machine) -> Array:
+        return decompress_at(machine, self.source, self._count(), self.dtype)
+
+    def _convert(self, values: Array) -> Array:
+        match self.function:
+            case MoveFunction.EXPONENT_INDEX:
+                return _exponent_index(values)
+            case MoveFunction.CLEAR_MANTISSA:
+                return values & np.uint16(0xFF80)
+            case MoveFunction.NONE:
+                pass
+        if self.dtype.bytes == self.result_dtype.bytes:
+            return values
+        if self.result_dtype.is_float:
+            return narrow(values.astype(np.float32))
+        wide = (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        rounding = Rounding.TOWARDS_ZERO if self.toward_zero else Rounding.HALF_TO_EVEN
+        whole = round_to_int(np.where(np.abs(wide) < _CONVERTIBLE_LIMIT, wide, 0), rounding)
+        return saturate(whole, self.result_dtype.numpy)
+
+
+def decompress_at(machine: Machine, address: int, count: int, dtype: DType) -> Array:
+    """`count` elements from a compressed stream in GMEM."""
+    head = machine.bytes_at(address, 16)
+    size = stream_limit(count, dtype.bytes, int.from_bytes(head[:3].tobytes(), "little"))
+    return decompress(machine.bytes_at(address, size).tobytes(), count, dtype)
+
+
+def _exponent_index(bits: Array) -> Array:
+    exponent = bits >> np.uint16(7) & np.uint16(0xFF)
+    index = (exponent - np.uint16(127) + np.uint16(63)) & np.uint16(0xFF)
+    index = (index + np.where(bits >> np.uint16(15), np.uint16(128), np.uint16(0))) & np.uint16(0xFF)
+    index[bits == 0] = 0
+    return index << np.uint16(8) | index
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransposeNC(_Transfer):
+    """Exchange n and c on the way between GMEM and local memory: (n, c, h, w) to (c, n, h, w)."""
+
+    ignored = frozenset({"const_val", "int8_sign", "int8_rnd_mode", "compress_bias0", "compress_bias1"})
+
+    def mnemonic(self) -> str:
+        return "dma.transpose_nc"
+
+    def result_shape(self) -> Shape4:
+        n, c, h, w = self.shape
+        return (c, n, h, w)
+
+    def fields(self) -> dict[str, int]:
+        return super().fields() | {"spec_func": 1, "transpose_md": 0}
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        return cls(
+            source=read_address(fields, "src"),
+            destination=read_address(fields, "dst"),
+            shape=(fields["src_n"], fields["src_c"], fields["src_h"], fields["src_w"]),
+            dtype=read_format(fields, "src"),
+            source_strides=read_steps(fields, "src"),
+            destination_strides=read_steps(fields, "dst"),
+        )
+
+    def check(self) -> None:
+        super().check()
+        if self.direction not in (Direction.LOAD, Direction.STORE):
+            raise IllegalCommand(f"{self.mnemonic()}: works between GMEM and local memory only")
+
+    def execute(self, machine: Machine) -> None:
+        self._store(machine, self._load(machine).transpose(1, 0, 2, 3))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransposeCW(TransposeNC):
+    """Exchange c and w on the way to GMEM: (n, c, h, w) to (n, w, h, c); 8 bits only."""
+
+    def mnemonic(self) -> str:
+        return "dma.transpose_cw"
+
+    def result_shape(self) -> Shape4:
+        n, c, h, w = self.shape
+        return (n, w, h, c)
+
+    def fields(self) -> dict[str, int]:
+        return super().fields() | {"transpose_md": 3}
+
+    def check(self) -> None:
+        super().check()
+        if self.direction is not Direction.STORE or self.dtype.bytes != 1:
+            raise IllegalCommand(f"{self.mnemonic()}: works on 8-bit stores only")
+
+    def execute(self, machine: Machine) -> None:
+        self._store(machine, self._load(machine).transpose(0, 3, 2, 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotateChannels(TransposeNC):
+    """Load an image whose 3 or 4 channels are innermost, (n, h, w, c) in GMEM, as (n, c, h, w); `shape` is the latter.
+
+    Source strides: n, then 1 per channel element, then one row.
+    """
+
+    def mnemonic(self) -> str:
+        return "dma.rotate_channels"
+
+    def result_shape(self) -> Shape4:
+        return self.shape
+
+    def source_steps(self) -> Steps:
+        _, c, h, w = self.shape
+        size = self.dtype.bytes
+        return self.source_strides or (c * h * w * size, size, c * w * size)
+
+    def fields(self) -> dict[str, int]:
+        return super().fields() | {"transpose_md": 1 if self.shape[1] == 3 else 2}
+
+    def check(self) -> None:
+        super().check()
+        if self.direction is not Direction.LOAD or self.shape[1] not in (3, 4):
+            raise IllegalCommand(f"{self.mnemonic()}: loads 3 or 4 channels only, here {self.shape[1]}")
+
+    def reads(self) -> Sequence[Region]:
+        n, c, h, w = self.shape
+        steps = (self.source_steps()[0], self.source_steps()[2])
+        span = (n - 1) * steps[0] + (h - 1) * steps[1] + w * c * self.dtype.bytes
+        return [Region("gmem", self.source, self.source + span)]
+
+    def execute(self, machine: Machine) -> None:
+        (n, c, h, w), size = self.shape, self.dtype.bytes
+        n_step, _, h_step = self.source_steps()
+        view = machine.read(self.source, (n, h, w, c), (n_step, h_step, c * size, size), self.dtype.numpy)
+        self._store(machine, view.transpose(0, 3, 1, 2))

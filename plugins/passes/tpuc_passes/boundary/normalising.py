@@ -1,0 +1,88 @@
+"""What normalising and casting pixels gave, computed in the network."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import F32, Location, Module, Node, Op, Operation, TensorType, Value
+from tpuc.api.host import preprocess_of
+from tpuc_ops.tpu.add_const import AddConst
+from tpuc_ops.tpu.cast import Cast
+from tpuc_ops.tpu.concat import Concat
+from tpuc_ops.tpu.lut import Lut
+from tpuc_ops.tpu.mul import Mul
+from tpuc_ops.tpu.mul_const import MulConst
+from tpuc_ops.tpu.reshape import Reshape
+from tpuc_ops.tpu.sub import Sub
+
+from tpuc_passes.boundary.images import PIXELS, ImageBytes
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+def fuse_image(module: Module, operation: Operation, format_name: str) -> None:
+    """Replace `operation`, an image input, by an input of bytes in a format and what makes its values of them."""
+    image, result = ImageBytes(module, operation, format_name), operation.result
+    for user in result.users:
+        if isinstance(user.op, Cast) and user.result.tensor.is_quantised:
+            _take_over(user, _quantised(image, user))
+    if result.uses:
+        _take_over(operation, _normalised(image))
+    else:
+        operation.erase()
+
+
+def _take_over(old: Operation, value: Value) -> None:
+    """`value` stands for the result of `old`, and has its name."""
+    old.result.replace_with(value)
+    old.erase()
+    assert value.defining is not None
+    value.defining.location = Location((old.name,))
+
+
+def _quantised(image: ImageBytes, cast: Operation) -> Value:
+    """What `cast` made of normalised pixels, by tables: one for all channels where that is enough."""
+    channels = image.format.channels
+    columns = preprocess_of(image.old, image.dims).normalise(np.arange(256).repeat(channels).reshape(256, channels))
+    result = cast.result.tensor
+    node = Node(cast.op, (TensorType(columns.shape, F32),), (TensorType(columns.shape, result.element),), cast.name)
+    tables = cast.op.evaluate(node, [columns])[0]
+    if (tables == tables[:, :1]).all():
+        return _look_up(image, image.pixels, tables[:, 0], result)
+    dims = tuple(1 if axis == image.axis else extent for axis, extent in enumerate(image.dims))
+    part = TensorType(dims, result.element)
+    parts = [_look_up(image, image.channel(index), tables[:, index], part) for index in range(channels)]
+    return image.op(Concat(axis=image.axis), parts, TensorType(image.dims, result.element), "scale_lut")
+
+
+def _look_up(image: ImageBytes, pixels: Value, table: Array, result: TensorType) -> Value:
+    """One entry per pixel, in the shape of `result`. Rows count as channels, so that every lane has work."""
+    n, *middle, last = result.dims
+    spread = (n, int(np.prod(middle)), last, 1)
+    flat = image.op(Reshape(shape=spread), [pixels], TensorType(spread, PIXELS), "rows")
+    entries = image.weight("table", np.ascontiguousarray(table).reshape(1, 1, 1, 256), result.element)
+    found = image.op(Lut(), [flat, entries], TensorType(spread, result.element), "lut")
+    return image.op(Reshape(shape=result.dims), [found], TensorType(result.dims, result.element), "scale_lut")
+
+
+def _normalised(image: ImageBytes) -> Value:
+    """The float32 values: pixels minus mean, times scale, rounded after each."""
+    said = preprocess_of(image.old, image.dims)
+    mean, scale = (np.array(numbers, np.float32) for numbers in (said.mean, said.scale))
+    value = image.op(Cast(), [image.pixels], TensorType(image.dims, F32), "f32")
+    if mean.any():
+        value = _per_channel(image, value, mean, AddConst(const_val=-float(mean[0])), Sub(), "mean")
+    if (scale != 1).any():
+        value = _per_channel(image, value, scale, MulConst(const_val=float(scale[0])), Mul(), "scale")
+    return value
+
+
+def _per_channel(image: ImageBytes, value: Value, numbers: Array, same: Op, different: Op, what: str) -> Value:
+    """`same` where all channels have one number, else `different` with a constant of one number per channel."""
+    result = TensorType(image.dims, F32)
+    if (numbers == numbers[0]).all():
+        return image.op(same, [value], result, what)
+    shape = tuple(extent if axis == image.axis else 1 for axis, extent in enumerate(image.dims))
+    return image.op(different, [value, image.weight(f"{what}_values", numbers.reshape(shape))], result, what)

@@ -1,0 +1,62 @@
+"""Keeps what follows the last convolutions and products in float: eight bits cannot hold decoded boxes or scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Module, Operation, Pass, PassContext, ShapeOnly
+from tpuc_ops.top.avg_pool import AvgPool
+from tpuc_ops.top.concat import Concat
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.deconv import Deconv
+from tpuc_ops.top.interp import Interp
+from tpuc_ops.top.lstm import LSTM
+from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.top.permute import Permute
+from tpuc_ops.top.slice import Slice
+from tpuc_ops.top.upsample import Upsample
+from tpuc_passes.planning.kernels import chip_of, runs_on_chip
+
+# Where the work is: a tail ends before these. What is behind them costs little in any mode.
+_HEAVY = (Conv, Deconv, MatMul, LSTM, AvgPool, MaxPool, Upsample, Interp)
+_MOVES = (ShapeOnly, Permute, Slice)
+
+
+@dataclass(frozen=True)
+class KeepTailFloat(Pass):
+    """In the integer modes, ops from which only such ops lead to the outputs get the chip's float mode.
+
+    They are entered into `context.results["quantise_table"]`, where the user's own entries come first. Ops that only
+    move data keep the type they are given; a tail of nothing else stays as it is. A box decoded to pixels next to a
+    score in [0, 1] in one int8 tensor would leave the score no step at all.
+    """
+
+    name = "keep-tail-float"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; changes only the table."""
+        modes = chip_of(context, self.name).description.modes
+        float_mode = next((mode for mode in ("f32", "bf16", "f16") if mode in modes), None)
+        if float_mode is None or str(context.options.get("quantize", "")) in ("", "f32", "f16", "bf16"):
+            return False
+        tail: dict[int, Operation] = {}
+        for operation in reversed(module.main.operations[:-1]):
+            if not runs_on_chip(operation) or isinstance(operation.op, _HEAVY):
+                continue
+            users = [user for result in operation.results for user in result.users]
+            if all(user is module.main.terminator or id(user) in tail for user in users):
+                tail[id(operation)] = operation
+        table: dict[str, str] = dict(context.results.get("quantise_table", {}))
+        for operation in tail.values():
+            if not isinstance(operation.op, _MOVES) and not _joins_equals(operation):
+                table.setdefault(operation.name, float_mode)
+        context.results["quantise_table"] = table
+        return False
+
+
+def _joins_equals(operation: Operation) -> bool:
+    """Is it a Concat whose operands are one value's parts? Then nothing is lost by joining them as they are."""
+    if not isinstance(operation.op, Concat):
+        return False
+    return len({operand.type for operand in operation.operands}) == 1

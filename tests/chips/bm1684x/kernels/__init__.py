@@ -1,0 +1,1 @@
+"""Kernels of BM1684X, and the lowerings that choose them."""

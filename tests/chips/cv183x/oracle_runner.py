@@ -1,0 +1,55 @@
+"""Runs cases on the vendor's functional model; used by the golden maker and the interop tests, never by default."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from tpuc.api import Engine
+
+from tests.chips.cv183x.draw import BASES, GMEM_BYTES, WINDOW_BYTES, Array, Case
+
+
+def load_oracle(folder: Path) -> Any:
+    """The module `oracle_cv183x` of that folder."""
+    name = "oracle_cv183x"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+class OracleRunner:
+    """The functional model with the base registers that cases use."""
+
+    def __init__(self, folder: Path) -> None:
+        self.module = load_oracle(folder)
+        self.oracle = self.module.Oracle(1 << 20)
+        for base in range(BASES):
+            self.oracle.set_base(base, base * GMEM_BYTES)
+
+    def __enter__(self) -> OracleRunner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.oracle.close()
+
+    def run(self, case: Case) -> tuple[Array, Array]:
+        """LMEM window and GMEM after the case's instruction."""
+        oracle = self.oracle
+        oracle.lmem[:, :WINDOW_BYTES] = case.lmem
+        gmem = oracle.gmem[: BASES * GMEM_BYTES].reshape(BASES, GMEM_BYTES)
+        gmem[:] = case.gmem
+        engine = self.module.TIU if case.instruction.engine is Engine.COMPUTE else self.module.TDMA
+        oracle.run_logical([(engine, case.instruction.encode(1, 0))])
+        return np.array(oracle.lmem[:, :WINDOW_BYTES]), np.array(gmem)
