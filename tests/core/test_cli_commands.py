@@ -214,6 +214,76 @@ def test_transform_passes_preprocessing_on(tpuc: CommandLine, calls: Calls) -> N
     assert calls[1:] == [("transform", ("net.onnx",), settings), ("save", ("module", "net.mlir"), {})]
 
 
+def test_transform_knows_every_word_about_images(tpuc: CommandLine, calls: Calls) -> None:
+    outcome = tpuc(
+        *("transform", "--model-name", "net", "--model-def", "net.onnx", "--mlir", "net.mlir", "--batch", "4"),
+        *("--keep-aspect-ratio", "--keep-ratio-mode", "short_side_scale", "--pad-value", "114"),
+        *("--pad-type", "normal", "--channel-format", "nhwc"),
+    )
+    assert (outcome.code, outcome.err) == (0, "")
+    preprocess = {
+        "keep_aspect_ratio": True,
+        "keep_ratio_mode": "short_side_scale",
+        "pad_value": 114,
+        "pad_type": "normal",
+        "channel_format": "nhwc",
+    }
+    assert calls[1] == ("transform", ("net.onnx",), {"model_name": "net", "batch": 4, "preprocess": preprocess})
+
+
+def test_compile_and_deploy_know_the_border_of_the_network(tpuc: CommandLine, calls: Calls) -> None:
+    from tpuc.session.boundary import Boundary
+
+    words = (
+        "--fuse_preprocess",
+        "--customization_format",
+        "rgb_packed",
+        "--quant_output",
+        "--quant_output_list",
+        "2,3",
+    )
+    boundary = Boundary(True, "RGB_PACKED", quant_output=True, quant_output_list=(2, 3))
+    assert (
+        tpuc("compile", "net.onnx", "--chip", "newchip", "-o", "o", "--mean", "1,2,3", "--batch", "2", *words).code == 0
+    )
+    settings = calls[1][2]
+    assert (settings["boundary"], settings["preprocess"]) == (boundary, {"mean": (1.0, 2.0, 3.0)})
+    assert settings["batch"] == 2
+    assert tpuc("deploy", "--mlir", "net.mlir", "--chip", "newchip", "--quantize", "int8", "-o", "o", *words).code == 0
+    assert calls[-1][2]["boundary"] == boundary
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ("--customization-format", "RGB_PACKED"),
+            "--customization-format means nothing without --fuse-preprocess; add",
+        ),
+        (("--quant-input-list", "1"), "--quant-input-list means nothing without --quant-input; add --quant-input."),
+    ],
+)
+def test_words_that_belong_to_others(tpuc: CommandLine, calls: Calls, words: tuple[str, ...], sentence: str) -> None:
+    outcome = tpuc("compile", "net.onnx", "--chip", "newchip", "-o", "o", *words)
+    assert (outcome.code, outcome.err.startswith(f"tpuc: {sentence}")) == (2, True)
+    assert calls == []
+
+
+def test_run_passes_words_about_images_on(tpuc: CommandLine, calls: Calls) -> None:
+    assert tpuc("run", "--input", "x.npz", "--model", "net.bin", "--pixel-format", "rgb", "--scale", "0.5").code == 0
+    settings = {"preprocess": {"pixel_format": "rgb", "scale": (0.5,)}, "dump_all_tensors": False}
+    assert calls[1] == ("run", ("net.bin", "x.npz"), settings)
+
+
+def test_no_post_processing_can_be_fused_yet(tpuc: CommandLine, calls: Calls) -> None:
+    outcome = tpuc(
+        *("transform", "--model-name", "n", "--model-def", "net.onnx", "--mlir", "n.mlir", "--post-handle-type", "yolo")
+    )
+    sentence = "tpuc: --post-handle-type: no post-processing can be fused yet; leave it out.\n"
+    assert (outcome.code, outcome.err) == (2, sentence)
+    assert calls == []
+
+
 def test_calibrate_writes_the_table(tpuc: CommandLine, calls: Calls) -> None:
     outcome = tpuc("run_calibration", "net.mlir", "--data_list", "table", "-o", "out")
     assert (outcome.code, outcome.err) == (0, "")

@@ -32,8 +32,8 @@ class Preprocess:
     stands out on both sides is cut off.
     """
 
-    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
-    scale: tuple[float, ...] = (1.0, 1.0, 1.0)
+    mean: tuple[float, ...] = (0.0,)
+    scale: tuple[float, ...] = (1.0,)
     pixel_format: Literal["rgb", "bgr", "gray", "rgba", "rgbd"] = "bgr"
     resize_dims: tuple[int, int] | None = None
     keep_aspect_ratio: bool = False

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuc.api.chip import Chip, LoadedModel, TensorInfo
+from tpuc.api.frontend import HostEngine
 from tpuc.data import SampleInput, SampleSource, inputs_of, open_samples, preprocess_from, quantiser
 from tpuc.data.images import SUFFIXES
 from tpuc.errors import UsageError
@@ -83,6 +84,18 @@ def paired_inputs(top: Module, tpu: Module, paths: Sequence[Path]) -> tuple[dict
         value = for_top[one.name] = sample[one.name]
         for_tpu[one.name] = other.store(value) if other.store is not None else np.asarray(value, other.dtype)
     return for_top, for_tpu
+
+
+def reference_values(
+    engine: HostEngine, path: Path, inputs: Mapping[str, Array], batch: int | None
+) -> dict[str, Array]:
+    """Every tensor of the network file; sample by sample where the file's own batch is not the module's."""
+    if batch is None:
+        return engine.run(path, inputs)
+    rows = [
+        engine.run(path, {name: array[index : index + 1] for name, array in inputs.items()}) for index in range(batch)
+    ]
+    return {name: np.concatenate([row[name] for row in rows]) for name, array in rows[0].items() if array.ndim}
 
 
 def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> ProfileReport:

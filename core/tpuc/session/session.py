@@ -29,7 +29,7 @@ from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.session.boundary import Boundary
 from tpuc.session.compare import compare, real_values, tolerance_of, types_of
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison
-from tpuc.session.running import compiled_inputs, paired_inputs, profile_report, samples
+from tpuc.session.running import compiled_inputs, paired_inputs, profile_report, reference_values, samples
 
 Array: TypeAlias = npt.NDArray[Any]
 Progress: TypeAlias = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
@@ -177,17 +177,19 @@ class Session:
         module: Module,
         *,
         test_input: Sequence[Path],
+        batch: int | None = None,
         test_result: Path | None = None,
         excepts: Sequence[str] = (),
         tolerance: Sequence[float] = (),
     ) -> StageComparison:
         """Compare a TOP module with another engine on the network file; raises TpucError below the tolerance.
 
-        `test_result` is an npz that receives every value of the module.
+        `test_result` is an npz that receives every value of the module. With `batch`, the one that the module was made
+        for, the engine runs sample by sample.
         """
         inputs = next(iter(samples(inputs_of(module), test_input)))
         values = Interpreter(module).run(inputs, "all")
-        wanted = self._engine(path).run(path, inputs)
+        wanted = reference_values(self._engine(path), path, inputs, batch)
         result = compare(f"{path.name} and TOP", values, wanted, tolerance_of("f32", tolerance), excepts)
         if test_result is not None:
             write_npz(test_result, values)

@@ -178,6 +178,12 @@ def _plain_type(array: Array) -> TensorType:
     return TensorType(array.shape, scalar_of(array.dtype))
 
 
+def sample_module(samples: Mapping[str, Sample], registry: Registry) -> tuple[Module, dict[str, Array]]:
+    """A verified module of samples of any dialect, and its inputs: `<sample>_x<operand>`."""
+    assembly = _Assembly(registry, samples)
+    return assembly.module, assembly.inputs
+
+
 def compile_kernels(samples: Mapping[str, Sample], chip: str, registry: Registry | None = None) -> CompiledKernels:
     """All samples in one file of the chip, through the passes that every network goes through."""
     registry = registry if registry is not None else Registry()

@@ -69,6 +69,7 @@ def command(
         report = session.verify_transform(
             model_def,
             module,
+            batch=batch,
             test_input=test_input,
             test_result=test_result,
             excepts=excepts,

@@ -22,6 +22,8 @@ from tpuc_ops.top.hard_sigmoid import HardSigmoid
 from tpuc_ops.top.hard_swish import HardSwish
 from tpuc_ops.top.leaky_relu import LeakyRelu
 from tpuc_ops.top.log import Log
+from tpuc_ops.top.max_const import MaxConst
+from tpuc_ops.top.min_const import MinConst
 from tpuc_ops.top.mish import Mish
 from tpuc_ops.top.pow import Pow
 from tpuc_ops.top.prelu import PRelu
@@ -48,6 +50,8 @@ from tpuc_ops.tpu.softmax import Softmax as TpuSoftmax
 from tpuc_bm1684x.lowerings.common import decompose8, quantised_constant
 from tpuc_bm1684x.lowerings.table import TABLE
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 _MODES: Mapping[type[Op], str] = {
     Abs: "ABSVAL",
     Ceil: "CEIL",
@@ -70,6 +74,8 @@ _TABLES: Sequence[type[Op]] = (
     GELU,
     LeakyRelu,
     Log,
+    MaxConst,
+    MinConst,
     Mish,
     Pow,
     Reciprocal,
@@ -130,11 +136,16 @@ for _op in _MODES:
 
 
 @TABLE.lowers(Clip, "f32")
-class ClipFloat(Lowering[Clip]):
-    """Two bounds."""
+@TABLE.lowers(MaxConst, "f32")
+@TABLE.lowers(MinConst, "f32")
+class ClipFloat(Lowering[Any]):
+    """Two bounds, of which one may be the end of the f32 numbers."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(TpuClip(min=node.op.min, max=node.op.max), node.operands, node.float_result_type())]
+        op: Clip | MaxConst | MinConst = node.op
+        low = op.min if isinstance(op, Clip) else op.const_val if isinstance(op, MaxConst) else -_LARGEST
+        high = op.max if isinstance(op, Clip) else op.const_val if isinstance(op, MinConst) else _LARGEST
+        return [build(TpuClip(min=low, max=high), node.operands, node.float_result_type())]
 
 
 @TABLE.lowers(LeakyRelu, "f32")

@@ -8,6 +8,7 @@ from typing import Any
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Value, Wants, numpy_dtype
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 from tpuc_ops.top.concat import Concat
+from tpuc_ops.top.depth2space import Depth2Space
 from tpuc_ops.top.flatten import Flatten
 from tpuc_ops.top.pad import Pad
 from tpuc_ops.top.permute import Permute
@@ -58,6 +59,33 @@ class PermuteAny(ShapeLowering):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         return [build(TpuPermute(order=node.op.order), node.operands, self.result(node))]
+
+
+@TABLE.lowers(Depth2Space, "f32", "int8")
+class Depth2SpaceAny(ShapeLowering):
+    """The dimensions of blocks and channels apart, in another order, and together again."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Depth2Space = node.op
+        type_ = node.operands[0].tensor
+        split, order = _block_order(op, type_.dims)
+        value = build(TpuReshape(shape=split), node.operands, type_.with_shape(split), f"{node.name}_split")
+        dims = tuple(split[axis] for axis in order)
+        value = build(TpuPermute(order=order), [value], type_.with_shape(dims), f"{node.name}_ordered")
+        return [build(TpuReshape(shape=node.result_type.dims), [value], self.result(node))]
+
+
+def _block_order(op: Depth2Space, dims: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The operand with its blocks as dimensions of their own, and the order in which the result has them."""
+    n, c, h, w = dims
+    down, right = op.block_h, op.block_w
+    if op.is_inversed:
+        split = (n, c, h // down, down, w // right, right)
+        return split, (0, 1, 3, 5, 2, 4) if op.is_CRD else (0, 3, 5, 1, 2, 4)
+    channels = c // (down * right)
+    if op.is_CRD:
+        return (n, channels, down, right, h, w), (0, 1, 4, 2, 5, 3)
+    return (n, down, right, channels, h, w), (0, 3, 4, 1, 5, 2)
 
 
 @TABLE.lowers(Slice, "f32", "int8")

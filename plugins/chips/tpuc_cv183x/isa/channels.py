@@ -100,14 +100,14 @@ def check_result(
 
 def finish_channels(machine: Machine, sums: Array, conv: Finishes, channels: int) -> Array:
     """The stored result of the sums `[n, channels, h, w]`."""
-    dtype = conv.result.dtype
+    dtype, lane = conv.result.dtype, conv.result.lane
     bias: Array | None = None
     if conv.bias is not None:
-        bias = load_bias(machine, conv.bias, channels, dtype, conv.bias_signed)
+        bias = load_bias(machine, lane, conv.bias, channels, dtype, conv.bias_signed)
     if dtype.is_float:
         return finish_float(sums, bias, conv.relu)
     if conv.block is not None:
-        offset, multiplier, shift = conv.block.load(machine, channels)
+        offset, multiplier, shift = conv.block.load(machine, lane, channels)
         return requantise(wrap(sums + offset), multiplier, shift, conv.relu, dtype)
     total = sums.astype(np.int64)
     return round_shift(total if bias is None else total + bias, conv.shift, conv.relu, dtype)

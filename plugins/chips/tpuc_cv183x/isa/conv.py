@@ -100,6 +100,11 @@ class Conv(ComputeInstruction):
         return (1, self.result_shape[1], self.kernel[0] * self.kernel[1], self.input_shape[0])
 
     @property
+    def _weight(self) -> Operand:
+        """Output channel c has its weights, bias and parameters where its results are: from the result's lane on."""
+        return self.weight.beside(self.result)
+
+    @property
     def _planes(self) -> int:
         return sum_planes(self.result.dtype) if self.partial is not PartialSum.OFF else 1
 
@@ -180,12 +185,12 @@ class Conv(ComputeInstruction):
             )
 
     def reads(self) -> Sequence[Region]:
-        regions = self.input.regions(self._dims) + self.weight.regions(self.weight_shape)
+        regions = self.input.regions(self._dims) + self._weight.regions(self.weight_shape)
         oc = self.result_shape[1]
         if self.block is not None:
-            regions.append(self.block.region(oc))
+            regions.append(self.block.region(self.result.lane, oc))
         if self.bias is not None:
-            regions += bias_regions(self.bias, oc, self.input.dtype)
+            regions += bias_regions(self.result.lane, self.bias, oc, self.input.dtype)
         if self.partial.reads:
             regions += self.result.regions(self.result_shape, self._planes)
         return regions
@@ -196,7 +201,7 @@ class Conv(ComputeInstruction):
     def execute(self, machine: Machine) -> None:
         dtype, oc = self.input.dtype, self.result_shape[1]
         padded = self.window.pad(machine.load(self.input, self._dims), pad_array(self.pad_value, dtype))
-        weight = machine.load(self.weight, self.weight_shape).reshape(oc, -1)
+        weight = machine.load(self._weight, self.weight_shape).reshape(oc, -1)
         before = load_sums(machine, self.result, self.result_shape) if self.partial.reads else None
         if dtype.is_float:
             sums: Array = convolve_ordered(padded, weight, self.window, self.result_shape, before)

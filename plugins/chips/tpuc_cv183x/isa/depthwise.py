@@ -157,11 +157,11 @@ class Depthwise(ComputeInstruction):
     def reads(self) -> Sequence[Region]:
         regions, channels = self.input.regions(self.input_shape), self.result_shape[1]
         if isinstance(self.weight, Operand):
-            regions += self.weight.regions(self.weight_shape)
+            regions += self.weight.beside(self.result).regions(self.weight_shape)
         if self.block is not None:
-            regions.append(self.block.region(channels))
+            regions.append(self.block.region(self.result.lane, channels))
         if self.bias is not None:
-            regions += bias_regions(self.bias, channels, self.input.dtype)
+            regions += bias_regions(self.result.lane, self.bias, channels, self.input.dtype)
         return regions
 
     def writes(self) -> Sequence[Region]:
@@ -170,7 +170,8 @@ class Depthwise(ComputeInstruction):
     def execute(self, machine: Machine) -> None:
         dtype, channels = self.input.dtype, self.result_shape[1]
         padded = self.window.pad(machine.load(self.input, self.input_shape), pad_array(self.pad_value, dtype))
-        weight = np.broadcast_to(machine.fetch(self.weight, self.weight_shape), self.weight_shape)
+        weight = self.weight.beside(self.result) if isinstance(self.weight, Operand) else self.weight
+        weight = np.broadcast_to(machine.fetch(weight, self.weight_shape), self.weight_shape)
         sums = self._float_sums(padded, weight) if dtype.is_float else self._integer_sums(padded, weight)
         machine.store(self.result, self.result_shape, finish_channels(machine, sums, self, channels))
 

@@ -11,7 +11,7 @@ from tpuc.api import Region
 from tpuc_ops.quant.arithmetic import Rounding, requantise_qdm, saturate, shift_right
 
 from tpuc_cv183x.isa.bf16 import Accumulator, F32Array, narrow
-from tpuc_cv183x.isa.geometry import LANE_BYTES, LANES, round_up
+from tpuc_cv183x.isa.geometry import LANES, lane_address, round_up
 from tpuc_cv183x.isa.types import Array, DType, Operand, Shape4, format_address, lane_region
 
 if TYPE_CHECKING:
@@ -55,16 +55,16 @@ class ChannelBlock:
         """Bytes of one channel's record."""
         return 9 if self.has_bias else 5
 
-    def region(self, channels: int) -> Region:
-        """Where the records of `channels` channels lie."""
+    def region(self, lane: int, channels: int) -> Region:
+        """Where the records of `channels` channels lie, from `lane` on."""
         size = self.channel_bytes
-        shape = (1, channels, 1, size)
-        return lane_region(*divmod(self.address, LANE_BYTES), shape, (0, size, size, 1), 1)
+        return lane_region(lane, self.address, (1, channels, 1, size), (0, size, size, 1), 1)
 
-    def load(self, machine: Machine, channels: int) -> tuple[Array, Array, Array]:
+    def load(self, machine: Machine, lane: int, channels: int) -> tuple[Array, Array, Array]:
         """Bias, multiplier and shift as `[c, 1, 1]` int64."""
         size = self.channel_bytes
-        raw = machine.load_raw(self.address, (1, channels, 1, size), (0, size, size, 1), np.dtype(np.uint8))
+        address = lane_address(lane, self.address)
+        raw = machine.load_raw(address, (1, channels, 1, size), (0, size, size, 1), np.dtype(np.uint8))
         raw = np.ascontiguousarray(raw.reshape(channels, size))
         words = [raw[:, at : at + 4].copy().view(np.int32).astype(np.int64) for at in range(0, size - 1, 4)]
         bias = words[0] if self.has_bias else np.zeros((channels, 1), np.int64)
@@ -85,21 +85,22 @@ def bias_step(channels: int, dtype: DType) -> int:
     return round_up(channels, LANES) // LANES * dtype.bytes
 
 
-def bias_regions(address: int, channels: int, dtype: DType) -> list[Region]:
-    """Where both planes of a bias lie."""
+def bias_regions(lane: int, address: int, channels: int, dtype: DType) -> list[Region]:
+    """Where both planes of a bias lie, from `lane` on."""
     size = dtype.bytes
-    lane, offset = divmod(address, LANE_BYTES)
     step = bias_step(channels, dtype)
     return [
-        lane_region(lane, offset + plane * step, bias_shape(channels), (size, size, size, size), size)
+        lane_region(lane, address + plane * step, bias_shape(channels), (size, size, size, size), size)
         for plane in range(2)
     ]
 
 
-def load_bias(machine: Machine, address: int, channels: int, dtype: DType, is_signed: bool) -> Array:
+def load_bias(
+    machine: Machine, lane: int, address: int, channels: int, dtype: DType, is_signed: bool
+) -> Array:
     """`[c, 1, 1]`: int64 of a 16-bit bias, or float32 beside bf16 operands."""
     size, step = dtype.bytes, bias_step(channels, dtype)
-    place = (address, bias_shape(channels), (size, size, size, size), step)
+    place = (lane_address(lane, address), bias_shape(channels), (size, size, size, size), step)
     if dtype.is_float:
         return machine.load_halves(*place).reshape(channels, 1, 1)
     kind = np.dtype(np.int16 if is_signed else np.uint16)

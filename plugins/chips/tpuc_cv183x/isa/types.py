@@ -153,6 +153,10 @@ class Operand:
         """Byte offset, the same in all lanes."""
         return self.address % LANE_BYTES
 
+    def beside(self, other: Operand) -> Operand:
+        """The same tensor, starting in the lane of `other`: what 16-bit operand addresses mean."""
+        return Operand(other.lane * LANE_BYTES + self.offset, self.dtype, self.layout, self.plane_step)
+
     def strides(self, shape: Shape4) -> Strides:
         """Byte strides for a tensor of `shape`; C is per group of 32 channels."""
         if isinstance(self.layout, Layout):

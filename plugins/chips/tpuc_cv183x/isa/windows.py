@@ -60,7 +60,7 @@ class Window:
         )
 
     def check(self, mnemonic: str, input_size: Pair, output_size: Pair) -> None:
-        """Refuse windows that leave the padded input."""
+        """Refuse an output size other than the whole that the padded input gives."""
         if min(self.kernel) < 1 or min(self.stride) < 1:
             raise IllegalCommand(f"{mnemonic}: kernel {self.kernel} stride {self.stride}: both must be at least 1")
         for name, have, want, stride, kernel, dilation in zip(
@@ -72,11 +72,10 @@ class Window:
             self.dilation,
             strict=True,
         ):
-            needed = (want - 1) * stride + (kernel - 1) * dilation + 1
-            if needed > have:
+            gives = (have - (kernel - 1) * dilation - 1) // stride + 1
+            if gives != want:
                 raise IllegalCommand(
-                    f"{mnemonic}: output {name} {want} needs {needed} padded input elements, there are {have}; "
-                    "reduce it or pad more"
+                    f"{mnemonic}: output {name} {want}, but {have} padded input elements give {gives}; correct the pads"
                 )
 
     def pad(self, x: Array, value: Array) -> Array:

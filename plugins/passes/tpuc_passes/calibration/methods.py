@@ -98,7 +98,8 @@ class Percentile(Calibrator):
             return statistics.absmax
         below = np.cumsum(statistics.counts)
         first, end = 1 - self.percent / 100, 1 - self.last_percent / 100
-        cut = first * (end / first) ** statistics.depth  # evenly on a logarithmic scale
+        # Evenly on a logarithmic scale.
+        cut = first * (end / first) ** statistics.depth if first > end > 0 else first
         last = int(np.searchsorted(below, (1 - cut) * int(below[-1])))
         return (last + 1) * statistics.absmax / below.size
 

@@ -1,0 +1,211 @@
+"""TOP ops by themselves: the lowered op is close to the float one, and the file computes the lowered op exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.api import Module, Op
+from tpuc.interpreter import Interpreter
+from tpuc.registry import Registry
+from tpuc.session import Session
+from tpuc.testing import uniform
+from tpuc.testing.kernel_conformance import FLOAT_BOUND, Fixed, Operand, Sample, float_error, sample_module
+from tpuc.testing.values import build_exposed
+from tpuc_ops.top.abs import Abs
+from tpuc_ops.top.add import Add
+from tpuc_ops.top.add_const import AddConst
+from tpuc_ops.top.avg_pool import AvgPool
+from tpuc_ops.top.clip import Clip
+from tpuc_ops.top.concat import Concat
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.depth2space import Depth2Space
+from tpuc_ops.top.div import Div
+from tpuc_ops.top.elu import Elu
+from tpuc_ops.top.exp import Exp
+from tpuc_ops.top.flatten import Flatten
+from tpuc_ops.top.gelu import GELU
+from tpuc_ops.top.hard_sigmoid import HardSigmoid
+from tpuc_ops.top.hard_swish import HardSwish
+from tpuc_ops.top.leaky_relu import LeakyRelu
+from tpuc_ops.top.log import Log
+from tpuc_ops.top.max_const import MaxConst
+from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.top.min_const import MinConst
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.permute import Permute
+from tpuc_ops.top.prelu import PRelu
+from tpuc_ops.top.reduce import Reduce
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.scale import Scale
+from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops.top.silu import SiLU
+from tpuc_ops.top.slice import Slice
+from tpuc_ops.top.softmax import Softmax
+from tpuc_ops.top.sqrt import Sqrt
+from tpuc_ops.top.squeeze import Squeeze
+from tpuc_ops.top.sub import Sub
+from tpuc_ops.top.sub_const import SubConst
+from tpuc_ops.top.tanh import Tanh
+from tpuc_ops.top.unsqueeze import Unsqueeze
+from tpuc_ops.top.upsample import Upsample
+from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """An op on float operands; `steps`: of the stored result that the integer form may be off in all.
+
+    An operand that is exactly on its grid adds nothing: an 8-bit multiplier is off by up to 1/128 of 127 steps, each
+    rounding by half a step.
+    """
+
+    op: Op
+    operands: list[Operand]
+    steps: float = 0.51
+
+
+X = uniform(1, 70, 5, 6, low=-4, high=4)
+POSITIVE = uniform(1, 7, 5, 6, low=0.05, high=4)
+Y = uniform(1, 70, 5, 6, low=-2, high=2, seed=1)
+CHANNEL = Fixed(uniform(1, 70, 1, 1, seed=2))
+NUMBER = Fixed(uniform(1, seed=3))
+_FILTER = Fixed(uniform(70, 1, 3, 3, seed=4))
+_BIAS = Fixed(uniform(70, seed=5))
+_MULTIPLIER = 1.6  # a rounding and an 8-bit multiplier
+_WINDOW = {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1), "strides": (1, 1), "dilations": (1, 1)}
+
+CASES = {
+    "abs": Case(Abs(), [X]),
+    "sigmoid": Case(Sigmoid(), [X]),
+    "silu": Case(SiLU(), [X]),
+    "tanh": Case(Tanh(), [X]),
+    "exp": Case(Exp(), [X]),
+    "elu": Case(Elu(alpha=0.8), [X]),
+    "hard_sigmoid": Case(HardSigmoid(alpha=0.2, beta=0.5), [X]),
+    "hard_swish": Case(HardSwish(), [X]),
+    "leaky": Case(LeakyRelu(alpha=0.1), [X]),
+    "sqrt": Case(Sqrt(), [POSITIVE]),
+    "clip": Case(Clip(min=-1.0, max=2.0), [X]),
+    "max_const": Case(MaxConst(const_val=0.5), [X]),
+    "min_const": Case(MinConst(const_val=0.5), [X]),
+    "relu": Case(Relu(), [X]),
+    "prelu": Case(PRelu(), [X, CHANNEL], 2.6),
+    "prelu_one": Case(PRelu(), [X, Fixed(uniform(1, 1, 1, seed=8))]),
+    "add": Case(Add(), [X, Y], 2 * _MULTIPLIER),
+    "add_channel": Case(Add(do_relu=True), [X, CHANNEL], 2 * _MULTIPLIER + 1),
+    "add_weighted": Case(Sub(), [X, NUMBER], 2 * _MULTIPLIER + 1),
+    "sub": Case(Sub(), [X, Y], 2 * _MULTIPLIER),
+    "sub_reverse": Case(Sub(is_reverse=True), [X, Y], 2 * _MULTIPLIER),
+    "mul": Case(Mul(), [X, Y], _MULTIPLIER),
+    "mul_channel": Case(Mul(), [X, CHANNEL], _MULTIPLIER + 1),
+    "mul_gate": Case(Mul(), [X, uniform(1, 70, 1, 1, low=0, seed=6)], _MULTIPLIER),
+    "div": Case(Div(), [X, uniform(1, 70, 5, 6, low=1, high=2)]),
+    "mul_const": Case(MulConst(const_val=-0.7), [X], _MULTIPLIER),
+    "mul_const_relu": Case(MulConst(const_val=0.7, do_relu=True), [X], _MULTIPLIER),
+    "add_const": Case(AddConst(const_val=0.3), [X], _MULTIPLIER),
+    "add_far": Case(AddConst(const_val=3000.0), [X], _MULTIPLIER),
+    "sub_const": Case(SubConst(const_val=0.3), [X], _MULTIPLIER),
+    "sub_from": Case(SubConst(const_val=0.3, is_reverse=True), [X], _MULTIPLIER),
+    "softmax": Case(Softmax(axis=1), [X]),
+    "depthwise": Case(Conv(group=70, **_WINDOW), [X, _FILTER, _BIAS], 9 * 2),
+    "grouped": Case(Conv(group=2, **_WINDOW), [X, Fixed(uniform(10, 35, 3, 3, seed=7)), None], 5),
+    "scale": Case(Scale(), [X, Fixed(uniform(70, seed=8)), _BIAS], 2),
+    "scale_rows": Case(Scale(do_relu=True), [uniform(2, 7, 9), Fixed(uniform(7, seed=8)), None], 2),
+    "max_pool": Case(MaxPool(kernel_shape=(2, 2), strides=(2, 2)), [X]),
+    "avg_pool": Case(AvgPool(kernel_shape=(5, 6)), [X], _MULTIPLIER),
+    "mean": Case(Reduce(axes=(2, 3), mode="ReduceMean"), [X]),
+    "mean_apart": Case(Reduce(axes=(1, 3), mode="ReduceMean", keepdims=False), [X]),
+    "sum": Case(Reduce(axes=(1,), mode="ReduceSum"), [X]),
+    "max": Case(Reduce(axes=(1,), mode="ReduceMax"), [X]),
+    "min": Case(Reduce(axes=(1,), mode="ReduceMin"), [X]),
+    "l2": Case(Reduce(axes=(0, 3), mode="ReduceL2", keepdims=False), [X]),
+    "concat": Case(Concat(axis=1), [X, Y], _MULTIPLIER),
+    "concat_relu": Case(Concat(axis=3, do_relu=True), [X, Y], _MULTIPLIER),
+    "slice": Case(Slice(offset=(0, 1, 0, -1), steps=(1, 2, 1, -1), ends=(1, 70, 4, -100)), [X]),
+    "pad": Case(Pad(paddings=(0, 1, 2, 0, 0, 0, 1, 3), val=0.5), [X]),
+    "upsample": Case(Upsample(scale_h=2, scale_w=3, do_relu=True), [X]),
+    "permute": Case(Permute(order=(0, 2, 3, 1)), [X]),
+    "flatten": Case(Flatten(start_dim=1, end_dim=-1), [X]),
+    "squeeze": Case(Squeeze(axes=(0,)), [X]),
+    "unsqueeze": Case(Unsqueeze(axes=(2,)), [POSITIVE]),
+    "to_space": Case(Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False), [uniform(1, 72, 5, 6)]),
+    "to_space_crd": Case(Depth2Space(block_h=2, block_w=3, is_CRD=True, is_inversed=False), [uniform(1, 72, 5, 6)]),
+    "to_depth": Case(Depth2Space(block_h=5, block_w=2, is_CRD=False, is_inversed=True), [X]),
+}
+INTEGERS_ONLY = {"log": Case(Log(), [POSITIVE]), "gelu": Case(GELU(), [X])}
+
+
+def _on_grid(array: Array) -> Array:
+    """Values that 8 bits hold exactly when the threshold is the greatest magnitude."""
+    greatest = np.abs(array).max()
+    steps = 255 if array.min() >= 0 else 128
+    return (np.clip(np.rint(array / greatest * steps), -steps, steps if steps == 255 else 127) / steps).astype(
+        np.float32
+    ) * np.float32(greatest)
+
+
+def _module(case: Case) -> tuple[Module, dict[str, Array], dict[str, Array]]:
+    """A TOP module of the op, its inputs and all its values."""
+    operands = [_on_grid(x) if isinstance(x, np.ndarray) else x for x in case.operands]
+    module, inputs = sample_module({"y": Sample(case.op, operands)}, Registry())
+    return module, inputs, Interpreter(module).run(inputs, "all")
+
+
+def _table(values: dict[str, Array], inputs: dict[str, Array], sources: list[Operand]) -> CalibrationTable:
+    """Every value's own range; inputs have the threshold of their grid."""
+    greatest = [float(np.abs(x).max()) for x in sources if isinstance(x, np.ndarray)]
+    entries = {
+        name: TensorThreshold(float(np.abs(array).max()), float(array.min()), float(array.max()))
+        for name, array in values.items()
+    }
+    for name, threshold in zip(inputs, greatest, strict=True):
+        low, high = float(inputs[name].min()), float(inputs[name].max())
+        entries[name] = TensorThreshold(threshold, low, high)
+    return CalibrationTable(entries)
+
+
+def _check_file(session: Session, final: Module, data: bytes, inputs: dict[str, Array]) -> Array:
+    """The simulator gives what the lowered module evaluates to; returns the result's value."""
+    lowered = Interpreter(final).run(inputs, "all")
+    for name, array in session.chip.load(data).run(inputs).items():
+        wanted = lowered[name]
+        if array.dtype.kind in "iu":
+            assert np.array_equal(array.reshape(wanted.shape), wanted), name
+        else:
+            assert float_error(array.reshape(wanted.shape), wanted) <= FLOAT_BOUND, name
+    return lowered["y"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_float_forms_compute_the_op(name: str) -> None:
+    case = CASES[name]
+    module, inputs, values = _module(case)
+    session = Session(chip="bm1684x", quantize="f32")
+    final, data = build_exposed(session, module)
+    result = _check_file(session, final, data, inputs)
+    assert float_error(result, values["y"]) <= 1e-6
+
+
+@pytest.mark.parametrize("name", [*CASES, *INTEGERS_ONLY])
+def test_integer_forms_stay_within_their_steps(name: str) -> None:
+    case = {**CASES, **INTEGERS_ONLY}[name]
+    module, inputs, values = _module(case)
+    session = Session(chip="bm1684x", quantize="int8")
+    final, data = build_exposed(session, module, _table(values, inputs, case.operands))
+    result = _check_file(session, final, data, inputs)
+    type_ = next(o.result.tensor for o in final.main.operations if o.results and o.name == "y")
+    wanted = values["y"].reshape(result.shape)
+    if not type_.is_quantised:
+        assert float_error(result, wanted) <= 1e-6
+        return
+    low, high = type_.uniform.bounds
+    ideal = np.clip(wanted / type_.uniform.scale + type_.uniform.zero_point, low, high)
+    assert np.abs(result - ideal).max() <= case.steps

@@ -1,0 +1,111 @@
+"""Fused preprocessing and stored inputs on modules built by hand, without any chip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.api import F32, Block, Function, FunctionType, Module, Operation, PassContext, Return, TensorType, Uniform
+from tpuc.interpreter import Interpreter
+from tpuc.ir.builder import Builder
+from tpuc.ir.types import ScalarType
+from tpuc.registry import Registry
+from tpuc_ops.top.input import Input, image_input
+from tpuc_ops.top.weight import Weight
+from tpuc_ops.tpu.cast import Cast
+from tpuc_ops.tpu.relu import Relu
+from tpuc_passes.fuse_preprocess import FusePreprocess
+from tpuc_passes.strip_casts import StripCasts
+
+CONTEXT = PassContext(Registry(offers=[]))
+I8 = Uniform(ScalarType("i8"), F32, 0.01)
+U8 = Uniform(ScalarType("u8"), F32, 0.013)
+SAID: dict[str, Any] = {
+    "mean": (100.0, 110.0, 120.0),
+    "scale": (0.01, 0.011, 0.012),
+    "pixel_format": "rgb",
+    "resize_dims": (7, 9),
+}
+
+
+def lowered(op: Input, shape: tuple[int, ...], elements: Sequence[Uniform | None]) -> Module:
+    """An input whose value is returned in each of these stored forms, None as the float it is."""
+    module, body = Module("lowered"), Block([TensorType(shape, F32)])
+    build = Builder(module, body, constant=Weight())
+    x = build.build(op, body.arguments, TensorType(shape, F32), "x")
+    outputs = [
+        build.build(Relu(), [x], TensorType(shape, F32), "relu")
+        if element is None
+        else build.build(Cast(), [x], TensorType(shape, element), f"x_{element.storage.name}")
+        for element in elements
+    ]
+    body.append(Operation(Return(), outputs))
+    function = Function("main", FunctionType((), ()), body)
+    function.update_type()
+    module.functions.append(function)
+    module.verify()
+    return module
+
+
+def ramp(*shape: int) -> NDArray[np.uint8]:
+    return np.resize(np.arange(256, dtype=np.uint8), shape)
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+@pytest.mark.parametrize("form", ["RGB_PACKED", "BGR_PACKED", "RGB_PLANAR", "BGR_PLANAR"])
+def test_every_stored_form_of_an_image_is_made_of_its_bytes(form: str, layout: str) -> None:
+    shape = (2, 3, 4, 6) if layout == "nchw" else (2, 4, 6, 3)
+    op = image_input(shape, {**SAID, "channel_format": layout}, "x")
+    module = lowered(op, shape, (I8, U8, None))
+    plain = module.clone()
+    assert FusePreprocess(form).run(module, CONTEXT)
+    module.verify()
+    raw = ramp(2, 7, 9, 3)  # as rgb rows; the crop is rows 1..4, columns 1..6
+    floats = (raw[:, 1:5, 1:7].astype(np.float32) - np.float32(SAID["mean"])) * np.array(SAID["scale"], np.float32)
+    given = raw if form.startswith("RGB") else raw[..., ::-1]
+    given = given if form.endswith("PACKED") else given.transpose(0, 3, 1, 2)
+    wanted = Interpreter(plain).run({"x": floats if layout == "nhwc" else floats.transpose(0, 3, 1, 2)})
+    got = Interpreter(module).run({"x_raw": np.ascontiguousarray(given)})
+    assert list(got) == ["x_i8", "x_u8", "relu"]
+    assert all(np.array_equal(got[name], wanted[name]) for name in got)
+
+
+def test_pixels_as_they_are_need_a_cast_only() -> None:
+    module = lowered(image_input((1, 3, 4, 6), {"pixel_format": "bgr"}, "x"), (1, 3, 4, 6), (None,))
+    FusePreprocess("BGR_PLANAR").run(module, CONTEXT)
+    assert [operation.op.name for operation in module.walk()] == ["top.Input", "tpu.Cast", "tpu.Relu", "func.return"]
+    assert [operation.name for operation in module.walk()][:2] == ["x_raw", "x"]
+
+
+def test_the_new_input_says_how_an_image_becomes_it() -> None:
+    module = lowered(image_input((1, 3, 4, 6), SAID, "x"), (1, 3, 4, 6), (I8,))
+    FusePreprocess("BGR_PACKED").run(module, CONTEXT)
+    op: Any = module.main.operations[0].op
+    assert (op.channel_format, op.customization_format, op.pixel_format) == ("nhwc", "BGR_PACKED", "bgr")
+    assert (op.mean, op.scale, op.resize_dims) == ((0.0,) * 3, (1.0,) * 3, (7, 9))
+    assert str(module.main.inputs[0].tensor.element) == "ui8"
+
+
+def test_casts_at_the_border_go() -> None:
+    module = lowered(Input(), (1, 3), (I8,))
+    assert StripCasts(quant_input=True).run(module, CONTEXT)
+    module.verify()
+    assert [operation.op.name for operation in module.walk()] == ["top.Input", "func.return"]
+    assert module.main.inputs[0].tensor.element == I8
+    q = np.array([[-128, 0, 7]], np.int8)
+    assert np.array_equal(Interpreter(module).run({"x": q})["x"], q)
+
+
+def test_a_second_stored_form_keeps_the_casts() -> None:
+    from tpuc.errors import Unsupported
+
+    module = lowered(Input(), (1, 3), (I8, U8))
+    with pytest.raises(Unsupported) as error:
+        StripCasts(quant_input=True).run(module, CONTEXT)
+    assert str(error.value) == (
+        "input 'x' is stored as i8 and needed otherwise too, by 'x_u8': it cannot be given in one stored form. Choose "
+        "other inputs with --quant-input-list"
+    )
