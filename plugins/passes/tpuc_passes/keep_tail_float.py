@@ -40,6 +40,7 @@ class KeepTailFloat(Pass):
         float_mode = next((mode for mode in ("f32", "bf16", "f16") if mode in modes), None)
         if float_mode is None or str(context.options.get("quantize", "")) in ("", "f32", "f16", "bf16"):
             return False
+        behind = _behind_heavy(module)
         tail: dict[int, Operation] = {}
         for operation in reversed(module.main.operations[:-1]):
             if not runs_on_chip(operation) or isinstance(operation.op, _HEAVY):
@@ -49,10 +50,29 @@ class KeepTailFloat(Pass):
                 tail[id(operation)] = operation
         table: dict[str, str] = dict(context.results.get("quantise_table", {}))
         for operation in tail.values():
-            if not isinstance(operation.op, _MOVES) and not _joins_equals(operation):
+            if id(operation) not in behind or isinstance(operation.op, _MOVES) or _joins_equals(operation):
+                continue
+            if _has_lowering(context, operation, float_mode):
                 table.setdefault(operation.name, float_mode)
         context.results["quantise_table"] = table
         return False
+
+
+def _behind_heavy(module: Module) -> set[int]:
+    """Operations that a heavy one leads to; a network without any has no tail."""
+    behind: set[int] = set()
+    for operation in module.main.operations:
+        producers = [operand.defining for operand in operation.operands if operand.defining is not None]
+        if any(isinstance(producer.op, _HEAVY) or id(producer) in behind for producer in producers):
+            behind.add(id(operation))
+    return behind
+
+
+def _has_lowering(context: PassContext, operation: Operation, mode: str) -> bool:
+    description = chip_of(context, KeepTailFloat.name).description
+    name = operation.op.name
+    owners = (description.name, *description.families)
+    return context.registry.find_cell("tpuc.lowerings", owners, name.partition(".")[0], (name, mode)) is not None
 
 
 def _joins_equals(operation: Operation) -> bool:

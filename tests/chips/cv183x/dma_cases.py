@@ -116,7 +116,8 @@ def transpose_cw(draw: Draw) -> Case:
 def rotate(draw: Draw) -> Case:
     kind = draw.pick(INT8, UINT8)
     shape = (draw.number(1, 3), draw.pick(3, 4), draw.number(1, 7), draw.number(1, 9))
-    target, steps = local(draw, RESULT, shape, kind.bytes)
+    target, (_, c_step, _) = local(draw, RESULT, shape, 1)
+    steps = (c_step * 2, c_step, shape[3])
     source = gmem(draw.number(0, BASES), draw.number(0, 64))
     return draw.case(
         RotateChannels(source=source, destination=target, shape=shape, dtype=kind, destination_strides=steps)
@@ -124,7 +125,7 @@ def rotate(draw: Draw) -> Case:
 
 
 def matrix(draw: Draw, direction: str, turned: bool = False) -> Case:
-    kind = draw.pick(INT8, BF16)
+    kind = INT8 if turned else draw.pick(INT8, BF16)
     rows, columns = draw.number(1, 20), draw.number(1, 90)
     split = split_columns(rows if turned else columns, kind)
     stride = columns * kind.bytes + draw.pick(0, 0, 3 * kind.bytes)

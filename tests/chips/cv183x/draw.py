@@ -87,9 +87,15 @@ class Draw:
         """An address at `start`, sometimes in another lane."""
         return lane_address(self.number(0, LANES) if lanes and self.chance(3) else 0, start)
 
-    def tensor(self, start: int, dtype: DType, shape: Shape4, lanes: bool = False, gaps: bool = True) -> Operand:
+    def beside(self, start: int, result: Operand) -> int:
+        """An address at `start` that an operand with 16-bit addresses beside `result` can have."""
+        return lane_address((result.lane & ~1) + (self.number(0, 2) if result.lane else 0), start)
+
+    def tensor(
+        self, start: int, dtype: DType, shape: Shape4, lanes: bool = False, gaps: bool = True, beside: Operand | None = None
+    ) -> Operand:
         """An operand with aligned, compact or gapped strides."""
-        address = self.address(start, lanes)
+        address = self.address(start, lanes) if beside is None else self.beside(start, beside)
         strides = natural_strides(shape, dtype.bytes, self.pick(Layout.ALIGNED, Layout.ALIGNED, Layout.COMPACT))
         groups = (address // 0x8000 + shape[1] + LANES - 1) // LANES
         n, c, h, w = strides
@@ -98,6 +104,8 @@ class Draw:
             w, h = w * step, h * step + self.pick(0, 2) * dtype.bytes
             c = h * shape[2]
         n = max(n, c * groups)
+        if not gaps:
+            n = -(-n // 16) * 16
         return Operand(address, dtype, (n, c, h, w), n * shape[0] if dtype.planes > 1 else 0)
 
     def aligned(self, start: int, dtype: DType, lanes: bool = False) -> Operand:
@@ -106,8 +114,9 @@ class Draw:
     def put(self, address: int, values: Array) -> None:
         """Write `[channels, bytes]` in groups of 32 lanes, compact."""
         data = np.ascontiguousarray(values).view(np.uint8).reshape(values.shape[0], -1)
-        for channel, row in enumerate(data):
-            start = address + channel // LANES * row.size
+        lane, offset = divmod(address, 0x8000)
+        for channel, row in enumerate(data, lane):
+            start = offset + channel // LANES * row.size
             self.lmem[channel % LANES, start : start + row.size] = row
 
     def scalar(self, dtype: DType) -> Scalar:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tpuc.testing.kernel_conformance import compile_kernels
+from tpuc.testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.bm1684x.kernels import samples
+from tests.chips.bm1684x.kernels.generated import KINDS, generated
 from tests.conftest import RunVendor
 
 
 @pytest.mark.interop
 @pytest.mark.parametrize("subject", samples.ALL)
 def test_the_vendors_model_equals_the_evaluation(subject: str, run_vendor: RunVendor, tmp_path: Path) -> None:
-    compiled = compile_kernels(samples.ALL[subject], "bm1684x")
-    path = tmp_path / f"{subject}.bmodel"
+    _check(samples.ALL[subject], run_vendor, tmp_path / f"{subject}.bmodel")
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_vendors_model_equals_generated_samples(kind: str, run_vendor: RunVendor, tmp_path: Path) -> None:
+    _check(generated(kind, 40), run_vendor, tmp_path / f"{kind}.bmodel")
+
+
+def _check(cases: Mapping[str, Sample], run_vendor: RunVendor, path: Path) -> None:
+    compiled = compile_kernels(cases, "bm1684x")
     path.write_bytes(compiled.data)
     compiled.compare(run_vendor(path, compiled.inputs))

@@ -22,25 +22,31 @@ WRITTEN = [
             "pad_type": "normal",
             "resize_dims": (140, 150),
         },
-        '{channel_format = "nchw", do_preprocess = true, keep_aspect_ratio = true, keep_ratio_mode = "letterbox", '
-        'mean = [1.275000e+02, 1.275000e+02, 1.275000e+02], pad_type = "normal", pad_value = 114 : i64, '
-        'pixel_format = "rgb", resize_dims = [140, 150], '
-        'scale = [0.007799999788403511, 0.0078999996185302734, 0.0080000003799796104], yuv_type = ""}',
+        (
+            '{channel_format = "nchw", do_preprocess = true, keep_aspect_ratio = true, keep_ratio_mode = "letterbox", '
+            'mean = [1.275000e+02, 1.275000e+02, 1.275000e+02], pad_type = "normal", pad_value = 114 : i64, '
+            'pixel_format = "rgb", resize_dims = [140, 150], '
+            'scale = [0.007799999788403511, 0.0078999996185302734, 0.0080000003799796104], yuv_type = ""}'
+        ),
     ),
     (
         (4, 3, 128, 128),
         {"pixel_format": "bgr"},
-        '{channel_format = "nchw", do_preprocess = true, keep_aspect_ratio = false, keep_ratio_mode = "letterbox", '
-        'mean = [0.000000e+00, 0.000000e+00, 0.000000e+00], pad_type = "center", pad_value = 0 : i64, '
-        'pixel_format = "bgr", resize_dims = [128, 128], '
-        'scale = [1.000000e+00, 1.000000e+00, 1.000000e+00], yuv_type = ""}',
+        (
+            '{channel_format = "nchw", do_preprocess = true, keep_aspect_ratio = false, keep_ratio_mode = "letterbox", '
+            'mean = [0.000000e+00, 0.000000e+00, 0.000000e+00], pad_type = "center", pad_value = 0 : i64, '
+            'pixel_format = "bgr", resize_dims = [128, 128], '
+            'scale = [1.000000e+00, 1.000000e+00, 1.000000e+00], yuv_type = ""}'
+        ),
     ),
     (
         (1, 1, 28, 28),
         {"pixel_format": "gray", "mean": (1.0,), "scale": (0.5,)},
-        '{channel_format = "nchw", do_preprocess = true, keep_aspect_ratio = false, keep_ratio_mode = "letterbox", '
-        'mean = [1.000000e+00], pad_type = "center", pad_value = 0 : i64, pixel_format = "gray", '
-        'scale = [5.000000e-01], yuv_type = ""}',
+        (
+            '{channel_format = "nchw", do_preprocess = true, keep_aspect_ratio = false, keep_ratio_mode = "letterbox", '
+            'mean = [1.000000e+00], pad_type = "center", pad_value = 0 : i64, pixel_format = "gray", '
+            'scale = [5.000000e-01], yuv_type = ""}'
+        ),
     ),
     (
         (1, 1, 28, 28),

@@ -20,7 +20,9 @@ from tpuc.files import check_writable
 @click.command("run", cls=Command)
 @click.option("--input", "inputs", type=PATHS, required=True, help="npz, npy or image; several for several inputs.")
 @click.option("--model", type=FILE, required=True, metavar="FILE", help="Network file, .mlir or compiled file.")
-@click.option("-o", "--output", type=FILE, metavar="FILE.npz", help="Write the results; without it they are only listed.")
+@click.option(
+    "-o", "--output", type=FILE, metavar="FILE.npz", help="Write the results; without it they are only listed."
+)
 @preprocess_options
 @click.option("--dump-all-tensors", is_flag=True, help="Give every value of the network, not only its outputs.")
 @pass_app

@@ -12,7 +12,7 @@ from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, LaneTransfer, Operand, Scalar, TransferOp
 from tpuc_bm1684x.isa.geometry import LANES
-from tpuc_bm1684x.kernels.common import elementwise_space, too_large
+from tpuc_bm1684x.kernels.common import elementwise_space, too_large, views_of
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, strided
 
@@ -33,7 +33,7 @@ class ElementwiseKernel(TileKernel[Any]):
     def refuse(self, node: Node) -> str | None:
         if any(type_ is ABSENT for type_ in node.operand_types):
             return "an absent operand"
-        return too_large([*node.operand_types, node.result_type])
+        return too_large([*node.operand_types, node.result_type]) or _repeat_refusal(node)
 
     def space(self, node: Node) -> Space:
         return elementwise_space(node)
@@ -76,6 +76,13 @@ class ElementwiseKernel(TileKernel[Any]):
                 local = _spread(local, placed.scratch[f"spread{index}"].address, placed.result.shape[1], asm)
             found.append(strided(local, placed.result.shape))
         return found
+
+
+def _repeat_refusal(node: Node) -> str | None:
+    views, result = views_of(node)
+    if any(own not in (1, whole) for view in views for own, whole in zip(view.shape, result.shape, strict=True)):
+        return "beyond four dimensions, an operand repeats along all of the last ones or along none"
+    return None
 
 
 def tile_shape(tile: Tile) -> Shape4:

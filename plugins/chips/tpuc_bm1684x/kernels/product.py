@@ -219,7 +219,7 @@ class ProductKernel(TileKernel[Any]):
 def convolution_refusal(node: Node) -> str | None:
     """What no kind of convolution can do."""
     op: Conv2D = node.op
-    if op.inserts or op.kernel_zp:
+    if any(op.inserts or ()) or op.kernel_zp:
         return "zeros between rows and zero points of the kernel have no kernel"
     if op.multiplier and op.quant_mode != "MultiplierShift":
         return f"only quant_mode MultiplierShift, this one is {op.quant_mode}"

@@ -11,9 +11,9 @@ import numpy as np
 from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding, saturate
 
-from tpuc_cv183x.isa.bf16 import narrow, products, widen
+from tpuc_cv183x.isa.bf16 import add_toward_zero, narrow, products, widen
 from tpuc_cv183x.isa.channels import THIRD
-from tpuc_cv183x.isa.command import ComputeInstruction, FieldReader, operand_fields, shape_fields, type_fields
+from tpuc_cv183x.isa.command import ComputeInstruction, FieldReader, check_near, operand_fields, shape_fields, type_fields
 from tpuc_cv183x.isa.finish import requantise, round_shift
 from tpuc_cv183x.isa.types import Array, DType, Operand, Scalar, Shape4, Source, signed
 
@@ -40,13 +40,14 @@ class ArithmeticOp(enum.IntEnum):
 
 
 _LOGIC = (ArithmeticOp.AND, ArithmeticOp.OR, ArithmeticOp.XOR)
+_CLAMPED = (ArithmeticOp.MUL, ArithmeticOp.MAC, ArithmeticOp.ADD)
 _SCALED = (ArithmeticOp.MUL, ArithmeticOp.MAC, ArithmeticOp.ADD, ArithmeticOp.SUB)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arithmetic(ComputeInstruction):
-    """`result = operation(left, right)`, element by element; all tensors have `shape`, any strides, any start lane but
-    `right`, which starts in lane 0 (its address has 16 bits).
+    """`result = operation(left, right)`, element by element; all tensors have `shape`, any strides, any start lane, but
+    `right` starts in the same pair of lanes as the result (its address has 16 bits).
 
     MUL, MAC: 8-bit operands, 8- or 16-bit result; ADD, SUB: 16-bit operands; `saturate(relu(value >> shift))`, half up or
     with `floor` down. MUL with `multiplier`: the product is requantised. MAC keeps its 16-bit accumulator in planes at the
@@ -157,12 +158,12 @@ class Arithmetic(ComputeInstruction):
         sources = [source.dtype for source in (self.left, self.right) if source is not None]
         if (self.right is None) != (op is ArithmeticOp.COPY):
             raise IllegalCommand(f"{name}: takes {'one operand' if op is ArithmeticOp.COPY else 'two operands'}")
-        if isinstance(self.right, Operand) and self.right.lane:
-            raise IllegalCommand(f"{name}: right operand {self.right} must start in lane 0; exchange the operands")
+        if isinstance(self.right, Operand):
+            check_near(name, "the right operand", self.right.address, self.result)
         if len({dtype.is_float for dtype in (*sources, self.result.dtype)}) > 1:
             raise IllegalCommand(f"{name}: bf16 and integers together; convert with a DMA copy")
-        if self.relu and (self.result.dtype.planes > 1 or op not in _SCALED):
-            raise IllegalCommand(f"{name}: relu needs MUL, MAC, ADD or SUB with an 8-bit or bf16 result; drop it")
+        if self.relu and (self.result.dtype.planes > 1 or op not in _CLAMPED):
+            raise IllegalCommand(f"{name}: relu needs MUL, MAC or ADD with an 8-bit or bf16 result; use MAX")
         if self.multiplier is not None and (op is not ArithmeticOp.MUL or self.is_float or self.result.dtype.planes > 1):
             raise IllegalCommand(f"{name}: only an 8-bit integer product can be requantised; drop the multiplier")
         if not self.left.dtype.is_float:
@@ -183,7 +184,11 @@ class Arithmetic(ComputeInstruction):
             raise IllegalCommand(f"{name}: {sources[0]} to {self.result.dtype}; use operands and result of one type")
         if op not in _SCALED:
             return
-        any_signed = op is ArithmeticOp.SUB or any(dtype.signed for dtype in sources)
+        any_signed = any(dtype.signed for dtype in sources)
+        if op is ArithmeticOp.SUB and not any_signed:
+            raise IllegalCommand(f"{name}: of two unsigned operands; make one of them int16")
+        if self.relu and not any_signed:
+            raise IllegalCommand(f"{name}: relu of unsigned operands; drop it")
         if any_signed != self.result.dtype.signed and not (self.relu and any_signed):
             wanted = "signed" if any_signed else "unsigned"
             raise IllegalCommand(f"{name}: the result {self.result} must be {wanted}, as its operands are")
@@ -214,7 +219,7 @@ class Arithmetic(ComputeInstruction):
                 case ArithmeticOp.MUL:
                     value = a * b
                 case ArithmeticOp.MAC:
-                    value = widen(machine.load(self.result, self.shape)) + products(a, b)
+                    value = add_toward_zero(widen(machine.load(self.result, self.shape)), products(a, b))
                 case ArithmeticOp.ADD:
                     value = a + b
                 case ArithmeticOp.SUB:
@@ -225,7 +230,7 @@ class Arithmetic(ComputeInstruction):
                     value = np.minimum(a, b)
                 case _:
                     value = a
-            return narrow(np.maximum(value, 0) if self.relu else value)
+            return narrow(value, self.relu)
 
     def _integer(self, machine: Machine, left: Array, right: Array) -> Array:
         match self.operation:
@@ -265,6 +270,8 @@ class Arithmetic(ComputeInstruction):
 
 def _shift(values: Array, counts: Array) -> Array:
     wide, steps = values.astype(np.int64), counts.astype(np.int64)
+    if steps.size and max(-int(steps.min()), int(steps.max())) > 16:
+        raise IllegalCommand("tensor.shift: a count beyond -16..16; clamp the counts")
     up = (wide << np.clip(steps, 0, 16)).astype(np.int16)
     down = saturate(wide >> np.clip(-steps, 0, 63), np.int16)
     return np.where(steps > 0, up, down)

@@ -25,14 +25,16 @@ def widen(bits: Array) -> F32Array:
     return wide.view(np.float32)
 
 
-def narrow(values: Array) -> npt.NDArray[np.uint16]:
-    """float32 rounded half to even: denormals and -0 become 0, overflow and NaN 0x7F7F."""
+def narrow(values: Array, relu: bool = False) -> npt.NDArray[np.uint16]:
+    """float32 rounded half to even: denormals and -0 become 0, overflow and NaN 0x7F7F, with `relu` negatives 0."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
     result = (rounded >> np.uint32(16)).astype(np.uint16)
     exponent = result & np.uint16(0x7F80)
     result[exponent == 0] = 0
     result[(exponent == 0x7F80) | (bits & _EXPONENT == _EXPONENT)] = OVERFLOW
+    if relu:
+        result[result >= 0x8000] = 0
     return result
 
 
@@ -69,15 +71,30 @@ class Accumulator:
 
     @staticmethod
     def _repair(result: F32Array, total: F32Array, term: F32Array) -> None:
-        """Sums beyond the range stop at the largest number; denormal sums become zero; NaN stays."""
+        """Sums beyond the range stay infinite or NaN; denormal sums become zero."""
         nearest = total + term
-        infinite = np.isinf(nearest)
-        if infinite.any():
-            result[infinite] = np.copysign(_MAXIMUM, nearest[infinite])
-        undefined = np.isnan(nearest)
-        if undefined.any():
-            result[undefined] = np.nan
+        lost = ~np.isfinite(nearest)
+        if lost.any():
+            result[lost] = nearest[lost]
         result[np.abs(result) < _SMALLEST] = 0
+
+
+def flush(values: F32Array) -> F32Array:
+    """Denormal numbers become zero."""
+    return np.where(np.abs(values) < _SMALLEST, np.float32(0), values)
+
+
+def saturate_sums(values: F32Array) -> F32Array:
+    """Partial sums as they are stored: what is beyond the range, of any sign, becomes the largest number."""
+    return np.where(np.isfinite(values), values, _MAXIMUM)
+
+
+def add_toward_zero(left: F32Array, right: F32Array) -> F32Array:
+    """One sum per element, rounded toward zero."""
+    total = Accumulator(np.broadcast_to(left, np.broadcast_shapes(left.shape, right.shape)))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        total.add(np.broadcast_to(right, total.total.shape))
+    return total.total
 
 
 def products(left: F32Array, right: F32Array) -> F32Array:

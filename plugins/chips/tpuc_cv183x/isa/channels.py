@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from tpuc.api import IllegalCommand
 
-from tpuc_cv183x.isa.command import FieldReader, check_multiple
+from tpuc_cv183x.isa.command import FieldReader, check_multiple, check_near
 from tpuc_cv183x.isa.finish import (
     ChannelBlock,
     PartialSum,
@@ -19,7 +19,7 @@ from tpuc_cv183x.isa.finish import (
     round_shift,
     wrap,
 )
-from tpuc_cv183x.isa.types import Array, DType, Layout, Operand
+from tpuc_cv183x.isa.types import NEAR_MASK, Array, DType, Layout, Operand
 
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
@@ -59,20 +59,22 @@ def third_fields(
     if block is None:
         assert bias is not None
         step = bias_step(channels, dtype)
-        return fields | {"opd2_addr": bias, "opt_opd2_sign": int(bias_signed), "opd2_b_str": step}
-    fields |= {"opd2_addr": block.address, "opt_opd2_int8": 1, "opt_opd2_sign": int(block.has_bias), "opd2_b_str": 0}
+        return fields | {"opd2_addr": bias & NEAR_MASK, "opt_opd2_sign": int(bias_signed), "opd2_b_str": step}
+    fields |= {"opd2_addr": block.address & NEAR_MASK, "opt_opd2_int8": 1, "opt_opd2_sign": int(block.has_bias), "opd2_b_str": 0}
     return fields | {"opt_chl_quan": 1, "opt_right_shift": 0, "tsk_opd_num": 3 if block.has_bias else 2}
 
 
 def read_third(fields: FieldReader) -> tuple[ChannelBlock | None, int | None, bool]:
     """Block, bias and the bias's sign flag of raw fields."""
-    with_bias, address = fields["tsk_opd_num"] == 3, fields["opd2_addr"]
+    with_bias, address = fields["tsk_opd_num"] == 3, fields.near("opd2")
     if fields["opt_chl_quan"]:
         return ChannelBlock(address, with_bias), None, True
     return (None, address, bool(fields["opt_opd2_sign"])) if with_bias else (None, None, True)
 
 
-def check_third(mnemonic: str, block: ChannelBlock | None, bias: int | None, partial: PartialSum) -> None:
+def check_third(
+    mnemonic: str, result: Operand, block: ChannelBlock | None, bias: int | None, partial: PartialSum
+) -> None:
     """Refuse a third operand that the operation cannot use."""
     if block is not None and bias is not None:
         raise IllegalCommand(f"{mnemonic}: both a block and a bias; put the bias into the block")
@@ -80,6 +82,9 @@ def check_third(mnemonic: str, block: ChannelBlock | None, bias: int | None, par
         raise IllegalCommand(f"{mnemonic}: partial sums take neither bias nor requantisation; give them to the last step")
     if block is not None:
         check_multiple(mnemonic, "block address", block.address, 16)
+        check_near(mnemonic, "the block", block.address, result)
+    if bias is not None:
+        check_near(mnemonic, "the bias", bias, result)
 
 
 def check_result(
@@ -94,20 +99,22 @@ def check_result(
     if relu and result.dtype.planes > 1:
         raise IllegalCommand(f"{mnemonic}: relu needs an 8-bit result; drop it or the result's second plane")
     signed = bias_signed or any(dtype.signed for dtype in sources)
+    if not signed and (relu or result.dtype.signed):
+        raise IllegalCommand(f"{mnemonic}: unsigned operands give an unsigned result without relu; use uint8")
     if signed and not result.dtype.signed and not relu:
         raise IllegalCommand(f"{mnemonic}: an unsigned result of signed operands needs relu; set it, or use int8")
 
 
 def finish_channels(machine: Machine, sums: Array, conv: Finishes, channels: int) -> Array:
     """The stored result of the sums `[n, channels, h, w]`."""
-    dtype, lane = conv.result.dtype, conv.result.lane
+    dtype = conv.result.dtype
     bias: Array | None = None
     if conv.bias is not None:
-        bias = load_bias(machine, lane, conv.bias, channels, dtype, conv.bias_signed)
+        bias = load_bias(machine, conv.bias, channels, dtype, conv.bias_signed)
     if dtype.is_float:
         return finish_float(sums, bias, conv.relu)
     if conv.block is not None:
-        offset, multiplier, shift = conv.block.load(machine, lane, channels)
+        offset, multiplier, shift = conv.block.load(machine, channels)
         return requantise(wrap(sums + offset), multiplier, shift, conv.relu, dtype)
     total = sums.astype(np.int64)
     return round_shift(total if bias is None else total + bias, conv.shift, conv.relu, dtype)

@@ -11,7 +11,7 @@ from tpuc.api import Engine, IllegalCommand, Instruction, Region
 
 from tpuc_cv183x.isa.geometry import BASE_REGISTERS, GMEM_BITS, LANE_BYTES, LANES
 from tpuc_cv183x.isa.tables import Fields, load_table
-from tpuc_cv183x.isa.types import DType, Layout, Operand, Scalar, Shape4, Source, dtype_of, format_address
+from tpuc_cv183x.isa.types import NEAR_MASK, DType, Layout, Operand, Scalar, Shape4, Source, dtype_of, format_address
 
 ID_LIMIT = 0xFFFF
 """Both engines count with 16 bits."""
@@ -117,6 +117,16 @@ def check_multiple(mnemonic: str, what: str, value: int, unit: int) -> None:
         raise IllegalCommand(f"{mnemonic}: {what} {value:#x} must be a multiple of {unit} bytes; move or pad it")
 
 
+def check_near(mnemonic: str, what: str, address: int, result: Operand) -> None:
+    """Refuse a right or third operand outside the two lanes that its 16-bit address can reach."""
+    if (address ^ result.address) & ~NEAR_MASK:
+        first = result.lane & ~1
+        raise IllegalCommand(
+            f"{mnemonic}: {what} starts in lane {address // LANE_BYTES}, beside this result it can only start in lane "
+            f"{first} or {first + 1}; move it"
+        )
+
+
 def _show(name: str, value: Any) -> str:
     match value:
         case bool():
@@ -162,11 +172,15 @@ class FieldReader:
         """The element type of an operand."""
         return dtype_of(self["opd_typ"], self[f"opt_{prefix}_int8"], self[f"opt_{prefix}_sign"])
 
+    def near(self, prefix: str) -> int:
+        """The address of operand 1 or 2, whose 16 bits count from the result's pair of lanes."""
+        return self["res0_addr"] & ~NEAR_MASK | self[f"{prefix}_addr"]
+
     def operand(self, prefix: str, shape: Shape4, planes: int = 0) -> Operand:
         """The tensor `prefix`; explicit strides that equal the aligned layout count as that. `planes` as in memory."""
         dtype, code = self.dtype(prefix), self[f"short_{prefix}_str"]
         layout: Layout | Shape4 = self.strides(prefix) if code == 3 else Layout(code)
-        plain = Operand(self[f"{prefix}_addr"], dtype)
+        plain = Operand(self.near(prefix) if prefix in ("opd1", "opd2") else self[f"{prefix}_addr"], dtype)
         if layout == plain.strides(shape):
             layout = Layout.ALIGNED
         operand = Operand(plain.address, dtype, layout)
@@ -194,18 +208,23 @@ def type_fields(prefix: str, dtype: DType) -> dict[str, int]:
 def operand_fields(prefix: str, operand: Operand, shape: Shape4, planes: int = 0) -> dict[str, int]:
     """Address, flags and explicit strides (`short_*_str` 3), with the plane step of a tensor of several planes."""
     fields = type_fields(prefix, operand.dtype)
-    fields |= {f"{prefix}_addr": operand.address, f"short_{prefix}_str": 3}
+    fields |= {f"{prefix}_addr": _address_field(prefix, operand), f"short_{prefix}_str": 3}
     fields |= {f"{prefix}_{name}_str": step for name, step in zip("nchw", operand.strides(shape), strict=True)}
     if max(planes, operand.dtype.planes) > 1:
         fields[f"{prefix}_b_str"] = operand.step(shape)
     return fields
 
 
+def _address_field(prefix: str, operand: Operand) -> int:
+    return operand.address & NEAR_MASK if prefix in ("opd1", "opd2") else operand.address
+
+
 def derived_fields(mnemonic: str, prefix: str, operand: Operand, layout: Layout = Layout.ALIGNED) -> dict[str, int]:
     """Address and flags of an operand whose layout the operation fixes."""
     if operand.layout is not layout:
         raise IllegalCommand(f"{mnemonic}: operand {operand} must have the layout {layout.name.lower()}; copy it")
-    return type_fields(prefix, operand.dtype) | {f"{prefix}_addr": operand.address, f"short_{prefix}_str": int(layout)}
+    place = {f"{prefix}_addr": _address_field(prefix, operand), f"short_{prefix}_str": int(layout)}
+    return type_fields(prefix, operand.dtype) | place
 
 
 class ComputeInstruction(Cv183xInstruction):

@@ -24,6 +24,7 @@ from tpuc_cv183x.isa.command import (
     ComputeInstruction,
     FieldReader,
     check_multiple,
+    check_near,
     derived_fields,
     operand_fields,
     shape_fields,
@@ -100,11 +101,6 @@ class Conv(ComputeInstruction):
         return (1, self.result_shape[1], self.kernel[0] * self.kernel[1], self.input_shape[0])
 
     @property
-    def _weight(self) -> Operand:
-        """Output channel c has its weights, bias and parameters where its results are: from the result's lane on."""
-        return self.weight.beside(self.result)
-
-    @property
     def _planes(self) -> int:
         return sum_planes(self.result.dtype) if self.partial is not PartialSum.OFF else 1
 
@@ -143,7 +139,7 @@ class Conv(ComputeInstruction):
             result_shape=shape,
             input=input,
             input_shape=fields.shape("opd0")[1:],
-            weight=Operand(fields["opd1_addr"], fields.dtype("opd1"), Layout.COMPACT),
+            weight=Operand(fields.near("opd1"), fields.dtype("opd1"), Layout.COMPACT),
             kernel=window.kernel,
             stride=window.stride,
             pads=window.pads,
@@ -170,8 +166,12 @@ class Conv(ComputeInstruction):
         super().check()
         name = self.mnemonic()
         self.window.check(name, self.input_shape[1:], self.result_shape[2:])
-        check_result(name, self.result, self.relu, self.partial, (self.input.dtype, self.weight.dtype))
-        check_third(name, self.block, self.bias, self.partial)
+        sources = (self.input.dtype, self.weight.dtype)
+        check_result(name, self.result, self.relu, self.partial, sources, self._bias_is_signed)
+        check_third(name, self.result, self.block, self.bias, self.partial)
+        check_near(name, "the weight", self.weight.address, self.result)
+        if self.is_float and self.pad_value:
+            raise IllegalCommand(f"{name}: bf16 pads with 0 only, because the vendor's model misreads other values; pad before")
         check_multiple(name, "input address", self.input.offset, 16)
         check_multiple(name, "result address", self.result.offset, 16)
         check_multiple(name, "result n stride", self.result.strides(self.result_shape)[0], 16)
@@ -185,12 +185,12 @@ class Conv(ComputeInstruction):
             )
 
     def reads(self) -> Sequence[Region]:
-        regions = self.input.regions(self._dims) + self._weight.regions(self.weight_shape)
+        regions = self.input.regions(self._dims) + self.weight.regions(self.weight_shape)
         oc = self.result_shape[1]
         if self.block is not None:
-            regions.append(self.block.region(self.result.lane, oc))
+            regions.append(self.block.region(oc))
         if self.bias is not None:
-            regions += bias_regions(self.result.lane, self.bias, oc, self.input.dtype)
+            regions += bias_regions(self.bias, oc, self.input.dtype)
         if self.partial.reads:
             regions += self.result.regions(self.result_shape, self._planes)
         return regions
@@ -201,7 +201,7 @@ class Conv(ComputeInstruction):
     def execute(self, machine: Machine) -> None:
         dtype, oc = self.input.dtype, self.result_shape[1]
         padded = self.window.pad(machine.load(self.input, self._dims), pad_array(self.pad_value, dtype))
-        weight = machine.load(self._weight, self.weight_shape).reshape(oc, -1)
+        weight = machine.load(self.weight, self.weight_shape).reshape(oc, -1)
         before = load_sums(machine, self.result, self.result_shape) if self.partial.reads else None
         if dtype.is_float:
             sums: Array = convolve_ordered(padded, weight, self.window, self.result_shape, before)
@@ -210,6 +210,8 @@ class Conv(ComputeInstruction):
             sums = convolve(padded, weight, self.window, self.result_shape, limit)
             if before is not None:
                 sums += before
+            if not (dtype.signed or self.weight.dtype.signed):
+                sums = sums.view(np.uint32)
         if self.partial.writes:
             store_sums(machine, self.result, self.result_shape, sums)
         else:

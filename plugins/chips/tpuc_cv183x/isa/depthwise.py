@@ -23,6 +23,8 @@ from tpuc_cv183x.isa.channels import (
 from tpuc_cv183x.isa.command import (
     ComputeInstruction,
     FieldReader,
+    check_multiple,
+    check_near,
     derived_fields,
     operand_fields,
     shape_fields,
@@ -111,7 +113,8 @@ class Depthwise(ComputeInstruction):
             fields |= derived_fields(self.mnemonic(), "opd1", self.weight)
         fields |= shape_fields("res0", self.result_shape) | shape_fields("opd0", self.input_shape)
         fields |= self.window.fields() | pad_fields(self.pad_value, self.input.dtype)
-        return fields | third_fields(self.block, self.bias, self.bias_signed, channels, self.input.dtype)
+        fields |= third_fields(self.block, self.bias, self.bias_signed, channels, self.input.dtype)
+        return fields | {"opt_opd2_sign": 1}
 
     @classmethod
     def from_fields(cls, fields: FieldReader) -> Self:
@@ -124,7 +127,7 @@ class Depthwise(ComputeInstruction):
             result_shape=shape,
             input=input,
             input_size=fields.shape("opd0")[2:],
-            weight=Scalar(fields["opd1_addr"], kind) if fields["opt_opd1_const"] else Operand(fields["opd1_addr"], kind),
+            weight=Scalar(fields["opd1_addr"], kind) if fields["opt_opd1_const"] else Operand(fields.near("opd1"), kind),
             kernel=window.kernel,
             stride=window.stride,
             pads=window.pads,
@@ -149,19 +152,29 @@ class Depthwise(ComputeInstruction):
         super().check()
         name = self.mnemonic()
         self.window.check(name, self.input_size, self.result_shape[2:])
-        check_result(name, self.result, self.relu, PartialSum.OFF, (self.input.dtype, self.weight.dtype))
-        check_third(name, self.block, self.bias, PartialSum.OFF)
+        sources = (self.input.dtype, self.weight.dtype)
+        check_result(name, self.result, self.relu, PartialSum.OFF, sources, self._bias_is_signed)
+        check_third(name, self.result, self.block, self.bias, PartialSum.OFF)
         if self.result.dtype.planes > 1 or self.input.dtype.planes > 1:
             raise IllegalCommand(f"{name}: 16-bit integers; use 8 bits or bf16")
+        if not self.weight.dtype.signed or (self.bias is not None and not self.bias_signed):
+            raise IllegalCommand(f"{name}: weights and bias must be signed; use int8 weights and a signed bias")
+        for what, operand, shape in (
+            ("input", self.input, self.input_shape),
+            ("result", self.result, self.result_shape),
+        ):
+            check_multiple(name, f"{what} n stride", operand.strides(shape)[0], 16)
+        if isinstance(self.weight, Operand):
+            check_near(name, "the weight", self.weight.address, self.result)
 
     def reads(self) -> Sequence[Region]:
         regions, channels = self.input.regions(self.input_shape), self.result_shape[1]
         if isinstance(self.weight, Operand):
-            regions += self.weight.beside(self.result).regions(self.weight_shape)
+            regions += self.weight.regions(self.weight_shape)
         if self.block is not None:
-            regions.append(self.block.region(self.result.lane, channels))
+            regions.append(self.block.region(channels))
         if self.bias is not None:
-            regions += bias_regions(self.result.lane, self.bias, channels, self.input.dtype)
+            regions += bias_regions(self.bias, channels, self.input.dtype)
         return regions
 
     def writes(self) -> Sequence[Region]:
@@ -170,8 +183,7 @@ class Depthwise(ComputeInstruction):
     def execute(self, machine: Machine) -> None:
         dtype, channels = self.input.dtype, self.result_shape[1]
         padded = self.window.pad(machine.load(self.input, self.input_shape), pad_array(self.pad_value, dtype))
-        weight = self.weight.beside(self.result) if isinstance(self.weight, Operand) else self.weight
-        weight = np.broadcast_to(machine.fetch(weight, self.weight_shape), self.weight_shape)
+        weight = np.broadcast_to(machine.fetch(self.weight, self.weight_shape), self.weight_shape)
         sums = self._float_sums(padded, weight) if dtype.is_float else self._integer_sums(padded, weight)
         machine.store(self.result, self.result_shape, finish_channels(machine, sums, self, channels))
 

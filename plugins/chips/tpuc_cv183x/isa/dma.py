@@ -428,8 +428,10 @@ class RotateChannels(TransposeNC):
 
     def check(self) -> None:
         super().check()
-        if self.direction is not Direction.LOAD or self.shape[1] not in (3, 4):
-            raise IllegalCommand(f"{self.mnemonic()}: loads 3 or 4 channels only, here {self.shape[1]}")
+        if self.direction is not Direction.LOAD or self.shape[1] not in (3, 4) or self.dtype.bytes != 1:
+            raise IllegalCommand(f"{self.mnemonic()}: loads 3 or 4 channels of bytes only, here {self.shape[1]}")
+        if self.result_steps()[2] != self.shape[3]:
+            raise IllegalCommand(f"{self.mnemonic()}: the rows of the result must follow each other without gaps")
 
     def reads(self) -> Sequence[Region]:
         n, c, h, w = self.shape

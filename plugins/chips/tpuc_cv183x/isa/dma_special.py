@@ -133,6 +133,8 @@ class MatrixCopy(DmaInstruction):
             raise IllegalCommand(
                 f"{name}: {self.local_size[1]} columns do not fill {channels} channels of {width}; correct the split"
             )
+        if self.transpose and self.dtype.bytes > 1:
+            raise IllegalCommand(f"{name}: only bytes can be transposed on the way; use tensors")
         if (self.transpose or self.compression) and self.direction is not Direction.LOAD:
             raise IllegalCommand(f"{name}: a stored matrix is neither transposed nor compressed; use a tensor")
         if self.compression is not None:

@@ -10,8 +10,8 @@ import numpy as np
 from tpuc.api import Region
 from tpuc_ops.quant.arithmetic import Rounding, requantise_qdm, saturate, shift_right
 
-from tpuc_cv183x.isa.bf16 import Accumulator, F32Array, narrow
-from tpuc_cv183x.isa.geometry import LANES, lane_address, round_up
+from tpuc_cv183x.isa.bf16 import F32Array, add_toward_zero, flush, narrow, saturate_sums
+from tpuc_cv183x.isa.geometry import LANE_BYTES, LANES, round_up
 from tpuc_cv183x.isa.types import Array, DType, Operand, Shape4, format_address, lane_region
 
 if TYPE_CHECKING:
@@ -55,16 +55,15 @@ class ChannelBlock:
         """Bytes of one channel's record."""
         return 9 if self.has_bias else 5
 
-    def region(self, lane: int, channels: int) -> Region:
-        """Where the records of `channels` channels lie, from `lane` on."""
+    def region(self, channels: int) -> Region:
+        """Where the records of `channels` channels lie."""
         size = self.channel_bytes
-        return lane_region(lane, self.address, (1, channels, 1, size), (0, size, size, 1), 1)
+        return lane_region(*divmod(self.address, LANE_BYTES), (1, channels, 1, size), (0, size, size, 1), 1)
 
-    def load(self, machine: Machine, lane: int, channels: int) -> tuple[Array, Array, Array]:
+    def load(self, machine: Machine, channels: int) -> tuple[Array, Array, Array]:
         """Bias, multiplier and shift as `[c, 1, 1]` int64."""
         size = self.channel_bytes
-        address = lane_address(lane, self.address)
-        raw = machine.load_raw(address, (1, channels, 1, size), (0, size, size, 1), np.dtype(np.uint8))
+        raw = machine.load_raw(self.address, (1, channels, 1, size), (0, size, size, 1), np.dtype(np.uint8))
         raw = np.ascontiguousarray(raw.reshape(channels, size))
         words = [raw[:, at : at + 4].copy().view(np.int32).astype(np.int64) for at in range(0, size - 1, 4)]
         bias = words[0] if self.has_bias else np.zeros((channels, 1), np.int64)
@@ -85,22 +84,21 @@ def bias_step(channels: int, dtype: DType) -> int:
     return round_up(channels, LANES) // LANES * dtype.bytes
 
 
-def bias_regions(lane: int, address: int, channels: int, dtype: DType) -> list[Region]:
-    """Where both planes of a bias lie, from `lane` on."""
+def bias_regions(address: int, channels: int, dtype: DType) -> list[Region]:
+    """Where both planes of a bias lie."""
     size = dtype.bytes
+    lane, offset = divmod(address, LANE_BYTES)
     step = bias_step(channels, dtype)
     return [
-        lane_region(lane, address + plane * step, bias_shape(channels), (size, size, size, size), size)
+        lane_region(lane, offset + plane * step, bias_shape(channels), (size, size, size, size), size)
         for plane in range(2)
     ]
 
 
-def load_bias(
-    machine: Machine, lane: int, address: int, channels: int, dtype: DType, is_signed: bool
-) -> Array:
+def load_bias(machine: Machine, address: int, channels: int, dtype: DType, is_signed: bool) -> Array:
     """`[c, 1, 1]`: int64 of a 16-bit bias, or float32 beside bf16 operands."""
     size, step = dtype.bytes, bias_step(channels, dtype)
-    place = (lane_address(lane, address), bias_shape(channels), (size, size, size, size), step)
+    place = (address, bias_shape(channels), (size, size, size, size), step)
     if dtype.is_float:
         return machine.load_halves(*place).reshape(channels, 1, 1)
     kind = np.dtype(np.int16 if is_signed else np.uint16)
@@ -111,7 +109,7 @@ def load_sums(machine: Machine, result: Operand, shape: Shape4) -> Array:
     """Partial sums: int32, or float32 beside bf16 operands."""
     strides, step = result.strides(shape), result.step(shape)
     if result.dtype.is_float:
-        return machine.load_halves(result.address, shape, strides, step)
+        return flush(machine.load_halves(result.address, shape, strides, step))
     return machine.load_planes(result.address, shape, strides, step, np.dtype(np.int32))
 
 
@@ -119,9 +117,9 @@ def store_sums(machine: Machine, result: Operand, shape: Shape4, sums: Array) ->
     """Write partial sums."""
     strides, step = result.strides(shape), result.step(shape)
     if result.dtype.is_float:
-        machine.store_halves(result.address, shape, strides, step, sums)
+        machine.store_halves(result.address, shape, strides, step, saturate_sums(sums))
     else:
-        machine.store_planes(result.address, shape, strides, step, sums.astype(np.int32, copy=False))
+        machine.store_planes(result.address, shape, strides, step, sums.view(np.int32))
 
 
 def sum_planes(dtype: DType) -> int:
@@ -148,9 +146,4 @@ def wrap(values: Array) -> Array:
 
 def finish_float(sums: F32Array, bias: Array | None, relu: bool) -> Array:
     """bf16 bits of float32 sums: bias last and rounded toward zero, then relu, then half to even."""
-    if bias is not None:
-        total = Accumulator(sums)
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            total.add(np.broadcast_to(np.asarray(bias, np.float32), sums.shape))
-        sums = total.total
-    return narrow(np.maximum(sums, 0) if relu else sums)
+    return narrow(sums if bias is None else add_toward_zero(sums, flush(bias)), relu)

@@ -83,6 +83,8 @@ class Lookup(ComputeInstruction):
         super().check()
         if self.result.dtype.bytes != self.input.dtype.bytes or self.input.dtype.planes > 1:
             raise IllegalCommand(f"lookup: {self.input.dtype} to {self.result.dtype}; use 8 bits or bf16 on both sides")
+        if self.input.lane or self.result.lane:
+            raise IllegalCommand(f"lookup: input {self.input} and result {self.result} must start in lane 0")
 
     def reads(self) -> Sequence[Region]:
         table = Region("lmem", self.table, self.table + TABLE_ENTRIES * self.input.dtype.bytes, 0, LANES)

@@ -15,6 +15,7 @@ from tpuc_cv183x.isa.command import (
     ComputeInstruction,
     FieldReader,
     check_multiple,
+    check_near,
     derived_fields,
     shape_fields,
 )
@@ -29,7 +30,7 @@ from tpuc_cv183x.isa.finish import (
     wrap,
 )
 from tpuc_cv183x.isa.geometry import LANES
-from tpuc_cv183x.isa.types import Array, DType, Layout, Operand, Pair, Shape4, natural_strides, signed
+from tpuc_cv183x.isa.types import NEAR_MASK, Array, DType, Layout, Operand, Pair, Shape4, natural_strides, signed
 from tpuc_cv183x.isa.windows import exact_matmul
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class MatMul(ComputeInstruction):
         if self.multiplier is not None:
             fields |= {"opt_chl_quan": 1, "quan_m": self.multiplier}
         if self.bias is not None:
-            fields |= {"tsk_opd_num": 3, "opd2_addr": self.bias, "opt_opd2_sign": int(self.bias_signed)}
+            fields |= {"tsk_opd_num": 3, "opd2_addr": self.bias & NEAR_MASK, "opt_opd2_sign": int(self.bias_signed)}
             fields |= shape_fields("opd2", (1, *self.result_shape[1:]))
         return fields
 
@@ -152,8 +153,8 @@ class MatMul(ComputeInstruction):
             result_split=(channels, width),
             left=Operand(fields["opd0_addr"], fields.dtype("opd0")),
             left_split=(left[1], left[3]),
-            right=Operand(fields["opd1_addr"], fields.dtype("opd1")),
-            bias=fields["opd2_addr"] if fields["tsk_opd_num"] == 3 else None,
+            right=Operand(fields.near("opd1"), fields.dtype("opd1")),
+            bias=fields.near("opd2") if fields["tsk_opd_num"] == 3 else None,
             bias_signed=bool(fields["opt_opd2_sign"]) or bool(floats),
             multiplier=signed(fields["quan_m"], 32) if fields["opt_chl_quan"] else None,
             shift=0 if floats else fields["opt_right_shift"],
@@ -176,9 +177,13 @@ class MatMul(ComputeInstruction):
     def check(self) -> None:
         super().check()
         name = self.mnemonic()
-        check_result(name, self.result, self.relu, self.partial, (self.left.dtype, self.right.dtype))
+        sources, bias_signed = (self.left.dtype, self.right.dtype), self.bias is not None and self.bias_signed
+        check_result(name, self.result, self.relu, self.partial, sources, bias_signed)
         for what, operand in (("left", self.left), ("right", self.right), ("result", self.result)):
             check_multiple(name, f"{what} address", operand.offset, 16)
+        check_near(name, "the right matrix", self.right.address, self.result)
+        if self.bias is not None:
+            check_near(name, "the bias", self.bias, self.result)
         channels, width = self.left_split
         if not width * (channels - 1) < self.depth <= width * channels:
             raise IllegalCommand(f"{name}: {self.depth} rows on the right, {channels} x {width} columns on the left")

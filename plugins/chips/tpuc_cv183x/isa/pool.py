@@ -86,7 +86,7 @@ class _Pool(ComputeInstruction):
 
 @dataclass(frozen=True, kw_only=True)
 class MaxPool(_Pool):
-    """The largest element under the window; pad int8 with -128, bf16 with 0xFF7F."""
+    """The largest element under the window, but at least `pad_value`: -128 for int8, 0xFF7F for bf16."""
 
     def mnemonic(self) -> str:
         return "pool.max"
@@ -119,11 +119,17 @@ class MaxPool(_Pool):
     def unused_operands(self) -> tuple[str, ...]:
         return (*super().unused_operands(), "opd1_addr", "opt_opd1", "opt_shift_typ")
 
+    def check(self) -> None:
+        super().check()
+        if any((*self.insert, *self.insert_last)):
+            raise IllegalCommand(f"{self.mnemonic()}: inserted elements are not understood here; leave them out")
+
     def execute(self, machine: Machine) -> None:
         padded, size = self._padded(machine), self.result_shape[2:]
         values = widen(padded) if self.is_float else padded
         taps = self.window.taps()
-        best = self.window.shifted(values, next(taps), size).copy()
+        low = pad_array(self.pad_value, self.input.dtype).reshape(1)
+        best = np.full(self.result_shape, widen(low) if self.is_float else low, values.dtype)
         for tap in taps:
             np.maximum(best, self.window.shifted(values, tap, size), out=best)
         machine.store(self.result, self.result_shape, narrow(best) if self.is_float else best)

@@ -18,6 +18,8 @@ Shape4 = tuple[int, int, int, int]
 Strides = tuple[int, int, int, int]
 """N, C, H, W in bytes; C is the step from one group of 32 channels to the next. 0 repeats an element."""
 Pair = tuple[int, int]
+NEAR_MASK = 0xFFFF
+"""Right and third operands have 16-bit addresses: within the pair of lanes where the result starts."""
 
 
 class DType(enum.Enum):
@@ -153,10 +155,6 @@ class Operand:
         """Byte offset, the same in all lanes."""
         return self.address % LANE_BYTES
 
-    def beside(self, other: Operand) -> Operand:
-        """The same tensor, starting in the lane of `other`: what 16-bit operand addresses mean."""
-        return Operand(other.lane * LANE_BYTES + self.offset, self.dtype, self.layout, self.plane_step)
-
     def strides(self, shape: Shape4) -> Strides:
         """Byte strides for a tensor of `shape`; C is per group of 32 channels."""
         if isinstance(self.layout, Layout):
@@ -209,6 +207,11 @@ def lane_region(lane: int, offset: int, shape: Shape4, strides: Strides, item_by
 def merge_regions(regions: Iterable[Region]) -> list[Region]:
     """`regions` without exact repetitions, in order."""
     return list(dict.fromkeys(regions))
+
+
+def near_address(address: int, result: Operand) -> int:
+    """The full address of a 16-bit operand address: it says which lane of the result's pair of lanes."""
+    return result.address & ~NEAR_MASK | address
 
 
 def format_address(address: int) -> str:

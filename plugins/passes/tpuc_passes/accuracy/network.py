@@ -59,6 +59,7 @@ class FakeNetwork:
     plan: Plan = field(init=False)
     grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
     _base: list[Array | None] = field(init=False, default_factory=list["Array | None"])
+    _overrides: dict[tuple[int, int], Array] = field(init=False, default_factory=dict[tuple[int, int], "Array"])
     _filters: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
 
     def __post_init__(self) -> None:
@@ -84,6 +85,10 @@ class FakeNetwork:
     def constant(self, slot: int) -> Array | None:
         """The array of a weight."""
         return self._base[slot] if slot in self.constants else None
+
+    def override(self, index: int, position: int, array: Array) -> None:
+        """From now on a step computes with another array in place of a constant or absent operand."""
+        self._overrides[index, position] = array
 
     def can_be_integer(self, step: Step) -> bool:
         """Would the chip compute this op on integers, unless the quantise table says otherwise?"""
@@ -115,7 +120,9 @@ class FakeNetwork:
             array = state.values[slot]
             assert array is not None
             grid = self.grids.get(slot)
-            if integer and grid is not None and state.grids[slot] != grid:
+            if integer and (index, position) in self._overrides:
+                array = self._overrides[index, position]
+            elif integer and grid is not None and state.grids[slot] != grid:
                 array = grid.round(array)
             elif integer and position == 1 and self.is_product(index):
                 array = self.filters(index)

@@ -1,0 +1,179 @@
+"""Moves a factor per channel from the filters that make a value to those that read it; the network stays the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Constant, FusesRelu, Location, Module, Operation, TensorType, Value
+from tpuc.api.host import Array
+from tpuc_ops.top.avg_pool import AvgPool
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.layer_norm import LayerNorm
+from tpuc_ops.top.leaky_relu import LeakyRelu
+from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.top.prelu import PRelu
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.weight import Weight
+
+HOMOGENEOUS = (Relu, MaxPool, AvgPool, LeakyRelu, PRelu)
+"""Ops that commute with a positive factor per channel, as long as no relu has a limit."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """`producer` makes `channels` channels, `between` only passes them on, and every one of `consumers` reads them."""
+
+    producer: Operation
+    between: tuple[Operation, ...]
+    consumers: tuple[Operation, ...]
+    channels: int
+
+    @property
+    def value(self) -> Value:
+        """What the consumers read."""
+        return (self.between[-1] if self.between else self.producer).result
+
+
+def find_links(module: Module) -> Iterator[Link]:
+    """Every place where a factor can move, in order."""
+    outputs = set(module.main.outputs)
+    for operation in module.main.operations:
+        channels = _output_channels(operation)
+        if not channels or _has_limit(operation):
+            continue
+        between: list[Operation] = []
+        value = operation.result
+        while len(value.uses) == 1 and value not in outputs and isinstance(value.users[0].op, HOMOGENEOUS):
+            if _has_limit(value.users[0]) or value.uses[0][1] != 0:
+                break
+            between.append(value.users[0])
+            value = value.users[0].result
+        users = value.users
+        if value in outputs or not users or any(_input_channels(user) != channels for user in users):
+            continue
+        if all(position == 0 for _, position in value.uses):
+            yield Link(operation, tuple(between), tuple(users), channels)
+
+
+def reader_ranges(module: Module, link: Link) -> Array:
+    """Per channel the largest filter value that reads it."""
+    result = np.zeros(link.channels)
+    for consumer in link.consumers:
+        result = np.maximum(result, np.abs(_by_input(consumer, _filters(module, consumer))).max(axis=1))
+    return result
+
+
+def writer_ranges(module: Module, link: Link) -> Array:
+    """Per channel the largest filter value that makes it."""
+    filters = _filters(module, link.producer)
+    if isinstance(link.producer.op, LayerNorm):
+        return np.abs(filters.reshape(-1)).astype(np.float64)
+    rows = filters if isinstance(link.producer.op, Conv) else _columns(link.producer, filters).T
+    return np.abs(rows.reshape(link.channels, -1).astype(np.float64)).max(axis=1)
+
+
+def move(module: Module, link: Link, factors: Array) -> None:
+    """Divide every channel by its factor where it is made, and multiply it where it is read."""
+    producer = link.producer
+    inverse = 1.0 / factors
+    filters = _filters(module, producer)
+    if isinstance(producer.op, Conv):
+        scaled = filters * inverse.reshape(-1, *(1,) * (filters.ndim - 1))
+    elif isinstance(producer.op, LayerNorm):
+        scaled = filters * inverse.reshape(filters.shape)
+    else:
+        scaled = filters * (inverse[:, None] if producer.op.__dict__["right_transpose"] else inverse)
+    set_constant(module, producer, 1, scaled)
+    bias = constant(module, producer, 2)
+    if bias is not None:
+        set_constant(module, producer, 2, bias * inverse.reshape(bias.shape))
+    for consumer in link.consumers:
+        set_constant(module, consumer, 1, _scale_inputs(consumer, _filters(module, consumer), factors))
+
+
+def constant(module: Module, operation: Operation, position: int) -> Array | None:
+    """A constant operand's array."""
+    if position >= len(operation.operands):
+        return None
+    defining = operation.operands[position].defining
+    return module.weights[defining.name] if defining is not None and isinstance(defining.op, Constant) else None
+
+
+def set_constant(module: Module, operation: Operation, position: int, array: Array) -> None:
+    """Let an operand be a new constant; other readers of the old one keep it."""
+    old = operation.operands[position]
+    base, number = old.name or f"{operation.name}_{position}", 1
+    while f"{base}_{number}" in module.weights:
+        number += 1
+    array = np.ascontiguousarray(array, np.float32)
+    module.weights[f"{base}_{number}"] = array
+    type = TensorType(array.shape, operation.results[0].tensor.storage)
+    weight = Operation(Weight(), (), [type], Location((f"{base}_{number}",)))
+    assert operation.block is not None
+    operation.block.insert_before(operation, weight)
+    operation.set_operand(position, weight.result)
+
+
+def _filters(module: Module, operation: Operation) -> Array:
+    array = constant(module, operation, 1)
+    assert array is not None
+    return array
+
+
+def _has_limit(operation: Operation) -> bool:
+    fields = operation.op.__dict__
+    if isinstance(operation.op, Relu):
+        return fields["relu_limit"] > 0
+    return isinstance(operation.op, FusesRelu) and fields["do_relu"] and fields["relu_limit"] > 0
+
+
+def _is_constant(operation: Operation, position: int) -> bool:
+    defining = operation.operands[position].defining
+    return defining is not None and isinstance(defining.op, Constant)
+
+
+def _output_channels(operation: Operation) -> int:
+    """Channels that have filters of their own, 0 when there are none to scale."""
+    op = operation.op
+    if isinstance(op, Conv) and _is_constant(operation, 1):
+        return operation.result.tensor.dims[1]
+    if isinstance(op, MatMul) and _is_constant(operation, 1) and not (op.left_transpose or op.output_transpose):
+        return operation.result.tensor.dims[-1] if operation.operands[1].tensor.rank == 2 else 0
+    if isinstance(op, LayerNorm) and len(operation.operands) > 1 and _is_constant(operation, 1):
+        last = operation.result.tensor.dims[-1]
+        return last if operation.operands[1].tensor.size == last else 0
+    return 0
+
+
+def _input_channels(operation: Operation) -> int:
+    op = operation.op
+    if isinstance(op, Conv) and _is_constant(operation, 1) and not op.inserts:
+        return operation.operands[0].tensor.dims[1]
+    if isinstance(op, MatMul) and _is_constant(operation, 1) and not (op.left_transpose or op.output_transpose):
+        return operation.operands[0].tensor.dims[-1] if operation.operands[1].tensor.rank == 2 else 0
+    return 0
+
+
+def _columns(operation: Operation, filters: Array) -> Array:
+    """A matrix as `[k, n]`."""
+    return filters.T if operation.op.__dict__["right_transpose"] else filters
+
+
+def _by_input(operation: Operation, filters: Array) -> Array:
+    """Filters as `[input channel, everything that reads it]`."""
+    if isinstance(operation.op, MatMul):
+        return _columns(operation, filters).astype(np.float64)
+    group = operation.op.__dict__["group"]
+    parts = filters.astype(np.float64).reshape(group, filters.shape[0] // group, filters.shape[1], -1)
+    return parts.transpose(0, 2, 1, 3).reshape(group * filters.shape[1], -1)
+
+
+def _scale_inputs(operation: Operation, filters: Array, factors: Array) -> Array:
+    if isinstance(operation.op, MatMul):
+        return filters * (factors if operation.op.right_transpose else factors[:, None])
+    group = operation.op.__dict__["group"]
+    parts = filters.reshape(group, filters.shape[0] // group, filters.shape[1], -1)
+    return (parts * factors.reshape(group, 1, filters.shape[1], 1)).reshape(filters.shape)

@@ -1,0 +1,239 @@
+"""Every limit of kernels and lowerings: what is just inside is taken, what is just outside refused by its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from tpuc.api import ABSENT, F32, ElementType, LoweringNode, Node, Op, ScalarType, TensorType
+from tpuc.testing import quantised_element
+from tpuc_bm1684x.kernels import TABLE as KERNELS
+from tpuc_bm1684x.lowerings import TABLE as LOWERINGS
+from tpuc_ops.top.add import Add as TopAdd
+from tpuc_ops.top.avg_pool import AvgPool
+from tpuc_ops.top.concat import Concat as TopConcat
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.matmul import MatMul as TopMatMul
+from tpuc_ops.top.pad import Pad as TopPad
+from tpuc_ops.top.prelu import PRelu as TopPRelu
+from tpuc_ops.top.reduce import Reduce as TopReduce
+from tpuc_ops.top.scale import Scale
+from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops.tpu.active import Active
+from tpuc_ops.tpu.add import Add
+from tpuc_ops.tpu.add_const import AddConst
+from tpuc_ops.tpu.cast import Cast
+from tpuc_ops.tpu.concat import Concat
+from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.div import Div
+from tpuc_ops.tpu.leaky_relu import LeakyRelu
+from tpuc_ops.tpu.lut import Lut
+from tpuc_ops.tpu.matmul import MatMul
+from tpuc_ops.tpu.mul import Mul
+from tpuc_ops.tpu.mul_shift import MulShift
+from tpuc_ops.tpu.pad import Pad
+from tpuc_ops.tpu.pool2d import Pool2D
+from tpuc_ops.tpu.prelu import PRelu
+from tpuc_ops.tpu.reduce import Reduce
+from tpuc_ops.tpu.relu import Relu
+from tpuc_ops.tpu.slice import Slice
+from tpuc_ops.tpu.softmax import Softmax
+
+I8 = quantised_element("int8", 0.05)
+POINT = quantised_element("int8", 0.05, 3)
+F16 = ScalarType("f16")
+
+
+def t(*dims: int, element: ElementType = F32) -> TensorType:
+    return TensorType(dims, element)
+
+
+def q(*dims: int) -> TensorType:
+    return t(*dims, element=I8)
+
+
+def node(op: Op, operands: Sequence[TensorType], result: TensorType | None = None) -> Node:
+    if result is None:
+        inferred = op.infer(tuple(operands))
+        assert inferred is not None
+        (result,) = inferred
+    return Node(op, tuple(operands), (result,), "node")
+
+
+def conv(dims: Sequence[int] = (1, 4, 40, 40), element: ElementType = F32, **fields: Any) -> Node:
+    filters = t(fields.pop("channels", 4), dims[1] // fields.get("group", 1), *fields.get("kernel_shape", (1, 1)))
+    op = Conv2D(**{"kernel_shape": (1, 1), **fields})
+    result = t(dims[0], filters.dims[0], 1, 1)
+    return Node(op, (t(*dims, element=element), filters, ABSENT), (result,), "node")
+
+
+def pool(element: ElementType = F32, dims: Sequence[int] = (1, 4, 40, 40), **fields: Any) -> Node:
+    op = Pool2D(**{"pool_mode": "Avg", "kernel_shape": (2, 2), "round_mode": "HalfUp", **fields})
+    x = t(*dims, element=element)
+    return node(op, [x], op.infer((x,))[0].with_element(element))
+
+
+DEEP = (2, 2, 2, 3, 5)
+HALF = t(2, 3, element=F16)
+RESCALING = Concat(multipliers=(1, 1), rshifts=(0, 0))
+CEIL = {"strides": (2, 2), "ceil_mode": True}
+
+KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
+    (node(Relu(), [t(1, 65535)]), node(Relu(), [t(1, 65536)]), "at most 65535 per dimension"),
+    (conv(strides=(15, 1)), conv(strides=(16, 1)), "stride at most 15, this one is 16"),
+    (conv(pads=(0, 15, 0, 0)), conv(pads=(0, 16, 0, 0)), "padding at most 15, this one is 16"),
+    (conv(dilations=(16, 1)), conv(dilations=(17, 1)), "dilation at most 16, this one is 17"),
+    (conv(group=4, pads=(0, 15, 0, 0)), conv(group=4, pads=(0, 16, 0, 0)), "padding at most 15"),
+    (conv(inserts=(0, 0)), conv(inserts=(1, 1)), "zeros between rows"),
+    (conv(kernel_zp=0), conv(kernel_zp=2), "zero points of the kernel"),
+    (conv(multiplier=(1,), rshift=(1,)), conv(multiplier=(1,), rshift=(1,), quant_mode="QDM"), "MultiplierShift"),
+    (conv(element=I8), conv(element=POINT), "an input with zero point 0, this one has 3"),
+    (node(MatMul(), [t(2, 3), t(3, 4)]), node(MatMul(), [t(2, 2, 3), t(2, 3, 4)]), "a constant matrix"),
+    (node(MatMul(), [t(3, 3), t(3, 4)]), node(MatMul(left_transpose=True), [t(3, 3), t(3, 4)]), "left_transpose"),
+    (node(Add(), [t(2, 3)] * 2), node(Add(), [t(2, 3)] * 3), "two operands, this one has 3"),
+    (node(Add(coeff=(1.0, 1.0)), [t(2, 3)] * 2), node(Add(coeff=(1.0, 2.0)), [t(2, 3)] * 2), "coefficients other"),
+    (
+        node(Add(multipliers=(1, 1), rshifts=(1, 1)), [q(2, 3)] * 2, q(2, 3)),
+        node(Add(multipliers=(1, 1), rshifts=(1,)), [q(2, 3)] * 2, q(2, 3)),
+        "one shift per operand",
+    ),
+    (
+        node(Mul(), [q(2, 3)] * 2, q(2, 3)),
+        node(Mul(), [q(2, 3), t(2, 3, element=POINT)], q(2, 3)),
+        "zero points must be 0, this one is 3",
+    ),
+    (node(Mul(), [q(2, 3)] * 2, q(2, 3)), node(Mul(quant_mode="QDM"), [q(2, 3)] * 2, q(2, 3)), "this one is QDM"),
+    (node(Mul(), [t(*DEEP), t(3, 5)]), node(Mul(), [t(*DEEP), t(3, 1)]), "beyond four dimensions"),
+    (node(Mul(), [t(2, 3)] * 2), node(Mul(), [t(2, 3), ABSENT], t(2, 3)), "an absent operand"),
+    (node(Div(), [t(2, 3)] * 2), node(Div(), [t(2, 3, element=F16)] * 2), "only f32, this one is f16"),
+    (
+        node(AddConst(const_val=2.0**30 - 1), [q(2, 3)], q(2, 3)),
+        node(AddConst(const_val=2.0**30), [q(2, 3)], q(2, 3)),
+        "a constant below 2**30",
+    ),
+    (
+        node(MulShift(multiplier=127, rshift=0), [q(2, 3)], q(2, 3)),
+        node(MulShift(multiplier=128, rshift=0), [q(2, 3)], q(2, 3)),
+        "an 8-bit multiplier, this one is 128",
+    ),
+    (
+        node(LeakyRelu(alpha=0.1), [t(2, 3)]),
+        node(LeakyRelu(multiplier_neg=1), [q(2, 3)], q(2, 3)),
+        "integers have no kernel; use tpu.Lut",
+    ),
+    (
+        node(PRelu(), [t(2, 3, 4), t(1, 3, 1)]),
+        node(PRelu(), [t(2, 3, 4), t(1, 1, 4)]),
+        "one slope per channel, there are 4",
+    ),
+    (node(Cast(), [t(2, 3)], q(2, 3)), node(Cast(), [q(2, 3)], t(2, 3, element=POINT)), "one side must be a float"),
+    (
+        node(Lut(), [q(2, 3), t(256)]),
+        node(Lut(), [q(2, 3), t(256, element=ScalarType("f64"))], t(2, 3)),
+        "at most 32 bits, these have 64",
+    ),
+    (node(Active(mode="EXP"), [t(2, 3)]), node(Active(mode="ERF"), [t(2, 3)]), "mode ERF has no f32 kernel"),
+    (node(Active(mode="EXP"), [t(2, 3)]), node(Active(mode="EXP"), [t(2, 3, element=F16)], HALF), "only f32"),
+    (node(Softmax(), [t(2, 65535)]), node(Softmax(), [t(2, 65536)]), "at most 65535 values along the axis"),
+    (node(Softmax(), [t(2, 3)]), node(Softmax(log=True), [t(2, 3)]), "log softmax"),
+    (node(Softmax(), [t(2, 3)]), node(Softmax(), [q(2, 3)]), "only f32, this one is i8"),
+    (node(Concat(), [q(2, 3)] * 2), node(RESCALING, [q(2, 3)] * 2, q(2, 6)), "these have multipliers"),
+    (node(Concat(), [t(2, 3)] * 2), node(Concat(do_relu=True), [t(2, 3)] * 2), "a relu has no kernel here"),
+    (node(Pad(paddings=(1, 0)), [t(9)]), node(Pad(paddings=(1, 0), mode="edge"), [t(9)]), "only mode constant"),
+    (
+        node(Slice(offset=(-1,), steps=(-1,), ends=(-2000,)), [t(1024)]),
+        node(Slice(offset=(-1,), steps=(-1,), ends=(-2000,)), [t(1025)]),
+        "at most 1024 copies, this one needs 1025",
+    ),
+    (
+        node(Reduce(axes=(1,), mode="ReduceL2"), [t(2, 3)]),
+        node(Reduce(axes=(1,), mode="ReduceProd"), [t(2, 3)]),
+        "mode ReduceProd has no kernel",
+    ),
+    (
+        node(Reduce(axes=(1, 2), mode="ReduceSum"), [t(2, 3, 4, 5)]),
+        node(Reduce(axes=(1, 3), mode="ReduceSum"), [t(2, 3, 4, 5)]),
+        "axes must be neighbours, these are 1, 3",
+    ),
+    (
+        node(Reduce(axes=(1,), mode="ReduceSum"), [t(2, 65535)]),
+        node(Reduce(axes=(1,), mode="ReduceSum"), [t(2, 65536)]),
+        "at most 65535 values along, before and after the axes, there are 65536",
+    ),
+    (
+        node(Reduce(axes=(1,), mode="ReduceSum"), [t(2, 3)]),
+        node(Reduce(axes=(1,), mode="ReduceSum"), [t(2, 3, element=F16)]),
+        "only integers and f32, this one is f16",
+    ),
+    (pool(count_include_pad=True, pads=(1, 1, 1, 1)), pool(pads=(1, 1, 1, 1)), "does not count padding"),
+    (pool(**CEIL), pool(dims=(1, 4, 41, 40), **CEIL), "an average that does not count padding"),
+    (pool(), pool(pad_value=1), "padding must be 0, this one is 1"),
+    (pool(I8), pool(I8, scale=1.0), "a float scale"),
+    (pool(I8), pool(I8, round_mode="HalfToEven"), "HalfUp, this one asks for HalfToEven"),
+    (pool(I8), pool(POINT), "zero points must be 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("taken", "refused", "sentence"), KERNEL_LIMITS, ids=[limit[2] for limit in KERNEL_LIMITS])
+def test_kernels_refuse_what_is_beyond_their_limits(taken: Node, refused: Node, sentence: str) -> None:
+    kernel = KERNELS.cells[taken.op.name]
+    assert kernel.refuse(taken) is None
+    reason = kernel.refuse(refused)
+    assert reason is not None
+    assert sentence in reason
+    assert not reason.endswith(".")
+
+
+def top(op: Op, *operands: tuple[int, ...] | np.ndarray, mode: str = "f32") -> LoweringNode:
+    constants = tuple(operand if isinstance(operand, np.ndarray) else None for operand in operands)
+    types = tuple(t(*(operand.shape if isinstance(operand, np.ndarray) else operand)) for operand in operands)
+    return LoweringNode(op, types, (types[0],), "node", (), constants, mode)
+
+
+def w(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+X = (1, 4, 8, 8)
+FLAT_POOL = AvgPool(kernel_shape=(2,), strides=(1,), pads=(0, 0))
+WINDOW = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
+
+LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
+    (top(Sigmoid(), X), top(Sigmoid(scale=2.0), X), "a sigmoid with scale 1"),
+    (top(TopPRelu(), X, w(4, 1, 1)), top(TopPRelu(), X, X), "the slope must be a constant"),
+    (top(TopPRelu(), X, w(1)), top(TopPRelu(), X, w(8)), "one slope, or one per channel; there are 8 for 4 channels"),
+    (top(TopAdd(), X, X), top(TopAdd(), X, X, X), "two operands, this one has 3"),
+    (top(TopAdd(coeff=(1.0, 1.0)), X, X), top(TopAdd(coeff=(1.0, 2.0)), X, X), "coefficients other than 1"),
+    (top(TopConcat(), X, X), top(TopConcat(), X, w(*X)), "a constant operand has no kernel"),
+    (top(TopPad(paddings=(0,) * 8), X), top(TopPad(paddings=(0,) * 8, mode="edge"), X), "only mode constant"),
+    (
+        top(Conv(kernel_shape=(1, 1), **WINDOW), X, w(4, 4, 1, 1)),
+        top(Conv(kernel_shape=(1, 1), **WINDOW), X, X),
+        "the filter must be a constant",
+    ),
+    (
+        top(Conv(kernel_shape=(1, 1), **WINDOW), X, w(4, 4, 1, 1)),
+        top(Conv(kernel_shape=(1,)), (1, 4, 8), w(4, 4, 1)),
+        "only 2-D windows, this one has 1 dimensions",
+    ),
+    (top(Scale(), X, w(4)), top(Scale(), X, (4,)), "the scale must be a constant"),
+    (top(TopReduce(axes=(1,), mode="ReduceMin"), X), top(TopReduce(axes=(1,), mode="ReduceProd"), X), "ReduceProd"),
+    (top(AvgPool(kernel_shape=(2, 2)), X), top(FLAT_POOL, (1, 4, 8)), "only 2-D windows"),
+    (top(TopMatMul(), (2, 3), w(3, 4)), top(TopMatMul(), (2, 3), (3, 4)), "the right operand must be a constant"),
+    (top(TopMatMul(), (2, 3), w(3, 4)), top(TopMatMul(), (2, 2, 3), w(2, 3, 4)), "the right operand must be a matrix"),
+    (top(TopMatMul(), (3, 3), w(3, 4)), top(TopMatMul(left_transpose=True), (3, 3), w(3, 4)), "left_transpose"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("taken", "refused", "sentence"), LOWERING_LIMITS, ids=[limit[2] for limit in LOWERING_LIMITS])
+def test_lowerings_refuse_what_is_beyond_their_limits(
+    taken: LoweringNode, refused: LoweringNode, sentence: str
+) -> None:
+    cell = LOWERINGS.cells[taken.op.name, taken.mode]
+    assert cell.refuse(taken) is None
+    reason = cell.refuse(refused)
+    assert reason is not None
+    assert sentence in reason
+    assert not reason.endswith(".")
