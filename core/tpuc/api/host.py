@@ -7,7 +7,7 @@ from tpuc.interpreter import Interpreter, Plan, Step, make_plan
 from tpuc.interpreter.interpreter import Array
 from tpuc.npz import read_npz, write_npz
 from tpuc.similarity import cosine, euclidean, sqnr_db
-from tpuc.work import Job, Pool, PortableModule, open_pool, units_of
+from tpuc.work import Job, Pool, PortableModule, one_blas_thread, open_pool, units_of
 
 __all__ = [
     "Array",
@@ -25,6 +25,7 @@ __all__ = [
     "euclidean",
     "inputs_of",
     "make_plan",
+    "one_blas_thread",
     "open_pool",
     "open_samples",
     "preprocess_of",

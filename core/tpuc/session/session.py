@@ -441,9 +441,10 @@ class Session:
         self, path: Path, inputs: Sequence[Path], preprocess: Mapping[str, Any], everything: bool
     ) -> tuple[Callable[[Mapping[str, Array]], dict[str, Array]], list[SampleInput]]:
         if path.suffix == ".mlir" and preprocess:
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(preprocess))
             raise UsageError(
-                f"{path} says itself how images become its inputs. Leave out {', '.join(sorted(preprocess))}, or "
-                "transform the network again with other ones."
+                f"{path} says itself how images become its inputs. Leave out {options}, or transform the network again "
+                "with other ones."
             )
         if path.suffix == ".mlir" or self._is_network(path):
             module = self.load(path) if path.suffix == ".mlir" else self.transform(path, preprocess=preprocess)

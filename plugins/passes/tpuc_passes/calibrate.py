@@ -8,6 +8,7 @@ from pathlib import Path
 from tpuc.api import CalibrationError, Calibrator, Module, Pass, PassContext
 from tpuc.api.host import inputs_of, open_pool, open_samples
 
+from tpuc_passes.accuracy.bias import SHIFTS, shift_lines
 from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.lint import lint
 from tpuc_passes.calibration.table import CalibrationTable, make_remarks
@@ -16,7 +17,8 @@ from tpuc_passes.calibration.table import CalibrationTable, make_remarks
 @dataclass(frozen=True)
 class Calibrate(Pass):
     """Two passes over the samples, ranges first and histograms then, so memory does not grow with their number; then
-    tuning on the first `tune_num` samples (0: none) with `tune_candidates` thresholds per value.
+    tuning on the first `tune_num` samples (0: none) with `tune_candidates` thresholds per value; then the mean errors of
+    products on the first `bias_num` samples (0: none), which `correct-bias` takes out of them.
 
     Network inputs keep their largest magnitude whatever the method: their values are few and evenly spread (pixels),
     where a divergence of histograms says nothing. Samples come from `dataset` (folder or file) or `data_list`; `method`
@@ -35,6 +37,7 @@ class Calibrate(Pass):
     histogram_bin_num: int = 2048
     tune_num: int = 10
     tune_candidates: int = 10
+    bias_num: int = 16
     workers: int = 1
     cluster: str = ""
     statistics: str = ""
@@ -56,9 +59,12 @@ class Calibrate(Pass):
             engine.collect(progress, histograms=calibrator.needs_histogram)
             entries = engine.thresholds(progress, calibrator, frozenset(one.name for one in inputs))
             entries, tuned = engine.tune(progress, entries, self.tune_num, self.tune_candidates)
+            shifts = engine.bias_shifts(progress, entries, self.bias_num)
         count = len(progress.samples) - len(progress.skipped)
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, tuned, context.options.get("epoch"))
-        context.results["calibration_table"] = CalibrationTable(entries, remarks)
+        context.results["calibration_table"] = CalibrationTable(
+            entries, remarks, {SHIFTS: shift_lines(shifts)} if shifts else {}
+        )
         return False
 
     def _check(self, findings: tuple[str, ...], context: PassContext) -> None:

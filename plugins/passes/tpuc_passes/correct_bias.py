@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-from tpuc.api import (
-    CalibrationError,
-    FusesRelu,
-    Module,
-    Pass,
-    PassContext,
-    UsageError,
-    drop_unused_weights,
-    remove_dead,
-)
+from tpuc.api import CalibrationError, Module, Pass, PassContext, drop_unused_weights, remove_dead
 from tpuc.api.host import Array, inputs_of, open_samples
-from tpuc_ops.top.matmul import MatMul
 
-from tpuc_passes.accuracy.network import FakeNetwork, State
-from tpuc_passes.accuracy.rescale import constant, set_constant
+from tpuc_passes.accuracy.bias import SHIFTS, apply_shifts, find_shifts, parse_shifts
+from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.calibration.table import CalibrationTable, read_table
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.propagate_calibration import PropagateCalibration
 
 
 @dataclass(frozen=True)
 class CorrectBias(Pass):
-    """Layer after layer: the mean difference per channel between the float network and the fake-quantised one, both on
-    the same `input_num` samples, is added to the bias; later layers see what earlier ones have been corrected to.
+    """The mean difference per channel between the float network and the fake-quantised one is added to the bias.
 
-    Thresholds come from the file `table`, or from `context.results["calibration_table"]`, and stay valid.
+    The differences are those that `tpuc calibrate` noted in the table (the file `table`, or
+    `context.results["calibration_table"]`); with `dataset` or `data_list` they are found anew on `input_num` samples.
+    Without a table, as in the float modes, nothing changes. Layers that the quantise table makes float are left alone.
     """
 
     name = "correct-bias"
@@ -41,51 +32,45 @@ class CorrectBias(Pass):
     input_num: int = 16
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises UsageError without samples, CalibrationError without thresholds."""
-        if not (self.dataset or self.data_list):
-            raise UsageError("pass 'correct-bias' needs samples: correct-bias{dataset=DIR,table=FILE}")
-        if not self.table and "calibration_table" not in context.results:
-            raise CalibrationError("pass 'correct-bias' needs thresholds: correct-bias{dataset=DIR,table=FILE}")
+        """See Pass; raises CalibrationError when the notes in the table do not fit the network."""
+        table = self._table(context)
+        if table is None:
+            return False
+        floats = context.results.get("quantise_table", {})
+        shifts = self._find(module, context) if self.dataset or self.data_list else noted_shifts(module, table)
+        changed = apply_shifts(module, shifts, floats)
+        if changed:
+            remove_dead(module)
+            drop_unused_weights(module)
+        return changed
+
+    def _table(self, context: PassContext) -> CalibrationTable | None:
+        given: Any = self.table or context.results.get("calibration_table")
+        return read_table(Path(given)) if isinstance(given, (str, Path)) else given
+
+    def _find(self, module: Module, context: PassContext) -> dict[str, Array]:
         calibrated = module.clone()
         ImportCalibration(self.table).run(calibrated, context)
         PropagateCalibration().run(calibrated, context)
-        chip = context.chip.description if context.chip is not None else None
-        net = FakeNetwork(calibrated, chip)
         dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
         samples = list(open_samples(inputs_of(module), dataset, data_list, self.input_num))
-        exact, rounded = ([net.start(sample) for sample in samples] for _ in range(2))
-        operations = {operation.name: operation for operation in module.main.operations if operation.results}
-        changed = False
-        steps = context.progress(list(enumerate(net.plan.steps)), "correcting biases", len(net.plan.steps))
-        for index, step in steps:
-            operation = operations.get(step.operation.name)
-            if operation is not None and net.is_product(index) and len(step.operands) > 2:
-                shift = _mean_error(net, index, exact, rounded)
-                bias = constant(module, operation, 2)
-                corrected = shift if bias is None else (bias.reshape(-1) + shift).reshape(bias.shape)
-                set_constant(module, operation, 2, corrected)
-                net.override(index, 2, np.asarray(corrected, np.float32))
-                changed = True
-            for state, integer in (*((one, False) for one in exact), *((one, True) for one in rounded)):
-                net.run_step(index, state, integer=integer)
-                for slot in step.frees:
-                    state.values[slot] = None
-        remove_dead(module)
-        drop_unused_weights(module)
-        return changed
+        chip = context.chip.description if context.chip is not None else None
+        return find_shifts(FakeNetwork(calibrated, chip), samples, context.progress)
 
 
-def _mean_error(net: FakeNetwork, index: int, exact: list[State], rounded: list[State]) -> Array:
-    """Per channel, before the relu: float minus int8, averaged over samples and places."""
-    step = net.plan.steps[index]
-    op = step.operation.op
-    plain = dataclasses.replace(op, do_relu=False) if isinstance(op, FusesRelu) else op  # pyright: ignore[reportArgumentType]  # op definitions are dataclasses
-    axis = -1 if isinstance(op, MatMul) else 1
-    sums: list[Array] = []
-    for one, other in zip(exact, rounded, strict=True):
-        wanted, got = (
-            np.moveaxis(plain.evaluate(step.node, net.operands(index, state, integer=integer))[0], axis, 0)
-            for state, integer in ((one, False), (other, True))
-        )
-        sums.append((wanted - got).reshape(wanted.shape[0], -1).mean(axis=1, dtype=np.float64))
-    return np.mean(sums, axis=0)
+def noted_shifts(module: Module, table: CalibrationTable) -> dict[str, Array]:
+    """The shifts in a table by op name; raises CalibrationError when they belong to another network."""
+    channels = {
+        operation.name: operation.operands[2].tensor.size
+        if operation.operands[2].name
+        else operation.result.tensor.dims[1 if operation.result.tensor.rank > 2 else -1]
+        for operation in module.main.operations
+        if len(operation.operands) == 3 and operation.results
+    }
+    try:
+        return parse_shifts(table.sections.get(SHIFTS, ()), channels)
+    except ValueError as error:
+        raise CalibrationError(
+            f"the calibration table's bias shifts do not fit module '{module.name}': {error}; calibrate it again with "
+            "`tpuc calibrate`"
+        ) from error

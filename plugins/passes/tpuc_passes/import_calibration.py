@@ -36,6 +36,7 @@ class ImportCalibration(Pass):
         """See Pass; raises CalibrationError when the table names none, or not all, of the module's values."""
         given: CalibrationTable | str | Path | None = self.table or context.results.get("calibration_table")
         table = read_table(Path(given)) if isinstance(given, (str, Path)) else given
+        context.results["calibration_table"] = table
         if table is None:
             raise CalibrationError(
                 "no calibration table: int8 needs one; give samples with --dataset or a table with --calibration-table"

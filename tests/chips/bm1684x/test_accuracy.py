@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ class Floor:
     right: int = 0
     tensor: str = ""
     sqnr_db: float = -math.inf
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 # The vendor's own compiler reaches these with the same calibration data, less one count where the issue allows it.
@@ -34,7 +36,8 @@ FLOORS = {
     "blazeface": Floor(38),
     "ultraface": Floor(38),
     "yunet": Floor(38),
-    "yolox": Floor(tensor="output", sqnr_db=7.3),
+    # Its activations need finer tuning than 10 thresholds on 10 samples give (6.8 dB).
+    "yolox": Floor(tensor="output", sqnr_db=7.3, options={"tune_num": 40, "tune_candidates": 40}),
 }
 
 
@@ -42,7 +45,7 @@ FLOORS = {
 @pytest.mark.parametrize("name", TASKS)
 def test_int8_reaches_the_floor(name: str, model_data: Path, tmp_path: Path) -> None:
     task, floor = TASKS[name], FLOORS[name]
-    result = measure(task, model_data, tmp_path)
+    result = measure(task, model_data, tmp_path, options=floor.options)
     assert result.right >= floor.right, f"{result.right} right, float {result.right_float}"
     if floor.tensor:
         tensor = result.logits if floor.tensor == "logits" else floor.tensor
@@ -59,14 +62,16 @@ class Measured:
     logits: str
 
 
-def measure(task: Task, model_data: Path, work: Path, method: str = "kld") -> Measured:
+def measure(
+    task: Task, model_data: Path, work: Path, method: str = "kld", options: Mapping[str, Any] | None = None
+) -> Measured:
     """Compile for int8 and run every sample, float and int8, on the host (the simulator gives the same integers)."""
     session = Session(chip="bm1684x", quantize="int8")
     module = session.transform(model_data / "onnx" / task.file)
     (spec,) = inputs_of(module)
     samples = work / "samples.npz"
     np.savez(samples, **{spec.name: np.concatenate(task.calibration(model_data / "data"))})
-    table = session.calibrate(module, dataset=samples, method=method)
+    table = session.calibrate(module, dataset=samples, method=method, options=options)
     final, _ = session.build(module, table)
     logits = next((o.operands[0].name for o in module.main.operations if o.op.name == "top.Softmax"), "")
     hosts = Interpreter(module), Interpreter(final)

@@ -105,3 +105,13 @@ def test_a_scalar_has_no_batch(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidModel, match=r"scalar\.onnx: input 'x' is a scalar, which has no batch\. Leave out"):
         Session().transform(path, batch=2)
+
+
+def test_a_batch_is_compared_with_the_framework_sample_by_sample(tmp_path: Path) -> None:
+    session = Session()
+    path = write_two_headed(tmp_path / "net.onnx", (1, 3, 8, 8))
+    module = session.transform(path, batch=3)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(3, 3, 8, 8)).astype(np.float32))
+    result = session.verify_transform(path, module, test_input=(tmp_path / "x.npy",), batch=3)
+    assert result.tensors >= 4
+    assert result.cosine > 0.99999

@@ -175,3 +175,40 @@ def test_what_cannot_be_fused(preprocess: dict[str, Any], form: str, sentence: s
     with pytest.raises(UsageError) as error:
         session.build(module, boundary=Boundary(True, form))
     assert str(error.value).startswith(sentence)
+
+
+def test_running_says_what_it_takes_pixels_for(tmp_path: Path) -> None:
+    remarks: list[str] = []
+    session = Session(chip="bm1684x", remark=remarks.append)
+    network = write_two_headed(tmp_path / "net.onnx", (1, 3, 8, 8))
+    images = write_images(tmp_path / "images", 8, 8, 1)
+    session.compile(network, tmp_path / "net.bmodel", preprocess={"pixel_format": "rgb"})
+    as_they_are = session.run(tmp_path / "net.bmodel", (images / "0.png",))
+    told = (
+        f"{tmp_path / 'net.bmodel'} does not say how an image becomes its input: pixels are taken as they are, bgr "
+        "where there are three channels; say otherwise with --pixel-format, --mean, --scale"
+    )
+    assert remarks == [told]
+    bgr = session.run(tmp_path / "net.bmodel", (images / "0.png",), preprocess={"pixel_format": "bgr"})
+    rgb = session.run(tmp_path / "net.bmodel", (images / "0.png",), preprocess={"pixel_format": "rgb"})
+    assert len(remarks) == 1
+    assert np.array_equal(as_they_are["map"], bgr["map"])
+    assert not np.array_equal(rgb["map"], bgr["map"])
+    of_network = session.run(network, (images / "0.png",), preprocess={"pixel_format": "rgb"})
+    np.testing.assert_allclose(rgb["map"], of_network["map"], rtol=0, atol=1e-4 * float(np.abs(rgb["map"]).max()))
+
+
+def test_a_module_says_itself_how_images_become_inputs(tmp_path: Path) -> None:
+    session = Session()
+    module = session.transform(write_two_headed(tmp_path / "net.onnx", (1, 3, 8, 8)), preprocess={"mean": (3.0,)})
+    session.save(module, tmp_path / "net.mlir")
+    images = write_images(tmp_path / "images", 8, 8, 1)
+    values = session.run(tmp_path / "net.mlir", (images / "0.png",), dump_all_tensors=True)
+    bgr = Preprocess()(images / "0.png", (1, 3, 8, 8))
+    assert np.array_equal(values["image"], bgr - 3)
+    with pytest.raises(UsageError) as error:
+        session.run(tmp_path / "net.mlir", (images / "0.png",), preprocess={"scale": (2.0,), "mean": (1.0,)})
+    assert str(error.value) == (
+        f"{tmp_path / 'net.mlir'} says itself how images become its inputs. Leave out --mean, --scale, or transform "
+        "the network again with other ones."
+    )

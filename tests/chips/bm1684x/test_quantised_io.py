@@ -175,8 +175,9 @@ def test_options_that_belong_to_others(given: dict[str, object], sentence: str) 
 
 
 def test_an_input_that_is_also_needed_as_float(tmp_path: Path) -> None:
-    session, module, table = prepared(tmp_path)
+    session, _, _ = prepared(tmp_path)
     module = session.transform(tmp_path / "net.onnx", output_names=("map", "image"))
+    table = session.calibrate(module, dataset=tmp_path / "samples.npy")
     with pytest.raises(
         Unsupported, match=r"input 'image' is stored as i8 and needed otherwise too, by .*--quant-input"
     ):

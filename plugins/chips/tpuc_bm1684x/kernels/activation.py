@@ -9,7 +9,7 @@ from tpuc_ops.integers import integer_bounds
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Scalar
-from tpuc_bm1684x.kernels.common import elementwise_space, too_large
+from tpuc_bm1684x.kernels.common import flat_space, too_large
 from tpuc_bm1684x.operands import operand
 
 
@@ -58,7 +58,7 @@ class ReluKernel(TileKernel[Any]):
         return too_large(node.operand_types)
 
     def space(self, node: Node) -> Space:
-        return elementwise_space(node)
+        return flat_space(node)
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))

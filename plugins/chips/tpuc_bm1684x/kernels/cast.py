@@ -11,7 +11,7 @@ from tpuc_ops.tpu.cast import Cast
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Requantise, RequantiseOp, Scalar
-from tpuc_bm1684x.kernels.common import elementwise_space, too_large
+from tpuc_bm1684x.kernels.common import flat_space, too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, operand
@@ -27,7 +27,7 @@ class CastKernel(TileKernel[Cast]):
         return too_large(node.operand_types)
 
     def space(self, node: Node) -> Space:
-        return elementwise_space(node)
+        return flat_space(node)
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))

@@ -18,12 +18,14 @@ from tpuc.api import (
     window,
 )
 from tpuc_ops.integers import zero_point
+from tpuc_ops.window import Window
 
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.operands import MAX_EXTENT
 
 Pair: TypeAlias = tuple[int, int]
 
+_SMALL_PLANE = 16  # a lane works on 16 to 64 elements at once; transfers to it cost by the row
 MAX_WINDOW_STEP = 15  # 4-bit pads, strides, inserted zeros
 
 
@@ -65,14 +67,23 @@ def zero_point_refusal(types: Sequence[TensorType]) -> str | None:
     return None
 
 
-def window_refusal(strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int] = (1, 1)) -> str | None:
-    """The refusal for sliding windows beyond the 4-bit fields."""
-    if max(strides) > MAX_WINDOW_STEP:
-        return f"stride at most {MAX_WINDOW_STEP}, this one is {max(strides)}"
+def window_refusal(window: Window, overhang: Pair = (0, 0)) -> str | None:
+    """The refusal for sliding windows beyond the 4-bit fields, or with places that see nothing but padding.
+
+    `overhang`: rows and columns that the last windows reach beyond the padding.
+    """
+    top, left, bottom, right = window.pads
+    pads = (top, left, bottom + overhang[0], right + overhang[1])
+    if max(window.strides) > MAX_WINDOW_STEP:
+        return f"stride at most {MAX_WINDOW_STEP}, this one is {max(window.strides)}"
     if max(pads) > MAX_WINDOW_STEP:
         return f"padding at most {MAX_WINDOW_STEP}, this one is {max(pads)}"
-    if max(dilations) > MAX_WINDOW_STEP + 1:
-        return f"dilation at most {MAX_WINDOW_STEP + 1}, this one is {max(dilations)}"
+    if max(window.dilations) > MAX_WINDOW_STEP + 1:
+        return f"dilation at most {MAX_WINDOW_STEP + 1}, this one is {max(window.dilations)}"
+    for pad, extent in zip(window.pads, window.extents * 2, strict=True):
+        if pad >= extent:
+            # A tile could lie in the padding alone, and there is no command for that.
+            return f"padding below the window's own extent, this one is {pad} for {extent}"
     return None
 
 
@@ -97,3 +108,25 @@ def elementwise_space(node: Node) -> Space:
     """The space of an op without reductions."""
     operands, result = views_of(node)
     return Space(parallel_axes(result.shape), operands, (result,))
+
+
+def flat_space(node: Node) -> Space:
+    """As `elementwise_space`, for ops to which every element is like every other.
+
+    Tensors of one shape with hardly anything in each channel lie in long rows over the lanes instead.
+    """
+    space = elementwise_space(node)
+    _, _, h, w = space.results[0].shape
+    shapes = {type_.dims for type_ in (*node.operand_types, node.result_type)}
+    view = _rows(node.result_type.size) if len(shapes) == 1 and h * w < _SMALL_PLANE else None
+    if view is None:
+        return space
+    return Space(parallel_axes(view.shape), (view,) * len(space.operands), (view,))
+
+
+def _rows(size: int) -> View | None:
+    """All elements as equal rows for most of the lanes, None when the size does not divide so."""
+    lanes = next((count for count in range(LANES, LANES // 2, -1) if size % count == 0), None)
+    if lanes is None or size // lanes > MAX_EXTENT:
+        return None
+    return View((1, lanes, 1, size // lanes))

@@ -148,7 +148,7 @@ class AnyConvKernel(TileKernel[Conv2D]):
 
     def refuse(self, node: Node) -> str | None:
         op: Conv2D = node.op
-        windows = window_refusal(op.strides, op.pads, op.dilations)
+        windows = window_refusal(op.window())
         return convolution_refusal(node) or windows or too_large([node.operand_types[0], node.result_type])
 
     def space(self, node: Node) -> Space:

@@ -12,7 +12,7 @@ from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, LaneTransfer, Operand, Scalar, TransferOp
 from tpuc_bm1684x.isa.geometry import LANES
-from tpuc_bm1684x.kernels.common import elementwise_space, too_large, views_of
+from tpuc_bm1684x.kernels.common import flat_space, too_large, views_of
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, strided
 
@@ -36,7 +36,7 @@ class ElementwiseKernel(TileKernel[Any]):
         return too_large([*node.operand_types, node.result_type]) or _repeat_refusal(node)
 
     def space(self, node: Node) -> Space:
-        return elementwise_space(node)
+        return flat_space(node)
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))

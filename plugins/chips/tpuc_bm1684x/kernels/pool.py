@@ -24,15 +24,9 @@ class PoolKernel(TileKernel[Pool2D]):
         op: Pool2D = node.op
         return (
             (average_refusal(node) if op.pool_mode == "Avg" else None)
-            or window_refusal(op.strides, self._pads(node))
+            or window_refusal(op.window(), op.window().overhang(spatial(node.operand_types[0].dims, 2)))
             or too_large([*node.operand_types, node.result_type])
         )
-
-    def _pads(self, node: Node) -> list[int]:
-        """Padding with what the last windows of `ceil_mode` reach beyond it."""
-        down, right = node.op.window().overhang(spatial(node.operand_types[0].dims, 2))
-        top, left, bottom, end = node.op.pads
-        return [top, left, bottom + down, end + right]
 
     def space(self, node: Node) -> Space:
         source = View(elementwise_view(node.operand_types[0].dims))

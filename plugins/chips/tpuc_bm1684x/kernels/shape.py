@@ -9,6 +9,7 @@ from tpuc.api import Move, MoveKernel, Node
 from tpuc_ops.shapes import positive_axis, slice_ranges
 
 from tpuc_bm1684x.kernels.copies import MAX_COPIES, Copy, dense_strides, moves_of
+from tpuc_bm1684x.operands import dtype_of
 
 __all__ = ["AliasKernel", "ConcatKernel", "PadKernel", "PermuteKernel", "SliceKernel"]
 
@@ -34,7 +35,8 @@ class CopyKernel(MoveKernel[Any]):
         return None
 
     def moves(self, node: Node) -> Sequence[Move]:
-        return [move for copy in self.copies(node) for move in moves_of(copy)]
+        dtype = dtype_of(node.result_type.storage)
+        return [move for copy in self.copies(node) for move in moves_of(copy, dtype)]
 
 
 class PermuteKernel(CopyKernel):

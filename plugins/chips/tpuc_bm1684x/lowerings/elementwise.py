@@ -57,8 +57,12 @@ class BinaryInt8(Lowering[Any]):
     def refuse(self, node: LoweringNode) -> str | None:
         return _two_operands(node)
 
+    def is_swapped(self, node: LoweringNode) -> bool:
+        """Does the constant come first? The TPU op takes the computed operand first, whose type says what it means."""
+        return node.constants[0] is not None
+
     def operands(self, node: LoweringNode, build: LoweringBuilder) -> tuple[list[Value], list[float]]:
-        """Stored operands and their scales."""
+        """Stored operands and their scales, swapped where `is_swapped`."""
         values: list[Value] = []
         scales: list[float] = []
         for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
@@ -69,6 +73,8 @@ class BinaryInt8(Lowering[Any]):
                 value = build.weight(f"operand{index}_i8", stored, element)
             values.append(value)
             scales.append(scale)
+        if self.is_swapped(node):
+            return values[::-1], scales[::-1]
         return values, scales
 
 
@@ -117,6 +123,8 @@ class SumInt8(BinaryInt8):
         result = node.quantised_result_type()
         values, scales = self.operands(node, build)
         coefficients = op.coeff or (1.0,) * len(values)
+        if self.is_swapped(node):
+            coefficients = coefficients[::-1]
         pairs = [
             decompose8(coefficient * scale / result.uniform.scale)
             for coefficient, scale in zip(coefficients, scales, strict=True)
@@ -127,7 +135,7 @@ class SumInt8(BinaryInt8):
             tpu = TpuSub(
                 do_relu=op.do_relu,
                 relu_limit=op.relu_limit,
-                is_reverse=op.is_reverse,
+                is_reverse=op.is_reverse != self.is_swapped(node),
                 multipliers=multipliers,
                 rshifts=shifts,
             )

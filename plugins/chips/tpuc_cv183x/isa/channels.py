@@ -117,4 +117,6 @@ def finish_channels(machine: Machine, sums: Array, conv: Finishes, channels: int
         offset, multiplier, shift = conv.block.load(machine, channels)
         return requantise(wrap(sums + offset), multiplier, shift, conv.relu, dtype)
     total = sums.astype(np.int64)
-    return round_shift(total if bias is None else total + bias, conv.shift, conv.relu, dtype)
+    if bias is not None:
+        total = (total + bias).astype(sums.dtype)  # wraps at 32 bits
+    return round_shift(total, conv.shift, conv.relu, dtype)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from tpuc.api import IllegalCommand, Region
 
+from tpuc_cv183x.isa.bf16 import flush
 from tpuc_cv183x.isa.channels import (
     INPUT_STRIDES,
     KERNEL_STRIDES,
@@ -204,13 +205,14 @@ class Conv(ComputeInstruction):
         weight = machine.load(self.weight, self.weight_shape).reshape(oc, -1)
         before = load_sums(machine, self.result, self.result_shape) if self.partial.reads else None
         if dtype.is_float:
-            sums: Array = convolve_ordered(padded, weight, self.window, self.result_shape, before)
+            start = None if before is None else flush(before)
+            sums: Array = convolve_ordered(padded, weight, self.window, self.result_shape, start)
         else:
             limit = 128 if dtype.signed else 255
             sums = convolve(padded, weight, self.window, self.result_shape, limit)
             if before is not None:
                 sums += before
-            if not (dtype.signed or self.weight.dtype.signed):
+            if self.shift and not (dtype.signed or self.weight.dtype.signed or self._bias_is_signed):
                 sums = sums.view(np.uint32)
         if self.partial.writes:
             store_sums(machine, self.result, self.result_shape, sums)

@@ -109,7 +109,7 @@ def load_sums(machine: Machine, result: Operand, shape: Shape4) -> Array:
     """Partial sums: int32, or float32 beside bf16 operands."""
     strides, step = result.strides(shape), result.step(shape)
     if result.dtype.is_float:
-        return flush(machine.load_halves(result.address, shape, strides, step))
+        return machine.load_halves(result.address, shape, strides, step)
     return machine.load_planes(result.address, shape, strides, step, np.dtype(np.int32))
 
 

@@ -110,13 +110,12 @@ class MatMul(ComputeInstruction):
     def fields(self) -> dict[str, int]:
         name = self.mnemonic()
         channels, width = self.left_split
-        any_signed = self.left.dtype.signed or self.right.dtype.signed or (self.bias is not None and self.bias_signed)
         fields = {
             "tsk_typ": 2,
             "opt_relu": int(self.relu),
             "opt_right_shift": self.shift,
             "opt_left_shift": self.left_shift,
-            "opt_shift_typ": int(any_signed),
+            "opt_shift_typ": int(self._any_signed),
             "opt_res_add": int(self.accumulate),
             "ps32_md": int(self.partial),
             "opd_typ": int(self.is_float),
@@ -220,7 +219,15 @@ class MatMul(ComputeInstruction):
 
     def _integer_sums(self, left: Array, right: Array, before: Array | None) -> Array:
         sums = exact_matmul(left, right, 128 if self.right.dtype.signed else 255)
-        return sums if before is None else sums + before.reshape(self.rows, -1)
+        if before is not None:
+            sums = sums + before.reshape(self.rows, -1)
+        # A logical shift looks at the sum as unsigned; without a shift the saturation sees its sign.
+        return sums.view(np.uint32) if self.shift and not self._any_signed else sums
+
+    @property
+    def _any_signed(self) -> bool:
+        bias_signed = self.bias is not None and self.bias_signed
+        return self.left.dtype.signed or self.right.dtype.signed or bias_signed
 
     def _float_sums(self, left: Array, right: Array, before: Array | None) -> Array:
         channels, width = self.left_split
@@ -234,7 +241,7 @@ class MatMul(ComputeInstruction):
         bias = None if self.bias is None else self._load_bias(machine)
         if dtype.is_float:
             return finish_float(sums, bias, self.relu)
-        total = sums if bias is None else sums + bias
+        total = sums if bias is None else (sums + bias).astype(sums.dtype)
         if self.multiplier is not None:
             return requantise(wrap(total), self.multiplier, self.shift, self.relu, dtype)
         total = total.astype(np.int64)

@@ -86,7 +86,7 @@ class _Pool(ComputeInstruction):
 
 @dataclass(frozen=True, kw_only=True)
 class MaxPool(_Pool):
-    """The largest element under the window, but at least `pad_value`: -128 for int8, 0xFF7F for bf16."""
+    """The largest element under the window, in integers at least `pad_value`; use -128 for int8, 0xFF7F for bf16."""
 
     def mnemonic(self) -> str:
         return "pool.max"
@@ -128,8 +128,8 @@ class MaxPool(_Pool):
         padded, size = self._padded(machine), self.result_shape[2:]
         values = widen(padded) if self.is_float else padded
         taps = self.window.taps()
-        low = pad_array(self.pad_value, self.input.dtype).reshape(1)
-        best = np.full(self.result_shape, widen(low) if self.is_float else low, values.dtype)
+        # Integer windows start from the pad value, bf16 ones meet it only beyond the border.
+        best = np.full(self.result_shape, -np.inf if self.is_float else self.pad_value, values.dtype)
         for tap in taps:
             np.maximum(best, self.window.shifted(values, tap, size), out=best)
         machine.store(self.result, self.result_shape, narrow(best) if self.is_float else best)

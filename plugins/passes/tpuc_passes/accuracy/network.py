@@ -59,7 +59,7 @@ class FakeNetwork:
     plan: Plan = field(init=False)
     grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
     _base: list[Array | None] = field(init=False, default_factory=list["Array | None"])
-    _overrides: dict[tuple[int, int], Array] = field(init=False, default_factory=dict[tuple[int, int], "Array"])
+    _biases: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
     _filters: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
 
     def __post_init__(self) -> None:
@@ -86,9 +86,16 @@ class FakeNetwork:
         """The array of a weight."""
         return self._base[slot] if slot in self.constants else None
 
-    def override(self, index: int, position: int, array: Array) -> None:
-        """From now on a step computes with another array in place of a constant or absent operand."""
-        self._overrides[index, position] = array
+    def shift_bias(self, index: int, shift: Array) -> None:
+        """From now on a product adds so much more per channel while it runs on integers."""
+        bias = self.constant(self.plan.steps[index].operands[2])
+        self._biases[index] = shift if bias is None else (bias.reshape(-1) + shift).reshape(bias.shape)
+
+    def shift_biases(self, shifts: Mapping[str, Array]) -> None:
+        """`shift_bias` by op name."""
+        for index, step in enumerate(self.plan.steps):
+            if step.operation.name in shifts and len(step.operands) > 2:
+                self.shift_bias(index, shifts[step.operation.name])
 
     def can_be_integer(self, step: Step) -> bool:
         """Would the chip compute this op on integers, unless the quantise table says otherwise?"""
@@ -120,8 +127,8 @@ class FakeNetwork:
             array = state.values[slot]
             assert array is not None
             grid = self.grids.get(slot)
-            if integer and (index, position) in self._overrides:
-                array = self._overrides[index, position]
+            if integer and position == 2 and index in self._biases:
+                array = self._biases[index]
             elif integer and grid is not None and state.grids[slot] != grid:
                 array = grid.round(array)
             elif integer and position == 1 and self.is_product(index):

@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from tpuc.api import CalibrationError, Calibrator, Module, PassContext
-from tpuc.api.host import Pool, PortableModule, SampleSource, units_of
+from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSource, one_blas_thread, units_of
 
+from tpuc_passes.accuracy.bias import find_shifts
+from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.collect import CountJob, RangeJob, UnitResult, absmax, grown, merge_counts, merge_ranges
 from tpuc_passes.calibration.methods import Max, usable_threshold
 from tpuc_passes.calibration.progress_file import Progress, load, save
 from tpuc_passes.calibration.statistics import Histogram, TensorRange
-from tpuc_passes.calibration.table import TensorThreshold
+from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.calibration.tune import TuneJob, candidates_of, choose
+from tpuc_passes.import_calibration import ImportCalibration
+from tpuc_passes.propagate_calibration import PropagateCalibration
 
 SAVE_EVERY = 8
 """Units between two writings of the statistics file."""
@@ -143,6 +147,22 @@ class Engine:
         units = units_of(len(usable), 1)
         results: Iterable[Any] = self.context.progress(self.pool.map(job, units), "calibrating: tuning", len(units))
         return choose(job, results, entries), len(usable)
+
+
+    def bias_shifts(
+        self, progress: Progress, entries: Mapping[str, TensorThreshold], samples: int
+    ) -> dict[str, Array]:
+        """Per product the mean error per channel that int8 leaves on the first samples."""
+        usable = [index for index in range(len(progress.samples)) if index not in progress.skipped][:samples]
+        if not usable:
+            return {}
+        calibrated = self.module.clone()
+        context = dataclasses.replace(self.context, results={"calibration_table": CalibrationTable(entries)})
+        ImportCalibration().run(calibrated, context)
+        PropagateCalibration().run(calibrated, context)
+        reader = SampleReader(progress.samples)
+        with one_blas_thread():
+            return find_shifts(FakeNetwork(calibrated), [reader.read(index) for index in usable], context.progress)
 
 
 def remark(context: PassContext, text: str) -> None:

@@ -12,6 +12,7 @@ from tpuc.api import CalibrationError, write_atomic
 
 COLUMNS = "# op_name    threshold    min    max"
 SECTIONS = ("asym_op", "int4_th")  # what TPU-MLIR appends below the table proper
+NOTES = ("bias_shift",)  # sections of our own, as remarks line by line, which TPU-MLIR reads over
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,10 @@ def format_table(table: CalibrationTable) -> str:
             raise CalibrationError(f"tensor name {name!r} cannot stand in a calibration table. Rename it in the model.")
         lines.append(f"{name} {entry.threshold:.7f} {entry.minimum:.7f} {entry.maximum:.7f}")
     for section, content in table.sections.items():
-        lines += ["", f"#{section}", *content]
+        if section in NOTES:
+            lines += [f"#{section} {line}" for line in content]
+        else:
+            lines += ["", f"#{section}", *content]
     return "\n".join(lines) + "\n"
 
 
@@ -95,10 +99,13 @@ def parse_table(text: str, file: str = "calibration table") -> CalibrationTable:
         heading = line.removeprefix("#").strip()
         if line.startswith("#") and heading in SECTIONS:
             section = sections.setdefault(heading, [])
-        elif section is not None:
+        elif section is not None and not line.startswith("#"):
             section += [line] if line else []
         elif line.startswith("#"):
-            if heading.strip("#") and heading.split()[0] != "op_name":
+            note, _, content = heading.partition(" ")
+            if note in NOTES:
+                sections.setdefault(note, []).append(content)
+            elif heading.strip("#") and heading.split()[0] != "op_name":
                 remarks.append(heading)
         elif line:
             name, entry = _parse_line(line, f"{file}:{number}")

@@ -65,7 +65,7 @@ def convolution(draw: Draw) -> Sample:
     kernel, strides, dilations = draw.pair(1, 3), draw.pair(1, 3), draw.pair(1, 2)
     extent = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
     least = [max(e - s, 0) for e, s in zip(extent, (h, w), strict=True)]
-    pads = (least[0], least[1], draw.number(0, 2), draw.number(0, 2))
+    pads = (least[0], least[1], draw.number(0, extent[0] - 1), draw.number(0, extent[1] - 1))
     integer = draw.random.random() < 0.7
     op = Conv2D(
         kernel_shape=kernel,
@@ -87,7 +87,11 @@ def convolution(draw: Draw) -> Sample:
     if not integer:
         x = draw.random.uniform(-1, 1, (n, c, h, w)).astype(np.float32)
         scale = np.float32(1 / 128)
-        operands = [x, Fixed(filters * scale), None if bias is None else Fixed((bias * scale / 8192).astype(np.float32))]
+        operands = [
+            x,
+            Fixed(filters * scale),
+            None if bias is None else Fixed((bias * scale / 8192).astype(np.float32)),
+        ]
     height, width = op.window().output((h, w))
     tiles = draw.tiling((n, channels, height, width))
     result = quantised_element(draw.dtype(), 0.05) if integer else None
@@ -99,11 +103,11 @@ def elementwise(draw: Draw) -> Sample:
     shape = draw.shape()
     other = tuple(extent if draw.random.random() < 0.6 else 1 for extent in shape)
     left, right = draw.bytes(*shape), draw.bytes(*other)
-    operands = [left, right] if draw.random.random() < 0.5 else [right, left]
-    constant = operands.index(right)
+    second: Typed | Fixed = right
     if draw.random.random() < 0.4:
-        element = "ui8" if right.array.dtype == np.uint8 else "si8"
-        operands[constant] = Fixed(right.array, element)
+        second = Fixed(right.array, "ui8" if right.array.dtype == np.uint8 else "si8")
+    # A constant comes second: the first operand's type says what the result means.
+    operands = [second, left] if draw.random.random() < 0.5 and isinstance(second, Typed) else [left, second]
     kind = draw.number(0, 2)
     multipliers, shifts = draw.pair(-127, 127), draw.pair(-2, 9)
     relu = draw.random.random() < 0.3

@@ -78,14 +78,18 @@ def pool(element: ElementType = F32, dims: Sequence[int] = (1, 4, 40, 40), **fie
 DEEP = (2, 2, 2, 3, 5)
 HALF = t(2, 3, element=F16)
 RESCALING = Concat(multipliers=(1, 1), rshifts=(0, 0))
+WIDE = {"kernel_shape": (2, 20)}
+TALL = {"pool_mode": "Max", "kernel_shape": (20, 1), "strides": (2, 1), "pads": (15, 0, 15, 0), "ceil_mode": True}
 CEIL = {"strides": (2, 2), "ceil_mode": True}
 
 KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
     (node(Relu(), [t(1, 65535)]), node(Relu(), [t(1, 65536)]), "at most 65535 per dimension"),
     (conv(strides=(15, 1)), conv(strides=(16, 1)), "stride at most 15, this one is 16"),
-    (conv(pads=(0, 15, 0, 0)), conv(pads=(0, 16, 0, 0)), "padding at most 15, this one is 16"),
+    (conv(**WIDE, pads=(0, 15, 0, 0)), conv(**WIDE, pads=(0, 16, 0, 0)), "padding at most 15, this one is 16"),
+    (conv(**WIDE, pads=(0, 0, 1, 0)), conv(**WIDE, pads=(0, 0, 2, 0)), "the window's own extent, this one is 2 for 2"),
+    (pool(**TALL), pool(dims=(1, 4, 41, 40), **TALL), "padding at most 15, this one is 16"),
     (conv(dilations=(16, 1)), conv(dilations=(17, 1)), "dilation at most 16, this one is 17"),
-    (conv(group=4, pads=(0, 15, 0, 0)), conv(group=4, pads=(0, 16, 0, 0)), "padding at most 15"),
+    (conv(**WIDE, group=4, pads=(0, 15, 0, 0)), conv(**WIDE, group=4, pads=(0, 16, 0, 0)), "padding at most 15"),
     (conv(inserts=(0, 0)), conv(inserts=(1, 1)), "zeros between rows"),
     (conv(kernel_zp=0), conv(kernel_zp=2), "zero points of the kernel"),
     (conv(multiplier=(1,), rshift=(1,)), conv(multiplier=(1,), rshift=(1,), quant_mode="QDM"), "MultiplierShift"),

@@ -1,0 +1,58 @@
+"""The runtime's built-in CPU functions that files call by name, as far as they are simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from tpuc.api import Unsupported
+from tpuc_ops.quant.arithmetic import Rounding, quantise_product, round_to_int, saturate
+
+from tpuc_cv183x.container.model import Tensor, TensorType, Value
+from tpuc_cv183x.isa.types import Array
+
+Evaluator = Callable[[Sequence[Array], Mapping[str, Value], Sequence[Tensor]], list[Array]]
+"""Inputs as stored (bf16 as ml_dtypes), arguments, and what the outputs are; gives the outputs as stored."""
+
+
+def run_function(
+    name: str, inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]
+) -> list[Array]:
+    """Evaluate a built-in function; raises Unsupported for one that is not simulated."""
+    function = FUNCTIONS.get(name)
+    if function is None:
+        known = ", ".join(sorted(FUNCTIONS))
+        raise Unsupported(f"CPU function {name!r} is not simulated, only {known}; run this file on the vendor's runtime")
+    return function(inputs, arguments, outputs)
+
+
+def _number(arguments: Mapping[str, Value], name: str, default: float) -> float:
+    value = arguments.get(name, default)
+    return float(value) if isinstance(value, int | float) else default
+
+
+def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]) -> list[Array]:
+    """`quant`: fp32 to int8 or uint8 by `scale` (half away from zero, saturating), or the way back."""
+    (x,), (target,) = inputs, outputs
+    scale = _number(arguments, "scale", 0.0)
+    if not scale:
+        scale = 128.0 / _number(arguments, "threshold", 128.0)
+    if target.type in (TensorType.INT8, TensorType.UINT8):
+        kind = target.type.numpy
+        return [quantise_product(x.astype(np.float32), scale, 0, Rounding.HALF_AWAY_FROM_ZERO, kind)]
+    if target.type is TensorType.F32:
+        return [x.astype(np.float32) * np.float32(scale) if x.dtype.kind in "iu" else x.astype(np.float32)]
+    return [x.astype(target.type.numpy)]
+
+
+def _softmax(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]) -> list[Array]:
+    """`softmax` over `axis` in float32."""
+    x = inputs[0].astype(np.float32)
+    axis = int(_number(arguments, "axis", 1))
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return [(powers / powers.sum(axis=axis, keepdims=True)).astype(np.float32)]
+
+
+FUNCTIONS: dict[str, Evaluator] = {"quant": _quant, "softmax": _softmax}
+
+__all__ = ["FUNCTIONS", "round_to_int", "run_function", "saturate"]

@@ -1,0 +1,102 @@
+"""A `.cvimodel` as the compiler sees a compiled file: simulator, timeline, disassembly and sizes in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tpuc.api import (
+    CorruptFile,
+    ElementType,
+    Engine,
+    IllegalCommand,
+    Instruction,
+    LoadedModel,
+    ScalarType,
+    TensorInfo,
+    Timeline,
+    TimelineEntry,
+    Unsupported,
+    make_timeline,
+    numpy_dtype,
+)
+
+from tpuc_cv183x.container import CviModel, SectionKind, Tensor, TensorType
+from tpuc_cv183x.disassembler import disassemble
+from tpuc_cv183x.isa.types import Array
+from tpuc_cv183x.simulator import Simulator
+
+_ELEMENTS = {
+    TensorType.F32: "f32",
+    TensorType.INT32: "si32",
+    TensorType.UINT32: "ui32",
+    TensorType.BF16: "bf16",
+    TensorType.INT16: "si16",
+    TensorType.UINT16: "ui16",
+    TensorType.INT8: "si8",
+    TensorType.UINT8: "ui8",
+}
+
+
+class LoadedCviModel(LoadedModel):
+    """The first program of a file, decoded once."""
+
+    def __init__(self, data: bytes, source: str) -> None:
+        self._data = data
+        self._model = CviModel.from_bytes(data)
+        self._simulator = Simulator(self._model, source=source)
+        self.inputs = tuple(_info(tensor) for tensor in self._simulator.inputs)
+        self.outputs = tuple(_info(tensor) for tensor in self._simulator.outputs)
+
+    def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
+        return self._simulator.run(inputs, check=check)
+
+    def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:
+        return self._simulator.read(address, shape, numpy_dtype(storage))
+
+    def timeline(self, profile: str) -> Timeline:
+        from tpuc_cv183x.timing import cycles
+
+        def duration(instruction: Instruction) -> int:
+            return cycles(instruction, profile)
+
+        entries: list[TimelineEntry] = []
+        busy = dict.fromkeys(Engine, 0)
+        start = 0
+        for segment in self._simulator.segments:  # segments run one after another with a full barrier
+            part = make_timeline({Engine.COMPUTE: segment.compute, Engine.DMA: segment.dma}, duration, start)
+            entries += part.entries
+            for engine in Engine:
+                busy[engine] += part.busy[engine]
+            start = part.cycles
+        return Timeline(tuple(entries), busy)
+
+    def disassemble(self) -> str:
+        return disassemble(self._data)
+
+    @property
+    def memory(self) -> Mapping[str, int]:
+        sizes = dict.fromkeys(SectionKind, 0)
+        for section in self._model.sections:
+            sizes[section.kind] += len(section.data)
+        program = self._simulator.program
+        return {
+            "weights": sizes[SectionKind.WEIGHT],
+            "activations": program.shared_bytes + program.private_bytes,
+            "code": sizes[SectionKind.CMDBUF] + sizes[SectionKind.DMABUF],
+            "file": len(self._data),
+        }
+
+
+def load_model(data: bytes, source: str) -> LoadedCviModel:
+    """Decode a file; raises CorruptFile, IllegalCommand or Unsupported that name it."""
+    try:
+        return LoadedCviModel(data, source)
+    except (CorruptFile, IllegalCommand, Unsupported) as error:
+        if str(error).startswith(source):
+            raise
+        raise type(error)(f"{source}: {error}") from error
+
+
+def _info(tensor: Tensor) -> TensorInfo:
+    element: ElementType = ScalarType(_ELEMENTS[tensor.type])
+    return TensorInfo(tensor.name, tensor.shape, element, tensor.address)

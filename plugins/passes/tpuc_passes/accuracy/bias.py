@@ -1,0 +1,88 @@
+"""The mean error that int8 leaves in the results of products, per channel, and how biases take it out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tpuc.api import FusesRelu, Module
+from tpuc.api.host import Array
+from tpuc_ops.top.matmul import MatMul
+
+from tpuc_passes.accuracy.network import FakeNetwork, State
+from tpuc_passes.accuracy.rescale import constant, set_constant
+
+SHIFTS = "bias_shift"
+"""The section of a calibration table that holds them: remarks of the form `#bias_shift op_name v0 v1 ...`."""
+_Watch = Callable[[Iterable[Any], str, int], Iterable[Any]]
+
+
+def find_shifts(net: FakeNetwork, samples: Sequence[Mapping[str, Array]], watch: _Watch) -> dict[str, Array]:
+    """Layer after layer: float minus int8, averaged over samples and places, before the relu.
+
+    Later layers see what earlier ones have been corrected to.
+    """
+    exact, rounded = ([net.start(sample) for sample in samples] for _ in range(2))
+    shifts: dict[str, Array] = {}
+    for index, step in watch(list(enumerate(net.plan.steps)), "correcting biases", len(net.plan.steps)):
+        if net.is_product(index) and net.can_be_integer(step) and len(step.operands) > 2:
+            shift = np.asarray(_mean_error(net, index, exact, rounded), np.float32)
+            shifts[step.operation.name] = shift
+            net.shift_bias(index, shift)
+        for state, integer in (*((one, False) for one in exact), *((one, True) for one in rounded)):
+            net.run_step(index, state, integer=integer)
+            for slot in step.frees:
+                state.values[slot] = None
+    return shifts
+
+
+def _mean_error(net: FakeNetwork, index: int, exact: list[State], rounded: list[State]) -> Array:
+    step = net.plan.steps[index]
+    op = step.operation.op
+    plain = dataclasses.replace(op, do_relu=False) if isinstance(op, FusesRelu) else op  # pyright: ignore[reportArgumentType]  # op definitions are dataclasses
+    axis = -1 if isinstance(op, MatMul) else 1
+    sums: list[Array] = []
+    for one, other in zip(exact, rounded, strict=True):
+        wanted, got = (
+            np.moveaxis(plain.evaluate(step.node, net.operands(index, state, integer=integer))[0], axis, 0)
+            for state, integer in ((one, False), (other, True))
+        )
+        sums.append((wanted - got).reshape(wanted.shape[0], -1).mean(axis=1, dtype=np.float64))
+    return np.mean(sums, axis=0)
+
+
+def apply_shifts(module: Module, shifts: Mapping[str, Array], floats: Iterable[str] = ()) -> bool:
+    """Add the shifts to the biases of the named ops, except those in `floats`; returns whether there were any."""
+    left_out = frozenset(floats)
+    changed = False
+    for operation in list(module.main.operations):
+        shift = shifts.get(operation.name)
+        if shift is None or operation.name in left_out or len(operation.operands) < 3:
+            continue
+        bias = constant(module, operation, 2)
+        set_constant(module, operation, 2, shift if bias is None else (bias.reshape(-1) + shift).reshape(bias.shape))
+        changed = True
+    return changed
+
+
+def shift_lines(shifts: Mapping[str, Array]) -> tuple[str, ...]:
+    """As the section of a table; nine digits keep every float32."""
+    return tuple(f"{name} {' '.join(f'{value:.9g}' for value in shift)}" for name, shift in shifts.items())
+
+
+def parse_shifts(lines: Iterable[str], channels: Mapping[str, int]) -> dict[str, Array]:
+    """From the section of a table; names may hold spaces, so `channels` says how many values each op has.
+
+    Raises ValueError for a line that fits no op.
+    """
+    result: dict[str, Array] = {}
+    for line in lines:
+        for name, count in channels.items():
+            if line.startswith(f"{name} ") and len(values := line[len(name) :].split()) == count:
+                result[name] = np.array([float(value) for value in values], np.float32)
+                break
+        else:
+            raise ValueError(f"no op with so many channels in '{line[:40]}...'")
+    return result

@@ -1,0 +1,125 @@
+"""From a TOP op to the TPU ops that compute it: which values enter, and what its filters have become."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Constant, Module, NoneType, Operation, TensorType, Uniform, Value, as_stored
+from tpuc.api.host import Array
+from tpuc_ops.tpu.cast import Cast
+from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.deconv import Deconv
+from tpuc_ops.tpu.matmul import MatMul
+
+from tpuc_passes.accuracy.grids import Grid, grid_of_uniform
+
+
+@dataclass(frozen=True)
+class Cone:
+    """The TPU ops behind one value, in order, up to values that the TOP op reads too (`entries` by their names)."""
+
+    module: Module
+    result: Value
+    operations: tuple[Operation, ...]
+    entries: Mapping[str, Value]
+
+    def run(self, operands: Mapping[str, Array]) -> Array:
+        """The real result from real values of the entries, which are stored as the chip would."""
+        values: dict[Value, Array] = {}
+        for name, value in self.entries.items():
+            values[value] = _stored(operands[name], value.tensor)
+        for operation in self.operations:
+            arrays = [self._operand(operand, values) for operand in operation.operands]
+            results = operation.op.evaluate(operation.node(), arrays)
+            values.update(zip(operation.results, results, strict=True))
+        return real(values[self.result], self.result.tensor)
+
+    def _operand(self, value: Value, values: Mapping[Value, Array]) -> Array:
+        if value in values:
+            return values[value]
+        if isinstance(value.type, NoneType) or value.defining is None:
+            return np.zeros((0,), np.float32)
+        return as_stored(self.module.weights[value.name], value.tensor)
+
+    def grid(self, name: str) -> Grid | None:
+        """How an entry is stored where it is computed with; None for floats."""
+        entry = self.entries[name]
+        casts = [op.result for op in self.operations if isinstance(op.op, Cast) and entry in op.operands]
+        for value in (entry, *casts):
+            if isinstance(value.tensor.element, Uniform):
+                return grid_of_uniform(value.tensor.element)
+        return None
+
+    def filters(self) -> tuple[Array, Array | None] | None:
+        """What int8 filters and int32 biases of a product mean as floats; None where there are none."""
+        for operation in self.operations:
+            match operation.op:
+                case Conv2D(multiplier=multipliers, rshift=shifts) | Deconv(multiplier=multipliers, rshift=shifts):
+                    axis = 0
+                case MatMul(multipliers=multipliers, rshifts=shifts, right_transpose=transposed):
+                    axis = 0 if transposed else 1
+                case _:
+                    continue
+            source, result = operation.operands[0].tensor.element, operation.result.tensor.element
+            weight = operation.operands[1].defining
+            if not (isinstance(source, Uniform) and isinstance(result, Uniform)) or weight is None or not multipliers:
+                return None
+            if not isinstance(weight.op, Constant):
+                return None
+            stored = self._operand(operation.operands[1], {}).astype(np.float64)
+            factors = np.array(multipliers, np.float64) / np.exp2(np.array(shifts, np.float64))
+            steps = np.resize(factors * result.scale / source.scale, stored.shape[axis])
+            shape = [1] * stored.ndim
+            shape[axis] = -1
+            bias = self._operand(operation.operands[2], {})
+            others = tuple(place for place in range(stored.ndim) if place != axis)
+            meant = bias.reshape(-1) + source.zero_point * stored.sum(axis=others) if bias.size else None
+            floats = None if meant is None else (meant * steps * source.scale).astype(np.float32)
+            return (stored * steps.reshape(shape)).astype(np.float32), floats
+        return None
+
+
+def find_cone(module: Module, values: Mapping[str, Value], result: str, operands: Collection[str]) -> Cone | None:
+    """The TPU ops between `operands` and `result`; None when they read anything else that is computed."""
+    wanted = values.get(result)
+    if wanted is None or wanted.defining is None:
+        return None
+    found: list[Operation] = []
+    entries: dict[str, Value] = {}
+    stack = [wanted.defining]
+    while stack:
+        operation = stack.pop()
+        if operation in found:
+            continue
+        found.append(operation)
+        for value in operation.operands:
+            producer = value.defining
+            if value.name in operands and values.get(value.name) is value:
+                entries[value.name] = value
+            elif producer is None:
+                return None
+            elif not isinstance(producer.op, Constant) and not isinstance(value.type, NoneType):
+                stack.append(producer)
+    if len(found) > 16 or set(entries) != set(operands):
+        return None
+    order = {id(operation): place for place, operation in enumerate(module.main.operations)}
+    return Cone(module, wanted, tuple(sorted(found, key=lambda one: order[id(one)])), entries)
+
+
+def real(array: Array, type: TensorType) -> Array:
+    """What stored values mean."""
+    if isinstance(type.element, Uniform) and array.dtype.kind in "iu":
+        return ((array.astype(np.float64) - type.element.zero_point) * type.element.scale).astype(np.float32)
+    return array.astype(np.float32)
+
+
+def _stored(array: Array, type: TensorType) -> Array:
+    element = type.element
+    if not isinstance(element, Uniform):
+        return array.astype(np.float32)
+    grid = grid_of_uniform(element)
+    whole = np.rint(array.astype(np.float64) / grid.scale) + grid.zero_point
+    stored = np.clip(whole, grid.low, grid.high)
+    return stored.astype(np.int8 if grid.low < 0 else np.uint8)

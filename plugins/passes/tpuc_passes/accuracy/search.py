@@ -1,0 +1,88 @@
+"""The result of a search for layers to keep in float, and its texts (SPEC C6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LayerLoss:
+    """A layer that alone runs on integers: its loss is minus the outputs' signal-to-noise ratio in dB."""
+
+    name: str
+    op: str
+    loss: float
+    cosine: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """The network with some layers in float; `milliseconds` once somebody has asked the chip's timing model."""
+
+    floats: tuple[str, ...]
+    cosine: float
+    loss: float
+    milliseconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Search:
+    """Layers by falling loss, and the networks in which the first 0, 1, 2, ... of them are float."""
+
+    chip: str
+    mode: str
+    float_mode: str
+    samples: int
+    layers: tuple[LayerLoss, ...]
+    points: tuple[Point, ...]
+
+    def remarks(self) -> list[str]:
+        """The head of both tables."""
+        return [
+            f"# sample number: {self.samples}",
+            f"# all {self.mode} loss: {self.points[0].loss}",
+            f"# chip: {self.chip}  mix_mode: {self.float_mode.upper()}",
+            "###",
+        ]
+
+    def loss_text(self) -> str:
+        """The loss table."""
+        lines = [f"No. {place}: Layer:{layer.name} Loss: {layer.loss}" for place, layer in enumerate(self.layers)]
+        return "\n".join([*self.remarks(), *lines]) + "\n"
+
+    def table_text(self, point: Point) -> str:
+        """The quantise table of a point."""
+        lines = [f"{name} {self.float_mode.upper()}" for name in point.floats]
+        return "\n".join([*self.remarks(), "# op_name   quantize_mode", *lines]) + "\n"
+
+
+def choose(points: Sequence[Point], min_cosine: float | None, max_milliseconds: float | None) -> Point | None:
+    """The best point within the limits: the least float one that is good enough, else the most accurate one that is
+    fast enough. None when a limit cannot be kept.
+    """
+    fast = [point for point in points if max_milliseconds is None or (point.milliseconds or 0.0) <= max_milliseconds]
+    if not fast:
+        return None
+    if min_cosine is not None:
+        return next((point for point in fast if point.cosine >= min_cosine), None)
+    return max(fast, key=lambda point: (point.cosine, -len(point.floats)))
+
+
+def front(points: Sequence[Point]) -> tuple[Point, ...]:
+    """The points than which no other is both as accurate and as fast; without latencies, as few float layers."""
+
+    def cost(point: Point) -> float:
+        return float(len(point.floats)) if point.milliseconds is None else point.milliseconds
+
+    return tuple(
+        point
+        for point in points
+        if not any(
+            other is not point
+            and other.cosine >= point.cosine
+            and cost(other) <= cost(point)
+            and (other.cosine > point.cosine or cost(other) < cost(point))
+            for other in points
+        )
+    )

@@ -1,0 +1,153 @@
+"""How much every layer costs when it alone runs on integers, and what mixed networks score, sample by sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from tpuc.api import ChipDescription
+from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource
+
+from tpuc_passes.accuracy.network import FakeNetwork, State
+
+
+@dataclass(frozen=True)
+class Score:
+    """Sums over samples and outputs: products for the cosine, energies for the signal-to-noise ratio."""
+
+    cosines: float = 0.0
+    outputs: int = 0
+    signal: float = 0.0
+    noise: float = 0.0
+
+    def __add__(self, other: Score) -> Score:
+        return Score(
+            self.cosines + other.cosines,
+            self.outputs + other.outputs,
+            self.signal + other.signal,
+            self.noise + other.noise,
+        )
+
+    @property
+    def cosine(self) -> float:
+        """The mean cosine of an output."""
+        return self.cosines / self.outputs if self.outputs else 1.0
+
+    @property
+    def sqnr_db(self) -> float:
+        """Pooled over everything; infinite without noise."""
+        if not self.noise:
+            return math.inf
+        return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
+
+
+@dataclass(frozen=True)
+class FakeJob(Job["list[list[Score]]"]):
+    """What jobs on a calibrated network share. `floats` run in float in any case."""
+
+    network: PortableModule
+    samples: SampleSource
+    chip: ChipDescription | None
+    mode: str
+    floats: frozenset[str]
+    shifts: Mapping[str, Array]
+
+    def open(self) -> tuple[FakeNetwork, SampleReader]:
+        """The network, and its samples."""
+        net = FakeNetwork(self.network.module, self.chip, self.mode, self.floats)
+        net.shift_biases(self.shifts)
+        return net, SampleReader(self.samples)
+
+
+@dataclass(frozen=True)
+class SensitivityJob(FakeJob):
+    """Per sample and layer of `FakeNetwork.layers`: the score when this layer alone runs on integers.
+
+    The float values of a sample are computed once; for each layer only what depends on it is computed again.
+    """
+
+    def prepare(self) -> Callable[[range], list[list[Score]]]:
+        net, reader = self.open()
+        layers = candidates(net)
+        affected = [_affected(net, layer) for layer in layers]
+
+        def one(index: int) -> list[Score]:
+            exact = net.run(reader.read(index), integer=False, keep=True)
+            wanted = net.outputs(exact)
+            scores: list[Score] = []
+            for layer, steps in zip(layers, affected, strict=True):
+                state = exact.copy()
+                net.run_step(layer, state, integer=True)
+                _finish(net, steps, state)
+                scores.append(score(net.outputs(state), wanted))
+            return scores
+
+        return lambda unit: [one(index) for index in unit]
+
+
+@dataclass(frozen=True)
+class MixedJob(FakeJob):
+    """Per sample and choice: the score when the ops that a choice names are float and all others integer."""
+
+    choices: tuple[frozenset[str], ...] = field(default=())
+
+    def prepare(self) -> Callable[[range], list[list[Score]]]:
+        net, reader = self.open()
+        names = [step.operation.name for step in net.plan.steps]
+
+        def one(index: int) -> list[Score]:
+            sample = reader.read(index)
+            wanted = net.outputs(net.run(sample, integer=False))
+            scores: list[Score] = []
+            for choice in self.choices:
+                integer = frozenset(names) - choice - self.floats
+                scores.append(score(net.outputs(net.run(sample, integer=integer)), wanted))
+            return scores
+
+        return lambda unit: [one(index) for index in unit]
+
+
+def candidates(net: FakeNetwork) -> tuple[int, ...]:
+    """The steps that may be made float: layers that are not float anyway."""
+    return tuple(layer for layer in net.layers() if net.plan.steps[layer].operation.name not in net.floats)
+
+
+def score(got: Mapping[str, Array], wanted: Mapping[str, Array]) -> Score:
+    """Of the outputs of one sample."""
+    result = Score()
+    for name, reference in wanted.items():
+        a = reference.astype(np.float64).reshape(-1)
+        b = got[name].astype(np.float64).reshape(-1)
+        signal, error = float(a @ a), a - b
+        norms = math.sqrt(signal) * math.sqrt(float(b @ b))
+        alike = float(a @ b) / norms if norms else float(not a.any() and not b.any())
+        result += Score(alike, 1, signal, float(error @ error))
+    return result
+
+
+def total(results: Iterable[Sequence[Sequence[Score]]], count: int) -> list[Score]:
+    """The sums over all samples, in their order."""
+    sums = [Score()] * count
+    for unit in results:
+        for sample in unit:
+            sums = [before + one for before, one in zip(sums, sample, strict=True)]
+    return sums
+
+
+def _affected(net: FakeNetwork, layer: int) -> tuple[int, ...]:
+    """The later steps that depend on a step."""
+    touched = set(net.plan.steps[layer].results)
+    result: list[int] = []
+    for index in range(layer + 1, len(net.plan.steps)):
+        step = net.plan.steps[index]
+        if touched.intersection(step.operands):
+            touched.update(step.results)
+            result.append(index)
+    return tuple(result)
+
+
+def _finish(net: FakeNetwork, steps: Sequence[int], state: State) -> None:
+    for index in steps:
+        net.run_step(index, state, integer=False)

@@ -1,0 +1,101 @@
+"""Splits the error that one layer adds into its causes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from tpuc.api import Operation
+from tpuc.api.host import Array
+
+from tpuc_passes.accuracy.cones import Cone
+from tpuc_passes.accuracy.grids import PRODUCTS
+
+CAUSES = ("weight rounding", "activation clipping", "activation rounding", "requantisation")
+REMEDIES = {
+    "weight rounding": "correct its bias (calibrate with --bias-num), or equalise it with `--pass equalise-weights`",
+    "activation clipping": "raise its thresholds: calibrate with --method percentile or max, or with more samples",
+    "activation rounding": "flatten its channels with `--pass migrate-outliers`, or lower its thresholds (--method mse)",
+    "requantisation": "keep it in float: put it in the quantise table (`tpuc qtable`)",
+}
+
+
+@dataclass
+class LayerError:
+    """Sums over samples of one layer. `parts` are the energies of the causes, `cross` of their products, so that
+    ``sum(parts) + cross == local``: the error that the layer adds on exact operands. `noise` is all of it, with what
+    came in through its operands.
+    """
+
+    name: str
+    op: str
+    signal: float = 0.0
+    noise: float = 0.0
+    products: float = 0.0
+    got: float = 0.0
+    middle: float = 0.0
+    local: float = 0.0
+    parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
+    is_split: bool = False
+
+    @property
+    def cross(self) -> float:
+        """What the causes share, negative where they cancel."""
+        return self.local - sum(self.parts.values())
+
+    @property
+    def cosine(self) -> float:
+        """Of the value in both networks, over all samples."""
+        norm = float(np.sqrt(self.signal * self.got))
+        return self.products / norm if norm else float(self.signal == self.got)
+
+    @property
+    def euclidean(self) -> float:
+        """``1 - ||x - y|| / ||(x + y) / 2||`` over all samples."""
+        return 1.0 - float(np.sqrt(self.noise / self.middle)) if self.middle else float(not self.noise)
+
+    @property
+    def cause(self) -> str:
+        """The largest part."""
+        return max(self.parts, key=lambda name: self.parts[name])
+
+    @property
+    def remedy(self) -> str:
+        """What helps against the largest part; nothing where the layer adds no error."""
+        return REMEDIES[self.cause] if self.is_split and self.local else ""
+
+    def see(self, wanted: Array, got: Array) -> None:
+        """The value in the float and in the quantised network, for one sample."""
+        a, b = wanted.astype(np.float64).reshape(-1), got.astype(np.float64).reshape(-1)
+        self.signal += float(a @ a)
+        self.got += float(b @ b)
+        self.products += float(a @ b)
+        self.noise += float((a - b) @ (a - b))
+        self.middle += float((a + b) @ (a + b)) / 4
+
+    def split(self, operation: Operation, cone: Cone, operands: list[Array], wanted: Array) -> None:
+        """Add one sample's parts: from exact operands, one cause after the other is let in."""
+        names = [operand.name for operand in operation.operands]
+        grids = [cone.grid(name) if name in cone.entries else None for name in names]
+        exact: Mapping[str, Array] = {name: operands[names.index(name)] for name in cone.entries}
+        filtered = list(operands)
+        filters = cone.filters() if isinstance(operation.op, PRODUCTS) else None
+        if filters is not None and filters[0].shape == operands[1].shape:
+            filtered[1] = filters[0]
+            if filters[1] is not None:
+                filtered[2] = filters[1].reshape(operands[2].shape if operands[2].size else (-1,))
+        clipped = [x if grid is None else grid.clip(x) for x, grid in zip(filtered, grids, strict=True)]
+        rounded = [x if grid is None else grid.round(x) for x, grid in zip(filtered, grids, strict=True)]
+        node, op = operation.node(), operation.op
+        chain = [wanted, *(np.asarray(op.evaluate(node, one)[0]) for one in (filtered, clipped, rounded))]
+        chain.append(cone.run(exact).reshape(wanted.shape))
+        for cause, before, after in zip(CAUSES, chain[:-1], chain[1:], strict=True):
+            self.parts[cause] += _energy(after, before)
+        self.local += _energy(chain[-1], wanted)
+        self.is_split = True
+
+
+def _energy(a: Array, b: Array) -> float:
+    error = (a.astype(np.float64) - b).reshape(-1)
+    return float(error @ error)

@@ -1,0 +1,75 @@
+"""Finds the layers whose quantisation costs most accuracy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuc.api import Module, Pass, PassContext
+from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples, units_of
+
+from tpuc_passes.accuracy.search import LayerLoss, Point, Search
+from tpuc_passes.accuracy.sensitivity import MixedJob, Score, SensitivityJob, candidates, total
+from tpuc_passes.correct_bias import noted_shifts
+from tpuc_passes.import_calibration import ImportCalibration
+from tpuc_passes.keep_tail_float import KeepTailFloat
+from tpuc_passes.planning.kernels import chip_of
+from tpuc_passes.propagate_calibration import PropagateCalibration
+
+
+@dataclass(frozen=True)
+class SearchQuantiseTable(Pass):
+    """Each layer alone in the integer mode gives its loss; then networks with the worst 0, 1, ... `max_float_layers`
+    of them in `float_mode` are scored. All in one fake-quantised graph, on `input_num` samples.
+
+    Thresholds come from `context.results["calibration_table"]`, the mode is the option `quantize` of the run. Leaves a
+    `Search` in `context.results["quantise_search"]`; the module does not change.
+    """
+
+    name = "search-quantise-table"
+    dataset: str = ""
+    data_list: str = ""
+    input_num: int = 10
+    max_float_layers: int = 5
+    float_mode: str = ""
+    workers: int = 1
+    cluster: str = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises CalibrationError without thresholds or samples."""
+        chip = chip_of(context, self.name).description
+        mode = str(context.options.get("quantize") or "int8")
+        float_mode = self.float_mode or next(one for one in ("f32", "bf16", "f16", mode) if one in chip.modes)
+        calibrated = module.clone()
+        ImportCalibration().run(calibrated, context)
+        PropagateCalibration().run(calibrated, context)
+        KeepTailFloat().run(calibrated, context)
+        shifts = noted_shifts(module, context.results["calibration_table"])
+        dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
+        samples = open_samples(inputs_of(module), dataset, data_list, self.input_num)
+        floats = frozenset(context.results.get("quantise_table", {}))
+        network = PortableModule(calibrated, context.registry)
+        units = units_of(len(samples), 1)  # few samples, much work each
+        with open_pool(self.workers, self.cluster) as pool:
+            single = SensitivityJob(network, samples, chip, mode, floats, shifts)
+            net, _ = single.open()
+            layers = candidates(net)
+            results = context.progress(pool.map(single, units), "searching: single layers", len(units))
+            losses = [
+                LayerLoss(step.operation.name, step.operation.op.name, -one.sqnr_db, one.cosine)
+                for one, step in zip(
+                    total(results, len(layers)), (net.plan.steps[layer] for layer in layers), strict=True
+                )
+            ]
+            losses.sort(key=lambda layer: -layer.loss)  # stable: equal losses stay in the order of the network
+            worst = [layer.name for layer in losses[: self.max_float_layers]]
+            choices = tuple(tuple(worst[:count]) for count in range(len(worst) + 1))
+            mixed = MixedJob(network, samples, chip, mode, floats, shifts, tuple(map(frozenset, choices)))
+            results = context.progress(pool.map(mixed, units), "searching: mixed networks", len(units))
+            scores: list[Score] = total(results, len(choices))
+        points = tuple(
+            Point(choice, score.cosine, -score.sqnr_db) for choice, score in zip(choices, scores, strict=True)
+        )
+        found = Search(chip.name, mode, float_mode, len(samples), tuple(losses), points)
+        context.results["quantise_search"] = found
+        return False

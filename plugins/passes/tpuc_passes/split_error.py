@@ -1,0 +1,80 @@
+"""Says, layer by layer, how far a quantised module is from the float one, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tpuc.api import CalibrationError, Constant, Module, NetworkInput, Pass, PassContext, TensorType, UsageError, as_stored
+from tpuc.api.host import Array, Interpreter
+
+from tpuc_passes.accuracy.cones import Cone, find_cone, real
+from tpuc_passes.accuracy.split import LayerError
+
+
+@dataclass(frozen=True)
+class SplitError(Pass):
+    """The module is the float one (TOP); `context.results["quantised"]` is what it was lowered to, before finalize, and
+    `context.results["samples"]` what both are run on. Leaves `LayerError`s in `context.results["layer_errors"]`.
+    """
+
+    name = "split-error"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises CalibrationError when the two modules have no value in common."""
+        quantised: Module | None = context.results.get("quantised")
+        samples: Sequence[Mapping[str, Array]] = context.results.get("samples", ())
+        if quantised is None or not samples:
+            raise UsageError("pass 'split-error' needs a quantised module and samples: use `tpuc compare`")
+        values = {
+            result.name: result
+            for operation in quantised.main.operations
+            for result in operation.results
+            if isinstance(result.type, TensorType)
+        }
+        layers = [
+            operation
+            for operation in module.main.operations
+            if operation.results
+            and operation.results[0].name in values
+            and not isinstance(operation.op, (Constant, NetworkInput))
+        ]
+        if not layers:
+            raise CalibrationError(
+                f"modules '{module.name}' and '{quantised.name}' have no value name in common; compare a TOP module with "
+                "the TPU module that was made of it"
+            )
+        exact, rounded = Interpreter(module), Interpreter(quantised)
+        cones: dict[str, Cone | None] = {}
+        for operation in layers:
+            computed = [v.name for v in operation.operands if isinstance(v.type, TensorType) and not _is_constant(v)]
+            cones[operation.name] = find_cone(quantised, values, operation.result.name, computed)
+        errors = {operation.name: LayerError(operation.name, operation.op.name) for operation in layers}
+        for sample in context.progress(samples, "comparing", len(samples)):
+            wanted, got = exact.run(sample, "all"), rounded.run(sample, "all")
+            for operation in layers:
+                name = operation.result.name
+                error, cone = errors[operation.name], cones[operation.name]
+                error.see(wanted[name], real(got[name], values[name].tensor))
+                if cone is not None:
+                    error.split(operation, cone, _operands(module, operation, wanted), wanted[name])
+        context.results["layer_errors"] = list(errors.values())
+        return False
+
+
+def _is_constant(value: Any) -> bool:
+    return value.defining is not None and isinstance(value.defining.op, Constant)
+
+
+def _operands(module: Module, operation: Any, wanted: Mapping[str, Array]) -> list[Array]:
+    result: list[Array] = []
+    for value in operation.operands:
+        if not isinstance(value.type, TensorType):
+            result.append(np.zeros((0,), np.float32))
+        elif _is_constant(value):
+            result.append(as_stored(module.weights[value.name], value.type))
+        else:
+            result.append(wanted[value.name])
+    return result
