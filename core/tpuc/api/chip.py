@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from tpuc.api.kernel import DdrTensor, LocalBlock, LocalTensor, Shape4
+from tpuc.api.kernel import DdrTensor, HostArgument, LocalBlock, LocalTensor, Shape4
 from tpuc.ir import BF16, F16, F32, ElementType, Module, ScalarType, TensorType
 from tpuc.machine import Instruction, Recorder, Timeline
 
@@ -26,6 +26,10 @@ class ChipDescription:
     `modes`: quantisation modes by name. `quantised_element(tensor type, mode, divisor, value name)` gives the element
     type that a calibrated value is stored as. `symmetric_divisor` of signed activations is the seed's 128 unless the
     user asks for another. `suffix`: of the compiled file. `ddr_base`, `ddr_alignment` in bytes.
+
+    Packed constants begin at `ddr_base`; activations behind them, or at `activations_base` where they have a memory of
+    their own. `boundary_bases` are memories for one network input or output each, inputs first; those that are left
+    over lie with the activations.
     """
 
     name: str
@@ -39,6 +43,8 @@ class ChipDescription:
     families: tuple[str, ...] = ()
     clock_hz: int = 1_000_000_000
     symmetric_divisor: int = 128
+    activations_base: int | None = None
+    boundary_bases: tuple[int, ...] = ()
 
     def quantise(self, type: TensorType, mode: str, name: str) -> TensorType:
         """The stored type of a calibrated value in an integer mode."""
@@ -128,11 +134,25 @@ class LoadedModel(ABC):
 
 
 @dataclass(frozen=True)
+class HostCall:
+    """A function of the chip's runtime that the host computes between two instructions, from DDR to DDR.
+
+    `position`: instructions recorded before it. It sees all their results, and what follows sees its own.
+    """
+
+    function: str
+    arguments: Mapping[str, HostArgument]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    position: int
+
+
+@dataclass(frozen=True)
 class CompiledLayout:
     """What a container needs beside the instructions. Addresses and sizes in bytes.
 
-    `weights` is the image of the constant memory from `weights_address`; `activations_bytes` follow
-    at `activations_address`.
+    `weights` is the image of the constant memory from `weights_address`; the activations take `activations_bytes` from
+    `activations_address`. `host_calls` are in program order.
     """
 
     name: str
@@ -143,6 +163,7 @@ class CompiledLayout:
     activations_address: int
     activations_bytes: int
     build_time: str | None = None
+    host_calls: tuple[HostCall, ...] = ()
 
 
 class Chip(ABC):

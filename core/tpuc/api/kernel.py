@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from tpuc.ir import Node, Op, ScalarType
 
@@ -22,6 +22,8 @@ OpT = TypeVar("OpT", bound=Op)
 Shape4: TypeAlias = tuple[int, int, int, int]
 Pads: TypeAlias = tuple[int, int, int, int]  # top, left, bottom, right
 NO_PADS: Pads = (0, 0, 0, 0)
+HostArgument: TypeAlias = "bool | int | float | str"
+"""An argument of a function of the chip's runtime."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class View:
 
 @dataclass(frozen=True)
 class Axis:
-    """One loop of the op. `granularity`: tile sizes are multiples of it (or the whole); `minimum`: never smaller.
+    """One loop of the op. `granularity`: tile sizes are multiples of it (or the whole); `minimum`: never smaller;
+    `limit`: never larger, 0 for any size.
 
     A reduction axis is innermost: its tiles of one result are visited first, middle, last.
     """
@@ -52,6 +55,7 @@ class Axis:
     reduction: bool = False
     granularity: int = 1
     minimum: int = 1
+    limit: int = 0
 
     @property
     def splittable(self) -> bool:
@@ -238,7 +242,8 @@ class TileKernel(Generic[OpT]):
 
     def tiling_key(self, node: Node) -> Hashable:
         """Nodes with equal keys are cut alike, so that the search is made once: attributes that decide extents, halos
-        and sizes of constants, without values. Default: the op with all its attributes."""
+        and sizes of constants, without values. Default: the op with all its attributes.
+        """
         return node.op
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
@@ -305,6 +310,36 @@ class MoveKernel(Generic[OpT]):
     def moves(self, node: Node) -> Sequence[Move]:
         """The copies that make the result."""
         return ()
+
+
+class CpuRoutine(Generic[OpT]):
+    """Base of cells that leave a node to a function of the chip's runtime on the host's processor.
+
+    The function reads and writes DDR tensors, as the op's `evaluate` says.
+    """
+
+    function: ClassVar[str]
+    """Its name in the runtime."""
+
+    def refuse(self, node: Node) -> str | None:
+        """Why the function cannot compute the node; None: it can."""
+        return None
+
+    def arguments(self, node: Node) -> Mapping[str, HostArgument]:
+        """What the function is told beside its tensors."""
+        return {}
+
+    def shapes(self, node: Node) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
+        """Extents of operands and results as the function sees them."""
+        return [type_.dims for type_ in node.operand_types], [type_.dims for type_ in node.result_types]
+
+
+class KernelChoice(Generic[OpT]):
+    """Base of cells that serve the nodes of one op by different kernels."""
+
+    def kernel(self, node: Node) -> TileKernel[Any] | MoveKernel[Any] | CpuRoutine[Any]:
+        """The kernel of a node."""
+        raise NotImplementedError
 
 
 def default_box(view: View, tile: Tile) -> Box:

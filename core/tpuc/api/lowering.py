@@ -73,7 +73,11 @@ class LoweringBuilder(Protocol):
 
 
 class Lowering(Generic[OpT]):
-    """Base of every lowering cell. One instance serves all nodes: keep no state."""
+    """Base of every lowering cell. One instance serves all nodes: keep no state.
+
+    Most cells lower ops of the network. A cell for `tpu.Cast` in the table `<chip>.tpu` makes the casts that the framework
+    inserts: its node's operand and result types say from what to what, and it may give another type that means the same.
+    """
 
     def refuse(self, node: LoweringNode) -> str | None:
         """Why this chip cannot compute this node in this mode, in a sentence without a full stop; None: it can.

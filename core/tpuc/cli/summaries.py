@@ -4,6 +4,7 @@ from __future__ import annotations
 
 BUILT_IN = {
     "calibrate": "tpuc.cli.commands.calibrate",
+    "compare": "tpuc.cli.commands.compare",
     "compile": "tpuc.cli.commands.compile",
     "deploy": "tpuc.cli.commands.deploy",
     "disasm": "tpuc.cli.commands.disasm",
@@ -11,12 +12,14 @@ BUILT_IN = {
     "opt": "tpuc.cli.commands.opt",
     "plugins": "tpuc.cli.commands.plugins",
     "profile": "tpuc.cli.commands.profile",
+    "qtable": "tpuc.cli.commands.qtable",
     "run": "tpuc.cli.commands.run",
     "transform": "tpuc.cli.commands.transform",
 }
 
 SUMMARIES = {
     "calibrate": "Measure value ranges on sample data.",
+    "compare": "Show where a quantised network loses accuracy, and why.",
     "compile": "Compile a network for a chip.",
     "deploy": "Turn a TOP module into a compiled file.",
     "disasm": "Show the commands of a compiled file.",
@@ -24,6 +27,7 @@ SUMMARIES = {
     "opt": "Run passes on a module.",
     "plugins": "List installed plugins.",
     "profile": "Show cycles, DDR traffic and engine use of a compiled file.",
+    "qtable": "Find the layers to keep in float.",
     "run": "Execute a network on given inputs.",
     "transform": "Turn a network into a TOP module (.mlir and .npz).",
 }

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from tpuc.errors import UsageError
 from tpuc.work.blas import blas_threads
@@ -42,10 +42,11 @@ class Pool(ABC):
     def map(self, job: Job[T], units: Sequence[range]) -> Iterator[T]:
         """The result of every unit, in order."""
 
+    @abstractmethod
     def close(self) -> None:
         """Let the workers go."""
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -62,6 +63,9 @@ class LocalPool(Pool):
             with one_blas_thread():
                 result = run(unit)
             yield result
+
+    def close(self) -> None:
+        """Nobody is there."""
 
 
 def open_pool(workers: int = 1, cluster: str = "") -> Pool:

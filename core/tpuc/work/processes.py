@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import multiprocessing
+import pickle
 import shutil
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -38,7 +38,7 @@ class ProcessPool(Pool):
     def map(self, job: Job[T], units: Sequence[range]) -> Iterator[T]:
         self._jobs += 1
         path = self._folder / f"{self._jobs}.job"
-        path.write_bytes(ForkingPickler.dumps(Sealed(job)))
+        path.write_bytes(pickle.dumps(Sealed(job)))
         waiting: deque[tuple[range, Future[Any]]] = deque()
         ahead, deaths = iter(units), 0
         while True:
@@ -54,7 +54,7 @@ class ProcessPool(Pool):
                 if deaths >= DEATHS:
                     raise TpucError(
                         f"worker processes died {deaths} times without a result, perhaps for want of memory; use fewer "
-                        "--workers"
+                        "--workers (and in a script of your own start under `if __name__ == '__main__':`)"
                     ) from error
                 self._executor.shutdown(wait=False, cancel_futures=True)
                 self._executor = self._start()
@@ -84,4 +84,4 @@ def run_unit(path: str, unit: range) -> Any:
 
 @functools.lru_cache(maxsize=2)
 def _sealed(path: str) -> Sealed:
-    return ForkingPickler.loads(Path(path).read_bytes())
+    return pickle.loads(Path(path).read_bytes())  # noqa: S301  # written by our parent into its private folder

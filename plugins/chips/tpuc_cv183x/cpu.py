@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from tpuc.api import Unsupported
-from tpuc_ops.quant.arithmetic import Rounding, quantise_product, round_to_int, saturate
+from tpuc_ops.quant.arithmetic import Rounding, quantise_product
 
 from tpuc_cv183x.container.model import Tensor, TensorType, Value
 from tpuc_cv183x.isa.types import Array
@@ -22,7 +22,9 @@ def run_function(
     function = FUNCTIONS.get(name)
     if function is None:
         known = ", ".join(sorted(FUNCTIONS))
-        raise Unsupported(f"CPU function {name!r} is not simulated, only {known}; run this file on the vendor's runtime")
+        raise Unsupported(
+            f"CPU function {name!r} is not simulated, only {known}; run this file on the vendor's runtime"
+        )
     return function(inputs, arguments, outputs)
 
 
@@ -45,7 +47,7 @@ def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Seq
     return [x.astype(target.type.numpy)]
 
 
-def _softmax(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]) -> list[Array]:
+def _softmax(inputs: Sequence[Array], arguments: Mapping[str, Value], _: Sequence[Tensor]) -> list[Array]:
     """`softmax` over `axis` in float32."""
     x = inputs[0].astype(np.float32)
     axis = int(_number(arguments, "axis", 1))
@@ -54,5 +56,3 @@ def _softmax(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: S
 
 
 FUNCTIONS: dict[str, Evaluator] = {"quant": _quant, "softmax": _softmax}
-
-__all__ = ["FUNCTIONS", "round_to_int", "run_function", "saturate"]

@@ -119,8 +119,8 @@ class Machine:
         last = offset + sum((size - 1) * step for size, step in zip(shape, strides, strict=True)) + dtype.itemsize
         if min(shape) < 1 or last > memory.size:
             raise IllegalCommand(
-                f"tensor {'x'.join(map(str, shape))} at g{base}+{offset:#x} ends at {last:#x}, the memory behind this base "
-                f"register has {memory.size:#x} bytes; correct the address or enlarge it"
+                f"tensor {'x'.join(map(str, shape))} at g{base}+{offset:#x} ends at {last:#x}, the memory behind this "
+                f"base register has {memory.size:#x} bytes; correct the address or enlarge it"
             )
         return np.ndarray(shape, dtype, memory.data, offset, strides)
 

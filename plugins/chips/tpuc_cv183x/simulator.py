@@ -109,7 +109,7 @@ class Simulator:
             return
         for index, segment in enumerate(self.segments):
             for command in (*segment.compute, *segment.dma):
-                with _naming(self.source, index, command):
+                with _Naming(self.source, index, command):
                     _instruction(command).check()
             hazards = find_hazards(segment.compute, segment.dma)
             if hazards:
@@ -137,7 +137,7 @@ class Simulator:
                 self._run_cpu(step)
                 continue
             for command in step.order:
-                with _naming(self.source, index, command):
+                with _Naming(self.source, index, command):
                     command.instruction.execute(self.machine)
                 if watch is not None:
                     watch(index, command)
@@ -186,7 +186,9 @@ class Simulator:
     def _view(self, address: int, size: int) -> Array:
         base, offset = split_gmem(address)
         if not 0 <= base < len(self.machine.gmem) or not 0 <= offset <= offset + size <= self.machine.gmem[base].size:
-            raise UsageError(f"{self.source}: {size} bytes at g{base}+{offset:#x} are outside the memory of this program")
+            raise UsageError(
+                f"{self.source}: {size} bytes at g{base}+{offset:#x} are outside the memory of this program"
+            )
         return self.machine.gmem[base][offset : offset + size]
 
     def _writes(self, base: int) -> bool:
@@ -301,7 +303,7 @@ def _format_region(region: Region) -> str:
     return f"g{base}+{offset:#x}, {region.end - region.start} bytes"
 
 
-class _naming:
+class _Naming:
     """Puts file, segment and command in front of what an instruction complains about."""
 
     def __init__(self, source: str, segment: int, command: Command) -> None:

@@ -2,132 +2,185 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from math import prod
 
-from tpuc.api import Instruction, Region
+from tpuc.api import Engine, Instruction, UsageError
 
 from tpuc_cv183x.isa.arithmetic import Arithmetic, ArithmeticOp
 from tpuc_cv183x.isa.conv import Conv
 from tpuc_cv183x.isa.depthwise import Depthwise
-from tpuc_cv183x.isa.dma import TensorCopy
-from tpuc_cv183x.isa.finish import ChannelBlock, PartialSum
+from tpuc_cv183x.isa.finish import PartialSum
 from tpuc_cv183x.isa.geometry import EU_BYTES, LANES, round_up
 from tpuc_cv183x.isa.lookup import ChannelSum, Lookup
 from tpuc_cv183x.isa.matmul import MatMul
 from tpuc_cv183x.isa.pool import AveragePool, MaxPool
-from tpuc_cv183x.isa.types import DType, Operand, Shape4
+from tpuc_cv183x.isa.types import Operand, Scalar, Shape4
+from tpuc_cv183x.timing_dma import measured_transfer, vendor_transfer
 
-CLOCK_HZ = 650_000_000
-"""TPU clock of the estimator (chip.md)."""
-VENDOR_DDR = 7.5e9 / CLOCK_HZ
-"""Bytes per cycle: 32-bit bus at 1886 MT/s (chip.md)."""
+PROFILES = ("vendor", "measured")
 
-
-def _groups(operand: Operand, channels: int) -> int:
-    return round_up(operand.lane + channels, LANES) // LANES
-
-
-def _vectors(result: Operand, shape: Shape4, item_bytes: int) -> int:
-    """Vector steps of an element-wise command."""
-    n, c, h, w = shape
-    return n * _groups(result, c) * -(-h * w * item_bytes // EU_BYTES)
-
-
-def _psum(partial: PartialSum) -> int:
-    return {PartialSum.OFF: 0, PartialSum.LAST: 4, PartialSum.FIRST: 4, PartialSum.MIDDLE: 8}[partial]
-
-
-def _finish(is_float: bool, requantises: bool, has_bias: bool) -> int:
-    """Cycles per vector for bias and shift."""
-    shift = 2 if is_float else 1 if requantises else 4
-    return shift + (2 if has_bias else 0)
-
-
-def _post(requantises: bool) -> int:
-    return 31 if requantises else 12
-
-
-def _window(result: Operand, shape: Shape4, depth: int, block: ChannelBlock | None, has_bias: bool, psum: int) -> int:
-    """Convolutions: `depth` products per result vector."""
-    loop = depth + _finish(result.dtype.is_float, block is not None, has_bias) + psum
-    if block is not None:
-        loop = max(loop, 16)
-    return 41 + _vectors(result, shape, result.dtype.bytes) * loop + _post(block is not None)
-
-
-def _matmul(product: MatMul) -> int:
-    requantises = product.multiplier is not None
-    loop = product.depth + _finish(product.is_float, requantises, product.bias is not None)
-    loop += _psum(product.partial) + (2 if product.accumulate else 0)
-    rows, channels, _, width = product.result_shape
-    vectors = rows * _groups(product.result, channels) * -(-width * product.left.dtype.bytes // EU_BYTES)
-    return 41 + vectors * loop + _post(requantises)
-
-
-_LATENCY = {
-    ArithmeticOp.MUL: 5.5,
-    ArithmeticOp.MAC: 9.0,
-    ArithmeticOp.ADD: 5.0,
-    ArithmeticOp.SUB: 5.0,
-    ArithmeticOp.MAX: 3.0,
-    ArithmeticOp.MIN: 3.0,
-    ArithmeticOp.AND: 3.0,
-    ArithmeticOp.OR: 3.0,
-    ArithmeticOp.XOR: 3.0,
-    ArithmeticOp.COPY: 2.0,
-    ArithmeticOp.SHIFT: 4.0,
-}
-"""Cycles per vector of 8-bit elements."""
-
-
-def _arithmetic(command: Arithmetic) -> int:
-    latency = _LATENCY[command.operation]
-    if command.left.dtype.planes > 1:
-        latency += 2
-    if command.result.dtype.planes > 1:
-        latency += 1
-    vectors = _vectors(command.result, command.shape, command.result.dtype.bytes)
-    return 26 + _post(command.multiplier is not None) + int(vectors * latency)
-
-
-def _compute(instruction: Instruction) -> int:
-    match instruction:
-        case Conv():
-            channels = instruction.input_shape[0]
-            depth = prod(instruction.kernel) * -(-channels // (2 if instruction.double else 1))
-            has_bias = instruction.bias is not None
-            psum = _psum(instruction.partial)
-            return _window(instruction.result, instruction.result_shape, depth, instruction.block, has_bias, psum)
-        case Depthwise():
-            has_bias, depth = instruction.bias is not None, prod(instruction.kernel)
-            return _window(instruction.result, instruction.result_shape, depth, instruction.block, has_bias, 0)
-        case MaxPool() | AveragePool():
-            return _window(instruction.result, instruction.result_shape, prod(instruction.kernel), None, False, 0)
-        case MatMul():
-            return _matmul(instruction)
-        case Arithmetic():
-            return _arithmetic(instruction)
-        case Lookup():
-            rows = 32 if instruction.is_float else 16
-            return _vectors(instruction.result, instruction.shape, 1) * (rows + 3)
-        case ChannelSum():
-            return 38 + _vectors(instruction.input, instruction.input_shape, DType.INT8.bytes) * 5
-        case _:
-            raise TypeError(f"no cycles known for {type(instruction).__name__}")
-
-
-def _bytes_of(region: Region) -> int:
-    return region.end - region.start
-
-
-def _vendor_dma(instruction: Instruction) -> int:
-    regions = (*instruction.reads(), *instruction.writes())
-    ddr = sum(_bytes_of(region) for region in regions if region.space == "gmem")
-    return int(ddr / VENDOR_DDR)
+WINDOW_START, ELEMENT_START = 41, 26
+"""Cycles before the first vector of a product, and of an element-wise command."""
+FINISH, FINISH_REQUANTISE = 12, 31
+"""Cycles after the last vector."""
+REQUANTISE_LEAST = 16
+"""A vector that is requantised per channel takes at least this long."""
+_PARTIAL = {PartialSum.OFF: 0, PartialSum.LAST: 4, PartialSum.FIRST: 4, PartialSum.MIDDLE: 8}
 
 
 def cycles(instruction: Instruction, profile: str = "vendor") -> int:
     """Cycles of one instruction alone; at least 1."""
-    from tpuc.api import Engine
-    return max(1, _compute(instruction) if instruction.engine is Engine.COMPUTE else _vendor_dma(instruction))
+    if profile not in PROFILES:
+        raise UsageError(f"cv183x: no timing profile {profile!r}; it has {', '.join(PROFILES)}")
+    measured = profile == "measured"
+    if instruction.engine is Engine.DMA:
+        return max(1, (measured_transfer if measured else vendor_transfer)(instruction))
+    if measured and isinstance(instruction, Conv):
+        return max(1, _measured_conv(instruction))
+    return max(1, _compute(instruction))
+
+
+def _compute(instruction: Instruction) -> int:
+    for kind, count in _COMPUTE.items():
+        if isinstance(instruction, kind):
+            return count(instruction)
+    raise TypeError(f"no cycles known for {type(instruction).__name__}")
+
+
+def _vectors(result: Operand, shape: Shape4) -> int:
+    """Vector steps: 16 bytes of one channel group after another."""
+    n, c, h, w = shape
+    groups = round_up(result.lane + c, LANES) // LANES
+    width = EU_BYTES // 2 if result.dtype.is_float else EU_BYTES
+    return n * groups * -(-h * w // width)
+
+
+def _finish(requantises: bool) -> int:
+    return FINISH_REQUANTISE if requantises else FINISH
+
+
+def _shift(is_float: bool, requantises: bool) -> int:
+    return 2 if is_float else 1 if requantises else 4
+
+
+def _reach(outputs: int, stride: int, gaps: int) -> float:
+    """Input elements from the first to the last one that `outputs` neighbours need."""
+    return (outputs - 1) * stride / (gaps + 1) + 1
+
+
+# -- windows -----------------------------------------------------------------------------------------------------------
+
+
+def _conv(conv: Conv) -> int:
+    channels, taps = conv.input_shape[0], prod(conv.kernel)
+    fetches = math.ceil(_reach(EU_BYTES, conv.stride[1], conv.insert[1]) / EU_BYTES) + 1
+    loop = taps * -(-channels // (2 if conv.double else 1)) + taps * max(0, fetches - channels)
+    loop += _shift(conv.is_float, conv.block is not None) + (2 if conv.bias is not None else 0) + _PARTIAL[conv.partial]
+    if conv.block is not None:
+        loop = max(loop, REQUANTISE_LEAST)
+    return WINDOW_START + _vectors(conv.result, conv.result_shape) * loop + _finish(conv.block is not None)
+
+
+def _measured_conv(conv: Conv) -> int:
+    """Products only: within 0.5 % of all convolutions in a trace of ResNet-50 on a CV1835."""
+    channels = -(-conv.input_shape[0] // (2 if conv.double else 1))
+    return _vectors(conv.result, conv.result_shape) * prod(conv.kernel) * channels
+
+
+def _slowdown(outputs: int, stride: int, gaps: int, rows: float = 1.0) -> float:
+    """Fetches per tap and vector to gather `outputs` neighbours from 16-byte words, averaged over alignments."""
+    reach = _reach(outputs, stride, gaps)
+    whole = reach * rows / EU_BYTES
+    return whole + (EU_BYTES - 1) / EU_BYTES
+
+
+def _depthwise(conv: Depthwise) -> int:
+    taps, width = prod(conv.kernel), conv.result_shape[3]
+    outputs = min(width, EU_BYTES)
+    slow = _slowdown(outputs, conv.stride[1], conv.insert[1], EU_BYTES / outputs) if taps > 1 else 1.0
+    loop = int(taps * slow)
+    if conv.block is not None:
+        loop = max(loop, REQUANTISE_LEAST)
+    loop += (2 if conv.bias is not None else 0) + (2 if conv.is_float and (taps > 1 or conv.block is not None) else 3)
+    return _vectors(conv.result, conv.result_shape) * loop + _finish(conv.block is not None)
+
+
+def _pool_slowdown(pool: MaxPool | AveragePool, width: int) -> float:
+    _, _, h, w = pool.result_shape
+    if h * w == 1:
+        return 1.0
+    reach = _reach(width, pool.stride[1], pool.insert[1])
+    return max(1.0, (reach + min(width, reach) - 1) / width)
+
+
+def _max_pool(pool: MaxPool) -> int:
+    loop = prod(pool.kernel) * _pool_slowdown(pool, EU_BYTES) + 2
+    return int(_vectors(pool.result, pool.result_shape) * loop)
+
+
+def _average_pool(pool: AveragePool) -> int:
+    width = EU_BYTES // 2 if pool.is_float else EU_BYTES
+    loop = int(prod(pool.kernel) * _pool_slowdown(pool, width)) + _shift(pool.is_float, False)
+    return _vectors(pool.result, pool.result_shape) * loop + FINISH
+
+
+def _matmul(product: MatMul) -> int:
+    requantises = product.multiplier is not None
+    loop = product.depth + _shift(product.is_float, requantises) + _PARTIAL[product.partial]
+    loop += (2 if product.bias is not None and not requantises else 0) + (2 if product.accumulate else 0)
+    return WINDOW_START + _vectors(product.result, product.result_shape) * loop + _finish(requantises)
+
+
+# -- element by element ------------------------------------------------------------------------------------------------
+
+_LATENCY = {
+    ArithmeticOp.MUL: (2.5, 4.5),
+    ArithmeticOp.MAC: (9.0, 11.0),
+    ArithmeticOp.ADD: (5.0, 7.0),
+    ArithmeticOp.SUB: (5.0, 7.0),
+    ArithmeticOp.SHIFT: (4.0, 4.0),
+    ArithmeticOp.COPY: (2.0, 4.0),
+}
+"""Cycles per vector of 8-bit (or bf16) and of 16-bit operands."""
+_OTHER_LATENCY = (3.0, 5.0)
+_MISALIGNED = 30 / 16
+"""Results whose channel groups do not start on 16-byte boundaries are written this much slower."""
+
+
+def _arithmetic(command: Arithmetic) -> int:
+    op, wide = command.operation, command.left.dtype.planes > 1
+    latency = _LATENCY.get(op, _OTHER_LATENCY)[int(wide)]
+    if op is ArithmeticOp.MUL and command.result.dtype.planes == 1:
+        latency += 3
+    if op in (ArithmeticOp.ADD, ArithmeticOp.SUB) and wide and isinstance(command.right, Scalar):
+        latency -= 0.5
+    if command.result.dtype.planes > 1:
+        latency += 1
+    if command.result.strides(command.shape)[1] % EU_BYTES:
+        latency *= _MISALIGNED
+    return (
+        int(_vectors(command.result, command.shape) * latency) + ELEMENT_START + _finish(command.multiplier is not None)
+    )
+
+
+def _lookup(command: Lookup) -> int:
+    rows = 32 if command.is_float else 16
+    return _vectors(command.result, command.shape) * (rows + 3) + ELEMENT_START + FINISH
+
+
+def _channel_sum(command: ChannelSum) -> int:
+    return _vectors(command.input, command.input_shape) * 3 + ELEMENT_START + FINISH
+
+
+_COMPUTE: dict[type[Instruction], Callable[..., int]] = {
+    Conv: _conv,
+    Depthwise: _depthwise,
+    MaxPool: _max_pool,
+    AveragePool: _average_pool,
+    MatMul: _matmul,
+    Arithmetic: _arithmetic,
+    Lookup: _lookup,
+    ChannelSum: _channel_sum,
+}

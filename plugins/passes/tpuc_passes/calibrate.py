@@ -17,12 +17,12 @@ from tpuc_passes.calibration.table import CalibrationTable, make_remarks
 @dataclass(frozen=True)
 class Calibrate(Pass):
     """Two passes over the samples, ranges first and histograms then, so memory does not grow with their number; then
-    tuning on the first `tune_num` samples (0: none) with `tune_candidates` thresholds per value; then the mean errors of
-    products on the first `bias_num` samples (0: none), which `correct-bias` takes out of them.
+    tuning on the first `tune_num` samples (0: none) with `tune_candidates` thresholds per value; then the mean errors
+    of products on the first `bias_num` samples (0: none), which `correct-bias` takes out of them.
 
     Network inputs keep their largest magnitude whatever the method: their values are few and evenly spread (pixels),
     where a divergence of histograms says nothing. Samples come from `dataset` (folder or file) or `data_list`; `method`
-    is a name in `tpuc.calibrators`. Work is spread over `workers` processes or the dask `cluster`, with the same result.
+    is a name in `tpuc.calibrators`. Work is spread over `workers` processes or the dask `cluster`, to the same end.
     `statistics` is a file to keep what was seen in, `resume` one to go on from. The samples are looked at first unless
     `lint` is off; `strict` makes an error of what is remarked on otherwise.
 

@@ -8,6 +8,7 @@ import numpy as np
 from tpuc.api import (
     Chip,
     CompiledLayout,
+    HostCall,
     IntegerAttr,
     Module,
     NetworkInput,
@@ -45,8 +46,9 @@ class GenerateCode(Pass):
     def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
         asm = chip.assembler()
         tasks = [(task, _coefficients(task.operation)) for task in tasks_of(context, module.main)]
-        Emitter(asm, address_of, origin).run(tasks)
-        return chip.write(module, _layout(module, context), asm)
+        emitter = Emitter(asm, address_of, origin)
+        emitter.run(tasks)
+        return chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
 
 
 def _coefficients(operation: Operation) -> int:
@@ -54,7 +56,7 @@ def _coefficients(operation: Operation) -> int:
     return address.value if isinstance(address, IntegerAttr) else 0
 
 
-def _layout(module: Module, context: PassContext) -> CompiledLayout:
+def _layout(module: Module, context: PassContext, host_calls: tuple[HostCall, ...]) -> CompiledLayout:
     function = module.main
     base = _number(module, "module.coeff_addr")
     image = np.zeros(_number(module, "module.coeff_size"), np.uint8)
@@ -74,6 +76,7 @@ def _layout(module: Module, context: PassContext) -> CompiledLayout:
         activations_address=_number(module, "module.neuron_addr"),
         activations_bytes=_number(module, "module.neuron_size"),
         build_time=context.options.get("build_time"),
+        host_calls=host_calls,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from tpuc.api import DictAttr, IntegerAttr, Module, MoveKernel, Node, Pass, PassContext, UnitAttr
+from tpuc.api import CpuRoutine, DictAttr, IntegerAttr, Module, MoveKernel, Node, Pass, PassContext, UnitAttr
 
 from tpuc_passes.planning.kernels import ALIAS, TILING, chip_of, find_kernel, runs_on_chip
 from tpuc_passes.planning.tiling import choose_tiling, make_task
@@ -28,6 +28,8 @@ class GroupLayers(Pass):
             if isinstance(kernel, MoveKernel):
                 if kernel.is_alias(Node.of(operation)):
                     operation.extra_attributes[ALIAS] = UnitAttr()
+                continue
+            if isinstance(kernel, CpuRoutine):
                 continue
             node = Node.of(operation)
             shapes = tuple((t.shape, t.storage) for t in (*node.operand_types, *node.result_types))

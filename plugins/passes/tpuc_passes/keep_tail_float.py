@@ -16,6 +16,7 @@ from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.slice import Slice
 from tpuc_ops.top.upsample import Upsample
+
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
 
 # Where the work is: a tail ends before these. What is behind them costs little in any mode.

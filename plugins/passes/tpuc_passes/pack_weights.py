@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from tpuc.api import Constant, Module, Operation, Pass, PassContext, StringAttr
 
-from tpuc_passes.planning.emit import MoveTask
 from tpuc_passes.planning.kernels import COEFFICIENTS, tasks_of
 from tpuc_passes.planning.pack import Array, pack_task
+from tpuc_passes.planning.task import TileTask
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class PackWeights(Pass):
         """See Pass."""
         changed = False
         for task in tasks_of(context, module.main):
-            if isinstance(task, MoveTask):
+            if not isinstance(task, TileTask):
                 continue
             packed = pack_task(
                 task, [_constant(module, task.operation, i) for i in range(len(task.node.operand_types))]

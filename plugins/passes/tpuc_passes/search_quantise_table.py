@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from tpuc.api import Module, Pass, PassContext
 from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples, units_of
 
 from tpuc_passes.accuracy.search import LayerLoss, Point, Search
-from tpuc_passes.accuracy.sensitivity import MixedJob, Score, SensitivityJob, candidates, total
+from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, total
 from tpuc_passes.correct_bias import noted_shifts
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.keep_tail_float import KeepTailFloat
@@ -19,8 +20,9 @@ from tpuc_passes.propagate_calibration import PropagateCalibration
 
 @dataclass(frozen=True)
 class SearchQuantiseTable(Pass):
-    """Each layer alone in the integer mode gives its loss; then networks with the worst 0, 1, ... `max_float_layers`
-    of them in `float_mode` are scored. All in one fake-quantised graph, on `input_num` samples.
+    """Each layer alone in the integer mode gives its loss; the worst are then tried in `float_mode` while all others
+    stay integers, and those that help are added up, best first, to at most `max_float_layers`. All in one
+    fake-quantised graph, on `input_num` samples.
 
     Thresholds come from `context.results["calibration_table"]`, the mode is the option `quantize` of the run. Leaves a
     `Search` in `context.results["quantise_search"]`; the module does not change.
@@ -62,14 +64,21 @@ class SearchQuantiseTable(Pass):
                 )
             ]
             losses.sort(key=lambda layer: -layer.loss)  # stable: equal losses stay in the order of the network
-            worst = [layer.name for layer in losses[: self.max_float_layers]]
-            choices = tuple(tuple(worst[:count]) for count in range(len(worst) + 1))
-            mixed = MixedJob(network, samples, chip, mode, floats, shifts, tuple(map(frozenset, choices)))
-            results = context.progress(pool.map(mixed, units), "searching: mixed networks", len(units))
-            scores: list[Score] = total(results, len(choices))
-        points = tuple(
-            Point(choice, score.cosine, -score.sqnr_db) for choice, score in zip(choices, scores, strict=True)
-        )
+
+            def try_out(choices: Sequence[tuple[str, ...]]) -> list[Point]:
+                """The networks in which these are float."""
+                job = MixedJob(network, samples, chip, mode, floats, shifts, tuple(map(frozenset, choices)))
+                results = context.progress(pool.map(job, units), "searching: mixed networks", len(units))
+                scores = total(results, len(choices))
+                return [Point(one, score.cosine, -score.sqnr_db) for one, score in zip(choices, scores, strict=True)]
+
+            # A layer may cost much alone and nothing between integer neighbours: ask again in their company.
+            worst = [layer.name for layer in losses[: 2 * self.max_float_layers]]
+            base, *alone = try_out([(), *((name,) for name in worst)])
+            helpful = sorted((point for point in alone if point.loss < base.loss), key=lambda point: point.loss)
+            order = [point.floats[0] for point in helpful[: self.max_float_layers]]
+            several = [tuple(order[:count]) for count in range(2, len(order) + 1)]
+            points = (base, *helpful[:1], *(try_out(several) if several else ()))
         found = Search(chip.name, mode, float_mode, len(samples), tuple(losses), points)
         context.results["quantise_search"] = found
         return False

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import CalibrationError, Constant, Module, NetworkInput, Pass, PassContext, TensorType, UsageError, as_stored
+from tpuc.api import (
+    CalibrationError,
+    Constant,
+    Module,
+    NetworkInput,
+    Pass,
+    PassContext,
+    TensorType,
+    UsageError,
+    as_stored,
+)
 from tpuc.api.host import Array, Interpreter
 
 from tpuc_passes.accuracy.cones import Cone, find_cone, real
@@ -43,8 +53,8 @@ class SplitError(Pass):
         ]
         if not layers:
             raise CalibrationError(
-                f"modules '{module.name}' and '{quantised.name}' have no value name in common; compare a TOP module with "
-                "the TPU module that was made of it"
+                f"modules '{module.name}' and '{quantised.name}' have no value name in common; compare a TOP module "
+                "with the TPU module that was made of it"
             )
         exact, rounded = Interpreter(module), Interpreter(quantised)
         cones: dict[str, Cone | None] = {}

@@ -1,0 +1,1 @@
+"""CV183x: instructions, files, simulator and timing."""

@@ -28,8 +28,8 @@ from tpuc_cv183x.isa import (
 from tpuc_cv183x.isa.geometry import LANES
 from tpuc_cv183x.isa.windows import Window
 
-from tests.chips.cv183x.draw import A, B, RESULT, THIRD, WEIGHT, Case, Draw, Shape4
 from tests.chips.cv183x.dma_cases import DMA_GENERATORS
+from tests.chips.cv183x.draw import RESULT, THIRD, WEIGHT, A, B, Case, Draw
 
 Generator = Callable[[Draw], Case]
 INT8, UINT8, INT16, UINT16, BF16 = DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.BF16
@@ -38,7 +38,9 @@ INT8, UINT8, INT16, UINT16, BF16 = DType.INT8, DType.UINT8, DType.INT16, DType.U
 # -- windows -----------------------------------------------------------------------------------------------------------
 
 
-def draw_window(draw: Draw, size: tuple[int, int], dilate: bool = True, insert: bool = True) -> tuple[Window, tuple[int, int]]:
+def draw_window(
+    draw: Draw, size: tuple[int, int], dilate: bool = True, insert: bool = True
+) -> tuple[Window, tuple[int, int]]:
     """A window that fits into the padded input of `size`, and the output size."""
     while True:
         window = Window(
@@ -83,8 +85,10 @@ def conv(draw: Draw, floats: bool, block: bool) -> Case:
     n = draw.number(1, 3)
     has_bias, bias_signed = not block and draw.chance(), draw.chance()
     has_block_bias = block and not draw.chance(4)
-    dtype, relu = (BF16, draw.chance()) if floats else result_type(
-        draw, *kinds, bias_signed=(bias_signed and has_bias) or has_block_bias
+    dtype, relu = (
+        (BF16, draw.chance())
+        if floats
+        else result_type(draw, *kinds, bias_signed=(bias_signed and has_bias) or has_block_bias)
     )
     shape = (n, oc, *out)
     natural = natural_strides(shape, dtype.bytes)
@@ -190,8 +194,8 @@ def matmul(draw: Draw, floats: bool, requantise: bool, partial: bool = False) ->
     finishes = not stage.writes
     bias = THIRD if finishes and draw.chance() else None
     bias_signed = draw.chance() or requantise
-    dtype, relu = (BF16, draw.chance()) if floats else result_type(
-        draw, *kinds, bias_signed=bias_signed and bias is not None
+    dtype, relu = (
+        (BF16, draw.chance()) if floats else result_type(draw, *kinds, bias_signed=bias_signed and bias is not None)
     )
     accumulate = not floats and not requantise and not partial and draw.chance(4)
     wide = not floats and not requantise and not partial and draw.chance(3)

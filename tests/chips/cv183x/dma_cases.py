@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from tpuc_cv183x.isa import (
+    Compression,
     DType,
     Fill,
     LinearCopy,
@@ -19,8 +21,9 @@ from tpuc_cv183x.isa import (
     natural_strides,
     split_columns,
 )
+from tpuc_cv183x.machine import Machine
 
-from tests.chips.cv183x.draw import A, BASES, RESULT, Case, Draw, Shape4
+from tests.chips.cv183x.draw import BASES, RESULT, A, Case, Draw, Shape4
 
 INT8, UINT8, BF16 = DType.INT8, DType.UINT8, DType.BF16
 Steps = tuple[int, int, int]
@@ -29,7 +32,7 @@ Steps = tuple[int, int, int]
 def local(draw: Draw, start: int, shape: Shape4, size: int) -> tuple[int, Steps]:
     """A place in local memory."""
     address = draw.address(start, lanes=True)
-    n, c, h, _ = natural_strides(shape, size)
+    _n, c, h, _ = natural_strides(shape, size)
     if draw.chance(3):
         h += size * draw.number(0, 3)
         c = -(-h * shape[2] // 16) * 16
@@ -81,7 +84,10 @@ def transpose(draw: Draw, direction: str) -> Case:
     n, c, h, w = shape
     result = (c, n, h, w)
     if direction == "gl":
-        (source, source_steps), (target, steps) = remote(draw, shape, kind.bytes), local(draw, RESULT, result, kind.bytes)
+        (source, source_steps), (target, steps) = (
+            remote(draw, shape, kind.bytes),
+            local(draw, RESULT, result, kind.bytes),
+        )
     else:
         (source, source_steps), (target, steps) = local(draw, A, shape, kind.bytes), remote(draw, result, kind.bytes)
     return draw.case(
@@ -144,6 +150,42 @@ def matrix(draw: Draw, direction: str, turned: bool = False) -> Case:
     )
 
 
+def compressed(draw: Draw, kind: DType, zero_guard: bool = False) -> Case:
+    """A store, with streams that a load reads back."""
+    shape = (draw.number(1, 3), draw.number(1, 40), draw.number(1, 5), draw.number(1, 9))
+    if kind is not BF16 and draw.chance():
+        wide = draw.lmem.view(np.int8).astype(np.int16) >> draw.number(0, 7)
+        draw.lmem[:] = (wide if kind is INT8 else np.abs(wide)).astype(np.uint8)
+    how = Compression(signed=kind is INT8, bias=127 if kind is BF16 else 0, zero_guard=zero_guard)
+    source, steps = local(draw, A, shape, kind.bytes)
+    target = gmem(draw.number(0, BASES), 16 * draw.number(0, 8))
+    return draw.case(
+        TensorCopy(source=source, destination=target, shape=shape, dtype=kind, source_strides=steps, compression=how)
+    )
+
+
+def decompressed(draw: Draw, kind: DType, zero_guard: bool = False) -> Case:
+    """The load of such a stream."""
+    case = compressed(draw, kind, zero_guard)
+    store: TensorCopy = case.instruction
+    machine = Machine()
+    case.load(machine)
+    store.execute(machine)
+    for base in range(BASES):
+        draw.gmem[base] = machine.gmem[base]
+    target, steps = local(draw, RESULT, store.shape, kind.bytes)
+    return draw.case(
+        TensorCopy(
+            source=store.destination,
+            destination=target,
+            shape=store.shape,
+            dtype=kind,
+            destination_strides=steps,
+            compression=store.compression,
+        )
+    )
+
+
 def fill(draw: Draw, side: str) -> Case:
     kind, shape = draw.pick(INT8, BF16), draw.shape()
     address, steps = local(draw, RESULT, shape, kind.bytes) if side == "l" else remote(draw, shape, kind.bytes)
@@ -183,6 +225,16 @@ DMA_GENERATORS: dict[str, tuple[Callable[[Draw], Case], bool]] = {
     "matrix.load": (lambda draw: matrix(draw, "gl"), False),
     "matrix.store": (lambda draw: matrix(draw, "lg"), False),
     "matrix.transpose": (lambda draw: matrix(draw, "gl", True), False),
+    **{
+        f"compress.{kind}": (lambda draw, kind=kind: compressed(draw, kind), kind is BF16)
+        for kind in (INT8, UINT8, BF16)
+    },
+    "compress.guarded": (lambda draw: compressed(draw, BF16, True), True),
+    **{
+        f"expand.{kind}": (lambda draw, kind=kind: decompressed(draw, kind), kind is BF16)
+        for kind in (INT8, UINT8, BF16)
+    },
+    "expand.guarded": (lambda draw: decompressed(draw, BF16, True), True),
     "fill.local": (lambda draw: fill(draw, "l"), False),
     "fill.gmem": (lambda draw: fill(draw, "g"), False),
     **{f"linear.{way}": (lambda draw, way=way: linear(draw, way), False) for way in ("gl", "lg", "gg")},

@@ -92,7 +92,13 @@ class Draw:
         return lane_address((result.lane & ~1) + (self.number(0, 2) if result.lane else 0), start)
 
     def tensor(
-        self, start: int, dtype: DType, shape: Shape4, lanes: bool = False, gaps: bool = True, beside: Operand | None = None
+        self,
+        start: int,
+        dtype: DType,
+        shape: Shape4,
+        lanes: bool = False,
+        gaps: bool = True,
+        beside: Operand | None = None,
     ) -> Operand:
         """An operand with aligned, compact or gapped strides."""
         address = self.address(start, lanes) if beside is None else self.beside(start, beside)

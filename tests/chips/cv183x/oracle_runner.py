@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from tpuc.api import Engine
@@ -36,7 +36,7 @@ class OracleRunner:
         for base in range(BASES):
             self.oracle.set_base(base, base * GMEM_BYTES)
 
-    def __enter__(self) -> OracleRunner:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

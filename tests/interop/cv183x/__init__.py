@@ -1,0 +1,1 @@
+"""CV183x against the vendor's functional model and runtime."""

@@ -20,6 +20,12 @@ from tpuc.files import check_writable
 @click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
 @click.option("--method", default="kld", show_default=True, help="How thresholds are chosen.")
 @click.option("--histogram-bin-num", type=POSITIVE, default=2048, show_default=True, help="Bins.")
+@click.option("--tune-num", type=COUNT, default=10, show_default=True, help="Samples to tune with; 0 for no tuning.")
+@click.option("--bias-num", type=COUNT, default=16, show_default=True, help="Samples for bias correction; 0 for none.")
+@click.option("--workers", type=POSITIVE, default=1, show_default=True, help="Processes; the table is the same.")
+@click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
+@click.option("--resume", type=FILE, metavar="FILE.npz", help="Statistics to go on from, kept up to date.")
+@click.option("--strict", is_flag=True, help="Fail when samples look wrong or cannot be read.")
 @click.option("-o", "output", type=FILE, required=True, metavar="FILE", help="The calibration table to write.")
 @pass_app
 def command(
@@ -30,12 +36,21 @@ def command(
     input_num: int,
     method: str,
     histogram_bin_num: int,
+    tune_num: int,
+    bias_num: int,
+    workers: int,
+    cluster: str,
+    resume: Path | None,
+    strict: bool,
     output: Path,
 ) -> None:
     """Measure value ranges on sample data."""
     check_one_data_source(dataset, data_list, required=True)
     check_inputs(mlir, dataset, data_list)
     check_writable(output)
+    # Statistics lie beside the table, so that it can take in more samples later.
+    statistics = resume or output.with_name(f"{output.name}.npz")
+    check_writable(statistics)
     session = open_session(app)
     table = session.calibrate(
         session.load(mlir),
@@ -44,5 +59,15 @@ def command(
         input_num=input_num,
         method=method,
         histogram_bin_num=histogram_bin_num,
+        options={
+            "tune_num": tune_num,
+            "bias_num": bias_num,
+            "workers": workers,
+            "cluster": cluster,
+            "resume": str(resume or ""),
+            "statistics": str(statistics),
+            "lint": True,
+            "strict": strict,
+        },
     )
     table.write(output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -143,6 +143,9 @@ class ActiveKernel(ElementwiseKernel):
         if node.result_type.storage.name != "f32":
             return f"only f32, this one is {node.result_type.storage.name}"
         return super().refuse(node)
+
+    def tiling_key(self, node: Node) -> Hashable:
+        return node.op.mode
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         return (COEFFICIENTS,) if node.op.mode in _EXPONENTIAL else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,6 +60,10 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+
+    def tiling_key(self, node: Node) -> Hashable:
+        op: Conv2D = node.op
+        return (op.group, op.window(), bool(op.multiplier), node.operand_types[2] is ABSENT)
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         names = [PackedConstant("filter", ("c",))]
@@ -159,6 +163,9 @@ class AnyConvKernel(TileKernel[Conv2D]):
 
     def layouts(self, node: Node) -> Layouts:
         return self._kind(node).layouts(node)
+
+    def tiling_key(self, node: Node) -> Hashable:
+        return (type(self._kind(node)), self._kind(node).tiling_key(node))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         return self._kind(node).constants(node)

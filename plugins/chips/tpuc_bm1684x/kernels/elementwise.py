@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -37,6 +37,9 @@ class ElementwiseKernel(TileKernel[Any]):
 
     def space(self, node: Node) -> Space:
         return flat_space(node)
+
+    def tiling_key(self, node: Node) -> Hashable:
+        return (self.needed(node), tuple(self.spread_operands(node)))
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))

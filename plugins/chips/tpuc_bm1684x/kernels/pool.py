@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
@@ -38,6 +38,9 @@ class PoolKernel(TileKernel[Pool2D]):
         (view,) = space.operands
         assert view is not None
         return [window_box(tile, view, tile.range("c"), (op.kernel_shape[0], op.kernel_shape[1]), op.strides, op.pads)]
+
+    def tiling_key(self, node: Node) -> Hashable:
+        return (node.op.pool_mode, node.op.window())
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))

@@ -8,7 +8,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -206,7 +206,9 @@ class CviModel:
     def from_bytes(cls, data: bytes) -> CviModel:
         """Read a file; raises CorruptFile, or Unsupported for another chip or version."""
         if len(data) < HEADER.size:
-            raise CorruptFile(f"cvimodel of {len(data)} bytes: the header alone has {HEADER.size}; the file is truncated")
+            raise CorruptFile(
+                f"cvimodel of {len(data)} bytes: the header alone has {HEADER.size}; the file is truncated"
+            )
         magic, size, major, minor, _, chip, _ = HEADER.unpack_from(data)
         if magic != MAGIC:
             raise CorruptFile(f"cvimodel: starts with {magic!r}, not {MAGIC!r}; this is another kind of file")
@@ -323,7 +325,7 @@ def read_arguments(data: bytes) -> dict[str, Value]:
                 value = bool(value)
             elif name == "float_attr":
                 value = float(value)
-            values[record.get("key", "")] = tuple(value) if isinstance(value, list) else value
+            values[record.get("key", "")] = tuple(cast("list[float]", value)) if isinstance(value, list) else value
     return values
 
 

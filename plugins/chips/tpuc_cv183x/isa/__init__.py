@@ -1,9 +1,10 @@
 """Instructions of the CV183x: one frozen dataclass per operation, all fields by keyword.
 
 Compute operands: `Operand(address, dtype, layout=ALIGNED, plane_step=0)` with `address` = lane * 0x8000 + offset
-(`lane_address`), dtype INT8, UINT8, INT16, UINT16 (two byte planes, `plane_step` apart) or BF16, layout `Layout.ALIGNED`,
-`COMPACT`, `CHANNEL` or explicit byte strides (n, c per group of 32 channels, h, w; 0 repeats). `Scalar.of(value, dtype)`
-is an immediate. DMA addresses: local ones as above; GMEM as `gmem(base register, offset)`. Shapes are (n, c, h, w), pads
+(`lane_address`), dtype INT8, UINT8, INT16, UINT16 (two byte planes, `plane_step` apart) or BF16, layout
+`Layout.ALIGNED`, `COMPACT`, `CHANNEL` or explicit byte strides (n, c per group of 32 channels, h, w; 0 repeats).
+`Scalar.of(value, dtype)` is an immediate. Right operands, weights, biases and blocks start in the same pair of lanes as
+the result. DMA addresses: local ones as above; GMEM as `gmem(base register, offset)`. Shapes are (n, c, h, w), pads
 (top, left, bottom, right), pairs (height, width), DMA strides (n, c, h) in bytes. Every class also takes `layer`.
 
 compute
@@ -21,16 +22,16 @@ compute
     ChannelSum    result (COMPACT), input, input_shape; shift
 
 DMA
-    TensorCopy    source, destination, shape, dtype; source_strides, destination_strides (None: dense in GMEM, ALIGNED in
-                  local memory), destination_shape, destination_dtype, toward_zero, function: MoveFunction, compression
+    TensorCopy    source, destination, shape, dtype; source_strides, destination_strides (None: dense in GMEM,
+                  ALIGNED in local memory), destination_shape, destination_dtype, toward_zero, function: MoveFunction, compression
     TransposeNC, TransposeCW, RotateChannels   source, destination, shape, dtype; strides
     MatrixCopy    source, destination, rows, columns, dtype, split (channels, width); row_stride, local_strides,
                   transpose, compression
     Fill          destination, shape, dtype, value (bits); strides
     LinearCopy    source, destination, size
 
-Every instruction has `reads()`, `writes()` (regions), `check()` (raises IllegalCommand), `encode(number, wait)` (logical
-form), `execute(machine)` and `describe()`. `encode_cmdbuf(commands)` writes the section of a file.
+Every instruction has `reads()`, `writes()` (regions), `check()` (raises IllegalCommand), `encode(number, wait)`
+(logical form), `execute(machine)` and `describe()`. `encode_cmdbuf(commands)` writes the section of a file.
 """
 
 from __future__ import annotations

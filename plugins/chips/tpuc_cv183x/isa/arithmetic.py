@@ -13,7 +13,14 @@ from tpuc_ops.quant.arithmetic import Rounding, saturate
 
 from tpuc_cv183x.isa.bf16 import add_toward_zero, narrow, products, widen
 from tpuc_cv183x.isa.channels import THIRD
-from tpuc_cv183x.isa.command import ComputeInstruction, FieldReader, check_near, operand_fields, shape_fields, type_fields
+from tpuc_cv183x.isa.command import (
+    ComputeInstruction,
+    FieldReader,
+    check_near,
+    operand_fields,
+    shape_fields,
+    type_fields,
+)
 from tpuc_cv183x.isa.finish import requantise, round_shift
 from tpuc_cv183x.isa.types import Array, DType, Operand, Scalar, Shape4, Source, signed
 
@@ -49,9 +56,9 @@ class Arithmetic(ComputeInstruction):
     """`result = operation(left, right)`, element by element; all tensors have `shape`, any strides, any start lane, but
     `right` starts in the same pair of lanes as the result (its address has 16 bits).
 
-    MUL, MAC: 8-bit operands, 8- or 16-bit result; ADD, SUB: 16-bit operands; `saturate(relu(value >> shift))`, half up or
-    with `floor` down. MUL with `multiplier`: the product is requantised. MAC keeps its 16-bit accumulator in planes at the
-    result, `result.plane_step` apart even when the result has 8 bits. bf16: one rounding.
+    MUL, MAC: 8-bit operands, 8- or 16-bit result; ADD, SUB: 16-bit operands; `saturate(relu(value >> shift))`, half up,
+    with `floor` down; SUB has no relu. MUL with `multiplier`: the product is requantised. MAC keeps its 16-bit accumulator
+    in planes at the result, `result.plane_step` apart even when the result has 8 bits. bf16: one rounding.
     """
 
     ignored = frozenset({"tens_mdsum", "opd0_ins_val", "opd0_ins_fp", "opd2_b_str"})
@@ -164,7 +171,9 @@ class Arithmetic(ComputeInstruction):
             raise IllegalCommand(f"{name}: bf16 and integers together; convert with a DMA copy")
         if self.relu and (self.result.dtype.planes > 1 or op not in _CLAMPED):
             raise IllegalCommand(f"{name}: relu needs MUL, MAC or ADD with an 8-bit or bf16 result; use MAX")
-        if self.multiplier is not None and (op is not ArithmeticOp.MUL or self.is_float or self.result.dtype.planes > 1):
+        if self.multiplier is not None and (
+            op is not ArithmeticOp.MUL or self.is_float or self.result.dtype.planes > 1
+        ):
             raise IllegalCommand(f"{name}: only an 8-bit integer product can be requantised; drop the multiplier")
         if not self.left.dtype.is_float:
             self._check_integers(name, sources)

@@ -123,7 +123,7 @@ def _exponents(values: F32Array) -> tuple[int, int]:
 
 
 def multiply_ordered(weight: F32Array, columns: F32Array, start: F32Array | None = None) -> F32Array:
-    """`[rows, pixels]`: `weight: [rows, depth]` times `columns: [depth, pixels]`, added one by one in order of depth."""
+    """`[rows, pixels]`: `weight: [rows, depth]` times `columns: [depth, pixels]`, one by one in order of depth."""
     rows, depth = weight.shape
     pixels = columns.shape[1]
     if not pixels or not rows:

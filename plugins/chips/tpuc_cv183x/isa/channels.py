@@ -60,7 +60,12 @@ def third_fields(
         assert bias is not None
         step = bias_step(channels, dtype)
         return fields | {"opd2_addr": bias & NEAR_MASK, "opt_opd2_sign": int(bias_signed), "opd2_b_str": step}
-    fields |= {"opd2_addr": block.address & NEAR_MASK, "opt_opd2_int8": 1, "opt_opd2_sign": int(block.has_bias), "opd2_b_str": 0}
+    fields |= {
+        "opd2_addr": block.address & NEAR_MASK,
+        "opt_opd2_int8": 1,
+        "opt_opd2_sign": int(block.has_bias),
+        "opd2_b_str": 0,
+    }
     return fields | {"opt_chl_quan": 1, "opt_right_shift": 0, "tsk_opd_num": 3 if block.has_bias else 2}
 
 
@@ -79,7 +84,9 @@ def check_third(
     if block is not None and bias is not None:
         raise IllegalCommand(f"{mnemonic}: both a block and a bias; put the bias into the block")
     if partial.writes and (block is not None or bias is not None):
-        raise IllegalCommand(f"{mnemonic}: partial sums take neither bias nor requantisation; give them to the last step")
+        raise IllegalCommand(
+            f"{mnemonic}: partial sums take neither bias nor requantisation; give them to the last step"
+        )
     if block is not None:
         check_multiple(mnemonic, "block address", block.address, 16)
         check_near(mnemonic, "the block", block.address, result)

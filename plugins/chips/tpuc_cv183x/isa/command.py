@@ -15,10 +15,13 @@ from tpuc_cv183x.isa.types import NEAR_MASK, DType, Layout, Operand, Scalar, Sha
 
 ID_LIMIT = 0xFFFF
 """Both engines count with 16 bits."""
-NUMBER, WAIT = {Engine.COMPUTE: "cmd_id_tpu", Engine.DMA: "cmd_id"}, {
-    Engine.COMPUTE: "cmd_id_gdma",
-    Engine.DMA: "wait_id_tpu",
-}
+NUMBER, WAIT = (
+    {Engine.COMPUTE: "cmd_id_tpu", Engine.DMA: "cmd_id"},
+    {
+        Engine.COMPUTE: "cmd_id_gdma",
+        Engine.DMA: "wait_id_tpu",
+    },
+)
 ENABLE: dict[Engine, dict[str, int]] = {
     Engine.COMPUTE: {"cmd_en": 1, "cmd_id_en": 1},
     Engine.DMA: {"vld": 1, "bar_en": 1},

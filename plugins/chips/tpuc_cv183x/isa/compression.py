@@ -138,7 +138,6 @@ def decompress(stream: bytes, count: int, dtype: DType) -> Array:
         raise IllegalCommand(f"compressed tensor: the stream holds {kind} elements, the command wants {dtype}")
     blocks = round_up(count, BLOCK) // BLOCK
     start = HEADER_BYTES + round_up(blocks, 16)
-    bits = int.from_bytes(stream[start:], "little")
     map_ = stream[HEADER_BYTES : HEADER_BYTES + blocks]
     result = np.empty((blocks, BLOCK), dtype.numpy)
     if header.is_float:
@@ -148,7 +147,6 @@ def decompress(stream: bytes, count: int, dtype: DType) -> Array:
         table = _integer_values(header)
         symbols = np.array(list(_symbol_blocks(stream[start:], map_)), np.uint8).reshape(blocks, BLOCK)
         result[...] = table[symbols].view(dtype.numpy)
-    del bits
     flat = result.reshape(-1)[:count]
     flat.setflags(write=False)
     return flat
@@ -210,5 +208,69 @@ def _float_blocks(payload: bytes, map_: bytes, header: _Header) -> Iterator[list
 
 
 def compress(values: Array, how: Compression) -> bytes:
-    """The stream of a tensor (bf16 as bits)."""
-    raise IllegalCommand("compressed stores are not simulated; store without compression")
+    """The stream of a tensor (bf16 as bits), as the functional model writes it: per block the cheapest code."""
+    is_float = values.dtype.itemsize == 2
+    header = _Header(0, how.signed, is_float, how.bias, how.bias_low, how.zero_guard)
+    flat = np.ascontiguousarray(values).reshape(-1)
+    flat = np.concatenate([flat, np.zeros(-flat.size % BLOCK, flat.dtype)])
+    exponents = (flat >> 7 & 0xFF).astype(np.uint8) if is_float else flat.view(np.uint8)
+    table = _exponent_values(header) if is_float else _integer_values(header)
+    symbols = _inverse(table)[exponents].reshape(-1, BLOCK)
+    bits, position, codes = 0, 0, bytearray()
+    for index, block in enumerate(symbols.tolist()):
+        code, word, width = _code_block(block, 4 if is_float and how.zero_guard else 0)
+        codes.append(code)
+        bits |= word << position
+        position += width
+        if is_float:
+            for fraction in _fractions(flat[index * BLOCK : (index + 1) * BLOCK], how.zero_guard):
+                bits |= fraction << position
+                position += 8
+    payload = round_up(round_up(position, 8) // 8, 16)
+    header = _Header(payload, header.signed, is_float, header.bias, header.bias_low, header.zero_guard)
+    return header.write() + bytes(codes) + bytes(-len(codes) % 16) + bits.to_bytes(payload, "little")
+
+
+def _inverse(table: Array) -> Array:
+    """The symbol of each value; the lowest where several have it."""
+    inverse = np.zeros(256, np.uint8)
+    inverse[table[::-1]] = np.arange(255, -1, -1, dtype=np.uint8)
+    return inverse
+
+
+def _fractions(bits: Array, zero_guard: bool) -> list[int]:
+    """Sign and mantissa of the elements that carry them."""
+    fractions = (bits >> 8 & 0x80 | bits & 0x7F).tolist()
+    kept = (bits & 0x7F80 != 0).tolist() if zero_guard else [True] * len(fractions)
+    return [fraction for fraction, keep in zip(fractions, kept, strict=True) if keep]
+
+
+def _code_block(symbols: list[int], skip: int) -> tuple[int, int, int]:
+    """Map byte, bits and their number: the fewest planes among the cheapest codes, plain symbols where none is shorter.
+
+    `skip` bits behind the planes count the zeros.
+    """
+    best: tuple[int, int, int] | None = None
+    for planes in range(6):
+        unary = sum((symbol >> planes) + 1 for symbol in symbols)
+        extra = unary - _UNARY_BITS
+        width = BLOCK * planes + unary
+        if extra < 32 and (best is None or width < best[2]):
+            best = (planes, extra, width)
+    if best is None or best[2] >= 8 * BLOCK:
+        return RAW << 5, int.from_bytes(bytes(symbols), "little"), 8 * BLOCK
+    planes, extra, width = best
+    word = position = 0
+    for plane in range(planes):
+        for index, symbol in enumerate(symbols):
+            word |= (symbol >> plane & 1) << (position + index)
+        position += BLOCK
+    if planes and skip:
+        word |= (symbols.count(0) & 15) << position
+        position += skip
+        width += skip
+    for symbol in symbols:
+        position += symbol >> planes
+        word |= 1 << position
+        position += 1
+    return planes << 5 | extra, word, width

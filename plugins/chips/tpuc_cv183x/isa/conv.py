@@ -31,7 +31,7 @@ from tpuc_cv183x.isa.command import (
     shape_fields,
 )
 from tpuc_cv183x.isa.finish import ChannelBlock, PartialSum, bias_regions, load_sums, store_sums, sum_planes
-from tpuc_cv183x.isa.types import Array, DType, Layout, Operand, Pair, Shape4
+from tpuc_cv183x.isa.types import Array, Layout, Operand, Pair, Shape4
 from tpuc_cv183x.isa.windows import (
     Pads,
     Window,
@@ -53,7 +53,8 @@ class Conv(ComputeInstruction):
 
     `weight` COMPACT as (1, oc, kh * kw, ic). Finish: with `block` requantisation per channel (bias in the block), else
     `saturate(relu((sum + bias) >> shift))`, half up; bf16 rounds once. `bias`: address of one value per channel in two
-    planes (CHANNEL layout): int16 or, beside bf16, float32. `pad_value`: an integer, or bf16 bits, also for inserted elements.
+    planes (CHANNEL layout): int16 or, beside bf16, float32. `pad_value`, also of inserted elements: 0 for bf16. Weight,
+    bias and block start in the result's pair of lanes and run over the lanes as the result's channels do.
     `double`: two input channels per cycle (int8; even ic >= 4; even input and weight addresses), same values.
     """
 
@@ -133,12 +134,12 @@ class Conv(ComputeInstruction):
     def from_fields(cls, fields: FieldReader) -> Self:
         shape, window, partial = fields.shape("res0"), read_window(fields), PartialSum(fields["ps32_md"])
         result = fields.operand("res0", shape, 2 if partial else 1)
-        input = Operand(fields["opd0_addr"], fields.dtype("opd0"))
+        source = Operand(fields["opd0_addr"], fields.dtype("opd0"))
         block, bias, bias_signed = read_third(fields)
         return cls(
             result=result,
             result_shape=shape,
-            input=input,
+            input=source,
             input_shape=fields.shape("opd0")[1:],
             weight=Operand(fields.near("opd1"), fields.dtype("opd1"), Layout.COMPACT),
             kernel=window.kernel,
@@ -147,7 +148,7 @@ class Conv(ComputeInstruction):
             dilation=window.dilation,
             insert=window.insert,
             insert_last=window.insert_last,
-            pad_value=read_pad(fields, input.dtype),
+            pad_value=read_pad(fields, source.dtype),
             block=block,
             bias=bias,
             bias_signed=bias_signed,
@@ -172,7 +173,9 @@ class Conv(ComputeInstruction):
         check_third(name, self.result, self.block, self.bias, self.partial)
         check_near(name, "the weight", self.weight.address, self.result)
         if self.is_float and self.pad_value:
-            raise IllegalCommand(f"{name}: bf16 pads with 0 only, because the vendor's model misreads other values; pad before")
+            raise IllegalCommand(
+                f"{name}: bf16 pads with 0 only, because the vendor's model misreads other values; pad before"
+            )
         check_multiple(name, "input address", self.input.offset, 16)
         check_multiple(name, "result address", self.result.offset, 16)
         check_multiple(name, "result n stride", self.result.strides(self.result_shape)[0], 16)

@@ -119,22 +119,24 @@ class Depthwise(ComputeInstruction):
     @classmethod
     def from_fields(cls, fields: FieldReader) -> Self:
         shape, window = fields.shape("res0"), read_window(fields)
-        input = fields.operand("opd0", fields.shape("opd0"))
+        source = fields.operand("opd0", fields.shape("opd0"))
         kind = fields.dtype("opd1")
         block, bias, bias_signed = read_third(fields)
         return cls(
             result=fields.operand("res0", shape),
             result_shape=shape,
-            input=input,
+            input=source,
             input_size=fields.shape("opd0")[2:],
-            weight=Scalar(fields["opd1_addr"], kind) if fields["opt_opd1_const"] else Operand(fields.near("opd1"), kind),
+            weight=Scalar(fields["opd1_addr"], kind)
+            if fields["opt_opd1_const"]
+            else Operand(fields.near("opd1"), kind),
             kernel=window.kernel,
             stride=window.stride,
             pads=window.pads,
             dilation=window.dilation,
             insert=window.insert,
             insert_last=window.insert_last,
-            pad_value=read_pad(fields, input.dtype),
+            pad_value=read_pad(fields, source.dtype),
             block=block,
             bias=bias,
             bias_signed=bias_signed,
@@ -194,7 +196,9 @@ class Depthwise(ComputeInstruction):
         sums = np.zeros(self.result_shape, kind)
         term = np.empty(self.result_shape, kind)
         for y, x in self.window.taps():
-            np.multiply(self.window.shifted(values, (y, x), self.result_shape[2:]), factors[:, :, y, x, None, None], out=term)
+            np.multiply(
+                self.window.shifted(values, (y, x), self.result_shape[2:]), factors[:, :, y, x, None, None], out=term
+            )
             sums += term
         return sums.astype(np.int32, copy=False)
 

@@ -112,7 +112,7 @@ def read_format(fields: FieldReader, name: str) -> DType:
 
 @dataclass(frozen=True, kw_only=True)
 class _Transfer(DmaInstruction):
-    """What all tensor transfers share: addresses are `gmem(base, offset)` or local ones; strides None: dense, ALIGNED."""
+    """What tensor transfers share: addresses are `gmem(base, offset)` or local; strides None: dense or ALIGNED."""
 
     source: int
     destination: int
@@ -142,9 +142,7 @@ class _Transfer(DmaInstruction):
 
     def result_steps(self) -> Steps:
         """Destination strides, default filled in."""
-        return self.destination_strides or default_steps(
-            self.destination, self.result_shape(), self.result_dtype.bytes
-        )
+        return self.destination_strides or default_steps(self.destination, self.result_shape(), self.result_dtype.bytes)
 
     def fields(self) -> dict[str, int]:
         return {
@@ -193,8 +191,8 @@ class _Transfer(DmaInstruction):
 class TensorCopy(_Transfer):
     """Copy a tensor; elements keep their order, so c, h and w may be regrouped by `destination_shape` (n stays).
 
-    `destination_dtype` converts: 8 bits to bf16 (into local memory), bf16 to 8 bits (from local memory; half to even, or
-    `toward_zero`), saturating. `compression`: the GMEM side is compressed, contiguous and starts at a multiple of 16.
+    `destination_dtype` converts: 8 bits to bf16 (into local memory), bf16 to 8 bits (from local memory; half to even
+    or `toward_zero`), saturating. `compression`: the GMEM side is compressed, contiguous and starts at a multiple of 16.
     """
 
     ignored = frozenset({"const_val", "int8_sign"})
@@ -261,9 +259,17 @@ class TensorCopy(_Transfer):
             self.direction is not Direction.LOCAL or not self.dtype.is_float or not self.result_dtype.is_float
         ):
             raise IllegalCommand(f"{name}: works within local memory on bf16 only")
-        if self.dtype.is_float and not self.result_dtype.is_float and self.direction in (Direction.LOAD, Direction.GMEM):
+        if (
+            self.dtype.is_float
+            and not self.result_dtype.is_float
+            and self.direction in (Direction.LOAD, Direction.GMEM)
+        ):
             raise IllegalCommand(f"{name}: bf16 becomes 8 bits only on its way out of local memory")
-        if not self.dtype.is_float and self.result_dtype.is_float and self.direction in (Direction.STORE, Direction.GMEM):
+        if (
+            not self.dtype.is_float
+            and self.result_dtype.is_float
+            and self.direction in (Direction.STORE, Direction.GMEM)
+        ):
             raise IllegalCommand(f"{name}: 8 bits become bf16 only on their way into local memory")
         if self.compression is not None:
             self._check_compression(name)

@@ -81,10 +81,12 @@ class MatrixCopy(DmaInstruction):
         return (self.local_size[0], self.split[0], 1, self.split[1])
 
     @property
-    def _row_step(self) -> int:
+    def row_step(self) -> int:
+        """Bytes from row to row in GMEM."""
         return self.row_stride or self.columns * self.dtype.bytes
 
-    def _local_steps(self) -> Steps:
+    def local_steps(self) -> Steps:
+        """Strides in local memory, default filled in."""
         return self.local_strides or default_steps(self._local, self.local_shape, self.dtype.bytes)
 
     def fields(self) -> dict[str, int]:
@@ -97,8 +99,8 @@ class MatrixCopy(DmaInstruction):
             "spec_func": int(self.transpose),
             "src_n": self.rows,
             **format_fields(self.dtype, self.dtype),
-            **side_fields(near, self._local, self.local_shape, self._local_steps()),
-            **side_fields(far, self._remote, remote_rows, (1, self._row_step, 1)),
+            **side_fields(near, self._local, self.local_shape, self.local_steps()),
+            **side_fields(far, self._remote, remote_rows, (1, self.row_step, 1)),
         }
         return fields if self.compression is None else fields | self.compression.fields()
 
@@ -122,7 +124,9 @@ class MatrixCopy(DmaInstruction):
     def ignores(self, name: str) -> bool:
         far = "src" if self.direction is Direction.LOAD else "dst"
         plain = self.compression is None and name in Compression.names
-        return plain or super().ignores(name) or name in (f"{far}_n_stride", f"{far}_h_stride") or name.startswith("rsv")
+        return (
+            plain or super().ignores(name) or name in (f"{far}_n_stride", f"{far}_h_stride") or name.startswith("rsv")
+        )
 
     def check(self) -> None:
         super().check()
@@ -143,10 +147,10 @@ class MatrixCopy(DmaInstruction):
     def _remote_region(self) -> Region:
         if self.compression is not None:
             return Region("gmem", self.source, self.source + stream_limit(self.rows * self.columns, self.dtype.bytes))
-        return dma_region(self._remote, (1, self.rows, 1, self.columns), (0, self._row_step, 0), self.dtype.bytes)
+        return dma_region(self._remote, (1, self.rows, 1, self.columns), (0, self.row_step, 0), self.dtype.bytes)
 
     def _local_region(self) -> Region:
-        return dma_region(self._local, self.local_shape, self._local_steps(), self.dtype.bytes)
+        return dma_region(self._local, self.local_shape, self.local_steps(), self.dtype.bytes)
 
     def reads(self) -> Sequence[Region]:
         return [self._remote_region() if self.direction is Direction.LOAD else self._local_region()]
@@ -159,17 +163,17 @@ class MatrixCopy(DmaInstruction):
             f"{self.mnemonic()} {format_dma_address(self.source)} -> {format_dma_address(self.destination)}",
             f"{self.rows}x{self.columns}:{self.dtype} split={self.split[0]}x{self.split[1]}",
         ]
-        if self._row_step != self.columns * self.dtype.bytes:
-            parts.append(f"row_stride={self._row_step}")
-        if self._local_steps() != default_steps(self._local, self.local_shape, self.dtype.bytes):
-            parts.append(f"local_strides={','.join(map(str, self._local_steps()))}")
+        if self.row_step != self.columns * self.dtype.bytes:
+            parts.append(f"row_stride={self.row_step}")
+        if self.local_steps() != default_steps(self._local, self.local_shape, self.dtype.bytes):
+            parts.append(f"local_strides={','.join(map(str, self.local_steps()))}")
         parts += ["transpose"] * self.transpose + ["compressed"] * (self.compression is not None)
         return " ".join(parts + [f"{name}={value}" for name, value in self.leftover if not self.ignores(name)])
 
     def execute(self, machine: Machine) -> None:
         size, kind = self.dtype.bytes, self.dtype.numpy
-        remote = ((1, 1, self.rows, self.columns), (0, 0, self._row_step, size))
-        (rows, channels, _, width), steps = self.local_shape, self._local_steps()
+        remote = ((1, 1, self.rows, self.columns), (0, 0, self.row_step, size))
+        (rows, channels, _, width), steps = self.local_shape, self.local_steps()
         columns = self.local_size[1]
         if self.direction is Direction.STORE:
             values = machine.read(self.source, self.local_shape, (*steps, size), kind)
@@ -204,7 +208,8 @@ class Fill(DmaInstruction):
     def mnemonic(self) -> str:
         return "dma.fill"
 
-    def _steps(self) -> Steps:
+    def steps(self) -> Steps:
+        """Strides, default filled in."""
         return self.strides or default_steps(self.destination, self.shape, self.dtype.bytes)
 
     def fields(self) -> dict[str, int]:
@@ -214,7 +219,7 @@ class Fill(DmaInstruction):
             "const_val": self.value,
             "src_n": self.shape[0],
             **format_fields(self.dtype, self.dtype),
-            **side_fields("dst", self.destination, self.shape, self._steps()),
+            **side_fields("dst", self.destination, self.shape, self.steps()),
         }
 
     @classmethod
@@ -234,20 +239,20 @@ class Fill(DmaInstruction):
         return []
 
     def writes(self) -> Sequence[Region]:
-        return [dma_region(self.destination, self.shape, self._steps(), self.dtype.bytes)]
+        return [dma_region(self.destination, self.shape, self.steps(), self.dtype.bytes)]
 
     def describe(self) -> str:
         parts = [f"dma.fill {self.value:#x} -> {format_dma_address(self.destination)}"]
         parts.append("x".join(map(str, self.shape)) + f":{self.dtype}")
-        if self._steps() != default_steps(self.destination, self.shape, self.dtype.bytes):
-            parts.append(f"strides={','.join(map(str, self._steps()))}")
+        if self.steps() != default_steps(self.destination, self.shape, self.dtype.bytes):
+            parts.append(f"strides={','.join(map(str, self.steps()))}")
         return " ".join(parts + [f"{name}={value}" for name, value in self.leftover if not self.ignores(name)])
 
     def execute(self, machine: Machine) -> None:
         kind = np.dtype(np.uint16 if self.dtype.bytes == 2 else np.uint8)
         bits: Array = np.array(self.value & (0xFFFF if self.dtype.bytes == 2 else 0xFF), kind)
         values = np.broadcast_to(bits, self.shape)
-        machine.write(self.destination, self.shape, (*self._steps(), self.dtype.bytes), values)
+        machine.write(self.destination, self.shape, (*self.steps(), self.dtype.bytes), values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +267,7 @@ class LinearCopy(DmaInstruction):
         return "dma.linear"
 
     def fields(self) -> dict[str, int]:
-        near = {}
+        near: dict[str, int] = {}
         for name, address in (("src", self.source), ("dst", self.destination)):
             near |= side_fields(name, address, (1, 1, 1, 1), (1, 1, 1))
         return near | {
@@ -290,7 +295,9 @@ class LinearCopy(DmaInstruction):
         return dma_region(address, (1, 1, 1, self.size), (0, 0, 0), 1)
 
     def describe(self) -> str:
-        text = f"dma.linear {format_dma_address(self.source)} -> {format_dma_address(self.destination)} {self.size} bytes"
+        text = (
+            f"dma.linear {format_dma_address(self.source)} -> {format_dma_address(self.destination)} {self.size} bytes"
+        )
         return " ".join([text, *(f"{name}={value}" for name, value in self.leftover if not self.ignores(name))])
 
     def execute(self, machine: Machine) -> None:

@@ -153,7 +153,9 @@ class ChannelSum(ComputeInstruction):
     def check(self) -> None:
         super().check()
         if self.result.dtype is not self.input.dtype or self.input.dtype.bytes * self.input.dtype.planes > 1:
-            raise IllegalCommand(f"tensor.sum: {self.input.dtype} to {self.result.dtype}; use int8 or uint8 on both sides")
+            raise IllegalCommand(
+                f"tensor.sum: {self.input.dtype} to {self.result.dtype}; use int8 or uint8 on both sides"
+            )
 
     def reads(self) -> Sequence[Region]:
         return self.input.regions(self.input_shape)

@@ -52,8 +52,8 @@ class MatMul(ComputeInstruction):
 
     A matrix of r rows is a tensor (r, channels, 1, width): column k lies in channel k // width. `left_split` and
     `result_split` are (channels, width); `right` is split like the result. Finish: with `multiplier` the sum is
-    requantised and `bias` (an address) is int32 in 4 rows of bytes; else it is shifted and `bias` is int16 in 2 rows; beside
-    bf16 it is float32 in 2 rows of halves. `accumulate` adds the old 16-bit result << `left_shift`.
+    requantised and `bias` (an address) is int32 in 4 rows of bytes; else it is shifted and `bias` is int16 in 2 rows;
+    beside bf16 it is float32 in 2 rows of halves. `accumulate` adds the old 16-bit result << `left_shift`.
     """
 
     ignored = frozenset({*INPUT_STRIDES, *KERNEL_STRIDES, *THIRD_STRIDES, "tsk_eu_typ", "opd0_ins_val", "opd0_ins_fp"})

@@ -26,7 +26,9 @@ _RESULT_STRIDES = ("res0_n_str", "res0_c_str", "res0_h_str", "res0_w_str", "res0
 class _Pool(ComputeInstruction):
     """What both kinds of pooling share: 8 bits or bf16, result and input ALIGNED; padding takes part as `pad_value`."""
 
-    ignored = frozenset({*_RESULT_STRIDES, *INPUT_STRIDES, *KERNEL_STRIDES, "opt_left_shift", "quan_m", "opt_opd1_int8"})
+    ignored = frozenset(
+        {*_RESULT_STRIDES, *INPUT_STRIDES, *KERNEL_STRIDES, "opt_left_shift", "quan_m", "opt_opd1_int8"}
+    )
 
     result: Operand
     result_shape: Shape4
@@ -146,14 +148,18 @@ class AveragePool(_Pool):
         return "pool.average"
 
     def fields(self) -> dict[str, int]:
-        return self._common_fields() | type_fields("opd1", DType.UINT8) | {
-            "tsk_eu_typ": 1,
-            "tsk_opd_num": 2,
-            "opt_opd1_const": 1,
-            "opd1_addr": self.factor,
-            "opt_right_shift": self.shift,
-            "opt_shift_typ": int(self.result.dtype.signed),
-        }
+        return (
+            self._common_fields()
+            | type_fields("opd1", DType.UINT8)
+            | {
+                "tsk_eu_typ": 1,
+                "tsk_opd_num": 2,
+                "opt_opd1_const": 1,
+                "opd1_addr": self.factor,
+                "opt_right_shift": self.shift,
+                "opt_shift_typ": int(self.result.dtype.signed),
+            }
+        )
 
     @classmethod
     def from_fields(cls, fields: FieldReader) -> Self:

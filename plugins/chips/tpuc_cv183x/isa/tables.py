@@ -53,7 +53,7 @@ class DescriptorTable:
 def load_table(engine: Engine) -> DescriptorTable:
     """The table of an engine."""
     file = "tiu.json" if engine is Engine.COMPUTE else "tdma.json"
-    document = json.loads(resources.files(__package__).joinpath("data", file).read_text(encoding="utf-8"))
+    document = json.loads(resources.files("tpuc_cv183x.isa").joinpath("data", file).read_text(encoding="utf-8"))
     rows: list[tuple[str, int, int, int]] = [tuple(row) for row in document["fields"]]
     return DescriptorTable(
         engine,

@@ -22,7 +22,8 @@ _BLOCK_BYTES = 1 << 21
 @dataclass(frozen=True)
 class Window:
     """Geometry of a sliding window; every input row and column is followed by `insert` elements, the last by
-    `insert_last`."""
+    `insert_last`.
+    """
 
     kernel: Pair
     stride: Pair = (1, 1)

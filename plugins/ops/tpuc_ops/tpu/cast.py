@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Bool, Node, Op, Raw, RoundMode, TensorType, Uniform, numpy_dtype
+from tpuc.api import BF16, Bool, Node, Op, Raw, RoundMode, TensorType, Uniform, numpy_dtype
 
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
@@ -19,7 +19,7 @@ class Cast(Op):
     - Float to quantised: ``x * f32(1 / scale)`` and ``+ zero point``, each rounded to float32, then rounded to an
       integer by `round_mode` and saturated; NaN becomes 0.
     - Quantised to float: ``(q - zero point) * f32(scale)``, one float32 rounding, then the result's own width.
-    - Float to float: to nearest even.
+    - Float to float: to nearest even; to bf16 with `round_mode` TowardsZero by leaving out the lower half.
 
     Without `with_scale`, or where an integer type has no scale, the scale is 1 and the zero point 0.
     """
@@ -37,7 +37,10 @@ class Cast(Op):
         if not source.storage.is_float:
             return [stored(self._dequantise(x, source), result)]
         if result.storage.is_float:
-            return [stored(as_float(x), result)]
+            x = as_float(x)
+            if result.storage == BF16 and Rounding(self.round_mode) is Rounding.TOWARDS_ZERO:
+                x = (x.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+            return [stored(x, result)]
         return [self._quantise(as_float(x), result)]
 
     def _scale(self, type: TensorType) -> tuple[float, int]:

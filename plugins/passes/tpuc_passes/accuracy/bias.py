@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import FusesRelu, Module
+from tpuc.api import FusesRelu, Module, Op
 from tpuc.api.host import Array
 from tpuc_ops.top.matmul import MatMul
 
@@ -41,7 +41,7 @@ def find_shifts(net: FakeNetwork, samples: Sequence[Mapping[str, Array]], watch:
 def _mean_error(net: FakeNetwork, index: int, exact: list[State], rounded: list[State]) -> Array:
     step = net.plan.steps[index]
     op = step.operation.op
-    plain = dataclasses.replace(op, do_relu=False) if isinstance(op, FusesRelu) else op  # pyright: ignore[reportArgumentType]  # op definitions are dataclasses
+    plain: Op = dataclasses.replace(op, do_relu=False) if isinstance(op, FusesRelu) else op  # pyright: ignore[reportArgumentType]  # op definitions are dataclasses
     axis = -1 if isinstance(op, MatMul) else 1
     sums: list[Array] = []
     for one, other in zip(exact, rounded, strict=True):

@@ -37,6 +37,14 @@ class Search:
     layers: tuple[LayerLoss, ...]
     points: tuple[Point, ...]
 
+    def choose(self, min_cosine: float | None = None, max_milliseconds: float | None = None) -> Point | None:
+        """See the function `choose`."""
+        return choose(self.points, min_cosine, max_milliseconds)
+
+    def front(self) -> tuple[Point, ...]:
+        """See the function `front`."""
+        return front(self.points)
+
     def remarks(self) -> list[str]:
         """The head of both tables."""
         return [
@@ -61,7 +69,11 @@ def choose(points: Sequence[Point], min_cosine: float | None, max_milliseconds: 
     """The best point within the limits: the least float one that is good enough, else the most accurate one that is
     fast enough. None when a limit cannot be kept.
     """
-    fast = [point for point in points if max_milliseconds is None or (point.milliseconds or 0.0) <= max_milliseconds]
+    fast = [
+        point
+        for point in points
+        if max_milliseconds is None or (point.milliseconds is not None and point.milliseconds <= max_milliseconds)
+    ]
     if not fast:
         return None
     if min_cosine is not None:

@@ -16,7 +16,7 @@ CAUSES = ("weight rounding", "activation clipping", "activation rounding", "requ
 REMEDIES = {
     "weight rounding": "correct its bias (calibrate with --bias-num), or equalise it with `--pass equalise-weights`",
     "activation clipping": "raise its thresholds: calibrate with --method percentile or max, or with more samples",
-    "activation rounding": "flatten its channels with `--pass migrate-outliers`, or lower its thresholds (--method mse)",
+    "activation rounding": "flatten its channels with `--pass migrate-outliers`, or lower thresholds (--method mse)",
     "requantisation": "keep it in float: put it in the quantise table (`tpuc qtable`)",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ class Engine:
         self._ranges(progress)
         if not histograms:
             return
-        stale = grown(before, progress.ranges) if progress.counted else []
+        stale: Sequence[str] = grown(before, progress.ranges) if progress.counted else ()
         for name in stale:
             progress.counts.pop(name, None)
         if stale:
@@ -121,7 +121,9 @@ class Engine:
         if self.statistics is not None and saved is not None:
             save(self.statistics, saved, self.module)
 
-    def thresholds(self, progress: Progress, calibrator: Calibrator, given: frozenset[str]) -> dict[str, TensorThreshold]:
+    def thresholds(
+        self, progress: Progress, calibrator: Calibrator, given: frozenset[str]
+    ) -> dict[str, TensorThreshold]:
         """What the method says of every value; those in `given` keep their largest magnitude."""
         entries: dict[str, TensorThreshold] = {}
         depth = max(len(progress.ranges) - 1, 1)
@@ -148,10 +150,7 @@ class Engine:
         results: Iterable[Any] = self.context.progress(self.pool.map(job, units), "calibrating: tuning", len(units))
         return choose(job, results, entries), len(usable)
 
-
-    def bias_shifts(
-        self, progress: Progress, entries: Mapping[str, TensorThreshold], samples: int
-    ) -> dict[str, Array]:
+    def bias_shifts(self, progress: Progress, entries: Mapping[str, TensorThreshold], samples: int) -> dict[str, Array]:
         """Per product the mean error per channel that int8 leaves on the first samples."""
         usable = [index for index in range(len(progress.samples)) if index not in progress.skipped][:samples]
         if not usable:

@@ -79,7 +79,10 @@ def load(path: Path, module: Module, inputs: tuple[SampleInput, ...], bins: int)
             bins,
             head["ranged"],
             head["counted"],
-            {name: (float(low), float(high)) for name, (low, high) in zip(head["names"], arrays["ranges"], strict=True)},
+            {
+                name: (float(low), float(high))
+                for name, (low, high) in zip(head["names"], arrays["ranges"], strict=True)
+            },
             {name: row.copy() for name, row in zip(head["counted_names"], arrays["counts"], strict=True)},
             {int(index): reason for index, reason in head["skipped"]},
         )

@@ -1,4 +1,4 @@
-"""Tuning (SPEC C3): of several thresholds between the method's and absmax, the one that changes an op's result least."""
+"""Tuning (SPEC C3): of several thresholds between the method's and absmax, the one that changes a result least."""
 
 from __future__ import annotations
 

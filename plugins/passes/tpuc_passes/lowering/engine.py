@@ -149,7 +149,7 @@ class Lowerer:
             self._operand(operand, want, mode) for operand, want in zip(operation.operands, wants, strict=True)
         )
         node = self._node(operation, operands, mode)
-        build = _Builder(self, operation)
+        build = _Builder(self, operation.name)
         try:
             lower = cell.lower if cell is not None else partial(_lower_default, operation.op, mode)
             results = lower(node, build)
@@ -185,10 +185,25 @@ class Lowerer:
         if key not in self.casts:
             # MLIR spells the storage i8 or u8 inside uniform types, i8 or ui8 outside; names follow the storage.
             name = self.unique(f"{value.name}_{wanted.storage.name}")
-            new = Operation(Cast(with_scale=True), [value], [wanted], Location((name,)))
-            self.append(new)
-            self.casts[key] = new.result
+            self.casts[key] = self._new_cast(value, wanted, name)
         return self.casts[key]
+
+    def _new_cast(self, value: Value, wanted: TensorType, name: str) -> Value:
+        """As the chip's lowering of `tpu.Cast` makes it; where there is none, the plain Cast with its scale."""
+        op, build = Cast(with_scale=True), _Builder(self, name)
+        cell = self.find(op.name, self.mode)
+        if cell is None:
+            return build(op, [value], wanted)
+        description = self.chip.description
+        node = LoweringNode(op, (value.tensor,), (wanted,), name, (value,), (None,), self.mode, description)
+        reason = cell.refuse(node)
+        if reason is not None:
+            raise Unsupported(
+                f"value '{value.name}': {op.name} to {wanted.storage} on {description.name}: {reason}; choose another "
+                "mode for the ops that use it"
+            )
+        (result,) = cell.lower(node, build)
+        return result
 
     def _as_float(self, value: Value) -> Value:
         return self.cast(value, self.chip.description.float_type(value.tensor, "f32"))
@@ -208,9 +223,9 @@ def _lower_default(op: Op, mode: str, node: LoweringNode, build: Any) -> Sequenc
 class _Builder:
     """Builds the TPU ops of one TOP operation."""
 
-    def __init__(self, lowerer: Lowerer, operation: Operation) -> None:
+    def __init__(self, lowerer: Lowerer, name: str) -> None:
         self._lowerer = lowerer
-        self._name = operation.name
+        self._name = name
 
     def __call__(
         self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None

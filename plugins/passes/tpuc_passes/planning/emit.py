@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tpuc.api import (
     Assembler,
     Box,
+    CpuRoutine,
     DdrTensor,
+    HostCall,
     LocalBlock,
     LocalTensor,
     Move,
     Node,
     Operation,
     PlacedTile,
+    TensorInfo,
     Value,
     View,
 )
@@ -37,7 +40,16 @@ class MoveTask:
     moves: Sequence[Move]
 
 
-Task: TypeAlias = TileTask | MoveTask
+@dataclass(frozen=True)
+class HostTask:
+    """An operation that the chip's runtime computes on the host, from DDR to DDR."""
+
+    operation: Operation
+    node: Node
+    routine: CpuRoutine[Any]
+
+
+Task: TypeAlias = TileTask | MoveTask | HostTask
 
 
 class PlacedTask:
@@ -120,6 +132,7 @@ class Emitter:
         self.asm = asm
         self.address_of = address_of
         self._origin = origin  # the value whose bytes an alias shares
+        self.host_calls: list[HostCall] = []
         self._stores: list[_Item] = []
 
     def run(self, tasks: Sequence[tuple[Task, int]]) -> None:
@@ -131,9 +144,12 @@ class Emitter:
             self._load(current, early=False)
         while current is not None:
             following = next(items, None)
-            if isinstance(current, MoveTask):
+            if not isinstance(current, _Item):
                 self._flush()
-                self._move(current)
+                if isinstance(current, MoveTask):
+                    self._move(current)
+                else:
+                    self._call(current)
                 if isinstance(following, _Item):
                     self._load(following, early=True)
                     self._load(following, early=False)
@@ -155,10 +171,10 @@ class Emitter:
             current = following
         self._flush()
 
-    def _items(self, tasks: Sequence[tuple[Task, int]]) -> Iterator[_Item | MoveTask]:
+    def _items(self, tasks: Sequence[tuple[Task, int]]) -> Iterator[_Item | MoveTask | HostTask]:
         base = 0
         for task, coefficients in tasks:
-            if isinstance(task, MoveTask):
+            if not isinstance(task, TileTask):
                 yield task
                 continue
             placed = PlacedTask(task, base, coefficients)
@@ -220,6 +236,22 @@ class Emitter:
                 target = _part(self.address_of(value), value, task.space.results[index], box)
                 self.asm.store(target, item.placed.result(index, item.step))
         self._stores.clear()
+
+    def _call(self, task: HostTask) -> None:
+        node, operation = task.node, task.operation
+        sources, targets = task.routine.shapes(node)
+        self.host_calls.append(
+            HostCall(
+                task.routine.function,
+                task.routine.arguments(node),
+                tuple(self._info(value, shape) for value, shape in zip(operation.operands, sources, strict=True)),
+                tuple(self._info(value, shape) for value, shape in zip(operation.results, targets, strict=True)),
+                len(self.asm.instructions),
+            )
+        )
+
+    def _info(self, value: Value, shape: tuple[int, ...]) -> TensorInfo:
+        return TensorInfo(value.name, shape, value.tensor.element, self.address_of(value))
 
     def _move(self, task: MoveTask) -> None:
         result = task.operation.result

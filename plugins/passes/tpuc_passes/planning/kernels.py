@@ -8,9 +8,11 @@ from typing import Any
 from tpuc.api import (
     Chip,
     Constant,
+    CpuRoutine,
     DictAttr,
     Function,
     IntegerAttr,
+    KernelChoice,
     MoveKernel,
     NetworkInput,
     Node,
@@ -24,7 +26,7 @@ from tpuc.api import (
     Value,
 )
 
-from tpuc_passes.planning.emit import MoveTask, Task
+from tpuc_passes.planning.emit import HostTask, MoveTask, Task
 from tpuc_passes.planning.task import TileTask
 from tpuc_passes.planning.tiling import make_task
 
@@ -50,7 +52,7 @@ def runs_on_chip(operation: Operation) -> bool:
     )
 
 
-def find_kernel(context: PassContext, operation: Operation) -> TileKernel[Any] | MoveKernel[Any]:
+def find_kernel(context: PassContext, operation: Operation) -> TileKernel[Any] | MoveKernel[Any] | CpuRoutine[Any]:
     """The kernel cell of an operation; raises Unsupported when there is none, or when it refuses the node."""
     chip = chip_of(context, "group-layers")
     name = operation.op.name
@@ -60,8 +62,10 @@ def find_kernel(context: PassContext, operation: Operation) -> TileKernel[Any] |
     place = f"node '{operation.name}': {name} on {chip.description.name}"
     if cell is None:
         raise Unsupported(f"{place}: no installed package has a kernel for it; install one, or change the node")
-    kernel: TileKernel[Any] | MoveKernel[Any] = cell.value
-    reason = kernel.refuse(Node.of(operation))
+    found: TileKernel[Any] | MoveKernel[Any] | CpuRoutine[Any] | KernelChoice[Any] = cell.value
+    node = Node.of(operation)
+    kernel = found.kernel(node) if isinstance(found, KernelChoice) else found
+    reason = kernel.refuse(node)
     if reason is not None:
         raise Unsupported(f"{place}: {reason}; change the node or choose another chip")
     return kernel
@@ -77,6 +81,9 @@ def tasks_of(context: PassContext, function: Function) -> Iterator[Task]:
         if isinstance(kernel, MoveKernel):
             node = Node.of(operation)
             yield MoveTask(operation, node, kernel.moves(node))
+            continue
+        if isinstance(kernel, CpuRoutine):
+            yield HostTask(operation, Node.of(operation), kernel)
             continue
         yield _tiled(make_task(operation, kernel, chip))
 

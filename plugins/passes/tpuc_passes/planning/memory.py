@@ -11,6 +11,7 @@ from tpuc.api import (
     Constant,
     Function,
     IntegerAttr,
+    NetworkInput,
     Operation,
     Planner,
     PoolInfo,
@@ -75,6 +76,15 @@ def lifetimes(
 
 def _is_constant(value: Value) -> bool:
     return value.defining is not None and isinstance(value.defining.op, Constant)
+
+
+def boundary_addresses(
+    function: Function, origin: Callable[[Value], Value], description: ChipDescription
+) -> dict[int, int]:
+    """Addresses, by `id`, of the inputs and then outputs that have a memory of their own."""
+    inputs = [o.result for o in function.operations if isinstance(o.op, NetworkInput)]
+    values = {id(value): value for value in map(origin, (*inputs, *function.outputs))}
+    return dict(zip(values, description.boundary_bases, strict=False))
 
 
 def plan_activations(

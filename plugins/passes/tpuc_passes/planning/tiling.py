@@ -75,14 +75,15 @@ def buffers_of(task: TileTask) -> Buffers:
 def _sizes_of(axis: Axis) -> list[int]:
     """Useful tile sizes of an axis, from the whole down to the smallest."""
     if not axis.splittable:
-        return [axis.size]
+        return [axis.size]  # such an axis is within its limit, or the kernel has refused the node
     unit = max(axis.granularity, 1)
     low = max(axis.minimum, unit)
-    sizes = {axis.size}
+    limit = axis.limit or axis.size
+    sizes = {axis.size} if axis.size <= limit else {limit // unit * unit}
     parts = 2
     while True:
         size = max(math.ceil(axis.size / parts / unit) * unit, low)
-        if size < axis.size:
+        if size < axis.size and size <= limit:
             sizes.add(size)
         if size <= low:
             break

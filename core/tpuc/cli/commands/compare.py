@@ -1,0 +1,75 @@
+"""`tpuc compare`: which layers of a quantised network lose accuracy, for what reason, and what helps."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tpuc.cli.app import App, pass_app
+from tpuc.cli.command import Command
+from tpuc.cli.session import check_inputs, open_session
+from tpuc.cli.text import columns
+from tpuc.cli.values import COUNT, EMPTY, FILE, PATHS, POSITIVE
+
+
+@click.command("compare", cls=Command)
+@click.argument("exact", metavar="FLOAT.mlir", type=FILE)
+@click.argument("quantised", metavar="QUANT.mlir", type=FILE)
+@click.option("--input", "inputs", type=PATHS, default=EMPTY, required=True, help="Samples: npz, npy or image.")
+@click.option("--input-num", type=POSITIVE, default=8, show_default=True, help="At most so many samples.")
+@click.option("--top", type=COUNT, default=5, show_default=True, help="Layers to name remedies for.")
+@click.option("--json", "as_json", is_flag=True, help="Every figure, for programs.")
+@pass_app
+def command(
+    app: App, exact: Path, quantised: Path, inputs: tuple[Path, ...], input_num: int, top: int, as_json: bool
+) -> None:
+    """Show where a quantised network loses accuracy, and why."""
+    check_inputs(exact, quantised, *inputs)
+    session = open_session(app)
+    from tpuc.session.accuracy import compare_layers
+
+    errors = compare_layers(session, exact, quantised, inputs, input_num)
+    if as_json:
+        app.result_json([_plain(error) for error in errors])
+        return
+    app.result(_table(errors))
+    worst = sorted((error for error in errors if error.is_split), key=lambda error: _db(error.local, error.signal))
+    for error in worst[:top]:
+        if error.remedy:
+            app.result(f"{error.name}: mostly {error.cause}; {error.remedy}")
+
+
+def _table(errors: list[Any]) -> str:
+    causes = list(errors[0].parts)
+    rows: list[tuple[str, ...]] = [("layer", "op", "cosine", "euclid", "SQNR dB", "own dB", *causes, "cross terms")]
+    for error in errors:
+        shares = [*(error.parts[cause] for cause in causes), error.cross]
+        split = [f"{share / error.local:.1%}" if error.is_split and error.local else "-" for share in shares]
+        own = f"{_db(error.local, error.signal):.1f}" if error.is_split else "-"
+        whole = f"{_db(error.noise, error.signal):.1f}"
+        rows.append((error.name, error.op, f"{error.cosine:.6f}", f"{error.euclidean:.4f}", whole, own, *split))
+    return columns(rows)
+
+
+def _plain(error: Any) -> dict[str, Any]:
+    return {
+        "layer": error.name,
+        "op": error.op,
+        "cosine": error.cosine,
+        "euclidean": error.euclidean,
+        "signal_energy": error.signal,
+        "error_energy": error.noise,
+        "own_error_energy": error.local if error.is_split else None,
+        "parts": dict(error.parts) if error.is_split else None,
+        "cross_terms": error.cross if error.is_split else None,
+        "remedy": error.remedy or None,
+    }
+
+
+def _db(noise: float, signal: float) -> float:
+    if not noise:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal else -math.inf

@@ -1,0 +1,63 @@
+"""Where the accuracy went, and how to get it back: mixed-precision search and comparison of a network's two forms."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tpuc.data import inputs_of
+from tpuc.errors import TpucError, Unsupported, UsageError
+from tpuc.files import write_atomic
+from tpuc.ir import Module
+from tpuc.schedule import PassManager
+from tpuc.session.running import samples
+from tpuc.session.session import Session
+
+
+def search_quantise_table(
+    session: Session, module: Module, calibration_table: Any, *, latencies: bool = False, options: Mapping[str, Any]
+) -> Any:
+    """The losses of layers and the networks with the worst of them in float, by the pass `search-quantise-table`.
+
+    With `latencies` each network is compiled and timed; those that the chip cannot compile yet stay without.
+    """
+    context = session.context({"calibration_table": calibration_table})
+    definition = session.registry.get("tpuc.passes", "search-quantise-table")
+    PassManager(context, pipelines=session.pipelines).run(module, [definition(**options)], "search")
+    found = context.results["quantise_search"]
+    if not latencies:
+        return found
+    timed = tuple(
+        dataclasses.replace(point, milliseconds=_milliseconds(session, module, calibration_table, found, point))
+        for point in session.progress(found.points, "timing", len(found.points))
+    )
+    return dataclasses.replace(found, points=timed)
+
+
+def _milliseconds(session: Session, module: Module, table: Any, found: Any, point: Any) -> float | None:
+    with tempfile.TemporaryDirectory(prefix="tpuc-") as folder:
+        path = Path(folder) / "quantise_table"
+        write_atomic(path, found.table_text(point))
+        try:
+            _, data = session.build(module, table, path)
+        except Unsupported as error:
+            session.remark(f"no latency: {error}")
+            return None
+    cycles = session.chip.load(data).timeline(session.chip.profiles[0]).cycles
+    return cycles / session.chip.description.clock_hz * 1000
+
+
+def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Sequence[Path], count: int) -> list[Any]:
+    """How far each layer of a TPU module is from the TOP module it was made of, and why, by the pass `split-error`."""
+    if not inputs:
+        raise UsageError("nothing to run both networks on; give --input FILE.")
+    module = session.load(exact)
+    rows = [row for row, _ in zip(samples(inputs_of(module), inputs), range(count), strict=False)]
+    if not rows:
+        raise TpucError(f"{inputs[0]}: no samples in it; give images, npy or npz with at least one")
+    context = session.context({"quantised": session.load(quantised), "samples": rows})
+    PassManager(context, pipelines=session.pipelines).run(module, ["split-error"], "compare")
+    return context.results["layer_errors"]

@@ -1,0 +1,67 @@
+"""Eight real networks on the vendor's functional model: every integer equal, floats within the contract's bound."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tpuc.data import inputs_of
+from tpuc.interpreter import Interpreter
+from tpuc.session import Session
+from tpuc.testing.values import build_exposed
+
+from tests.chips.bm1684x.test_networks import assert_same
+from tests.conftest import ROOT, RunVendor
+from tests.models.measures import TASKS
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+CASES = [(name, 1) for name in (*TASKS, "mnist", "resnet50")] + [("mobilenet_v1", 4), ("blazeface", 4)]
+
+
+def _network(name: str, model_data: Path, work: Path) -> Path:
+    if name == "mnist":
+        return model_data / "onnx" / "mnist.onnx"
+    if name != "resnet50":
+        return model_data / "onnx" / TASKS[name].file
+    spec = importlib.util.spec_from_file_location("resnet50", ROOT / "benchmarks" / "resnet50.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    path = work / "resnet50.onnx"
+    path.write_bytes(script.build().SerializeToString())
+    return path
+
+
+def _samples(name: str, shape: tuple[int, ...], model_data: Path) -> np.ndarray[Any, Any]:
+    """Three batches of real images where there are some, else pixels at random."""
+    count = 3 * shape[0]
+    if name in TASKS:
+        return np.concatenate(TASKS[name].samples(model_data / "data")[:count]).reshape(3, *shape)
+    return np.random.default_rng(7).uniform(0, 255 if name == "mnist" else 1, (3, *shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize("mode", ["int8", "f32"])
+@pytest.mark.parametrize(("name", "batch"), CASES)
+def test_the_vendors_model_gives_the_same(
+    name: str, batch: int, mode: str, model_data: Path, run_vendor: RunVendor, tmp_path: Path
+) -> None:
+    session = Session(chip="bm1684x", quantize=mode)
+    module = session.transform(_network(name, model_data, tmp_path), batch=batch)
+    (spec,) = inputs_of(module)
+    samples = _samples(name, spec.shape, model_data)
+    table = None
+    if mode == "int8":
+        file = tmp_path / "samples.npz"
+        np.savez(file, **{spec.name: samples.reshape(-1, *spec.shape)})
+        table = session.calibrate(module, dataset=file, options={"tune_num": 0})
+    final, data = build_exposed(session, module, table)
+    inputs = {spec.name: samples[0]}
+    path = tmp_path / "model.bmodel"
+    path.write_bytes(data)
+    names = {info.name: np.empty(0) for info in session.chip.load(data).outputs}
+    assert_same(run_vendor(path, inputs), Interpreter(final).run(inputs, "all"), names)
