@@ -8,6 +8,7 @@ from typing import Any
 
 from tpuc.api import CalibrationError, Module, Pass, PassContext, drop_unused_weights, remove_dead
 from tpuc.api.host import Array, inputs_of, open_samples
+from tpuc_ops.top.matmul import MatMul
 
 from tpuc_passes.accuracy.bias import SHIFTS, apply_shifts, find_shifts, parse_shifts
 from tpuc_passes.accuracy.network import FakeNetwork
@@ -63,9 +64,9 @@ def noted_shifts(module: Module, table: CalibrationTable) -> dict[str, Array]:
     channels = {
         operation.name: operation.operands[2].tensor.size
         if operation.operands[2].name
-        else operation.result.tensor.dims[1 if operation.result.tensor.rank > 2 else -1]
+        else operation.result.tensor.dims[-1 if isinstance(operation.op, MatMul) else 1]
         for operation in module.main.operations
-        if len(operation.operands) == 3 and operation.results
+        if len(operation.operands) == 3 and operation.results and operation.result.tensor.rank > 1
     }
     try:
         return parse_shifts(table.sections.get(SHIFTS, ()), channels)

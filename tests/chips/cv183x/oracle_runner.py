@@ -53,3 +53,8 @@ class OracleRunner:
         engine = self.module.TIU if case.instruction.engine is Engine.COMPUTE else self.module.TDMA
         oracle.run_logical([(engine, case.instruction.encode(1, 0))])
         return np.array(oracle.lmem[:, :WINDOW_BYTES]), np.array(gmem)
+
+
+def run_file(folder: Path, path: Path, inputs: dict[str, Array]) -> dict[str, Array]:
+    """A compiled file on the vendor's runtime."""
+    return dict(load_oracle(folder).run_cvimodel(path, inputs))

@@ -23,7 +23,8 @@ compute
 
 DMA
     TensorCopy    source, destination, shape, dtype; source_strides, destination_strides (None: dense in GMEM,
-                  ALIGNED in local memory), destination_shape, destination_dtype, toward_zero, function: MoveFunction, compression
+                  ALIGNED in local memory), destination_shape, destination_dtype, toward_zero, function: MoveFunction,
+                  compression
     TransposeNC, TransposeCW, RotateChannels   source, destination, shape, dtype; strides
     MatrixCopy    source, destination, rows, columns, dtype, split (channels, width); row_stride, local_strides,
                   transpose, compression

@@ -57,8 +57,8 @@ class Arithmetic(ComputeInstruction):
     `right` starts in the same pair of lanes as the result (its address has 16 bits).
 
     MUL, MAC: 8-bit operands, 8- or 16-bit result; ADD, SUB: 16-bit operands; `saturate(relu(value >> shift))`, half up,
-    with `floor` down; SUB has no relu. MUL with `multiplier`: the product is requantised. MAC keeps its 16-bit accumulator
-    in planes at the result, `result.plane_step` apart even when the result has 8 bits. bf16: one rounding.
+    with `floor` down; SUB has no relu. MUL with `multiplier`: the product is requantised. MAC keeps its 16-bit
+    accumulator in planes at the result, `result.plane_step` apart even when the result has 8 bits. bf16: one rounding.
     """
 
     ignored = frozenset({"tens_mdsum", "opd0_ins_val", "opd0_ins_fp", "opd2_b_str"})

@@ -192,7 +192,7 @@ class TensorCopy(_Transfer):
     """Copy a tensor; elements keep their order, so c, h and w may be regrouped by `destination_shape` (n stays).
 
     `destination_dtype` converts: 8 bits to bf16 (into local memory), bf16 to 8 bits (from local memory; half to even
-    or `toward_zero`), saturating. `compression`: the GMEM side is compressed, contiguous and starts at a multiple of 16.
+    or `toward_zero`), saturating. `compression`: the GMEM side is compressed, dense and starts at a multiple of 16.
     """
 
     ignored = frozenset({"const_val", "int8_sign"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from tpuc.api import FusesRelu, Module, Op
@@ -41,7 +41,7 @@ def find_shifts(net: FakeNetwork, samples: Sequence[Mapping[str, Array]], watch:
 def _mean_error(net: FakeNetwork, index: int, exact: list[State], rounded: list[State]) -> Array:
     step = net.plan.steps[index]
     op = step.operation.op
-    plain: Op = dataclasses.replace(op, do_relu=False) if isinstance(op, FusesRelu) else op  # pyright: ignore[reportArgumentType]  # op definitions are dataclasses
+    plain = _without_relu(op)
     axis = -1 if isinstance(op, MatMul) else 1
     sums: list[Array] = []
     for one, other in zip(exact, rounded, strict=True):
@@ -51,6 +51,12 @@ def _mean_error(net: FakeNetwork, index: int, exact: list[State], rounded: list[
         )
         sums.append((wanted - got).reshape(wanted.shape[0], -1).mean(axis=1, dtype=np.float64))
     return np.mean(sums, axis=0)
+
+
+def _without_relu(op: Op) -> Op:
+    if not isinstance(op, FusesRelu):
+        return op
+    return cast("Op", dataclasses.replace(op, do_relu=False))  # pyright: ignore[reportArgumentType,reportUnknownMemberType]  # op definitions are dataclasses
 
 
 def apply_shifts(module: Module, shifts: Mapping[str, Array], floats: Iterable[str] = ()) -> bool:

@@ -1,0 +1,53 @@
+"""Jobs that worker processes can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuc.errors import CalibrationError
+from tpuc.work import Job
+
+
+@dataclass(frozen=True)
+class Sum(Job[int]):
+    """The sum of a unit's numbers."""
+
+    def prepare(self) -> Callable[[range], int]:
+        return sum
+
+
+@dataclass(frozen=True)
+class DieOnce(Job[int]):
+    """Like `Sum`, but the first process to reach number 16 kills itself."""
+
+    mark: Path
+
+    def prepare(self) -> Callable[[range], int]:
+        def run(unit: range) -> int:
+            if 16 in unit and not self.mark.exists():
+                self.mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return sum(unit)
+
+        return run
+
+
+@dataclass(frozen=True)
+class DieAlways(Job[int]):
+    """Every process that runs it dies."""
+
+    def prepare(self) -> Callable[[range], int]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return sum
+
+
+@dataclass(frozen=True)
+class Refuse(Job[int]):
+    """Raises an error of ours."""
+
+    def prepare(self) -> Callable[[range], int]:
+        raise CalibrationError("conv1: NaN during calibration.")

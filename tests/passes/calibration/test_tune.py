@@ -1,0 +1,61 @@
+"""Tuning: the candidate with the least distance of the op's result; of several branches the largest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpuc.api import Module
+from tpuc.api.host import PortableModule, inputs_of, open_samples
+from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_passes.calibration.table import TensorThreshold
+from tpuc_passes.calibration.tune import Candidates, TuneJob, candidates_of, choose
+
+from tests.passes.graphs import CONTEXT, Network
+
+
+def tuned(module: Module, folder: Path, x: np.ndarray, entries: dict[str, TensorThreshold]) -> dict[str, float]:
+    np.save(folder / "x.npy", x)
+    samples = open_samples(inputs_of(module), folder / "x.npy")
+    job = TuneJob(PortableModule(module, CONTEXT.registry), samples, entries, candidates_of(entries, 10))
+    run = job.prepare()
+    return {name: entry.threshold for name, entry in choose(job, [run(range(len(samples)))], entries).items()}
+
+
+def test_ten_candidates_lie_evenly_between_threshold_and_absmax() -> None:
+    entries = {"a": TensorThreshold(1.0, -10.0, 4.0), "b": TensorThreshold(9.95, 0.0, 10.0)}
+    assert candidates_of(entries, 10) == {"a": Candidates(tuple(float(n) for n in range(1, 11)), signed=True)}
+
+
+def test_of_two_branches_the_larger_threshold_wins(tmp_path: Path) -> None:
+    net = Network(1, 1, 1, 1001)
+    shared = net.op(MulConst(const_val=10.0), net.input)
+    saturating = net.op(Sigmoid(), shared)  # flat above 5: clipping costs nothing, fine steps help
+    linear = net.op(MulConst(const_val=3.0), shared)  # clipping costs all there is
+    x = np.linspace(-1, 1, 1001, dtype=np.float32).reshape(1, 1, 1, 1001)
+    entries = {
+        "v0": TensorThreshold(1.0, -1.0, 1.0),
+        "v1": TensorThreshold(4.0, -10.0, 10.0),
+        "v2": TensorThreshold(1.0, 0.0, 1.0),
+        "v3": TensorThreshold(30.0, -30.0, 30.0),
+    }
+    alone = Network(1, 1, 1, 1001)
+    only = alone.op(Sigmoid(), alone.op(MulConst(const_val=10.0), alone.input))
+    first = {name: entries[name] for name in ("v0", "v1", "v2")}
+    assert tuned(alone.finish(only), tmp_path, x, first)["v1"] < 9.0
+    assert tuned(net.finish(saturating, linear), tmp_path, x, entries)["v1"] == pytest.approx(10.0, abs=0.7)
+
+
+def test_what_a_relu_drops_does_not_count(tmp_path: Path) -> None:
+    net = Network(1, 1, 1, 1001)
+    result = net.op(Relu(), net.op(MulConst(const_val=1.0), net.input))
+    x = np.concatenate([np.full(1, -8.0), np.linspace(0, 1, 1000)]).astype(np.float32).reshape(1, 1, 1, 1001)
+    entries = {
+        "v0": TensorThreshold(8.0, -8.0, 1.0),
+        "v1": TensorThreshold(1.0, -8.0, 1.0),
+        "v2": TensorThreshold(1.0, 0.0, 1.0),
+    }
+    assert tuned(net.finish(result), tmp_path, x, entries)["v1"] == 1.0
