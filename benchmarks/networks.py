@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from tpuc.data import inputs_of
 from tpuc.session import Session
 
@@ -87,7 +86,7 @@ def main() -> None:
     parser.add_argument("--oracle", type=Path)
     parser.add_argument("names", nargs="*", default=NETWORKS)
     arguments = parser.parse_args()
-    print(f"{'network':30} {'transform':>9} {'deploy':>8} {'simulate':>9} {'vendor':>8} {'ratio':>7} {'cycles':>11} {'MiB':>8}")
+    print(f"{'network':30} transform   deploy  simulate   vendor   ratio      cycles      MiB")
     for name in arguments.names:
         path = arguments.model_data / "onnx" / f"{name}.onnx"
         if name == "resnet50":

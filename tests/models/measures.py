@@ -40,9 +40,7 @@ def centre_crop(image: Image.Image, size: int) -> Pixels:
 def stretch(image: Image.Image, height: int, width: int) -> Pixels:
     """The whole image in another size."""
     shrinks = height < image.size[1]
-    return np.asarray(
-        image.resize((width, height), Image.Resampling.BOX if shrinks else Image.Resampling.BILINEAR)
-    )
+    return np.asarray(image.resize((width, height), Image.Resampling.BOX if shrinks else Image.Resampling.BILINEAR))
 
 
 def letterbox(image: Image.Image, size: int) -> Pixels:

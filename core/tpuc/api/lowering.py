@@ -75,8 +75,9 @@ class LoweringBuilder(Protocol):
 class Lowering(Generic[OpT]):
     """Base of every lowering cell. One instance serves all nodes: keep no state.
 
-    Most cells lower ops of the network. A cell for `tpu.Cast` in the table `<chip>.tpu` makes the casts that the framework
-    inserts: its node's operand and result types say from what to what, and it may give another type that means the same.
+    Most cells lower ops of the network. A cell for `tpu.Cast` in the table `<chip>.tpu` makes the casts that the
+    framework inserts: its node's operand and result types say from what to what; it may give a type that means
+    the same.
     """
 
     def refuse(self, node: LoweringNode) -> str | None:

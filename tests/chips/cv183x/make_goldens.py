@@ -25,7 +25,7 @@ from tests.chips.cv183x.draw import Array, Case
 from tests.chips.cv183x.oracle_runner import OracleRunner, run_file
 
 FOLDER = Path(__file__).parent / "goldens"
-BYTES_LIMIT = 500
+BYTES_LIMIT = 640
 FILES = ("handmade_conv_int8", "net20_cv183x_bf16", "net20_cv183x_int8", "resnet8_cv183x_int8")
 
 
@@ -62,8 +62,8 @@ def chosen_cases() -> dict[str, Case]:
     return cases
 
 
-def write_programs(folder: Path) -> int:
-    """Run single instructions; returns their number."""
+def write_programs(folder: Path) -> None:
+    """Run single instructions."""
     programs: dict[str, Any] = {}
     cases = chosen_cases()
     with OracleRunner(folder) as runner:
@@ -77,7 +77,6 @@ def write_programs(folder: Path) -> int:
             programs[name] = {"engine": int(case.instruction.engine), "command": command, "regions": regions}
     text = json.dumps(programs, separators=(",", ":")).encode()
     (FOLDER / "programs.json.gz").write_bytes(gzip.compress(text, mtime=0))
-    return len(cases)
 
 
 def file_inputs(data: bytes) -> dict[str, Array]:
@@ -112,9 +111,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--oracle", type=Path, required=True)
     folder: Path = parser.parse_args().oracle
-    count = write_programs(folder)
+    write_programs(folder)
     write_outputs(folder)
-    print(f"{count} programs, {(FOLDER / 'programs.json.gz').stat().st_size} bytes")
 
 
 if __name__ == "__main__":

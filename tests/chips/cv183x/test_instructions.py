@@ -198,7 +198,7 @@ def test_illegal_instructions_say_why(instruction: Any, message: str) -> None:
 
 
 def test_a_value_too_large_for_its_field_is_refused() -> None:
-    with pytest.raises(IllegalCommand, match="compute descriptor: res0_c has 12 bits, 5000 does not fit; use at most"):
+    with pytest.raises(IllegalCommand, match="compute descriptor: opd1_c has 12 bits, 5000 does not fit; use at most"):
         small_conv(result_shape=(1, 5000, 4, 4)).encode(1, 0)
     with pytest.raises(IllegalCommand, match=r"conv: id 65536 waiting for 0: ids have 16 bits; split the program"):
         small_conv().encode(65536, 0)

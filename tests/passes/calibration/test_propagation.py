@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tpuc.api import Calibrated, Module, Op, Value
+from tpuc.api import Calibrated, Module, Op, TensorType, Value
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.concat import Concat
+from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.leaky_relu import LeakyRelu
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.top.mul_const import MulConst
@@ -13,8 +14,8 @@ from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.reshape import Reshape
 from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.propagate_calibration import PropagateCalibration
 
 from tests.passes.graphs import CONTEXT, Network
@@ -30,7 +31,7 @@ def propagate(module: Module, **thresholds: Range) -> dict[str, Range]:
     PropagateCalibration().run(module, CONTEXT)
     del CONTEXT.results["calibration_table"]
     values = [result for operation in module.main.operations for result in operation.results]
-    elements = {value.name: value.tensor.element for value in values}
+    elements = {value.name: value.type.element for value in values if isinstance(value.type, TensorType)}
     return {name: (e.minimum, e.maximum) for name, e in elements.items() if isinstance(e, Calibrated)}
 
 
@@ -52,9 +53,10 @@ def test_shape_ops_take_the_threshold_of_their_operand(op: Op) -> None:
 
 
 def test_the_operand_of_a_relu_takes_its_range() -> None:
-    net, values = chain(MulConst(const_val=2.0), Relu())
-    found = propagate(net.finish(values[-1]), v0=(1.0, -1.0), v1=(6.0, -6.0), v2=(4.0, 0.0))
-    assert found["v1"] == found["v2"] == (0.0, 4.0)
+    net = Network(1, 4, 4, 4)
+    conv = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 4, 1, 1), net.none)
+    found = propagate(net.finish(net.op(Relu(), conv)), v0=(1.0, -1.0), v2=(6.0, -6.0), v3=(4.0, 0.0))
+    assert found["v2"] == found["v3"] == (0.0, 4.0)
 
 
 def test_the_operand_of_a_pool_takes_its_range_unless_somebody_else_reads_it() -> None:

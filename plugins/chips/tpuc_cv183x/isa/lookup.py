@@ -87,7 +87,8 @@ class Lookup(ComputeInstruction):
             raise IllegalCommand(f"lookup: input {self.input} and result {self.result} must start in lane 0")
 
     def reads(self) -> Sequence[Region]:
-        table = Region("lmem", self.table, self.table + TABLE_ENTRIES * self.input.dtype.bytes, 0, LANES)
+        size = TABLE_ENTRIES * self.input.dtype.bytes
+        table = Region("lmem", self.table, self.table + size, 0, min(LANES, self.shape[1]))
         return [*self.input.regions(self.shape), table]
 
     def writes(self) -> Sequence[Region]:

@@ -56,7 +56,7 @@ def _mean_error(net: FakeNetwork, index: int, exact: list[State], rounded: list[
 def _without_relu(op: Op) -> Op:
     if not isinstance(op, FusesRelu):
         return op
-    return cast("Op", dataclasses.replace(op, do_relu=False))  # pyright: ignore[reportArgumentType,reportUnknownMemberType]  # op definitions are dataclasses
+    return cast("Op", dataclasses.replace(op, do_relu=False))  # pyright: ignore[reportArgumentType]  # op definitions are dataclasses
 
 
 def apply_shifts(module: Module, shifts: Mapping[str, Array], floats: Iterable[str] = ()) -> bool:

@@ -115,13 +115,13 @@ def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
             f"Input '{one.name}' has values in {seen}, its mean and scale make bytes {wanted}: mean or scale of the "
             "samples differ from those of the network."
         )
+    elif high - low < CORNER * (last - first):
+        yield (f"Input '{one.name}' has values in {seen} only, its mean and scale make bytes {wanted}: scaled twice?")
     elif first < -slack < 0 <= low + slack / 2 and len(looks) >= FEW_SAMPLES:
         yield (
             f"Input '{one.name}' never goes below {low:.4g}, its mean and scale make bytes {wanted}: was the mean "
             "subtracted?"
         )
-    elif high - low < CORNER * (last - first):
-        yield (f"Input '{one.name}' has values in {seen} only, its mean and scale make bytes {wanted}: scaled twice?")
 
 
 def _expected(one: SampleInput) -> tuple[float, float] | None:

@@ -1,0 +1,38 @@
+"""Thousands of random legal instructions: our simulator against the vendor's functional model, whole memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpuc_cv183x.machine import Machine
+
+from tests.chips.cv183x.cases import GENERATORS, make_case
+from tests.chips.cv183x.draw import BASES, WINDOW_BYTES
+from tests.chips.cv183x.oracle_runner import OracleRunner
+
+CASES_PER_GENERATOR = 60
+FIRST_SEED = 5000
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture(scope="module")
+def runner(oracle_dir: Path) -> Iterator[OracleRunner]:
+    with OracleRunner(oracle_dir) as runner:
+        yield runner
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_the_functional_model_leaves_the_same_memories(runner: OracleRunner, name: str) -> None:
+    machine = Machine()
+    for seed in range(FIRST_SEED, FIRST_SEED + CASES_PER_GENERATOR):
+        case = make_case(name, seed)
+        case.instruction.check()
+        lmem, gmem = runner.run(case)
+        case.load(machine)
+        case.instruction.execute(machine)
+        assert np.array_equal(lmem, machine.lmem[:, :WINDOW_BYTES]), (seed, case.instruction.describe())
+        assert np.array_equal(gmem, np.stack(machine.gmem[:BASES])), (seed, case.instruction.describe())
