@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -20,6 +19,8 @@ HEADER_BYTES = 16
 RAW = 7
 """The code of a block of plain 8-bit symbols."""
 _UNARY_BITS = 16
+_LONGEST_BLOCK = 512
+"""No block with its fractions has more bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,70 +139,89 @@ def decompress(stream: bytes, count: int, dtype: DType) -> Array:
         raise IllegalCommand(f"compressed tensor: the stream holds {kind} elements, the command wants {dtype}")
     blocks = round_up(count, BLOCK) // BLOCK
     start = HEADER_BYTES + round_up(blocks, 16)
-    map_ = stream[HEADER_BYTES : HEADER_BYTES + blocks]
-    result = np.empty((blocks, BLOCK), dtype.numpy)
+    codes = np.frombuffer(stream[HEADER_BYTES : HEADER_BYTES + blocks].ljust(blocks, b"\0"), np.uint8)
+    skip = 4 if header.is_float and header.zero_guard else 0
+    widths = _widths(codes, skip)
+    payload = stream[start:]
     if header.is_float:
-        for index, block in enumerate(_float_blocks(stream[start:], map_, header)):
-            result[index] = block
-    else:
-        table = _integer_values(header)
-        symbols = np.array(list(_symbol_blocks(stream[start:], map_)), np.uint8).reshape(blocks, BLOCK)
-        result[...] = table[symbols].view(dtype.numpy)
-    flat = result.reshape(-1)[:count]
+        kept = _kept_fractions(payload, codes, widths) if header.zero_guard else np.full(blocks, BLOCK)
+        widths = widths + 8 * kept
+    starts = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+    bits = np.unpackbits(np.frombuffer(payload, np.uint8), bitorder="little")
+    bits = np.concatenate([bits, np.zeros(max(0, int(starts[-1]) - bits.size) + _LONGEST_BLOCK, np.uint8)])
+    symbols = _symbols(bits, codes, starts[:-1], skip)
+    values = _float_values(bits, symbols, starts[1:], header) if header.is_float else _integer_values(header)[symbols]
+    flat = values.view(dtype.numpy).reshape(-1)[:count]
     flat.setflags(write=False)
     return flat
 
 
-def _take(payload: bytes, position: int, width: int) -> int:
-    """`width` bits from bit `position`."""
-    first, last = position >> 3, (position + width + 7) >> 3
-    return int.from_bytes(payload[first:last], "little") >> (position & 7) & ((1 << width) - 1)
+def _widths(codes: Array, skip: int) -> Array:
+    """Bits of every block, without fractions."""
+    planes, unary = (codes >> 5).astype(np.int64), (codes & 31).astype(np.int64) + _UNARY_BITS
+    return np.where(planes == RAW, 8 * BLOCK, planes * BLOCK + (planes > 0) * skip + unary)
 
 
-def _read_symbols(payload: bytes, position: int, code: int, skip: int) -> tuple[list[int], int]:
-    """16 symbols of one block and the position after it; `skip` bits follow the planes of a coded block."""
-    if code >> 5 == RAW:
-        word = _take(payload, position, 8 * BLOCK)
-        return list(word.to_bytes(BLOCK, "little")), position + 8 * BLOCK
-    planes, unary = code >> 5, (code & 31) + _UNARY_BITS
-    symbols = [0] * BLOCK
-    for plane in range(planes):
-        word = _take(payload, position, BLOCK)
-        position += BLOCK
-        for index in range(BLOCK):
-            symbols[index] |= (word >> index & 1) << plane
-    if planes:
-        position += skip
-    word = _take(payload, position, unary)
-    for index in range(BLOCK):
-        zeros = (word & -word).bit_length() - 1 if word else 0
-        symbols[index] |= zeros << planes & 0xFF
-        word >>= zeros + 1
-    return symbols, position + unary
-
-
-def _symbol_blocks(payload: bytes, map_: bytes) -> Iterator[list[int]]:
+def _kept_fractions(payload: bytes, codes: Array, widths: Array) -> Array:
+    """How many elements of each block are not zero; the place of a block depends on all before it."""
+    kept = np.empty(codes.size, np.int64)
     position = 0
-    for code in map_:
-        symbols, position = _read_symbols(payload, position, code, 0)
-        yield symbols
+    for index, (code, width) in enumerate(zip(codes.tolist(), widths.tolist(), strict=True)):
+        first = position >> 3
+        word = int.from_bytes(payload[first : first + _LONGEST_BLOCK // 8], "little") >> (position & 7)
+        word &= (1 << width) - 1
+        planes = code >> 5
+        if planes == RAW:
+            zeros = word.to_bytes(BLOCK, "little").count(0)
+        elif planes:
+            zeros = word >> planes * BLOCK & 15
+        else:
+            zeros = (word & (word << 1 | 1)).bit_count()
+        kept[index] = BLOCK - zeros
+        position += width + 8 * (BLOCK - zeros)
+    return kept
 
 
-def _float_blocks(payload: bytes, map_: bytes, header: _Header) -> Iterator[list[int]]:
-    exponents = _exponent_values(header).tolist()
-    position, skip = 0, 4 if header.zero_guard else 0
-    for code in map_:
-        symbols, position = _read_symbols(payload, position, code, skip)
-        values: list[int] = []
-        for symbol in symbols:
-            exponent = exponents[symbol]
-            if header.zero_guard and not exponent:
-                values.append(0)
-                continue
-            fraction = _take(payload, position, 8)
-            position += 8
-            values.append((fraction & 0x80) << 8 | exponent << 7 | fraction & 0x7F)
-        yield values
+def _symbols(bits: Array, codes: Array, starts: Array, skip: int) -> Array:
+    """`[blocks, 16]` symbols, all blocks of one code at a time."""
+    symbols = np.zeros((codes.size, BLOCK), np.uint8)
+    element = np.arange(BLOCK)
+    for code in np.unique(codes >> 5).tolist():
+        chosen = np.flatnonzero(codes >> 5 == code)
+        places = starts[chosen]
+        if code == RAW:
+            taken = bits[places[:, None] + np.arange(8 * BLOCK)]
+            symbols[chosen] = np.packbits(taken, axis=1, bitorder="little")
+            continue
+        low = np.zeros((chosen.size, BLOCK), np.uint8)
+        for plane in range(code):
+            low |= bits[places[:, None] + plane * BLOCK + element] << np.uint8(plane)
+        places = places + code * BLOCK + (skip if code else 0)
+        upper = _unary(bits, places, (codes[chosen] & 31).astype(np.int64) + _UNARY_BITS)
+        symbols[chosen] = low | (upper << code).astype(np.uint8)
+    return symbols
+
+
+def _unary(bits: Array, places: Array, lengths: Array) -> Array:
+    """16 unary numbers each: the zeros before every one. Codes with another number of ones are damaged: all zeros."""
+    column = np.arange(_UNARY_BITS + 31)
+    window = bits[places[:, None] + column] * (column < lengths[:, None])
+    whole = window.sum(axis=1) == BLOCK
+    window[~whole] = column < BLOCK
+    ones = np.nonzero(window)[1].reshape(-1, BLOCK)
+    return np.diff(ones, axis=1, prepend=-1) - 1
+
+
+def _float_values(bits: Array, symbols: Array, ends: Array, header: _Header) -> Array:
+    """bf16 patterns: the exponent of each symbol with the fraction at the end of its block."""
+    exponents = _exponent_values(header)[symbols].astype(np.uint16)
+    kept = exponents != 0 if header.zero_guard else np.ones(exponents.shape, np.bool_)
+    behind = kept.sum(axis=1, keepdims=True) - np.cumsum(kept, axis=1) + kept  # this and later fractions of the block
+    places = (ends[:, None] - 8 * behind)[kept]
+    fractions = np.zeros(exponents.shape, np.uint16)
+    taken = bits[np.clip(places, 0, bits.size - 8)[:, None] + np.arange(8)]
+    fractions[kept] = np.packbits(taken, axis=1, bitorder="little")[:, 0]
+    return (fractions & np.uint16(0x80)) << np.uint16(8) | exponents << np.uint16(7) | fractions & np.uint16(0x7F)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
