@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +21,9 @@ from tpuc_passes.propagate_calibration import PropagateCalibration
 
 @dataclass(frozen=True)
 class SearchQuantiseTable(Pass):
-    """Each layer alone in the integer mode gives its loss; the worst are then tried in `float_mode` while all others
-    stay integers, and those that help are added up, best first, to at most `max_float_layers`. All in one
-    fake-quantised graph, on `input_num` samples.
+    """Each layer alone in the integer mode gives its loss; then the worst of them are put in `float_mode`, one more at
+    a time, to at most `max_float_layers`. All in one fake-quantised graph, on the last `input_num` samples (0: all):
+    to the first ones tuning and biases have been fitted.
 
     Thresholds come from `context.results["calibration_table"]`, the mode is the option `quantize` of the run. Leaves a
     `Search` in `context.results["quantise_search"]`; the module does not change.
@@ -48,7 +49,8 @@ class SearchQuantiseTable(Pass):
         KeepTailFloat().run(calibrated, context)
         shifts = noted_shifts(module, context.results["calibration_table"])
         dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
-        samples = open_samples(inputs_of(module), dataset, data_list, self.input_num)
+        everything = open_samples(inputs_of(module), dataset, data_list)
+        samples = dataclasses.replace(everything, samples=everything.samples[-self.input_num :])
         floats = frozenset(context.results.get("quantise_table", {}))
         network = PortableModule(calibrated, context.registry)
         units = units_of(len(samples), 1)  # few samples, much work each
@@ -72,13 +74,12 @@ class SearchQuantiseTable(Pass):
                 scores = total(results, len(choices))
                 return [Point(one, score.cosine, -score.sqnr_db) for one, score in zip(choices, scores, strict=True)]
 
-            # A layer may cost much alone and nothing between integer neighbours: ask again in their company.
+            # A layer may cost much alone and nothing between integer neighbours, which round for it: leave those out.
             worst = [layer.name for layer in losses[: 2 * self.max_float_layers]]
             base, *alone = try_out([(), *((name,) for name in worst)])
-            helpful = sorted((point for point in alone if point.loss < base.loss), key=lambda point: point.loss)
-            order = [point.floats[0] for point in helpful[: self.max_float_layers]]
-            several = [tuple(order[:count]) for count in range(2, len(order) + 1)]
-            points = (base, *helpful[:1], *(try_out(several) if several else ()))
+            order = [point.floats[0] for point in alone if point.loss != base.loss][: self.max_float_layers]
+            several = [tuple(order[:count]) for count in range(1, len(order) + 1)]
+            points = (base, *(try_out(several) if several else ()))
         found = Search(chip.name, mode, float_mode, len(samples), tuple(losses), points)
         context.results["quantise_search"] = found
         return False

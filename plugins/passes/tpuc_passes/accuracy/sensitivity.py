@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tpuc.api import ChipDescription
 from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource
+from tpuc_ops.top.softmax import Softmax
 
 from tpuc_passes.accuracy.network import FakeNetwork, State
 
@@ -75,13 +76,13 @@ class SensitivityJob(FakeJob):
 
         def one(index: int) -> list[Score]:
             exact = net.run(reader.read(index), integer=False, keep=True)
-            wanted = net.outputs(exact)
+            wanted = answers(net, exact)
             scores: list[Score] = []
             for layer, steps in zip(layers, affected, strict=True):
                 state = exact.copy()
                 net.run_step(layer, state, integer=True)
                 _finish(net, steps, state)
-                scores.append(score(net.outputs(state), wanted))
+                scores.append(score(answers(net, state), wanted))
             return scores
 
         return lambda unit: [one(index) for index in unit]
@@ -99,11 +100,11 @@ class MixedJob(FakeJob):
 
         def one(index: int) -> list[Score]:
             sample = reader.read(index)
-            wanted = net.outputs(net.run(sample, integer=False))
+            wanted = answers(net, net.run(sample, integer=False, keep=True))
             scores: list[Score] = []
             for choice in self.choices:
                 integer = frozenset(names) - choice - self.floats
-                scores.append(score(net.outputs(net.run(sample, integer=integer)), wanted))
+                scores.append(score(answers(net, net.run(sample, integer=integer, keep=True)), wanted))
             return scores
 
         return lambda unit: [one(index) for index in unit]
@@ -112,6 +113,19 @@ class MixedJob(FakeJob):
 def candidates(net: FakeNetwork) -> tuple[int, ...]:
     """The steps that may be made float: layers that are not float anyway."""
     return tuple(layer for layer in net.layers() if net.plan.steps[layer].operation.name not in net.floats)
+
+
+def answers(net: FakeNetwork, state: State) -> dict[str, Array]:
+    """The outputs, those of a softmax as they were before it: probabilities of a few samples are mostly 0 or 1."""
+    producers = {slot: step for step in net.plan.steps for slot in step.results}
+    result = net.outputs(state)
+    for name, slot in net.plan.outputs:
+        step = producers.get(slot)
+        if step is not None and isinstance(step.operation.op, Softmax):
+            array = state.values[step.operands[0]]
+            assert array is not None
+            result[name] = array
+    return result
 
 
 def score(got: Mapping[str, Array], wanted: Mapping[str, Array]) -> Score:

@@ -1,0 +1,50 @@
+"""Mixed-precision search and error split on networks that this chip runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpuc.data import inputs_of
+from tpuc.ir import Module
+from tpuc.session import Session
+from tpuc.session.accuracy import search_quantise_table
+from tpuc_passes.accuracy.split import CAUSES
+from tpuc_passes.split_error import SplitError
+
+from tests.models.networks import Network
+
+
+def test_a_search_is_the_same_for_two_workers(network: Callable[[str], Network]) -> None:
+    net = network("digits")
+    session = Session(chip="bm1684x", quantize="int8")
+    dataset = str(net.path.parent / "digits_calib.npz")
+    options = {"dataset": dataset, "input_num": 4, "max_float_layers": 2}
+    one = search_quantise_table(session, net.module, net.table, options=options, latencies=True)
+    two = search_quantise_table(session, net.module, net.table, options={**options, "workers": 2})
+    assert one.layers == two.layers
+    assert [point.cosine for point in one.points] == [point.cosine for point in two.points]
+    assert all(point.milliseconds for point in one.points)
+    assert [layer.loss for layer in one.layers] == sorted((layer.loss for layer in one.layers), reverse=True)
+
+
+@pytest.mark.parametrize("name", ["digits", "resnet8"])
+def test_the_parts_of_an_error_add_up(name: str, network: Callable[[str], Network], tmp_path: Path) -> None:
+    net = network(name)
+    session = Session(chip="bm1684x", quantize="int8")
+    (spec,) = inputs_of(net.module)
+    np.savez(tmp_path / "samples.npz", **{spec.name: net.images[:32].reshape(-1, *spec.shape)})
+    table = session.calibrate(net.module, dataset=tmp_path / "samples.npz", options={"bias_num": 0})
+    lowered: list[Module] = []
+    session.build(net.module, table, after_lowering=lambda module: lowered.append(module.clone()))
+    context = session.context({"quantised": lowered[0], "samples": [net.inputs(index) for index in range(32)]})
+    SplitError().run(net.module, context)
+    errors = [error for error in context.results["layer_errors"] if error.is_split and error.local]
+    assert len(errors) >= 4
+    for error in errors:
+        parts = sum(error.parts[cause] for cause in CAUSES)
+        assert parts + error.cross == pytest.approx(error.local)
+        assert parts == pytest.approx(error.local, rel=0.1), error.name
+        assert error.remedy

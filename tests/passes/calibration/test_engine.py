@@ -1,0 +1,102 @@
+"""A calibration gives the same table however it is spread, interrupted or grown; faults are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.errors import CalibrationError
+from tpuc.ir import Module
+from tpuc.ir.attributes import StringAttr
+from tpuc.session import Session
+from tpuc_ops.top.avg_pool import AvgPool
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.log import Log
+
+from tests.passes.graphs import Network
+
+RANDOM = np.random.default_rng(7)
+IMAGES = (RANDOM.standard_normal((40, 1, 3, 8, 8)) * np.linspace(0.5, 2, 40).reshape(-1, 1, 1, 1, 1)).astype(np.float32)
+
+
+@pytest.fixture
+def module() -> Module:
+    net = Network(1, 3, 8, 8)
+    value = net.op(Conv(kernel_shape=(3, 3), do_relu=True), net.input, net.weight(8, 3, 3, 3), net.weight(8))
+    value = net.op(Conv(kernel_shape=(3, 3)), value, net.weight(8, 8, 3, 3), net.none)
+    result = net.finish(net.op(AvgPool(kernel_shape=(4, 4)), value))
+    result.attributes["module.name"] = StringAttr("network")
+    return result
+
+
+def table(module: Module, folder: Path, images: NDArray[Any], **options: Any) -> bytes:
+    """The text of the table."""
+    samples, target = folder / f"samples_{len(list(folder.iterdir()))}.npz", folder / "table"
+    np.savez(samples, v0=images)
+    Session().calibrate(module, dataset=samples, options=options).write(target)
+    return target.read_bytes()
+
+
+def test_one_process_and_three_give_the_same_bytes(module: Module, tmp_path: Path) -> None:
+    assert table(module, tmp_path, IMAGES) == table(module, tmp_path, IMAGES, workers=3)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # dask's own
+def test_a_cluster_gives_the_same_bytes(module: Module, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with distributed.LocalCluster(**options) as cluster:
+        spread = table(module, tmp_path, IMAGES, cluster=cluster.scheduler_address)
+    assert spread == table(module, tmp_path, IMAGES)
+
+
+def test_samples_added_later_count_as_if_they_had_been_there(module: Module, tmp_path: Path) -> None:
+    file = str(tmp_path / "statistics.npz")
+    first = table(module, tmp_path, IMAGES[:13], statistics=file)
+    grown = table(module, tmp_path, IMAGES[13:], statistics=file, resume=file)
+    assert grown == table(module, tmp_path, IMAGES)
+    assert first != grown
+
+
+def test_statistics_of_another_network_are_refused(module: Module, tmp_path: Path) -> None:
+    file = str(tmp_path / "statistics.npz")
+    table(module, tmp_path, IMAGES[:8], statistics=file)
+    module.weights["w1"] = module.weights["w1"] * 2
+    with pytest.raises(CalibrationError, match=r"statistics\.npz: statistics of another network"):
+        table(module, tmp_path, IMAGES, resume=file)
+
+
+def test_a_broken_statistics_file_is_one_sentence(module: Module, tmp_path: Path) -> None:
+    file = tmp_path / "statistics.npz"
+    file.write_bytes(b"PK nonsense")
+    with pytest.raises(CalibrationError, match="not a statistics file"):
+        table(module, tmp_path, IMAGES, resume=str(file))
+
+
+def test_an_unreadable_sample_is_left_out_with_a_count_or_stops_a_strict_run(module: Module, tmp_path: Path) -> None:
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    for index in range(4):
+        np.save(folder / f"{index}.npy", IMAGES[index])
+    broken = IMAGES[4].copy()
+    broken[0, 0, 0, 0] = np.nan
+    np.save(folder / "4.npy", broken)
+    remarks: list[str] = []
+    session = Session(remark=remarks.append)
+    found = session.calibrate(module, dataset=folder)
+    assert "sample number: 4" in found.remarks
+    assert "4.npy: NaN" in remarks[0]
+    assert remarks[1] == "1 of 5 samples left out"
+    with pytest.raises(CalibrationError, match=r"4\.npy: NaN"):
+        session.calibrate(module, dataset=folder, options={"strict": True})
+
+
+def test_nan_in_the_network_names_the_layer(tmp_path: Path) -> None:
+    net = Network(1, 3, 8, 8)
+    module = net.finish(net.op(Log(), net.input))
+    with pytest.raises(CalibrationError, match="v1: NaN during calibration"):
+        table(module, tmp_path, IMAGES[:2])

@@ -1,0 +1,87 @@
+"""Faults put into samples are found; good samples give no remark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.data import inputs_of
+from tpuc.errors import CalibrationError
+from tpuc.ir import Module
+from tpuc.session import Session
+from tpuc_ops.top.avg_pool import AvgPool
+from tpuc_ops.top.input import Input
+
+from tests.models.datasets import calibration_set
+from tests.models.networks import Network as Known
+from tests.passes.graphs import Network
+
+BYTES = np.random.default_rng(3).integers(0, 256, (20, 1, 3, 8, 8)).astype(np.float32)
+GOOD = (BYTES - 128) / 64
+
+
+@pytest.fixture
+def module() -> Module:
+    net = Network(1, 3, 8, 8)
+    defining = net.input.defining
+    assert defining is not None
+    defining.op = Input(mean=(128.0,) * 3, scale=(1 / 64,) * 3, pixel_format="rgb", channel_format="nchw")
+    return net.finish(net.op(AvgPool(kernel_shape=(8, 8)), net.input))
+
+
+def remarks(module: Module, folder: Path, images: NDArray[Any], **options: Any) -> str:
+    np.savez(folder / "samples.npz", **{inputs_of(module)[0].name: images})
+    said: list[str] = []
+    session = Session(remark=said.append)
+    session.calibrate(module, dataset=folder / "samples.npz", options={"lint": True, **options})
+    return " ".join(said)
+
+
+def test_good_samples_give_no_remark(module: Module, tmp_path: Path) -> None:
+    assert remarks(module, tmp_path, GOOD) == ""
+
+
+@pytest.mark.parametrize(
+    ("images", "sentence"),
+    [
+        (BYTES, "mean or scale of the samples differ"),
+        (BYTES / 64, "mean or scale of the samples differ"),
+        (BYTES / 255, "was the mean subtracted?"),
+        ((BYTES - 128) / 64 / 255, "scaled twice?"),
+        (np.concatenate([GOOD[:-1], GOOD[-1:] * 0 + 0.5]), "samples.npz[19] is constant (0.5 everywhere)"),
+        (np.concatenate([GOOD, GOOD[4:5]]), "samples.npz[20] is the same as an earlier sample (as "),
+        (np.concatenate([GOOD[:-1] / 20, GOOD[-1:]]), "more than 10 times as large as usual"),
+        (GOOD[:5], "Only 5 sample(s)"),
+    ],
+)
+def test_each_fault_has_its_sentence(module: Module, tmp_path: Path, images: NDArray[Any], sentence: str) -> None:
+    assert sentence in remarks(module, tmp_path, images.astype(np.float32))
+
+
+def test_strict_makes_an_error_of_it(module: Module, tmp_path: Path) -> None:
+    with pytest.raises(CalibrationError, match=r"the samples look wrong: .*Without --strict this is a remark"):
+        remarks(module, tmp_path, BYTES, strict=True)
+
+
+def test_exchanged_colours_show_in_a_classifier(network: Callable[[str], Known], tmp_path: Path) -> None:
+    resnet = network("resnet8").module
+    pytest.importorskip("onnx")
+    assert remarks(resnet, tmp_path, _resnet_samples(resnet)) == ""
+    assert "check RGB against BGR" in remarks(resnet, tmp_path, _resnet_samples(resnet)[:, :, ::-1])
+
+
+_DATA: list[Path] = []
+
+
+@pytest.fixture(autouse=True)
+def _data(request: pytest.FixtureRequest) -> None:
+    folder = request.config.getoption("--model-data")
+    _DATA[:] = [folder] if folder else []
+
+
+def _resnet_samples(module: Module) -> NDArray[Any]:
+    return calibration_set("ic01", _DATA[0])[:40].reshape(-1, *inputs_of(module)[0].shape)
