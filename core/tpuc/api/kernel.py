@@ -162,7 +162,10 @@ class PackedConstant:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Working memory of a tile: bytes per lane. It lives from the first to the last phase of a reduction."""
+    """Working memory of a tile: bytes per lane. It lives from the first to the last phase of a reduction.
+
+    It lies behind the tile's results, in the order of the kernel.
+    """
 
     name: str
     bytes_per_lane: int

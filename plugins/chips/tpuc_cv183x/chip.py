@@ -1,0 +1,71 @@
+"""Facts about CV183x and the chip object; sources: isa notes in docs/chips/cv183x.md."""
+
+from __future__ import annotations
+
+from tpuc.api import (
+    Assembler,
+    Chip,
+    ChipDescription,
+    CompiledLayout,
+    ElementType,
+    Instruction,
+    LoadedModel,
+    Module,
+    Recorder,
+    TensorType,
+)
+from tpuc_ops.quant.elements import symmetric_element
+
+from tpuc_cv183x.isa.geometry import BASE_REGISTERS, FIRST_IO, LANE_BYTES, LANES, SHARED, WEIGHTS, gmem
+from tpuc_cv183x.lmem import Cv183xLmem
+
+
+def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> ElementType:
+    """Symmetric int8, uint8 where a value is never negative: zero points do not exist on this chip."""
+    return symmetric_element(type, divisor, name)
+
+
+DESCRIPTION = ChipDescription(
+    name="cv183x",
+    modes=("int8", "bf16"),
+    suffix=".cvimodel",
+    lanes=LANES,
+    lmem_bytes=LANES * LANE_BYTES,
+    ddr_base=gmem(WEIGHTS),
+    ddr_alignment=16,  # as the vendor's compiler does (isa notes, "Alignment rules")
+    quantised_element=quantised_element,
+    clock_hz=650_000_000,  # of the vendor's cycle estimator
+    activations_base=gmem(SHARED),
+    boundary_bases=tuple(gmem(base) for base in range(FIRST_IO, BASE_REGISTERS)),
+)
+
+
+class Cv183x(Chip):
+    """CV183x: 32 lanes of 32 KiB, one TIU, one TDMA engine, and the functions of its runtime on the host."""
+
+    description = DESCRIPTION
+    lmem = Cv183xLmem()
+    profiles = ("vendor", "measured")
+
+    def assembler(self) -> Assembler:
+        from tpuc_cv183x.assembler import Cv183xAssembler
+
+        return Cv183xAssembler()
+
+    def cycles(self, instruction: Instruction, profile: str) -> int:
+        from tpuc_cv183x.timing import cycles
+
+        return cycles(instruction, profile)
+
+    def write(self, module: Module, layout: CompiledLayout, recorder: Recorder) -> bytes:
+        from tpuc_cv183x.codegen import write_model
+
+        return write_model(layout, recorder)
+
+    def load(self, data: bytes, source: str = "<bytes>") -> LoadedModel:
+        from tpuc_cv183x.loaded import load_model
+
+        return load_model(data, source)
+
+
+CHIP = Cv183x()

@@ -1,0 +1,121 @@
+"""Strided copies of any rank as the moves of the chip: three dimensions with strides around a dense row."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tpuc.api import Move, Shape4
+
+from tpuc_cv183x.operands import MAX_DMA_EXTENT
+
+Axes: TypeAlias = "list[tuple[int, int, int]]"
+"""Extent, source stride and target stride, outermost first."""
+
+MAX_COPIES = 1024
+"""Beyond this an op should be another one: a command costs about as much as 1 KiB of data."""
+
+_OUTER = 3
+
+
+@dataclass(frozen=True)
+class Copy:
+    """As `Move`, of any rank."""
+
+    operand: int
+    shape: tuple[int, ...]
+    source_offset: int
+    source_strides: tuple[int, ...]
+    target_offset: int
+    target_strides: tuple[int, ...]
+    fill: float | None = None
+
+    def split(self, axis: int) -> list[Copy]:
+        """One copy per index of a dimension."""
+        shape = (*self.shape[:axis], 1, *self.shape[axis + 1 :])
+        return [
+            dataclasses.replace(
+                self,
+                shape=shape,
+                source_offset=self.source_offset + index * self.source_strides[axis],
+                target_offset=self.target_offset + index * self.target_strides[axis],
+            )
+            for index in range(self.shape[axis])
+        ]
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides."""
+    strides = [1] * len(shape)
+    for index in range(len(shape) - 2, -1, -1):
+        strides[index] = strides[index + 1] * shape[index + 1]
+    return tuple(strides)
+
+
+def moves_of(copy: Copy, item_bytes: int) -> Iterator[Move]:
+    """The fewest moves: dimensions that are contiguous on both sides are one, the largest stay in a move."""
+    axes = [axis for axis in zip(copy.shape, copy.source_strides, copy.target_strides, strict=True) if axis[0] > 1]
+    axes = _merged(axes)
+    row = (1, 1, 1)
+    if axes and axes[-1][2] == 1 and (axes[-1][1] == 1 or copy.fill is not None):
+        row = axes.pop()
+    limit = MAX_DMA_EXTENT // max(1, item_bytes // 2)
+    outer, row = _within_field(axes, row, limit)
+    kept = sorted(sorted(range(len(outer)), key=lambda index: -outer[index][0])[:_OUTER])
+    loops = [axis for index, axis in enumerate(outer) if index not in kept]
+    inner, more = _with_short_rows([outer[index] for index in kept], item_bytes)
+    loops += more
+    for place in itertools.product(*(range(extent) for extent, _, _ in loops)):
+        source = copy.source_offset + sum(i * axis[1] for i, axis in zip(place, loops, strict=True))
+        target = copy.target_offset + sum(i * axis[2] for i, axis in zip(place, loops, strict=True))
+        shape, steps, results = (_four([*inner, row], item) for item in range(3))
+        yield Move(copy.operand, shape, source, steps, target, results, copy.fill)
+
+
+def _with_short_rows(axes: Axes, item_bytes: int) -> tuple[Axes, Axes]:
+    """Up to three axes for n, c, h, and those that must be loops: the step of h has 16 bits."""
+    h = next((i for i, axis in enumerate(axes) if max(axis[1:]) * item_bytes <= MAX_DMA_EXTENT), None)
+    blank = (1, 0, 0)
+    if h is not None:
+        rest = [axis for i, axis in enumerate(axes) if i != h]
+        return [*[blank] * (2 - len(rest)), *rest, axes[h]], []
+    if len(axes) == _OUTER:
+        least = min(range(_OUTER), key=lambda i: axes[i][0])
+        return [*[axis for i, axis in enumerate(axes) if i != least], blank], [axes[least]]
+    return [*[blank] * (2 - len(axes)), *axes, blank], []
+
+
+def _merged(axes: Axes) -> Axes:
+    """Neighbours that step as one dimension."""
+    merged: Axes = []
+    for extent, source, target in axes:
+        if merged:
+            outer, outer_source, outer_target = merged[-1]
+            if outer_source == source * extent and outer_target == target * extent:
+                merged[-1] = (outer * extent, source, target)
+                continue
+        merged.append((extent, source, target))
+    return merged
+
+
+def _within_field(axes: Axes, row: tuple[int, int, int], limit: int) -> tuple[Axes, tuple[int, int, int]]:
+    """Dimensions beyond the size field as two; one of prime extent is cut to single elements."""
+    outer = [part for axis in axes for part in _cut(axis, MAX_DMA_EXTENT)]
+    *more, row = _cut(row, limit)
+    return [*outer, *more], row
+
+
+def _cut(axis: tuple[int, int, int], limit: int) -> Axes:
+    extent, source, target = axis
+    if extent <= limit:
+        return [axis]
+    inner = next((size for size in range(limit, 0, -1) if extent % size == 0), 1)
+    return [*_cut((extent // inner, source * inner, target * inner), limit), (inner, source, target)]
+
+
+def _four(axes: Axes, item: int) -> Shape4:
+    n, c, h, w = (axis[item] for axis in axes)
+    return (n, c, h, w)

@@ -1,0 +1,146 @@
+"""Convolution of every channel by itself, and the choice between the kinds of convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import (
+    ABSENT,
+    Box,
+    KernelChoice,
+    Layouts,
+    Node,
+    PackedConstant,
+    Phase,
+    PlacedTile,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+    elementwise_view,
+)
+from tpuc_ops.tpu.conv2d import Conv2D
+
+from tpuc_cv183x.assembler import Cv183xAssembler
+from tpuc_cv183x.isa import ChannelBlock, Depthwise, Operand
+from tpuc_cv183x.isa.geometry import EU_BYTES, LANES, round_up
+from tpuc_cv183x.kernels.activation import emit_limit, has_relu
+from tpuc_cv183x.kernels.common import parallel_axes, window_box, window_limits
+from tpuc_cv183x.kernels.packing import (
+    BLOCK_BYTES,
+    BLOCK_WITH_BIAS_BYTES,
+    channel_blocks,
+    groups_of,
+    pack_bias,
+    pack_planes,
+)
+from tpuc_cv183x.kernels.product import ConvKernel, convolution_refusal
+from tpuc_cv183x.operands import dtype_of, operand
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class DepthwiseConvKernel(TileKernel[Conv2D]):
+    """One filter per channel; sums are finished as those of a full convolution."""
+
+    def refuse(self, node: Node) -> str | None:
+        return convolution_refusal(node)
+
+    def space(self, node: Node) -> Space:
+        op: Conv2D = node.op
+        operands: list[View | None] = [None] * len(node.operand_types)
+        operands[0] = View(elementwise_view(node.operand_types[0].dims))
+        result = View(elementwise_view(node.result_type.dims))
+        limits = window_limits(op.window().extents, op.strides)
+        return Space(parallel_axes(result.shape, "cnhw", limits), tuple(operands), (result,))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        op: Conv2D = node.op
+        boxes: list[Box | None] = [None] * len(node.operand_types)
+        view = space.operands[0]
+        assert view is not None
+        boxes[0] = window_box(tile, view, tile.range("c"), op.window().extents, op.strides, op.pads)
+        return boxes
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        names = [PackedConstant("filter", ("c",))]
+        if node.op.multiplier:
+            names.append(PackedConstant("block", ("c",)))
+        elif _has_bias(node):
+            names.append(PackedConstant("bias", ("c",)))
+        return names
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        channels = tile.size("c")
+        taps = node.op.window().taps * (node.operand_types[0].storage.bits // 8)
+        block = BLOCK_WITH_BIAS_BYTES if _has_bias(node) else BLOCK_BYTES
+        size = {"filter": round_up(taps, EU_BYTES), "bias": 4, "block": block}[name]
+        return min(channels, LANES), groups_of(channels) * size
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        op: Conv2D = node.op
+        c0, c1 = tile.range("c")
+        channels = node.result_type.dims[1]
+        if name == "filter":
+            filters = arrays[1]
+            assert filters is not None
+            return pack_planes(np.ascontiguousarray(filters).reshape(channels, -1)[c0:c1])
+        bias = arrays[2].reshape(-1)[c0:c1] if _has_bias(node) and arrays[2] is not None else None
+        if name == "bias":
+            assert bias is not None
+            return pack_bias(bias)
+        multipliers = op.multiplier * (channels // len(op.multiplier))
+        shifts = op.rshift * (channels // len(op.rshift))
+        return channel_blocks(bias, multipliers[c0:c1], shifts[c0:c1])
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        op: Conv2D = node.op
+        x, result = placed.operand(0), placed.result
+        block, bias = placed.constants.get("block"), placed.constants.get("bias")
+        asm.record(
+            Depthwise(
+                result=operand(result),
+                result_shape=result.shape,
+                input=operand(x),
+                input_size=(x.shape[2], x.shape[3]),
+                weight=Operand(placed.constants["filter"].address, dtype_of(node.operand_types[1].storage)),
+                kernel=op.window().kernel,
+                stride=op.window().strides,
+                pads=x.padding,
+                dilation=op.window().dilations,
+                block=ChannelBlock(block.address, _has_bias(node)) if block is not None else None,
+                bias=bias.address if bias is not None else None,
+                relu=has_relu(node),
+            )
+        )
+        emit_limit(node, result, asm)
+
+
+def _has_bias(node: Node) -> bool:
+    return node.operand_types[2] is not ABSENT
+
+
+class AnyConvKernel(KernelChoice[Conv2D]):
+    """Full or depthwise convolution; other groups are spelled out by the lowering."""
+
+    def __init__(self) -> None:
+        self._full, self._depthwise, self._other = ConvKernel(), DepthwiseConvKernel(), GroupedConvKernel()
+
+    def kernel(self, node: Node) -> TileKernel[Any]:
+        if node.op.group == 1:
+            return self._full
+        channels = (node.operand_types[0].dims[1], node.result_type.dims[1])
+        return self._depthwise if channels == (node.op.group, node.op.group) else self._other
+
+
+class GroupedConvKernel(TileKernel[Conv2D]):
+    """Groups of several channels, which the chip does not have."""
+
+    def refuse(self, node: Node) -> str | None:
+        return "groups of several channels have no kernel; lowering writes them as one group with zeros between"

@@ -1,0 +1,227 @@
+"""Sums and products of two or more tensors, with operands that repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tpuc.api import ABSENT, Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
+
+from tpuc_cv183x.assembler import Cv183xAssembler
+from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar
+from tpuc_cv183x.kernels.activation import emit_limit
+from tpuc_cv183x.kernels.common import element_refusal, flat_space, tile_shape, views_of
+from tpuc_cv183x.lmem import planes_bytes
+from tpuc_cv183x.operands import operand, strided
+
+MAX_SHIFT = 31
+MAX_OFFSET_SHIFT = 8
+"""128 steps of a larger shift do not fit 16 bits."""
+_WIDE, _HALF = 32767, 128
+_BYTE = {True: 128, False: 255}
+"""Largest magnitude of a signed, or unsigned, byte."""
+
+
+class ElementwiseKernel(TileKernel[Any]):
+    """Base: operands and result are tiles of the same place; operands repeat along their extents of 1."""
+
+    def refuse(self, node: Node) -> str | None:
+        if any(type_ is ABSENT for type_ in node.operand_types):
+            return "an absent operand"
+        return element_refusal(node) or _repeat_refusal(node)
+
+    def space(self, node: Node) -> Space:
+        return flat_space(node)
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+
+    def sources(self, placed: PlacedTile) -> list[Operand]:
+        """The operands over the result's extents."""
+        return [strided(local, placed.result.shape) for local in placed.operands if local is not None]
+
+
+def _repeat_refusal(node: Node) -> str | None:
+    """Several dimensions beyond the third lie in w: an operand must have all of them or none."""
+    views, result = views_of(node)
+    for view in views:
+        for own, wanted in zip(view.shape, result.shape, strict=True):
+            if own not in (1, wanted):
+                return "an operand that repeats along one of several last dimensions"
+    return None
+
+
+class SumKernel(ElementwiseKernel):
+    """Integers: products with bytes are added in 16 bits, which lie in two planes, and shifted once. bf16: plain sums.
+
+    The low plane is the result's own, where the last step leaves the bytes.
+    """
+
+    def refuse(self, node: Node) -> str | None:
+        op = node.op
+        if any(factor != 1.0 for factor in op.coeff or ()):
+            return "coefficients other than 1 have no kernel"
+        if not node.result_type.is_quantised:
+            return super().refuse(node)
+        if len(op.rshifts) != 1 or not 0 <= op.rshifts[0] <= MAX_SHIFT:
+            return f"one common shift from 0 to {MAX_SHIFT}, there are {list(op.rshifts)}"
+        if not all(-128 <= multiplier <= 127 for multiplier in op.multipliers):
+            return f"multipliers of one signed byte, these are {list(op.multipliers)}"
+        parts = [
+            _BYTE[not type_.storage.is_unsigned] * abs(multiplier)
+            for type_, multiplier in zip(node.operand_types, op.multipliers, strict=True)
+        ]
+        if node.result_type.storage.is_unsigned and not all_unsigned(node) and op.rshifts[0] > MAX_OFFSET_SHIFT:
+            return f"a shift up to {MAX_OFFSET_SHIFT} to an unsigned result, this one is {op.rshifts[0]}"
+        if _needs_finish(node) and sum(parts) > _WIDE:
+            return f"a sum within 16 bits before its shift, this one may reach {sum(parts)}"
+        return super().refuse(node)
+
+    def signs(self, node: Node) -> tuple[int, ...]:
+        """The sign of each operand."""
+        return (1,) * len(node.operand_types)
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        if not node.result_type.is_quantised:
+            return ()
+        return (Scratch("high", planes_bytes(tile_shape(tile))),)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        if node.result_type.is_quantised:
+            self._emit_integers(node, placed, asm)
+        else:
+            self._emit_floats(node, placed, asm)
+        emit_limit(node, placed.result, asm)
+
+    def _emit_integers(self, node: Node, placed: PlacedTile, asm: Cv183xAssembler) -> None:
+        result, sources = placed.result, self.sources(placed)
+        plain = operand(result)
+        step = placed.scratch["high"].address - result.address
+        unsigned = all_unsigned(node)
+        wide = Operand(plain.address, DType.UINT16 if unsigned else DType.INT16, plane_step=step)
+        narrow = Operand(plain.address, plain.dtype, plane_step=step)
+        byte = DType.UINT8 if unsigned else DType.INT8
+        finish = _needs_finish(node)
+        for index, (source, multiplier, sign) in enumerate(
+            zip(sources, node.op.multipliers, self.signs(node), strict=True)
+        ):
+            ends = index == len(sources) - 1 and not finish
+            asm.record(
+                Arithmetic(
+                    operation=ArithmeticOp.MAC if index else ArithmeticOp.MUL,
+                    shape=result.shape,
+                    result=narrow if ends else wide,
+                    left=source,
+                    right=Scalar.of(sign * multiplier, byte),
+                    shift=node.op.rshifts[0] if ends else 0,
+                    relu=ends and node.op.do_relu and not unsigned,
+                )
+            )
+        if finish:
+            _finish(plain, wide, result.shape, node.op.rshifts[0], node.op.do_relu, asm)
+
+    def _emit_floats(self, node: Node, placed: PlacedTile, asm: Cv183xAssembler) -> None:
+        result = placed.result
+        first, *others = self.sources(placed)
+        signs = self.signs(node)
+        if signs[0] < 0:
+            first, others = others[0], [first]
+        operation = ArithmeticOp.ADD if min(signs) > 0 else ArithmeticOp.SUB
+        for index, source in enumerate(others):
+            ends = index == len(others) - 1
+            asm.record(
+                Arithmetic(
+                    operation=operation,
+                    shape=result.shape,
+                    result=operand(result),
+                    left=first,
+                    right=source,
+                    relu=ends and node.op.do_relu and operation is ArithmeticOp.ADD,
+                )
+            )
+            first = operand(result)
+        if node.op.do_relu and operation is ArithmeticOp.SUB:
+            zero = Scalar.of(0.0, DType.BF16)
+            asm.record(Arithmetic(operation=ArithmeticOp.MAX, shape=result.shape, result=first, left=first, right=zero))
+
+
+def _finish(result: Operand, wide: Operand, shape: Shape4, shift: int, relu: bool, asm: Cv183xAssembler) -> None:
+    """Shift and saturate 16-bit sums. Unsigned results pass through int8 with half the range below: the chip has no
+    unsigned results of signed operands, but taking 128 off and turning the highest bit over is the same.
+    """
+    unsigned = not result.dtype.signed
+    offset = -(_HALF << shift) if unsigned else 0
+    asm.record(
+        Arithmetic(
+            operation=ArithmeticOp.ADD,
+            shape=shape,
+            result=Operand(result.address, DType.INT8),
+            left=wide,
+            right=Scalar.of(offset, DType.INT16),
+            shift=shift,
+            relu=relu and not unsigned,
+        )
+    )
+    if unsigned:
+        turn = Scalar.of(_HALF, DType.UINT8)
+        asm.record(Arithmetic(operation=ArithmeticOp.XOR, shape=shape, result=result, left=result, right=turn))
+
+
+class DifferenceKernel(SumKernel):
+    """A sum whose second operand counts negative, the first one in the reverse form."""
+
+    def signs(self, node: Node) -> tuple[int, ...]:
+        return (-1, 1) if node.op.is_reverse else (1, -1)
+
+
+def all_unsigned(node: Node) -> bool:
+    """Do neither operands nor factors have signs? Then sums are kept without."""
+    return (
+        all(type_.storage.is_unsigned for type_ in (*node.operand_types, node.result_type))
+        and min(node.op.multipliers) >= 0
+        and not hasattr(node.op, "is_reverse")
+        and len(node.operand_types) == 2
+    )
+
+
+def _needs_finish(node: Node) -> bool:
+    """Must the sum be complete in 16 bits? MAC takes its old value with the sign of its result."""
+    if len(node.operand_types) > 2:
+        return True
+    return node.result_type.storage.is_unsigned and not all_unsigned(node)
+
+
+class MulKernel(ElementwiseKernel):
+    """The product of two, requantised in two steps (QDM); bf16 rounds once."""
+
+    def refuse(self, node: Node) -> str | None:
+        op = node.op
+        if len(node.operand_types) != 2:
+            return f"two operands, this one has {len(node.operand_types)}"
+        if node.result_type.is_quantised:
+            if op.quant_mode != "QDM" or op.round_mode != "HalfAwayFromZero":
+                return f"only quant_mode QDM rounded HalfAwayFromZero, this one is {op.quant_mode} {op.round_mode}"
+            if not 0 <= op.rshift <= MAX_SHIFT:
+                return f"a shift from 0 to {MAX_SHIFT}, this one is {op.rshift}"
+            unsigned = all(type_.storage.is_unsigned for type_ in node.operand_types)
+            if unsigned != node.result_type.storage.is_unsigned:
+                return "the product of unsigned operands is unsigned, every other one is signed"
+        return super().refuse(node)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        result = placed.result
+        left, right = self.sources(placed)
+        quantised = node.result_type.is_quantised
+        asm.record(
+            Arithmetic(
+                operation=ArithmeticOp.MUL,
+                shape=result.shape,
+                result=operand(result),
+                left=left,
+                right=right,
+                multiplier=node.op.multiplier if quantised else None,
+                shift=node.op.rshift if quantised else 0,
+                relu=node.op.do_relu and not node.result_type.storage.is_unsigned,
+            )
+        )
+        emit_limit(node, result, asm)

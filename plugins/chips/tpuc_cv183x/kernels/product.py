@@ -1,0 +1,323 @@
+"""Convolution and matrix product: output channels across lanes, partial sums over input channels."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import (
+    ABSENT,
+    Axis,
+    Box,
+    Layouts,
+    Node,
+    PackedConstant,
+    Phase,
+    PlacedTile,
+    Scratch,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+    elementwise_view,
+)
+from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.matmul import MatMul
+
+from tpuc_cv183x.assembler import Cv183xAssembler
+from tpuc_cv183x.isa import (
+    Arithmetic,
+    ArithmeticOp,
+    ChannelBlock,
+    Conv,
+    DType,
+    Layout,
+    Operand,
+    PartialSum,
+)
+from tpuc_cv183x.isa.geometry import LANES, round_up
+from tpuc_cv183x.kernels.activation import emit_limit, has_relu
+from tpuc_cv183x.kernels.common import (
+    MAX_EXTENT,
+    Pair,
+    element_refusal,
+    parallel_axes,
+    tile_shape,
+    types_refusal,
+    window_box,
+    window_limits,
+    window_refusal,
+)
+from tpuc_cv183x.kernels.packing import (
+    BLOCK_BYTES,
+    BLOCK_WITH_BIAS_BYTES,
+    channel_blocks,
+    groups_of,
+    pack_bias,
+    pack_filter,
+)
+from tpuc_cv183x.lmem import planes_bytes
+from tpuc_cv183x.operands import MAX_DMA_EXTENT, dtype_of, operand
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_PARTIAL = {
+    Phase.ONLY: PartialSum.OFF,
+    Phase.FIRST: PartialSum.FIRST,
+    Phase.MIDDLE: PartialSum.MIDDLE,
+    Phase.LAST: PartialSum.LAST,
+}
+_DOUBLE_FROM = 3  # input channels from which two per cycle pay, an odd one with a channel of zero weights
+
+
+@dataclass(frozen=True)
+class Product:
+    """A convolution, or a matrix product seen as a 1×1 convolution of one column of rows."""
+
+    input: View
+    output: View
+    kernel: Pair = (1, 1)
+    strides: Pair = (1, 1)
+    pads: tuple[int, ...] = (0, 0, 0, 0)
+    dilations: Pair = (1, 1)
+    has_bias: bool = False
+    multipliers: tuple[int, ...] = ()
+    right_shifts: tuple[int, ...] = ()
+
+    @property
+    def extent(self) -> Pair:
+        """Rows and columns of the dilated kernel."""
+        return ((self.kernel[0] - 1) * self.dilations[0] + 1, (self.kernel[1] - 1) * self.dilations[1] + 1)
+
+
+@dataclass(frozen=True)
+class ProductSpace(Space):
+    """The iteration space, with the product that it belongs to."""
+
+    product: Product
+
+
+class ProductKernel(TileKernel[Any]):
+    """Base of both. Integers: sums with the bias are requantised per channel (QDM). bf16: float32 sums and bias.
+
+    Partial sums lie in planes of bytes, or of halves, of a buffer of their own; the last step writes the result there.
+    """
+
+    def product(self, node: Node) -> Product:
+        """The node as a convolution."""
+        raise NotImplementedError
+
+    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
+        """The filter as `[oc, ic, kh, kw]`."""
+        raise NotImplementedError
+
+    def space(self, node: Node) -> Space:
+        product = self.product(node)
+        operands: list[View | None] = [None] * len(node.operand_types)
+        operands[0] = product.input
+        reduction = Axis("k", product.input.shape[1], reduction=True, granularity=LANES, limit=MAX_EXTENT)
+        limits = window_limits(product.extent, product.strides)
+        axes = (*parallel_axes(product.output.shape, "cnhw", limits), reduction)
+        return ProductSpace(axes, tuple(operands), (product.output,), product)
+
+    def tiling_key(self, node: Node) -> Hashable:
+        product = self.product(node)
+        return dataclasses.replace(product, multipliers=product.multipliers[:1] and (0,), right_shifts=())
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        assert isinstance(space, ProductSpace)
+        product = space.product
+        boxes: list[Box | None] = [None] * len(node.operand_types)
+        boxes[0] = window_box(tile, product.input, tile.range("k"), product.extent, product.strides, product.pads)
+        return boxes
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        product = self.product(node)
+        names = [PackedConstant("filter", ("c", "k"))]
+        if product.multipliers:
+            names.append(PackedConstant("block", ("c",)))
+        elif product.has_bias:
+            names.append(PackedConstant("bias", ("c",)))
+        return names
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        channels = tile.size("c")
+        lanes, groups = min(channels, LANES), groups_of(channels)
+        product = self.product(node)
+        if name == "bias":
+            return lanes, groups * 4
+        if name == "block":
+            return lanes, groups * (BLOCK_WITH_BIAS_BYTES if product.has_bias else BLOCK_BYTES)
+        taps = product.kernel[0] * product.kernel[1]
+        return lanes, groups * self._depth(node, tile.size("k")) * taps * _item(node)
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        product = self.product(node)
+        c0, c1 = tile.range("c")
+        bias = None
+        if product.has_bias:
+            bias = arrays[2]
+            assert bias is not None
+            bias = bias.reshape(-1)[c0:c1]
+        if name == "bias":
+            assert bias is not None
+            return pack_bias(bias)
+        if name == "block":
+            channels = product.output.shape[1]
+            multipliers = product.multipliers * (channels // len(product.multipliers))
+            shifts = product.right_shifts * (channels // len(product.right_shifts))
+            return channel_blocks(bias, multipliers[c0:c1], shifts[c0:c1])
+        k0, k1 = tile.range("k")
+        return pack_filter(self.filter_array(node, arrays)[c0:c1, k0:k1], self._depth(node, k1 - k0))
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        if tile.size("k") == self.product(node).input.shape[1]:
+            return ()
+        planes = 2 if node.operand_types[0].storage.is_float else 4
+        return (Scratch("sums", planes * planes_bytes(tile_shape(tile), _item(node))),)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        product = self.product(node)
+        result = placed.result
+        target = operand(result)
+        if phase is not Phase.ONLY:
+            kind = DType.BF16 if target.dtype.is_float else target.dtype if phase.ends else DType.INT8
+            target = Operand(placed.scratch["sums"].address, kind)
+        self._emit_conv(node, product, placed, target, phase, asm)
+        if not phase.ends:
+            return
+        if phase is Phase.LAST:
+            asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=operand(result), left=target))
+        emit_limit(node, result, asm)
+
+    def _emit_conv(
+        self, node: Node, product: Product, placed: PlacedTile, target: Operand, phase: Phase, asm: Cv183xAssembler
+    ) -> None:
+        x, filters = placed.operand(0), placed.constants["filter"]
+        block, bias = placed.constants.get("block"), placed.constants.get("bias")
+        channels = self._depth(node, x.shape[1])
+        asm.record(
+            Conv(
+                result=target,
+                result_shape=placed.result.shape,
+                input=operand(x),
+                input_shape=(channels, *x.shape[2:]),
+                weight=Operand(filters.address, dtype_of(node.operand_types[1].storage), Layout.COMPACT),
+                kernel=product.kernel,
+                stride=product.strides,
+                pads=x.padding,
+                dilation=product.dilations,
+                block=ChannelBlock(block.address, product.has_bias) if block is not None and phase.ends else None,
+                bias=bias.address if bias is not None and phase.ends else None,
+                relu=phase.ends and has_relu(node),
+                partial=_PARTIAL[phase],
+                double=not _is_float(node) and channels >= 4 and channels % 2 == 0,
+            )
+        )
+
+    def _depth(self, node: Node, channels: int) -> int:
+        """Input channels as the command sees them."""
+        return channels if _is_float(node) or channels < _DOUBLE_FROM else round_up(channels, 2)
+
+
+def _item(node: Node) -> int:
+    return node.operand_types[0].storage.bits // 8
+
+
+def _is_float(node: Node) -> bool:
+    return node.operand_types[0].storage.is_float
+
+
+def requantise_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[int]) -> str | None:
+    """What the requantisation of sums cannot do."""
+    if _is_float(node):
+        return None
+    if not multipliers:
+        return "integer sums must be requantised, the chip cannot store 32 bits"
+    if node.op.quant_mode != "QDM" or node.op.round_mode != "HalfAwayFromZero":
+        return f"only quant_mode QDM rounded HalfAwayFromZero, this one is {node.op.quant_mode} {node.op.round_mode}"
+    if not all(0 <= shift <= 31 for shift in shifts):
+        return f"shifts from 0 to 31, these are {min(shifts)} to {max(shifts)}"
+    return None
+
+
+def convolution_refusal(node: Node) -> str | None:
+    """What no kind of convolution can do."""
+    op: Conv2D = node.op
+    if any(op.inserts or ()) or op.kernel_zp:
+        return "zeros between rows and zero points of the kernel have no kernel"
+    return (
+        element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name))
+        or requantise_refusal(node, op.multiplier, op.rshift)
+        or window_refusal(op.window())
+    )
+
+
+class ConvKernel(ProductKernel):
+    """Convolution without groups."""
+
+    def refuse(self, node: Node) -> str | None:
+        return convolution_refusal(node)
+
+    def product(self, node: Node) -> Product:
+        op: Conv2D = node.op
+        return Product(
+            View(elementwise_view(node.operand_types[0].dims)),
+            View(elementwise_view(node.result_type.dims)),
+            kernel=(op.kernel_shape[0], op.kernel_shape[1]),
+            strides=(op.strides[0], op.strides[1]),
+            pads=op.pads,
+            dilations=(op.dilations[0], op.dilations[1]),
+            has_bias=node.operand_types[2] is not ABSENT,
+            multipliers=op.multiplier,
+            right_shifts=op.rshift,
+        )
+
+    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
+        filters = arrays[1]
+        assert filters is not None
+        return filters
+
+
+class MatMulKernel(ProductKernel):
+    """Rows times a constant matrix; every row is one place of a 1×1 convolution."""
+
+    def refuse(self, node: Node) -> str | None:
+        op: MatMul = node.op
+        rank = len(node.operand_types[1].dims)
+        if rank != 2:
+            return f"the right operand must be a constant matrix, this one has {rank} dimensions"
+        if op.left_transpose or op.output_transpose:
+            return "left_transpose and output_transpose are not supported"
+        if op.input_zp or op.right_zp:
+            return "zero points must be 0"
+        return (
+            element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name))
+            or requantise_refusal(node, op.multipliers, op.rshifts)
+            or types_refusal([node.operand_types[1]], MAX_DMA_EXTENT // 2)
+        )
+
+    def product(self, node: Node) -> Product:
+        op: MatMul = node.op
+        depth, width = node.operand_types[0].dims[-1], node.result_type.dims[-1]
+        rows = node.operand_types[0].size // depth
+        return Product(
+            View((1, depth, rows, 1), (rows * depth, 1, depth, 1)),
+            View((1, width, rows, 1), (rows * width, 1, width, 1)),
+            has_bias=node.operand_types[2] is not ABSENT,
+            multipliers=op.multipliers,
+            right_shifts=op.rshifts,
+        )
+
+    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
+        right = arrays[1]
+        assert right is not None
+        columns = right if node.op.right_transpose else right.T
+        return np.ascontiguousarray(columns)[:, :, None, None]

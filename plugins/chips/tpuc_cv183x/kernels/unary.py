@@ -1,0 +1,206 @@
+"""Element-wise kernels of one tensor and numbers, and tables of 256 entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Space, Tile, TileKernel
+from tpuc_ops.tpu.lut import Lut
+
+from tpuc_cv183x.assembler import Cv183xAssembler
+from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar
+from tpuc_cv183x.kernels.activation import emit_limit
+from tpuc_cv183x.kernels.common import element_refusal, flat_space, tile_shape
+from tpuc_cv183x.kernels.elementwise import MAX_SHIFT, ElementwiseKernel
+from tpuc_cv183x.lmem import planes_bytes
+from tpuc_cv183x.operands import operand
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_ENTRIES = 256
+
+
+class LutKernel(TileKernel[Lut]):
+    """Every lane holds the whole table; the stored byte, taken without sign, is the index."""
+
+    def refuse(self, node: Node) -> str | None:
+        if node.operand_types[1].storage.bits != 8:
+            return f"entries of 8 bits, these have {node.operand_types[1].storage.bits}"
+        return element_refusal(_without_constant(node))
+
+    def space(self, node: Node) -> Space:
+        space = flat_space(_without_constant(node))
+        return Space(space.axes, (*space.operands, None), space.results)
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        return (PackedConstant("table", broadcast=True),)
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        return 1, _ENTRIES
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        table = arrays[1]
+        assert table is not None
+        return np.ascontiguousarray(table).reshape(1, -1).view(np.uint8)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        x, result = placed.operand(0), placed.result
+        asm.record(
+            Lookup(
+                shape=result.shape,
+                result=Operand(result.address, DType.UINT8),
+                input=Operand(x.address, DType.UINT8),
+                table=placed.constants["table"].address,
+            )
+        )
+
+
+def _without_constant(node: Node) -> Node:
+    return Node(node.op, node.operand_types[:1], node.result_types, node.name)
+
+
+class MulShiftKernel(ElementwiseKernel):
+    """A product with a signed byte, shifted half up."""
+
+    def refuse(self, node: Node) -> str | None:
+        op = node.op
+        if not (-128 <= op.multiplier <= 127 and 0 <= op.rshift <= MAX_SHIFT):
+            return f"a multiplier of one signed byte and a shift up to {MAX_SHIFT}, not {op.multiplier} and {op.rshift}"
+        if op.round_mode != "HalfUp":
+            return f"the chip rounds HalfUp, this one asks for {op.round_mode}"
+        if node.result_type.storage.is_unsigned and (
+            not node.operand_types[0].storage.is_unsigned or op.multiplier < 0
+        ):
+            return "an unsigned result of an unsigned operand and a positive multiplier only"
+        return super().refuse(node)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        result = operand(placed.result)
+        asm.record(
+            Arithmetic(
+                operation=ArithmeticOp.MUL,
+                shape=placed.result.shape,
+                result=result,
+                left=operand(placed.operand(0)),
+                right=Scalar.of(node.op.multiplier, result.dtype),
+                shift=node.op.rshift,
+            )
+        )
+
+
+class ConstantKernel(ElementwiseKernel):
+    """Base: a bf16 tensor and a number."""
+
+    operation: ArithmeticOp
+
+    def refuse(self, node: Node) -> str | None:
+        if node.result_type.is_quantised:
+            return "bf16 only; integers take a table"
+        return super().refuse(node)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        asm.record(
+            Arithmetic(
+                operation=self.operation,
+                shape=placed.result.shape,
+                result=operand(placed.result),
+                left=operand(placed.operand(0)),
+                right=Scalar.of(node.op.const_val, DType.BF16),
+                relu=node.op.do_relu,
+            )
+        )
+        emit_limit(node, placed.result, asm)
+
+
+class MulConstKernel(ConstantKernel):
+    """Times a number."""
+
+    operation = ArithmeticOp.MUL
+
+
+class AddConstKernel(ConstantKernel):
+    """Plus a number."""
+
+    operation = ArithmeticOp.ADD
+
+
+class PReluKernel(ElementwiseKernel):
+    """What is above 0 and what is below, each scaled by itself; one of them is 0, so that a logical OR joins them.
+
+    bf16 adds them.
+    """
+
+    def refuse(self, node: Node) -> str | None:
+        op = node.op
+        if not node.result_type.is_quantised:
+            return super().refuse(node)
+        if any(type_.storage.is_unsigned for type_ in (*node.operand_types, node.result_type)):
+            return "int8 operand, slopes and result; unsigned values are never below 0"
+        if op.multiplier_pos is None:
+            return "the factor above 0 must be given"
+        shifts = (op.rshift, op.rshift_pos or 0)
+        if not (0 <= op.multiplier_pos <= 127 and min(shifts) >= 0 and max(shifts) <= MAX_SHIFT):
+            return f"a factor of one byte and shifts up to {MAX_SHIFT}, not {op.multiplier_pos} and {shifts}"
+        if op.round_mode != "HalfUp":
+            return f"the chip rounds HalfUp, this one asks for {op.round_mode}"
+        return super().refuse(node)
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        size = node.operand_types[0].storage.bits // 8
+        return (Scratch("below", planes_bytes(tile_shape(tile), size)),)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        x, slope = self.sources(placed)
+        op, shape, result = node.op, placed.result.shape, operand(placed.result)
+        floats = x.dtype.is_float
+        below = Operand(placed.scratch["below"].address, x.dtype)
+        zero = Scalar.of(0, x.dtype)
+
+        def step(
+            operation: ArithmeticOp, target: Operand, left: Operand, right: Operand | Scalar, shift: int, relu: bool
+        ) -> None:
+            asm.record(
+                Arithmetic(
+                    operation=operation, shape=shape, result=target, left=left, right=right, shift=shift, relu=relu
+                )
+            )
+
+        step(ArithmeticOp.MIN, below, x, zero, 0, relu=False)
+        if floats:
+            step(ArithmeticOp.MUL, below, below, slope, 0, relu=False)
+            step(ArithmeticOp.MAX, result, x, zero, 0, relu=False)
+            step(ArithmeticOp.ADD, result, result, below, 0, relu=False)
+            return
+        negative = Operand(below.address, result.dtype)
+        step(ArithmeticOp.MUL, negative, below, slope, op.rshift, relu=False)
+        factor = Scalar.of(op.multiplier_pos, DType.INT8)
+        step(ArithmeticOp.MUL, result, x, factor, op.rshift_pos or 0, relu=True)
+        plain = (Operand(result.address, DType.UINT8), Operand(negative.address, DType.UINT8))
+        step(ArithmeticOp.OR, plain[0], plain[0], plain[1], 0, relu=False)
+
+
+class LeakyReluKernel(ElementwiseKernel):
+    """bf16: the larger of the value and its product with a slope below 1, the smaller with one above."""
+
+    def refuse(self, node: Node) -> str | None:
+        if node.result_type.is_quantised:
+            return "bf16 only; integers take a table"
+        return super().refuse(node)
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        return (Scratch("scaled", planes_bytes(tile_shape(tile), 2)),)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        shape, x, result = placed.result.shape, operand(placed.operand(0)), operand(placed.result)
+        scaled = Operand(placed.scratch["scaled"].address, DType.BF16)
+        alpha = node.op.alpha or 0.0
+        factor = Scalar.of(alpha, DType.BF16)
+        asm.record(Arithmetic(operation=ArithmeticOp.MUL, shape=shape, result=scaled, left=x, right=factor))
+        choose = ArithmeticOp.MAX if alpha <= 1.0 else ArithmeticOp.MIN
+        asm.record(Arithmetic(operation=choose, shape=shape, result=result, left=x, right=scaled))

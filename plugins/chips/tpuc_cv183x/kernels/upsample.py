@@ -1,0 +1,60 @@
+"""Repetition of every element along rows and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tpuc.api import Axis, Box, Layouts, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
+from tpuc_ops.tpu.upsample import Upsample
+
+from tpuc_cv183x.assembler import Cv183xAssembler
+from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, Operand
+from tpuc_cv183x.kernels.common import element_refusal, parallel_axes
+from tpuc_cv183x.operands import MAX_EXTENT, operand
+
+_MAX_REPEATS = 64
+
+
+class UpsampleKernel(TileKernel[Upsample]):
+    """One copy with steps in the result for each place in a block."""
+
+    def refuse(self, node: Node) -> str | None:
+        op: Upsample = node.op
+        if op.scale_h * op.scale_w > _MAX_REPEATS:
+            return f"each element at most {_MAX_REPEATS} times, here {op.scale_h * op.scale_w} times"
+        if op.do_relu:
+            return "a relu has no kernel here"
+        return element_refusal(node)
+
+    def space(self, node: Node) -> Space:
+        op: Upsample = node.op
+        n, c, h, w = node.result_type.dims
+        source = node.operand_types[0].dims
+        axes = (
+            *parallel_axes((n, c, h, w), "nc"),
+            Axis("h", h, granularity=op.scale_h, limit=MAX_EXTENT),
+            Axis("w", w, granularity=op.scale_w, limit=MAX_EXTENT),
+        )
+        return Space(axes, (View((source[0], source[1], source[2], source[3])),), (View((n, c, h, w)),))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        op: Upsample = node.op
+        ranges = [tile.range("n"), tile.range("c")]
+        for name, scale in (("h", op.scale_h), ("w", op.scale_w)):
+            start, stop = tile.range(name)
+            ranges.append((start // scale, -(-stop // scale)))
+        (n0, n1), (c0, c1), (h0, h1), (w0, w1) = ranges
+        return [Box((n0, c0, h0, w0), (n1 - n0, c1 - c0, h1 - h0, w1 - w0))]
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",), ("aligned",))
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        op: Upsample = node.op
+        x, result = placed.operand(0), operand(placed.result)
+        n, c, h, w = result.strides(placed.result.shape)
+        steps = (n, c, h * op.scale_h, w * op.scale_w)
+        for row in range(op.scale_h):
+            for column in range(op.scale_w):
+                target = Operand(result.address + row * h + column * w, result.dtype, steps)
+                asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=x.shape, result=target, left=operand(x)))

@@ -1,0 +1,18 @@
+"""The lowering tables of CV183x: TOP op × mode → TPU ops, and how casts are made."""
+
+from __future__ import annotations
+
+from tpuc_cv183x.lowerings import activations, casts, elementwise, pools, products, reductions, shapes
+from tpuc_cv183x.lowerings.table import CASTS, TABLE
+
+__all__ = [
+    "CASTS",
+    "TABLE",
+    "activations",
+    "casts",
+    "elementwise",
+    "pools",
+    "products",
+    "reductions",
+    "shapes",
+]

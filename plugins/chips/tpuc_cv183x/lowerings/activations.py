@@ -1,0 +1,245 @@
+"""Functions of one tensor: tables of 256 entries for integers, the chip's own arithmetic for floats."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, Wants, numpy_dtype
+from tpuc_ops.integers import zero_point
+from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
+from tpuc_ops.top.abs import Abs
+from tpuc_ops.top.add_const import AddConst
+from tpuc_ops.top.ceil import Ceil
+from tpuc_ops.top.clip import Clip
+from tpuc_ops.top.cos import Cos
+from tpuc_ops.top.elu import Elu
+from tpuc_ops.top.erf import Erf
+from tpuc_ops.top.exp import Exp
+from tpuc_ops.top.floor import Floor
+from tpuc_ops.top.gelu import GELU
+from tpuc_ops.top.hard_sigmoid import HardSigmoid
+from tpuc_ops.top.hard_swish import HardSwish
+from tpuc_ops.top.leaky_relu import LeakyRelu
+from tpuc_ops.top.log import Log
+from tpuc_ops.top.max_const import MaxConst
+from tpuc_ops.top.min_const import MinConst
+from tpuc_ops.top.mish import Mish
+from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.prelu import PRelu
+from tpuc_ops.top.reciprocal import Reciprocal
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.round import Round
+from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops.top.sign import Sign
+from tpuc_ops.top.silu import SiLU
+from tpuc_ops.top.sin import Sin
+from tpuc_ops.top.softmax import Softmax
+from tpuc_ops.top.softplus import Softplus
+from tpuc_ops.top.softsign import Softsign
+from tpuc_ops.top.sqrt import Sqrt
+from tpuc_ops.top.sub_const import SubConst
+from tpuc_ops.top.tanh import Tanh
+from tpuc_ops.tpu.active import Active
+from tpuc_ops.tpu.clip import Clip as TpuClip
+from tpuc_ops.tpu.leaky_relu import LeakyRelu as TpuLeakyRelu
+from tpuc_ops.tpu.lut import Lut
+from tpuc_ops.tpu.prelu import PRelu as TpuPRelu
+from tpuc_ops.tpu.relu import Relu as TpuRelu
+from tpuc_ops.tpu.softmax import Softmax as TpuSoftmax
+
+from tpuc_cv183x.lowerings.common import bf16, bf16_operands, decompose8, quantised_constant, result_with_sign
+from tpuc_cv183x.lowerings.table import TABLE
+
+_LARGEST = float(np.float32(3.3895313892515355e38))  # the greatest bf16 number
+
+_MODES: Mapping[type[Op], str] = {
+    Elu: "ELU",
+    Exp: "EXP",
+    HardSigmoid: "HSIGMOID",
+    HardSwish: "HSWISH",
+    SiLU: "SILU",
+    Sigmoid: "SIGMOID",
+    Tanh: "TANH",
+}
+_TABLES: Sequence[type[Op]] = (
+    *_MODES,
+    Abs,
+    AddConst,
+    Ceil,
+    Clip,
+    Cos,
+    Erf,
+    Floor,
+    GELU,
+    LeakyRelu,
+    Log,
+    MaxConst,
+    MinConst,
+    Mish,
+    MulConst,
+    Pow,
+    Reciprocal,
+    Round,
+    Sign,
+    Sin,
+    Softplus,
+    Softsign,
+    Sqrt,
+    SubConst,
+)
+
+
+def table_of(op: Op, source: TensorType, result: TensorType) -> np.ndarray[Any, np.dtype[Any]]:
+    """What `op` makes of each of the 256 stored bytes of `source`, as `result` stores it; NaN counts as 0."""
+    stored = np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage))
+    x = dequantise(stored, source.uniform.scale, zero_point(source))
+    plain = TensorType(x.shape, source.uniform.expressed)
+    (y,) = op.evaluate(Node(op, (plain,), (plain,)), [x])
+    uniform, dtype = result.uniform, numpy_dtype(result.storage)
+    y = np.where(np.isnan(y), 0, y)
+    return quantise_float(y, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+
+
+class LutInt8(Lowering[Any]):
+    """One table: the exact function of every stored value, rounded half away from zero."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        result = node.quantised_result_type()
+        table = table_of(node.op, node.operands[0].tensor, result)
+        element = "ui8" if result.storage.is_unsigned else "si8"
+        return [build(Lut(), [node.operands[0], build.weight("table", table.reshape(1, 1, 1, -1), element)], result)]
+
+
+class ActiveBf16(Lowering[Any]):
+    """By the mode of `tpu.Active`: tables of values and slopes."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        op: Any = node.op
+        if isinstance(op, Sigmoid) and (op.scale, op.bias, op.log) != (1.0, 0.0, False):
+            return "a sigmoid with scale 1, bias 0 and no logarithm"
+        return None
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Any = node.op
+        coeffs: tuple[float, ...] | None = None
+        match op:
+            case HardSigmoid():
+                coeffs = (op.alpha, op.beta)
+            case Elu():
+                coeffs = (op.alpha,)
+            case _:
+                pass
+        return [build(Active(mode=_MODES[type(op)], coeffs=coeffs), node.operands, node.float_result_type())]
+
+
+for _op in _TABLES:
+    TABLE.lowers(_op, "int8")(LutInt8)
+for _op in _MODES:
+    TABLE.lowers(_op, "bf16")(ActiveBf16)
+
+
+@TABLE.lowers(Clip, "bf16")
+@TABLE.lowers(MaxConst, "bf16")
+@TABLE.lowers(MinConst, "bf16")
+class ClipBf16(Lowering[Any]):
+    """Two bf16 bounds, of which one may be the end of the numbers."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Clip | MaxConst | MinConst = node.op
+        low = op.min if isinstance(op, Clip) else op.const_val if isinstance(op, MaxConst) else -_LARGEST
+        high = op.max if isinstance(op, Clip) else op.const_val if isinstance(op, MinConst) else _LARGEST
+        return [build(TpuClip(min=bf16(low), max=bf16(high)), node.operands, node.float_result_type())]
+
+
+@TABLE.lowers(LeakyRelu, "bf16")
+class LeakyReluBf16(Lowering[LeakyRelu]):
+    """The slope is an immediate."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(TpuLeakyRelu(alpha=bf16(node.op.alpha)), node.operands, node.float_result_type())]
+
+
+def _slope_refusal(node: LoweringNode) -> str | None:
+    slope = node.constants[1]
+    if slope is None:
+        return "the slope must be a constant"
+    dims = node.operand_types[0].dims
+    channels = dims[1] if len(dims) > 1 else 1
+    aligned = (1,) * (len(dims) - slope.ndim) + slope.shape
+    if slope.size != 1 and (slope.size != channels or aligned[1] != channels):
+        return f"one slope, or one per channel; there are {slope.size} for {channels} channels"
+    return None
+
+
+@TABLE.lowers(PRelu, "bf16")
+class PReluBf16(Lowering[PRelu]):
+    """Slopes are bf16."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _slope_refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        slope = node.constants[1]
+        assert slope is not None
+        if slope.size == 1:
+            return [build(TpuLeakyRelu(alpha=bf16(float(slope.item()))), node.operands[:1], node.float_result_type())]
+        return [build(TpuPRelu(), bf16_operands(node, build), node.float_result_type())]
+
+
+@TABLE.lowers(PRelu, "int8")
+class PReluInt8(Lowering[PRelu]):
+    """One slope is a table. Several: Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _slope_refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        slope = node.constants[1]
+        assert slope is not None
+        if slope.size == 1:
+            bare = LoweringNode(
+                LeakyRelu(alpha=float(slope.item())),
+                node.operand_types[:1],
+                node.result_types,
+                node.name,
+                node.operands[:1],
+                node.constants[:1],
+                node.mode,
+                node.chip,
+            )
+            return LutInt8().lower(bare, build)
+        result = result_with_sign(node, unsigned=False)
+        if node.operands[0].tensor.storage.is_unsigned:
+            return LutInt8().lower(dataclasses.replace(node, op=LeakyRelu(alpha=1.0)), build)
+        factor = node.operands[0].tensor.uniform.scale / result.uniform.scale
+        multiplier, shift = decompose8(factor)
+        stored, common = quantised_constant(slope * factor)
+        op = TpuPRelu(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
+        dims = node.operand_types[0].dims
+        row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))
+        return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]
+
+
+@TABLE.lowers(Relu, "bf16", "int8")
+class ReluAny(Lowering[Relu]):
+    """A clamp of stored values; the result keeps the operand's type."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(TpuRelu(relu_limit=node.op.relu_limit), node.operands, node.operands[0].tensor.at(None))]
+
+
+@TABLE.lowers(Softmax, "bf16", "int8")
+class SoftmaxFloat(Lowering[Softmax]):
+    """f32 in every mode, by the runtime: eight bits cannot hold the tail of a distribution over many classes."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.FLOAT,) * len(node.operand_types)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Softmax = node.op
+        tpu = TpuSoftmax(axis=op.axis, beta=op.beta, log=op.log)
+        return [build(tpu, node.operands, node.operands[0].tensor.at(None))]

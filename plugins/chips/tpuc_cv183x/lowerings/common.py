@@ -1,0 +1,92 @@
+"""Numbers that several lowerings need: 8-bit multipliers, constants as bytes or bf16, results with a chosen sign."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import Calibrated, LoweringBuilder, LoweringNode, Op, ScalarType, TensorType, Uniform, Value
+from tpuc_ops.quant.arithmetic import Rounding, decompose_shift_to_max, round_to_int, saturate, symmetric_scale
+
+Array: TypeAlias = npt.NDArray[Any]
+
+MAX_SHIFT = 31
+decompose8 = partial(decompose_shift_to_max, highest_shift=MAX_SHIFT)
+"""An int8 multiplier, cut off, with the largest shift to the right (SPEC 3.3, "8-bit rule")."""
+
+_GREATEST_SHIFT = 30
+_SMALLEST = 1e-5  # thresholds below it count as it (SPEC 3.5)
+_STEPS = 127
+
+
+@dataclass(frozen=True)
+class Renamed(LoweringBuilder):
+    """A builder whose nameless ops are inner ones of the node."""
+
+    inner: LoweringBuilder
+    name: str
+
+    def __call__(
+        self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
+    ) -> Value:
+        return self.inner(op, operands, result, name or self.name)
+
+    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
+        return self.inner.weight(suffix, array, element)
+
+    def none(self) -> Value:
+        return self.inner.none()
+
+
+def bytes_of(constant: Array) -> tuple[Array, float, str]:
+    """A constant as bytes with its scale and element type: unsigned where no value is negative."""
+    unsigned = bool((constant >= 0).all())
+    greatest = max(float(np.abs(constant).max(initial=0.0)), _SMALLEST)
+    scale = greatest / (255 if unsigned else _STEPS)
+    dtype, element = (np.uint8, "ui8") if unsigned else (np.int8, "si8")
+    rounded = round_to_int(constant.astype(np.float64) / scale, Rounding.HALF_AWAY_FROM_ZERO)
+    return saturate(rounded, dtype), scale, element
+
+
+def bf16(value: float) -> float:
+    """The nearest bf16 number."""
+    return float(np.float32(value).astype(ml_dtypes.bfloat16))
+
+
+def bf16_operands(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
+    """The operands, constants as bf16."""
+    return [
+        value if constant is None else build.weight(f"operand{index}_bf16", as_bf16(constant), "bf16")
+        for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True))
+    ]
+
+
+def as_bf16(array: Array) -> Array:
+    """Rounded to nearest even, as the bits that files hold."""
+    return array.astype(np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
+
+
+def result_with_sign(node: LoweringNode, *, unsigned: bool) -> TensorType:
+    """The result as the chip stores it, with or without sign whatever its calibration says."""
+    plain = node.quantised_result_type()
+    element = node.result_type.element
+    if plain.storage.is_unsigned == unsigned or not isinstance(element, Calibrated):
+        return plain
+    assert node.chip is not None
+    scale = symmetric_scale(max(element.threshold, _SMALLEST), not unsigned, node.chip.symmetric_divisor)
+    return plain.with_element(Uniform(ScalarType("u8" if unsigned else "i8"), plain.uniform.expressed, scale))
+
+
+def quantised_constant(factors: Array) -> tuple[Array, int]:
+    """Factors as int8 numerators over a common power of two: the greatest shift that keeps all within 127."""
+    greatest = float(np.abs(factors).max(initial=0.0))
+    shift = _GREATEST_SHIFT
+    while shift > 0 and round(greatest * 2.0**shift) > _STEPS:
+        shift -= 1
+    numerators = round_to_int(factors.astype(np.float64) * 2.0**shift, Rounding.HALF_AWAY_FROM_ZERO)
+    return saturate(numerators, np.int8), shift

@@ -1,0 +1,205 @@
+"""Convolution and matrix product with constant filters."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.scale import Scale
+from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
+from tpuc_ops.tpu.reshape import Reshape as TpuReshape
+
+from tpuc_cv183x.lowerings.common import Array, Renamed, as_bf16
+from tpuc_cv183x.lowerings.qdm import quantise_qdm
+from tpuc_cv183x.lowerings.table import TABLE
+
+_QUANT_MODE, _ROUNDING = "QDM", "HalfAwayFromZero"
+
+
+def _refusal(node: LoweringNode) -> str | None:
+    op: Conv = node.op
+    if node.constants[1] is None:
+        return "the filter must be a constant"
+    if len(op.kernel_shape) != 2:
+        return f"only 2-D windows, this one has {len(op.kernel_shape)} dimensions"
+    return None
+
+
+def _conv2d(op: Conv, group: int, *, with_bias: bool) -> Conv2D:
+    return Conv2D(
+        kernel_shape=op.kernel_shape,
+        strides=op.strides,
+        pads=op.pads,
+        dilations=op.dilations,
+        group=group,
+        do_relu=op.do_relu,
+        relu_limit=op.relu_limit,
+        with_bias=with_bias,
+    )
+
+
+def _plain_groups(op: Conv, filters: Array, channels: int) -> tuple[Array, int]:
+    """One filter per channel as it is; other groups as one group whose filters are zero outside their own part."""
+    groups = op.group
+    if groups == 1 or (filters.shape[0], channels) == (groups, groups):
+        return filters, groups
+    oc, depth = filters.shape[:2]
+    whole = np.zeros((oc, channels, *filters.shape[2:]), filters.dtype)
+    for group in range(groups):
+        part = slice(group * oc // groups, (group + 1) * oc // groups)
+        whole[part, group * depth : (group + 1) * depth] = filters[part]
+    return whole, 1
+
+
+@TABLE.lowers(Conv, "bf16")
+class ConvBf16(Lowering[Conv]):
+    """The same convolution on bf16; the bias stays float32, as the chip adds it."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        constant, bias = node.constants[1], node.constants[2]
+        assert constant is not None
+        filters, group = _plain_groups(node.op, constant, node.operands[0].tensor.dims[1])
+        op = _conv2d(node.op, group, with_bias=bias is not None)
+        operands = [node.operands[0], build.weight("filter_bf16", as_bf16(filters), "bf16"), node.operands[2]]
+        return [build(op, operands, node.float_result_type())]
+
+
+@TABLE.lowers(Conv, "int8")
+class ConvInt8(Lowering[Conv]):
+    """Filters per output channel; int32 sums with bias, one 31-bit multiplier and shift per channel, two roundings."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        constant, bias = node.constants[1], node.constants[2]
+        assert constant is not None
+        filters, group = _plain_groups(node.op, constant, node.operands[0].tensor.dims[1])
+        result = node.quantised_result_type()
+        product = quantise_qdm(filters, bias, node.operands[0].tensor.uniform, result.uniform)
+        operands = [node.operands[0], build.weight("filter_i8", product.filters, "si8"), build.none()]
+        if product.bias is not None:
+            operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
+        op = dataclasses.replace(
+            _conv2d(node.op, group, with_bias=product.bias is not None),
+            multiplier=product.multipliers,
+            rshift=product.right_shifts,
+            quant_mode=_QUANT_MODE,
+            round_mode=_ROUNDING,
+        )
+        return [build(op, operands, result)]
+
+
+@TABLE.lowers(Scale, "bf16", "int8")
+class ScaleAny(Lowering[Scale]):
+    """A depthwise convolution with a kernel of one element: the same products and sums."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if node.constants[1] is None or len(node.operand_types[0].dims) < 2:
+            return "the scale must be a constant, and the tensor have channels"
+        return None
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        scale, bias = node.constants[1], node.constants[2] if len(node.constants) > 2 else None
+        assert scale is not None
+        channels = scale.size
+        source = node.operands[0]
+        dims = source.tensor.dims
+        images = (dims[0], channels, math.prod(dims[2:]), 1) if len(dims) != 4 else dims
+        if images != dims:
+            source = build(TpuReshape(shape=images), [source], source.tensor.with_shape(images), f"{node.name}_in")
+        op = Conv(
+            kernel_shape=(1, 1),
+            strides=(1, 1),
+            pads=(0, 0, 0, 0),
+            dilations=(1, 1),
+            group=channels,
+            do_relu=node.op.do_relu,
+            relu_limit=node.op.relu_limit,
+        )
+        filters = scale.reshape(channels, 1, 1, 1).astype(np.float32)
+        biases = None if bias is None else bias.reshape(-1).astype(np.float32)
+        absent = build.none() if biases is None or node.mode == "int8" else build.weight("bias", biases)
+        conv = LoweringNode(
+            op,
+            (node.operand_types[0].with_shape(images),),
+            (node.result_type.with_shape(images),),
+            node.name if images == dims else f"{node.name}_images",
+            (source, source, absent),
+            (None, filters, biases),
+            node.mode,
+            node.chip,
+        )
+        cell = ConvInt8() if node.mode == "int8" else ConvBf16()
+        if images == dims:
+            return cell.lower(conv, build)
+        (value,) = cell.lower(conv, Renamed(build, conv.name))
+        return [build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims))]
+
+
+def _matmul_refusal(node: LoweringNode) -> str | None:
+    op: MatMul = node.op
+    if node.constants[1] is None:
+        return "the right operand must be a constant"
+    if node.constants[1].ndim != 2:
+        return f"the right operand must be a matrix, this one has {node.constants[1].ndim} dimensions"
+    if op.left_transpose or op.output_transpose or op.hdim_is_batch:
+        return "left_transpose, output_transpose and hdim_is_batch have no kernel"
+    return None
+
+
+@TABLE.lowers(MatMul, "bf16")
+class MatMulBf16(Lowering[MatMul]):
+    """The same product on bf16; the bias stays float32."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _matmul_refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: MatMul = node.op
+        right = node.constants[1]
+        assert right is not None
+        tpu = TpuMatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        absent = build.none()
+        stored = build.weight("filter_bf16", as_bf16(right), "bf16")
+        operands = [node.operands[0], stored, node.operands[2], absent, absent]
+        return [build(tpu, operands, node.float_result_type())]
+
+
+@TABLE.lowers(MatMul, "int8")
+class MatMulInt8(Lowering[MatMul]):
+    """As the convolution: one multiplier and shift per column of the result."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _matmul_refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: MatMul = node.op
+        right, bias = node.constants[1], node.constants[2]
+        assert right is not None
+        result = node.quantised_result_type()
+        columns = right if op.right_transpose else right.T
+        product = quantise_qdm(columns, bias, node.operands[0].tensor.uniform, result.uniform)
+        absent = build.none()
+        stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
+        bias32 = absent if product.bias is None else build.weight("bias_i32", product.bias.reshape(1, -1))
+        tpu = TpuMatMul(
+            right_transpose=op.right_transpose,
+            do_relu=op.do_relu,
+            relu_limit=op.relu_limit,
+            multipliers=product.multipliers,
+            rshifts=product.right_shifts,
+            quant_mode=_QUANT_MODE,
+            round_mode=_ROUNDING,
+        )
+        operands = [node.operands[0], build.weight("filter_i8", stored, "si8"), bias32, absent, absent]
+        return [build(tpu, operands, result)]

@@ -1,0 +1,174 @@
+"""Ops that move data or rename shapes: any element type passes through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tpuc.api import BF16, F32, Lowering, LoweringBuilder, LoweringNode, TensorType, Value, Wants, numpy_dtype
+from tpuc_ops.quant.arithmetic import Rounding, quantise_float
+from tpuc_ops.top.concat import Concat
+from tpuc_ops.top.depth2space import Depth2Space
+from tpuc_ops.top.flatten import Flatten
+from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.permute import Permute
+from tpuc_ops.top.reshape import Reshape
+from tpuc_ops.top.slice import Slice
+from tpuc_ops.top.squeeze import Squeeze
+from tpuc_ops.top.unsqueeze import Unsqueeze
+from tpuc_ops.top.upsample import Upsample
+from tpuc_ops.tpu.concat import Concat as TpuConcat
+from tpuc_ops.tpu.mul_shift import MulShift
+from tpuc_ops.tpu.pad import Pad as TpuPad
+from tpuc_ops.tpu.permute import Permute as TpuPermute
+from tpuc_ops.tpu.relu import Relu as TpuRelu
+from tpuc_ops.tpu.reshape import Reshape as TpuReshape
+from tpuc_ops.tpu.slice import Slice as TpuSlice
+from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
+
+from tpuc_cv183x.lowerings.casts import cast
+from tpuc_cv183x.lowerings.common import decompose8, result_with_sign
+from tpuc_cv183x.lowerings.table import TABLE
+
+
+class ShapeLowering(Lowering[Any]):
+    """Base: operands as their producers made them, and the first one's element in the result."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.AS_IS,) * len(node.operand_types)
+
+    def result(self, node: LoweringNode) -> TensorType:
+        """The first operand's element in the result's shape."""
+        return node.operands[0].tensor.with_shape(node.result_type.dims)
+
+
+@TABLE.lowers(Reshape, "bf16", "int8")
+@TABLE.lowers(Flatten, "bf16", "int8")
+@TABLE.lowers(Squeeze, "bf16", "int8")
+@TABLE.lowers(Unsqueeze, "bf16", "int8")
+class ReshapeAny(ShapeLowering):
+    """The same bytes under another shape."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(TpuReshape(shape=node.result_type.dims), node.operands[:1], self.result(node))]
+
+
+@TABLE.lowers(Permute, "bf16", "int8")
+class PermuteAny(ShapeLowering):
+    """A transposition of stored values."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(TpuPermute(order=node.op.order), node.operands, self.result(node))]
+
+
+@TABLE.lowers(Depth2Space, "bf16", "int8")
+class Depth2SpaceAny(ShapeLowering):
+    """The dimensions of blocks and channels apart, in another order, and together again."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Depth2Space = node.op
+        type_ = node.operands[0].tensor
+        split, order = _block_order(op, type_.dims)
+        value = build(TpuReshape(shape=split), node.operands, type_.with_shape(split), f"{node.name}_split")
+        dims = tuple(split[axis] for axis in order)
+        value = build(TpuPermute(order=order), [value], type_.with_shape(dims), f"{node.name}_ordered")
+        return [build(TpuReshape(shape=node.result_type.dims), [value], self.result(node))]
+
+
+def _block_order(op: Depth2Space, dims: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The operand with its blocks as dimensions of their own, and the order in which the result has them."""
+    n, c, h, w = dims
+    down, right = op.block_h, op.block_w
+    if op.is_inversed:
+        split = (n, c, h // down, down, w // right, right)
+        return split, (0, 1, 3, 5, 2, 4) if op.is_CRD else (0, 3, 5, 1, 2, 4)
+    channels = c // (down * right)
+    if op.is_CRD:
+        return (n, channels, down, right, h, w), (0, 1, 4, 2, 5, 3)
+    return (n, down, right, channels, h, w), (0, 3, 4, 1, 5, 2)
+
+
+@TABLE.lowers(Slice, "bf16", "int8")
+class SliceAny(ShapeLowering):
+    """A regular part of the stored values."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Slice = node.op
+        tpu = TpuSlice(offset=op.offset, steps=op.steps, ends=op.ends)
+        return [build(tpu, node.operands[:1], self.result(node))]
+
+
+@TABLE.lowers(Upsample, "bf16", "int8")
+class UpsampleAny(ShapeLowering):
+    """Repeated stored values; a relu clamps them."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Upsample = node.op
+        tpu = TpuUpsample(scale_h=op.scale_h, scale_w=op.scale_w, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        return [build(tpu, node.operands, self.result(node))]
+
+
+@TABLE.lowers(Pad, "bf16", "int8")
+class PadAny(ShapeLowering):
+    """Stored values with a border of what the pad value is stored as; f32 is cast before, it cannot be filled in."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.MODE,) * len(node.operand_types)
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if node.op.mode != "constant":
+            return f"only mode constant, this one is {node.op.mode}"
+        return None
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Pad = node.op
+        type_ = node.operands[0].tensor
+        value = op.val
+        if type_.is_quantised:
+            uniform, dtype = type_.uniform, numpy_dtype(type_.storage)
+            stored = quantise_float(value, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+            value = float(stored)
+        return [build(TpuPad(paddings=op.paddings, val=value), node.operands[:1], self.result(node))]
+
+
+@TABLE.lowers(Concat, "bf16", "int8")
+class ConcatAny(ShapeLowering):
+    """Integers are first brought to the result's scale, each by an 8-bit multiplier and a shift.
+
+    As soon as one operand is a float, all become floats: f32 if one is, else bf16.
+    """
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if any(constant is not None for constant in node.constants):
+            return "a constant operand has no kernel; fold it into the network"
+        return None
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Concat = node.op
+        types = [value.tensor for value in node.operands]
+        if all(type_.is_quantised for type_ in types):
+            unsigned = all(type_.storage.is_unsigned for type_ in types)
+            wanted = result_with_sign(node, unsigned=unsigned).element
+            if len({type_.element for type_ in types}) == 1:
+                wanted = types[0].element
+        else:
+            wanted = F32 if any(type_.storage == F32 for type_ in types) else BF16
+        parts = [
+            self._converted(value, value.tensor.with_element(wanted).at(None), f"{node.name}_part{index}", build)
+            for index, value in enumerate(node.operands)
+        ]
+        result = node.result_type.with_element(wanted)
+        if not op.do_relu:
+            return [build(TpuConcat(axis=op.axis), parts, result)]
+        whole = build(TpuConcat(axis=op.axis), parts, result, f"{node.name}_whole")
+        return [build(TpuRelu(relu_limit=op.relu_limit), [whole], result)]
+
+    def _converted(self, value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
+        type_ = value.tensor
+        floats = not (type_.is_quantised or wanted.is_quantised)
+        if type_.element == wanted.element or (floats and type_.storage == wanted.storage):
+            return value
+        if not type_.is_quantised or not wanted.is_quantised:
+            return cast(value, wanted, name, build)
+        multiplier, shift = decompose8(type_.uniform.scale / wanted.uniform.scale)
+        return build(MulShift(multiplier=multiplier, rshift=shift), [value], wanted, name)
