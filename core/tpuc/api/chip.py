@@ -66,6 +66,31 @@ class LmemModel(ABC):
     def tensor_bytes(self, layout: str, shape: Shape4, item_bytes: int) -> int:
         """Bytes per lane of a tensor that starts at lane 0."""
 
+    def part_offset(self, layout: str, shape: Shape4, item_bytes: int, start: Shape4, part: Shape4) -> int | None:
+        """Where the `part` of a tensor that begins at `start` lies: bytes from the tensor's address within each lane.
+
+        None when that part is not laid out as a tensor of its own extents would be: it begins in another lane, at an
+        odd address, or its rows, channels or batches are further apart. Planes of `h * w` elements are taken to be
+        contiguous where their size says so.
+        """
+        if part == shape:
+            return 0
+        _, c, h, w = shape
+        plane = self.tensor_bytes(layout, (1, 1, h, w), item_bytes)
+        own_plane = self.tensor_bytes(layout, (1, 1, part[2], part[3]), item_bytes)
+        batch = self.tensor_bytes(layout, (1, c, h, w), item_bytes)
+        own_batch = self.tensor_bytes(layout, (1, part[1], part[2], part[3]), item_bytes)
+        if (
+            start[1] % self.lanes
+            or (part[0] > 1 and own_batch != batch)
+            or (part[1] > self.lanes and own_plane != plane)
+        ):
+            return None
+        if part[2:] != shape[2:] and ((part[3] != w and part[2] > 1) or plane - h * w * item_bytes >= self.alignment):
+            return None
+        row = (start[2] * w + start[3]) * item_bytes
+        return None if row % self.alignment else start[0] * batch + start[1] // self.lanes * plane + row
+
 
 class Assembler(Recorder):
     """Base of a chip's assembler. Kernels receive the chip's own subclass, the scheduler uses these four."""

@@ -3,6 +3,27 @@
 from __future__ import annotations
 
 from tpuc.cli import App, Command, CommandGroup, pass_app
+from tpuc.cli.options import preprocess_options
+from tpuc.cli.session import check_inputs
+from tpuc.cli.text import columns
+from tpuc.cli.values import COUNT, FILE, INTEGERS, NAMES, PATHS, POSITIVE
+from tpuc.files import check_writable
 from tpuc.hookspecs import hookimpl
 
-__all__ = ["App", "Command", "CommandGroup", "hookimpl", "pass_app"]
+__all__ = [
+    "COUNT",
+    "FILE",
+    "INTEGERS",
+    "NAMES",
+    "PATHS",
+    "POSITIVE",
+    "App",
+    "Command",
+    "CommandGroup",
+    "check_inputs",
+    "check_writable",
+    "columns",
+    "hookimpl",
+    "pass_app",
+    "preprocess_options",
+]

@@ -164,11 +164,12 @@ class PackedConstant:
 class Scratch:
     """Working memory of a tile: bytes per lane. It lives from the first to the last phase of a reduction.
 
-    It lies behind the tile's results, in the order of the kernel.
+    With `behind` it lies at a higher address than the tile's results.
     """
 
     name: str
     bytes_per_lane: int
+    behind: bool = False
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,13 @@ class TileKernel(Generic[OpT]):
     def space(self, node: Node) -> Space:
         """The iteration space of the node."""
         raise NotImplementedError
+
+    def spaces(self, node: Node) -> Sequence[Space]:
+        """All iteration spaces that the kernel can work in, the best for a lone op first.
+
+        Neighbours stay in local memory where a value has the same view on both sides. Default: `space` alone.
+        """
+        return (self.space(node),)
 
     def tiling_key(self, node: Node) -> Hashable:
         """Nodes with equal keys are cut alike, so that the search is made once: attributes that decide extents, halos

@@ -46,7 +46,7 @@ class GenerateCode(Pass):
     def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
         asm = chip.assembler()
         tasks = [(task, _coefficients(task.operation)) for task in tasks_of(context, module.main)]
-        emitter = Emitter(asm, address_of, origin)
+        emitter = Emitter(chip, asm, address_of, origin)
         emitter.run(tasks)
         return chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
 

@@ -1,42 +1,106 @@
-"""Chooses how each op is cut into tiles of local memory; every op is a group of its own."""
+"""Decides what stays in local memory between ops, and how each op is cut into tiles."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from tpuc.api import CpuRoutine, DictAttr, IntegerAttr, Module, MoveKernel, Node, Pass, PassContext, UnitAttr
+from tpuc.api import (
+    Chip,
+    CpuRoutine,
+    DictAttr,
+    IntegerAttr,
+    Module,
+    MoveKernel,
+    Node,
+    Operation,
+    Pass,
+    PassContext,
+    TileKernel,
+    UnitAttr,
+)
 
-from tpuc_passes.planning.kernels import ALIAS, TILING, chip_of, find_kernel, runs_on_chip
+from tpuc_passes.planning.keeping import Keeper
+from tpuc_passes.planning.kernels import ALIAS, TILING, VIEW, chip_of, find_kernel, origin, runs_on_chip
+from tpuc_passes.planning.task import HostTask, MoveTask, Task, TileTask
 from tpuc_passes.planning.tiling import choose_tiling, make_task
 
 
 @dataclass(frozen=True)
 class GroupLayers(Pass):
-    """Writes `tiling = {axis = size, ...}` on every op with a tile kernel and `alias` on ops that share bytes."""
+    """Writes on every op with a tile kernel how it is cut (`tiling = {axis = size, ...}`) and which of its operands and
+    results stay in local memory; `alias` on ops that share bytes. `opt` 1: nothing stays.
+    """
 
     name = "group-layers"
+    opt: int = 2
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises Unsupported where the chip has no kernel, LmemOverflow where no tile fits."""
         chip = chip_of(context, self.name)
-        known: dict[Hashable, Mapping[str, int]] = {}
+        stretches: list[list[Task]] = [[]]
         for operation in module.main.operations:
             if not runs_on_chip(operation):
                 continue
-            kernel = find_kernel(context, operation)
-            if isinstance(kernel, MoveKernel):
-                if kernel.is_alias(Node.of(operation)):
-                    operation.extra_attributes[ALIAS] = UnitAttr()
-                continue
-            if isinstance(kernel, CpuRoutine):
-                continue
-            node = Node.of(operation)
-            shapes = tuple((t.shape, t.storage) for t in (*node.operand_types, *node.result_types))
-            key = (operation.op.name, shapes, kernel.tiling_key(node))
-            if key not in known:
-                known[key] = choose_tiling(make_task(operation, kernel, chip)).sizes
-            operation.extra_attributes[TILING] = DictAttr(
-                tuple((name, IntegerAttr(size)) for name, size in sorted(known[key].items()))
-            )
+            task = _task(operation, find_kernel(context, operation), chip)
+            if isinstance(task, HostTask):
+                stretches.append([])
+            elif task is not None:
+                stretches[-1].append(task)
+        outputs = module.main.outputs
+        known: dict[Hashable, Mapping[str, int]] = {}
+        for index, stretch in enumerate(stretches):
+            later = [v for other in stretches[index + 1 :] for task in other for v in task.operation.operands]
+            hosts = _host_operands(module, context) if len(stretches) > 1 else []
+            plans = Keeper(stretch, [*outputs, *later, *hosts], origin).run() if self.opt > 1 else [None] * len(stretch)
+            for task, plan in zip(stretch, plans, strict=True):
+                if not isinstance(task, TileTask):
+                    continue
+                if plan is None:
+                    _write_tiling(task.operation, _own_tiling(task, chip, known))
+                    continue
+                kept, residency = plan
+                _write_tiling(task.operation, kept.sizes)
+                if kept.facts.view:
+                    task.operation.extra_attributes[VIEW] = IntegerAttr(kept.facts.view)
+                residency.write(task.operation)
         return True
+
+
+def _host_operands(module: Module, context: PassContext) -> list[Any]:
+    return [
+        operand
+        for operation in module.main.operations
+        if runs_on_chip(operation) and isinstance(find_kernel(context, operation), CpuRoutine)
+        for operand in operation.operands
+    ]
+
+
+def _task(operation: Operation, kernel: TileKernel[Any] | MoveKernel[Any] | CpuRoutine[Any], chip: Chip) -> Task | None:
+    """The task of an operation, None for an alias, which is marked as one."""
+    node = Node.of(operation)
+    if isinstance(kernel, MoveKernel):
+        if kernel.is_alias(node):
+            operation.extra_attributes[ALIAS] = UnitAttr()
+            return None
+        return MoveTask(operation, node, kernel.moves(node))
+    if isinstance(kernel, CpuRoutine):
+        return HostTask(operation, node, kernel)
+    return make_task(operation, kernel, chip, len(kernel.spaces(node)) - 1)
+
+
+def _own_tiling(task: TileTask, chip: Chip, known: dict[Hashable, Mapping[str, int]]) -> Mapping[str, int]:
+    """The best tiling of an op that works from DDR to DDR; ops of one kind are cut alike."""
+    node = task.node
+    shapes = tuple((t.shape, t.storage) for t in (*node.operand_types, *node.result_types))
+    key = (task.operation.op.name, shapes, task.kernel.tiling_key(node))
+    if key not in known:
+        known[key] = choose_tiling(make_task(task.operation, task.kernel, chip)).sizes
+    return known[key]
+
+
+def _write_tiling(operation: Operation, sizes: Mapping[str, int]) -> None:
+    operation.extra_attributes[TILING] = DictAttr(
+        tuple((name, IntegerAttr(size)) for name, size in sorted(sizes.items()))
+    )

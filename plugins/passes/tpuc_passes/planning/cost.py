@@ -1,24 +1,112 @@
-"""Estimated cycles of a task under a tiling: transfers and compute by the chip's timing model, as they overlap."""
+"""Cycles of transfers and tiles by the chip's timing model, and of a lone task as they overlap."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tpuc.api import Box, DdrTensor, LocalBlock, LocalTensor, PlacedTile
+from tpuc.api import Assembler, Box, Chip, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Tile
 
 from tpuc_passes.planning.buffers import Buffers, OperandLoad, TileStep
 from tpuc_passes.planning.task import TileTask
 
 
+class Cycles:
+    """Cycles of a chip's transfers and tiles, each recorded once at made-up addresses and then remembered by shape."""
+
+    def __init__(self, chip: Chip) -> None:
+        self.chip = chip
+        self.profile = chip.profiles[0]
+        self._known: dict[Any, int] = {}
+        self._base = chip.description.ddr_base
+
+    def load(self, task: TileTask, index: int, box: Box) -> int:
+        """Of loading a part of an operand."""
+        view = task.space.operands[index]
+        assert view is not None
+        element = task.node.operand_types[index].storage
+        layout = task.layouts.operands[index]
+        source = DdrTensor(self._base, box.shape, view.element_strides, element)
+        local = LocalTensor(0, box.shape, layout, element)
+        key = ("load", box.shape, view.element_strides, element, layout)
+        return self._once(key, lambda asm: asm.load(local, source))
+
+    def store(self, task: TileTask, index: int, box: Box) -> int:
+        """Of storing a part of a result."""
+        view = task.space.results[index]
+        element = task.node.result_types[index].storage
+        layout = task.layouts.results[index]
+        target = DdrTensor(self._base, box.shape, view.element_strides, element)
+        local = LocalTensor(0, box.shape, layout, element)
+        key = ("store", box.shape, view.element_strides, element, layout)
+        return self._once(key, lambda asm: asm.store(target, local))
+
+    def block(self, size: int, lanes: int, broadcast: bool) -> int:
+        """Of loading a block of packed constants, `size` bytes for each lane."""
+        if broadcast:
+            block = LocalBlock(0, size, self.chip.lmem.lanes)
+            return self._once(("broadcast", size), lambda asm: asm.broadcast_block(block, self._base))
+        local = LocalBlock(0, size, lanes)
+        return self._once(("block", lanes, size), lambda asm: asm.load_block(local, self._base))
+
+    def compute(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> int:
+        """Of computing a tile."""
+        shapes = tuple(None if box is None else (box.shape, box.padding) for box in boxes)
+        extents = tuple(stop - start for start, stop in zip(tile.starts, tile.stops, strict=True))
+        key = ("compute", task.facts, extents, shapes, phase)
+        return self._once(key, lambda asm: self._emit(task, tile, phase, boxes, asm))
+
+    def _once(self, key: Any, record: Callable[[Assembler], None]) -> int:
+        if key not in self._known:
+            asm = self.chip.assembler()
+            record(asm)
+            self._known[key] = sum(self.chip.cycles(item, self.profile) for item in asm.instructions)
+        return self._known[key]
+
+    def _emit(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None], asm: Assembler) -> None:
+        """The tile at made-up addresses that are all different: working in place may take longer."""
+        at = _Addresses(self.chip)
+        results = tuple(
+            LocalTensor(at.next(), task.result_box(tile, index).shape, task.layouts.results[index], type_.storage)
+            for index, type_ in enumerate(task.node.result_types)
+        )
+        lanes = self.chip.lmem.lanes
+        scratch = {item.name: LocalBlock(at.next(), item.bytes_per_lane, lanes) for item in task.scratch(tile)}
+        operands = tuple(
+            None
+            if box is None
+            else LocalTensor(
+                at.next(), box.shape, task.layouts.operands[index], task.node.operand_types[index].storage, box.padding
+            )
+            for index, box in enumerate(boxes)
+        )
+        constants = {
+            name: LocalBlock(at.next(), size, lanes)
+            for group in task.constant_groups
+            for name, (_, size) in task.group_layout(group, tile)[1].items()
+        }
+        task.kernel.emit(task.node, PlacedTile(tile, operands, results, constants, scratch), phase, asm)
+
+
+class _Addresses:
+    """Aligned addresses, spread over local memory, none twice."""
+
+    def __init__(self, chip: Chip) -> None:
+        lmem = chip.lmem
+        self._step = max(lmem.lane_bytes // 16 // lmem.alignment, 1) * lmem.alignment
+        self._at = -self._step
+
+    def next(self) -> int:
+        """A new address."""
+        self._at += self._step
+        return self._at
+
+
 class TaskCost:
-    """Cycles of one node's transfers and tiles, remembered by shape over all tilings that are tried."""
+    """Cycles of one node under the tilings that are tried."""
 
     def __init__(self, task: TileTask) -> None:
-        self.task = task
-        self.chip = task.chip
-        self.profile = task.chip.profiles[0]
-        self._known: dict[Any, int] = {}
+        self.cycles_of = Cycles(task.chip)
 
     def cycles(self, task: TileTask, buffers: Buffers) -> int:
         """The end of the last store when tile i+1 loads and tile i-1 stores beside the compute of tile i."""
@@ -33,7 +121,7 @@ class TaskCost:
             if index + 1 < len(steps):
                 dma = max(dma, computed[index - 1] if index else 0) + loads[index + 1]
                 loaded = dma
-            compute = begin + self._compute(task, step)
+            compute = begin + self.cycles_of.compute(task, step.tile, step.phase, step.boxes)
             computed.append(compute)
             store = self._stores(task, step)
             if store:
@@ -41,81 +129,21 @@ class TaskCost:
             stored.append(dma)
         return max(dma, compute)
 
-    def _once(self, key: Any, record: Callable[[Any], None]) -> int:
-        if key not in self._known:
-            asm = self.chip.assembler()
-            record(asm)
-            self._known[key] = sum(self.chip.cycles(item, self.profile) for item in asm.instructions)
-        return self._known[key]
-
     def _loads(self, task: TileTask, step: TileStep) -> int:
         total = 0
         for load in (*step.early, *step.late):
             if isinstance(load, OperandLoad):
-                total += self._operand(task, load.operand, load.box)
+                total += self.cycles_of.load(task, load.operand, load.box)
             else:
                 group = task.constant_groups[load.group]
-                lanes, size = task.group_lanes(group, step.tile), task.group_layout(group, step.tile)[0]
-                if group[0].broadcast:
-                    block = LocalBlock(0, size, self.chip.lmem.lanes)
-                    total += self._once(("broadcast", size), lambda asm, b=block: asm.broadcast_block(b, self._base))
-                else:
-                    block = LocalBlock(0, size, lanes)
-                    total += self._once(("block", lanes, size), lambda asm, b=block: asm.load_block(b, self._base))
+                size, lanes = task.group_layout(group, step.tile)[0], task.group_lanes(group, step.tile)
+                total += self.cycles_of.block(size, lanes, group[0].broadcast)
         return total
-
-    @property
-    def _base(self) -> int:
-        return self.chip.description.ddr_base
-
-    def _operand(self, task: TileTask, index: int, box: Box) -> int:
-        view = task.space.operands[index]
-        assert view is not None
-        element = task.node.operand_types[index].storage
-        local = LocalTensor(0, box.shape, task.layouts.operands[index], element)
-        source = DdrTensor(self._base, box.shape, view.element_strides, element)
-        return self._once(("load", index, box.shape), lambda asm: asm.load(local, source))
 
     def _stores(self, task: TileTask, step: TileStep) -> int:
         if not step.phase.ends:
             return 0
-        total = 0
-        for index, type_ in enumerate(task.node.result_types):
-            box = task.result_box(step.tile, index)
-            local = LocalTensor(0, box.shape, task.layouts.results[index], type_.storage)
-            target = DdrTensor(self._base, box.shape, task.space.results[index].element_strides, type_.storage)
-            key = ("store", index, box.shape)
-            total += self._once(key, lambda asm, t=target, s=local: asm.store(t, s))
-        return total
-
-    def _compute(self, task: TileTask, step: TileStep) -> int:
-        boxes = tuple(None if box is None else (box.shape, box.padding) for box in step.boxes)
-        key = (
-            tuple(stop - start for start, stop in zip(step.tile.starts, step.tile.stops, strict=True)),
-            boxes,
-            step.phase,
+        return sum(
+            self.cycles_of.store(task, index, task.result_box(step.tile, index))
+            for index in range(len(task.node.result_types))
         )
-        return self._once(("compute", key), lambda asm: self._emit(task, step, asm))
-
-    def _emit(self, task: TileTask, step: TileStep, asm: Any) -> None:
-        """The tile at made-up addresses: timing does not depend on them."""
-        operands = tuple(
-            None
-            if box is None
-            else LocalTensor(
-                0, box.shape, task.layouts.operands[index], task.node.operand_types[index].storage, box.padding
-            )
-            for index, box in enumerate(step.boxes)
-        )
-        results = tuple(
-            LocalTensor(0, task.result_box(step.tile, index).shape, task.layouts.results[index], type_.storage)
-            for index, type_ in enumerate(task.node.result_types)
-        )
-        lanes = self.chip.lmem.lanes
-        constants = {
-            name: LocalBlock(0, size, lanes)
-            for group in task.constant_groups
-            for name, (_, size) in task.group_layout(group, step.tile)[1].items()
-        }
-        scratch = {item.name: LocalBlock(0, item.bytes_per_lane, lanes) for item in task.scratch(step.tile)}
-        task.kernel.emit(task.node, PlacedTile(step.tile, operands, results, constants, scratch), step.phase, asm)

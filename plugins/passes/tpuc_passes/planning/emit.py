@@ -1,241 +1,112 @@
-"""Turns planned tasks into instructions: loads of the next tile, compute of this one, stores of the last one."""
+"""Turns planned tasks into instructions: steps, their order, their places in local memory, and what they record."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-from tpuc.api import (
-    Assembler,
-    Box,
-    CpuRoutine,
-    DdrTensor,
-    HostCall,
-    LocalBlock,
-    LocalTensor,
-    Move,
-    Node,
-    Operation,
-    PlacedTile,
-    TensorInfo,
-    Value,
-    View,
-)
+from tpuc.api import Assembler, Chip, DdrTensor, HostCall, LmemOverflow, LocalBlock, TensorInfo, Value
 
-from tpuc_passes.planning.buffers import BlockLoad, Buffers, OperandLoad, TileStep
-from tpuc_passes.planning.pack import Block, blocks_of, constant_tensors
-from tpuc_passes.planning.task import TileTask
-from tpuc_passes.planning.tiling import buffers_of, lmem_need
+from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.placement import place_buffers
+from tpuc_passes.planning.residency import Residency
+from tpuc_passes.planning.schedule import Item, Moves, Scheduler
+from tpuc_passes.planning.steps import BlockLoad, Step, StepBuilder, Steps, Store, TensorLoad
+from tpuc_passes.planning.task import HostTask, MoveTask, Task, TileTask
 
 AddressOf: TypeAlias = "Callable[[Value], int]"
 
-
-@dataclass(frozen=True)
-class MoveTask:
-    """An operation that only moves data in DDR."""
-
-    operation: Operation
-    node: Node
-    moves: Sequence[Move]
-
-
-@dataclass(frozen=True)
-class HostTask:
-    """An operation that the chip's runtime computes on the host, from DDR to DDR."""
-
-    operation: Operation
-    node: Node
-    routine: CpuRoutine[Any]
-
-
-Task: TypeAlias = TileTask | MoveTask | HostTask
-
-
-class PlacedTask:
-    """A tile task with the LMEM offset of each buffer copy and the DDR address of its packed constants."""
-
-    def __init__(self, task: TileTask, base: int, coefficients: int) -> None:
-        self.task = task
-        self.buffers: Buffers = buffers_of(task)
-        self.coefficients = coefficients
-        self.blocks = blocks_of(task)
-        self.tensors = constant_tensors(task)
-        alignment = task.chip.lmem.alignment
-        need = lmem_need(self.buffers, task.chip)
-        self.start = base if base + need <= task.chip.lmem.lane_bytes else 0
-        self.end = self.start + need
-        self.offsets: dict[tuple[str, int], int] = {}
-        at = self.start
-        for name, size, copies in self.buffers.sizes():
-            for copy in range(copies):
-                self.offsets[name, copy] = at
-                at += -(-size // alignment) * alignment
-
-    def operand(self, index: int, box: Box, slot: int) -> LocalTensor:
-        """Where a loaded operand part lies."""
-        element = self.task.node.operand_types[index].storage
-        address = self.offsets[f"operand{index}", slot]
-        return LocalTensor(address, box.shape, self.task.layouts.operands[index], element, box.padding)
-
-    def result(self, index: int, step: TileStep) -> LocalTensor:
-        """Where a result part lies."""
-        box = self.task.result_box(step.tile, index)
-        element = self.task.node.result_types[index].storage
-        return LocalTensor(
-            self.offsets[f"result{index}", step.result_slot], box.shape, self.task.layouts.results[index], element
-        )
-
-    def block(self, load: BlockLoad) -> tuple[LocalBlock, Block]:
-        """Where a constant block lies in LMEM and in the packed bytes."""
-        block = self.blocks[load.group, load.key]
-        lanes = self.task.chip.lmem.lanes if block.broadcast else block.lanes
-        return LocalBlock(self.offsets[f"group{load.group}", load.slot], block.bytes_per_lane, lanes), block
-
-    def placed(self, step: TileStep) -> PlacedTile:
-        """The tile as the kernel sees it."""
-        task = self.task
-        operands = tuple(
-            None if box is None else self.operand(index, box, step.operand_slots[index])
-            for index, box in enumerate(step.boxes)
-        )
-        constants: dict[str, LocalBlock] = {}
-        for index, group in enumerate(task.constant_groups):
-            block = self.blocks[index, task.constant_key(group, step.tile)]
-            base = self.offsets[f"group{index}", step.group_slots[index]]
-            lanes = task.chip.lmem.lanes if block.broadcast else block.lanes
-            for name, (offset, size) in block.places.items():
-                constants[name] = LocalBlock(base + offset, size, lanes)
-        scratch = {
-            item.name: LocalBlock(self.offsets[f"scratch:{item.name}", 0], item.bytes_per_lane, task.chip.lmem.lanes)
-            for item in task.scratch(step.tile)
-        }
-        results = tuple(self.result(index, step) for index in range(len(task.node.result_types)))
-        return PlacedTile(step.tile, operands, results, constants, scratch)
-
-
-@dataclass(frozen=True)
-class _Item:
-    placed: PlacedTask
-    step: TileStep
-    is_first: bool
-    is_last: bool
+_FILLINGS = (100, 97, 92, 84, 70, 50, 0)
+"""Percent of local memory that early loads may fill, tried in this order: the fuller, the harder to place."""
 
 
 class Emitter:
-    """Walks all tasks in program order and keeps transfers one tile ahead of and one behind compute.
+    """Emits all tasks. Program order is the order of meaning; the assembler derives the wait ids from it."""
 
-    Program order is the order of meaning; the assembler derives the wait ids from it.
-    """
-
-    def __init__(self, asm: Assembler, address_of: AddressOf, origin: Callable[[Value], Value]) -> None:
+    def __init__(self, chip: Chip, asm: Assembler, address_of: AddressOf, origin: Callable[[Value], Value]) -> None:
+        self.chip = chip
         self.asm = asm
         self.address_of = address_of
         self._origin = origin  # the value whose bytes an alias shares
+        self._cycles = Cycles(chip)
+        self._coefficients: dict[int, int] = {}
         self.host_calls: list[HostCall] = []
-        self._stores: list[_Item] = []
 
     def run(self, tasks: Sequence[tuple[Task, int]]) -> None:
         """Emit everything. Each task comes with the DDR address of its packed constants."""
-        items = self._items(tasks)
-        current = next(items, None)
-        if isinstance(current, _Item):
-            self._load(current, early=True)
-            self._load(current, early=False)
-        while current is not None:
-            following = next(items, None)
-            if not isinstance(current, _Item):
-                self._flush()
-                if isinstance(current, MoveTask):
-                    self._move(current)
-                else:
-                    self._call(current)
-                if isinstance(following, _Item):
-                    self._load(following, early=True)
-                    self._load(following, early=False)
-                current = following
-                continue
-            ahead = isinstance(following, _Item) and self._may_load_ahead(current, following)
-            apart = isinstance(following, _Item) and _are_apart(current, following)
-            if isinstance(following, _Item) and (ahead or apart):
-                self._load(following, early=True, blocks_only=not ahead)
-            self._compute(current)
-            self._flush()
-            self._stores.append(current)
-            if isinstance(following, _Item):
-                if self._must_store_before(current, following):
-                    self._flush()
-                if not ahead:
-                    self._load(following, early=True, operands_only=apart)
-                self._load(following, early=False)
-            current = following
-        self._flush()
-
-    def _items(self, tasks: Sequence[tuple[Task, int]]) -> Iterator[_Item | MoveTask | HostTask]:
-        base = 0
+        stretch: list[tuple[Task, int]] = []
         for task, coefficients in tasks:
-            if not isinstance(task, TileTask):
-                yield task
-                continue
-            placed = PlacedTask(task, base, coefficients)
-            base = placed.end
-            steps = placed.buffers.steps
-            for index, step in enumerate(steps):
-                yield _Item(placed, step, index == 0, index == len(steps) - 1)
+            if isinstance(task, HostTask):
+                self._emit_stretch(stretch)
+                self._call(task)
+                stretch = []
+            else:
+                stretch.append((task, coefficients))
+        self._emit_stretch(stretch)
 
-    def _may_load_ahead(self, current: _Item, following: _Item) -> bool:
-        """May the next tile's loads come before this tile's compute?"""
-        if current.placed is following.placed:
-            return True
-        if not _are_apart(current, following):
-            return False
-        waiting = {id(v) for item in [current, *self._stores] for v in item.placed.task.operation.results}
-        return not any(id(self._origin(v)) in waiting for v in following.placed.task.operation.operands)
+    def _emit_stretch(self, tasks: Sequence[tuple[Task, int]]) -> None:
+        """Tasks that no host function interrupts."""
+        builder = StepBuilder(self._cycles)
+        moves: dict[int, list[Moves]] = {}
+        for task, coefficients in tasks:
+            if isinstance(task, TileTask):
+                self._coefficients[id(task)] = coefficients
+                for _ in builder.add(task, Residency.of(task.operation, self._origin)):
+                    pass
+            elif isinstance(task, MoveTask):
+                moves.setdefault(builder.now, []).append(self._moves(task))
+        for item in order_and_place(builder.result, moves, self.chip):
+            self._emit(item)
 
-    def _must_store_before(self, current: _Item, following: _Item) -> bool:
-        """Must this tile's results be in DDR, or leave LMEM, before the next tile's loads?"""
-        if current.placed is following.placed:
-            return current.placed.buffers.result_copies == 1
-        results = {id(v) for v in current.placed.task.operation.results}
-        reads = any(id(self._origin(v)) in results for v in following.placed.task.operation.operands)
-        return reads or not _are_apart(current, following)
+    def _moves(self, task: MoveTask) -> Moves:
+        asm = self.chip.assembler()
+        self._move(task, asm)
+        profile = self.chip.profiles[0]
+        return Moves(
+            task,
+            tuple(id(self._origin(task.operation.operands[move.operand])) for move in task.moves if move.fill is None),
+            id(self._origin(task.operation.result)),
+            sum(self.chip.cycles(instruction, profile) for instruction in asm.instructions),
+        )
 
-    def _load(self, item: _Item, *, early: bool, blocks_only: bool = False, operands_only: bool = False) -> None:
-        placed, step = item.placed, item.step
-        for load in step.early if early else step.late:
-            if isinstance(load, OperandLoad):
-                if blocks_only:
-                    continue
-                local = placed.operand(load.operand, load.box, load.slot)
-                view = placed.task.space.operands[load.operand]
-                assert view is not None
-                value = placed.task.operation.operands[load.operand]
-                constant = placed.tensors.get(load.operand)
-                base = placed.coefficients + constant if constant is not None else self.address_of(value)
-                self.asm.load(local, _part(base, value, view, load.box))
-            elif not operands_only:
-                local_block, block = placed.block(load)
-                address = placed.coefficients + block.offset
+    def _emit(self, item: Item) -> None:
+        match item:
+            case Step():
+                item.task.kernel.emit(item.task.node, item.placed(), item.phase, self.asm)
+            case TensorLoad():
+                base = (
+                    self._coefficients[id(item.task)] + item.constant
+                    if item.value is None
+                    else self.address_of(item.value)
+                )
+                self.asm.load(item.place.local(), _at(base, item.source))
+            case BlockLoad():
+                block = item.block
+                lanes = self.chip.lmem.lanes if block.broadcast else block.lanes
+                local = LocalBlock(item.buffer.address, block.bytes_per_lane, lanes)
+                address = self._coefficients[id(item.task)] + block.offset
                 if block.broadcast:
-                    self.asm.broadcast_block(local_block, address)
+                    self.asm.broadcast_block(local, address)
                 else:
-                    self.asm.load_block(local_block, address)
+                    self.asm.load_block(local, address)
+            case Store():
+                self.asm.store(_at(self.address_of(item.value), item.target), item.place.local())
+            case MoveTask():
+                self._move(item, self.asm)
 
-    def _compute(self, item: _Item) -> None:
-        task = item.placed.task
-        task.kernel.emit(task.node, item.placed.placed(item.step), item.step.phase, self.asm)
-
-    def _flush(self) -> None:
-        """Store the results of tiles that have been computed."""
-        for item in self._stores:
-            if not item.step.phase.ends:
+    def _move(self, task: MoveTask, asm: Assembler) -> None:
+        result = task.operation.result
+        element = result.tensor.storage
+        item = element.bits // 8
+        for move in task.moves:
+            target = DdrTensor(
+                self.address_of(result) + move.target_offset * item, move.shape, move.target_strides, element
+            )
+            if move.fill is not None:
+                asm.fill(target, move.fill)
                 continue
-            task = item.placed.task
-            for index, value in enumerate(task.operation.results):
-                box = task.result_box(item.step.tile, index)
-                target = _part(self.address_of(value), value, task.space.results[index], box)
-                self.asm.store(target, item.placed.result(index, item.step))
-        self._stores.clear()
+            source = self.address_of(task.operation.operands[move.operand]) + move.source_offset * item
+            asm.move(target, DdrTensor(source, move.shape, move.source_strides, element))
 
     def _call(self, task: HostTask) -> None:
         node, operation = task.node, task.operation
@@ -253,30 +124,23 @@ class Emitter:
     def _info(self, value: Value, shape: tuple[int, ...]) -> TensorInfo:
         return TensorInfo(value.name, shape, value.tensor.element, self.address_of(value))
 
-    def _move(self, task: MoveTask) -> None:
-        result = task.operation.result
-        element = result.tensor.storage
-        item = element.bits // 8
-        for move in task.moves:
-            target = DdrTensor(
-                self.address_of(result) + move.target_offset * item, move.shape, move.target_strides, element
-            )
-            if move.fill is not None:
-                self.asm.fill(target, move.fill)
-                continue
-            source = self.address_of(task.operation.operands[move.operand]) + move.source_offset * item
-            self.asm.move(target, DdrTensor(source, move.shape, move.source_strides, element))
+
+def order_and_place(steps: Steps, moves: dict[int, list[Moves]], chip: Chip) -> list[Item]:
+    """The items of one stretch in program order, all buffers placed; raises LmemOverflow when that fails."""
+    lmem = chip.lmem
+    lifetimes = [(buffer.first, buffer.last) for buffer in steps.buffers]
+    for percent in _FILLINGS:
+        for buffer, (first, last) in zip(steps.buffers, lifetimes, strict=True):
+            buffer.first, buffer.last = first, last
+        order = Scheduler(steps, moves, lmem.lane_bytes * percent // 100, lmem.alignment).run()
+        if place_buffers(steps.buffers, lmem.lane_bytes, lmem.alignment):
+            return order
+    names = sorted({step.task.node.name for step in steps.steps})
+    raise LmemOverflow(
+        f"nodes '{names[0]}' and {len(names) - 1} more: their buffers cannot be placed in {lmem.lane_bytes} bytes of "
+        "local memory per lane; cut the largest of them in the network"
+    )
 
 
-def _are_apart(current: _Item, following: _Item) -> bool:
-    """Do two tasks use different parts of local memory?"""
-    one, two = current.placed, following.placed
-    return one is not two and (one.end <= two.start or two.end <= one.start)
-
-
-def _part(base: int, value: Value, view: View, box: Box) -> DdrTensor:
-    """The part `box` of a value that begins at DDR address `base`."""
-    strides = view.element_strides
-    element = value.tensor.storage
-    offset = sum(start * stride for start, stride in zip(box.start, strides, strict=True))
-    return DdrTensor(base + offset * (element.bits // 8), box.shape, strides, element)
+def _at(base: int, tensor: DdrTensor) -> DdrTensor:
+    return DdrTensor(base + tensor.address, tensor.shape, tensor.strides, tensor.element)

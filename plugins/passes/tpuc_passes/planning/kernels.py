@@ -26,11 +26,11 @@ from tpuc.api import (
     Value,
 )
 
-from tpuc_passes.planning.emit import HostTask, MoveTask, Task
-from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.task import HostTask, MoveTask, Task, TileTask
 from tpuc_passes.planning.tiling import make_task
 
 TILING = "tiling"
+VIEW = "view"
 ALIAS = "alias"
 COEFFICIENTS = "coeff"
 COEFFICIENTS_ADDRESS = "coeff_addr"
@@ -85,7 +85,8 @@ def tasks_of(context: PassContext, function: Function) -> Iterator[Task]:
         if isinstance(kernel, CpuRoutine):
             yield HostTask(operation, Node.of(operation), kernel)
             continue
-        yield _tiled(make_task(operation, kernel, chip))
+        view = operation.extra_attributes.get(VIEW)
+        yield _tiled(make_task(operation, kernel, chip, view.value if isinstance(view, IntegerAttr) else 0))
 
 
 def _tiled(task: TileTask) -> TileTask:

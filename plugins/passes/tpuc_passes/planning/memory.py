@@ -19,6 +19,8 @@ from tpuc.api import (
     Value,
 )
 
+from tpuc_passes.planning.residency import Residency
+
 POOL = "activations"
 
 
@@ -47,7 +49,9 @@ class MemoryPlan:
 def lifetimes(
     function: Function, origin: Callable[[Value], Value], runs: Callable[[Operation], bool]
 ) -> list[Lifetime]:
-    """Lifetimes of all DDR tensors. `origin` resolves aliases; `runs`: does the operation compute on the chip?"""
+    """Lifetimes of all DDR tensors; what never leaves local memory is none. `origin` resolves aliases; `runs`: does the
+    operation compute on the chip?
+    """
     points = {id(operation): index for index, operation in enumerate(function.operations)}
     end = len(function.operations)
     spans: dict[int, tuple[Value, int, int]] = {}
@@ -61,11 +65,12 @@ def lifetimes(
     for operation in function.operations:
         point = points[id(operation)]
         if runs(operation):
-            for operand in operation.operands:
-                if isinstance(operand.type, TensorType) and not _is_constant(operand):
+            residency = Residency.of(operation, origin)
+            for index, operand in enumerate(operation.operands):
+                if index not in residency.kept and isinstance(operand.type, TensorType) and not _is_constant(operand):
                     touch(operand, point)
-            for result in operation.results:
-                touch(result, point)
+            for index in sorted(residency.stored):
+                touch(operation.results[index], point)
     for value in function.outputs:
         touch(value, end)
     return [

@@ -6,12 +6,14 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from tpuc.api import (
     Box,
     Chip,
+    CpuRoutine,
     Layouts,
+    Move,
     Node,
     Operation,
     PackedConstant,
@@ -24,13 +26,32 @@ from tpuc.api import (
 )
 
 
-class KernelFacts:
-    """What a kernel says of one node whatever the tiling, asked once."""
+@dataclass(frozen=True)
+class MoveTask:
+    """An operation that only moves data in DDR."""
 
-    def __init__(self, node: Node, kernel: TileKernel[Any]) -> None:
+    operation: Operation
+    node: Node
+    moves: Sequence[Move]
+
+
+@dataclass(frozen=True)
+class HostTask:
+    """An operation that the chip's runtime computes on the host, from DDR to DDR."""
+
+    operation: Operation
+    node: Node
+    routine: CpuRoutine[Any]
+
+
+class KernelFacts:
+    """What a kernel says of one node whatever the tiling, asked once. `view`: which of the kernel's spaces."""
+
+    def __init__(self, node: Node, kernel: TileKernel[Any], view: int = 0) -> None:
         self.node = node
         self.kernel = kernel
-        self.space: Space = kernel.space(node)
+        self.view = view
+        self.space: Space = kernel.spaces(node)[view] if view else kernel.space(node)
         self.layouts: Layouts = kernel.layouts(node)
         self.constants: tuple[PackedConstant, ...] = tuple(kernel.constants(node))
         self._axes = {constant.name: constant.axes for constant in self.constants}
@@ -160,3 +181,6 @@ def tiles_of(space: Space, sizes: Mapping[str, int]) -> Iterator[Tile]:
     ]
     for ranges in itertools.product(*cuts):
         yield Tile(names, tuple(r[0] for r in ranges), tuple(r[1] for r in ranges))
+
+
+Task: TypeAlias = TileTask | MoveTask | HostTask

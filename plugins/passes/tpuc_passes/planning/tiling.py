@@ -17,10 +17,10 @@ _MAX_TILES = 4096
 _PATIENCE = 8  # tilings with more tiles are not tried after this many that were no better
 
 
-def make_task(operation: Operation, kernel: TileKernel[Any], chip: Chip) -> TileTask:
-    """The task of an operation in one tile."""
+def make_task(operation: Operation, kernel: TileKernel[Any], chip: Chip, view: int = 0) -> TileTask:
+    """The task of an operation in one tile, in the kernel's space number `view`."""
     node = Node.of(operation)
-    facts = KernelFacts(node, kernel)
+    facts = KernelFacts(node, kernel, view)
     return TileTask(operation, node, kernel, chip, {axis.name: axis.size for axis in facts.space.axes}, facts)
 
 

@@ -1,0 +1,184 @@
+"""What evaluation plugins need: data sets with labels, post-processing, metrics, and networks to run. Imports numpy."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpuc.data import SUFFIXES, Placement, SampleInput, fit, image_size
+from tpuc.schedule.options import build_object, parse_pass_text
+from tpuc.session.runnable import RunnableFile
+
+if TYPE_CHECKING:
+    from tpuc.registry import Registry
+
+Array: TypeAlias = NDArray[Any]
+Outputs: TypeAlias = Mapping[str, Array]
+
+__all__ = [
+    "SUFFIXES",
+    "Array",
+    "DataRequest",
+    "DatasetType",
+    "Detections",
+    "LabelledSamples",
+    "Metric",
+    "Objects",
+    "Outputs",
+    "Placement",
+    "Postprocess",
+    "RunnableFile",
+    "Sample",
+    "SampleInput",
+    "configured",
+    "fit",
+    "image_size",
+]
+
+
+@dataclass(frozen=True)
+class Detections:
+    """Objects found in one image: boxes `[n, 4]` as x1, y1, x2, y2 in pixels of the image, scores, class indices."""
+
+    boxes: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    classes: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Objects that are in one image: boxes as those of `Detections`, class indices, areas in pixels, crowds."""
+
+    boxes: NDArray[np.float64]
+    classes: NDArray[np.int64]
+    areas: NDArray[np.float64]
+    crowd: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One labelled thing as a network takes it: `rows` are run one after another, mostly there is one.
+
+    `placement` says where the image lies in the input, None where there is no image. `given` are the rows as the data
+    have them, before anything is quantised; empty for images.
+    """
+
+    rows: tuple[Mapping[str, Array], ...]
+    placement: Placement | None = None
+    given: tuple[Array, ...] = ()
+
+
+@dataclass(frozen=True)
+class DataRequest:
+    """Where labelled data lie. `count` limits the samples, 0 is all."""
+
+    path: Path
+    label_file: Path | None = None
+    annotation: Path | None = None
+    count: int = 0
+    label_offset: int = 0
+
+
+class LabelledSamples(ABC):
+    """An opened data set: plain data that are pickled to worker processes; samples are read there, one by one.
+
+    `classes` are the names of the classes as far as the data say them, in the order of their indices.
+    """
+
+    classes: Sequence[str] = ()
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def name(self, index: int) -> str:
+        """What people call a sample: its file, mostly."""
+
+    @abstractmethod
+    def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
+        """One sample for a network with these inputs; raises CalibrationError when it cannot be read."""
+
+    @abstractmethod
+    def truth(self, index: int) -> Any:
+        """The class index of a sample, or its `Objects`."""
+
+
+class DatasetType(ABC):
+    """A form of labelled data, registered by name in `tpuc.datasets`; the fields of a subclass are its options."""
+
+    api_version: ClassVar[int] = 1
+    name: ClassVar[str]
+    metric: ClassVar[str]
+    """The metric of users who name none."""
+
+    @abstractmethod
+    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
+        """The samples in a fixed order; raises UsageError or CalibrationError."""
+
+
+class Postprocess(ABC):
+    """What becomes of a network's outputs, registered by name in `tpuc.postprocess`; fields are options.
+
+    Detectors give `Detections`, others an array of scores or a number.
+    """
+
+    api_version: ClassVar[int] = 1
+    name: ClassVar[str]
+    finds_objects: ClassVar[bool] = False
+
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        """May outputs of these shapes be of this kind? Asked when a detector is wanted and none was named."""
+        return False
+
+    @abstractmethod
+    def __call__(self, outputs: Outputs, sample: Sample) -> Any:
+        """The prediction for one sample from real values, each output with the rows of the sample in front."""
+
+
+class Metric(ABC):
+    """A figure of merit, registered by name in `tpuc.metrics`; fields are options.
+
+    `digest` runs where the network runs and keeps of a prediction what `evaluate` needs, which sees all of them in the
+    order of the samples.
+    """
+
+    api_version: ClassVar[int] = 1
+    name: ClassVar[str]
+    postprocess: ClassVar[str]
+    """The post-processing of users who name none; empty: that detector which fits the outputs."""
+
+    def missing(self) -> str:
+        """What must be installed before anything runs, as a sentence; empty when nothing."""
+        return ""
+
+    @abstractmethod
+    def digest(self, prediction: Any, source: str) -> Any:
+        """The part of a prediction that counts; `source` is the network, for sentences."""
+
+    @abstractmethod
+    def evaluate(self, digests: Sequence[Any], truths: Sequence[Any], classes: Sequence[str]) -> Mapping[str, float]:
+        """The figures by name, in the order in which to show them."""
+
+    def agreement(self, digests: Sequence[Any], others: Sequence[Any]) -> Mapping[str, float]:
+        """How alike the predictions of two networks are, whatever is true; empty where that has no meaning."""
+        return {}
+
+
+def configured(registry: Registry, group: str, text: str) -> Any:
+    """An object of an evaluation group from its text, `NAME` or `NAME{option=value,...}`; raises UsageError.
+
+    Names are found whatever their case, and `_` and `-` are the same.
+    """
+    from tpuc.registry.groups import GROUPS
+
+    parsed = parse_pass_text(text)
+    typed = parsed.name.lower().replace("_", "-")
+    names = {name.lower().replace("_", "-"): name for name in registry.names(group)}
+    definition = registry.get(group, names.get(typed, parsed.name))
+    return build_object(GROUPS[group].kind, definition, parsed)

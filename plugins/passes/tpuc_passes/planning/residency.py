@@ -1,0 +1,59 @@
+"""What of an operation lies in local memory before and after it; written into the module as attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tpuc.api import ArrayAttr, Attribute, IntegerAttr, Operation, Value
+
+KEPT, FETCHED, HELD, STORED = "kept", "fetched", "held", "stored"
+
+
+def itself(value: Value) -> Value:
+    """The origin of a value that shares its bytes with no other."""
+    return value
+
+
+@dataclass(frozen=True)
+class Residency:
+    """Operands that an earlier operation left in local memory (`kept`), operands that are loaded whole and stay
+    (`fetched`); other operands are loaded by parts. Results that stay (`held`) and results that go to DDR (`stored`).
+
+    `origin` resolves values that share their bytes.
+    """
+
+    kept: frozenset[int]
+    fetched: frozenset[int]
+    held: frozenset[int]
+    stored: frozenset[int]
+    origin: Callable[[Value], Value] = itself
+
+    @staticmethod
+    def alone(operation: Operation, origin: Callable[[Value], Value] = itself) -> Residency:
+        """Nothing stays: operands by parts, all results to DDR."""
+        none: frozenset[int] = frozenset()
+        return Residency(none, none, none, frozenset(range(len(operation.results))), origin)
+
+    @staticmethod
+    def of(operation: Operation, origin: Callable[[Value], Value]) -> Residency:
+        """As written on an operation."""
+        attributes = operation.extra_attributes
+        alone = Residency.alone(operation, origin)
+        stored = _indices(attributes[STORED]) if STORED in attributes else alone.stored
+        kept, fetched, held = (_indices(attributes.get(name)) for name in (KEPT, FETCHED, HELD))
+        return Residency(kept, fetched, held, stored, origin)
+
+    def write(self, operation: Operation) -> None:
+        """Note it on an operation."""
+        if self == Residency.alone(operation, self.origin):
+            return
+        for name, indices in ((KEPT, self.kept), (FETCHED, self.fetched), (HELD, self.held), (STORED, self.stored)):
+            if indices or name == STORED:
+                operation.extra_attributes[name] = ArrayAttr(tuple(IntegerAttr(index) for index in sorted(indices)))
+
+
+def _indices(attribute: Attribute | None) -> frozenset[int]:
+    if not isinstance(attribute, ArrayAttr):
+        return frozenset()
+    return frozenset(item.value for item in attribute.items if isinstance(item, IntegerAttr))

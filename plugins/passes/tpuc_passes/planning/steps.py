@@ -1,0 +1,290 @@
+"""The compute steps of a program, and which local buffers each of them needs and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tpuc.api import Box, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Tile, Value, View
+
+from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.pack import Block, blocks_of, constant_tensors
+from tpuc_passes.planning.residency import Residency
+from tpuc_passes.planning.task import TileTask
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Bytes in every lane that hold one thing from step `first` to step `last`, both included.
+
+    `above`: a buffer that must lie at a lower address.
+    """
+
+    size: int
+    first: int
+    last: int
+    address: int = -1
+    above: Buffer | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A tensor at an offset in a buffer."""
+
+    buffer: Buffer
+    offset: int
+    tensor: LocalTensor
+
+    def local(self) -> LocalTensor:
+        """The tensor at its address."""
+        tensor = self.tensor
+        return LocalTensor(
+            self.buffer.address + self.offset, tensor.shape, tensor.layout, tensor.element, tensor.padding
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TensorLoad:
+    """Load a part of a tensor, `source` with an address relative to its origin. `value`: whose bytes they are, None
+    for a constant at byte `constant` of the task's packed ones.
+    """
+
+    task: TileTask
+    value: Value | None
+    constant: int
+    place: Place
+    source: DdrTensor
+    cycles: int
+
+
+@dataclass(frozen=True, eq=False)
+class BlockLoad:
+    """Load one block of a task's packed constants."""
+
+    task: TileTask
+    buffer: Buffer
+    block: Block
+    cycles: int
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """Store a part of a result, `target` with an address relative to its origin."""
+
+    value: Value
+    place: Place
+    target: DdrTensor
+    cycles: int
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One tile of one task with its loads and its stores; buffers have addresses once they are placed."""
+
+    task: TileTask
+    tile: Tile
+    phase: Phase
+    loads: tuple[TensorLoad | BlockLoad, ...]
+    stores: tuple[Store, ...]
+    operands: tuple[Place | None, ...]
+    results: tuple[Place, ...]
+    constants: tuple[tuple[str, Buffer, int, int, int], ...]
+    """Name, buffer, offset, bytes per lane and lanes."""
+    scratch: tuple[tuple[str, Buffer, int], ...]
+    cycles: int
+
+    def placed(self) -> PlacedTile:
+        """The tile as the kernel sees it."""
+        lanes = self.task.chip.lmem.lanes
+        return PlacedTile(
+            self.tile,
+            tuple(None if place is None else place.local() for place in self.operands),
+            tuple(place.local() for place in self.results),
+            {name: LocalBlock(buffer.address + at, size, count) for name, buffer, at, size, count in self.constants},
+            {name: LocalBlock(buffer.address, size, lanes) for name, buffer, size in self.scratch},
+        )
+
+
+@dataclass
+class Steps:
+    """Consecutive steps without an interruption by the host, and all their buffers."""
+
+    steps: list[Step] = field(default_factory=list[Step])
+    buffers: list[Buffer] = field(default_factory=list[Buffer])
+
+
+class StepBuilder:
+    """Turns tasks into steps. A value that stays in local memory is found again by its origin."""
+
+    def __init__(self, cycles: Cycles) -> None:
+        self.result = Steps()
+        self._cycles = cycles
+        self._kept: dict[int, Buffer] = {}
+
+    def add(self, task: TileTask, residency: Residency) -> Iterator[Step]:
+        """Append the steps of a task, one by one."""
+        for step in _TaskSteps(self, task, residency, self._cycles).run():
+            self.result.steps.append(step)
+            yield step
+
+    @property
+    def now(self) -> int:
+        """The index of the next step."""
+        return len(self.result.steps)
+
+    def buffer(self, size: int, above: Buffer | None = None) -> Buffer:
+        """A new buffer that is used by the next step."""
+        buffer = Buffer(size, self.now, self.now, above=above)
+        self.result.buffers.append(buffer)
+        return buffer
+
+    def keep(self, value: Value, size: int) -> Buffer:
+        """A new buffer for a value that later steps will find."""
+        self._kept[id(value)] = self.buffer(size)
+        return self._kept[id(value)]
+
+    def kept(self, value: Value) -> Buffer:
+        """The buffer of a value that stayed; it is used by the next step."""
+        buffer = self._kept[id(value)]
+        buffer.last = max(buffer.last, self.now)
+        return buffer
+
+
+class _TaskSteps:
+    """The steps of one task; remembers what consecutive tiles share."""
+
+    def __init__(self, builder: StepBuilder, task: TileTask, residency: Residency, cycles: Cycles) -> None:
+        self.builder = builder
+        self.task = task
+        self.residency = residency
+        self.cycles = cycles
+        self.blocks = blocks_of(task)
+        self.tensors = constant_tensors(task)
+        operands = len(task.node.operand_types)
+        self.held: list[tuple[Box, Buffer] | None] = [None] * operands
+        self.held_blocks: list[tuple[Block, Buffer] | None] = [None] * len(task.constant_groups)
+        self.results: list[Buffer | None] = [None] * len(task.node.result_types)
+        self.scratch: dict[str, Buffer] = {}
+        self.loads: list[TensorLoad | BlockLoad] = []
+
+    def run(self) -> Iterator[Step]:
+        """All steps in order."""
+        task, residency = self.task, self.residency
+        for index, value in enumerate(task.operation.results):
+            if index in residency.held:
+                self.results[index] = self.builder.keep(value, self._bytes(index, task.space.results[index].shape))
+        for tile in task.tiles:
+            yield self._step(tile)
+
+    def _bytes(self, index: int, shape: tuple[int, int, int, int]) -> int:
+        return self.task.result_bytes(index, Box((0, 0, 0, 0), shape))
+
+    def _step(self, tile: Tile) -> Step:
+        task = self.task
+        self.loads = []
+        phase = task.phase(tile)
+        boxes = tuple(task.boxes(tile))
+        operands = tuple(None if box is None else self._operand(index, box) for index, box in enumerate(boxes))
+        constants = tuple(entry for index in range(len(task.constant_groups)) for entry in self._block(index, tile))
+        results = tuple(self._result(index, tile, phase) for index in range(len(task.node.result_types)))
+        scratch = tuple(self._scratch(tile, phase, results))
+        stores = tuple(self._stores(tile, results)) if phase.ends else ()
+        cycles = self.cycles.compute(task, tile, phase, boxes)
+        return Step(task, tile, phase, tuple(self.loads), stores, operands, results, constants, scratch, cycles)
+
+    def _operand(self, index: int, box: Box) -> Place:
+        task, residency = self.task, self.residency
+        element = task.node.operand_types[index].storage
+        layout = task.layouts.operands[index]
+        tensor = LocalTensor(0, box.shape, layout, element, box.padding)
+        view = task.space.operands[index]
+        assert view is not None
+        if index in residency.kept or index in residency.fetched:
+            value = residency.origin(task.operation.operands[index])
+            if index in residency.fetched and self.held[index] is None:
+                whole = Box((0, 0, 0, 0), view.shape)
+                buffer = self.builder.keep(value, task.operand_bytes(index, whole))
+                self._load(index, whole, buffer)
+                self.held[index] = (whole, buffer)
+            offset = task.chip.lmem.part_offset(layout, view.shape, element.bits // 8, box.start, box.shape)
+            assert offset is not None, "only addressable parts stay in local memory"
+            return Place(self.builder.kept(value), offset, tensor)
+        held = self.held[index]
+        if held is not None and (held[0].start, held[0].shape) == (box.start, box.shape):
+            held[1].last = self.builder.now
+            return Place(held[1], 0, tensor)
+        buffer = self.builder.buffer(task.operand_bytes(index, box))
+        self._load(index, box, buffer)
+        self.held[index] = (box, buffer)
+        return Place(buffer, 0, tensor)
+
+    def _load(self, index: int, box: Box, buffer: Buffer) -> None:
+        task = self.task
+        view = task.space.operands[index]
+        assert view is not None
+        element = task.node.operand_types[index].storage
+        place = Place(buffer, 0, LocalTensor(0, box.shape, task.layouts.operands[index], element))
+        source = ddr_part(task.operation.operands[index], view, box)
+        constant = self.tensors.get(index)
+        value = None if constant is not None else self.residency.origin(task.operation.operands[index])
+        cycles = self.cycles.load(task, index, box)
+        self.loads.append(TensorLoad(task, value, constant or 0, place, source, cycles))
+
+    def _block(self, index: int, tile: Tile) -> Iterator[tuple[str, Buffer, int, int, int]]:
+        task = self.task
+        block = self.blocks[index, task.constant_key(task.constant_groups[index], tile)]
+        held = self.held_blocks[index]
+        if held is not None and held[0] is block:
+            buffer = held[1]
+            buffer.last = self.builder.now
+        else:
+            buffer = self.builder.buffer(block.bytes_per_lane)
+            cycles = self.cycles.block(block.bytes_per_lane, block.lanes, block.broadcast)
+            self.loads.append(BlockLoad(task, buffer, block, cycles))
+            self.held_blocks[index] = (block, buffer)
+        lanes = task.chip.lmem.lanes if block.broadcast else block.lanes
+        for name, (offset, size) in block.places.items():
+            yield name, buffer, offset, size, lanes
+
+    def _result(self, index: int, tile: Tile, phase: Phase) -> Place:
+        task = self.task
+        box = task.result_box(tile, index)
+        element = task.node.result_types[index].storage
+        layout = task.layouts.results[index]
+        tensor = LocalTensor(0, box.shape, layout, element)
+        buffer = self.results[index]
+        offset: int | None = 0
+        if index in self.residency.held:
+            assert buffer is not None
+            whole = task.space.results[index].shape
+            offset = task.chip.lmem.part_offset(layout, whole, element.bits // 8, box.start, box.shape)
+            assert offset is not None, "only addressable parts stay in local memory"
+        elif phase.starts or buffer is None:
+            buffer = self.results[index] = self.builder.buffer(task.result_bytes(index, box))
+        buffer.last = max(buffer.last, self.builder.now)
+        return Place(buffer, offset, tensor)
+
+    def _scratch(self, tile: Tile, phase: Phase, results: Sequence[Place]) -> Iterator[tuple[str, Buffer, int]]:
+        for item in self.task.scratch(tile):
+            known = self.scratch.get(item.name)
+            if known is None or phase.starts or known.size < item.bytes_per_lane:
+                above = results[-1].buffer if item.behind else None
+                known = self.scratch[item.name] = self.builder.buffer(item.bytes_per_lane, above)
+            known.last = self.builder.now
+            yield item.name, known, item.bytes_per_lane
+
+    def _stores(self, tile: Tile, results: Sequence[Place]) -> Iterator[Store]:
+        task = self.task
+        for index, (value, place) in enumerate(zip(task.operation.results, results, strict=True)):
+            if index in self.residency.stored:
+                box = task.result_box(tile, index)
+                target = ddr_part(value, task.space.results[index], box)
+                yield Store(self.residency.origin(value), place, target, self.cycles.store(task, index, box))
+
+
+def ddr_part(value: Value, view: View, box: Box) -> DdrTensor:
+    """The part `box` of a value, its address counted from the value's."""
+    strides = view.element_strides
+    element = value.tensor.storage
+    offset = sum(start * stride for start, stride in zip(box.start, strides, strict=True))
+    return DdrTensor(offset * (element.bits // 8), box.shape, strides, element)
