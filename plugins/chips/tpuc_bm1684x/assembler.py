@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from tpuc.api import Assembler, DdrTensor, LocalBlock, LocalTensor, Shape4
+from collections.abc import Sequence
+
+from tpuc.api import Assembler, DdrTensor, Instruction, LocalBlock, LocalTensor, Shape4
 
 from tpuc_bm1684x.isa import ChannelBroadcast, DType, Fill, Scalar, TensorCopy
 from tpuc_bm1684x.isa.geometry import LMEM_BASE
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
+from tpuc_bm1684x.timing import cycles
+from tpuc_bm1684x.vectors import is_vector, vector_loads, vector_stores
 
 
 class Bm1684xAssembler(Assembler):
     """The assembler that kernels receive."""
 
     def load(self, target: LocalTensor, source: DdrTensor) -> None:
+        if is_vector(source):
+            self._record_fastest(vector_loads(target, source))
+            return
         self.record(
             TensorCopy(
                 source=source.address,
@@ -25,6 +32,9 @@ class Bm1684xAssembler(Assembler):
         )
 
     def store(self, target: DdrTensor, source: LocalTensor) -> None:
+        if is_vector(target):
+            self._record_fastest(vector_stores(target, source))
+            return
         self.record(
             TensorCopy(
                 source=LMEM_BASE + source.address,
@@ -35,6 +45,9 @@ class Bm1684xAssembler(Assembler):
                 destination_strides=target.strides,
             )
         )
+
+    def _record_fastest(self, choices: Sequence[Instruction]) -> None:
+        self.record(min(choices, key=cycles))
 
     def load_block(self, target: LocalBlock, address: int) -> None:
         shape, dtype = _block_shape(target.lanes, target.bytes_per_lane)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Layouts, LocalTensor, Node, Phase, PlacedTile, Space, TensorType, TileKernel
@@ -9,7 +10,7 @@ from tpuc_ops.integers import integer_bounds
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Scalar
-from tpuc_bm1684x.kernels.common import flat_space, too_large
+from tpuc_bm1684x.kernels.common import elementwise_space, flat_or_plain, flat_space, too_large
 from tpuc_bm1684x.operands import operand
 
 
@@ -59,6 +60,9 @@ class ReluKernel(TileKernel[Any]):
 
     def space(self, node: Node) -> Space:
         return flat_space(node)
+
+    def spaces(self, node: Node) -> Sequence[Space]:
+        return flat_or_plain(flat_space(node), elementwise_space(node))
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))

@@ -26,7 +26,7 @@ class BinaryKernel(ElementwiseKernel):
             return f"two operands, this one has {len(node.operand_types)}"
         if any(factor != 1.0 for factor in getattr(node.op, "coeff", None) or ()) and not node.result_type.is_quantised:
             return "coefficients other than 1 have no kernel"
-        return zero_point_refusal([*node.operand_types, node.result_type]) or super().refuse(node)
+        return super().refuse(node)
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
         return (("left", 2), ("right", 2)) if node.result_type.is_quantised else ()
@@ -35,13 +35,23 @@ class BinaryKernel(ElementwiseKernel):
 class SumKernel(BinaryKernel):
     """`tpu.Add` and `tpu.Sub`.
 
-    Integers: each operand times its multiplier, shifted half up into 16 bits; then a saturating sum or difference.
+    Integers: each operand times its multiplier, shifted half up into 16 bits; then a saturating sum or difference. With
+    a common shift the products are added in 32 bits and shifted together, which takes zero points.
     """
 
     def refuse(self, node: Node) -> str | None:
-        if node.result_type.is_quantised and len(node.op.rshifts) != len(node.operand_types):
-            return "one shift per operand, this one has a common one"
+        if node.result_type.is_quantised and len(node.op.rshifts) != 1:
+            if len(node.op.rshifts) != len(node.operand_types):
+                return f"one shift, or one per operand; there are {len(node.op.rshifts)}"
+            points = zero_point_refusal([*node.operand_types, node.result_type])
+            if points is not None:
+                return f"with a shift per operand {points}"
         return super().refuse(node)
+
+    def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
+        if node.result_type.is_quantised and len(node.op.rshifts) == 1:
+            return (("left", 4), ("right", 4))
+        return super().needed(node)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape, result = placed.result.shape, operand(placed.result)
@@ -52,6 +62,8 @@ class SumKernel(BinaryKernel):
         if not node.result_type.is_quantised:
             operation = ArithmeticOp.SUB if subtracts else ArithmeticOp.ADD
             arithmetic(asm, operation, shape, result, *sources)
+        elif len(node.op.rshifts) == 1:
+            self._shifted_together(node, placed, sources, subtracts, asm)
         else:
             self._integers(node, placed, sources, subtracts, asm)
         emit_relu(node, placed.result, asm)
@@ -84,9 +96,30 @@ class SumKernel(BinaryKernel):
         if not direct:
             arithmetic(asm, ArithmeticOp.CAST, shape, result, left)
 
+    def _shifted_together(
+        self, node: Node, placed: PlacedTile, sources: list[Operand], subtracts: bool, asm: Bm1684xAssembler
+    ) -> None:
+        """Zero points are one number that is added before the shift."""
+        shape = placed.result.shape
+        terms = [
+            (multiplier, zero_point(type_))
+            for multiplier, type_ in zip(node.op.multipliers, node.operand_types, strict=True)
+        ]
+        if subtracts and node.op.is_reverse:
+            terms.reverse()
+        left, right = (Operand(placed.scratch[name].address, DType.INT32) for name in ("left", "right"))
+        for source, target, (multiplier, _) in zip(sources, (left, right), terms, strict=True):
+            arithmetic(asm, ArithmeticOp.MUL, shape, target, source, Scalar.of(multiplier, DType.INT32))
+        arithmetic(asm, ArithmeticOp.SUB if subtracts else ArithmeticOp.ADD, shape, left, left, right)
+        first, second = (multiplier * point for multiplier, point in terms)
+        zeros = first - second if subtracts else first + second
+        if zeros:
+            arithmetic(asm, ArithmeticOp.ADD, shape, left, left, Scalar.of(-zeros, DType.INT32))
+        emit_rescale(left, placed.result, zero_point(node.result_type), 1, node.op.rshifts[0], Rounding.HALF_UP, asm)
+
 
 class MulKernel(BinaryKernel):
-    """Integers: the exact product in 16 bits, then one requantisation of it by a common multiplier and shift."""
+    """Integers: the exact product, without zero points, then one requantisation by a multiplier and a shift."""
 
     def refuse(self, node: Node) -> str | None:
         if node.result_type.is_quantised and node.op.quant_mode != "MultiplierShift":
@@ -94,7 +127,10 @@ class MulKernel(BinaryKernel):
         return super().refuse(node)
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
-        return (("product", 4),) if node.result_type.is_quantised else ()
+        if not node.result_type.is_quantised:
+            return ()
+        names = zip(("left", "right"), node.operand_types, strict=True)
+        return (("product", 4), *((name, 2) for name, type_ in names if zero_point(type_)))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape, result = placed.result.shape, operand(placed.result)
@@ -103,24 +139,49 @@ class MulKernel(BinaryKernel):
             arithmetic(asm, ArithmeticOp.MUL, shape, result, left, right)
         else:
             product = Operand(placed.scratch["product"].address, DType.INT32)
+            first, second = node.operand_types
+            left = centred(left, zero_point(first), placed, "left", asm)
+            right = centred(right, zero_point(second), placed, "right", asm)
             arithmetic(asm, ArithmeticOp.MUL, shape, product, left, right)
             emit_requantise(node, product, placed.result, asm)
         emit_relu(node, placed.result, asm)
 
 
+def centred(source: Operand, point: int, placed: PlacedTile, name: str, asm: Bm1684xAssembler) -> Operand:
+    """`source` without its zero point, in the 16-bit scratch tensor `name`; itself where the zero point is 0."""
+    if not point:
+        return source
+    target = Operand(placed.scratch[name].address, DType.INT16)
+    arithmetic(asm, ArithmeticOp.SUB, placed.result.shape, target, source, Scalar.of(point, DType.INT16))
+    return target
+
+
 def emit_requantise(node: Node, source: Operand, result: LocalTensor, asm: Bm1684xAssembler) -> None:
     """Stored result = `source * multiplier / 2**rshift`, rounded as the op says; `source` lies like the result."""
     op: Any = node.op
+    emit_rescale(source, result, zero_point(node.result_type), op.multiplier, op.rshift, Rounding(op.round_mode), asm)
+
+
+def emit_rescale(
+    source: Operand,
+    result: LocalTensor,
+    point: int,
+    multiplier: int,
+    right_shift: int,
+    rounding: Rounding,
+    asm: Bm1684xAssembler,
+) -> None:
+    """RQDQ by one multiplier, shift and zero point; `source` has 16 or 32 bits."""
     asm.record(
         Requantise(
             operation=RequantiseOp.REQUANTISE,
             shape=result.shape,
             result=operand(result),
             input=source,
-            multiplier=op.multiplier,
-            shift=-op.rshift,
-            zero_point=zero_point(node.result_type),
-            rounding=Rounding(op.round_mode),
+            multiplier=multiplier,
+            shift=-right_shift,
+            zero_point=point,
+            rounding=rounding,
         )
     )
 

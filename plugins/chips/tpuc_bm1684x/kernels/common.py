@@ -124,6 +124,11 @@ def flat_space(node: Node) -> Space:
     return Space(parallel_axes(view.shape), (view,) * len(space.operands), (view,))
 
 
+def flat_or_plain(flat: Space, plain: Space) -> tuple[Space, ...]:
+    """Both spaces of an op, or the one that they are."""
+    return (flat,) if flat == plain else (flat, plain)
+
+
 def _rows(size: int) -> View | None:
     """All elements as equal rows for most of the lanes, None when the size does not divide so."""
     lanes = next((count for count in range(LANES, LANES // 2, -1) if size % count == 0), None)

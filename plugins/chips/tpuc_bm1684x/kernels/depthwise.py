@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
@@ -34,7 +33,9 @@ from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_box, wi
 from tpuc_bm1684x.kernels.elementwise import tile_shape
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.packing import RECORD_BYTES, by_lane, requantise_records, slots_of
+from tpuc_bm1684x.kernels.packed_rows import PackedRowsKernel
 from tpuc_bm1684x.kernels.product import ConvKernel, convolution_refusal
+from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, operand
 
@@ -42,7 +43,10 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 class DepthwiseConvKernel(TileKernel[Conv2D]):
-    """One filter per channel. Integers: sums and bias in int32, then requantised by the per-channel table."""
+    """One filter per channel. Integers: sums and bias in int32, then requantised by the per-channel table.
+
+    Floats: in f32, with f32 filters.
+    """
 
     def space(self, node: Node) -> Space:
         operands: list[View | None] = [None] * len(node.operand_types)
@@ -75,7 +79,7 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         channels = tile.size("c")
-        taps = node.op.window().taps * (node.operand_types[0].storage.bits // 8)
+        taps = node.op.window().taps * (node.operand_types[1].storage.bits // 8)
         size = {"filter": taps, "bias": 4, "requantise": RECORD_BYTES}[name]
         return min(channels, LANES), slots_of(channels) * size
 
@@ -90,26 +94,28 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
         array = arrays[1 if name == "filter" else 2]
         assert array is not None
         if name == "bias":
-            array = array.astype(np.float32 if node.operand_types[0].storage.is_float else np.int32)
+            array = array.astype(_bias_dtype(node).numpy)
         return by_lane(array.reshape(channels, -1)[c0:c1])
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if not node.op.multiplier:
-            return ()
+            (box, *_) = self.reads(node, self.space(node), tile)
+            assert box is not None
+            return widening_scratch(node, box.shape, tile_shape(tile))
         return (Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         op: Conv2D = node.op
         x, result = placed.operand(0), placed.result
-        target = Operand(placed.scratch["sum"].address, DType.INT32) if op.multiplier else operand(result)
-        dtype = dtype_of(x.element)
+        wide = Widened.of(placed, asm)
+        target = Operand(placed.scratch["sum"].address, DType.INT32) if op.multiplier else wide.result
         bias = placed.constants.get("bias")
         asm.record(
             PoolOrDepthwise(
                 operation=PoolOp.DEPTHWISE,
                 result=target,
                 shape=result.shape,
-                input=operand(x),
+                input=wide.input,
                 input_size=(x.shape[2], x.shape[3]),
                 kernel=op.window().kernel,
                 stride=op.window().strides,
@@ -118,10 +124,8 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
                 weight=Operand(
                     placed.constants["filter"].address, dtype_of(node.operand_types[1].storage), Layout.COMPACT
                 ),
-                bias=Operand(bias.address, DType.F32 if dtype.is_float else DType.INT32, Layout.COMPACT)
-                if bias
-                else None,
-                pad_value=Scalar.of(zero_point(node.operand_types[0]), dtype) if any(op.pads) else None,
+                bias=Operand(bias.address, _bias_dtype(node), Layout.COMPACT) if bias else None,
+                pad_value=Scalar.of(zero_point(node.operand_types[0]), wide.input.dtype) if any(op.pads) else None,
             )
         )
         if op.multiplier:
@@ -135,7 +139,13 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
                     rounding=Rounding(op.round_mode),
                 )
             )
+        wide.finish(placed, asm)
         emit_relu(node, result, asm)
+
+
+def _bias_dtype(node: Node) -> DType:
+    """Biases have the type of the sums."""
+    return DType.F32 if node.operand_types[0].storage.is_float else DType.INT32
 
 
 class AnyConvKernel(TileKernel[Conv2D]):
@@ -143,15 +153,18 @@ class AnyConvKernel(TileKernel[Conv2D]):
 
     def __init__(self) -> None:
         self._full, self._depthwise, self._grouped = ConvKernel(), DepthwiseConvKernel(), GroupedConvKernel()
+        self._packed = PackedRowsKernel()
 
     def _kind(self, node: Node) -> TileKernel[Any]:
         if node.op.group == 1:
-            return self._full
+            return self._packed if self._packed.pays(node) else self._full
         channels = (node.operand_types[0].dims[1], node.result_type.dims[1])
         return self._depthwise if channels == (node.op.group, node.op.group) else self._grouped
 
     def refuse(self, node: Node) -> str | None:
         op: Conv2D = node.op
+        if self._kind(node) is self._depthwise and node.operand_types[1].storage.name in ("f16", "bf16"):
+            return f"a depthwise filter of floats must be f32, this one is {node.operand_types[1].storage.name}"
         windows = window_refusal(op.window())
         return convolution_refusal(node) or windows or too_large([node.operand_types[0], node.result_type])
 

@@ -13,7 +13,7 @@ from tpuc_bm1684x.isa import Conv, DType, Layout, Operand, lane_address
 from tpuc_bm1684x.isa.geometry import LANES, round_up
 from tpuc_bm1684x.kernels.common import parallel_axes, window_box
 from tpuc_bm1684x.kernels.packing import slots_of
-from tpuc_bm1684x.kernels.product import ConvKernel, Product
+from tpuc_bm1684x.kernels.product import ConvKernel, Product, padding_value
 from tpuc_bm1684x.operands import dtype_of, operand
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -66,6 +66,9 @@ class GroupedConvKernel(ConvKernel):
     def _item(self, node: Node) -> int:
         return node.operand_types[0].storage.bits // 8
 
+    def _has_wide_sums(self, node: Node, tile: Tile) -> bool:
+        return False
+
     def filter_range(self, node: Node, tile: Tile) -> tuple[int, int]:
         return 0, self._widths(node)[0]
 
@@ -99,6 +102,7 @@ class GroupedConvKernel(ConvKernel):
                         bias=Operand(lane_address(lane, bias.address + 4 * slot), DType.F32, Layout.COMPACT)
                         if bias and dtype.is_float
                         else None,
+                        pad_value=padding_value(node, x.padding),
                     )
                 )
 

@@ -14,7 +14,7 @@ from tpuc_ops.tpu.lut import Lut
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Gather, Layout, Operand
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES
-from tpuc_bm1684x.kernels.common import flat_space, too_large
+from tpuc_bm1684x.kernels.common import elementwise_space, flat_or_plain, flat_space, too_large
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -33,8 +33,12 @@ class LutKernel(TileKernel[Lut]):
         return too_large([node.operand_types[0]])
 
     def space(self, node: Node) -> Space:
-        space = flat_space(Node(node.op, node.operand_types[:1], node.result_types, node.name))
-        return Space(space.axes, (*space.operands, None), space.results)
+        return self.spaces(node)[0]
+
+    def spaces(self, node: Node) -> Sequence[Space]:
+        alone = Node(node.op, node.operand_types[:1], node.result_types, node.name)
+        spaces = flat_or_plain(flat_space(alone), elementwise_space(alone))
+        return [Space(space.axes, (*space.operands, None), space.results) for space in spaces]
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))

@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
+from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View, elementwise_view
 from tpuc_ops.integers import is_integer
+from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tpu.pool2d import Pool2D
 from tpuc_ops.window import spatial
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import DType, PoolOp, PoolOrDepthwise, Scalar
+from tpuc_bm1684x.isa import DType, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_box, window_refusal, zero_point_refusal
-from tpuc_bm1684x.operands import dtype_of, operand
+from tpuc_bm1684x.kernels.elementwise import tile_shape
+from tpuc_bm1684x.kernels.product import padding_value
+from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
+from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.operands import dtype_of
 
 
 class PoolKernel(TileKernel[Pool2D]):
-    """Maximum; average as the sum times a multiplier (int8, shifted half up) or 1 / window (float)."""
+    """Maximum; average as the sum times a multiplier (int8, shifted half up) or 1 / window (float).
+
+    With zero points the sum is an int32, to which scale and offset are applied in f32.
+    """
 
     def refuse(self, node: Node) -> str | None:
         op: Pool2D = node.op
@@ -40,10 +48,20 @@ class PoolKernel(TileKernel[Pool2D]):
         return [window_box(tile, view, tile.range("c"), (op.kernel_shape[0], op.kernel_shape[1]), op.strides, op.pads)]
 
     def tiling_key(self, node: Node) -> Hashable:
-        return (node.op.pool_mode, node.op.window())
+        return (node.op.pool_mode, node.op.window(), node.op.scale is None)
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        if node.op.pool_mode != "Avg":
+            return ()
+        if is_integer(node.result_type):
+            size = Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)
+            return () if node.op.scale is None else (Scratch("sum", size),)
+        (box,) = self.reads(node, self.space(node), tile)
+        assert box is not None
+        return widening_scratch(node, box.shape, tile_shape(tile))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         op: Pool2D = node.op
@@ -51,24 +69,42 @@ class PoolKernel(TileKernel[Pool2D]):
         dtype = dtype_of(x.element)
         average = op.pool_mode == "Avg"
         weight: Scalar | None = None
+        pad_value = lowest(dtype)
+        wide = Widened.of(placed, asm) if average else Widened.none(placed)
+        target = Operand(placed.scratch["sum"].address, DType.INT32) if "sum" in placed.scratch else wide.result
         if average:
             taps = op.kernel_shape[0] * op.kernel_shape[1]
-            weight = Scalar.of(1.0 / taps, dtype) if dtype.is_float else Scalar.of(op.multiplier, DType.UINT8)
+            factor = op.multiplier if op.scale is None else 1
+            weight = Scalar.of(1.0 / taps, DType.F32) if dtype.is_float else Scalar.of(factor, DType.UINT8)
+            pad_value = padding_value(node, x.padding)
         asm.record(
             PoolOrDepthwise(
                 operation=PoolOp.AVERAGE if average else PoolOp.MAX,
-                result=operand(result),
+                result=target,
                 shape=result.shape,
-                input=operand(x),
+                input=wide.input,
                 input_size=(x.shape[2], x.shape[3]),
                 kernel=(op.kernel_shape[0], op.kernel_shape[1]),
                 stride=(op.strides[0], op.strides[1]),
                 pads=x.padding,
                 weight=weight,
-                pad_value=None if average else lowest(dtype),
-                shift=op.rshift if average and not dtype.is_float else 0,
+                pad_value=pad_value,
+                shift=op.rshift if average and target is wide.result and not dtype.is_float else 0,
             )
         )
+        if target is not wide.result:
+            asm.record(
+                Requantise(
+                    operation=RequantiseOp.FLOAT_REQUANTISE,
+                    shape=result.shape,
+                    result=wide.result,
+                    input=target,
+                    scale=op.scale or 0.0,
+                    offset=op.offset or 0.0,
+                    rounding=Rounding(op.round_mode),
+                )
+            )
+        wide.finish(placed, asm)
         emit_relu(node, result, asm)
 
 
@@ -80,9 +116,9 @@ def average_refusal(node: Node) -> str | None:
         return "an average that does not count padding needs windows without padding"
     if op.pad_value:
         return f"padding must be 0, this one is {op.pad_value}"
-    if is_integer(node.result_type) and op.scale is not None:
-        return "an average with a float scale has no kernel"
-    if is_integer(node.result_type) and op.round_mode != "HalfUp":
+    if not is_integer(node.result_type) or op.scale is not None:
+        return None
+    if op.round_mode != "HalfUp":
         return f"the chip rounds averages HalfUp, this one asks for {op.round_mode}"
     return zero_point_refusal([*node.operand_types, node.result_type])
 

@@ -23,14 +23,16 @@ from tpuc.api import (
     Tile,
     TileKernel,
     View,
+    as_stored,
     elementwise_view,
 )
+from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tpu.conv2d import Conv2D
 from tpuc_ops.tpu.matmul import MatMul
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantise, RequantiseOp
+from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantise, RequantiseOp, Scalar
 from tpuc_bm1684x.isa.geometry import LANES, round_up
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.common import Pair, parallel_axes, too_large, window_box
@@ -74,7 +76,11 @@ class ProductSpace(Space):
 
 
 class ProductKernel(TileKernel[Any]):
-    """Base of both. Integers: conv to int32, add bias, requantise by the per-channel table. f32: conv with bias."""
+    """Base of both.
+
+    Integers: conv to int32, add bias, requantise by the per-channel table. Floats: conv with f32 bias; partial sums of
+    16-bit floats are f32, because that is what the chip adds to.
+    """
 
     def product(self, node: Node) -> Product:
         """The node as a convolution."""
@@ -139,7 +145,7 @@ class ProductKernel(TileKernel[Any]):
             bias = arrays[2]
             assert bias is not None
             kind = np.int32 if self._integer(node) else np.float32
-            return by_lane(bias.reshape(-1, 1)[c0:c1].astype(kind))
+            return by_lane(as_stored(bias, node.operand_types[2]).reshape(-1, 1)[c0:c1].astype(kind))
         k0, k1 = self.filter_range(node, tile)
         return pack_filter(self.filter_array(node, arrays)[c0:c1, k0:k1], self._packing(node))
 
@@ -148,16 +154,23 @@ class ProductKernel(TileKernel[Any]):
         return tile.range("k")
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        if not self.product(node).multipliers:
+        if not self.product(node).multipliers and not self._has_wide_sums(node, tile):
             return ()
         shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
         return (Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", shape, 4)),)
+
+    def _has_wide_sums(self, node: Node, tile: Tile) -> bool:
+        """Are there partial sums that the result's type cannot hold?"""
+        depth = self.product(node).input.shape[1]
+        return self.filter_range(node, tile) != (0, depth) and node.result_type.storage.name in ("f16", "bf16")
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         product = self.product(node)
         integer = self._integer(node)
         result = placed.result
-        target = Operand(placed.scratch["sum"].address, DType.INT32) if product.multipliers else operand(result)
+        target = operand(result)
+        if "sum" in placed.scratch:
+            target = Operand(placed.scratch["sum"].address, DType.INT32 if integer else DType.F32)
         self.emit_sum(node, product, placed, target, phase, asm)
         if not phase.ends:
             return
@@ -180,6 +193,8 @@ class ProductKernel(TileKernel[Any]):
                     rounding=product.rounding,
                 )
             )
+        elif target.dtype is not operand(result).dtype:
+            asm.record(Arithmetic(operation=ArithmeticOp.CAST, shape=result.shape, result=operand(result), left=target))
         emit_relu(node, result, asm)
 
     def emit_sum(
@@ -205,6 +220,7 @@ class ProductKernel(TileKernel[Any]):
                 pads=x.padding,
                 dilation=product.dilations,
                 bias=Operand(bias.address, DType.F32, Layout.COMPACT) if bias is not None and has_bias else None,
+                pad_value=padding_value(node, x.padding),
                 accumulate=not phase.starts,
             )
         )
@@ -216,6 +232,12 @@ class ProductKernel(TileKernel[Any]):
         return _PACKING[node.operand_types[0].storage.bits // 8]
 
 
+def padding_value(node: Node, padding: Sequence[int]) -> Scalar | None:
+    """What stands in the padding of a window: the zero point, None where that is 0 or there is no padding."""
+    point = zero_point(node.operand_types[0])
+    return Scalar.of(point, dtype_of(node.operand_types[0].storage)) if point and any(padding) else None
+
+
 def convolution_refusal(node: Node) -> str | None:
     """What no kind of convolution can do."""
     op: Conv2D = node.op
@@ -223,8 +245,6 @@ def convolution_refusal(node: Node) -> str | None:
         return "zeros between rows and zero points of the kernel have no kernel"
     if op.multiplier and op.quant_mode != "MultiplierShift":
         return f"only quant_mode MultiplierShift, this one is {op.quant_mode}"
-    if node.operand_types[0].is_quantised and node.operand_types[0].uniform.zero_point:
-        return f"an input with zero point 0, this one has {node.operand_types[0].uniform.zero_point}"
     return None
 
 

@@ -6,17 +6,18 @@ import math
 from collections.abc import Sequence
 
 from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
-from tpuc_ops.integers import is_integer
+from tpuc_ops.integers import is_integer, zero_point
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.tpu.reduce import Reduce
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
 from tpuc_bm1684x.kernels.binary import emit_requantise
-from tpuc_bm1684x.kernels.common import parallel_axes, zero_point_refusal
+from tpuc_bm1684x.kernels.common import parallel_axes
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.exponential import emit_square_root
 from tpuc_bm1684x.kernels.pool import lowest
+from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
@@ -25,21 +26,18 @@ _MAXIMA = ("ReduceMax", "ReduceMin")
 
 
 class ReduceKernel(TileKernel[Reduce]):
-    """Minima are maxima of negated values; L1 and L2 are sums of magnitudes and squares."""
+    """Minima are maxima of negated values; L1 and L2 are sums of magnitudes and squares. Floats are added in f32."""
 
     def refuse(self, node: Node) -> str | None:
-        x = node.operand_types[0]
         if node.op.mode == "ReduceProd":
             return "mode ReduceProd has no kernel"
-        if not is_integer(x) and x.storage.name != "f32":
-            return f"only integers and f32, this one is {x.storage.name}"
         axes = self._axes(node)
         if axes != list(range(axes[0], axes[0] + len(axes))):
             return f"axes must be neighbours, these are {', '.join(map(str, axes))}; permute the tensor before"
         outer, inner, width = self._extents(node)
         if max(outer, inner, width) > MAX_EXTENT:
             return f"at most {MAX_EXTENT} values along, before and after the axes, there are {max(outer, inner, width)}"
-        return zero_point_refusal([x, node.result_type])
+        return None
 
     def _axes(self, node: Node) -> list[int]:
         return sorted({positive_axis(axis, len(node.operand_types[0].dims)) for axis in node.op.axes})
@@ -67,38 +65,45 @@ class ReduceKernel(TileKernel[Reduce]):
         rows = (1, tile.size("c"), tile.size("h"))
         if is_integer(node.result_type) and node.op.mode != "ReduceMax":
             return (Scratch("sum", lmem.tensor_bytes("aligned", (*rows, 1), 4)),)
+        if node.op.mode not in _MAXIMA and node.operand_types[0].storage.name in ("f16", "bf16"):
+            return widening_scratch(node, (*rows, self._extents(node)[2]), (*rows, 1))
         if node.op.mode in _PREPARED:
             return (Scratch("prepared", lmem.tensor_bytes("aligned", (*rows, self._extents(node)[2]), 4)),)
         return ()
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        x = placed.operand(0)
-        source, result = operand(x), operand(placed.result)
+        source, result = operand(placed.operand(0)), operand(placed.result)
         if is_integer(node.result_type) and node.op.mode != "ReduceMax":
             total = Operand(placed.scratch["sum"].address, DType.INT32)
             self._pool(PoolOp.AVERAGE, source, total, placed, Scalar.of(1, DType.UINT8), asm)
+            zeros = self._extents(node)[2] * zero_point(node.operand_types[0])
+            if zeros:
+                offset = Scalar.of(-zeros, DType.INT32)
+                arithmetic(asm, ArithmeticOp.ADD, placed.result.shape, total, total, offset)
             emit_requantise(node, total, placed.result, asm)
             return
-        if node.op.mode in _PREPARED:
-            source = self._prepare(node, placed, asm)
+        wide = Widened.none(placed) if node.op.mode in _MAXIMA else Widened.of(placed, asm)
+        source = self._prepare(node, wide.input, placed, asm) if node.op.mode in _PREPARED else wide.input
         if node.op.mode in _MAXIMA:
             self._pool(PoolOp.MAX, source, result, placed, None, asm)
         else:
             mean = node.op.mode == "ReduceMean"
             weight = Scalar.of(1 / self._extents(node)[2] if mean else 1.0, DType.F32)
-            self._pool(PoolOp.AVERAGE, source, result, placed, weight, asm)
-        self._finish(node, result, placed, asm)
+            self._pool(PoolOp.AVERAGE, source, wide.result, placed, weight, asm)
+        self._finish(node, wide.result, source, placed, asm)
+        wide.finish(placed, asm)
 
-    def _prepare(self, node: Node, placed: PlacedTile, asm: Bm1684xAssembler) -> Operand:
-        x = placed.operand(0)
-        source, prepared = operand(x), Operand(placed.scratch["prepared"].address, DType.F32)
+    def _prepare(self, node: Node, source: Operand, placed: PlacedTile, asm: Bm1684xAssembler) -> Operand:
+        shape, prepared = placed.operand(0).shape, source
+        if "prepared" in placed.scratch:
+            prepared = Operand(placed.scratch["prepared"].address, source.dtype)
         match node.op.mode:
             case "ReduceMin":
-                arithmetic(asm, ArithmeticOp.MUL, x.shape, prepared, source, Scalar.of(-1.0, DType.F32))
+                arithmetic(asm, ArithmeticOp.MUL, shape, prepared, source, Scalar.of(-1.0, source.dtype))
             case "ReduceL1":
-                arithmetic(asm, ArithmeticOp.ABS, x.shape, prepared, source)
+                arithmetic(asm, ArithmeticOp.ABS, shape, prepared, source)
             case _:
-                arithmetic(asm, ArithmeticOp.MUL, x.shape, prepared, source, source)
+                arithmetic(asm, ArithmeticOp.MUL, shape, prepared, source, source)
         return prepared
 
     def _pool(
@@ -124,11 +129,12 @@ class ReduceKernel(TileKernel[Reduce]):
             )
         )
 
-    def _finish(self, node: Node, result: Operand, placed: PlacedTile, asm: Bm1684xAssembler) -> None:
+    def _finish(
+        self, node: Node, result: Operand, prepared: Operand, placed: PlacedTile, asm: Bm1684xAssembler
+    ) -> None:
         shape = placed.result.shape
         if node.op.mode == "ReduceMin":
-            arithmetic(asm, ArithmeticOp.MUL, shape, result, result, Scalar.of(-1.0, DType.F32))
+            arithmetic(asm, ArithmeticOp.MUL, shape, result, result, Scalar.of(-1.0, result.dtype))
         if node.op.mode == "ReduceL2":
-            root = Operand(placed.scratch["prepared"].address, DType.F32)
-            emit_square_root(asm, shape, root, result)
-            arithmetic(asm, ArithmeticOp.COPY, shape, result, root)
+            emit_square_root(asm, shape, prepared, result)
+            arithmetic(asm, ArithmeticOp.COPY, shape, result, prepared)

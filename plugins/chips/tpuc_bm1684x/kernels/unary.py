@@ -7,14 +7,15 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Space, Tile, View
-from tpuc_ops.integers import is_integer
+from tpuc_ops.integers import is_integer, zero_point
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Requantise, RequantiseOp, Scalar
+from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.activation import emit_clamp, emit_relu
-from tpuc_bm1684x.kernels.common import elementwise_space, zero_point_refusal
+from tpuc_bm1684x.kernels.binary import emit_rescale
+from tpuc_bm1684x.kernels.common import elementwise_space
 from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.operands import operand
@@ -30,7 +31,7 @@ class AddConstKernel(ElementwiseKernel):
     def refuse(self, node: Node) -> str | None:
         if is_integer(node.result_type) and abs(node.op.const_val) >= 1 << 30:
             return f"a constant below 2**30 in the result's scale, this one is {node.op.const_val:g}"
-        return zero_point_refusal([*node.operand_types, node.result_type]) or super().refuse(node)
+        return super().refuse(node)
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
         return (("sum", 4),) if is_integer(node.result_type) else ()
@@ -39,23 +40,15 @@ class AddConstKernel(ElementwiseKernel):
         shape, result = placed.result.shape, operand(placed.result)
         source = operand(placed.operand(0))
         if not is_integer(node.result_type):
-            arithmetic(asm, ArithmeticOp.ADD, shape, result, source, Scalar.of(node.op.const_val, DType.F32))
+            arithmetic(asm, ArithmeticOp.ADD, shape, result, source, Scalar.of(node.op.const_val, source.dtype))
         else:
             total = Operand(placed.scratch["sum"].address, DType.INT32)
-            constant = Scalar.of(round(node.op.const_val), DType.INT32)
-            arithmetic(asm, ArithmeticOp.MUL, shape, total, source, Scalar.of(node.op.multiplier, DType.INT8))
-            arithmetic(asm, ArithmeticOp.ADD, shape, total, total, constant)
-            asm.record(
-                Requantise(
-                    operation=RequantiseOp.REQUANTISE,
-                    shape=shape,
-                    result=result,
-                    input=total,
-                    multiplier=1,
-                    shift=-node.op.rshift,
-                    rounding=Rounding.HALF_UP,
-                )
-            )
+            factor: int = node.op.multiplier
+            constant = round(node.op.const_val) - factor * zero_point(node.operand_types[0])
+            arithmetic(asm, ArithmeticOp.MUL, shape, total, source, Scalar.of(factor, DType.INT32))
+            arithmetic(asm, ArithmeticOp.ADD, shape, total, total, Scalar.of(constant, DType.INT32))
+            point = zero_point(node.result_type)
+            emit_rescale(total, placed.result, point, 1, node.op.rshift, Rounding.HALF_UP, asm)
         emit_relu(node, placed.result, asm)
 
 
@@ -63,38 +56,51 @@ class MulConstKernel(ElementwiseKernel):
     """Floats times a number."""
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        factor = Scalar.of(node.op.const_val, DType.F32)
         source, result = operand(placed.operand(0)), operand(placed.result)
+        factor = Scalar.of(node.op.const_val, source.dtype)
         arithmetic(asm, ArithmeticOp.MUL, placed.result.shape, result, source, factor)
         emit_relu(node, placed.result, asm)
 
 
 class MulShiftKernel(ElementwiseKernel):
-    """Integers in another scale: one saturating product with a shift, or two steps where the sign does not fit."""
+    """Integers in another scale.
 
-    def refuse(self, node: Node) -> str | None:
-        if not -128 <= node.op.multiplier <= 127:
-            return f"an 8-bit multiplier, this one is {node.op.multiplier}"
-        return zero_point_refusal([*node.operand_types, node.result_type]) or super().refuse(node)
+    An 8-bit multiplier without zero points: one saturating product with a shift, or two steps where the sign does not
+    fit. Else the values without their zero point are requantised.
+    """
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
-        return () if _is_direct(node) else (("wide", 2),)
+        return () if _fits_product(node) and _is_direct(node) else (("wide", 2),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape, result = placed.result.shape, operand(placed.result)
+        source, rounding = operand(placed.operand(0)), Rounding(node.op.round_mode)
+        if not _fits_product(node):
+            wide = Operand(placed.scratch["wide"].address, DType.INT16)
+            zero = Scalar.of(zero_point(node.operand_types[0]), DType.INT16)
+            arithmetic(asm, ArithmeticOp.SUB, shape, wide, source, zero)
+            point = zero_point(node.result_type)
+            emit_rescale(wide, placed.result, point, node.op.multiplier, node.op.rshift, rounding, asm)
+            return
         target = result if _is_direct(node) else Operand(placed.scratch["wide"].address, DType.INT16)
         arithmetic(
             asm,
             ArithmeticOp.MUL_SATURATE,
             shape,
             target,
-            operand(placed.operand(0)),
+            source,
             Scalar.of(node.op.multiplier, DType.INT8.with_sign(target.dtype.signed)),
             third=Scalar.of(-node.op.rshift, DType.INT8),
-            rounding=Rounding(node.op.round_mode),
+            rounding=rounding,
         )
         if target is not result:
             arithmetic(asm, ArithmeticOp.CAST, shape, result, target)
+
+
+def _fits_product(node: Node) -> bool:
+    """Can a saturating product do it?"""
+    points = zero_point(node.operand_types[0]) or zero_point(node.result_type)
+    return not points and -128 <= node.op.multiplier <= 127
 
 
 def _is_direct(node: Node) -> bool:
@@ -122,11 +128,11 @@ class LeakyReluKernel(ElementwiseKernel):
         return super().refuse(node)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        shape, zero = placed.result.shape, Scalar.of(0.0, DType.F32)
         x, result = operand(placed.operand(0)), operand(placed.result)
-        below = Operand(placed.scratch["below"].address, DType.F32)
+        shape, zero = placed.result.shape, Scalar.of(0.0, x.dtype)
+        below = Operand(placed.scratch["below"].address, x.dtype)
         arithmetic(asm, ArithmeticOp.MIN, shape, below, x, zero)
-        arithmetic(asm, ArithmeticOp.MUL, shape, below, below, Scalar.of(node.op.alpha, DType.F32))
+        arithmetic(asm, ArithmeticOp.MUL, shape, below, below, Scalar.of(node.op.alpha, x.dtype))
         arithmetic(asm, ArithmeticOp.MAX, shape, result, x, zero)
         arithmetic(asm, ArithmeticOp.ADD, shape, result, result, below)
 
@@ -140,7 +146,7 @@ class PReluKernel(ElementwiseKernel):
         rest = (1,) * (len(slope.dims) - 1)
         if slope.size != channels or (len(slope.dims) == len(x.dims) and slope.dims[:1] + slope.dims[2:] != rest):
             return f"one slope per channel, there are {slope.size} of shape {slope.dims} for {channels} channels"
-        return zero_point_refusal([x, node.result_type]) or super().refuse(node)
+        return super().refuse(node)
 
     def space(self, node: Node) -> Space:
         space = elementwise_space(node)
@@ -167,27 +173,34 @@ class PReluKernel(ElementwiseKernel):
         shape = placed.result.shape
         x, result = operand(placed.operand(0)), operand(placed.result)
         integer = is_integer(node.result_type)
-        wide = DType.INT16 if integer else DType.F32
+        wide = DType.INT16 if integer else x.dtype
         above, below = (Operand(placed.scratch[name].address, wide) for name in ("above", "below"))
-        dtype = DType.INT8 if integer else DType.F32
+        dtype = DType.INT8 if integer else x.dtype
         slope = Operand(placed.constants["slope"].address, dtype, (0, 1, 0, 0))
         if not integer:
             for operation, half in zip(_HALVES, (above, below), strict=True):
-                arithmetic(asm, operation, shape, half, x, Scalar.of(0.0, DType.F32))
+                arithmetic(asm, operation, shape, half, x, Scalar.of(0.0, x.dtype))
             arithmetic(asm, ArithmeticOp.MUL, shape, below, below, slope)
             arithmetic(asm, ArithmeticOp.ADD, shape, result, above, below)
             return
-        arithmetic(asm, ArithmeticOp.CAST, shape, above, x)
+        zero = zero_point(node.operand_types[0])
+        if zero:
+            arithmetic(asm, ArithmeticOp.SUB, shape, above, x, Scalar.of(zero, wide))
+        else:
+            arithmetic(asm, ArithmeticOp.CAST, shape, above, x)
         arithmetic(asm, ArithmeticOp.MIN, shape, below, above, Scalar.of(0, wide))
         arithmetic(asm, ArithmeticOp.MAX, shape, above, above, Scalar.of(0, wide))
         self._scale(node, shape, below, slope, node.op.rshift, asm)
         if node.op.multiplier_pos is not None:
             factor = Scalar.of(node.op.multiplier_pos, DType.INT8)
             self._scale(node, shape, above, factor, node.op.rshift_pos or 0, asm)
-        if result.dtype.signed:
+        point = zero_point(node.result_type)
+        if result.dtype.signed and not point:
             arithmetic(asm, ArithmeticOp.ADD_SATURATE, shape, result, above, below)
             return
         arithmetic(asm, ArithmeticOp.ADD_SATURATE, shape, above, above, below)
+        if point:
+            arithmetic(asm, ArithmeticOp.ADD_SATURATE, shape, above, above, Scalar.of(point, wide))
         arithmetic(asm, ArithmeticOp.CAST, shape, result, above)
 
     def _scale(

@@ -1,0 +1,136 @@
+"""Convolutions of few input channels: the rows of the window are packed into channels, so that more lanes' data is used.
+
+The convolution array multiplies 64 bytes of input channels at once, whether there are 64 of them or 3. Channel `r * c + i`
+of the packed input is channel i seen from window row r: every row that a result row meets with it, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import LocalTensor, Node, Phase, PlacedTile, Scratch, Shape4, Tile
+from tpuc_ops.integers import zero_point
+from tpuc_ops.tpu.conv2d import Conv2D
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import ArithmeticOp, Conv, DType, LaneTransfer, Layout, Operand, Scalar, TransferOp
+from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, round_up
+from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.kernels.packing import pack_filter, slots_of
+from tpuc_bm1684x.kernels.product import ConvKernel, Product, padding_value
+from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.operands import dtype_of
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_PIXELS = 4  # results per cycle and lane of the convolution array, 8 and 16 bit
+
+
+class PackedRowsKernel(ConvKernel):
+    """As ConvKernel, with a 1×kw window over `kh * c` channels."""
+
+    def pays(self, node: Node) -> bool:
+        """Is the convolution faster this way, the packing included?"""
+        op: Conv2D = node.op
+        _, channels, _, width = self.product(node).input.shape
+        _, filters, rows, columns = self.product(node).output.shape
+        kh, kw = op.kernel_shape[0], op.kernel_shape[1]
+        if kh < 2 or kh * channels > self._packing(node):
+            return False
+        plain = slots_of(filters) * -(-rows * columns // _PIXELS) * kh * kw
+        plane = -(-rows * width * (node.operand_types[0].storage.bits // 8) // EU_BYTES)
+        return plain // kh + (kh * (channels + 1) + 1) * plane < plain
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        lanes, size = super().constant_shape(node, name, tile)
+        if name != "filter":
+            return lanes, size
+        kh, kw = self.product(node).kernel
+        depth = round_up(kh * tile.size("k"), self._packing(node))
+        return lanes, slots_of(tile.size("c")) * depth * kw * (node.operand_types[0].storage.bits // 8)
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        if name != "filter":
+            return super().pack(node, name, tile, arrays)
+        c0, c1 = tile.range("c")
+        filters = self.filter_array(node, arrays)[c0:c1]
+        oc, ic, kh, kw = filters.shape
+        rows = np.ascontiguousarray(filters.transpose(0, 2, 1, 3)).reshape(oc, kh * ic, 1, kw)
+        return pack_filter(rows, self._packing(node))
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        product = self.product(node)
+        width = self.reads(node, self.space(node), tile)[0]
+        assert width is not None
+        shape = (tile.size("n"), 1, tile.size("h"), width.shape[3])
+        size = Bm1684xLmem().tensor_bytes("aligned", shape, node.operand_types[0].storage.bits // 8)
+        assert product.input.shape[1] * product.kernel[0] <= Bm1684xLmem.lanes
+        return (*super().scratch(node, tile), Scratch("rows", size), Scratch("packed", size))
+
+    def emit_sum(
+        self, node: Node, product: Product, placed: PlacedTile, target: Operand, phase: Phase, asm: Bm1684xAssembler
+    ) -> None:
+        x, result = placed.operand(0), placed.result
+        n, channels, _, width = x.shape
+        shape = (n, channels, result.shape[2], width)
+        packed = placed.scratch["packed"].address
+        for row in range(product.kernel[0]):
+            self._gather_rows(node, product, x, shape, placed.scratch["rows"].address, row, asm)
+            asm.record(
+                LaneTransfer(
+                    operation=TransferOp.COPY,
+                    shape=shape,
+                    dtype=dtype_of(x.element),
+                    result=row * channels * LANE_BYTES + packed,
+                    source=placed.scratch["rows"].address,
+                )
+            )
+        bias = placed.constants.get("bias")
+        has_bias = bias is not None and not self._integer(node)
+        kind = dtype_of(node.operand_types[product.filters].storage)
+        columns = (0, x.padding[1], 0, x.padding[3])
+        asm.record(
+            Conv(
+                result=target,
+                result_shape=result.shape,
+                input=Operand(packed, dtype_of(x.element)),
+                input_shape=(product.kernel[0] * channels, result.shape[2], width),
+                weight=Operand(placed.constants["filter"].address, kind, Layout.COMPACT),
+                kernel=(1, product.kernel[1]),
+                stride=(1, product.strides[1]),
+                pads=columns,
+                dilation=(1, product.dilations[1]),
+                bias=Operand(bias.address, DType.F32, Layout.COMPACT) if bias is not None and has_bias else None,
+                pad_value=padding_value(node, columns),
+            )
+        )
+
+    def _gather_rows(
+        self, node: Node, product: Product, x: LocalTensor, shape: Shape4, address: int, row: int, asm: Bm1684xAssembler
+    ) -> None:
+        """The input row that each result row meets with window row `row`; outside the input, what padding holds."""
+        kind = dtype_of(x.element)
+        n, channels, rows, width = shape
+        first = row * product.dilations[0] - x.padding[0]
+        stride = product.strides[0]
+        begin = min(max(-(-(-first) // stride), 0), rows)
+        end = max(min((x.shape[2] - 1 - first) // stride + 1, rows), begin)
+        plain = Operand(address, kind)
+        if (begin, end) != (0, rows):
+            fill = Scalar.of(zero_point(node.operand_types[0]), kind)
+            arithmetic(asm, ArithmeticOp.COPY, shape, plain, fill)
+        if begin == end:
+            return
+        target = plain.strides(shape)
+        source = Operand(x.address, kind).strides(x.shape)
+        offset = (first + begin * stride) * width
+        arithmetic(
+            asm,
+            ArithmeticOp.COPY,
+            (n, channels, end - begin, width),
+            Operand(address + begin * width * kind.bytes, kind, target),
+            Operand(x.address + offset * kind.bytes, kind, (source[0], source[1], stride * width, 1)),
+        )

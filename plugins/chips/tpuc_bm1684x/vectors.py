@@ -1,0 +1,88 @@
+"""Transfers of tensors with one element per channel, which as plain copies cost a DDR line for each element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tpuc.api import DdrTensor, Instruction, LocalTensor
+
+from tpuc_bm1684x.isa import MatrixCopy, TensorCopy, TransposeCW
+from tpuc_bm1684x.isa.geometry import LMEM_BASE
+from tpuc_bm1684x.isa.types import Strides
+from tpuc_bm1684x.operands import dtype_of, operand
+
+
+def is_vector(tensor: DdrTensor) -> bool:
+    """One element per channel, channels next to each other in DDR."""
+    _, c, h, w = tensor.shape
+    return h == w == 1 < c and tensor.strides[1] == 1
+
+
+def vector_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction]:
+    """Ways to load such a tensor: by elements, as rows that are turned, or as a matrix of one column per lane."""
+    n, c, _, _ = source.shape
+    address, dtype = LMEM_BASE + target.address, dtype_of(target.element)
+    local = _steps(operand(target).strides(target.shape))
+    return (
+        TensorCopy(
+            source=source.address,
+            destination=address,
+            shape=source.shape,
+            dtype=dtype,
+            source_strides=_steps(source.strides),
+            destination_strides=local,
+        ),
+        TransposeCW(
+            source=source.address,
+            destination=address,
+            shape=(n, 1, 1, c),
+            dtype=dtype,
+            source_strides=_steps((source.strides[0], c, c, 1)),
+            destination_strides=local,
+        ),
+        MatrixCopy(
+            source=source.address,
+            destination=address,
+            rows=n,
+            columns=c,
+            row_stride=max(source.strides[0], 1),
+            width=1,
+            pieces=c,
+            local_strides=(local[0], local[1]),
+            dtype=dtype,
+        ),
+    )
+
+
+def vector_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instruction]:
+    """Ways to store such a tensor: by elements, or as a matrix of one column per lane."""
+    n, c, _, _ = target.shape
+    address, dtype = LMEM_BASE + source.address, dtype_of(source.element)
+    local = _steps(operand(source).strides(source.shape))
+    return (
+        TensorCopy(
+            source=address,
+            destination=target.address,
+            shape=target.shape,
+            dtype=dtype,
+            source_strides=local,
+            destination_strides=_steps(target.strides),
+        ),
+        MatrixCopy(
+            source=address,
+            destination=target.address,
+            rows=n,
+            columns=c,
+            row_stride=max(target.strides[0], 1),
+            width=1,
+            pieces=c,
+            local_strides=(local[0], local[1]),
+            dtype=dtype,
+        ),
+    )
+
+
+def _steps(strides: Sequence[int]) -> Strides:
+    """The engine divides by strides, those of single elements too: none may be 0."""
+    n, c, h, w = (max(step, 1) for step in strides)
+    return (n, c, h, w)
