@@ -1,4 +1,4 @@
-"""ResNet-8 of MLPerf Tiny (CIFAR-10) in ONNX form, rewritten from its float TFLite file: NCHW, pixels 0..255."""
+"""Float networks of MLPerf Tiny in ONNX form, rewritten from their TFLite files: NCHW. ResNet-8 takes pixels 0..255."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ SOURCE = Path("tflite") / "mlperf_tiny" / "ic01_resnet8_float32.tflite"
 
 OPTIONS = {
     tflite.BuiltinOperator.CONV_2D: tflite.Conv2DOptions,
+    tflite.BuiltinOperator.DEPTHWISE_CONV_2D: tflite.DepthwiseConv2DOptions,
     tflite.BuiltinOperator.ADD: tflite.AddOptions,
     tflite.BuiltinOperator.AVERAGE_POOL_2D: tflite.Pool2DOptions,
     tflite.BuiltinOperator.RESHAPE: tflite.ReshapeOptions,
@@ -25,7 +26,7 @@ OPTIONS = {
 
 
 def from_tflite(path: Path) -> onnx.ModelProto:
-    """The network as ONNX, opset 13; the input keeps the name `input_1`, the output `Identity`."""
+    """A network as ONNX, opset 13; the input keeps the name `input_1`, the output `Identity`."""
     model = tflite.Model.GetRootAsModel(path.read_bytes(), 0)
     graph = model.Subgraphs(0)
     rewrite = _Rewrite(model, graph)
@@ -33,8 +34,8 @@ def from_tflite(path: Path) -> onnx.ModelProto:
         rewrite.operator(graph.Operators(index))
 
     (source,), (result,) = graph.InputsAsNumpy(), graph.OutputsAsNumpy()
-    n, h, w, c = rewrite.shape(source)
-    image = helper.make_tensor_value_info(rewrite.values[source], TensorProto.FLOAT, [n, c, h, w])
+    n, *size, c = rewrite.shape(source)
+    image = helper.make_tensor_value_info(rewrite.values[source], TensorProto.FLOAT, [n, c, *size])
     classes = helper.make_tensor_value_info(rewrite.values[result], TensorProto.FLOAT, rewrite.shape(result))
     network = helper.make_graph(rewrite.nodes, "resnet8", [image], [classes], rewrite.weights)
     rewritten = helper.make_model(network, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
@@ -72,6 +73,12 @@ class _Rewrite:
                 pads = self.pads(options.Padding(), operands[0], kernel, strides)
                 attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads}
                 self.node("Conv", self.layer(operands[1]), operands[:1], result, [weight, bias], **attributes)
+            case tflite.BuiltinOperator.DEPTHWISE_CONV_2D:
+                weight, bias = self.constant(operands[1]).transpose(3, 0, 1, 2), self.constant(operands[2])
+                kernel, strides = weight.shape[2:], (options.StrideH(), options.StrideW())
+                pads = self.pads(options.Padding(), operands[0], kernel, strides)
+                attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads, "group": len(weight)}
+                self.node("Conv", f"depthwise_{len(self.nodes)}", operands[:1], result, [weight, bias], **attributes)
             case tflite.BuiltinOperator.ADD:
                 self.node("Add", self.layer(result), operands, result)
             case tflite.BuiltinOperator.AVERAGE_POOL_2D:
@@ -112,7 +119,13 @@ class _Rewrite:
         return self.graph.Tensors(index).ShapeAsNumpy().tolist()
 
     def constant(self, index: int) -> NDArray[np.float32]:
-        data = self.model.Buffers(self.graph.Tensors(index).Buffer()).DataAsNumpy()
+        tensor = self.graph.Tensors(index)
+        data = self.model.Buffers(tensor.Buffer()).DataAsNumpy()
+        if tensor.Type() == tflite.TensorType.INT8:  # a file may hold weights of float networks in bytes
+            quantised, scales = data.view(np.int8).reshape(self.shape(index)), tensor.Quantization().ScaleAsNumpy()
+            axis = tensor.Quantization().QuantizedDimension()
+            extents = [-1 if place == axis else 1 for place in range(quantised.ndim)]
+            return quantised.astype(np.float32) * (scales if scales.size == 1 else scales.reshape(extents))
         return data.view(np.float32).reshape(self.shape(index))
 
     def pads(self, padding: int, index: int, kernel: Any, strides: Any) -> list[int]:

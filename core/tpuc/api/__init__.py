@@ -59,6 +59,9 @@ from tpuc.api.lowering import (
 )
 from tpuc.api.planning import (
     BufferInfo,
+    MemoryPlan,
+    PlannedBuffer,
+    PlannedPool,
     Planner,
     PoolAllocation,
     PoolInfo,
@@ -254,6 +257,7 @@ __all__ = [
     "LoweringBuilder",
     "LoweringNode",
     "LoweringTable",
+    "MemoryPlan",
     "Module",
     "Move",
     "MoveKernel",
@@ -273,6 +277,8 @@ __all__ = [
     "Pattern",
     "Phase",
     "PlacedTile",
+    "PlannedBuffer",
+    "PlannedPool",
     "Planner",
     "PluginConflict",
     "PluginError",

@@ -74,6 +74,7 @@ class ImportOptions:
     `input_shapes` in input order (empty: as in the file); `output_names` cut the graph; `preprocess` are attributes for
     every network input (mean, scale, pixel_format, ...); `batch` becomes the leading extent of every input, and a front
     end lets constants follow that state the old one (shapes to reshape to); None: as in the file.
+    `random_weights`: a front end whose format keeps weights elsewhere draws them, the same ones every time.
     """
 
     model_name: str = ""
@@ -82,6 +83,7 @@ class ImportOptions:
     output_names: tuple[str, ...] = ()
     preprocess: Mapping[str, Any] = field(default_factory=dict[str, Any])
     batch: int | None = None
+    random_weights: bool = False
 
 
 class Frontend(ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
@@ -52,3 +52,76 @@ class Planner(ABC):
 
         Raises TpucError when a buffer fits none of its pools.
         """
+
+
+@dataclass(frozen=True)
+class PlannedBuffer:
+    """A buffer in its place. It lives from program point `first` to `last`; `reason` says why it lies where it lies."""
+
+    name: str
+    size_bytes: int
+    pool: str
+    offset: int
+    first: int
+    last: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class PlannedPool:
+    """A pool as planned: `peak_bytes` are used; no plan of these buffers takes less than `bound_bytes`."""
+
+    name: str
+    address: int
+    size_bytes: int | None
+    peak_bytes: int
+    bound_bytes: int
+
+    def text(self) -> str:
+        """One line."""
+        size = "" if self.size_bytes is None else f" of {self.size_bytes:,} B"
+        if self.peak_bytes <= self.bound_bytes:
+            quality = "no plan needs less"
+        else:
+            over = (self.peak_bytes / self.bound_bytes - 1) * 100
+            quality = f"at least {self.bound_bytes:,} B are needed, this is {over:.1f} % more"
+        return f"pool '{self.name}'{size}: {self.peak_bytes:,} B used, {quality}"
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """What a planner decided: pools with their peaks and proven lower bounds, and every buffer with its reason."""
+
+    planner: str
+    pools: tuple[PlannedPool, ...]
+    buffers: tuple[PlannedBuffer, ...]
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes used of all pools."""
+        return sum(pool.peak_bytes for pool in self.pools)
+
+    @property
+    def bound_bytes(self) -> int:
+        """Bytes that no plan goes below, over all pools."""
+        return sum(pool.bound_bytes for pool in self.pools)
+
+    def text(self) -> str:
+        """A line for each pool, and one for each buffer under its own."""
+        lines = [f"planner '{self.planner}', {len(self.buffers)} buffers"]
+        for pool in self.pools:
+            lines.append(pool.text())
+            lines += [
+                f"  {buffer.offset:>12,} {buffer.size_bytes:>12,} B  {buffer.name}: {buffer.reason}"
+                for buffer in sorted(self.buffers, key=lambda one: (one.offset, one.first))
+                if buffer.pool == pool.name
+            ]
+        return "\n".join(lines)
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Plain values."""
+        return {
+            "planner": self.planner,
+            "pools": [vars(pool) for pool in self.pools],
+            "buffers": [vars(buffer) for buffer in self.buffers],
+        }

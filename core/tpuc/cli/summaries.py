@@ -23,6 +23,7 @@ SUMMARIES = {
     "compile": "Compile a network for a chip.",
     "deploy": "Turn a TOP module into a compiled file.",
     "disasm": "Show the commands of a compiled file.",
+    "eval": "Measure how well networks do on labelled data.",
     "matrix": "Show which ops a chip supports, per mode.",
     "opt": "Run passes on a module.",
     "plugins": "List installed plugins.",

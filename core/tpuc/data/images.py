@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,8 +20,35 @@ CHANNELS = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4}
 """Channels of the pixel formats that images can give."""
 
 _MODES = {"gray": "L", "rgba": "RGBA"}
+_ORIENTATION, _FIRST_TURNED = 274, 5  # the tag of EXIF, and the first of its values that exchange height and width
 
 Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where an image lies in a network input: input pixel = image pixel * `scale` + `offset`, each as (x, y).
+
+    `image` and `input` are sizes as (width, height).
+    """
+
+    image: tuple[int, int]
+    input: tuple[int, int]
+    scale: tuple[float, float]
+    offset: tuple[float, float]
+
+    def to_image(self, boxes: NDArray[Any]) -> NDArray[np.float64]:
+        """Boxes `[n, 4]` as x1, y1, x2, y2 in pixels of the input, in pixels of the image, cut at its borders."""
+        scale, offset = np.tile(self.scale, 2), np.tile(self.offset, 2)
+        return np.clip((boxes - offset) / scale, 0.0, np.tile(self.image, 2))
+
+
+def image_size(file: Path) -> tuple[int, int]:
+    """Height and width of an image as it is meant to be seen, from its header."""
+    with _explained(file), Image.open(file) as opened:
+        width, height = opened.size
+        turned = opened.getexif().get(_ORIENTATION, 1) >= _FIRST_TURNED
+    return (width, height) if turned else (height, width)
 
 
 @dataclass(frozen=True)
@@ -97,36 +126,60 @@ class Preprocess:
     def _pixels(self, file: Path, height: int, width: int) -> Pixels:
         """`[h, w, c]` in the wanted channel order."""
         mode = _MODES.get(self.pixel_format, "RGB")
-        try:
-            with Image.open(file) as opened:
-                image = np.asarray(ImageOps.exif_transpose(opened).convert(mode), np.uint8)
-        except FileNotFoundError as error:
-            raise CalibrationError(f"{file}: no such file. Correct the list of samples.") from error
-        except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            raise CalibrationError(
-                f"{file}: not a readable image ({error}). Replace it, or take it out of the data set."
-            ) from error
+        with _explained(file), Image.open(file) as opened:
+            image = np.asarray(ImageOps.exif_transpose(opened).convert(mode), np.uint8)
         rows, columns = self.resize_dims or (height, width)
         resized = self._resize(image.reshape(*image.shape[:2], -1), rows, columns)
         cropped = centre(resized, height, width)
         return cropped[:, :, ::-1] if self.pixel_format == "bgr" else cropped
 
     def _resize(self, pixels: Pixels, rows: int, columns: int) -> Pixels:
+        fitted = resize(pixels, *self._fitted_size(pixels.shape[0], pixels.shape[1], rows, columns))
+        if fitted.shape[0] >= rows and fitted.shape[1] >= columns:
+            return centre(fitted, rows, columns)
+        canvas = np.full((rows, columns, pixels.shape[2]), self.pad_value, np.uint8)
+        top, left = self._corner(fitted.shape[0], fitted.shape[1], rows, columns)
+        canvas[top : top + fitted.shape[0], left : left + fitted.shape[1]] = fitted
+        return canvas
+
+    def _fitted_size(self, height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
+        """Height and width of a resized image before anything is cut off or filled up."""
         if not self.keep_aspect_ratio:
-            return resize(pixels, rows, columns)
-        height, width, channels = pixels.shape
+            return rows, columns
         ratios = (rows / height, columns / width)
         if self.keep_ratio_mode == "short_side_scale":
             ratio = max(ratios)
-            scaled = resize(pixels, max(rows, round(height * ratio)), max(columns, round(width * ratio)))
-            return centre(scaled, rows, columns)
+            return max(rows, round(height * ratio)), max(columns, round(width * ratio))
         ratio = min(ratios)
-        fitted = resize(pixels, max(1, int(height * ratio)), max(1, int(width * ratio)))
-        canvas = np.full((rows, columns, channels), self.pad_value, np.uint8)
-        top, left = rows - fitted.shape[0], columns - fitted.shape[1]
-        top, left = (0, 0) if self.pad_type == "normal" else (top // 2, left // 2)
-        canvas[top : top + fitted.shape[0], left : left + fitted.shape[1]] = fitted
-        return canvas
+        return max(1, int(height * ratio)), max(1, int(width * ratio))
+
+    def _corner(self, height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
+        """Where the top left corner of a resized image goes; negative where it is cut off."""
+        if height >= rows and width >= columns:
+            return -((height - rows) // 2), -((width - columns) // 2)
+        return (0, 0) if self.pad_type == "normal" else ((rows - height) // 2, (columns - width) // 2)
+
+    def place(self, height: int, width: int, shape: tuple[int, ...]) -> Placement:
+        """Where an image of a size lies in a network input of `shape`."""
+        inner = (shape[2], shape[3]) if self.layout == "nchw" else (shape[1], shape[2])
+        rows, columns = self.resize_dims or inner
+        fitted = self._fitted_size(height, width, rows, columns)
+        top, left = self._corner(*fitted, rows, columns)
+        offset = (left - (columns - inner[1]) // 2, top - (rows - inner[0]) // 2)
+        return Placement((width, height), (inner[1], inner[0]), (fitted[1] / width, fitted[0] / height), offset)
+
+
+@contextmanager
+def _explained(file: Path) -> Generator[None]:
+    """Refusals of an image as sentences."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise CalibrationError(f"{file}: no such file. Correct the list of samples.") from error
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise CalibrationError(
+            f"{file}: not a readable image ({error}). Replace it, or take it out of the data set."
+        ) from error
 
 
 def centre(pixels: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:

@@ -266,7 +266,7 @@ def _read_part(one: SampleInput, part: _Part, kept: dict[str, tuple[_Part, Array
             kept[one.name] = (part, _load_array(part))
         array = kept[one.name][1]
         row = array if part.row is None else array[part.row]
-    return _fit(one, row, part.file)
+    return fit(one, row, part.file)
 
 
 def _load_array(part: _Part) -> Array:
@@ -279,7 +279,7 @@ def _load_array(part: _Part) -> Array:
         raise _unreadable(part.file, error) from error
 
 
-def _fit(one: SampleInput, row: Array, file: Path) -> Array:
+def fit(one: SampleInput, row: Array, file: Path) -> Array:
     """A row in the input's shape and type, repeated over its batch where it has none of its own."""
     wanted = np.dtype(one.dtype)
     if row.dtype.kind not in "biuf":

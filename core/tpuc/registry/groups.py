@@ -62,6 +62,11 @@ GROUPS: Mapping[str, Group] = {
         Group("tpuc.calibrators", "calibration method", "calibration methods"),
         Group("tpuc.planners", "memory planner", "memory planners"),
         Group("tpuc.engines", "engine", "engines", "tpuc.api.frontend:HostEngine"),
+        Group("tpuc.datasets", "data set type", "data set types", "tpuc.api.evaluation:DatasetType", is_class=True),
+        Group(
+            "tpuc.postprocess", "post-processing", "post-processing", "tpuc.api.evaluation:Postprocess", is_class=True
+        ),
+        Group("tpuc.metrics", "metric", "metrics", "tpuc.api.evaluation:Metric", is_class=True),
         Group("tpuc.commands", "command", "commands", "click:Command"),
         Group("tpuc.hooks", "hook plugin", "hook plugins"),
     )

@@ -7,10 +7,12 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tpuc.errors import UsageError
 from tpuc.schedule.passes import Pass
+
+T = TypeVar("T")
 
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -63,16 +65,21 @@ def split_outside_brackets(text: str, whole: str) -> list[str]:
 
 def build_pass(definition: type[Pass], text: PassText) -> Pass:
     """A pass object with the options of its text; raises UsageError for options it does not have or cannot read."""
+    return build_object("pass", definition, text)
+
+
+def build_object(kind: str, definition: type[T], text: PassText) -> T:
+    """An object whose fields are its options, as `build_pass`; `kind` is what sentences call it."""
     fields = {field.name.replace("_", "-"): field for field in _fields(definition)}
     hints = typing.get_type_hints(definition)
     values: dict[str, Any] = {}
     for key, value in text.options.items():
         if key not in fields:
-            raise _unknown_option(text.name, key, list(fields))
-        values[fields[key].name] = _read(hints[fields[key].name], value, f"pass '{text.name}': option {key}")
+            raise _unknown_option(f"{kind} '{text.name}'", text.name, key, list(fields))
+        values[fields[key].name] = _read(hints[fields[key].name], value, f"{kind} '{text.name}': option {key}")
     for key, field in fields.items():
         if field.name not in values and _is_required(field):
-            raise UsageError(f"pass '{text.name}' needs option '{key}'; write {text.name}{{{key}=...}}.")
+            raise UsageError(f"{kind} '{text.name}' needs option '{key}'; write {text.name}{{{key}=...}}.")
     return definition(**values)
 
 
@@ -93,7 +100,7 @@ def show_value(value: Any) -> str:
     return str(value)
 
 
-def _fields(definition: type[Pass]) -> tuple[dataclasses.Field[Any], ...]:
+def _fields(definition: type[Any]) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(definition) if dataclasses.is_dataclass(definition) else ()
 
 
@@ -101,14 +108,14 @@ def _is_required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _unknown_option(name: str, key: str, known: list[str]) -> UsageError:
+def _unknown_option(what: str, name: str, key: str, known: list[str]) -> UsageError:
     from difflib import get_close_matches
 
     if not known:
-        return UsageError(f"pass '{name}' has no option '{key}': it has none at all. Write just {name}.")
+        return UsageError(f"{what} has no option '{key}': it has none at all. Write just {name}.")
     close = get_close_matches(key, known, n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""
-    return UsageError(f"pass '{name}' has no option '{key}'.{hint} Options: {', '.join(known)}.")
+    return UsageError(f"{what} has no option '{key}'.{hint} Options: {', '.join(known)}.")
 
 
 def _read(hint: Any, value: str | None, what: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,9 +15,11 @@ from tpuc.api.frontend import HostEngine
 from tpuc.data import SampleInput, SampleSource, inputs_of, open_samples, preprocess_from, quantiser
 from tpuc.data.images import SUFFIXES
 from tpuc.errors import UsageError
+from tpuc.interpreter import Interpreter
 from tpuc.ir import Module, TensorType
 from tpuc.ir.dtypes import numpy_dtype
-from tpuc.session.reports import ProfileReport, shown_tensor
+from tpuc.session.compare import types_of
+from tpuc.session.reports import ProfileReport
 
 Array: TypeAlias = npt.NDArray[Any]
 Remark: TypeAlias = Callable[[str], None]
@@ -38,6 +41,30 @@ def samples(specs: Sequence[SampleInput], paths: Sequence[Path]) -> Iterable[dic
     return merged
 
 
+@dataclass(frozen=True)
+class Runner:
+    """A runnable file: `run` takes one array per input, and gives values as they are stored, of the types `outputs`.
+
+    `compiled_outputs` is what a compiled file says of its outputs.
+    """
+
+    run: Callable[[Mapping[str, Array]], dict[str, Array]]
+    inputs: Sequence[SampleInput]
+    outputs: Mapping[str, TensorType]
+    compiled_outputs: Sequence[TensorInfo] = ()
+
+
+def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
+    """A module in the interpreter."""
+    interpreter = Interpreter(module)
+    types = types_of(module)
+    return Runner(
+        lambda one: interpreter.run(one, "all" if everything else None),
+        inputs_of(module, remark),
+        {name: types[name] for name in (types if everything else interpreter.output_names)},
+    )
+
+
 def compiled_inputs(
     loaded: LoadedModel, inputs: Sequence[Path], preprocess: Mapping[str, Any], remark: Remark, source: Path
 ) -> list[SampleInput]:
@@ -47,9 +74,6 @@ def compiled_inputs(
             f"{source} does not say how an image becomes its input: pixels are taken as they are, bgr where there are "
             "three channels; say otherwise with --pixel-format, --mean, --scale"
         )
-    for info in loaded.outputs:
-        if (text := shown_tensor(info)) != shown_tensor(info, plain=True):
-            remark(f"output {text}")
     return [_compiled_input(info, preprocess, remark) for info in loaded.inputs]
 
 

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from tpuc.api.chip import Chip, LoadedModel
 from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
-from tpuc.data import SampleInput, inputs_of
+from tpuc.data import inputs_of
 from tpuc.errors import CalibrationError, TpucError, Unsupported, UsageError
 from tpuc.files import write_atomic
 from tpuc.interpreter import Interpreter
-from tpuc.ir import Module
+from tpuc.ir import Module, TensorType
 from tpuc.ir.attributes import StringAttr
 from tpuc.ir.text import read_module, write_module
 from tpuc.npz import read_npz, write_npz
@@ -28,8 +28,16 @@ from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.session.boundary import Boundary
 from tpuc.session.compare import compare, real_values, tolerance_of, types_of
-from tpuc.session.reports import CompileReport, ProfileReport, StageComparison
-from tpuc.session.running import compiled_inputs, paired_inputs, profile_report, reference_values, samples
+from tpuc.session.reports import CompileReport, ProfileReport, StageComparison, shown_tensor
+from tpuc.session.running import (
+    Runner,
+    compiled_inputs,
+    module_runner,
+    paired_inputs,
+    profile_report,
+    reference_values,
+    samples,
+)
 
 Array: TypeAlias = npt.NDArray[Any]
 Progress: TypeAlias = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
@@ -138,6 +146,7 @@ class Session:
         batch: int | None = None,
         output_names: Sequence[str] = (),
         preprocess: Mapping[str, Any] | None = None,
+        random_weights: bool = False,
     ) -> Module:
         """Import a network file and optimise it: a TOP module.
 
@@ -150,6 +159,7 @@ class Session:
             tuple(output_names),
             preprocess or {},
             batch,
+            random_weights,
         )
         with self._timed("import"):
             module = self._frontend(path).read(path, options, self.registry)
@@ -237,6 +247,8 @@ class Session:
         path: Path,
         model: Path,
         *,
+        model_data: Path | None = None,
+        random_weights: bool = False,
         input_shapes: Sequence[Sequence[int]] = (),
         batch: int | None = None,
         output_names: Sequence[str] = (),
@@ -252,7 +264,13 @@ class Session:
     ) -> CompileReport:
         """The whole pipeline, from a network file to the compiled file `model`."""
         module = self.transform(
-            path, input_shapes=input_shapes, batch=batch, output_names=output_names, preprocess=preprocess
+            path,
+            model_data=model_data,
+            input_shapes=input_shapes,
+            batch=batch,
+            output_names=output_names,
+            preprocess=preprocess,
+            random_weights=random_weights,
         )
         table: Any = calibration_table
         if self.mode not in FLOAT_MODES and table is None:
@@ -431,15 +449,19 @@ class Session:
         Inputs of quantised integers take integers as they are; float data are quantised, with a remark. `preprocess`
         says how images become inputs where the file does not.
         """
-        run_one, specs = self._runner(path, inputs, preprocess or {}, dump_all_tensors)
-        rows = [run_one(sample) for sample in self.progress(samples(specs, inputs), "running", None)]
+        runner = self.runner(path, preprocess or {}, everything=dump_all_tensors, inputs=inputs)
+        for info in runner.compiled_outputs:
+            if (text := shown_tensor(info)) != shown_tensor(info, plain=True):
+                self.remark(f"output {text}")
+        rows = [runner.run(sample) for sample in self.progress(samples(runner.inputs, inputs), "running", None)]
         if len(rows) == 1:
             return rows[0]
         return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
-    def _runner(
-        self, path: Path, inputs: Sequence[Path], preprocess: Mapping[str, Any], everything: bool
-    ) -> tuple[Callable[[Mapping[str, Array]], dict[str, Array]], list[SampleInput]]:
+    def runner(
+        self, path: Path, preprocess: Mapping[str, Any], *, everything: bool = False, inputs: Sequence[Path] = ()
+    ) -> Runner:
+        """Any runnable file, ready to run. `inputs` are files that it will be given."""
         if path.suffix == ".mlir" and preprocess:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(preprocess))
             raise UsageError(
@@ -448,11 +470,11 @@ class Session:
             )
         if path.suffix == ".mlir" or self._is_network(path):
             module = self.load(path) if path.suffix == ".mlir" else self.transform(path, preprocess=preprocess)
-            interpreter = Interpreter(module)
-            return (lambda one: interpreter.run(one, "all" if everything else None)), inputs_of(module, self.remark)
+            return module_runner(module, everything, self.remark)
         chip, loaded = self.open(path)
         specs = compiled_inputs(loaded, inputs, preprocess, self.remark, path)
-        return (lambda one: self.simulate(chip, loaded, one)), specs
+        types = {info.name: TensorType(info.shape, info.element) for info in loaded.outputs}
+        return Runner(lambda one: self.simulate(chip, loaded, one), specs, types, tuple(loaded.outputs))
 
     def _is_network(self, path: Path) -> bool:
         return any(

@@ -191,7 +191,8 @@ def compile_kernels(samples: Mapping[str, Sample], chip: str, registry: Registry
     module = assembly.module
     context = PassContext(registry, registry.get("tpuc.chips", chip), {})
     manager = PassManager(context)
-    manager.run(module, ["group-layers"], "finalize")
+    # A forced tiling fits what lies in DDR alone: what stays in local memory was cut for its neighbours.
+    manager.run(module, ["group-layers{opt=1}" if assembly.tilings else "group-layers"], "finalize")
     for operation in module.main.operations:
         chosen = operation.extra_attributes.get(_TILING)
         sizes = assembly.tilings.get(operation.name)

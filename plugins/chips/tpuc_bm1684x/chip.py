@@ -13,21 +13,29 @@ from tpuc.api import (
     Module,
     Recorder,
     TensorType,
+    Uniform,
 )
-from tpuc_ops.quant.elements import symmetric_element
+from tpuc_ops.quant.elements import asymmetric_element, symmetric_element
 
 from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES, LANES
 from tpuc_bm1684x.lmem import Bm1684xLmem
 
 
-def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> ElementType:
-    """Symmetric int8, uint8 where a value is never negative."""
+def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:
+    """int8: symmetric, uint8 where a value is never negative. int8-asym: int8 with a zero point.
+
+    What is quantised already keeps its type.
+    """
+    if isinstance(type.element, Uniform):
+        return type.element
+    if mode == "int8-asym":
+        return asymmetric_element(type, name)
     return symmetric_element(type, divisor, name)
 
 
 DESCRIPTION = ChipDescription(
     name="bm1684x",
-    modes=("f32", "int8"),
+    modes=("f32", "f16", "bf16", "int8", "int8-asym"),
     suffix=".bmodel",
     lanes=LANES,
     lmem_bytes=LANES * LANE_BYTES,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tpuc.api import BF16, Assembler, DdrTensor, LocalBlock, LocalTensor
+from tpuc.api import BF16, Assembler, DdrTensor, LocalBlock, LocalTensor, ScalarType
 
 from tpuc_cv183x.isa import DType, Fill, Scalar, TensorCopy, TransposeCW, natural_strides
 from tpuc_cv183x.operands import MAX_DMA_EXTENT, dtype_of, is_computable
 
-_BYTES = DType.UINT8
+_BYTES, _BYTE = DType.UINT8, ScalarType("ui8")
 
 
 class Cv183xAssembler(Assembler):
@@ -20,7 +20,7 @@ class Cv183xAssembler(Assembler):
     """
 
     def load(self, target: LocalTensor, source: DdrTensor) -> None:
-        for one in _pieces(_words(source), dense_planes=True):
+        for one in _pieces(_bytes(source), dense_planes=True):
             self._load(target, one)
 
     def _load(self, target: LocalTensor, source: DdrTensor) -> None:
@@ -51,7 +51,7 @@ class Cv183xAssembler(Assembler):
                 )
             )
             return
-        for one in _pieces(_words(target), dense_planes=True):
+        for one in _pieces(_bytes(target), dense_planes=True):
             dtype = dtype_of(one.element)
             self.record(
                 TensorCopy(
@@ -84,7 +84,7 @@ class Cv183xAssembler(Assembler):
         )
 
     def move(self, target: DdrTensor, source: DdrTensor) -> None:
-        source, target = _words(source), _words(target)
+        source, target = _bytes(source), _bytes(target)
         self.record(
             TensorCopy(
                 source=source.address,
@@ -109,13 +109,26 @@ class Cv183xAssembler(Assembler):
         )
 
 
+def _bytes(tensor: DdrTensor) -> DdrTensor:
+    """Elements as bytes of dense rows: whatever the type, DMA commands move the same bits.
+
+    The vendor's estimator counts elements of wider types as if they were bytes, and such rows never join.
+    """
+    size = tensor.element.bits // 8
+    n, c, h, w = tensor.shape
+    sn, sc, sh, sw = tensor.strides
+    assert sw == 1 or w == 1, "the last dimension must be dense"
+    if size == 1 or w * size > MAX_DMA_EXTENT:
+        return _words(tensor)
+    return DdrTensor(tensor.address, (n, c, h, size * w), (size * sn, size * sc, size * sh, 1), _BYTE)
+
+
 def _words(tensor: DdrTensor) -> DdrTensor:
     """Elements of 32 bits as pairs of 16 bits: DMA commands know no wider ones."""
     if is_computable(tensor.element):
         return tensor
     n, c, h, w = tensor.shape
     sn, sc, sh, sw = tensor.strides
-    assert sw == 1 or w == 1, "the last dimension must be dense"
     return DdrTensor(tensor.address, (n, c, h, 2 * w), (2 * sn, 2 * sc, 2 * sh, 1), BF16)
 
 
@@ -135,10 +148,15 @@ def _pieces(tensor: DdrTensor, *, dense_planes: bool) -> list[DdrTensor]:
 
 
 def _steps(tensor: DdrTensor) -> tuple[int, int, int]:
-    """N, C, H strides in bytes; those of single elements are never used, and 0."""
+    """N, C, H strides in bytes. Those of single elements are never used, and as if dense: so neighbours join."""
     size = tensor.element.bits // 8
-    n, c, h = (
-        0 if extent == 1 else step * size for extent, step in zip(tensor.shape[:3], tensor.strides[:3], strict=True)
-    )
+    steps: list[int] = []
+    dense = tensor.shape[3] * size
+    for extent, step in zip(tensor.shape[2::-1], tensor.strides[2::-1], strict=True):
+        steps.append(dense if extent == 1 else step * size)
+        dense = steps[-1] * extent
+    h, c, n = steps
+    if tensor.shape[2] == 1:
+        h = min(h, MAX_DMA_EXTENT)
     assert h <= MAX_DMA_EXTENT, f"row stride of {h} bytes"
     return (n, c, h)

@@ -11,6 +11,9 @@ from tpuc_ops.quant.arithmetic import Rounding, quantise_product
 from tpuc_cv183x.container.model import Tensor, TensorType, Value
 from tpuc_cv183x.isa.types import Array
 
+_ROUNDING_FACTOR = np.float32(1.001957)
+"""What the runtime multiplies float32 by before it leaves out the lower half."""
+
 Evaluator = Callable[[Sequence[Array], Mapping[str, Value], Sequence[Tensor]], list[Array]]
 """Inputs as stored (bf16 as ml_dtypes), arguments, and what the outputs are; gives the outputs as stored."""
 
@@ -34,7 +37,10 @@ def _number(arguments: Mapping[str, Value], name: str, default: float) -> float:
 
 
 def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]) -> list[Array]:
-    """`quant`: fp32 to int8 or uint8 by `scale` (half away from zero, saturating), or the way back."""
+    """`quant`: fp32 to int8 or uint8 by `scale` (half away from zero, saturating), or the way back.
+
+    To bf16 the scale means nothing, and a product with a little more than 1 stands for rounding.
+    """
     (x,), (target,) = inputs, outputs
     scale = _number(arguments, "scale", 0.0)
     if not scale:
@@ -44,7 +50,11 @@ def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Seq
         return [quantise_product(x.astype(np.float32), scale, 0, Rounding.HALF_AWAY_FROM_ZERO, kind)]
     if target.type is TensorType.F32:
         return [x.astype(np.float32) * np.float32(scale) if x.dtype.kind in "iu" else x.astype(np.float32)]
-    return [x.astype(target.type.numpy)]
+    if target.type is TensorType.BF16:
+        with np.errstate(over="ignore"):
+            raised = x.astype(np.float32) * _ROUNDING_FACTOR
+        return [(raised.view(np.uint32) >> 16).astype(np.uint16).view(target.type.numpy)]
+    raise Unsupported(f"the runtime's quantisation to {target.type.name} is not simulated; cast on the chip instead")
 
 
 def _softmax(inputs: Sequence[Array], arguments: Mapping[str, Value], _: Sequence[Tensor]) -> list[Array]:

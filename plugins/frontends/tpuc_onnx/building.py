@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from onnx import TensorProto
 from tpuc.api import (
     ABSENT,
     Block,
@@ -80,18 +81,33 @@ class OnnxBuilder:
         """The absent operand."""
         return self._none
 
+    def elem_type(self, name: str) -> str:
+        """The element type of a foreign tensor, as ONNX calls it in small letters: float, int64, bool, uint8, ..."""
+        return TensorProto.DataType.Name(self.types.elem_type(name)).lower()
+
     def build(
         self, op: Op, operands: Sequence[Value], name: str, result_types: Sequence[TensorType] | None = None
     ) -> Value:
         """Append an op; `name` is the foreign output tensor's name. Result types are inferred when not given."""
+        return self.build_all(op, operands, (name,), result_types)[0]
+
+    def build_all(
+        self, op: Op, operands: Sequence[Value], names: Sequence[str], result_types: Sequence[TensorType] | None = None
+    ) -> list[Value]:
+        """As `build`, with all results; those without a name get one from the first."""
         if result_types is None:
-            result_types = self._infer(op, operands, name)
-        if name in self._taken or name not in self._foreign:
-            name = self._unique(name)
-        self._taken.add(name)
-        names = (name, *(self._unique(f"{name}_r{index}") for index in range(1, len(result_types))))
-        operation = Operation(op, operands, result_types, Location(names))
-        return self.body.append(operation).result
+            result_types = self._infer(op, operands, names[0])
+        chosen: list[str] = []
+        for index in range(len(result_types)):
+            name = (
+                names[index] if index < len(names) and names[index] else f"{chosen[0] if chosen else op.name}_r{index}"
+            )
+            if name in self._taken or name not in self._foreign:
+                name = self._unique(name)
+            self._taken.add(name)
+            chosen.append(name)
+        operation = Operation(op, operands, result_types, Location(tuple(chosen)))
+        return self.body.append(operation).results
 
     def refuse(self, node: ForeignNode, reason: str) -> Exception:
         """The error to raise for a node that cannot be imported: it names file, node and op."""
@@ -107,9 +123,11 @@ class OnnxBuilder:
         return [TensorType(self.shape(name), F32)] if inferred is None else inferred
 
     def _weight(self, name: str, array: Array) -> Value:
+        if array.dtype.kind in "OSU":
+            raise self._error(f"tensor '{name}' holds text, and networks compute numbers")
         with np.errstate(over="ignore"):
             stored = np.ascontiguousarray(array, np.float32).reshape(array.shape)
-        bad = stored.size - int(np.count_nonzero(np.isfinite(stored)))
+        bad = int(np.count_nonzero(_is_bad(stored)))
         if bad:
             what = "NaN" if np.isnan(stored).any() else "infinite values"
             raise InvalidModel(
@@ -136,3 +154,8 @@ class OnnxBuilder:
 
     def _error(self, reason: str) -> TpucError:
         return Unsupported(f"{self._place()}: {reason}. Change the network, or cut it before with --output-names.")
+
+
+def _is_bad(array: Array) -> Array:
+    """Where there is no number. Minus infinity hides scores, and a single infinity is a limit: both are meant."""
+    return np.isnan(array) if array.size == 1 else ~(array < np.inf)

@@ -61,8 +61,10 @@ def read_graph(model: onnx.ModelProto, path: Path, output_names: Sequence[str] =
         raise Unsupported(f"{source}: initializer '{name}' is sparse. Export the network with dense weights.")
     constants = {tensor.name: tensor for tensor in graph.initializer}
     inputs = [entry for entry in graph.input if entry.name not in constants]
+    for entry in inputs:
+        _check_input(entry, source)
     nodes = [
-        GraphNode(node, _foreign(node, opsets, source))
+        GraphNode(node, foreign_node(node, opsets, source))
         for index, node in enumerate(graph.node)
         if _has_outputs(node, index, source)
     ]
@@ -84,6 +86,16 @@ def read_graph(model: onnx.ModelProto, path: Path, output_names: Sequence[str] =
     )
 
 
+def _check_input(entry: onnx.ValueInfoProto, source: str) -> None:
+    kind = entry.type.WhichOneof("value") or "tensor_type"
+    if kind != "tensor_type" or entry.type.tensor_type.elem_type == onnx.TensorProto.STRING:
+        what = "text" if kind == "tensor_type" else f"a {kind.removesuffix('_type').replace('_', ' ')}"
+        raise Unsupported(
+            f"{source}: input '{entry.name}' is {what}, and networks compute tensors of numbers only. Cut the network "
+            "behind what reads it, or export it without."
+        )
+
+
 def _has_outputs(node: onnx.NodeProto, index: int, source: str) -> bool:
     if not any(node.output):
         raise InvalidModel(
@@ -93,7 +105,8 @@ def _has_outputs(node: onnx.NodeProto, index: int, source: str) -> bool:
     return True
 
 
-def _foreign(node: onnx.NodeProto, opsets: Mapping[str, int], source: str) -> ForeignNode:
+def foreign_node(node: onnx.NodeProto, opsets: Mapping[str, int], source: str) -> ForeignNode:
+    """A node as importers see it."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     return ForeignNode(
         node.op_type,

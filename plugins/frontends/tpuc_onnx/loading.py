@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from onnx import external_data_helper, inliner
 from tpuc.api import InvalidModel, Unsupported
 
-OLDEST_OPSET, NEWEST_OPSET = 7, 22
+OLDEST_OPSET, NEWEST_OPSET = 7, 28
 
 
 def load_model(path: Path) -> onnx.ModelProto:
@@ -49,12 +49,26 @@ def check_opset(model: onnx.ModelProto, path: Path) -> None:
         if any(node.domain in ("", "ai.onnx") for node in model.graph.node):
             raise InvalidModel(f"{path}: does not say which opset it uses. Export it again.")
         return
-    if not OLDEST_OPSET <= versions[0] <= NEWEST_OPSET:
+    if not (OLDEST_OPSET <= versions[0] <= NEWEST_OPSET or _is_unchanged(model, versions[0])):
         raise Unsupported(
             f"{path}: uses opset {versions[0]}, and opsets {OLDEST_OPSET} to {NEWEST_OPSET} are supported. Export it "
             f"again with opset {NEWEST_OPSET if versions[0] > NEWEST_OPSET else 13}, or convert it with "
             "onnx.version_converter."
         )
+
+
+def _is_unchanged(model: onnx.ModelProto, version: int) -> bool:
+    """Does every operator of an older opset still mean the same in the oldest one that is supported?"""
+    if version > OLDEST_OPSET:
+        return False
+    for node in model.graph.node:
+        try:
+            old, new = (onnx.defs.get_schema(node.op_type, entry, "") for entry in (version, OLDEST_OPSET))
+        except onnx.defs.SchemaError:
+            return False
+        if node.domain not in ("", "ai.onnx") or old.since_version != new.since_version:
+            return False
+    return True
 
 
 def _load_external_data(model: onnx.ModelProto, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -93,8 +93,6 @@ class TypeTable:
     """What is known of every tensor so far: its ONNX type, and its array when it is constant."""
 
     def __init__(self, graph: Graph) -> None:
-        self._opsets = dict(graph.opsets)
-        self._imports = [helper.make_opsetid(domain, version) for domain, version in graph.opsets.items()]
         self._types: dict[str, onnx.TypeProto] = {}
         self.constants: dict[str, Array] = dict(graph.constants)
 
@@ -106,6 +104,17 @@ class TypeTable:
         """State the shape of a tensor, keeping the element type where one is known."""
         known = self._types.get(name)
         self.declare(name, known.tensor_type.elem_type if known else onnx.TensorProto.FLOAT, shape)
+
+    def proto(self, name: str) -> onnx.TypeProto | None:
+        """The ONNX type of a tensor, None when nothing is known of it."""
+        if name in self.constants:
+            return _type_of(self.constants[name])
+        return self._types.get(name)
+
+    def elem_type(self, name: str) -> int:
+        """The element type of a tensor, FLOAT when nothing is known of it."""
+        known = self.proto(name)
+        return known.tensor_type.elem_type or onnx.TensorProto.FLOAT if known else onnx.TensorProto.FLOAT
 
     def shape(self, name: str) -> Shape | None:
         """The static shape of a tensor, None when it is not known or not static."""
@@ -120,7 +129,7 @@ class TypeTable:
     def infer(self, node: GraphNode) -> None:
         """Note the types of the node's results where `onnx` knows the operator; raises InvalidModel for misfits."""
         foreign, proto = node.foreign, node.proto
-        schema = _schema(foreign, self._opsets)
+        schema = _schema(foreign)
         if schema is None:
             return
         types, data = dict[str, onnx.TypeProto](), dict[str, onnx.TensorProto]()
@@ -135,7 +144,8 @@ class TypeTable:
             else:
                 return  # behind an operator that is not known
         try:
-            self._types.update(shape_inference.infer_node_outputs(schema, proto, types, data, None, self._imports))
+            imports = [helper.make_opsetid(foreign.domain, foreign.version)]
+            self._types.update(shape_inference.infer_node_outputs(schema, proto, types, data, None, imports))
         except (shape_inference.InferenceError, checker.ValidationError) as error:
             shapes = ", ".join(f"'{name}' {show_shape(self.shape(name) or ())}" for name in types)
             raise InvalidModel(
@@ -144,9 +154,9 @@ class TypeTable:
             ) from error
 
 
-def _schema(node: ForeignNode, opsets: Mapping[str, int]) -> Any:
+def _schema(node: ForeignNode) -> Any:
     try:
-        version = max(opsets.get(node.domain, 1), 0 if node.domain else RIGHT_SINCE.get(node.op_type, 0))
+        version = max(node.version, 0 if node.domain else RIGHT_SINCE.get(node.op_type, 0))
         return onnx.defs.get_schema(node.op_type, version, node.domain)
     except onnx.defs.SchemaError:
         return None

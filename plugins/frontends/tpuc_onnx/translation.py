@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+from onnx import helper
 from tpuc.api import (
     Block,
     ForeignNode,
@@ -30,9 +32,12 @@ from tpuc_ops.top.input import Input, image_input
 from tpuc_ops.top.reshape import Reshape
 
 from tpuc_onnx.building import F32, Importer, OnnxBuilder
+from tpuc_onnx.control import control_nodes, is_control_flow
+from tpuc_onnx.expansion import function_nodes
 from tpuc_onnx.folding import fold
 from tpuc_onnx.graph import Graph, GraphNode
 from tpuc_onnx.rebatching import Rebatching
+from tpuc_onnx.rewrites import rewritten
 from tpuc_onnx.shapes import TypeTable, input_shapes, show_shape
 
 OWN_DIALECT = "top"
@@ -126,15 +131,46 @@ class _Walk:
             )
             return
         node = self._rebatching(node, self._types)
-        self._types.infer(node)
+        if not is_control_flow(node.foreign):
+            self._types.infer(node)
+        if self._is_empty(node.foreign):
+            return
         importer = self._find(node.foreign)
         lost = not self._lost.isdisjoint(node.reads)
+        if importer is None and not lost and self._expand(node):
+            return
         if importer is None and not (lost and node.foreign.op_type in GLUE):
             self._unknown.setdefault(importer_key(node.foreign), []).append(node.foreign.name)
         if importer is None or lost:
             self._lost.update(node.foreign.outputs)
             return
         self._import(node.foreign, importer)
+
+    def _is_empty(self, node: ForeignNode) -> bool:
+        """Note results without elements, which are known; is that all of them?"""
+        named = [name for name in node.outputs if name]
+        for name in named:
+            shape = self._types.shape(name)
+            if shape is not None and 0 in shape:
+                dtype = helper.tensor_dtype_to_np_dtype(self._types.elem_type(name))
+                self._types.constants[name] = np.empty(shape, dtype)
+        return all(name in self._types.constants for name in named)
+
+    def _expand(self, node: GraphNode) -> bool:
+        """Import what the node is written in, if it is; one sentence for it when that cannot be."""
+        try:
+            if is_control_flow(node.foreign):
+                inner: Iterable[GraphNode] | None = control_nodes(node, self._types)
+            else:
+                inner = rewritten(node, self._types) or function_nodes(node, self._types, self._graph.opsets)
+            if inner is None:
+                return False
+            for part in inner:
+                self._step(part)
+        except Unsupported as error:
+            self._refused.append(str(error))
+            self._lost.update(node.foreign.outputs)
+        return True
 
     def _import(self, node: ForeignNode, importer: Importer) -> None:
         self._build.node = node
@@ -146,7 +182,7 @@ class _Walk:
             return
         results = [result] if isinstance(result, Value) else result
         for name, value in zip(node.outputs, results, strict=False):
-            if name:
+            if name and name not in self._types.constants:
                 self._accept(node, name, value)
 
     def _accept(self, node: ForeignNode, name: str, value: Value) -> None:

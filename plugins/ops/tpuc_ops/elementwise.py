@@ -10,6 +10,7 @@ import numpy as np
 from tpuc.api import F64, Bool, Elementwise, FusesRelu, Node, Op, TensorType, Types
 
 from tpuc_ops.arrays import Array, as_float, relu
+from tpuc_ops.quantised import function_of_one
 from tpuc_ops.shapes import broadcast
 
 
@@ -26,7 +27,13 @@ class UnaryOp(Op, Elementwise):
         (x,) = operands
         return (x.shape_only(),)
 
+    def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
+        """The op on stored integers; subclasses whose integer arithmetic is another give their own."""
+        return function_of_one(node, operands, self.function)
+
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if node.result_type.is_quantised:
+            return [self.quantised(node, operands)]
         with np.errstate(all="ignore"):  # infinities and NaN are results here, not accidents
             return [self.function(as_float(operands[0])).astype(np.float32, copy=False)]
 

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tpuc.api import Chip, IntegerAttr, Module, Pass, PassContext, Planner, StringAttr, TensorType
+from tpuc.api import (
+    Chip,
+    IntegerAttr,
+    MemoryPlan,
+    Module,
+    Pass,
+    PassContext,
+    PlannedBuffer,
+    PlannedPool,
+    PoolInfo,
+    StringAttr,
+    TensorType,
+)
 
+from tpuc_passes.planning.arena import Lived, buffer_list, find_planner, make_plan
 from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, origin, runs_on_chip
-from tpuc_passes.planning.memory import align, boundary_addresses, lifetimes, plan_activations, set_address
+from tpuc_passes.planning.memory import POOL, Lifetime, align, boundary_addresses, lifetimes, set_address
+
+WEIGHTS = "weights"
 
 
 @dataclass(frozen=True)
@@ -16,11 +32,12 @@ class AssignAddresses(Pass):
     a memory of their own; inputs and outputs among the activations, or each in a memory that the chip has for it.
 
     Addresses go into the types (`tensor<..., 4295618560 : i64>`), packed constants' into `coeff_addr`, the regions into
-    the module attributes that TPU-MLIR uses. `planner` is a name in `tpuc.planners`.
+    the module attributes that TPU-MLIR uses, the plan into `results["memory_plan"]`. `planner` is a name in
+    `tpuc.planners`, also `name{option=value}`; if it is empty the session's planner, `greedy` where that has none.
     """
 
     name = "assign-addresses"
-    planner: str = "greedy"
+    planner: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
@@ -32,21 +49,24 @@ class AssignAddresses(Pass):
     def _assign(self, chip: Chip, module: Module, context: PassContext) -> None:
         description = chip.description
         function = module.main
-        at = base = description.ddr_base
-        for operation in function.operations:
-            packed = operation.extra_attributes.get(COEFFICIENTS)
-            if isinstance(packed, StringAttr):
-                operation.extra_attributes[COEFFICIENTS_ADDRESS] = IntegerAttr(at)
-                at = align(at + module.weights[packed.value].size, description.ddr_alignment)
-        planner: Planner = context.registry.get("tpuc.planners", self.planner)
+        constants = _place_constants(module, description.ddr_base, description.ddr_alignment)
+        base = description.ddr_base
+        weights_bytes = (
+            constants[-1].offset + align(constants[-1].size_bytes, description.ddr_alignment) if constants else 0
+        )
         spans = lifetimes(function, origin, runs_on_chip)
         boundary = boundary_addresses(function, origin, description)
         inner = [span for span in spans if id(span.value) not in boundary]
-        offsets, peak, bound = plan_activations(inner, description, planner)
-        weights_bytes = at - base
-        if description.activations_base is not None:
-            at = description.activations_base
-        addresses = boundary | {key: at + offset for key, offset in offsets.items()}
+        start = base + weights_bytes if description.activations_base is None else description.activations_base
+        text = self.planner or context.options.get("planner") or "greedy"
+        planner = find_planner(lambda name: context.registry.get("tpuc.planners", name), text)
+        lived = [Lived(f"{span.value.name}", span.size_bytes, span.first, span.last, (POOL,)) for span in inner]
+        lived = _distinct(lived)
+        buffers = buffer_list(lived, description.ddr_alignment)
+        plan = make_plan(planner, buffers, [PoolInfo(POOL, None, description.ddr_alignment, start)], lived)
+        addresses = dict(boundary)
+        for span, buffer in zip(inner, plan.buffers, strict=True):
+            addresses[id(span.value)] = start + buffer.offset
         for operation in function.operations:
             for result in operation.results:
                 if isinstance(result.type, TensorType) and id(origin(result)) in addresses:
@@ -55,12 +75,58 @@ class AssignAddresses(Pass):
         module.attributes |= {
             "module.coeff_addr": IntegerAttr(base),
             "module.coeff_size": IntegerAttr(weights_bytes),
-            "module.neuron_addr": IntegerAttr(at),
-            "module.neuron_size": IntegerAttr(peak),
+            "module.neuron_addr": IntegerAttr(start),
+            "module.neuron_size": IntegerAttr(plan.peak_bytes),
             "module.state": StringAttr("TPU_ADDRESSED"),
         }
-        context.results["memory_plan"] = {
-            "weights_bytes": weights_bytes,
-            "activations_bytes": peak,
-            "activations_bound_bytes": bound,
-        }
+        context.results["buffers"] = buffers
+        context.results["memory_plan"] = _whole_plan(
+            plan, constants, PlannedPool(WEIGHTS, base, None, weights_bytes, weights_bytes), spans, boundary
+        )
+
+
+def _place_constants(module: Module, base: int, alignment: int) -> list[PlannedBuffer]:
+    """Addresses of packed constants, one behind the other in program order."""
+    at = 0
+    placed: list[PlannedBuffer] = []
+    for point, operation in enumerate(module.main.operations):
+        packed = operation.extra_attributes.get(COEFFICIENTS)
+        if isinstance(packed, StringAttr):
+            size = module.weights[packed.value].size
+            operation.extra_attributes[COEFFICIENTS_ADDRESS] = IntegerAttr(base + at)
+            placed.append(
+                PlannedBuffer(
+                    packed.value, size, WEIGHTS, at, -1, point, "constants lie in program order, never shared"
+                )
+            )
+            at = align(at + size, alignment)
+    return placed
+
+
+def _distinct(lived: Sequence[Lived]) -> list[Lived]:
+    """The same with names that are different from each other."""
+    seen: dict[str, int] = {}
+    result: list[Lived] = []
+    for one in lived:
+        count = seen[one.name] = seen.get(one.name, 0) + 1
+        name = one.name if count == 1 else f"{one.name}#{count}"
+        result.append(Lived(name, one.size_bytes, one.first, one.last, one.pool_candidates))
+    return result
+
+
+def _whole_plan(
+    plan: MemoryPlan,
+    constants: Sequence[PlannedBuffer],
+    weights: PlannedPool,
+    spans: Sequence[Lifetime],
+    boundary: Mapping[int, int],
+) -> MemoryPlan:
+    """The plan of activations with constants, and inputs and outputs that have a memory of their own."""
+    pools, buffers = [*plan.pools, weights], [*plan.buffers, *constants]
+    for span in spans:
+        if id(span.value) in boundary:
+            pool, size = f"io {span.value.name}", span.size_bytes
+            pools.append(PlannedPool(pool, boundary[id(span.value)], None, size, size))
+            reason = "this chip has a memory for each input and output"
+            buffers.append(PlannedBuffer(span.value.name, size, pool, 0, span.first, span.last, reason))
+    return MemoryPlan(plan.planner, tuple(pools), tuple(buffers))

@@ -13,7 +13,7 @@ from tpuc_passes.canonicalisation.common import Names
 from tpuc_passes.canonicalisation.recognition import SigmoidTimesOperand
 from tpuc_passes.canonicalisation.relu import ClipToRelu, ReluIntoProducer
 from tpuc_passes.canonicalisation.shape import MergePermutes, MergeReshapes
-from tpuc_passes.canonicalisation.window import PadIntoConv, ReduceToPool
+from tpuc_passes.canonicalisation.window import PadBeforeConv, PadIntoConv, ReduceToPool
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Canonicalize(Pass):
             MergeReshapes(),
             MergePermutes(),
             PadIntoConv(),
+            PadBeforeConv(names),
             ReduceToPool(names),
             SigmoidTimesOperand(),
             BatchNormToScale(names),

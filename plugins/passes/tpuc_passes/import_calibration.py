@@ -24,7 +24,7 @@ from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold, rea
 @dataclass(frozen=True)
 class ImportCalibration(Pass):
     """Float values become `!quant.calibrated<f32<min:max>>`: symmetric `[-threshold, threshold]`, or `[0, threshold]`
-    for values that were never negative (SPEC P2, T15).
+    for values that were never negative; in asymmetric modes `[min, max]` as seen (SPEC P2, T15).
 
     The table is the file `table`, or `context.results["calibration_table"]`: a table, or the path of one.
     """
@@ -49,8 +49,9 @@ class ImportCalibration(Pass):
                 f"{source}: {len(missing)} of the {len(values)} values of module '{module.name}' are not in it, the "
                 f"first is '{missing[0]}'; it belongs to another network, calibrate this one with `tpuc calibrate`"
             )
+        asymmetric = str(context.options.get("quantize", "")).endswith("-asym")
         for value in values:
-            value.type = value.tensor.with_element(_element(value.tensor, table.entries[value.name]))
+            value.type = value.tensor.with_element(_element(value.tensor, table.entries[value.name], asymmetric))
         module.main.update_type()
         module.attributes["module.state"] = StringAttr("TOP_CALIBRATED")
         return True
@@ -63,6 +64,8 @@ def _is_float(value: Value) -> bool:
     return isinstance(element, Calibrated) or (isinstance(element, ScalarType) and element.is_float)
 
 
-def _element(type: TensorType, entry: TensorThreshold) -> Calibrated:
+def _element(type: TensorType, entry: TensorThreshold, asymmetric: bool) -> Calibrated:
+    if asymmetric:
+        return Calibrated(type.storage, entry.minimum, entry.maximum)
     low = -entry.threshold if entry.minimum < 0 else 0.0
     return Calibrated(type.storage, low, entry.threshold)

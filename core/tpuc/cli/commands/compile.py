@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 @click.command("compile", cls=Command)
 @click.argument("network", metavar="MODEL", type=FILE)
+@click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
+@click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
 @click.option("--chip", required=True, help="The chip to compile for (`tpuc plugins` lists them).")
 @click.option("--quantize", type=MODE, default="f32", show_default=True, help="f32, f16, bf16, int8, int8-asym, ...")
 @click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples to calibrate with.")
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 def command(
     app: App,
     network: Path,
+    model_data: Path | None,
+    random_weights: bool,
     chip: str,
     quantize: str,
     dataset: Path | None,
@@ -64,7 +68,7 @@ def command(
 ) -> None:
     """Compile a network for a chip."""
     check_one_data_source(dataset, data_list)
-    check_inputs(network, dataset, data_list, calibration_table, *test_input)
+    check_inputs(network, model_data, dataset, data_list, calibration_table, *test_input)
     check_writable(output)
     if report_path is not None:
         check_writable(report_path)
@@ -72,6 +76,8 @@ def command(
     report = session.compile(
         network,
         output,
+        model_data=model_data,
+        random_weights=random_weights,
         input_shapes=input_shapes,
         batch=batch,
         output_names=output_names,

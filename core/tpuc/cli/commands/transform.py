@@ -21,6 +21,7 @@ from tpuc.files import check_writable
 @click.option("--model-name", required=True, help="Name of the module; files are named after it.")
 @click.option("--model-def", type=FILE, required=True, metavar="FILE", help="The network (.onnx, .tflite, .prototxt).")
 @click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
+@click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
 @click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
 @preprocess_options
@@ -37,6 +38,7 @@ def command(
     model_name: str,
     model_def: Path,
     model_data: Path | None,
+    random_weights: bool,
     input_shapes: Shapes,
     batch: int | None,
     preprocess: Mapping[str, Any],
@@ -60,6 +62,7 @@ def command(
         model_def,
         model_name=model_name,
         model_data=model_data,
+        random_weights=random_weights,
         input_shapes=input_shapes,
         batch=batch,
         output_names=output_names,

@@ -43,11 +43,22 @@ from tpuc_ops.tpu.active import Active
 from tpuc_ops.tpu.clip import Clip as TpuClip
 from tpuc_ops.tpu.leaky_relu import LeakyRelu as TpuLeakyRelu
 from tpuc_ops.tpu.lut import Lut
+from tpuc_ops.tpu.mul_shift import MulShift
 from tpuc_ops.tpu.prelu import PRelu as TpuPRelu
 from tpuc_ops.tpu.relu import Relu as TpuRelu
 from tpuc_ops.tpu.softmax import Softmax as TpuSoftmax
 
-from tpuc_bm1684x.lowerings.common import decompose8, quantised_constant
+from tpuc_bm1684x.lowerings.common import (
+    ALL,
+    FLOATS,
+    INTEGERS,
+    decompose8,
+    decompose_rescale,
+    f32_result,
+    float_operands,
+    quantised_constant,
+    rounded,
+)
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -108,7 +119,10 @@ class LutInt8(Lowering[Any]):
 
 
 class ActiveFloat(Lowering[Any]):
-    """The chip's float arithmetic, by the mode of `tpu.Active`."""
+    """The chip's f32 arithmetic, by the mode of `tpu.Active`."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.FLOAT,) * len(node.operand_types)
 
     def refuse(self, node: LoweringNode) -> str | None:
         op: Any = node.op
@@ -126,18 +140,18 @@ class ActiveFloat(Lowering[Any]):
                 coeffs = (op.alpha,)
             case _:
                 pass
-        return [build(Active(mode=_MODES[type(op)], coeffs=coeffs), node.operands, node.float_result_type())]
+        return [build(Active(mode=_MODES[type(op)], coeffs=coeffs), node.operands, f32_result(node))]
 
 
 for _op in _TABLES:
-    TABLE.lowers(_op, "int8")(LutInt8)
+    TABLE.lowers(_op, *INTEGERS)(LutInt8)
 for _op in _MODES:
-    TABLE.lowers(_op, "f32")(ActiveFloat)
+    TABLE.lowers(_op, *FLOATS)(ActiveFloat)
 
 
-@TABLE.lowers(Clip, "f32")
-@TABLE.lowers(MaxConst, "f32")
-@TABLE.lowers(MinConst, "f32")
+@TABLE.lowers(Clip, *FLOATS)
+@TABLE.lowers(MaxConst, *FLOATS)
+@TABLE.lowers(MinConst, *FLOATS)
 class ClipFloat(Lowering[Any]):
     """Two bounds, of which one may be the end of the f32 numbers."""
 
@@ -148,12 +162,13 @@ class ClipFloat(Lowering[Any]):
         return [build(TpuClip(min=low, max=high), node.operands, node.float_result_type())]
 
 
-@TABLE.lowers(LeakyRelu, "f32")
+@TABLE.lowers(LeakyRelu, *FLOATS)
 class LeakyReluFloat(Lowering[LeakyRelu]):
     """The slope is an immediate."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(TpuLeakyRelu(alpha=node.op.alpha), node.operands, node.float_result_type())]
+        alpha = rounded(node.op.alpha, node.mode)
+        return [build(TpuLeakyRelu(alpha=alpha), node.operands, node.float_result_type())]
 
 
 def _slope_refusal(node: LoweringNode) -> str | None:
@@ -168,9 +183,9 @@ def _slope_refusal(node: LoweringNode) -> str | None:
     return None
 
 
-@TABLE.lowers(PRelu, "f32")
+@TABLE.lowers(PRelu, *FLOATS)
 class PReluFloat(Lowering[PRelu]):
-    """Slopes stay f32."""
+    """Slopes are of the mode's own type."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _slope_refusal(node)
@@ -179,11 +194,12 @@ class PReluFloat(Lowering[PRelu]):
         slope = node.constants[1]
         assert slope is not None
         if slope.size == 1:
-            return [build(TpuLeakyRelu(alpha=float(slope.item())), node.operands[:1], node.float_result_type())]
-        return [build(TpuPRelu(), node.operands, node.float_result_type())]
+            alpha = rounded(float(slope.item()), node.mode)
+            return [build(TpuLeakyRelu(alpha=alpha), node.operands[:1], node.float_result_type())]
+        return [build(TpuPRelu(), float_operands(node, build), node.float_result_type())]
 
 
-@TABLE.lowers(PRelu, "int8")
+@TABLE.lowers(PRelu, *INTEGERS)
 class PReluInt8(Lowering[PRelu]):
     """One slope is a table. Several: Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below."""
 
@@ -215,15 +231,20 @@ class PReluInt8(Lowering[PRelu]):
         return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]
 
 
-@TABLE.lowers(Relu, "f32", "int8")
+@TABLE.lowers(Relu, *ALL)
 class ReluAny(Lowering[Relu]):
-    """A clamp of stored values; the result keeps the operand's type."""
+    """A clamp of stored values; the result keeps the operand's type, unless the network states another one."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(TpuRelu(relu_limit=node.op.relu_limit), node.operands, node.operands[0].tensor.at(None))]
+        values, type_ = node.operands, node.operands[0].tensor.at(None)
+        if node.result_type.is_quantised and type_.is_quantised and type_.element != node.result_type.element:
+            type_ = node.result_type.at(None)
+            multiplier, shift = decompose_rescale(values[0].tensor, type_)
+            values = (build(MulShift(multiplier=multiplier, rshift=shift), values, type_, f"{node.name}_rescaled"),)
+        return [build(TpuRelu(relu_limit=node.op.relu_limit), values, type_)]
 
 
-@TABLE.lowers(Softmax, "f32", "int8")
+@TABLE.lowers(Softmax, *ALL)
 class SoftmaxFloat(Lowering[Softmax]):
     """Stays f32 in every mode: eight bits cannot hold the tail of a distribution over many classes."""
 

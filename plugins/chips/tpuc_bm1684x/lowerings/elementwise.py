@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
+from tpuc_ops.quant.arithmetic import decompose_search
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
 from tpuc_ops.top.div import Div
@@ -23,7 +24,19 @@ from tpuc_ops.tpu.mul_shift import MulShift
 from tpuc_ops.tpu.relu import Relu as TpuRelu
 from tpuc_ops.tpu.sub import Sub as TpuSub
 
-from tpuc_bm1684x.lowerings.common import bytes_of, decompose8
+from tpuc_bm1684x.lowerings.common import (
+    ALL,
+    FLOATS,
+    INTEGERS,
+    bytes_of,
+    decompose8,
+    decompose_rescale,
+    decompose_together,
+    f32_result,
+    float_operands,
+    has_zero_points,
+    rounded,
+)
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _LARGEST_CONSTANT = 1 << 30
@@ -36,7 +49,7 @@ def _two_operands(node: LoweringNode) -> str | None:
 
 
 class BinaryFloat(Lowering[Any]):
-    """Base of plain float arithmetic; constants are operands like any other."""
+    """Base of plain float arithmetic; constants become operands of the mode's own type."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         if any(value != 1.0 for value in getattr(node.op, "coeff", None) or ()):
@@ -48,7 +61,7 @@ class BinaryFloat(Lowering[Any]):
         raise NotImplementedError
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(self.tpu(node.op), node.operands, node.float_result_type())]
+        return [build(self.tpu(node.op), float_operands(node, build), node.float_result_type())]
 
 
 class BinaryInt8(Lowering[Any]):
@@ -78,7 +91,7 @@ class BinaryInt8(Lowering[Any]):
         return values, scales
 
 
-@TABLE.lowers(Add, "f32")
+@TABLE.lowers(Add, *FLOATS)
 class AddFloat(BinaryFloat):
     """The plain sum."""
 
@@ -86,7 +99,7 @@ class AddFloat(BinaryFloat):
         return TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit)
 
 
-@TABLE.lowers(Sub, "f32")
+@TABLE.lowers(Sub, *FLOATS)
 class SubFloat(BinaryFloat):
     """The plain difference."""
 
@@ -94,7 +107,7 @@ class SubFloat(BinaryFloat):
         return TpuSub(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
 
 
-@TABLE.lowers(Mul, "f32")
+@TABLE.lowers(Mul, *FLOATS)
 class MulFloat(BinaryFloat):
     """The plain product."""
 
@@ -102,9 +115,12 @@ class MulFloat(BinaryFloat):
         return TpuMul(do_relu=op.do_relu, relu_limit=op.relu_limit)
 
 
-@TABLE.lowers(Div, "f32", "int8")
+@TABLE.lowers(Div, *ALL)
 class DivFloat(BinaryFloat):
     """A quotient stays f32 in every mode: its range says little about its small values."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(self.tpu(node.op), node.operands, f32_result(node))]
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,) * len(node.operand_types)
@@ -113,10 +129,13 @@ class DivFloat(BinaryFloat):
         return TpuDiv(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
 
 
-@TABLE.lowers(Add, "int8")
-@TABLE.lowers(Sub, "int8")
+@TABLE.lowers(Add, *INTEGERS)
+@TABLE.lowers(Sub, *INTEGERS)
 class SumInt8(BinaryInt8):
-    """Each operand times coefficient * Sx / Sy as an 8-bit multiplier and a shift, then a saturating sum."""
+    """Each operand times coefficient * Sx / Sy as an 8-bit multiplier and a shift, then a saturating sum.
+
+    With zero points: wider multipliers with a common shift, so that the exact sum is rounded once.
+    """
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Add | Sub = node.op
@@ -125,11 +144,15 @@ class SumInt8(BinaryInt8):
         coefficients = op.coeff or (1.0,) * len(values)
         if self.is_swapped(node):
             coefficients = coefficients[::-1]
-        pairs = [
-            decompose8(coefficient * scale / result.uniform.scale)
-            for coefficient, scale in zip(coefficients, scales, strict=True)
+        factors = [
+            coefficient * scale / result.uniform.scale for coefficient, scale in zip(coefficients, scales, strict=True)
         ]
-        multipliers, shifts = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+        if has_zero_points(*(value.tensor for value in values), result):
+            multipliers, shift = decompose_together(factors, _LARGEST_CONSTANT >> 8)
+            shifts = (shift,)
+        else:
+            pairs = [decompose8(factor) for factor in factors]
+            multipliers, shifts = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
         tpu: Op
         if isinstance(op, Sub):
             tpu = TpuSub(
@@ -144,36 +167,37 @@ class SumInt8(BinaryInt8):
         return [build(tpu, values, result)]
 
 
-@TABLE.lowers(Mul, "int8")
+@TABLE.lowers(Mul, *INTEGERS)
 class MulInt8(BinaryInt8):
-    """The product of all scales over the result's as one 8-bit multiplier and a shift."""
+    """The product of all scales over the result's as one 8-bit multiplier and a shift; 32 bits with zero points."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         result = node.quantised_result_type()
         values, scales = self.operands(node, build)
-        multiplier, shift = decompose8(math.prod(scales) / result.uniform.scale)
+        wide = has_zero_points(*(value.tensor for value in values), result)
+        multiplier, shift = (decompose_search if wide else decompose8)(math.prod(scales) / result.uniform.scale)
         op = TpuMul(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit, multiplier=multiplier, rshift=shift)
         return [build(op, values, result)]
 
 
-@TABLE.lowers(MulConst, "f32")
+@TABLE.lowers(MulConst, *FLOATS)
 class MulConstFloat(Lowering[MulConst]):
     """The number is an immediate."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: MulConst = node.op
-        tpu = TpuMulConst(const_val=op.const_val, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        tpu = TpuMulConst(const_val=rounded(op.const_val, node.mode), do_relu=op.do_relu, relu_limit=op.relu_limit)
         return [build(tpu, node.operands, node.float_result_type())]
 
 
-@TABLE.lowers(MulConst, "int8")
+@TABLE.lowers(MulConst, *INTEGERS)
 class MulConstInt8(Lowering[MulConst]):
-    """Number * Sx / Sy as an 8-bit multiplier and a shift."""
+    """Number * Sx / Sy as a multiplier and a shift."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: MulConst = node.op
         result = node.quantised_result_type()
-        multiplier, shift = decompose8(op.const_val * node.operands[0].tensor.uniform.scale / result.uniform.scale)
+        multiplier, shift = decompose_rescale(node.operands[0].tensor, result, op.const_val)
         scale = MulShift(multiplier=multiplier, rshift=shift)
         if not op.do_relu:
             return [build(scale, node.operands, result)]
@@ -181,8 +205,8 @@ class MulConstInt8(Lowering[MulConst]):
         return [build(TpuRelu(relu_limit=op.relu_limit), [scaled], result)]
 
 
-@TABLE.lowers(AddConst, "f32")
-@TABLE.lowers(SubConst, "f32")
+@TABLE.lowers(AddConst, *FLOATS)
+@TABLE.lowers(SubConst, *FLOATS)
 class AddConstFloat(Lowering[Any]):
     """The number is an immediate; the reverse difference is a product with -1 before."""
 
@@ -193,14 +217,14 @@ class AddConstFloat(Lowering[Any]):
         values = node.operands
         if factor < 0:
             values = (build(TpuMulConst(const_val=-1.0), values, result, f"{node.name}_negative"),)
-        tpu = TpuAddConst(const_val=constant, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        tpu = TpuAddConst(const_val=rounded(constant, node.mode), do_relu=op.do_relu, relu_limit=op.relu_limit)
         return [build(tpu, values, result)]
 
 
-@TABLE.lowers(AddConst, "int8")
-@TABLE.lowers(SubConst, "int8")
+@TABLE.lowers(AddConst, *INTEGERS)
+@TABLE.lowers(SubConst, *INTEGERS)
 class AddConstInt8(Lowering[Any]):
-    """Sx / Sy as an 8-bit multiplier and a shift; the number over Sy in the same fixed point."""
+    """Sx / Sy as a multiplier and a shift, the number over Sy in the same fixed point; 8 bits without zero points."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: AddConst | SubConst = node.op
@@ -227,7 +251,10 @@ def _as_sum(op: AddConst | SubConst) -> tuple[float, float]:
 def _fixed_point(factor: float, constant: float, source: TensorType, result: TensorType) -> tuple[int, int, int]:
     """Multiplier, shift and the number, which limits the shift when it is large."""
     ratio = factor * source.uniform.scale / result.uniform.scale
-    multiplier, shift = decompose8(ratio)
+    if has_zero_points(source, result):
+        (multiplier,), shift = decompose_together([ratio], _LARGEST_CONSTANT >> 8)
+    else:
+        multiplier, shift = decompose8(ratio)
     target = constant / result.uniform.scale
     while shift > 0 and abs(target) * 2.0**shift >= _LARGEST_CONSTANT:
         shift -= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from functools import partial
 
@@ -11,6 +12,7 @@ from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.tpu.pool2d import Pool2D
 
+from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, has_zero_points
 from tpuc_bm1684x.lowerings.table import TABLE
 
 # The multiplier of an average is an unsigned byte, its shift cannot go left (isa notes, PorD).
@@ -38,7 +40,7 @@ def _pool2d(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, rshift: int =
     )
 
 
-@TABLE.lowers(MaxPool, "f32", "int8")
+@TABLE.lowers(MaxPool, *ALL)
 class MaxPoolAny(Lowering[MaxPool]):
     """The maximum of stored values; the result keeps the operand's type."""
 
@@ -50,7 +52,7 @@ class MaxPoolAny(Lowering[MaxPool]):
         return [build(_pool2d(node.op, "Max"), node.operands, result)]
 
 
-@TABLE.lowers(AvgPool, "f32")
+@TABLE.lowers(AvgPool, *FLOATS)
 class AvgPoolFloat(Lowering[AvgPool]):
     """Sum times 1 / window."""
 
@@ -61,9 +63,11 @@ class AvgPoolFloat(Lowering[AvgPool]):
         return [build(_pool2d(node.op, "Avg"), node.operands, node.float_result_type())]
 
 
-@TABLE.lowers(AvgPool, "int8")
+@TABLE.lowers(AvgPool, *INTEGERS)
 class AvgPoolInt8(Lowering[AvgPool]):
-    """sum * multiplier >> shift with Sx / (Sy * window) as an 8-bit multiplier (SPEC 3.2)."""
+    """sum * multiplier >> shift with Sx / (Sy * window) as an 8-bit multiplier; with zero points the same ratio as an
+    f32 scale, and an offset (SPEC 3.2, T14).
+    """
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refuse(node)
@@ -73,5 +77,11 @@ class AvgPoolInt8(Lowering[AvgPool]):
         result = node.quantised_result_type()
         source = node.operands[0].tensor.uniform
         taps = op.kernel_shape[0] * op.kernel_shape[1]
-        multiplier, shift = _decompose(source.scale / (result.uniform.scale * taps))
+        scale = source.scale / (result.uniform.scale * taps)
+        if has_zero_points(node.operands[0].tensor, result):
+            offset = result.uniform.zero_point - scale * taps * source.zero_point
+            plain = _pool2d(op, "Avg")
+            pool = dataclasses.replace(plain, scale=scale, offset=offset, round_mode="HalfAwayFromZero")
+            return [build(pool, node.operands, result)]
+        multiplier, shift = _decompose(scale)
         return [build(_pool2d(op, "Avg", multiplier, shift), node.operands, result)]

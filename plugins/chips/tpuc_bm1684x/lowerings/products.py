@@ -17,7 +17,7 @@ from tpuc_ops.tpu.conv2d import Conv2D
 from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
 from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
-from tpuc_bm1684x.lowerings.common import Array
+from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _ROUNDING = "HalfUp"
@@ -45,19 +45,25 @@ def _conv2d(op: Conv, *, with_bias: bool) -> Conv2D:
     )
 
 
-@TABLE.lowers(Conv, "f32")
+@TABLE.lowers(Conv, *FLOATS)
 class ConvFloat(Lowering[Conv]):
-    """The same convolution on f32 tensors."""
+    """The same convolution on floats with f32 biases; depthwise the chip computes in f32, with f32 filters."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _conv_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        filters = node.constants[1]
+        assert filters is not None
+        operands = list(node.operands)
+        depthwise = filters.shape[:2] == (node.op.group, 1) and node.op.group > 1
+        if node.mode != "f32" and not depthwise:
+            operands[1] = float_weight(build, "filter", filters, node.mode)
         op = _conv2d(node.op, with_bias=node.constants[2] is not None)
-        return [build(op, node.operands, node.float_result_type())]
+        return [build(op, operands, node.float_result_type())]
 
 
-@TABLE.lowers(Conv, "int8")
+@TABLE.lowers(Conv, *INTEGERS)
 class ConvInt8(Lowering[Conv]):
     """Filters per output channel; int32 sums, bias, one multiplier and shift per channel, rounded half up."""
 
@@ -96,7 +102,7 @@ class _Renamed(LoweringBuilder):
         return self.inner.none()
 
 
-@TABLE.lowers(Scale, "f32", "int8")
+@TABLE.lowers(Scale, *ALL)
 class ScaleAny(Lowering[Scale]):
     """A depthwise convolution with a kernel of one element: the same products and sums."""
 
@@ -126,7 +132,7 @@ class ScaleAny(Lowering[Scale]):
         filters = scale.reshape(channels, 1, 1, 1).astype(np.float32)
         biases = None if bias is None else bias.reshape(-1).astype(np.float32)
         operands = (source,)
-        if node.mode != "int8":
+        if node.mode not in INTEGERS:
             absent = build.none() if biases is None else build.weight("bias", biases)
             operands = (source, build.weight("filter", filters), absent)
         conv = LoweringNode(
@@ -139,7 +145,7 @@ class ScaleAny(Lowering[Scale]):
             node.mode,
             node.chip,
         )
-        cell = ConvInt8() if node.mode == "int8" else ConvFloat()
+        cell = ConvInt8() if node.mode in INTEGERS else ConvFloat()
         if images == dims:
             return cell.lower(conv, build)
         (value,) = cell.lower(conv, _Renamed(build, conv.name))
@@ -157,9 +163,9 @@ def _matmul_refusal(node: LoweringNode) -> str | None:
     return None
 
 
-@TABLE.lowers(MatMul, "f32")
+@TABLE.lowers(MatMul, *FLOATS)
 class MatMulFloat(Lowering[MatMul]):
-    """The same product on f32 tensors."""
+    """The same product on floats; the chip adds f32 biases."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _matmul_refusal(node)
@@ -167,11 +173,15 @@ class MatMulFloat(Lowering[MatMul]):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: MatMul = node.op
         tpu = TpuMatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
-        absent = build.none()
-        return [build(tpu, [*node.operands, absent, absent], node.float_result_type())]
+        right = node.constants[1]
+        assert right is not None
+        operands = [*node.operands, build.none(), build.none()]
+        if node.mode != "f32":
+            operands[1] = float_weight(build, "filter", right, node.mode)
+        return [build(tpu, operands, node.float_result_type())]
 
 
-@TABLE.lowers(MatMul, "int8")
+@TABLE.lowers(MatMul, *INTEGERS)
 class MatMulInt8(Lowering[MatMul]):
     """As the convolution: one multiplier and shift per column of the result."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Value, Wants, numpy_dtype
+from tpuc.api import ElementType, Lowering, LoweringBuilder, LoweringNode, TensorType, Value, Wants, numpy_dtype
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.depth2space import Depth2Space
@@ -27,7 +27,7 @@ from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 from tpuc_ops.tpu.slice import Slice as TpuSlice
 from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
-from tpuc_bm1684x.lowerings.common import decompose8
+from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, decompose_rescale
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
@@ -42,10 +42,10 @@ class ShapeLowering(Lowering[Any]):
         return node.operands[0].tensor.with_shape(node.result_type.dims)
 
 
-@TABLE.lowers(Reshape, "f32", "int8")
-@TABLE.lowers(Flatten, "f32", "int8")
-@TABLE.lowers(Squeeze, "f32", "int8")
-@TABLE.lowers(Unsqueeze, "f32", "int8")
+@TABLE.lowers(Reshape, *ALL)
+@TABLE.lowers(Flatten, *ALL)
+@TABLE.lowers(Squeeze, *ALL)
+@TABLE.lowers(Unsqueeze, *ALL)
 class ReshapeAny(ShapeLowering):
     """The same bytes under another shape."""
 
@@ -53,7 +53,7 @@ class ReshapeAny(ShapeLowering):
         return [build(TpuReshape(shape=node.result_type.dims), node.operands[:1], self.result(node))]
 
 
-@TABLE.lowers(Permute, "f32", "int8")
+@TABLE.lowers(Permute, *ALL)
 class PermuteAny(ShapeLowering):
     """A transposition of stored values."""
 
@@ -61,7 +61,7 @@ class PermuteAny(ShapeLowering):
         return [build(TpuPermute(order=node.op.order), node.operands, self.result(node))]
 
 
-@TABLE.lowers(Depth2Space, "f32", "int8")
+@TABLE.lowers(Depth2Space, *ALL)
 class Depth2SpaceAny(ShapeLowering):
     """The dimensions of blocks and channels apart, in another order, and together again."""
 
@@ -88,7 +88,7 @@ def _block_order(op: Depth2Space, dims: tuple[int, ...]) -> tuple[tuple[int, ...
     return (n, down, right, channels, h, w), (0, 3, 4, 1, 5, 2)
 
 
-@TABLE.lowers(Slice, "f32", "int8")
+@TABLE.lowers(Slice, *ALL)
 class SliceAny(ShapeLowering):
     """A regular part of the stored values."""
 
@@ -98,7 +98,7 @@ class SliceAny(ShapeLowering):
         return [build(tpu, node.operands[:1], self.result(node))]
 
 
-@TABLE.lowers(Upsample, "f32", "int8")
+@TABLE.lowers(Upsample, *ALL)
 class UpsampleAny(ShapeLowering):
     """Repeated stored values; a relu clamps them."""
 
@@ -108,7 +108,7 @@ class UpsampleAny(ShapeLowering):
         return [build(tpu, node.operands, self.result(node))]
 
 
-@TABLE.lowers(Pad, "f32", "int8")
+@TABLE.lowers(Pad, *ALL)
 class PadAny(ShapeLowering):
     """Stored values with a border of what the pad value is stored as."""
 
@@ -128,11 +128,11 @@ class PadAny(ShapeLowering):
         return [build(TpuPad(paddings=op.paddings, val=value), node.operands[:1], self.result(node))]
 
 
-@TABLE.lowers(Concat, "f32", "int8")
+@TABLE.lowers(Concat, *ALL)
 class ConcatAny(ShapeLowering):
-    """Integers are first brought to the result's scale, each by an 8-bit multiplier and a shift.
+    """Integers are first brought to the result's scale and zero point, each by a multiplier and a shift.
 
-    As soon as one operand is a float, all become floats: what was kept in f32 before stays so.
+    As soon as one operand is a float, all become floats.
     """
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -142,13 +142,7 @@ class ConcatAny(ShapeLowering):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Concat = node.op
-        types = [value.tensor for value in node.operands]
-        if all(type_.is_quantised for type_ in types):
-            wanted = node.quantised_result_type().element
-            if len({type_.element for type_ in types}) == 1:
-                wanted = types[0].element
-        else:
-            wanted = node.float_result_type().element
+        wanted = self._element(node, [value.tensor for value in node.operands])
         parts = [
             self._converted(value, value.tensor.with_element(wanted), f"{node.name}_part{index}", build)
             for index, value in enumerate(node.operands)
@@ -159,11 +153,18 @@ class ConcatAny(ShapeLowering):
         whole = build(TpuConcat(axis=op.axis), parts, result, f"{node.name}_whole")
         return [build(TpuRelu(relu_limit=op.relu_limit), [whole], result)]
 
+    def _element(self, node: LoweringNode, types: Sequence[TensorType]) -> ElementType:
+        if len({type_.element for type_ in types}) == 1:
+            return types[0].element
+        if node.mode in INTEGERS and all(type_.is_quantised for type_ in types):
+            return node.quantised_result_type().element
+        return node.float_result_type().element
+
     def _converted(self, value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
         type_ = value.tensor
-        if type_.element == wanted.element or not (type_.is_quantised or wanted.is_quantised):
+        if type_.element == wanted.element:
             return value
         if not type_.is_quantised or not wanted.is_quantised:
             return build(Cast(with_scale=True), [value], wanted.at(None), name)
-        multiplier, shift = decompose8(type_.uniform.scale / wanted.uniform.scale)
+        multiplier, shift = decompose_rescale(type_, wanted)
         return build(MulShift(multiplier=multiplier, rshift=shift), [value], wanted.at(None), name)

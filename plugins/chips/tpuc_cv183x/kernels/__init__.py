@@ -10,6 +10,7 @@ from tpuc_ops.tpu.cast import Cast
 from tpuc_ops.tpu.clip import Clip
 from tpuc_ops.tpu.concat import Concat
 from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.div import Div
 from tpuc_ops.tpu.leaky_relu import LeakyRelu
 from tpuc_ops.tpu.lut import Lut
 from tpuc_ops.tpu.matmul import MatMul
@@ -28,11 +29,11 @@ from tpuc_ops.tpu.sub import Sub
 from tpuc_ops.tpu.upsample import Upsample
 
 from tpuc_cv183x.kernels.activation import ClipKernel, ReluKernel
-from tpuc_cv183x.kernels.active import ActiveKernel
 from tpuc_cv183x.kernels.cast import CastKernel
 from tpuc_cv183x.kernels.depthwise import AnyConvKernel
 from tpuc_cv183x.kernels.elementwise import DifferenceKernel, MulKernel, SumKernel
 from tpuc_cv183x.kernels.pool import PoolKernel
+from tpuc_cv183x.kernels.powers import ActiveKernel, DivisionKernel
 from tpuc_cv183x.kernels.product import MatMulKernel
 from tpuc_cv183x.kernels.shape import AliasKernel, AnyPermuteKernel, ConcatKernel, PadKernel, SliceKernel
 from tpuc_cv183x.kernels.softmax import SoftmaxRoutine
@@ -53,6 +54,7 @@ TABLE.runs(Pool2D)(PoolKernel)
 TABLE.runs(Add)(SumKernel)
 TABLE.runs(Sub)(DifferenceKernel)
 TABLE.runs(Mul)(MulKernel)
+TABLE.runs(Div)(DivisionKernel)
 TABLE.runs(AddConst)(AddConstKernel)
 TABLE.runs(MulConst)(MulConstKernel)
 TABLE.runs(MulShift)(MulShiftKernel)

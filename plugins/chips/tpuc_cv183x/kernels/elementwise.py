@@ -18,6 +18,7 @@ MAX_SHIFT = 31
 MAX_OFFSET_SHIFT = 8
 """128 steps of a larger shift do not fit 16 bits."""
 _WIDE, _HALF = 32767, 128
+_BYTE_LIMIT, _MAX_LEFT = 127, 15
 _BYTE = {True: 128, False: 255}
 """Largest magnitude of a signed, or unsigned, byte."""
 
@@ -28,7 +29,7 @@ class ElementwiseKernel(TileKernel[Any]):
     def refuse(self, node: Node) -> str | None:
         if any(type_ is ABSENT for type_ in node.operand_types):
             return "an absent operand"
-        return element_refusal(node) or _repeat_refusal(node)
+        return element_refusal(node) or repeat_refusal(node)
 
     def space(self, node: Node) -> Space:
         return flat_space(node)
@@ -41,7 +42,7 @@ class ElementwiseKernel(TileKernel[Any]):
         return [strided(local, placed.result.shape) for local in placed.operands if local is not None]
 
 
-def _repeat_refusal(node: Node) -> str | None:
+def repeat_refusal(node: Node) -> str | None:
     """Several dimensions beyond the third lie in w: an operand must have all of them or none."""
     views, result = views_of(node)
     for view in views:
@@ -65,8 +66,8 @@ class SumKernel(ElementwiseKernel):
             return super().refuse(node)
         if len(op.rshifts) != 1 or not 0 <= op.rshifts[0] <= MAX_SHIFT:
             return f"one common shift from 0 to {MAX_SHIFT}, there are {list(op.rshifts)}"
-        if not all(-128 <= multiplier <= 127 for multiplier in op.multipliers):
-            return f"multipliers of one signed byte, these are {list(op.multipliers)}"
+        if _terms(node, self.signs(node)) is None:
+            return f"multipliers of one signed byte, one of them times a power of two, these are {list(op.multipliers)}"
         parts = [
             _BYTE[not type_.storage.is_unsigned] * abs(multiplier)
             for type_, multiplier in zip(node.operand_types, op.multipliers, strict=True)
@@ -84,7 +85,7 @@ class SumKernel(ElementwiseKernel):
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if not node.result_type.is_quantised:
             return ()
-        return (Scratch("high", planes_bytes(tile_shape(tile))),)
+        return (Scratch("high", planes_bytes(tile_shape(tile)), behind=True),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         if node.result_type.is_quantised:
@@ -102,17 +103,18 @@ class SumKernel(ElementwiseKernel):
         narrow = Operand(plain.address, plain.dtype, plane_step=step)
         byte = DType.UINT8 if unsigned else DType.INT8
         finish = _needs_finish(node)
-        for index, (source, multiplier, sign) in enumerate(
-            zip(sources, node.op.multipliers, self.signs(node), strict=True)
-        ):
+        terms = _terms(node, self.signs(node))
+        assert terms is not None, "refused otherwise"
+        for index, (operand_index, multiplier, left) in enumerate(terms):
             ends = index == len(sources) - 1 and not finish
             asm.record(
                 Arithmetic(
                     operation=ArithmeticOp.MAC if index else ArithmeticOp.MUL,
                     shape=result.shape,
                     result=narrow if ends else wide,
-                    left=source,
-                    right=Scalar.of(sign * multiplier, byte),
+                    left=sources[operand_index],
+                    right=Scalar.of(multiplier, byte),
+                    left_shift=left,
                     shift=node.op.rshifts[0] if ends else 0,
                     relu=ends and node.op.do_relu and not unsigned,
                 )
@@ -143,6 +145,20 @@ class SumKernel(ElementwiseKernel):
         if node.op.do_relu and operation is ArithmeticOp.SUB:
             zero = Scalar.of(0.0, DType.BF16)
             asm.record(Arithmetic(operation=ArithmeticOp.MAX, shape=result.shape, result=first, left=first, right=zero))
+
+
+def _terms(node: Node, signs: Sequence[int]) -> list[tuple[int, int, int]] | None:
+    """Operand, multiplier and left shift of the sum so far, in the order of computing: the largest multiplier first,
+    which is shifted with the second term. None when a multiplier does not fit.
+    """
+    factors = [sign * multiplier for sign, multiplier in zip(signs, node.op.multipliers, strict=True)]
+    order = sorted(range(len(factors)), key=lambda index: -abs(factors[index]))
+    left, first = 0, factors[order[0]]
+    while abs(first) > _BYTE_LIMIT and first % 2 == 0 and left < _MAX_LEFT:
+        left, first = left + 1, first // 2
+    if len(order) < 2 or any(abs(factor) > _BYTE_LIMIT for factor in (first, *(factors[i] for i in order[1:]))):
+        return None
+    return [(order[0], first, 0), *((i, factors[i], left if i == order[1] else 0) for i in order[1:])]
 
 
 def _finish(result: Operand, wide: Operand, shape: Shape4, shift: int, relu: bool, asm: Cv183xAssembler) -> None:

@@ -41,9 +41,10 @@ def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder) ->
             half = source.with_element(BF16).at(None)
             if source.storage == F32:
                 value = build(Cast(round_mode="TowardsZero"), [value], half, f"{name}_bf16")
-            factor = MulConst(const_val=bf16(1.0 / wanted.uniform.scale))
-            scaled = build(factor, [value], half, f"{name}_scaled")
-            return build(Cast(with_scale=False, round_mode="HalfToEven"), [scaled], wanted, name)
+            factor = bf16(1.0 / wanted.uniform.scale)
+            if factor != 1.0:
+                value = build(MulConst(const_val=factor), [value], half, f"{name}_scaled")
+            return build(Cast(with_scale=False, round_mode="HalfToEven"), [value], wanted, name)
         case True, False if wanted.storage == F32 and not source.storage.is_unsigned:
             return build(Cast(), [value], wanted, name)
         case _:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value
-from tpuc_ops.quant.arithmetic import decompose_common_shift, decompose_frexp31
+from tpuc_ops.quant.arithmetic import decompose_frexp31
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
 from tpuc_ops.top.mul import Mul
@@ -27,7 +28,7 @@ from tpuc_cv183x.lowerings.table import TABLE
 
 _WIDE, _OFFSET_SHIFT = 32767, 8
 """16-bit sums, and the shift up to which 128 of its steps fit them: unsigned results of signed sums take those off."""
-_LIMIT = 127
+_LIMIT, _LEFT = 127, 15
 
 
 def _coefficients_refusal(node: LoweringNode) -> str | None:
@@ -53,15 +54,19 @@ class BinaryBf16(Lowering[Any]):
 
 @TABLE.lowers(Add, "bf16")
 class AddBf16(BinaryBf16):
-    """The plain sum of two: more would be rounded in between."""
+    """Plain sums of two: the chip rounds each."""
 
-    def refuse(self, node: LoweringNode) -> str | None:
-        if len(node.operand_types) != 2:
-            return f"two operands, this one has {len(node.operand_types)}"
-        return super().refuse(node)
-
-    def tpu(self, op: Add) -> Op:
-        return TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit)
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Add = node.op
+        result = node.float_result_type()
+        total, *others = bf16_operands(node, build)
+        if not others:
+            raise ValueError("a sum of one operand is that operand; leave the node out")
+        for index, other in enumerate(others[:-1], 1):
+            dims = np.broadcast_shapes(total.tensor.dims, other.tensor.dims)
+            total = build(TpuAdd(), [total, other], result.with_shape(dims).at(None), f"{node.name}_sum{index}")
+        tpu = TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit)
+        return [build(tpu, [total, others[-1]], result)]
 
 
 @TABLE.lowers(Sub, "bf16")
@@ -80,50 +85,87 @@ class MulBf16(BinaryBf16):
         return TpuMul(do_relu=op.do_relu, relu_limit=op.relu_limit)
 
 
-def stored_operands(node: LoweringNode, build: LoweringBuilder) -> list[tuple[Value, float]]:
-    """Operands with their scales: a constant becomes bytes with a scale of its own. Computed ones come first."""
-    pairs: list[tuple[Value, float]] = []
+@dataclass(frozen=True)
+class Term:
+    """A stored operand with its scale, and the coefficient that it has in a sum."""
+
+    value: Value
+    scale: float
+    coefficient: float = 1.0
+
+
+def stored_operands(
+    node: LoweringNode, build: LoweringBuilder, coefficients: Sequence[float] | None = None
+) -> list[Term]:
+    """Operands with their scales: a constant becomes bytes with a scale of its own. Computed ones come first, the
+    first operand's type says whether the op is one of integers.
+    """
+    terms: list[Term] = []
     for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
         if constant is None:
-            pairs.append((value, value.tensor.uniform.scale))
+            scale = value.tensor.uniform.scale
         else:
             stored, scale, element = bytes_of(constant)
-            pairs.append((build.weight(f"operand{index}_i8", stored, element), scale))
-    return pairs
+            value = build.weight(f"operand{index}_i8", stored, element)
+        terms.append(Term(value, scale, coefficients[index] if coefficients else 1.0))
+    is_constant = [constant is not None for constant in node.constants]
+    return [term for _, term in sorted(zip(is_constant, terms, strict=True), key=lambda pair: pair[0])]
 
 
 @TABLE.lowers(Add, "int8")
 @TABLE.lowers(Sub, "int8")
 class SumInt8(Lowering[Any]):
-    """Each operand times coefficient * Sx / Sy as a byte over one common power of two; one rounding at the end.
-
-    The sum of products fits 16 bits where it passes through them.
-    """
+    """Each operand times coefficient * Sx / Sy over one common power of two; one rounding at the end."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Add | Sub = node.op
         result = node.quantised_result_type()
-        pairs = stored_operands(node, build)
-        coefficients = list(op.coeff or (1.0,) * len(pairs))
+        coefficients = list(op.coeff or (1.0,) * len(node.operands))
         if isinstance(op, Sub):
             coefficients[0 if op.is_reverse else 1] *= -1
-        factors = [c * scale / result.uniform.scale for c, (_, scale) in zip(coefficients, pairs, strict=True)]
-        multipliers, shift = _common(factors, [value.tensor for value, _ in pairs], result)
+        terms = stored_operands(node, build, coefficients)
+        factors = [term.coefficient * term.scale / result.uniform.scale for term in terms]
+        multipliers, shift = _common(factors, [term.value.tensor for term in terms], result)
         tpu = TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit, multipliers=multipliers, rshifts=(shift,))
-        return [build(tpu, [value for value, _ in pairs], result)]
+        return [build(tpu, [term.value for term in terms], result)]
 
 
 def _common(factors: Sequence[float], types: Sequence[TensorType], result: TensorType) -> tuple[tuple[int, ...], int]:
-    """Multipliers and their shift (SPEC 3.3); a smaller one where the whole sum must fit 16 bits."""
-    _, shift = decompose_common_shift(factors, _LIMIT)
-    multipliers, shift = [round(math.ldexp(f, shift)) for f in factors], min(shift, MAX_SHIFT)
+    """Multipliers and their shift with the least error, the smallest such shift.
+
+    A multiplier is a signed byte; the largest is one times a power of two, because its product can be shifted left
+    before the next one is added. The whole sum fits 16 bits where it passes through them.
+    """
     steps = [255 if type_.storage.is_unsigned else 128 for type_ in types]
     mixed = result.storage.is_unsigned and (min(steps) < 255 or min(factors) < 0)
-    wide, limit = mixed or len(factors) > 2, _OFFSET_SHIFT if result.storage.is_unsigned else MAX_SHIFT
-    while wide and shift > 0 and (shift > limit or np.dot(np.abs(multipliers), steps) > _WIDE):
-        shift -= 1
-        multipliers = [round(math.ldexp(factor, shift)) for factor in factors]
-    return tuple(multipliers), shift
+    is_wide = mixed or len(factors) > 2
+    best: tuple[float, int, tuple[int, ...]] | None = None
+    for shift in range((_OFFSET_SHIFT if result.storage.is_unsigned else MAX_SHIFT) + 1):
+        multipliers = _bytes(factors, shift)
+        if multipliers is None or (is_wide and np.dot(np.abs(multipliers), steps) > _WIDE):
+            break
+        terms = zip(multipliers, factors, steps, strict=True)
+        error = sum(abs(math.ldexp(m, -shift) - factor) * step for m, factor, step in terms)
+        if best is None or error < best[0]:
+            best = (error, shift, multipliers)
+    if best is None:
+        shown = ", ".join(f"{factor:g}" for factor in factors)
+        raise ValueError(
+            f"the operands' scales are {shown} times that of the result, and the chip's multipliers smaller"
+        )
+    return best[2], best[1]
+
+
+def _bytes(factors: Sequence[float], shift: int) -> tuple[int, ...] | None:
+    """`factors * 2**shift` as multipliers, None when they do not fit."""
+    multipliers = [round(math.ldexp(factor, shift)) for factor in factors]
+    largest = max(range(len(factors)), key=lambda index: abs(multipliers[index]))
+    left = max(0, (abs(multipliers[largest]) // (_LIMIT + 1)).bit_length())
+    multipliers[largest] = round(math.ldexp(factors[largest], shift - left)) << left
+    if left > _LEFT or abs(multipliers[largest]) >> left > _LIMIT:
+        return None
+    rest = [abs(value) for index, value in enumerate(multipliers) if index != largest]
+    return None if max(rest, default=0) > _LIMIT else tuple(multipliers)
 
 
 @TABLE.lowers(Mul, "int8")
@@ -131,10 +173,10 @@ class MulInt8(Lowering[Mul]):
     """The product of all scales over the result's as a 31-bit multiplier and a shift."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        pairs = stored_operands(node, build)
-        unsigned = all(value.tensor.storage.is_unsigned for value, _ in pairs)
+        terms = stored_operands(node, build)
+        unsigned = all(term.value.tensor.storage.is_unsigned for term in terms)
         result = result_with_sign(node, unsigned=unsigned)
-        factor = math.prod(scale for _, scale in pairs) / result.uniform.scale
+        factor = math.prod(term.scale for term in terms) / result.uniform.scale
         if factor >= 1.0:
             raise ValueError(f"the product's scale is {factor:g} times that of the result, and must be below 1 of it")
         multiplier, shift = decompose_frexp31(max(factor, 2.0**-MANTISSA_BITS))
@@ -146,7 +188,7 @@ class MulInt8(Lowering[Mul]):
             quant_mode="QDM",
             round_mode="HalfAwayFromZero",
         )
-        return [build(op, [value for value, _ in pairs], result)]
+        return [build(op, [term.value for term in terms], result)]
 
 
 @TABLE.lowers(MulConst, "bf16")

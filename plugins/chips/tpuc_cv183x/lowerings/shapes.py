@@ -100,12 +100,17 @@ class SliceAny(ShapeLowering):
 
 @TABLE.lowers(Upsample, "bf16", "int8")
 class UpsampleAny(ShapeLowering):
-    """Repeated stored values; a relu clamps them."""
+    """Repeated stored values of the mode's type; a relu clamps them before there are many."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.MODE,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Upsample = node.op
-        tpu = TpuUpsample(scale_h=op.scale_h, scale_w=op.scale_w, do_relu=op.do_relu, relu_limit=op.relu_limit)
-        return [build(tpu, node.operands, self.result(node))]
+        (value,) = node.operands
+        if op.do_relu:
+            value = build(TpuRelu(relu_limit=op.relu_limit), [value], value.tensor.at(None), f"{node.name}_relu")
+        return [build(TpuUpsample(scale_h=op.scale_h, scale_w=op.scale_w), [value], self.result(node))]
 
 
 @TABLE.lowers(Pad, "bf16", "int8")
@@ -137,6 +142,9 @@ class ConcatAny(ShapeLowering):
 
     As soon as one operand is a float, all become floats: f32 if one is, else bf16.
     """
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.MODE if node.op.do_relu else Wants.AS_IS,) * len(node.operand_types)
 
     def refuse(self, node: LoweringNode) -> str | None:
         if any(constant is not None for constant in node.constants):

@@ -18,8 +18,8 @@ from tpuc_onnx.importers.common import TABLE, Array, Shape, axes_of, constant_in
 
 @TABLE.imports("Concat")
 def concat(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of one operand it is nothing."""
-    values = [build.value(name) for name in node.inputs]
+    """Of one operand it is nothing; operands without elements add nothing."""
+    values = [build.value(name) for name in node.inputs if 0 not in build.shape(name)]
     if len(values) == 1:
         return values[0]
     axis = node.attributes["axis"] % values[0].tensor.rank
@@ -51,17 +51,18 @@ def split(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
     values: list[Value] = []
     for name, start, stop in zip(node.outputs, [0, *stops], stops, strict=False):
         parts = [slice(start, stop) if index == axis else slice(None) for index in range(x.tensor.rank)]
-        values.append(_part(node, build, x, parts, name) if name else build.none())
+        values.append(_part(node, build, x, parts, name) if name and stop > start else build.none())
     return values
 
 
 @TABLE.imports("Gather")
 def gather(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Indices at equal distances are a slice."""
+    """Constant indices at equal distances are a slice."""
     name, x = node.outputs[0], build.value(node.inputs[0])
     axis: int = node.attributes.get("axis", 0) % x.tensor.rank
-    indices = constant_input(node, build, 1, "the list of indices")
-    assert indices is not None
+    indices = build.constant(node.inputs[1])
+    if indices is None:
+        return build.build(Gather(axis=axis), [x, build.value(node.inputs[1])], name)
     indices = np.where(indices < 0, indices + x.tensor.dims[axis], indices)
     step = _distance(indices)
     if step is None:
@@ -77,8 +78,8 @@ def gather(node: ForeignNode, build: ImportBuilder) -> Value:
 def pad(node: ForeignNode, build: ImportBuilder) -> Value:
     """Pads are attributes up to opset 10, constant operands after it, for some axes only since 18."""
     x, mode = build.value(node.inputs[0]), node.attributes.get("mode", "constant")
-    if mode not in ("constant", "reflect", "edge"):
-        raise build.refuse(node, f"mode '{mode}' is not supported, only constant, reflect and edge")
+    if mode not in ("constant", "reflect", "edge", "wrap"):
+        raise build.refuse(node, f"mode '{mode}' is not known, only constant, reflect, edge and wrap")
     pads, rank = _numbers(node, build, 1, "pads"), x.tensor.rank
     axes = axes_of(node, build, 3)
     chosen = [axis % rank for axis in axes] if axes is not None else list(range(rank))
@@ -87,9 +88,32 @@ def pad(node: ForeignNode, build: ImportBuilder) -> Value:
         before[axis], after[axis] = pads[index], pads[index + len(chosen)]
     if not any(before + after):
         return x
+    if mode == "wrap":
+        return _wrapped(node, build, x, before, after)
     value = constant_input(node, build, 2, "the padding value")
     number = float(node.attributes.get("value", 0.0)) if value is None else float(value.reshape(()))
     return build.build(Pad(paddings=(*before, *after), mode=mode, val=number), [x], node.outputs[0])
+
+
+def _wrapped(node: ForeignNode, build: ImportBuilder, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+    """Every axis continues at its other end."""
+    name, rank = node.outputs[0], x.tensor.rank
+    for axis, (front, back) in enumerate(zip(before, after, strict=True)):
+        extent = x.tensor.dims[axis]
+        if min(front, back) < 0 or max(front, back) > extent:
+            raise build.refuse(node, f"pads {front} and {back} do not wrap around an axis of extent {extent}")
+        whole, axis_name = [slice(None)] * rank, f"{name}_axis{axis}"
+        pieces = [x]
+        if front:
+            part = [*whole[:axis], slice(extent - front, extent), *whole[axis + 1 :]]
+            pieces.insert(0, _part(node, build, x, part, f"{axis_name}_front"))
+        if back:
+            part = [*whole[:axis], slice(0, back), *whole[axis + 1 :]]
+            pieces.append(_part(node, build, x, part, f"{axis_name}_back"))
+        last = not any((*before[axis + 1 :], *after[axis + 1 :]))
+        if len(pieces) > 1:
+            x = build.build(Concat(axis=axis), pieces, name if last else axis_name)
+    return x
 
 
 @TABLE.imports("Tile", "Expand")

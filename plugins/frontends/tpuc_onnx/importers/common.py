@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Value
+from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Op, Value
 from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.reshape import Reshape
 
@@ -68,3 +68,28 @@ def aligned(node: ForeignNode, build: ImportBuilder, index: int) -> Value:
     if array is None or array.ndim == rank:
         return build.value(name)
     return build.weight(name, array.reshape((1,) * (rank - array.ndim) + array.shape))
+
+
+def scalar_operand(node: ForeignNode, build: ImportBuilder) -> tuple[int, float] | None:
+    """Position and number of the operand that is a constant of one element, when there are two operands."""
+    if len(node.inputs) != 2:
+        return None
+    for index in (1, 0):
+        array = build.constant(node.inputs[index])
+        if array is not None and array.size == 1:
+            return index, float(array.reshape(()))
+    return None
+
+
+def with_number(node: ForeignNode, build: ImportBuilder, op: Op, index: int) -> Value:
+    """`op` on operand `index`; a scalar of higher rank adds dimensions to the result."""
+    name, shape = node.outputs[0], build.shape(node.outputs[0])
+    value = build.value(node.inputs[index])
+    if value.tensor.dims == shape:
+        return build.build(op, [value], name)
+    return reshape(build, build.build(op, [value], f"{name}_flat"), shape, name)
+
+
+def is_integer(elem_type: str) -> bool:
+    """Does an ONNX element type, in small letters, hold whole numbers?"""
+    return elem_type.startswith(("int", "uint"))

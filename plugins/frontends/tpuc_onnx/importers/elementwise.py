@@ -3,99 +3,110 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
+from tpuc_ops.top.abs import Abs
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
 from tpuc_ops.top.div import Div
+from tpuc_ops.top.floor import Floor
 from tpuc_ops.top.max import Max
 from tpuc_ops.top.max_const import MaxConst
 from tpuc_ops.top.min import Min
 from tpuc_ops.top.min_const import MinConst
+from tpuc_ops.top.mod import Mod
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.reciprocal import Reciprocal
+from tpuc_ops.top.sign import Sign
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 
-from tpuc_onnx.importers.common import TABLE, aligned, reshape
+from tpuc_onnx.building import OnnxBuilder
+from tpuc_onnx.importers.common import TABLE, aligned, is_integer, scalar_operand, with_number
 
 
 @TABLE.imports("Add", "Sum")
 def add(node: ForeignNode, build: ImportBuilder) -> Value:
     """Sum of all operands."""
-    scalar = _scalar(node, build)
+    scalar = scalar_operand(node, build)
     if scalar is not None:
         index, number = scalar
-        return _with_number(node, build, AddConst(const_val=number), 1 - index)
+        return with_number(node, build, AddConst(const_val=number), 1 - index)
     return _chain(node, build, Add())
 
 
 @TABLE.imports("Mul")
 def mul(node: ForeignNode, build: ImportBuilder) -> Value:
     """Product of both operands."""
-    scalar = _scalar(node, build)
+    scalar = scalar_operand(node, build)
     if scalar is not None:
         index, number = scalar
-        return _with_number(node, build, MulConst(const_val=number), 1 - index)
+        return with_number(node, build, MulConst(const_val=number), 1 - index)
     return _chain(node, build, Mul())
 
 
 @TABLE.imports("Sub")
 def sub(node: ForeignNode, build: ImportBuilder) -> Value:
     """Difference, in the operands' order."""
-    scalar = _scalar(node, build)
+    scalar = scalar_operand(node, build)
     if scalar is not None:
         index, number = scalar
-        return _with_number(node, build, SubConst(const_val=number, is_reverse=index == 0), 1 - index)
+        return with_number(node, build, SubConst(const_val=number, is_reverse=index == 0), 1 - index)
     return build.build(Sub(), [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
 
 
 @TABLE.imports("Div")
-def div(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Quotient; by a constant it is a product."""
-    scalar = _scalar(node, build)
+def div(node: ForeignNode, build: OnnxBuilder) -> Value:
+    """Quotient; by a constant it is a product. That of integers is cut towards 0."""
+    kind = build.elem_type(node.inputs[0])
+    if is_integer(kind):
+        name = node.outputs[0]
+        quotient = build.build(Div(), [aligned(node, build, 0), aligned(node, build, 1)], f"{name}_quotient")
+        if kind.startswith("u"):
+            return build.build(Floor(), [quotient], name)
+        whole = build.build(Floor(), [build.build(Abs(), [quotient], f"{name}_size")], f"{name}_whole")
+        return build.build(Mul(), [whole, build.build(Sign(), [quotient], f"{name}_sign")], name)
+    scalar = scalar_operand(node, build)
     if scalar is not None and scalar[0] == 1 and scalar[1] != 0:
-        return _with_number(node, build, MulConst(const_val=1.0 / scalar[1]), 0)
+        return with_number(node, build, MulConst(const_val=1.0 / scalar[1]), 0)
     if scalar is not None and scalar[0] == 0:
-        return _with_number(node, build, Reciprocal(const_val=scalar[1]), 1)
+        return with_number(node, build, Reciprocal(const_val=scalar[1]), 1)
     return build.build(Div(), [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
 
 
 @TABLE.imports("Max", "Min")
 def extreme(node: ForeignNode, build: ImportBuilder) -> Value:
     """The largest or smallest of all operands."""
-    scalar = _scalar(node, build)
+    scalar = scalar_operand(node, build)
     largest = node.op_type == "Max"
     if scalar is not None:
         index, number = scalar
         op = MaxConst(const_val=number) if largest else MinConst(const_val=number)
-        return _with_number(node, build, op, 1 - index)
+        return with_number(node, build, op, 1 - index)
     return _chain(node, build, Max() if largest else Min())
+
+
+@TABLE.imports("Mean")
+def mean(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Of all operands."""
+    if len(node.inputs) == 1:
+        return build.value(node.inputs[0])
+    total = build.build(
+        Add(), [aligned(node, build, index) for index in range(len(node.inputs))], f"{node.outputs[0]}_sum"
+    )
+    return build.build(MulConst(const_val=1.0 / len(node.inputs)), [total], node.outputs[0])
+
+
+@TABLE.imports("Mod")
+def mod(node: ForeignNode, build: ImportBuilder) -> Value:
+    """With the sign of the divisor, or that of the dividend when `fmod`."""
+    op = Mod(fmod=bool(node.attributes.get("fmod", 0)))
+    return build.build(op, [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
 
 
 @TABLE.imports("Neg")
 def neg(node: ForeignNode, build: ImportBuilder) -> Value:
     """The operand times -1."""
     return build.build(MulConst(const_val=-1.0), [build.value(node.inputs[0])], node.outputs[0])
-
-
-def _scalar(node: ForeignNode, build: ImportBuilder) -> tuple[int, float] | None:
-    """Position and number of the operand that is a constant of one element, when there are two operands."""
-    if len(node.inputs) != 2:
-        return None
-    for index in (1, 0):
-        array = build.constant(node.inputs[index])
-        if array is not None and array.size == 1:
-            return index, float(array.reshape(()))
-    return None
-
-
-def _with_number(node: ForeignNode, build: ImportBuilder, op: Op, index: int) -> Value:
-    """`op` on operand `index`; a scalar of higher rank adds dimensions to the result."""
-    name, shape = node.outputs[0], build.shape(node.outputs[0])
-    value = build.value(node.inputs[index])
-    if value.tensor.dims == shape:
-        return build.build(op, [value], name)
-    return reshape(build, build.build(op, [value], f"{name}_flat"), shape, name)
 
 
 def _chain(node: ForeignNode, build: ImportBuilder, op: Op) -> Value:

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_ops.top.compare_const import CompareConst
 
-from tpuc_onnx.importers.common import TABLE, permute, reshape
+from tpuc_onnx.importers.common import TABLE, constant_input, permute, reshape
 
 
-@TABLE.imports("Identity", "Dropout", "Cast")
+@TABLE.imports("Identity")
 def identity(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Nothing happens at inference; every tensor that is computed is float."""
-    if node.op_type == "Cast":
-        _check_cast(node, build)
+    """Nothing happens."""
     return build.value(node.inputs[0])
+
+
+@TABLE.imports("Dropout")
+def dropout(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
+    """Nothing happens at inference, and the mask says so."""
+    training = constant_input(node, build, 2, "the mode of training")
+    ratio = constant_input(node, build, 1, "the share of elements to drop")
+    if training is not None and training.any() and (ratio is None or ratio.any()):
+        raise build.refuse(node, "it drops elements at random: export the network for inference, not training")
+    x = build.value(node.inputs[0])
+    if len(node.outputs) < 2 or not node.outputs[1]:
+        return [x]
+    return [x, build.build(CompareConst(mode="GreaterOrEqual", const_val=-math.inf), [x], node.outputs[1])]
 
 
 @TABLE.imports("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -28,13 +43,3 @@ def transpose(node: ForeignNode, build: ImportBuilder) -> Value:
     x = build.value(node.inputs[0])
     order = node.attributes.get("perm", tuple(reversed(range(x.tensor.rank))))
     return permute(build, x, order, node.outputs[0])
-
-
-def _check_cast(node: ForeignNode, build: ImportBuilder) -> None:
-    """Only casts between float types keep their values."""
-    from onnx import TensorProto
-
-    floats = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
-    if node.attributes["to"] not in floats:
-        kind = TensorProto.DataType.Name(node.attributes["to"]).lower()
-        raise build.refuse(node, f"a cast of computed values to {kind} is not supported, only to float types")

@@ -10,17 +10,22 @@ from tpuc.api import Node, Op, TensorType, Types, Uniform, UniformPerAxis, numpy
 
 from tpuc_ops.arrays import Array, stored
 from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
+from tpuc_ops.quant.tflite import rescale
 
 
 @dataclass(frozen=True)
 class Quantise(Op):
     """Floats as the declared quantised type stores them: ``round(x / scale) + zero point``, half away from zero,
-    saturated.
+    saturated. Integers of another scale are brought to this one.
     """
 
     name = "quant.qcast"
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        source = node.operand_types[0].element
+        if isinstance(source, Uniform):
+            target = node.result_type.uniform
+            return [rescale(operands[0], source, target, target.bounds)]
         scale, zero_point = parameters(node.result_type)
         dtype = numpy_dtype(node.result_type.storage)
         return [quantise_float(operands[0], scale, zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tpuc.api import Calibrated, CalibrationError, ScalarType, TensorType, Uniform
 
-from tpuc_ops.quant.arithmetic import symmetric_scale
+from tpuc_ops.quant.arithmetic import asymmetric_scale, symmetric_scale
+
+_SMALLEST = 1e-5
 
 _I8, _U8 = ScalarType("i8"), ScalarType("u8")
 
@@ -15,13 +17,31 @@ def symmetric_element(type: TensorType, divisor: int, name: str, *, unsigned: bo
 
     Raises CalibrationError when the value was not calibrated.
     """
+    element = _calibrated(type, name)
+    threshold = max(element.threshold, _SMALLEST)
+    if unsigned and element.minimum >= 0:
+        return Uniform(_U8, element.expressed, symmetric_scale(threshold, False))
+    return Uniform(_I8, element.expressed, symmetric_scale(threshold, True, divisor))
+
+
+def asymmetric_element(type: TensorType, name: str) -> Uniform:
+    """int8 with the scale and zero point that map [minimum, maximum], with 0 inside, to -128..127 (SPEC Q2).
+
+    Ranges narrower than 1e-5 count as [0, 1e-5]. Raises CalibrationError when the value was not calibrated.
+    """
+    element = _calibrated(type, name)
+    low, high = min(element.minimum, 0.0), max(element.maximum, 0.0)
+    if high - low < _SMALLEST:
+        low, high = 0.0, _SMALLEST
+    scale, zero_point = asymmetric_scale(low, high)
+    return Uniform(_I8, element.expressed, scale, zero_point)
+
+
+def _calibrated(type: TensorType, name: str) -> Calibrated:
     element = type.element
     if not isinstance(element, Calibrated):
         raise CalibrationError(
             f"value '{name}' has no calibration: the table does not belong to this network; calibrate it again with "
             "`tpuc calibrate`"
         )
-    threshold = max(element.threshold, 1e-5)
-    if unsigned and element.minimum >= 0:
-        return Uniform(_U8, element.expressed, symmetric_scale(threshold, False))
-    return Uniform(_I8, element.expressed, symmetric_scale(threshold, True, divisor))
+    return element

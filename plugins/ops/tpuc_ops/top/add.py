@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import Bool, Commutative, Elementwise, F64Array, Node, Op, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
 
@@ -28,6 +29,8 @@ class Add(ReluFields, Op, Elementwise, Commutative):
         return (broadcast_type(operands),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.add(self, node, operands, (1, 1))]
         first, *others = weighted([as_float(x) for x in operands], self.coeff)
         for x in others:
             first = first + x

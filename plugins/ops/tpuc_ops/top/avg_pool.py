@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import Node
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.convolution import as_images
 from tpuc_ops.pooling import window_counts, window_sums
@@ -20,6 +21,8 @@ class AvgPool(Pool):
     name = "top.AvgPool"
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.average_pool(self, node, operands)]
         window = self.window()
         pad_value = self.pad_value if self.count_include_pad else 0
         sums = window_sums(as_images(as_float(operands[0])), window, pad_value)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import SI32, Bool, Node, Op, Str, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.shapes import concatenated
@@ -27,6 +28,8 @@ class Concat(ReluFields, Op):
         return (operands[0].shape_only().with_shape(dims),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.concat(self, node, operands)]
         return [self.activate(np.concatenate([as_float(x) for x in operands], self.axis))]
 
     def flops(self, node: Node) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import I64, Bool, I64Array, Node, Op, Str, TensorType, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.convolution import as_images, convolve, insert_zeros
 from tpuc_ops.elementwise import ReluFields
@@ -47,6 +48,8 @@ class Conv(ReluFields, Op):
         return (x.shape_only().with_shape((x.dims[0], channels, *output[-len(self.kernel_shape) :])),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.conv(self, node, operands)]
         x, weight = as_images(as_float(operands[0])), as_images(as_float(operands[1]))
         if self.inserts:
             x = insert_zeros(x, *_pair(self.inserts))

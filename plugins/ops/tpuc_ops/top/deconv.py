@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import I64, Bool, I64Array, Node, Op, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.convolution import as_images, convolve, insert_zeros
 from tpuc_ops.elementwise import ReluFields
@@ -65,6 +66,8 @@ class Deconv(ReluFields, Op):
         return (x.shape_only().with_shape((x.dims[0], channels, *output[-rank:])),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.deconv(self, node, operands)]
         result = self.sums(as_images(as_float(operands[0])), as_images(as_float(operands[1])))
         if len(operands) > 2 and operands[2].size:
             result = result + as_float(operands[2]).reshape(-1, 1, 1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, Node, Op, Str, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 
 
@@ -33,6 +34,8 @@ class Interp(Op):
             raise ValueError(f"mode {self.mode} with coord_mode {self.coord_mode} is not supported")
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.resize(self, node, operands)]
         result = as_float(operands[0])
         for axis, scale in ((2, self.scale_h), (3, self.scale_w)):
             result = self._resample(result, axis, node.result_type.dims[axis], scale)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import F64
+from tpuc.api import F64, Node
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import UnaryOp
 
@@ -17,6 +19,9 @@ class LeakyRelu(UnaryOp):
 
     name = "top.LeakyRelu"
     alpha: F64 = 0.01
+
+    def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
+        return quantised.leaky_relu(node, operands, self.alpha)
 
     def function(self, x: Array) -> Array:
         return np.where(x > 0, x, np.float32(self.alpha) * x)

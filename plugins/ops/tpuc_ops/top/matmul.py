@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import I64, Bool, Node, Op, Str, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.product import ProductFields, product_flops, product_shape
@@ -31,6 +32,8 @@ class MatMul(ReluFields, ProductFields, Op):
         return (operands[0].shape_only().with_shape(product_shape(self, operands)),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.matmul(self, node, operands)]
         left, right, *bias = (as_float(operand) for operand in operands[:3])
         left = np.swapaxes(left, -1, -2) if self.left_transpose else left
         right = np.swapaxes(right, -1, -2) if self.right_transpose else right

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import Commutative, Elementwise, Node, Op, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import broadcast_type
 
@@ -22,6 +23,8 @@ class Max(Op, Elementwise, Commutative):
         return (broadcast_type(operands),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.extreme(node, operands, np.maximum)]
         first, *others = (as_float(x) for x in operands)
         for x in others:
             first = np.maximum(first, x)

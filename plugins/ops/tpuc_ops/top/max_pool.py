@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import Node
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.convolution import as_images
 from tpuc_ops.pooling import window_maxima
@@ -20,5 +21,7 @@ class MaxPool(Pool):
     name = "top.MaxPool"
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.max_pool(self, node, operands)]
         result = window_maxima(as_images(as_float(operands[0])), self.window())
         return [self.activate(result).reshape(node.result_type.dims)]

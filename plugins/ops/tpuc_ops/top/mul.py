@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import SI32, Commutative, Elementwise, Node, Op, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields, broadcast_type
 
@@ -23,6 +24,8 @@ class Mul(ReluFields, Op, Elementwise, Commutative):
         return (broadcast_type(operands),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.multiply(self, node, operands)]
         first, *others = (as_float(x) for x in operands)
         for x in others:
             first = first * x

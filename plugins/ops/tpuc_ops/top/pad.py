@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, I64Array, Node, Op, Str, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import padded
 
@@ -32,6 +33,8 @@ class Pad(Op):
         return (x.shape_only().with_shape(padded(x.dims, self.paddings)),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.pad(self, node, operands, pad)]
         return [pad(operands[0], self.paddings, self.mode, self.val)]
 
 

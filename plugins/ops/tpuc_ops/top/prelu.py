@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import Elementwise, Node, Op, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.shapes import broadcast, show
 
@@ -25,6 +26,8 @@ class PRelu(Op, Elementwise):
         return (x.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.prelu(node, operands)]
         x, slope = (as_float(operand) for operand in operands)
         return [np.where(x > 0, x, slope * x)]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import Bool, I64Array, Node, Op, Str, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.shapes import positive_axis
 
@@ -34,6 +35,8 @@ class Reduce(Op):
         return (x.shape_only().with_shape(dims),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.reduce(self, node, operands, self._axes(operands[0].ndim))]
         x = as_float(operands[0])
         return [self._reduced(x, self._axes(x.ndim)).astype(np.float32, copy=False)]
 

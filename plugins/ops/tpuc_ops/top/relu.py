@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tpuc.api import F64, Node
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, relu
 from tpuc_ops.elementwise import UnaryOp
 
@@ -16,6 +18,9 @@ class Relu(UnaryOp):
 
     name = "top.Relu"
     relu_limit: F64 = -1.0
+
+    def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
+        return quantised.relu(node, operands, self.relu_limit)
 
     def function(self, x: Array) -> Array:
         return relu(x, True, self.relu_limit)

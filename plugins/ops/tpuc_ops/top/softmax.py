@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, SI32, Bool, Node, Op, Str, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.shapes import positive_axis
 
@@ -28,6 +29,8 @@ class Softmax(Op):
         return (x.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.softmax(self, node, operands)]
         return [softmax(as_float(operands[0]), self.axis, self.beta, self.log)]
 
     def flops(self, node: Node) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import Bool, Elementwise, F64Array, Node, Op, Types
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
 
@@ -25,6 +26,8 @@ class Sub(ReluFields, Op, Elementwise):
         return (broadcast_type(operands),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.add(self, node, operands, (-1, 1) if self.is_reverse else (1, -1))]
         x, y = weighted([as_float(operand) for operand in operands], self.coeff)
         return [self.activate(y - x if self.is_reverse else x - y)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,9 +35,40 @@ class PadIntoConv(Pattern):
         if any(paddings[index] for index in (0, 1, 4, 5)):
             return False  # images or channels are added
         border = (*paddings[2:4], *paddings[6:8])
-        rewriter.set_operand(operation, 0, before.operands[0])
         pads = tuple(own + more for own, more in zip(op.pads, border, strict=True))
+        if any(_surplus(op, pads)):
+            return False  # what `PadBeforeConv` takes out
+        rewriter.set_operand(operation, 0, before.operands[0])
         rewriter.change(operation, dataclasses.replace(op, pads=pads))
+        return True
+
+
+def _surplus(op: Conv, pads: Sequence[int]) -> tuple[int, ...]:
+    """How much of each pad lies beyond the last window that still sees something."""
+    return tuple(max(pad - extent + 1, 0) for pad, extent in zip(pads, op.window().extents * 2, strict=True))
+
+
+@dataclass(frozen=True)
+class PadBeforeConv(Pattern):
+    """Windows that see nothing but padding are no window of a chip: so much of the padding becomes an op of its own."""
+
+    names: Names
+    matches = (Conv,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        op: Any = operation.op
+        value = operation.operands[0]
+        if len(op.kernel_shape) != 2 or op.inserts or not any(surplus := _surplus(op, op.pads)):
+            return False
+        top, left, bottom, right = surplus
+        n, c, h, w = value.tensor.dims
+        padded = value.tensor.with_shape((n, c, h + top + bottom, w + left + right))
+        pad = Pad(paddings=(0, 0, top, left, 0, 0, bottom, right), mode="constant", val=0.0)
+        rewriter.set_operand(
+            operation, 0, rewriter.build(pad, [value], padded, self.names.new(f"{operation.name}_padded"))
+        )
+        rest = tuple(pad - more for pad, more in zip(op.pads, surplus, strict=True))
+        rewriter.change(operation, dataclasses.replace(op, pads=rest))
         return True
 
 

@@ -1,0 +1,100 @@
+"""Quotients and powers of bf16 values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tpuc.api import BF16, Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
+from tpuc_ops.top.div import Div
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.reciprocal import Reciprocal
+from tpuc_ops.tpu.active import Active
+from tpuc_ops.tpu.div import Div as TpuDiv
+
+from tpuc_cv183x.lowerings.casts import cast
+from tpuc_cv183x.lowerings.common import as_bf16
+from tpuc_cv183x.lowerings.elementwise import MulBf16, MulInt8
+from tpuc_cv183x.lowerings.table import TABLE
+
+_POWERS = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}
+
+
+def _divides_by_constant(node: LoweringNode) -> bool:
+    return node.constants[0 if node.op.is_reverse else 1] is not None
+
+
+@TABLE.lowers(Div, "bf16", "int8")
+class DivAny(Lowering[Div]):
+    """By a constant: the product with its reciprocal. By computed values: in bf16, a quotient's range says little about
+    its small values.
+    """
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.MODE if _divides_by_constant(node) else Wants.AS_IS,) * len(node.operand_types)
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if len(node.operand_types) != 2:
+            return f"two operands, this one has {len(node.operand_types)}"
+        divisor = node.constants[0 if node.op.is_reverse else 1]
+        if divisor is not None and not divisor.all():
+            return "a constant divisor must not contain 0"
+        return None
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Div = node.op
+        if _divides_by_constant(node):
+            place = 0 if op.is_reverse else 1
+            divisor = node.constants[place]
+            assert divisor is not None
+            constants = list(node.constants)
+            constants[place] = (1.0 / divisor.astype(np.float64)).astype(np.float32)
+            product = Mul(do_relu=op.do_relu, relu_limit=op.relu_limit)
+            cell: Lowering[Any] = MulInt8() if node.mode == "int8" else MulBf16()
+            return cell.lower(dataclasses.replace(node, op=product, constants=tuple(constants)), build)
+        tpu = TpuDiv(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
+        values = [
+            _as_bf16(value, f"{node.name}_operand{index}", build)
+            if constant is None
+            else build.weight(f"operand{index}_bf16", as_bf16(constant), "bf16")
+            for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True))
+        ]
+        if node.constants[0] is not None:  # the first operand's type says what the result's is
+            values, tpu = values[::-1], dataclasses.replace(tpu, is_reverse=not op.is_reverse)
+        return [build(tpu, values, node.result_type.shape_only().with_element(BF16))]
+
+
+def _as_bf16(value: Value, name: str, build: LoweringBuilder) -> Value:
+    type_ = value.tensor
+    if type_.storage == BF16:
+        return value
+    return cast(value, type_.shape_only().with_element(BF16), f"{name}_bf16", build)
+
+
+@TABLE.lowers(Reciprocal, "bf16")
+class ReciprocalBf16(Lowering[Reciprocal]):
+    """The quotient of a number."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Reciprocal = node.op
+        rank = len(node.result_type.dims)
+        number = build.weight("number", as_bf16(np.full((1,) * rank, op.const_val, np.float32)), "bf16")
+        tpu = TpuDiv(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=True)
+        return [build(tpu, [node.operands[0], number], node.float_result_type())]
+
+
+@TABLE.lowers(Pow, "bf16")
+class PowBf16(Lowering[Pow]):
+    """Squares and square roots."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if node.op.exponent not in _POWERS:
+            return f"exponents {', '.join(f'{value:g}' for value in _POWERS)}, this one is {node.op.exponent:g}"
+        return None
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Op = Active(mode=_POWERS[node.op.exponent])
+        return [build(op, node.operands, node.float_result_type())]

@@ -1,0 +1,28 @@
+"""The front end as the registry sees it; protobuf is imported when a file is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tpuc.api import Frontend, ImportOptions, Module
+
+
+class CaffeFrontend(Frontend):
+    """Reads a `.prototxt` with the weights of `--model-data`, of every version of the format."""
+
+    name = "caffe"
+    suffixes = (".prototxt",)
+
+    def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
+        """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+        from tpuc_caffe.layers import read_network
+        from tpuc_caffe.loading import load_text, load_weights
+        from tpuc_caffe.translation import translate
+
+        net, unknown = load_text(path)
+        weights = None if options.model_data is None else load_weights(options.model_data)
+        return translate(read_network(net, path), weights, unknown, options, registry)
+
+
+FRONTEND = CaffeFrontend()

@@ -1,0 +1,156 @@
+"""Functions of one value, and softmax."""
+
+from __future__ import annotations
+
+import math
+
+from tpuc.api import ForeignNode, ImportBuilder, Op, Value
+from tpuc_ops.top.abs import Abs
+from tpuc_ops.top.add_const import AddConst
+from tpuc_ops.top.clip import Clip
+from tpuc_ops.top.cos import Cos
+from tpuc_ops.top.elu import Elu
+from tpuc_ops.top.exp import Exp
+from tpuc_ops.top.hard_sigmoid import HardSigmoid
+from tpuc_ops.top.hard_swish import HardSwish
+from tpuc_ops.top.leaky_relu import LeakyRelu
+from tpuc_ops.top.log import Log
+from tpuc_ops.top.mish import Mish
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.prelu import PRelu
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops.top.silu import SiLU
+from tpuc_ops.top.sin import Sin
+from tpuc_ops.top.softmax import Softmax
+from tpuc_ops.top.softplus import Softplus
+from tpuc_ops.top.tanh import Tanh
+
+from tpuc_caffe.importers.common import LARGEST, TABLE, arrays_of, axis_of, chain, only_bottom, parameters, unary
+from tpuc_caffe.weights import Blob
+
+PLAIN: dict[str, type[Op]] = {
+    "AbsVal": Abs,
+    "BNLL": Softplus,
+    "Cos": Cos,
+    "HardSwish": HardSwish,
+    "Mish": Mish,
+    "Sigmoid": Sigmoid,
+    "Sin": Sin,
+    "TanH": Tanh,
+}
+
+
+@TABLE.imports(*PLAIN)
+def plain(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Functions without parameters."""
+    return unary(node, build, PLAIN[node.op_type]())
+
+
+@TABLE.imports("HardSigmoid")
+def hard_sigmoid(node: ForeignNode, build: ImportBuilder) -> Value:
+    """``max(0, min(1, 0.2 x + 0.5))``."""
+    return unary(node, build, HardSigmoid(alpha=0.2, beta=0.5))
+
+
+@TABLE.imports("ReLU")
+def relu(node: ForeignNode, build: ImportBuilder) -> Value:
+    """With a slope for negative values, if stated."""
+    slope = parameters(node, "relu_param").get("negative_slope", 0.0)
+    return unary(node, build, LeakyRelu(alpha=slope) if slope else Relu())
+
+
+@TABLE.imports("ReLU6")
+def relu6(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Cut off at 6."""
+    return unary(node, build, Relu(relu_limit=6.0))
+
+
+@TABLE.imports("PReLU")
+def prelu(node: ForeignNode, build: ImportBuilder) -> Value:
+    """A slope per channel, or one for all."""
+    x, stated = only_bottom(node, build), parameters(node, "prelu_param")
+    filler = stated.get("filler", {"type": "constant", "value": 0.25})
+    if stated.get("channel_shared", False):
+        (slope,) = arrays_of(node, Blob("slope", (1,), filler))
+        return build.build(LeakyRelu(alpha=float(slope[0])), [x], node.outputs[0])
+    (slope,) = arrays_of(node, Blob("slope", (x.tensor.dims[1],), filler))
+    weight = build.weight(f"{node.name}_0", slope.reshape(1, -1, *(1,) * (x.tensor.rank - 2)))
+    return build.build(PRelu(), [x, weight], node.outputs[0])
+
+
+@TABLE.imports("ELU")
+def elu(node: ForeignNode, build: ImportBuilder) -> Value:
+    """``alpha * (exp(x) - 1)`` below 0."""
+    return unary(node, build, Elu(alpha=parameters(node, "elu_param").get("alpha", 1.0)))
+
+
+@TABLE.imports("Clip")
+def clip(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Between two bounds."""
+    stated = parameters(node, "clip_param")
+    return unary(node, build, Clip(min=stated.get("min", -LARGEST), max=stated.get("max", LARGEST)))
+
+
+@TABLE.imports("Swish")
+def swish(node: ForeignNode, build: ImportBuilder) -> Value:
+    """``x * sigmoid(beta x)``."""
+    x, name = only_bottom(node, build), node.outputs[0]
+    beta = parameters(node, "swish_param").get("beta", 1.0)
+    if beta == 1.0:
+        return build.build(SiLU(), [x], name)
+    gate = chain(build, x, [MulConst(const_val=beta), Sigmoid()], f"{name}_gate")
+    return build.build(Mul(), [x, gate], name)
+
+
+@TABLE.imports("Power")
+def power(node: ForeignNode, build: ImportBuilder) -> Value:
+    """``(shift + scale x) ** power``; steps that do nothing are left out."""
+    stated = parameters(node, "power_param")
+    exponent = stated.get("power", 1.0)
+    ops = _affine(stated.get("scale", 1.0), stated.get("shift", 0.0))
+    ops += [Pow(exponent=exponent)] if exponent != 1.0 else []
+    return chain(build, only_bottom(node, build), ops, node.outputs[0])
+
+
+@TABLE.imports("Exp")
+def exp(node: ForeignNode, build: ImportBuilder) -> Value:
+    """``base ** (shift + scale x)``, e for the base -1."""
+    stated = parameters(node, "exp_param")
+    factor = _log_of_base(node, build, stated.get("base", -1.0))
+    ops = _affine(factor * stated.get("scale", 1.0), factor * stated.get("shift", 0.0))
+    return chain(build, only_bottom(node, build), [*ops, Exp()], node.outputs[0])
+
+
+@TABLE.imports("Log")
+def log(node: ForeignNode, build: ImportBuilder) -> Value:
+    """``log(shift + scale x)`` to a base, e for -1."""
+    stated = parameters(node, "log_param")
+    factor = _log_of_base(node, build, stated.get("base", -1.0))
+    if factor == 0.0:
+        raise build.refuse(node, "there is no logarithm to the base 1")
+    ops = [*_affine(stated.get("scale", 1.0), stated.get("shift", 0.0)), Log(), *_affine(1.0 / factor, 0.0)]
+    return chain(build, only_bottom(node, build), ops, node.outputs[0])
+
+
+@TABLE.imports("Softmax")
+def softmax(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Along one axis."""
+    x = only_bottom(node, build)
+    axis = axis_of(x, parameters(node, "softmax_param").get("axis", 1))
+    return build.build(Softmax(axis=axis), [x], node.outputs[0])
+
+
+def _affine(scale: float, shift: float) -> list[Op]:
+    ops: list[Op] = [MulConst(const_val=scale)] if scale != 1.0 else []
+    return [*ops, AddConst(const_val=shift)] if shift else ops
+
+
+def _log_of_base(node: ForeignNode, build: ImportBuilder, base: float) -> float:
+    if base == -1.0:
+        return 1.0
+    if not base > 0:
+        raise build.refuse(node, f"base {base:g} is neither positive nor -1, which stands for e")
+    return math.log(base)

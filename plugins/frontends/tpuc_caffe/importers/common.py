@@ -1,0 +1,107 @@
+"""The table, and what several families of importers share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Op, Value
+from tpuc_ops.shapes import positive_axis
+from tpuc_ops.top.permute import Permute
+from tpuc_ops.top.reshape import Reshape
+
+from tpuc_caffe.weights import Blob
+
+Array: TypeAlias = npt.NDArray[Any]
+Shape: TypeAlias = tuple[int, ...]
+Parameters: TypeAlias = Mapping[str, Any]
+
+TABLE = ImporterTable("caffe", "top")
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def parameters(node: ForeignNode, group: str) -> Parameters:
+    """What the layer states in a group such as `convolution_param`."""
+    return node.attributes.get(group, {})
+
+
+def weights(node: ForeignNode, build: ImportBuilder, *wanted: Blob) -> list[Value]:
+    """The layer's weights as values; raises MissingWeights when there are others or none."""
+    arrays = arrays_of(node, *wanted)
+    return [build.weight(f"{node.name}_{index}", array) for index, array in enumerate(arrays)]
+
+
+def arrays_of(node: ForeignNode, *wanted: Blob) -> list[Array]:
+    """As `weights`, the arrays themselves."""
+    return node.attributes["weights"].take(wanted)
+
+
+def stored(node: ForeignNode) -> int | None:
+    """How many weights the caffemodel has for the layer; None without a caffemodel."""
+    blobs = node.attributes["weights"].blobs
+    return None if blobs is None else len(blobs)
+
+
+def only_bottom(node: ForeignNode, build: ImportBuilder) -> Value:
+    """The operand of a layer with one."""
+    check_bottoms(node, build, 1)
+    return build.value(node.inputs[0])
+
+
+def check_bottoms(node: ForeignNode, build: ImportBuilder, *counts: int) -> None:
+    """Refuse another number of bottoms."""
+    if len(node.inputs) not in counts:
+        wanted = " or ".join(map(str, counts))
+        raise build.refuse(node, f"it has {len(node.inputs)} bottoms, and a layer of this type needs {wanted}")
+
+
+def unary(node: ForeignNode, build: ImportBuilder, op: Op) -> Value:
+    """An op of one operand and one result."""
+    return build.build(op, [only_bottom(node, build)], node.outputs[0])
+
+
+def axis_of(value: Value, axis: int) -> int:
+    """`axis` counted from the front; raises ValueError when there is none."""
+    return positive_axis(axis, value.tensor.rank)
+
+
+def reshape(build: ImportBuilder, value: Value, shape: Sequence[int], name: str) -> Value:
+    """`value` in another shape; itself when it has that shape already."""
+    if value.tensor.dims == tuple(shape):
+        return value
+    return build.build(Reshape(shape=tuple(shape)), [value], name)
+
+
+def permute(build: ImportBuilder, value: Value, order: Sequence[int], name: str) -> Value:
+    """`value` with its axes in another order; itself when the order is the same."""
+    if tuple(order) == tuple(range(len(order))):
+        return value
+    return build.build(Permute(order=tuple(order)), [value], name)
+
+
+def chain(build: ImportBuilder, value: Value, ops: Sequence[Op], name: str) -> Value:
+    """One op of one operand after the other; the last one has the name."""
+    for index, op in enumerate(ops):
+        inner = name if index == len(ops) - 1 else f"{name}_{op.name.rpartition('.')[2].lower()}"
+        value = build.build(op, [value], inner)
+    return value
+
+
+def pair(stated: Parameters, name: str, height: str, width: str, default: int) -> tuple[int, int]:
+    """Rows and columns of a window: both in one list, each in a field of its own, or the default."""
+    if height in stated or width in stated:
+        return stated.get(height, default), stated.get(width, default)
+    values: Sequence[int] = stated.get(name, ())
+    values = (values,) if isinstance(values, int) else values
+    match len(values):
+        case 0:
+            return default, default
+        case 1:
+            return values[0], values[0]
+        case 2:
+            return values[0], values[1]
+        case _:
+            raise ValueError(f"{name} has {len(values)} values, for rows and columns there are at most 2")

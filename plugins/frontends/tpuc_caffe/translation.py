@@ -1,0 +1,347 @@
+"""From the layers to a TOP module."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tpuc.api import (
+    F32,
+    ForeignNode,
+    ImportOptions,
+    InvalidModel,
+    Module,
+    PluginConflict,
+    TensorType,
+    Unsupported,
+    Value,
+)
+from tpuc_ops.building import ModuleSource, TopBuilder
+
+from tpuc_caffe.layers import Layer, Network, Shape
+from tpuc_caffe.weights import Array, LayerWeights, MissingWeights
+
+OWN_DIALECT = "top"
+SHOWN_LAYERS = 5
+INPUT_TYPES = frozenset({"Input", "Data", "ImageData", "MemoryData", "HDF5Data", "WindowData", "AnnotatedData"})
+TRAINING_TYPES = frozenset(
+    {
+        "Accuracy",
+        "ContrastiveLoss",
+        "DetectionEvaluate",
+        "EuclideanLoss",
+        "HDF5Output",
+        "HingeLoss",
+        "InfogainLoss",
+        "MultiBoxLoss",
+        "MultinomialLogisticLoss",
+        "SigmoidCrossEntropyLoss",
+        "SmoothL1Loss",
+        "SoftmaxWithLoss",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A layer with the names of its values: blobs that later layers write anew have another name until then."""
+
+    layer: Layer
+    results: tuple[str, ...]
+
+
+def translate(
+    network: Network,
+    weights: Mapping[str, tuple[Array, ...]] | None,
+    unknown_field: str,
+    options: ImportOptions,
+    registry: Any,
+) -> Module:
+    """The TOP module of a network; `unknown_field` is told unless unknown layers explain it."""
+    inputs = _inputs(network, options)
+    layers = [layer for layer in network.layers if layer.type not in INPUT_TYPES]
+    outputs, layers = _cut(network, layers, [name for name, _ in inputs], options.output_names)
+    steps = _steps(network.source, layers, [name for name, _ in inputs])
+    reserved = {name for step in steps for name in step.results} | {name for name, _ in inputs}
+    source = ModuleSource(
+        network.source,
+        options.model_name or network.name or "network",
+        "CAFFE",
+        options.preprocess,
+        frozenset(reserved),
+    )
+    build = TopBuilder(source, inputs)
+    _Walk(build, weights, options.random_weights, unknown_field, registry).run(steps)
+    return build.finish([(name, build.values[name]) for name in outputs])
+
+
+# Inputs
+
+
+def _inputs(network: Network, options: ImportOptions) -> list[tuple[str, TensorType]]:
+    declared = [*network.inputs]
+    for layer in network.layers:
+        if layer.type in INPUT_TYPES:
+            declared += _declared(network, layer)
+    if not declared:
+        raise InvalidModel(f"{network.source}: has no input. Add a layer of type Input with its shape.")
+    names = [name for name, _ in declared]
+    if len({*names}) < len(names) or "" in names:
+        raise InvalidModel(f"{network.source}: inputs need names of their own, these are {', '.join(names)}.")
+    shapes = _shapes(network, declared, options.input_shapes)
+    if options.batch is not None:
+        shapes = [(options.batch, *shape[1:]) for shape in shapes]
+    return [(name, TensorType(shape, F32)) for name, shape in zip(names, shapes, strict=True)]
+
+
+def _declared(network: Network, layer: Layer) -> list[tuple[str, Shape | None]]:
+    """Of an input layer; labels, the second top of data layers, are for training."""
+    if layer.type == "Input":
+        shapes = [tuple(shape.get("dim", ())) for shape in layer.parameters.get("input_param", {}).get("shape", ())]
+        if len(shapes) not in (0, 1, len(layer.tops)):
+            raise InvalidModel(
+                f"{network.source}: layer '{layer.name}' (Input) has {len(layer.tops)} tops and {len(shapes)} shapes. "
+                "State one for each."
+            )
+        shapes = shapes * len(layer.tops) if len(shapes) == 1 else shapes or [None] * len(layer.tops)
+        return [*zip(layer.tops, shapes, strict=True)]
+    memory = layer.parameters.get("memory_data_param", {})
+    extents = tuple(memory.get(name, 0) for name in ("batch_size", "channels", "height", "width"))
+    return [(name, extents if all(extents) else None) for name in layer.tops[:1]]
+
+
+def _shapes(
+    network: Network, declared: Sequence[tuple[str, Shape | None]], given: Sequence[Shape]
+) -> list[tuple[int, ...]]:
+    if given and len(given) != len(declared):
+        names = ", ".join(f"'{name}'" for name, _ in declared)
+        raise InvalidModel(
+            f"{network.source}: --input-shapes gives {len(given)} shapes, and the network has {len(declared)} inputs: "
+            f"{names}. Give one shape for each, in this order."
+        )
+    result: list[tuple[int, ...]] = []
+    for index, (name, shape) in enumerate(declared):
+        chosen = tuple(given[index]) if given else shape
+        if not chosen or min(chosen) < 1:
+            raise InvalidModel(
+                f"{network.source}: input '{name}' has no shape. Give it with --input-shapes, for example "
+                "--input-shapes [[1,3,224,224]]."
+                if not chosen
+                else f"{network.source}: input '{name}' has the shape {'x'.join(map(str, chosen))}, and extents are at "
+                "least 1. Give another one with --input-shapes."
+            )
+        result.append(chosen)
+    return result
+
+
+# Outputs and names
+
+
+def _cut(
+    network: Network, layers: Sequence[Layer], inputs: Sequence[str], wanted: Sequence[str]
+) -> tuple[Sequence[str], list[Layer]]:
+    """The outputs, and the layers that they need: as in Caffe, what no layer reads, or what the user chose."""
+    known = {*inputs, *(name for layer in layers for name in layer.tops)}
+    for name in wanted:
+        if name not in known:
+            close = difflib.get_close_matches(name, sorted(known), n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else " Look up the tops of its layers."
+            raise InvalidModel(f"{network.source}: has no blob named '{name}' (--output-names).{hint}")
+    if wanted:
+        needed, kept = {*wanted}, list[Layer]()
+        for layer in reversed(layers):
+            if not needed.isdisjoint(layer.tops):
+                needed.update(layer.bottoms)
+                kept.append(layer)
+        return [*dict.fromkeys(wanted)], kept[::-1]
+    unread = dict.fromkeys(inputs)
+    for layer in layers:
+        for name in layer.bottoms:
+            unread.pop(name, None)
+        unread.update(dict.fromkeys(layer.tops))
+    outputs = [name for name in unread if name not in inputs or any(name in layer.tops for layer in layers)]
+    if not outputs:
+        raise InvalidModel(f"{network.source}: has no output: every blob is read by a layer. Choose some outputs.")
+    return outputs, [layer for layer in layers if layer.type != "Silence"]
+
+
+def _steps(source: str, layers: Sequence[Layer], inputs: Sequence[str]) -> list[Step]:
+    """The layers with names for their values; raises InvalidModel for blobs from nowhere and from two layers."""
+    last = {name: index for index, layer in enumerate(layers) for name in layer.tops}
+    blobs, taken, steps = {*inputs, *last}, {*inputs, *last}, list[Step]()
+    known = {*inputs}
+    for index, layer in enumerate(layers):
+        place = f"{source}: layer '{layer.name}' ({layer.type})"
+        for name in layer.bottoms:
+            if name not in known:
+                close = difflib.get_close_matches(name, sorted(known), n=1)
+                hint = f" Did you mean '{close[0]}'?" if close else ""
+                raise InvalidModel(f"{place} reads the blob '{name}', which no layer before it makes.{hint}")
+        for name in layer.tops:
+            if name in known and name not in layer.bottoms:
+                raise InvalidModel(f"{place} makes the blob '{name}', which is there already. Give it another name.")
+        if len({*layer.tops}) < len(layer.tops) or "" in layer.tops:
+            raise InvalidModel(f"{place} needs a name of its own for every top, these are {', '.join(layer.tops)}.")
+        results: list[str] = []
+        for name in layer.tops:
+            if last[name] != index:
+                name = _other_name(layer, name, blobs, taken)
+                taken.add(name)
+            results.append(name)
+        known.update(layer.tops)
+        steps.append(Step(layer, tuple(results)))
+    return steps
+
+
+def _other_name(layer: Layer, top: str, blobs: set[str], taken: set[str]) -> str:
+    """For a blob that a later layer writes anew: the layer's name, or the blob's with the layer's type."""
+    name = layer.name if layer.name and layer.name not in blobs else f"{top}_{layer.type.lower()}"
+    candidate, count = name, 1
+    while candidate in taken:
+        candidate, count = f"{name}_{count}", count + 1
+    return candidate
+
+
+# Layers
+
+
+class _Walk:
+    """One run over the layers. Everything that cannot be imported is collected and told at once."""
+
+    def __init__(
+        self,
+        build: TopBuilder,
+        weights: Mapping[str, tuple[Array, ...]] | None,
+        is_random: bool,
+        unknown_field: str,
+        registry: Any,
+    ) -> None:
+        self._build = build
+        self._weights = weights
+        self._is_random = is_random
+        self._unknown_field = unknown_field
+        self._find = _ImporterFinder(registry)
+        self._source = build.source.path
+        self._unknown: dict[str, list[str]] = {}
+        self._refused: list[str] = []
+        self._weightless: list[str] = []
+        self._lost: set[str] = set()
+
+    def run(self, steps: Sequence[Step]) -> None:
+        """Import every layer; raises Unsupported with all unknown types and refusals."""
+        for step in steps:
+            self._step(step)
+        self._build.node = None
+        sentences = [self._unknown_sentence()] if self._unknown else []
+        if self._unknown_field and not self._unknown:
+            raise InvalidModel(
+                f"{self._unknown_field.rstrip('.')}. Remove it if the network means the same without it."
+            )
+        if self._weightless:
+            sentences.append(
+                f"{self._source}: {_layers(self._weightless)} need{'s' * (len(self._weightless) == 1)} weights, and there "
+                "is no file with them. Give the caffemodel with --model-data, or draw them with --random-weights."
+            )
+        if sentences or self._refused:
+            raise Unsupported("\n".join([*sentences, *self._refused]))
+
+    def _step(self, step: Step) -> None:
+        layer = step.layer
+        if layer.type in TRAINING_TYPES:
+            self._refused.append(
+                f"{self._source}: layer '{layer.name}' ({layer.type}) is for training. Give the deploy version of the "
+                "network, or choose outputs before it with --output-names."
+            )
+        importer = self._find(layer.type) if layer.type not in TRAINING_TYPES else None
+        if importer is None and layer.type not in TRAINING_TYPES:
+            self._unknown.setdefault(layer.type, []).append(layer.name)
+        if importer is None or not self._lost.isdisjoint(layer.bottoms):
+            self._lost.update(layer.tops)
+            return
+        self._lost.difference_update(layer.tops)
+        self._import(step, importer)
+
+    def _import(self, step: Step, importer: Any) -> None:
+        layer = step.layer
+        blobs = None if self._weights is None else self._weights.get(layer.name)
+        attributes = {
+            **layer.parameters,
+            "weights": LayerWeights(layer.name, blobs, self._weights is not None, self._is_random),
+        }
+        node = ForeignNode(layer.type, layer.name, layer.bottoms, step.results, attributes, source=self._source)
+        self._build.node = node
+        try:
+            result: Value | Sequence[Value] = importer(node, self._build)
+        except Unsupported as error:
+            self._refused.append(str(error))
+            self._lost.update(layer.tops)
+            return
+        except MissingWeights as error:
+            if attributes["weights"].can_be_had:
+                self._refused.append(str(self._build.refuse(node, str(error))))
+            else:
+                self._weightless.append(layer.name)
+            self._lost.update(layer.tops)
+            return
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise InvalidModel(
+                f"{self._build.place()}: its parameters contradict each other or its operands: {_told(error)}. Check "
+                "them in the prototxt."
+            ) from error
+        results = [result] if isinstance(result, Value) else [*result]
+        if len(results) != len(layer.tops):
+            raise InvalidModel(
+                f"{self._build.place()}: has {len(layer.tops)} tops, and a layer of this type makes {len(results)} with "
+                f"{len(layer.bottoms)} bottoms. Correct the prototxt."
+            )
+        self._build.values.update(zip(layer.tops, results, strict=True))
+
+    def _unknown_sentence(self) -> str:
+        listed = ", ".join(f"{type or 'without a type'} ({_layers(names)})" for type, names in self._unknown.items())
+        one = len(self._unknown) == 1
+        return (
+            f"{self._source}: {len(self._unknown)} layer type{' is' if one else 's are'} not known: {listed}. Install a "
+            f"package that imports {'it' if one else 'them'}, or cut the network before {'it' if one else 'them'} with "
+            "--output-names."
+        )
+
+
+def _told(error: Exception) -> str:
+    said = str(error).rstrip(".")
+    return f"no entry {said}" if isinstance(error, KeyError) else said or type(error).__name__
+
+
+def _layers(names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:SHOWN_LAYERS])
+    more = f" and {len(names) - SHOWN_LAYERS} more" if len(names) > SHOWN_LAYERS else ""
+    return f"layer{'s' if len(names) > 1 else ''} {shown}{more}"
+
+
+class _ImporterFinder:
+    """Looks up importers: `caffe.top` first, so that a new package changes nothing that could be read before."""
+
+    def __init__(self, registry: Any) -> None:
+        self._registry = registry
+        others: list[str] = registry.table_dialects("tpuc.importers", "caffe")
+        self._others = [dialect for dialect in others if dialect != OWN_DIALECT]
+        self._found: dict[str, Any] = {}
+
+    def __call__(self, type: str) -> Any:
+        if type not in self._found:
+            self._found[type] = self._look_up(type)
+        return self._found[type]
+
+    def _look_up(self, type: str) -> Any:
+        own = self._registry.find_cell("tpuc.importers", ("caffe",), OWN_DIALECT, type)
+        if own is not None:
+            return own.value
+        cells = [self._registry.find_cell("tpuc.importers", ("caffe",), dialect, type) for dialect in self._others]
+        cells = [cell for cell in cells if cell is not None]
+        if len(cells) > 1:
+            packages = ", ".join(sorted(cell.offer.provider for cell in cells))
+            raise PluginConflict(
+                f"importer '{type}' for caffe is offered for several dialects: {packages}. Uninstall one of them."
+            )
+        return cells[0].value if cells else None

@@ -1,0 +1,45 @@
+"""Casts. Every tensor that is computed is float32: a cast is what its target type does to the values."""
+
+from __future__ import annotations
+
+from tpuc.api import ForeignNode, Value
+from tpuc_ops.top.cast import Cast
+from tpuc_ops.top.compare_const import CompareConst
+
+from tpuc_onnx.building import OnnxBuilder
+from tpuc_onnx.importers.common import TABLE, is_integer
+
+_WIDE = ("float", "double", "float16", "bfloat16")
+"""Casts to these keep the value: in what precision networks compute is settled when they are compiled."""
+
+
+@TABLE.imports("Cast", "CastLike")
+def cast(node: ForeignNode, build: OnnxBuilder) -> Value:
+    """What keeps every value is nothing at all."""
+    from onnx import TensorProto
+
+    source = build.elem_type(node.inputs[0])
+    if node.op_type == "Cast":
+        target = TensorProto.DataType.Name(node.attributes["to"]).lower()
+    else:
+        target = build.elem_type(node.inputs[1])
+    x, name = build.value(node.inputs[0]), node.outputs[0]
+    if "string" in (source, target):
+        raise build.refuse(node, f"a cast from {source} to {target} is not supported: networks compute numbers")
+    if target == source or target in _WIDE or source == "bool" or _contains(target, source):
+        return x
+    if target == "bool":
+        return build.build(CompareConst(mode="NotEqual", const_val=0.0), [x], name)
+    return build.build(Cast(to=target.upper(), saturate=bool(node.attributes.get("saturate", 1))), [x], name)
+
+
+def _contains(target: str, source: str) -> bool:
+    """Does one integer type hold every value of the other?"""
+    if not (is_integer(target) and is_integer(source)):
+        return False
+    (wide, signed), (narrow, was_signed) = _bits(target), _bits(source)
+    return wide >= narrow if signed == was_signed else signed and wide > narrow
+
+
+def _bits(kind: str) -> tuple[int, bool]:
+    return int(kind.lstrip("uint")), not kind.startswith("u")

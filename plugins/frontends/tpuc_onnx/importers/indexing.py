@@ -1,0 +1,60 @@
+"""Elements by computed or constant indices."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_ops.top.gather_elements import GatherElements
+from tpuc_ops.top.gather_nd import GatherND
+from tpuc_ops.top.scatter_elements import ScatterElements
+from tpuc_ops.top.scatter_nd import ScatterND
+
+from tpuc_onnx.importers.common import TABLE, constant_input
+
+
+@TABLE.imports("GatherElements")
+def gather_elements(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Along one axis."""
+    x, indices = (build.value(name) for name in node.inputs)
+    return build.build(
+        GatherElements(axis=node.attributes.get("axis", 0) % x.tensor.rank), [x, indices], node.outputs[0]
+    )
+
+
+@TABLE.imports("GatherND")
+def gather_nd(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Along the leading axes."""
+    op = GatherND(batch_dims=node.attributes.get("batch_dims", 0))
+    return build.build(op, [build.value(name) for name in node.inputs], node.outputs[0])
+
+
+@TABLE.imports("Scatter", "ScatterElements")
+def scatter_elements(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Along one axis."""
+    x, indices, updates = (build.value(name) for name in node.inputs)
+    axis = node.attributes.get("axis", 0) % x.tensor.rank
+    op = ScatterElements(axis=axis, reduction=node.attributes.get("reduction", "none"))
+    return build.build(op, [x, indices, updates], node.outputs[0])
+
+
+@TABLE.imports("ScatterND")
+def scatter_nd(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Along the leading axes."""
+    op = ScatterND(reduction=node.attributes.get("reduction", "none"))
+    return build.build(op, [build.value(name) for name in node.inputs], node.outputs[0])
+
+
+@TABLE.imports("ReverseSequence")
+def reverse_sequence(node: ForeignNode, build: ImportBuilder) -> Value:
+    """With constant lengths every element has a constant origin."""
+    x = build.value(node.inputs[0])
+    lengths = constant_input(node, build, 1, "the list of lengths")
+    assert lengths is not None
+    batch, time = node.attributes.get("batch_axis", 1), node.attributes.get("time_axis", 0)
+    dims = x.tensor.dims
+    steps = np.arange(dims[time])
+    origins = np.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
+    shape = tuple(extent if axis in (batch, time) else 1 for axis, extent in enumerate(dims))
+    origins = (origins if batch < time else origins.T).reshape(shape)
+    indices = build.weight(f"{node.outputs[0]}_origins", np.broadcast_to(origins, dims))
+    return build.build(GatherElements(axis=time), [x, indices], node.outputs[0])

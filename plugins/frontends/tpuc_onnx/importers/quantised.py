@@ -1,0 +1,128 @@
+"""Quantisation and dequantisation; stored integers are carried as floats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_ops.top.add import Add
+from tpuc_ops.top.cast import Cast
+from tpuc_ops.top.clip import Clip
+from tpuc_ops.top.dequantize_linear import DequantizeLinear
+from tpuc_ops.top.div import Div
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.quantize_linear import QuantizeLinear
+from tpuc_ops.top.round import Round
+from tpuc_ops.top.slice import Slice
+from tpuc_ops.top.sub import Sub
+from tpuc_ops.top.tile import Tile
+
+from tpuc_onnx.building import OnnxBuilder
+from tpuc_onnx.importers.common import TABLE, Array, is_integer, reshape
+
+
+@TABLE.imports("QuantizeLinear")
+def quantize_linear(node: ForeignNode, build: OnnxBuilder) -> Value:
+    """Constant parameters are attributes; computed ones, blocks, and narrow floats are arithmetic."""
+    target = _target(node, build)
+    if is_integer(target):
+        scale, zero = _constants(node, build)
+        if scale is not None and zero is not None:
+            op = QuantizeLinear(
+                y_scale=tuple(map(float, scale)),
+                y_zero_point=tuple(map(int, zero)),
+                axis=_axis(node, build),
+                to=target.upper(),
+            )
+            return build.build(op, [build.value(node.inputs[0])], node.outputs[0])
+    return _quantised(node, build, target)
+
+
+@TABLE.imports("DequantizeLinear")
+def dequantize_linear(node: ForeignNode, build: OnnxBuilder) -> Value:
+    """Constant parameters are attributes; computed ones and blocks are arithmetic."""
+    x, name = build.value(node.inputs[0]), node.outputs[0]
+    scale, zero = _constants(node, build)
+    if scale is not None and zero is not None and is_integer(build.elem_type(node.inputs[0])):
+        op = DequantizeLinear(
+            x_scale=tuple(map(float, scale)), x_zero_point=tuple(map(int, zero)), axis=_axis(node, build)
+        )
+        return build.build(op, [x], name)
+    if _has_zero(node):
+        x = build.build(Sub(), [x, _spread(node, build, 2)], f"{name}_centred")
+    return build.build(Mul(), [x, _spread(node, build, 1)], name)
+
+
+def _quantised(node: ForeignNode, build: OnnxBuilder, target: str) -> Value:
+    name = node.outputs[0]
+    value = build.build(Div(), [build.value(node.inputs[0]), _spread(node, build, 1)], f"{name}_scaled")
+    if not is_integer(target):
+        if _has_zero(node):
+            value = build.build(Add(), [value, _spread(node, build, 2)], f"{name}_shifted")
+        op = Cast(to=target.upper(), saturate=bool(node.attributes.get("saturate", 1)))
+        return build.build(op, [value], name)
+    value = build.build(Round(), [value], f"{name}_rounded")
+    if _has_zero(node):
+        value = build.build(Add(), [value, _spread(node, build, 2)], f"{name}_shifted")
+    span = 2.0 ** int(target.lstrip("uint"))
+    low, high = (0.0, span - 1) if target.startswith("u") else (-span / 2, span / 2 - 1)
+    return build.build(Clip(min=low, max=high), [value], name)
+
+
+def _target(node: ForeignNode, build: OnnxBuilder) -> str:
+    """The element type of the result: that of the zero point, or what an attribute says, or uint8."""
+    if _has_zero(node):
+        return build.elem_type(node.inputs[2])
+    if node.attributes.get("output_dtype", 0):
+        from onnx import TensorProto
+
+        return TensorProto.DataType.Name(node.attributes["output_dtype"]).lower()
+    return "uint8"
+
+
+def _has_zero(node: ForeignNode) -> bool:
+    return len(node.inputs) > 2 and bool(node.inputs[2])
+
+
+def _axis(node: ForeignNode, build: ImportBuilder) -> int:
+    return node.attributes.get("axis", 1) % max(len(build.shape(node.inputs[0])), 1)
+
+
+def _constants(node: ForeignNode, build: ImportBuilder) -> tuple[Array | None, Array | None]:
+    """Scale and zero point as lists, None where they are computed or in blocks."""
+    scale = build.constant(node.inputs[1])
+    if scale is None or scale.ndim > 1:
+        return None, None
+    zero = build.constant(node.inputs[2]) if _has_zero(node) else np.zeros(scale.shape, np.int64)
+    return scale.reshape(-1), None if zero is None else zero.reshape(-1)
+
+
+def _spread(node: ForeignNode, build: ImportBuilder, index: int) -> Value:
+    """A parameter that broadcasts to the operand; blocks repeat their numbers."""
+    value, name = build.value(node.inputs[index]), f"{node.outputs[0]}_parameter{index}"
+    dims, own = build.shape(node.inputs[0]), value.tensor.dims
+    if math.prod(own) == 1:
+        return reshape(build, value, (1,) * len(dims), name)
+    axis = _axis(node, build)
+    if len(own) == 1:
+        return reshape(build, value, tuple(-1 if i == axis else 1 for i in range(len(dims))), name)
+    if own == dims:
+        return value
+    size = node.attributes.get("block_size", 0) or -(-dims[axis] // own[axis])
+    return _repeated(build, value, axis, size, dims, name)
+
+
+def _repeated(build: ImportBuilder, value: Value, axis: int, size: int, dims: Sequence[int], name: str) -> Value:
+    """Every number `size` times along `axis`, cut to `dims`."""
+    own = value.tensor.dims
+    column = reshape(build, value, (*own[: axis + 1], 1, *own[axis + 1 :]), f"{name}_column")
+    counts = tuple(size if index == axis + 1 else 1 for index in range(len(own) + 1))
+    rows = build.build(Tile(tile=counts), [column], f"{name}_rows")
+    merged = reshape(build, rows, (*own[:axis], own[axis] * size, *own[axis + 1 :]), f"{name}_merged")
+    if merged.tensor.dims == tuple(dims):
+        return merged
+    op = Slice(offset=(0,) * len(dims), steps=(1,) * len(dims), ends=tuple(dims))
+    none = build.none()
+    return build.build(op, [merged, none, none, none], name)

@@ -1,0 +1,118 @@
+"""Where elements are: extremes, the best few, one-hot rows, triangles, running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_ops.top.add import Add
+from tpuc_ops.top.add_const import AddConst
+from tpuc_ops.top.arg import Arg
+from tpuc_ops.top.compare import Compare
+from tpuc_ops.top.compare_const import CompareConst
+from tpuc_ops.top.cum_prod import CumProd
+from tpuc_ops.top.cum_sum import CumSum
+from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.topk import TopK
+from tpuc_ops.top.trilu import Trilu
+
+from tpuc_onnx.building import OnnxBuilder
+from tpuc_onnx.importers.common import TABLE, constant_input, reshape
+
+AXIS_ALONE_SINCE = 13
+"""Before this opset hardmax ran over all dimensions from `axis` on."""
+
+
+@TABLE.imports("ArgMax", "ArgMin")
+def arg(node: ForeignNode, build: ImportBuilder) -> Value:
+    """The first result of `Arg`, its index."""
+    x = build.value(node.inputs[0])
+    op = Arg(
+        axis=node.attributes.get("axis", 0) % x.tensor.rank,
+        keepdims=bool(node.attributes.get("keepdims", 1)),
+        mode=node.op_type,
+        select_last_index=bool(node.attributes.get("select_last_index", 0)),
+    )
+    return build.build(op, [x], node.outputs[0])
+
+
+@TABLE.imports("TopK")
+def top_k(node: ForeignNode, build: OnnxBuilder) -> Sequence[Value]:
+    """How many is an attribute up to opset 9, a constant operand after it."""
+    x = build.value(node.inputs[0])
+    count = constant_input(node, build, 1, "the number of elements")
+    op = TopK(
+        axis=node.attributes.get("axis", -1) % x.tensor.rank,
+        K=int(node.attributes["k"] if count is None else count.reshape(())),
+        largest=bool(node.attributes.get("largest", 1)),
+        sorted=bool(node.attributes.get("sorted", 1)),
+    )
+    return build.build_all(op, [x], node.outputs)
+
+
+@TABLE.imports("Hardmax")
+def hardmax(node: ForeignNode, build: ImportBuilder) -> Value:
+    """1 at the first largest element, else 0."""
+    name, shape = node.outputs[0], build.shape(node.outputs[0])
+    x, old = build.value(node.inputs[0]), node.version < AXIS_ALONE_SINCE
+    axis = node.attributes.get("axis", 1 if old else -1) % len(shape)
+    if old:
+        x = reshape(build, x, (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))), f"{name}_rows")
+        axis = 1
+    place = build.build(Arg(axis=axis), [x], f"{name}_place")
+    return reshape(
+        build, _marked(build, place, x.tensor.dims[axis], axis, f"{name}_flat" if old else name), shape, name
+    )
+
+
+def _marked(build: ImportBuilder, places: Value, depth: int, axis: int, name: str) -> Value:
+    """1 where the index along `axis` is the one in `places`, whose extent there is 1."""
+    indices = np.arange(depth, dtype=np.float32).reshape((-1,) + (1,) * (places.tensor.rank - axis - 1))
+    row = build.weight(f"{name}_indices", indices.reshape((1,) * axis + indices.shape))
+    return build.build(Compare(mode="Equal"), [places, row], name)
+
+
+@TABLE.imports("OneHot")
+def one_hot(node: ForeignNode, build: ImportBuilder) -> Value:
+    """A new axis, along which one element has the second value and the others the first."""
+    name, indices = node.outputs[0], build.value(node.inputs[0])
+    depth = constant_input(node, build, 1, "the depth")
+    values = constant_input(node, build, 2, "the pair of values")
+    assert depth is not None
+    assert values is not None
+    count = int(depth.reshape(()))
+    axis = node.attributes.get("axis", -1) % (indices.tensor.rank + 1)
+    dims = (*indices.tensor.dims[:axis], 1, *indices.tensor.dims[axis:])
+    negative = build.build(CompareConst(mode="Less", const_val=0.0), [indices], f"{name}_negative")
+    shift = build.build(MulConst(const_val=float(count)), [negative], f"{name}_shift")
+    places = build.build(Add(), [indices, shift], f"{name}_positive")
+    marked = _marked(build, reshape(build, places, dims, f"{name}_places"), count, axis, f"{name}_marked")
+    off, on = (float(value) for value in values.reshape(-1))
+    spread = build.build(MulConst(const_val=on - off), [marked], f"{name}_spread")
+    return build.build(AddConst(const_val=off), [spread], name)
+
+
+@TABLE.imports("Trilu")
+def trilu(node: ForeignNode, build: ImportBuilder) -> Value:
+    """The diagonal is a constant."""
+    diagonal = constant_input(node, build, 1, "the number of the diagonal")
+    op = Trilu(
+        upper=node.attributes.get("upper", 1),
+        diagonal=0 if diagonal is None else int(diagonal.reshape(())),
+    )
+    return build.build(op, [build.value(node.inputs[0])], node.outputs[0])
+
+
+@TABLE.imports("CumSum", "CumProd")
+def cumulative(node: ForeignNode, build: ImportBuilder) -> Value:
+    """The axis is a constant."""
+    x, axis = build.value(node.inputs[0]), constant_input(node, build, 1, "the axis")
+    assert axis is not None
+    op = CumSum if node.op_type == "CumSum" else CumProd
+    made = op(
+        axis=int(axis.reshape(())) % x.tensor.rank,
+        exclusive=bool(node.attributes.get("exclusive", 0)),
+        reverse=bool(node.attributes.get("reverse", 0)),
+    )
+    return build.build(made, [x], node.outputs[0])

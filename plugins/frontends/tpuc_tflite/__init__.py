@@ -1,0 +1,3 @@
+"""TFLite front end: `.tflite` files, float and fully quantised, become TOP modules."""
+
+from __future__ import annotations

@@ -1,0 +1,27 @@
+"""The front end as the registry sees it; flatbuffers are imported when a file is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tpuc.api import Frontend, ImportOptions, Module
+
+
+class TfliteFrontend(Frontend):
+    """Reads `.tflite` files of schema version 3."""
+
+    name = "tflite"
+    suffixes = (".tflite",)
+
+    def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
+        """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+        from tpuc_tflite.loading import load_graph
+        from tpuc_tflite.ordering import needed_part
+        from tpuc_tflite.translation import translate
+
+        graph = needed_part(load_graph(path), options.output_names)
+        return translate(graph, options, registry)
+
+
+FRONTEND = TfliteFrontend()

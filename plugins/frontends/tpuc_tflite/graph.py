@@ -1,0 +1,88 @@
+"""The foreign graph in plain Python: what remains of a file when every offset in it has been followed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import ElementType, ForeignNode, ScalarType, Uniform, UniformPerAxis
+
+Array: TypeAlias = npt.NDArray[Any]
+Shape: TypeAlias = tuple[int, ...]
+
+F32 = ScalarType("f32")
+QUANTISED_STORAGE = {"INT8": "i8", "UINT8": "u8", "INT16": "i16", "INT32": "i32", "INT4": "i8"}
+"""How uniform types spell the storage of the file's types."""
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """`(q - zero_point) * scale`, one of each or one per index of `axis`."""
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int
+
+    @property
+    def is_per_axis(self) -> bool:
+        """Has every index of the axis a scale of its own?"""
+        return len(self.scales) > 1
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """A tensor of the file; `data` is there when it is constant. `signature` has -1 where the extent is open."""
+
+    name: str
+    kind: str  # the file's name of the element type: FLOAT32, INT8, ...
+    shape: Shape
+    signature: Shape
+    quantisation: Quantisation | None
+    data: Array | None = None
+    is_variable: bool = False
+
+    @property
+    def is_quantised(self) -> bool:
+        """Does it hold integers that stand for other numbers? Sums of products (int32) do not count."""
+        return self.quantisation is not None and self.kind in ("INT8", "UINT8", "INT16", "INT4")
+
+    @property
+    def element(self) -> ElementType:
+        """As TOP stores a value of it: quantised as in the file, everything else as f32."""
+        if not self.is_quantised:
+            return F32
+        assert self.quantisation is not None
+        return element_of(self.kind, self.quantisation, self.quantisation.axis)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The first subgraph: nodes in the file's order, tensors by name, names of inputs and outputs."""
+
+    source: str
+    name: str
+    tensors: Mapping[str, TensorEntry]
+    nodes: tuple[ForeignNode, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def element_of(kind: str, quantisation: Quantisation, axis: int) -> ElementType:
+    """The quantised element type, with its scales along `axis` when there are several."""
+    storage = ScalarType(QUANTISED_STORAGE[kind])
+    if quantisation.is_per_axis:
+        return UniformPerAxis(storage, F32, axis, quantisation.scales, quantisation.zero_points)
+    return Uniform(storage, F32, quantisation.scales[0], quantisation.zero_points[0])
+
+
+def real_values(array: Array, quantisation: Quantisation) -> Array:
+    """What quantised integers stand for, in float32."""
+    shape = [1] * array.ndim
+    if quantisation.is_per_axis:
+        shape[quantisation.axis] = -1
+    scale = np.asarray(quantisation.scales, np.float32).reshape(shape if quantisation.is_per_axis else ())
+    zero = np.asarray(quantisation.zero_points, np.int64).reshape(shape if quantisation.is_per_axis else ())
+    return ((array.astype(np.int64) - zero).astype(np.float32) * scale).astype(np.float32)

@@ -1,0 +1,108 @@
+"""Functions of one value, softmax and their relatives."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.api import ForeignNode, Op, Value
+from tpuc_ops.top.abs import Abs
+from tpuc_ops.top.ceil import Ceil
+from tpuc_ops.top.clip import Clip
+from tpuc_ops.top.cos import Cos
+from tpuc_ops.top.elu import Elu
+from tpuc_ops.top.exp import Exp
+from tpuc_ops.top.floor import Floor
+from tpuc_ops.top.gelu import GELU
+from tpuc_ops.top.hard_swish import HardSwish
+from tpuc_ops.top.leaky_relu import LeakyRelu
+from tpuc_ops.top.log import Log
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.prelu import PRelu
+from tpuc_ops.top.reduce import Reduce
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.round import Round
+from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops.top.sign import Sign
+from tpuc_ops.top.sin import Sin
+from tpuc_ops.top.softmax import Softmax
+from tpuc_ops.top.sqrt import Sqrt
+from tpuc_ops.top.tanh import Tanh
+
+from tpuc_tflite.building import Arranged, TfliteBuilder
+from tpuc_tflite.importers.common import TABLE, aligned, axis_of, unary
+
+_LARGEST = float(np.finfo(np.float32).max)
+_SIMPLE: dict[str, Op] = {
+    "ABS": Abs(),
+    "CEIL": Ceil(),
+    "COS": Cos(),
+    "ELU": Elu(alpha=1.0),
+    "EXP": Exp(),
+    "FLOOR": Floor(),
+    "HARD_SWISH": HardSwish(),
+    "LOG": Log(),
+    "LOGISTIC": Sigmoid(),
+    "NEG": MulConst(const_val=-1.0),
+    "RELU": Relu(),
+    "RELU6": Relu(relu_limit=6.0),
+    "RELU_0_TO_1": Clip(min=0.0, max=1.0),
+    "RELU_N1_TO_1": Clip(min=-1.0, max=1.0),
+    "ROUND": Round(),
+    "RSQRT": Pow(exponent=-0.5),
+    "SIGN": Sign(),
+    "SIN": Sin(),
+    "SQRT": Sqrt(),
+    "SQUARE": Pow(exponent=2.0),
+    "TANH": Tanh(),
+}
+
+for _name, _op in _SIMPLE.items():
+    TABLE.imports(_name)(unary(lambda _, op=_op: op))
+
+TABLE.imports("LEAKY_RELU")(unary(lambda node: LeakyRelu(alpha=float(node.attributes.get("alpha", 0.0)))))
+
+
+@TABLE.imports("GELU")
+def gelu(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """Only the exact form has an op of its own."""
+    if node.attributes.get("approximate", False):
+        raise build.refuse(node, "the approximation by tanh is not supported: export it with the exact form")
+    return unary(lambda _: GELU())(node, build)
+
+
+@TABLE.imports("PRELU")
+def prelu(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """The slope broadcasts to the operand."""
+    operands, order = aligned(node, build, (0, 1))
+    return Arranged(build.build(PRelu(), operands, node.outputs[0]), order)
+
+
+@TABLE.imports("SOFTMAX", "LOG_SOFTMAX")
+def softmax(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """Along the last foreign dimension."""
+    order = build.order(node.inputs[0])
+    if not order:
+        raise build.refuse(node, "its operand has no dimension")
+    log = node.op_type == "LOG_SOFTMAX"
+    beta = 1.0 if log else float(node.attributes.get("beta", 1.0))
+    op = Softmax(axis=order.index(len(order) - 1), beta=beta, log=log)
+    return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
+
+
+@TABLE.imports("L2_NORMALIZATION")
+def l2_normalization(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """Each row divided by the root of its squares' sum, which the runtime takes to be at least 1e-6."""
+    if build.is_quantised():
+        raise build.refuse(node, "its quantised form is not supported: export this node as float")
+    name, order = node.outputs[0], build.order(node.inputs[0])
+    axis = order.index(axis_of(node, build, -1))
+    x = build.value(node.inputs[0], order)
+    norm = build.build(Reduce(axes=(axis,), mode="ReduceL2", keepdims=True), [x], f"{name}_norm")
+    bounded = build.build(Clip(min=1e-6, max=_LARGEST), [norm], f"{name}_bounded")
+    inverse = build.build(Pow(exponent=-1.0), [bounded], f"{name}_inverse")
+    return Arranged(_product(build, x, inverse, name), order)
+
+
+def _product(build: TfliteBuilder, x: Value, y: Value, name: str) -> Value:
+    return build.build(Mul(), [x, y], name)

@@ -1,0 +1,151 @@
+"""The table, and what several families of importers share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tpuc.api import ForeignNode, FusesRelu, ImporterTable, Op, TensorType, Value
+from tpuc_ops.top.clip import Clip
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.tanh import Tanh
+
+from tpuc_tflite.building import NCHW, Arranged, Order, TfliteBuilder
+from tpuc_tflite.graph import Array, Shape
+
+TABLE = ImporterTable("tflite", "top")
+
+NONE, RELU, RELU_N1_TO_1, RELU6, TANH = range(5)
+"""The activations that an operator may apply to its own result."""
+
+
+def images(node: ForeignNode, build: TfliteBuilder, index: int = 0) -> Value:
+    """Operand `index` as `[n, c, h, w]`."""
+    rank = len(build.shape(node.inputs[index]))
+    if rank != 4:
+        raise build.refuse(node, f"its operand '{node.inputs[index]}' has {rank} dimensions, and an image has 4")
+    return build.value(node.inputs[index], NCHW)
+
+
+def constant(node: ForeignNode, build: TfliteBuilder, index: int, meaning: str) -> Array:
+    """An operand that must be constant."""
+    if index >= len(node.inputs) or not node.inputs[index]:
+        raise build.refuse(node, f"{meaning} is missing")
+    array = build.constant(node.inputs[index])
+    if array is None:
+        raise build.refuse(
+            node, f"{meaning} is computed at run time (tensor '{node.inputs[index]}'), and must be a constant"
+        )
+    return array
+
+
+def integers(array: Array | Sequence[int]) -> Shape:
+    """A constant as plain numbers."""
+    return tuple(int(item) for item in np.asarray(array).reshape(-1))
+
+
+def axis_of(node: ForeignNode, build: TfliteBuilder, axis: int, index: int = 0) -> int:
+    """A foreign axis of operand `index`, counted from the front; refuses one that is not there."""
+    rank = len(build.shape(node.inputs[index]))
+    if not -rank <= axis < rank:
+        raise build.refuse(node, f"axis {axis} is not one of the {rank} dimensions of its operand")
+    return axis % rank
+
+
+def finish(
+    node: ForeignNode,
+    build: TfliteBuilder,
+    op: Op,
+    operands: Sequence[Value],
+    order: Order | None = None,
+    result_types: Sequence[TensorType] | None = None,
+) -> Value | Arranged:
+    """`op` with the activation that the node applies to its result; `order` is that of the result."""
+    name, code = node.outputs[0], int(node.attributes.get("fused_activation_function", NONE))
+    after = _activation(node, build, code)
+    if isinstance(after, Relu) and isinstance(op, FusesRelu):
+        op, after = _with_relu(op, after.relu_limit), None
+    if after is None:
+        value = build.build(op, operands, name, result_types)
+    else:
+        types = result_types
+        if types is None:
+            inferred = op.infer(tuple(value.tensor for value in operands))
+            assert inferred is not None
+            types = [inferred[0].with_element(build.entry(name).element)]
+        inner = build.build(op, operands, f"{name}_linear", types)
+        value = build.build(after, [inner], name, [inner.tensor])
+    return value if order is None else Arranged(value, order)
+
+
+def _with_relu(op: Any, limit: float) -> Op:
+    """An op that can apply a relu, with one."""
+    return dataclasses.replace(op, do_relu=True, relu_limit=limit if limit > 0 else -1.0)
+
+
+def _activation(node: ForeignNode, build: TfliteBuilder, code: int) -> Op | None:
+    match code:
+        case 0:
+            return None
+        case 1:
+            return Relu()
+        case 2:
+            return Clip(min=-1.0, max=1.0)
+        case 3:
+            return Relu(relu_limit=6.0)
+        case 4 if not build.is_quantised():
+            return Tanh()
+        case _:
+            raise build.refuse(node, f"its fused activation {code} is not supported")
+
+
+def unary(op: Callable[[ForeignNode], Op]) -> Callable[[ForeignNode, TfliteBuilder], Arranged]:
+    """An importer of a function of one value, which keeps its operand's order."""
+
+    def importer(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+        order = build.order(node.inputs[0])
+        return Arranged(build.build(op(node), [build.value(node.inputs[0], order)], node.outputs[0]), order)
+
+    return importer
+
+
+def aligned(node: ForeignNode, build: TfliteBuilder, indices: Sequence[int]) -> tuple[list[Value], Order]:
+    """Operands that broadcast, all with the result's rank and in one order: that of the first computed one that has the
+    full rank.
+    """
+    names = [node.inputs[index] for index in indices]
+    rank = max(len(build.shape(name)) for name in names)
+    full = [name for name in names if build.constant(name) is None and len(build.shape(name)) == rank]
+    orders = [build.order(name) for name in full]
+    plain = tuple(range(rank))
+    order = next((order for order in orders if order != plain), plain)
+    return [_with_rank(build, name, rank, order) for name in names], order
+
+
+def _with_rank(build: TfliteBuilder, name: str, rank: int, order: Order) -> Value:
+    shape = build.shape(name)
+    if len(shape) == rank:
+        return build.value(name, order)
+    grown = (1,) * (rank - len(shape)) + shape
+    array = build.constant(name)
+    if array is not None and build.is_quantised() and build.entry(name).is_quantised:
+        return build.quantised_weight(f"{name}_aligned", array.reshape(grown).transpose(order), name)
+    if array is not None:
+        real = build.real(name)
+        assert real is not None
+        return build.weight(f"{name}_aligned", real.reshape(grown).transpose(order))
+    value = build.reshape(build.value(name), grown, f"{name}_aligned")
+    return build.permute(value, order, f"{name}_aligned_permuted")
+
+
+def scalar(node: ForeignNode, build: TfliteBuilder) -> tuple[int, float] | None:
+    """Position and number of the operand that is a float constant of one element; None for quantised nodes."""
+    if len(node.inputs) != 2 or build.is_quantised():
+        return None
+    for index in (1, 0):
+        array = build.real(node.inputs[index])
+        if array is not None and array.size == 1 and build.constant(node.inputs[1 - index]) is None:
+            return index, float(array.reshape(()))
+    return None

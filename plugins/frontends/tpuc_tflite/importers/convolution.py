@@ -1,0 +1,111 @@
+"""Convolutions; filters are turned to `[oc, ic, kh, kw]`, and quantised ones keep their integers."""
+
+from __future__ import annotations
+
+from tpuc.api import ForeignNode, ScalarType, Value
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.deconv import Deconv
+
+from tpuc_tflite.building import NCHW, Arranged, Order, TfliteBuilder
+from tpuc_tflite.importers.common import TABLE, constant, finish, images, integers
+from tpuc_tflite.importers.window import dilations_of, pads_of, strides_of
+
+FROM_OHWI: Order = (0, 3, 1, 2)
+FROM_DEPTHWISE: Order = (3, 0, 1, 2)
+"""Where the dimensions of `[oc, ic, kh, kw]` are in the file's filters."""
+
+
+@TABLE.imports("CONV_2D")
+def conv(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """Filters that have fewer channels than the operand are for groups of it."""
+    shape = _filter_shape(node, build)
+    channels = build.shape(node.inputs[0])[-1]
+    if not shape[3] or channels % shape[3]:
+        raise build.refuse(node, f"its filter has {shape[3]} channels, and its operand {channels}")
+    return _conv(node, build, shape[1:3], channels // shape[3], filter_of(node, build, 1, FROM_OHWI))
+
+
+@TABLE.imports("DEPTHWISE_CONV_2D")
+def depthwise(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """One group per channel; the results of a channel lie next to each other."""
+    shape = _filter_shape(node, build)
+    channels = build.shape(node.inputs[0])[-1]
+    if shape[0] != 1 or not channels or shape[3] % channels:
+        raise build.refuse(node, f"its filter makes {shape[3]} channels of {channels}")
+    return _conv(node, build, shape[1:3], channels, filter_of(node, build, 1, FROM_DEPTHWISE))
+
+
+def _conv(
+    node: ForeignNode, build: TfliteBuilder, kernel: tuple[int, ...], group: int, weight: Value
+) -> Value | Arranged:
+    x = images(node, build)
+    strides, dilations = strides_of(node, build), dilations_of(node, build)
+    op = Conv(
+        kernel_shape=kernel,
+        strides=strides,
+        pads=pads_of(node, build, x.tensor.dims[2:], kernel, strides, dilations),
+        dilations=dilations,
+        group=group,
+    )
+    return finish(node, build, op, [x, weight, bias_of(node, build, 2)], NCHW)
+
+
+def _filter_shape(node: ForeignNode, build: TfliteBuilder) -> tuple[int, ...]:
+    shape = build.shape(node.inputs[1])
+    if len(shape) != 4 or len(build.shape(node.inputs[0])) != 4:
+        raise build.refuse(node, "its operand and its filter must both have 4 dimensions")
+    return shape
+
+
+def filter_of(node: ForeignNode, build: TfliteBuilder, index: int, order: Order) -> Value:
+    """The filter with its dimensions in another order; a computed one is permuted."""
+    name = node.inputs[index]
+    array = build.constant(name)
+    if array is None:
+        return build.value(name, order)
+    if build.is_quantised():
+        return build.quantised_weight(name, array.transpose(order), name)
+    real = build.real(name)
+    assert real is not None
+    return build.weight(name, real.transpose(order))
+
+
+def bias_of(node: ForeignNode, build: TfliteBuilder, index: int) -> Value:
+    """The bias; beside integers it has their scales' product, so its own scale says nothing new."""
+    if index >= len(node.inputs) or not node.inputs[index]:
+        return build.none()
+    name = node.inputs[index]
+    array = build.constant(name)
+    if array is None:
+        return build.value(name)
+    if not build.is_quantised():
+        real = build.real(name)
+        assert real is not None
+        return build.weight(name, real.reshape(-1))
+    if array.dtype.name not in ("int32", "int64"):
+        raise build.refuse(node, f"its bias '{name}' holds {array.dtype.name}, and its other operands are quantised")
+    return build.weight(name, array.reshape(-1), ScalarType("i32" if array.dtype.name == "int32" else "i64"))
+
+
+@TABLE.imports("TRANSPOSE_CONV")
+def transpose_conv(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """The result's shape is an operand; what the window does not reach of it is added at the end."""
+    shape = build.shape(node.inputs[1])
+    wanted = integers(constant(node, build, 0, "the result's shape"))
+    if len(shape) != 4 or len(wanted) != 4:
+        raise build.refuse(node, "its operand and its filter must both have 4 dimensions")
+    x = images(node, build, 2)
+    kernel, strides = shape[1:3], strides_of(node, build)
+    size, result = x.tensor.dims[2:], wanted[1:3]
+    reach = [(extent - 1) * stride + taps for extent, stride, taps in zip(size, strides, kernel, strict=True)]
+    same = node.attributes.get("padding", 0) == 0
+    totals = [max(full - extent, 0) if same else 0 for full, extent in zip(reach, result, strict=True)]
+    extra = [extent - (full - total) for extent, full, total in zip(result, reach, totals, strict=True)]
+    pads = [totals[0] // 2, totals[1] // 2, totals[0] - totals[0] // 2, totals[1] - totals[1] // 2]
+    for axis in (0, 1):
+        if extra[axis] < 0:  # a smaller result than the windows reach: the rest is cut off
+            pads[axis + 2] -= extra[axis]
+            extra[axis] = 0
+    op = Deconv(kernel_shape=kernel, strides=strides, pads=tuple(pads), output_padding=tuple(extra))
+    weight = filter_of(node, build, 1, FROM_OHWI)
+    return finish(node, build, op, [x, weight, bias_of(node, build, 3)], NCHW)

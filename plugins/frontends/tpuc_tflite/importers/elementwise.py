@@ -1,0 +1,126 @@
+"""Element-wise arithmetic of two or more operands, with forms of its own for scalar constants."""
+
+from __future__ import annotations
+
+from tpuc.api import ForeignNode, Op, Value
+from tpuc_ops.top.add import Add
+from tpuc_ops.top.add_const import AddConst
+from tpuc_ops.top.div import Div
+from tpuc_ops.top.floor import Floor
+from tpuc_ops.top.max import Max
+from tpuc_ops.top.max_const import MaxConst
+from tpuc_ops.top.min import Min
+from tpuc_ops.top.min_const import MinConst
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.reciprocal import Reciprocal
+from tpuc_ops.top.sub import Sub
+from tpuc_ops.top.sub_const import SubConst
+
+from tpuc_tflite.building import Arranged, TfliteBuilder
+from tpuc_tflite.importers.common import TABLE, aligned, finish, scalar
+
+
+@TABLE.imports("ADD", "ADD_N")
+def add(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """Sum of all operands."""
+    if len(node.inputs) == 1:
+        return Arranged(build.value(node.inputs[0], build.order(node.inputs[0])), build.order(node.inputs[0]))
+    number = scalar(node, build)
+    if number is not None:
+        return _with_number(node, build, AddConst(const_val=number[1]), 1 - number[0])
+    return _together(node, build, Add())
+
+
+@TABLE.imports("MUL")
+def mul(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """Product of both operands."""
+    number = scalar(node, build)
+    if number is not None:
+        return _with_number(node, build, MulConst(const_val=number[1]), 1 - number[0])
+    return _together(node, build, Mul())
+
+
+@TABLE.imports("SUB")
+def sub(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """Difference, in the operands' order."""
+    number = scalar(node, build)
+    if number is not None:
+        index, value = number
+        return _with_number(node, build, SubConst(const_val=value, is_reverse=index == 0), 1 - index)
+    return _together(node, build, Sub())
+
+
+@TABLE.imports("DIV")
+def div(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """Quotient; by a constant it is a product."""
+    number = scalar(node, build)
+    if number is not None and number[0] == 1 and number[1] != 0:
+        return _with_number(node, build, MulConst(const_val=1.0 / number[1]), 0)
+    if number is not None and number[0] == 0:
+        return _with_number(node, build, Reciprocal(const_val=number[1]), 1)
+    return _together(node, build, Div())
+
+
+@TABLE.imports("MAXIMUM", "MINIMUM")
+def extreme(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """The larger or smaller operand."""
+    number, largest = scalar(node, build), node.op_type == "MAXIMUM"
+    if number is not None:
+        index, value = number
+        return _with_number(node, build, MaxConst(const_val=value) if largest else MinConst(const_val=value), 1 - index)
+    return _together(node, build, Max() if largest else Min())
+
+
+@TABLE.imports("SQUARED_DIFFERENCE")
+def squared_difference(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """The difference times itself."""
+    _float_only(node, build)
+    operands, order = aligned(node, build, (0, 1))
+    name = node.outputs[0]
+    difference = build.build(Sub(), operands, f"{name}_difference")
+    return Arranged(build.build(Pow(exponent=2.0), [difference], name), order)
+
+
+@TABLE.imports("FLOOR_DIV")
+def floor_div(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """The quotient rounded down."""
+    _float_only(node, build)
+    operands, order = aligned(node, build, (0, 1))
+    name = node.outputs[0]
+    return Arranged(build.build(Floor(), [build.build(Div(), operands, f"{name}_quotient")], name), order)
+
+
+@TABLE.imports("POW")
+def power(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """With a constant exponent."""
+    number = scalar(node, build)
+    if number is None or number[0] != 1:
+        raise build.refuse(node, "only one constant exponent for all elements is supported")
+    return _with_number(node, build, Pow(exponent=number[1]), 0)
+
+
+def _float_only(node: ForeignNode, build: TfliteBuilder) -> None:
+    if build.is_quantised():
+        raise build.refuse(node, "its quantised form is not supported: export this node as float")
+
+
+def _with_number(node: ForeignNode, build: TfliteBuilder, op: Op, index: int) -> Value | Arranged:
+    """`op` on operand `index`; a constant of higher rank adds dimensions to the result."""
+    name, other = node.inputs[index], node.inputs[1 - index]
+    rank = len(build.shape(other))
+    if rank <= len(build.shape(name)):
+        order = build.order(name)
+        return finish(node, build, op, [build.value(name, order)], order)
+    operands, order = aligned(node, build, (index, 1 - index))
+    return finish(node, build, op, operands[:1], order)
+
+
+def _together(node: ForeignNode, build: TfliteBuilder, op: Op) -> Value | Arranged:
+    """`op` on all operands; where their order does not matter, constants come last."""
+    indices = list(range(len(node.inputs)))
+    if isinstance(op, (Add, Mul, Max, Min)):
+        indices.sort(key=lambda index: build.constant(node.inputs[index]) is not None)
+    operands, order = aligned(node, build, indices)
+    return finish(node, build, op, operands, order)

@@ -1,0 +1,272 @@
+"""Operators that only give the elements another shape or order, or pick some."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tpuc.api import ForeignNode, Value
+from tpuc_ops.top.concat import Concat
+from tpuc_ops.top.depth2space import Depth2Space
+from tpuc_ops.top.gather import Gather
+from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.slice import Slice
+from tpuc_ops.top.split import Split
+from tpuc_ops.top.tile import Tile
+
+from tpuc_tflite.building import NCHW, Arranged, Later, Results, TfliteBuilder, only_ones_move
+from tpuc_tflite.graph import Shape
+from tpuc_tflite.importers.common import TABLE, axis_of, constant, finish, images, integers
+from tpuc_tflite.slicing import strided_slices
+
+
+@TABLE.imports("RESHAPE")
+def reshape(node: ForeignNode, build: TfliteBuilder) -> Results:
+    """One extent of -1 takes what remains."""
+    dims = build.shape(node.inputs[0])
+    wanted = integers(node.attributes.get("new_shape", ()))
+    if len(node.inputs) > 1 and node.inputs[1]:
+        array = build.constant(node.inputs[1])
+        # A shape that is computed but was not folded is the one that the file states for the result.
+        wanted = build.entry(node.outputs[0]).shape if array is None else integers(array)
+    known = math.prod(extent for extent in wanted if extent != -1)
+    if wanted.count(-1) == 1 and known:
+        wanted = tuple(math.prod(dims) // known if extent == -1 else extent for extent in wanted)
+    if math.prod(wanted) != math.prod(dims) or min(wanted, default=1) < 0:
+        raise build.refuse(node, f"{list(dims)} cannot become {list(wanted)}")
+    return to_shape(node, build, wanted or (1,))
+
+
+@TABLE.imports("SQUEEZE", "EXPAND_DIMS")
+def squeeze(node: ForeignNode, build: TfliteBuilder) -> Results:
+    """Extents of 1 come and go."""
+    dims = build.shape(node.inputs[0])
+    if node.op_type == "EXPAND_DIMS":
+        axis = integers(constant(node, build, 1, "the axis"))[0]
+        if not -len(dims) - 1 <= axis <= len(dims):
+            raise build.refuse(node, f"axis {axis} is not a place among {len(dims)} dimensions")
+        axis %= len(dims) + 1
+        return to_shape(node, build, (*dims[:axis], 1, *dims[axis:]))
+    gone = {axis_of(node, build, axis) for axis in node.attributes.get("squeeze_dims", ())}
+    gone = gone or {axis for axis, extent in enumerate(dims) if extent == 1}
+    if any(dims[axis] != 1 for axis in gone):
+        raise build.refuse(node, f"it takes away dimensions of {list(dims)} whose extent is not 1")
+    return to_shape(node, build, tuple(e for axis, e in enumerate(dims) if axis not in gone) or (1,))
+
+
+def to_shape(node: ForeignNode, build: TfliteBuilder, wanted: Shape) -> Results:
+    """The operand in another shape; what costs a Permute is put off until somebody reads it."""
+    name, operand = node.outputs[0], node.inputs[0]
+    if build.flattened(operand) is None:
+        order, shape = build.order(operand), build.shape(operand)
+        value = build.value(operand, order)
+        back = tuple(order.index(axis) for axis in range(len(order)))
+        if only_ones_move(value.tensor.dims, back):
+            return Arranged(_reshaped(build, value, wanted, name), tuple(range(len(wanted))))
+        if len(wanted) == 2 and wanted[0] == shape[0]:
+            return Later(wanted, operand, lambda: _reshaped(build, build.value(operand), wanted, name))
+    return _reshaped(build, build.value(operand), wanted, name)
+
+
+def _reshaped(build: TfliteBuilder, value: Value, wanted: Shape, name: str) -> Value:
+    return build.reshape(value, wanted, name)
+
+
+@TABLE.imports("TRANSPOSE")
+def transpose(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """Nothing moves yet: the value is there, in another order."""
+    steps = integers(constant(node, build, 1, "the permutation"))
+    order = build.order(node.inputs[0])
+    if sorted(steps) != list(range(len(order))):
+        raise build.refuse(node, f"{list(steps)} is no permutation of {len(order)} dimensions")
+    return Arranged(build.value(node.inputs[0], order), tuple(steps.index(axis) for axis in order))
+
+
+@TABLE.imports("CONCATENATION")
+def concatenation(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """In the order of the first computed operand."""
+    axis = axis_of(node, build, int(node.attributes.get("axis", 0)))
+    computed = [name for name in node.inputs if build.constant(name) is None]
+    orders = [build.order(name) for name in computed]
+    plain = tuple(range(len(build.shape(node.inputs[0]))))
+    order = next((order for order in orders if order != plain), plain)
+    operands = [build.value(name, order) for name in node.inputs]
+    return finish(node, build, Concat(axis=order.index(axis)), operands, order)
+
+
+@TABLE.imports("PAD", "PADV2", "MIRROR_PAD")
+def pad(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """A pair of numbers per dimension; the value of PADV2 is an operand."""
+    pairs = constant(node, build, 1, "the padding").reshape(-1, 2).tolist()
+    order = build.order(node.inputs[0])
+    if len(pairs) != len(order):
+        raise build.refuse(node, f"it pads {len(pairs)} dimensions of {len(order)}")
+    paddings = tuple(int(pairs[axis][side]) for side in (0, 1) for axis in order)
+    number = 0.0
+    if node.op_type == "PADV2":
+        constant(node, build, 2, "the padding's value")
+        real = build.real(node.inputs[2])
+        assert real is not None
+        number = float(real.reshape(-1)[0])
+    op = Pad(paddings=paddings, mode=_pad_mode(node, build), val=number)
+    return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
+
+
+def _pad_mode(node: ForeignNode, build: TfliteBuilder) -> str:
+    if node.op_type != "MIRROR_PAD":
+        return "constant"
+    if node.attributes.get("mode", 0) != 0:
+        raise build.refuse(node, "mode SYMMETRIC is not supported, only REFLECT")
+    return "reflect"
+
+
+@TABLE.imports("SLICE")
+def slice_(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """A size of -1 takes what remains."""
+    dims = build.shape(node.inputs[0])
+    begins = integers(constant(node, build, 1, "the begin"))
+    sizes = integers(constant(node, build, 2, "the size"))
+    if not len(begins) == len(sizes) == len(dims):
+        raise build.refuse(node, f"it cuts {len(begins)} dimensions of {len(dims)}")
+    ends = [e if size == -1 else b + size for b, size, e in zip(begins, sizes, dims, strict=True)]
+    if any(not 0 <= b < end <= extent for b, end, extent in zip(begins, ends, dims, strict=True)):
+        raise build.refuse(node, f"{list(begins)} to {ends} is not inside {list(dims)}")
+    return sliced(node, build, [range(b, end) for b, end in zip(begins, ends, strict=True)], node.outputs[0])
+
+
+def sliced(node: ForeignNode, build: TfliteBuilder, ranges: Sequence[range], name: str) -> Arranged:
+    """The elements of operand 0 in a range per foreign dimension, in the operand's order."""
+    order = build.order(node.inputs[0])
+    value = build.value(node.inputs[0], order)
+    cuts = [ranges[axis] for axis in order]
+    if all(cut == range(extent) for cut, extent in zip(cuts, value.tensor.dims, strict=True)):
+        return Arranged(value, order)
+    op = Slice(
+        offset=tuple(cut.start for cut in cuts),
+        steps=tuple(cut.step for cut in cuts),
+        ends=tuple(
+            cut.stop if cut.stop >= 0 else -extent - 1 for cut, extent in zip(cuts, value.tensor.dims, strict=True)
+        ),
+    )
+    return Arranged(build.build(op, [value], name), order)
+
+
+@TABLE.imports("STRIDED_SLICE")
+def strided_slice(node: ForeignNode, build: TfliteBuilder) -> Arranged | Value:
+    """A slice, and a reshape where dimensions come or go."""
+    meanings = ("the begin", "the end", "the strides")
+    numbers = [integers(constant(node, build, index, meaning)) for index, meaning in enumerate(meanings, 1)]
+    try:
+        begin, end, strides = numbers
+        cuts = strided_slices(build.shape(node.inputs[0]), begin, end, strides, node.attributes)
+    except ValueError as error:
+        raise build.refuse(node, str(error)) from error
+    if 0 in cuts.shape:
+        raise build.refuse(node, "it takes nothing of its operand")
+    if len(cuts.shape) == len(cuts.ranges) and cuts.shape == tuple(map(len, cuts.ranges)):
+        return sliced(node, build, cuts.ranges, node.outputs[0])
+    part = sliced(node, build, cuts.ranges, f"{node.outputs[0]}_part")
+    back = tuple(part.order.index(axis) for axis in range(len(part.order)))
+    value = build.permute(part.value, back, f"{node.outputs[0]}_plain")
+    return build.reshape(value, cuts.shape or (1,), node.outputs[0])
+
+
+@TABLE.imports("SPLIT", "SPLIT_V")
+def split(node: ForeignNode, build: TfliteBuilder) -> Results:
+    """SPLIT names the axis first, SPLIT_V the sizes and then the axis."""
+    by_size = node.op_type == "SPLIT_V"
+    index = 0 if by_size else 1
+    axis = integers(constant(node, build, 2 if by_size else 0, "the axis"))[0]
+    axis = axis_of(node, build, axis, index)
+    order = build.order(node.inputs[index])
+    extent, count = build.shape(node.inputs[index])[axis], len(node.outputs)
+    if by_size:
+        sizes = list(integers(constant(node, build, 1, "the list of sizes")))
+        sizes = [extent - sum(s for s in sizes if s >= 0) if size < 0 else size for size in sizes]
+    else:
+        sizes = [extent // count] * count
+    if len(sizes) != count or sum(sizes) != extent or min(sizes) < 1:
+        raise build.refuse(node, f"extent {extent} cannot be split into {count} parts of {sizes}")
+    op = Split(axis=order.index(axis), num=count, split_size=tuple(sizes))
+    values = build.build_many(op, [build.value(node.inputs[index], order)], node.outputs)
+    return [Arranged(value, order) for value in values]
+
+
+@TABLE.imports("PACK")
+def pack(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """Each operand gets the new dimension, then they are put behind each other."""
+    dims = build.shape(node.inputs[0])
+    axis = int(node.attributes.get("axis", 0)) % (len(dims) + 1)
+    grown = (*dims[:axis], 1, *dims[axis:])
+    operands = [build.reshape(build.value(name), grown, f"{name}_packed") for name in node.inputs]
+    if len(operands) == 1:
+        return build.reshape(build.value(node.inputs[0]), grown, node.outputs[0])
+    return build.build(Concat(axis=axis), operands, node.outputs[0])
+
+
+@TABLE.imports("UNPACK")
+def unpack(node: ForeignNode, build: TfliteBuilder) -> Results:
+    """A slice for each result, and the dimension goes."""
+    dims = build.shape(node.inputs[0])
+    axis = axis_of(node, build, int(node.attributes.get("axis", 0)))
+    if dims[axis] != len(node.outputs):
+        raise build.refuse(node, f"extent {dims[axis]} gives {dims[axis]} results, and it has {len(node.outputs)}")
+    wanted = (*dims[:axis], *dims[axis + 1 :]) or (1,)
+    value = build.value(node.inputs[0])
+    parts = [value]
+    if dims[axis] > 1:
+        names = [f"{name}_part" for name in node.outputs]
+        parts = build.build_many(Split(axis=axis, num=dims[axis], split_size=(1,) * dims[axis]), [value], names)
+    return [build.reshape(part, wanted, name) for part, name in zip(parts, node.outputs, strict=True)]
+
+
+@TABLE.imports("GATHER")
+def gather(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """Indices along an axis; one index keeps the order of the rest."""
+    if node.attributes.get("batch_dims", 0):
+        raise build.refuse(node, "batch_dims other than 0 is not supported")
+    axis = axis_of(node, build, int(node.attributes.get("axis", 0)))
+    indices = build.constant(node.inputs[1])
+    extent = build.shape(node.inputs[0])[axis]
+    if indices is not None and indices.size and not (indices.min() >= 0 and indices.max() < extent):
+        raise build.refuse(node, f"it takes elements {indices.min()} to {indices.max()} of a dimension of {extent}")
+    one = indices is not None and indices.ndim == 0
+    index = (
+        build.weight(f"{node.inputs[1]}_indices", indices.reshape(-1))
+        if indices is not None
+        else build.value(node.inputs[1])
+    )
+    operands = [build.value(node.inputs[0]), index]
+    return build.build(Gather(axis=axis, keepdims=not one), operands, node.outputs[0])
+
+
+@TABLE.imports("TILE")
+def tile(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """In the operand's order."""
+    times, order = integers(constant(node, build, 1, "the repetitions")), build.order(node.inputs[0])
+    if len(times) != len(order) or min(times, default=1) < 1:
+        raise build.refuse(node, f"{list(times)} repetitions do not fit {len(order)} dimensions")
+    value = build.value(node.inputs[0], order)
+    return Arranged(build.build(Tile(tile=tuple(times[axis] for axis in order)), [value], node.outputs[0]), order)
+
+
+@TABLE.imports("BROADCAST_TO")
+def broadcast_to(node: ForeignNode, build: TfliteBuilder) -> Value:
+    """Extents of 1 are repeated."""
+    wanted, dims = integers(constant(node, build, 1, "the shape")), build.shape(node.inputs[0])
+    grown = (1,) * (len(wanted) - len(dims)) + dims
+    times = tuple(w // max(d, 1) for w, d in zip(wanted, grown, strict=False))
+    if len(wanted) < len(dims) or any(d not in (1, w) for w, d in zip(wanted, grown, strict=True)):
+        raise build.refuse(node, f"{list(dims)} cannot be broadcast to {list(wanted)}")
+    value = build.reshape(build.value(node.inputs[0]), grown, f"{node.outputs[0]}_grown")
+    return value if grown == wanted else build.build(Tile(tile=times), [value], node.outputs[0])
+
+
+@TABLE.imports("SPACE_TO_DEPTH", "DEPTH_TO_SPACE")
+def blocks(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """Channels of a block are numbered row, column, channel."""
+    size = int(node.attributes.get("block_size", 0))
+    if size < 1:
+        raise build.refuse(node, f"its block_size is {size}, and must be positive")
+    op = Depth2Space(block_h=size, block_w=size, is_CRD=False, is_inversed=node.op_type == "SPACE_TO_DEPTH")
+    return Arranged(build.build(op, [images(node, build)], node.outputs[0]), NCHW)

@@ -1,0 +1,282 @@
+"""From a file to a checked graph, or a sentence that says why not.
+
+The reader of flatbuffers follows any offset it finds, so everything that it says is checked here before it is used:
+vectors lie inside the file, all of them together are not much larger than it, and indices point at what is there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tpuc.api import ForeignNode, InvalidModel, Unsupported
+
+from tpuc_tflite.graph import Array, Graph, Quantisation, Shape, TensorEntry
+from tpuc_tflite.options import OptionReader, members
+
+SCHEMA_VERSION = 3
+MOST_ELEMENTS = 1 << 31
+"""Of one tensor: beyond it, element counts leave the 32 bits of every runtime and chip."""
+
+_DTYPES = {
+    "BOOL": np.bool_,
+    "FLOAT16": np.float16,
+    "FLOAT32": np.float32,
+    "FLOAT64": np.float64,
+    "INT8": np.int8,
+    "INT16": np.int16,
+    "INT32": np.int32,
+    "INT64": np.int64,
+    "UINT8": np.uint8,
+    "UINT16": np.uint16,
+    "UINT32": np.uint32,
+}
+_BROKEN = (struct.error, ValueError, TypeError, IndexError, AttributeError, OverflowError, MemoryError, KeyError)
+"""What the reader raises when it follows an offset to somewhere else."""
+
+
+def load_graph(path: Path) -> Graph:
+    """The first subgraph of a file; raises InvalidModel or Unsupported."""
+    content = _read(path)
+    tflite = _tflite(path)
+    try:
+        return _Loader(tflite, content, str(path)).graph()
+    except _BROKEN as error:
+        raise InvalidModel(
+            f"{path}: is damaged or truncated ({len(content)} bytes): its tables do not lie inside it. Export or "
+            "download it again."
+        ) from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise InvalidModel(f"{path}: there is no such file. Check the path.") from None
+    except OSError as error:
+        raise InvalidModel(f"{path}: cannot be read: {error.strerror}. Check the path and its permissions.") from error
+    if len(content) < 16 or content[4:8] != b"TFL3":
+        raise InvalidModel(
+            f"{path}: not a TFLite file, or a truncated one ({len(content)} bytes): it does not have the mark TFL3. "
+            "Export or download it again."
+        )
+    return content
+
+
+def _tflite(path: Path) -> Any:
+    try:
+        return importlib.import_module("tflite")
+    except ImportError:
+        raise Unsupported(f"{path}: reading TFLite files needs the package tflite: pip install tflite") from None
+
+
+class _Loader:
+    """One file. `_budget` is how many elements may still be read: files share vectors, but not without end."""
+
+    def __init__(self, tflite: Any, content: bytes, source: str) -> None:
+        self._tflite = tflite
+        self._content = content
+        self._source = source
+        self._budget = 8 * len(content) + 4096
+        self._kinds = {number: name for name, number in members(tflite.TensorType)}
+        self._operators = {number: name for name, number in members(tflite.BuiltinOperator)}
+        self._options = OptionReader(tflite, self._ints)
+        self._model = tflite.Model.GetRootAs(content, 0)
+
+    def graph(self) -> Graph:
+        """The first subgraph."""
+        model = self._model
+        if model.Version() != SCHEMA_VERSION:
+            raise Unsupported(
+                f"{self._source}: has schema version {model.Version()}, and version {SCHEMA_VERSION} is supported. "
+                "Convert the network again with a current converter."
+            )
+        if self._count(model.SubgraphsLength()) < 1:
+            raise self._error("holds no graph")
+        codes = [self._operator_name(model.OperatorCodes(i)) for i in range(self._count(model.OperatorCodesLength()))]
+        subgraph = model.Subgraphs(0)
+        tensors = self._tensors(subgraph)
+        names = [tensor.name for tensor in tensors]
+        inputs = self._pick(names, self._ints(subgraph, "Inputs"), "the graph's inputs")
+        outputs = self._pick(names, self._ints(subgraph, "Outputs"), "the graph's outputs")
+        if not inputs or not outputs:
+            raise self._error("its graph has no inputs, or no outputs")
+        nodes = [
+            self._node(subgraph.Operators(i), i, codes, names) for i in range(self._count(subgraph.OperatorsLength()))
+        ]
+        title = (subgraph.Name() or b"main").decode("utf-8", "replace") or "main"
+        return Graph(self._source, title, {t.name: t for t in tensors}, tuple(nodes), inputs, outputs)
+
+    def _error(self, reason: str) -> InvalidModel:
+        return InvalidModel(f"{self._source}: {reason}. Export or download it again.")
+
+    def _count(self, length: int, size: int = 4) -> int:
+        """A vector's length, when so many elements fit into the file and what was read before leaves room for them."""
+        self._budget -= length
+        if length * size > len(self._content) or self._budget < 0:
+            raise self._error(f"is damaged: a list in it claims {length} entries, more than its bytes can hold")
+        return length
+
+    def _ints(self, table: Any, field: str) -> Array:
+        """A vector of numbers."""
+        if not self._count(getattr(table, f"{field}Length")(), 1):
+            return np.zeros(0, np.int64)
+        array: Array = getattr(table, f"{field}AsNumpy")()
+        return array
+
+    def _pick(self, names: Sequence[str], indices: Array, what: str) -> tuple[str, ...]:
+        """Tensors by index; -1 is an absent one."""
+        numbers = [int(index) for index in indices]
+        for index in numbers:
+            if not -1 <= index < len(names):
+                raise self._error(f"is damaged: {what} name tensor {index}, and there are {len(names)}")
+        return tuple(names[index] if index >= 0 else "" for index in numbers)
+
+    # Operators
+
+    def _operator_name(self, code: Any) -> tuple[str, str, int]:
+        """Domain, name and version."""
+        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        name = self._operators.get(number, f"OPERATOR_{number}")
+        if name == "CUSTOM":
+            return "custom", (code.CustomCode() or b"").decode("utf-8", "replace"), code.Version()
+        return "", name, code.Version()
+
+    def _node(self, operator: Any, position: int, codes: list[tuple[str, str, int]], names: list[str]) -> ForeignNode:
+        index = int(operator.OpcodeIndex())
+        if index >= len(codes):
+            raise self._error(f"is damaged: operator {position} has code {index}, and there are {len(codes)}")
+        domain, op_type, version = codes[index]
+        what = f"operator {position} ({op_type})"
+        inputs = self._pick(names, self._ints(operator, "Inputs"), f"the inputs of {what}")
+        outputs = self._pick(names, self._ints(operator, "Outputs"), f"the outputs of {what}")
+        if not outputs or "" in outputs:
+            raise self._error(f"is damaged: {what} has no result")
+        attributes = self._options(operator)
+        return ForeignNode(op_type, outputs[0], inputs, outputs, attributes, domain, version, self._source)
+
+    # Tensors
+
+    def _tensors(self, subgraph: Any) -> list[TensorEntry]:
+        count = self._count(subgraph.TensorsLength())
+        raw = [subgraph.Tensors(i) for i in range(count)]
+        taken: set[str] = set()
+        return [self._tensor(tensor, self._name(tensor, i, taken)) for i, tensor in enumerate(raw)]
+
+    def _name(self, tensor: Any, index: int, taken: set[str]) -> str:
+        """The tensor's name; the file may leave it out or give it twice."""
+        text: bytes = tensor.Name() or b""
+        self._count(len(text), 1)
+        name = text.decode("utf-8", "replace") or f"tensor_{index}"
+        if name in taken:
+            name = f"{name}_{index}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
+    def _tensor(self, tensor: Any, name: str) -> TensorEntry:
+        kind = self._kinds.get(tensor.Type(), f"type {tensor.Type()}")
+        shape = self._shape(self._ints(tensor, "Shape"), name)
+        signature = tuple(int(extent) for extent in self._ints(tensor, "ShapeSignature"))
+        entry = TensorEntry(
+            name,
+            kind,
+            shape,
+            signature if len(signature) == len(shape) else shape,
+            self._quantisation(tensor, name, shape),
+            None,
+            bool(tensor.IsVariable()),
+        )
+        data = self._data(tensor, entry)
+        return entry if data is None else dataclasses.replace(entry, data=data)
+
+    def _shape(self, extents: Array, name: str) -> Shape:
+        shape = tuple(int(extent) for extent in extents)
+        if min(shape, default=1) < 0 or math.prod(shape) > MOST_ELEMENTS or len(shape) > 16:
+            raise self._error(f"tensor '{name}' has the impossible shape {'x'.join(map(str, shape[:16]))}")
+        return shape
+
+    def _quantisation(self, tensor: Any, name: str, shape: Shape) -> Quantisation | None:
+        table = tensor.Quantization()
+        if table is None:
+            return None
+        if table.DetailsType():
+            raise Unsupported(
+                f"{self._source}: tensor '{name}' has a quantisation of a custom kind. Export it without."
+            )
+        scales = tuple(float(scale) for scale in self._ints(table, "Scale"))
+        if not scales:
+            return None
+        zeros = tuple(int(zero) for zero in self._ints(table, "ZeroPoint")) or (0,)
+        if len(zeros) == 1:
+            zeros *= len(scales)
+        axis = int(table.QuantizedDimension())
+        if not all(math.isfinite(scale) and scale > 0 for scale in scales):
+            if len(scales) == 1 and scales[0] == 0:
+                return None  # what converters write for values that were never seen
+            raise self._error(f"tensor '{name}' has a quantisation scale that is not a positive number")
+        fits = len(scales) == 1 or (0 <= axis < len(shape) and shape[axis] == len(scales))
+        if len(zeros) != len(scales) or not fits:
+            raise self._error(
+                f"tensor '{name}' has {len(scales)} scales and {len(zeros)} zero points along dimension {axis} of "
+                f"{'x'.join(map(str, shape)) or 'a scalar'}"
+            )
+        return Quantisation(scales, zeros, axis)
+
+    def _data(self, tensor: Any, entry: TensorEntry) -> Array | None:
+        index = tensor.Buffer()
+        count = self._model.BuffersLength()
+        if index >= count:
+            raise self._error(f"is damaged: tensor '{entry.name}' names buffer {index}, and there are {count}")
+        if index == 0 and not entry.is_variable:
+            return None
+        content = self._bytes(self._model.Buffers(index), entry.name)
+        if not content.size or entry.is_variable:
+            return None
+        if tensor.Sparsity() is not None:
+            raise Unsupported(f"{self._source}: weight '{entry.name}' is stored sparse. Export it dense.")
+        size = math.prod(entry.shape)
+        if entry.kind == "INT4":
+            return self._nibbles(content, entry, size)
+        dtype = _DTYPES.get(entry.kind)
+        if dtype is None:
+            raise Unsupported(
+                f"{self._source}: weight '{entry.name}' holds elements of {entry.kind}. Export it as float."
+            )
+        if content.size != size * np.dtype(dtype).itemsize:
+            raise self._mismatch(entry, content.size, size * np.dtype(dtype).itemsize)
+        if dtype is np.bool_:
+            return (content != 0).reshape(entry.shape)
+        return content.view(np.dtype(dtype).newbyteorder("<")).astype(dtype, copy=False).reshape(entry.shape)
+
+    def _bytes(self, buffer: Any, name: str) -> Array:
+        """A buffer's bytes, inside the tables or, in files beyond 2 GB, behind them."""
+        offset, size = buffer.Offset(), buffer.Size()
+        if offset > 1:
+            if offset + size > len(self._content):
+                raise self._error(f"is truncated: weight '{name}' ends at byte {offset + size}")
+            return np.frombuffer(self._content, np.uint8, size, offset)
+        length = buffer.DataLength()
+        if length > len(self._content):
+            raise self._error(f"is damaged: weight '{name}' claims {length} bytes")
+        return np.asarray(buffer.DataAsNumpy(), np.uint8) if length else np.zeros(0, np.uint8)
+
+    def _nibbles(self, content: Array, entry: TensorEntry, size: int) -> Array:
+        """Two signed values per byte, the first in the low half."""
+        if content.size != (size + 1) // 2:
+            raise self._mismatch(entry, content.size, (size + 1) // 2)
+        halves = np.stack([content & 15, content >> 4], -1).reshape(-1)[:size].astype(np.int8)
+        return np.where(halves > 7, halves - 16, halves).astype(np.int8).reshape(entry.shape)
+
+    def _mismatch(self, entry: TensorEntry, got: int, needed: int) -> InvalidModel:
+        shape = "x".join(map(str, entry.shape)) or "scalar"
+        return self._error(
+            f"weight '{entry.name}' has {got} bytes, and its shape {shape} of {entry.kind} needs {needed}"
+        )

@@ -1,0 +1,253 @@
+"""From the checked foreign graph to a TOP module: fold what is constant, import what has to run."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tpuc.api import (
+    Block,
+    ForeignNode,
+    Function,
+    FunctionType,
+    ImportOptions,
+    IntegerAttr,
+    InvalidModel,
+    Location,
+    Module,
+    NetworkInput,
+    Operation,
+    PluginConflict,
+    Return,
+    StringAttr,
+    TensorType,
+    Unsupported,
+    UsageError,
+    Value,
+)
+from tpuc_ops.top.input import Input, image_input
+from tpuc_ops.top.reshape import Reshape
+
+from tpuc_tflite.building import NCHW, Arranged, Importer, Later, TfliteBuilder, show_shape
+from tpuc_tflite.folding import fold
+from tpuc_tflite.graph import Graph, Shape
+from tpuc_tflite.rebatching import Rebatching
+
+OWN_DIALECT = "top"
+SHOWN_NODES = 5
+
+
+def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
+    """The TOP module of a graph."""
+    name = re.sub(r"[^A-Za-z0-9_.$-]", "_", options.model_name or graph.name)
+    name = name if re.match(r"[A-Za-z_]", name) else f"_{name}"
+    shapes = _input_shapes(graph, options)
+    orders = [NCHW if len(shape) == 4 else tuple(range(len(shape))) for shape in shapes]
+    dims = [tuple(shape[axis] for axis in order) for shape, order in zip(shapes, orders, strict=True)]
+    types = [TensorType(d, graph.tensors[i].element) for d, i in zip(dims, graph.inputs, strict=True)]
+    body = Block(types)
+    module = Module(name, {})
+    build = TfliteBuilder(graph, module, body)
+    for argument, entry, type, order in zip(body.arguments, graph.inputs, types, orders, strict=True):
+        argument.location = Location((entry,))
+        op = _input_op(type, options, entry)
+        build.accept(entry, Arranged(build.build(op, [argument], entry, [type]), order))
+    _Walk(graph, build, registry, options, shapes).run()
+    outputs = [_output(graph, build, output) for output in graph.outputs]
+    body.append(Operation(Return(), outputs))
+    function = Function("main", FunctionType((), ()), body)
+    function.update_type()
+    module.functions.append(function)
+    module.attributes = _attributes(module, name)
+    return module
+
+
+def _attributes(module: Module, name: str) -> dict[str, Any]:
+    flops = sum(operation.op.flops(operation.node()) for operation in module.walk())
+    values = [value.type for operation in module.walk() for value in operation.results]
+    quantised = any(isinstance(type, TensorType) and type.is_quantised for type in values)
+    state = "TOP_QUANTIZED" if quantised else "TOP_F32"
+    return {
+        "module.FLOPs": IntegerAttr(flops),
+        "module.chip": StringAttr("ALL"),
+        "module.platform": StringAttr("TFLITE"),
+        "module.state": StringAttr(state),
+        "module.top_run_mode": StringAttr("STATIC"),
+        "module.weight_file": StringAttr(f"{name}_{state.lower()}_all_origin_weight.npz"),
+    }
+
+
+def _input_shapes(graph: Graph, options: ImportOptions) -> list[Shape]:
+    """In the foreign order; the user states images as `n,c,h,w`."""
+    given = options.input_shapes
+    if given and len(given) != len(graph.inputs):
+        raise UsageError(
+            f"{graph.source}: has {len(graph.inputs)} inputs ({', '.join(graph.inputs)}), and {len(given)} shapes are "
+            "given. Give one for each."
+        )
+    return [_input_shape(graph, name, given[i] if given else None, options) for i, name in enumerate(graph.inputs)]
+
+
+def _input_shape(graph: Graph, name: str, given: Sequence[int] | None, options: ImportOptions) -> Shape:
+    entry = graph.tensors[name]
+    shape = entry.shape
+    if entry.data is not None:
+        raise InvalidModel(f"{graph.source}: input '{name}' is a constant. Export the network again.")
+    if given is not None:
+        wanted = tuple(given[NCHW.index(axis)] for axis in range(4)) if len(given) == len(shape) == 4 else tuple(given)
+        open_axes = {axis for axis, extent in enumerate(entry.signature) if extent < 0} | {0}
+        if len(wanted) != len(shape) or any(
+            w != s and axis not in open_axes for axis, (w, s) in enumerate(zip(wanted, shape, strict=True))
+        ):
+            ours = tuple(shape[axis] for axis in NCHW) if len(shape) == 4 else shape
+            raise UsageError(
+                f"{graph.source}: input '{name}' has shape {show_shape(ours)}, and {show_shape(given)} does not fit "
+                "it. Only the batch and what the file leaves open can be chosen; images are stated as n,c,h,w."
+            )
+        shape = wanted
+    if options.batch is not None and shape:
+        shape = (options.batch, *shape[1:])
+    if 0 in shape:
+        raise InvalidModel(
+            f"{graph.source}: input '{name}' has the shape {show_shape(shape)}, which is empty. State its shape with "
+            "--input-shapes."
+        )
+    return shape
+
+
+def _input_op(type: TensorType, options: ImportOptions, name: str) -> Input:
+    """With what the user said about preprocessing; that concerns images only."""
+    if type.rank != 4 or not options.preprocess:
+        return Input()
+    return image_input(type.dims, options.preprocess, name)
+
+
+def _output(graph: Graph, build: TfliteBuilder, name: str) -> Value:
+    """The value of a network output, images as `n,c,h,w`, under its own name."""
+    if name in build.constants or not build.is_known(name):
+        raise InvalidModel(
+            f"{graph.source}: output '{name}' does not depend on any input. Choose other outputs with --output-names."
+        )
+    value = build.value(name, NCHW if len(build.shape(name)) == 4 else None)
+    if value.name == name:
+        return value
+    if value.defining is None or isinstance(value.defining.op, NetworkInput) or value.name in graph.outputs:
+        build.rename_holder(name)
+        return build.build(Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
+    build.rename_holder(name)
+    build.rename(value, name)
+    return value
+
+
+class _Walk:
+    """One run over the nodes. Everything that cannot be imported is collected and told at once."""
+
+    def __init__(
+        self, graph: Graph, build: TfliteBuilder, registry: Any, options: ImportOptions, shapes: Sequence[Shape]
+    ) -> None:
+        self._graph = graph
+        self._build = build
+        self._find = _ImporterFinder(registry)
+        changed = [graph.tensors[name].shape != shape for name, shape in zip(graph.inputs, shapes, strict=True)]
+        self._is_reshaped = any(changed)
+        old = {graph.tensors[name].shape[0] for name in graph.inputs if graph.tensors[name].shape}
+        new = {shape[0] for shape in shapes if shape}
+        self._rebatching = Rebatching(new.pop() if len(new) == 1 else None, old)
+        self._unknown: dict[str, list[str]] = {}
+        self._refused: list[str] = []
+        self._lost: set[str] = set()
+
+    def run(self) -> None:
+        """Import every node; raises Unsupported with all unknown operators and refusals."""
+        for node in self._graph.nodes:
+            self._step(node)
+        sentences = [self._unknown_sentence()] if self._unknown else []
+        if sentences or self._refused:
+            raise Unsupported("\n".join([*sentences, *self._refused]))
+
+    def _step(self, node: ForeignNode) -> None:
+        self._build.node = node
+        lost = not self._lost.isdisjoint(node.inputs)
+        try:
+            folded = None if lost else fold(node, self._build)
+            if folded is not None:
+                self._build.constants.update(zip(node.outputs, folded, strict=True))
+                return
+            importer = self._find(node)
+            if importer is None:
+                self._unknown.setdefault(importer_key(node), []).append(node.name)
+            if importer is None or lost:
+                self._lost.update(node.outputs)
+                return
+            self._import(self._rebatching(node, self._build), importer)
+        except Unsupported as error:
+            self._refused.append(str(error))
+            self._lost.update(node.outputs)
+
+    def _import(self, node: ForeignNode, importer: Importer) -> None:
+        result = importer(node, self._build)
+        results = [result] if isinstance(result, (Value, Arranged, Later)) else result
+        for name, value in zip(node.outputs, results, strict=False):
+            self._build.accept(name, value)
+            self._check_shape(node, name)
+
+    def _check_shape(self, node: ForeignNode, name: str) -> None:
+        """The file states every shape; a network that was given another input shape has others."""
+        expected, got = self._graph.tensors[name].shape, self._build.shape(name)
+        if self._is_reshaped or expected == got or math.prod(expected) == math.prod(got) == 1 or not expected:
+            return
+        raise InvalidModel(
+            f"{node.source}: node '{node.name}' ({node.op_type}): tensor '{name}' is stated as {show_shape(expected)}, "
+            f"and its operands make it {show_shape(got)}. Export the network again."
+        )
+
+    def _unknown_sentence(self) -> str:
+        listed = ", ".join(f"{key} ({_nodes(names)})" for key, names in self._unknown.items())
+        one = len(self._unknown) == 1
+        return (
+            f"{self._graph.source}: {len(self._unknown)} operator{' is' if one else 's are'} not known: {listed}. "
+            f"Install a package that imports {'it' if one else 'them'}, or cut the network before "
+            f"{'it' if one else 'them'} with --output-names."
+        )
+
+
+def _nodes(names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:SHOWN_NODES])
+    more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
+    return f"node{'s' if len(names) > 1 else ''} {shown}{more}"
+
+
+def importer_key(node: ForeignNode) -> str:
+    """The cell of importer tables that a node needs."""
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+class _ImporterFinder:
+    """Looks up importers: `tflite.top` first, so that a new package changes nothing that could be read before."""
+
+    def __init__(self, registry: Any) -> None:
+        self._registry = registry
+        others: list[str] = registry.table_dialects("tpuc.importers", "tflite")
+        self._others = [dialect for dialect in others if dialect != OWN_DIALECT]
+        self._found: dict[str, Importer | None] = {}
+
+    def __call__(self, node: ForeignNode) -> Importer | None:
+        key = importer_key(node)
+        if key not in self._found:
+            self._found[key] = self._look_up(key)
+        return self._found[key]
+
+    def _look_up(self, key: str) -> Importer | None:
+        own = self._registry.find_cell("tpuc.importers", ("tflite",), OWN_DIALECT, key)
+        if own is not None:
+            return own.value
+        cells = [self._registry.find_cell("tpuc.importers", ("tflite",), dialect, key) for dialect in self._others]
+        cells = [cell for cell in cells if cell is not None]
+        if len(cells) > 1:
+            packages = ", ".join(sorted(cell.offer.provider for cell in cells))
+            raise PluginConflict(
+                f"importer '{key}' for tflite is offered for several dialects: {packages}. Uninstall one of them."
+            )
+        return cells[0].value if cells else None

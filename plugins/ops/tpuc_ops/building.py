@@ -1,0 +1,204 @@
+"""What front ends build TOP modules with when the module itself is all that is known of the foreign network."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tpuc.api import (
+    ABSENT,
+    F32,
+    Block,
+    ForeignNode,
+    Function,
+    FunctionType,
+    IntegerAttr,
+    InvalidModel,
+    Location,
+    Module,
+    NetworkInput,
+    NoneType,
+    Op,
+    Operation,
+    Return,
+    StringAttr,
+    TensorType,
+    Unsupported,
+    Value,
+)
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.shapes import show
+from tpuc_ops.top.input import Input, image_input
+from tpuc_ops.top.none import NoneOp
+from tpuc_ops.top.reshape import Reshape
+from tpuc_ops.top.weight import Weight
+
+LARGEST_TENSOR = 1 << 31
+"""Elements; no chip holds such a tensor, and nothing should be computed on the way to finding that out."""
+
+
+@dataclass(frozen=True)
+class ModuleSource:
+    """What a module says about where it comes from; `reserved` are foreign names that made-up ones must not meet."""
+
+    path: str
+    model_name: str
+    platform: str
+    preprocess: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    reserved: frozenset[str] = frozenset()
+
+
+class TopBuilder:
+    """An `ImportBuilder` over the body of `main`; `values` are those of foreign tensors by their current meaning."""
+
+    def __init__(self, source: ModuleSource, inputs: Sequence[tuple[str, TensorType]]) -> None:
+        self.source = source
+        self.node: ForeignNode | None = None
+        self.values: dict[str, Value] = {}
+        self.body = Block([type for _, type in inputs])
+        self.module = Module(module_name(source.model_name), {})
+        self._taken: set[str] = set()
+        self._none = self._append(NoneOp(), (), NoneType(), Location())
+        for argument, (name, type) in zip(self.body.arguments, inputs, strict=True):
+            argument.location = Location((name,))
+            self._check_size(type)
+            self.values[name] = self.build(self._input_op(type.dims, name), [argument], name, [type])
+
+    def _input_op(self, shape: tuple[int, ...], name: str) -> Input:
+        """With what the user said about preprocessing; that concerns images only."""
+        if len(shape) != 4 or not self.source.preprocess:
+            return Input()
+        return image_input(shape, self.source.preprocess, name)
+
+    # ImportBuilder
+
+    def value(self, name: str) -> Value:
+        """The value of a foreign tensor. The empty name gives a `none` value."""
+        return self.values[name] if name else self._none
+
+    def constant(self, name: str) -> Array | None:
+        """The array of a foreign tensor that is a weight, None when it is computed at run time."""
+        value = self.values[name]
+        is_weight = value.defining is not None and isinstance(value.defining.op, Weight)
+        return self.module.weights[value.name] if is_weight else None
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The static shape of a foreign tensor."""
+        return self.values[name].tensor.dims
+
+    def weight(self, name: str, array: Array, type: TensorType | None = None) -> Value:
+        """A new weight; the name is made unique. Without a `type` it is held in float32."""
+        name = self._unique(name)
+        if type is None:
+            with np.errstate(over="ignore"):
+                array = np.ascontiguousarray(array, np.float32).reshape(array.shape)
+            self._check_finite(name, array)
+        type = TensorType(array.shape, F32) if type is None else type
+        self.module.weights[name] = array
+        return self._append(Weight(), (), type, Location((name,)))
+
+    def none(self) -> Value:
+        """The absent operand."""
+        return self._none
+
+    def build(
+        self, op: Op, operands: Sequence[Value], name: str, result_types: Sequence[TensorType] | None = None
+    ) -> Value:
+        """Append an op; `name` is the foreign output tensor's name. Result types are inferred when not given."""
+        if result_types is None:
+            result_types = self._infer(op, operands)
+        for type in result_types:
+            self._check_size(type)
+        if name in self._taken or name not in self.source.reserved:
+            name = self._unique(name)
+        self._taken.add(name)
+        names = (name, *(self._unique(f"{name}_r{index}") for index in range(1, len(result_types))))
+        return self.body.append(Operation(op, operands, result_types, Location(names))).result
+
+    def refuse(self, node: ForeignNode, reason: str) -> Exception:
+        """The error to raise for a node that cannot be imported: it names file, node and op."""
+        return Unsupported(f"{node.source}: node '{node.name}' ({node.op_type}): {reason.rstrip('.')}.")
+
+    # The module
+
+    def finish(self, outputs: Sequence[tuple[str, Value]]) -> Module:
+        """The module with these results of `main` under these names."""
+        names = [name for name, _ in outputs]
+        self.body.append(Operation(Return(), [self._named(name, value, names) for name, value in outputs]))
+        function = Function("main", FunctionType((), ()), self.body)
+        function.update_type()
+        self.module.functions.append(function)
+        flops = sum(operation.op.flops(operation.node()) for operation in self.module.walk())
+        self.module.attributes = {
+            "module.FLOPs": IntegerAttr(flops),
+            "module.chip": StringAttr("ALL"),
+            "module.platform": StringAttr(self.source.platform),
+            "module.state": StringAttr("TOP_F32"),
+            "module.top_run_mode": StringAttr("STATIC"),
+            "module.weight_file": StringAttr(f"{self.module.name}_top_f32_all_origin_weight.npz"),
+        }
+        return self.module
+
+    def _named(self, name: str, value: Value, outputs: Sequence[str]) -> Value:
+        """A result of `main`, under its own name."""
+        if value.name == name:
+            return value
+        producer = value.defining
+        is_fixed = producer is None or isinstance(producer.op, (NetworkInput, Weight))
+        if producer is None or is_fixed or value.name in outputs or value.index:
+            return self.build(Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
+        producer.location = Location((name, *producer.location.names[1:]))
+        return value
+
+    def place(self) -> str:
+        """File and node, as every sentence begins."""
+        node = self.node
+        return self.source.path if node is None else f"{self.source.path}: node '{node.name}' ({node.op_type})"
+
+    def _infer(self, op: Op, operands: Sequence[Value]) -> Sequence[TensorType]:
+        types = tuple(v.type if isinstance(v.type, TensorType) else ABSENT for v in operands)
+        try:
+            inferred = op.infer(types)
+        except ValueError as error:
+            shapes = ", ".join(show(type.dims) for type in types if type is not ABSENT)
+            raise InvalidModel(f"{self.place()}: {str(error).rstrip('.')} (operands {shapes}).") from error
+        if inferred is None:
+            raise ValueError(f"{op.name} does not say its result types; state them")
+        return inferred
+
+    def _check_size(self, type: TensorType) -> None:
+        if type.dims and (min(type.dims) < 1 or math.prod(type.dims) > LARGEST_TENSOR):
+            raise InvalidModel(
+                f"{self.place()}: a tensor of {show(type.dims)} cannot be held; extents are at least 1 and there are at "
+                f"most {LARGEST_TENSOR} elements. Check the shapes of the inputs and the sizes that the network states."
+            )
+
+    def _check_finite(self, name: str, array: Array) -> None:
+        bad = array.size - int(np.count_nonzero(np.isfinite(array)))
+        if bad:
+            what = "NaN" if np.isnan(array).any() else "infinite values"
+            raise InvalidModel(
+                f"{self.place()}: weight '{name}' holds {what} ({bad} of {array.size} values). Export the network from "
+                "a checkpoint whose weights are finite."
+            )
+
+    def _append(self, op: Op, operands: Sequence[Value], type: TensorType | NoneType, location: Location) -> Value:
+        return self.body.append(Operation(op, operands, [type], location)).result
+
+    def _unique(self, name: str) -> str:
+        candidate, count = name, 1
+        while candidate in self._taken or candidate in self.source.reserved:
+            candidate, count = f"{name}_{count}", count + 1
+        self._taken.add(candidate)
+        return candidate
+
+
+def module_name(name: str) -> str:
+    """`name` as MLIR can write it."""
+    name = re.sub(r"[^A-Za-z0-9_.$-]", "_", name)
+    return name if re.match(r"[A-Za-z_]", name) else f"_{name}"

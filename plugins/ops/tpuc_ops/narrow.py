@@ -1,0 +1,52 @@
+"""Values rounded to what narrower element types hold."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from tpuc_ops.arrays import Array
+
+_FLOATS = {
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+    "FLOAT16": "float16",
+    "BFLOAT16": "bfloat16",
+    "FLOAT8E4M3FN": "float8_e4m3fn",
+    "FLOAT8E4M3FNUZ": "float8_e4m3fnuz",
+    "FLOAT8E5M2": "float8_e5m2",
+    "FLOAT8E5M2FNUZ": "float8_e5m2fnuz",
+    "FLOAT8E8M0": "float8_e8m0fnu",
+    "FLOAT4E2M1": "float4_e2m1fn",
+}
+
+
+def narrowed(x: Array, to: str, saturate: bool = True) -> Array:
+    """The values of `x` that remain in the element type `to` (an ONNX name); raises ValueError for an unknown one."""
+    if to == "BOOL":
+        return x != 0
+    if to in _FLOATS:
+        return _narrowed_float(x, np.dtype(getattr(ml_dtypes, _FLOATS[to], None) or _FLOATS[to]), saturate)
+    if not to.lstrip("U").startswith("INT"):
+        raise ValueError(f"there is no element type {to}")
+    bits, unsigned = int(to.lstrip("UINT")), to.startswith("U")
+    return _low_bits(x, bits, unsigned)
+
+
+def _narrowed_float(x: Array, dtype: np.dtype, saturate: bool) -> Array:
+    with np.errstate(all="ignore"):
+        if dtype.itemsize == 1 and saturate:
+            limit = np.float32(ml_dtypes.finfo(dtype).max)
+            x = np.clip(x, np.float32(ml_dtypes.finfo(dtype).min), limit)
+        return x.astype(dtype)
+
+
+def _low_bits(x: Array, bits: int, unsigned: bool) -> Array:
+    """Cut towards 0; what is too large keeps its low bits, what is no number becomes 0."""
+    whole = np.trunc(np.where(np.isfinite(x), x, 0)).astype(np.float64)
+    span = float(1 << bits)
+    if bits >= 32:  # such numbers are not exact in float32 anyway: stay within the type
+        low = 0.0 if unsigned else -span / 2
+        return np.clip(whole, low, low + span - 1)
+    rest = np.mod(whole, span)
+    return rest if unsigned else np.where(rest >= span / 2, rest - span, rest)

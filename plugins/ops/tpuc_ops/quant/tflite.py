@@ -1,0 +1,196 @@
+"""The integer arithmetic of TFLite's kernels, on arrays.
+
+Scales are float32 numbers; which products of them are rounded to float32 is part of the arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+from tpuc.api import Uniform, UniformPerAxis, numpy_dtype
+
+from tpuc_ops.quant.arithmetic import (
+    Array,
+    Decomposition,
+    Rounding,
+    decompose_each,
+    decompose_frexp31,
+    integer_limits,
+    quantise_float,
+    requantise,
+    requantise_qdm,
+)
+
+Bounds = tuple[int, int]
+"""Lowest and highest stored integer of a result: those of its type, or narrower ones of an activation."""
+
+SUM_SHIFT = 20
+"""Bits by which summands of 8 bits are widened before they are brought to one scale."""
+
+WIDE_SUM_SHIFT = 15
+"""The same for 16 bits."""
+
+
+def multiplier_of(factor: float) -> Decomposition:
+    """31 significant bits; what would need more than 31 places behind them counts as 0."""
+    multiplier, shift = decompose_frexp31(factor)
+    return (0, 0) if shift - 31 > 31 else (multiplier, shift)
+
+
+def scaled(acc: ArrayLike, factor: ArrayLike) -> Array:
+    """int32 ``acc * factor``: a high product rounded half up, then a shift rounded half away from zero.
+
+    `factor` broadcasts against `acc`.
+    """
+    multipliers, shifts = decompose_each(factor, multiplier_of)
+    return requantise_qdm(acc, multipliers, shifts - 31, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32)
+
+
+def bounded(x: Array, type: Uniform, bounds: Bounds) -> Array:
+    """Whole numbers plus the zero point, within bounds, as `type` stores them."""
+    return np.clip(x.astype(np.int64) + type.zero_point, *bounds).astype(numpy_dtype(type.storage))
+
+
+def centred(x: Array, type: Uniform) -> Array:
+    """int64 integers that mean 0 by 0."""
+    return x.astype(np.int64) - type.zero_point
+
+
+def product_sums(
+    acc: Array, x: Uniform, weight: Uniform | UniformPerAxis, y: Uniform, shape: tuple[int, ...], bounds: Bounds
+) -> Array:
+    """Sums of products in the result's scale; `shape` makes factors per channel broadcast against the sums.
+
+    The factor is a float32, as are the sums and their product, which is rounded half to even: so computes the runtime
+    by default. Its reference kernels round an integer product, once in FULLY_CONNECTED and twice in convolutions, and
+    differ by 1 where that matters. Values of 16 bits have only the latter: multipliers of 15 bits, rounded once.
+    """
+    scales = np.asarray(weight.scales if isinstance(weight, UniformPerAxis) else (weight.scale,), np.float32)
+    if y.storage.bits > 8:
+        multipliers, shifts = decompose_each(
+            scales.astype(np.float64) * x.scale / y.scale, lambda factor: _reduced(multiplier_of(factor))
+        )
+        sums = requantise(acc, multipliers.reshape(shape), shifts.reshape(shape), 0, Rounding.HALF_UP, np.int32)
+        return bounded(sums, y, bounds)
+    factors = np.float32(x.scale) * scales / np.float32(y.scale)
+    return bounded(np.rint(acc.astype(np.float32) * factors.reshape(shape)), y, bounds)
+
+
+def _reduced(decomposition: Decomposition) -> Decomposition:
+    """A multiplier of 31 bits rounded to 15."""
+    multiplier, shift = decomposition
+    return (min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1), shift - 16) if multiplier else (0, 0)
+
+
+def rescale(x: Array, source: Uniform, target: Uniform, bounds: Bounds) -> Array:
+    """Integers in another scale."""
+    return bounded(scaled(centred(x, source), source.scale / target.scale), target, bounds)
+
+
+def add(operands: Sequence[Array], types: Sequence[Uniform], signs: Sequence[int], y: Uniform, bounds: Bounds) -> Array:
+    """Two summands, each widened, brought to twice the larger scale, added, and brought to the result's scale."""
+    shift = SUM_SHIFT if y.storage.bits == 8 else WIDE_SUM_SHIFT
+    common = 2.0 * max(type.scale for type in types)
+    total: Array = np.zeros((), np.int64)
+    for x, type, sign in zip(operands, types, signs, strict=True):
+        total = total + sign * scaled(centred(x, type) << shift, type.scale / common).astype(np.int64)
+    return bounded(scaled(total, common / ((1 << shift) * y.scale)), y, bounds)
+
+
+def multiply(left: Array, right: Array, types: Sequence[Uniform], y: Uniform, bounds: Bounds) -> Array:
+    """The exact product in the result's scale; the factor is a float32."""
+    factor = np.float32(types[0].scale) * np.float32(types[1].scale) / np.float32(y.scale)
+    return bounded(scaled(centred(left, types[0]) * centred(right, types[1]), float(factor)), y, bounds)
+
+
+def mean_under_windows(sums: Array, counts: Array) -> Array:
+    """The quotient rounded half away from zero."""
+    total, count = sums.astype(np.int64), counts.astype(np.int64)
+    magnitude = (np.abs(total) + count // 2) // count
+    return np.where(total > 0, magnitude, -magnitude)
+
+
+def reduce_mean(x: Array, axes: tuple[int, ...], source: Uniform, y: Uniform, bounds: Bounds) -> Array:
+    """Sums in the result's scale; the number of summands is divided out of the multiplier. Dimensions are kept."""
+    count = math.prod(x.shape[axis] for axis in axes)
+    multiplier, shift = multiplier_of(source.scale / y.scale)
+    right = shift - 31
+    places = min(count.bit_length() - 1, 32, 31 - right)
+    multiplier = (multiplier << places) // count
+    acc = x.sum(axes, np.int64, keepdims=True) - count * source.zero_point
+    return bounded(
+        requantise_qdm(acc, multiplier, right + places, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32), y, bounds
+    )
+
+
+def reduce_sum(x: Array, axes: tuple[int, ...], source: Uniform, y: Uniform, bounds: Bounds) -> Array:
+    """Sums in the result's scale. Dimensions are kept."""
+    count = math.prod(x.shape[axis] for axis in axes)
+    acc = x.sum(axes, np.int64, keepdims=True) - count * source.zero_point
+    return bounded(scaled(acc, source.scale / y.scale), y, bounds)
+
+
+def slopes(x: Array, source: Uniform, y: Uniform, slope: Array, factor: float, bounds: Bounds) -> Array:
+    """Values from 0 on in the result's scale; below it times `slope`, whole numbers of which `factor` makes the result.
+
+    That is LEAKY_RELU with `slope` 1, and PRELU.
+    """
+    centre = centred(x, source)
+    above, below = scaled(centre, source.scale / y.scale), scaled(centre * slope, factor)
+    return bounded(np.where(centre >= 0, above, below), y, bounds)
+
+
+def softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -> Array:
+    """Exponentials from a float32 table by distance to the maximum, normalised in float32 and rounded."""
+    x = np.moveaxis(x, axis, -1).astype(np.int64)
+    step = -np.float32(np.float32(source.scale) * np.float32(beta))
+    table = np.exp(step * np.arange(256, dtype=np.float32), dtype=np.float32)
+    exponentials = table[x.max(-1, keepdims=True) - x]
+    # The runtime adds one after the other; numpy's cumulative sum does too.
+    sums = np.cumsum(exponentials, -1, dtype=np.float32)[..., -1:]
+    normalised = exponentials * (np.float32(1) / (sums * np.float32(y.scale)))
+    whole = np.floor(normalised + np.float32(0.5)).astype(np.int64)
+    dtype = numpy_dtype(y.storage)
+    return np.moveaxis(np.clip(whole + y.zero_point, *integer_limits(dtype)).astype(dtype), -1, axis)
+
+
+def by_table(x: Array, source: Uniform, y: Uniform, function: Callable[[Array], Array]) -> Array:
+    """A function of one value, in float32, for each of the 256 integers."""
+    low, high = integer_limits(x.dtype)
+    every = np.arange(low, high + 1)
+    values = np.float32(source.scale) * (every - source.zero_point).astype(np.float32)
+    with np.errstate(all="ignore"):
+        results = function(values).astype(np.float32) * (np.float32(1) / np.float32(y.scale))
+    table = quantise_float(results, 1.0, y.zero_point, Rounding.HALF_AWAY_FROM_ZERO, numpy_dtype(y.storage))
+    return table[x.astype(np.int64) - low]
+
+
+def resize_linear(x: Array, axis_sizes: tuple[int, int], coordinates: str) -> Array:
+    """`x: [n, c, h, w]` with rows and columns interpolated in steps of 1/1024, rounded half away from zero."""
+    lower, upper, share = _places(x.shape[2], axis_sizes[0], coordinates)
+    wide = x.astype(np.int64)
+    rows = wide[:, :, lower] * (1024 - share)[:, None] + wide[:, :, upper] * share[:, None]
+    lower, upper, share = _places(x.shape[3], axis_sizes[1], coordinates)
+    total = rows[..., lower] * (1024 - share) + rows[..., upper] * share
+    magnitude = (np.abs(total) + (1 << 19)) >> 20
+    return np.where(total > 0, magnitude, -magnitude).astype(x.dtype)
+
+
+def _places(extent: int, count: int, coordinates: str) -> tuple[Array, Array, Array]:
+    """The two neighbours of each result element, and how far it is from the first in 1/1024."""
+    if coordinates == "align_corners" and count > 1:
+        scale = (1024 * (extent - 1) + (count - 1) // 2) // (count - 1)
+    else:
+        scale = (1024 * extent + count // 2) // count
+    place = np.arange(count, dtype=np.int64) * scale
+    if coordinates == "half_pixel":
+        place = place + scale // 2 - 512
+    truncated = np.abs(place) // 1024 * np.sign(place)
+    lower = np.maximum(truncated, 0)
+    ahead = place + 1023
+    upper = np.minimum(np.abs(ahead) // 1024 * np.sign(ahead), extent - 1)
+    lower = np.minimum(lower, extent - 1)
+    return lower, upper, place - 1024 * lower

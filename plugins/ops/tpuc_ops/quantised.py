@@ -1,0 +1,237 @@
+"""What TOP ops compute on quantised integers: exactly what TFLite's kernels do.
+
+TOP ops come here when their result type has a scale; such modules are imported from files that are quantised already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tpuc.api import Node, TensorType, Uniform, UniformPerAxis
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.convolution import as_images, convolve, exact_dtype
+from tpuc_ops.integers import integer_bounds
+from tpuc_ops.pooling import window_counts, window_maxima, window_sums
+from tpuc_ops.quant import tflite
+from tpuc_ops.quant.arithmetic import Rounding, quantise_float
+
+
+def is_quantised(node: Node) -> bool:
+    """Is the op to compute with the integers?"""
+    return node.result_type.is_quantised
+
+
+def bounds_of(op: Any, type: TensorType) -> tuple[int, int]:
+    """Of the results of an op that may apply a relu."""
+    return integer_bounds(type, getattr(op, "do_relu", False), getattr(op, "relu_limit", -1.0))
+
+
+def conv(op: Any, node: Node, operands: Sequence[Array]) -> Array:
+    """`top.Conv`."""
+
+    def sums(x: Array, weight: Array) -> Array:
+        return convolve(as_images(x), as_images(weight), op.window(), op.group)
+
+    return _product(op, node, operands, sums)
+
+
+def deconv(op: Any, node: Node, operands: Sequence[Array]) -> Array:
+    """`top.Deconv`."""
+
+    def sums(x: Array, weight: Array) -> Array:
+        return op.sums(as_images(x), as_images(weight))
+
+    return _product(op, node, operands, sums)
+
+
+def _product(op: Any, node: Node, operands: Sequence[Array], sums: Callable[[Array, Array], Array]) -> Array:
+    """Sums of products in integers that a float type holds exactly, the bias, and the result's scale."""
+    x_type, y_type = node.operand_types[0].uniform, node.result_type.uniform
+    element = _weight_element(node)
+    weight = tflite.centred(operands[1], element) if isinstance(element, Uniform) else operands[1].astype(np.int64)
+    limit = max(x_type.bounds[1] - x_type.zero_point, x_type.zero_point - x_type.bounds[0])
+    dtype = exact_dtype(limit, weight)
+    acc = sums(tflite.centred(operands[0], x_type).astype(dtype), weight.astype(dtype)).astype(np.int64)
+    channels = (1, -1, *(1,) * (acc.ndim - 2))
+    if len(operands) > 2 and operands[2].size:
+        acc += operands[2].astype(np.int64).reshape(channels)
+    result = tflite.product_sums(acc, x_type, element, y_type, channels, bounds_of(op, node.result_type))
+    return result.reshape(node.result_type.dims)
+
+
+def _weight_element(node: Node) -> Uniform | UniformPerAxis:
+    element = node.operand_types[1].element
+    if not isinstance(element, (Uniform, UniformPerAxis)):
+        raise ValueError("its filter is not quantised, and its other operands are")
+    return element
+
+
+def matmul(op: Any, node: Node, operands: Sequence[Array]) -> Array:
+    """`top.MatMul`; scales per channel are those of the result's columns."""
+    x_type, y_type = node.operand_types[0].uniform, node.result_type.uniform
+    element = _weight_element(node)
+    left = tflite.centred(operands[0], x_type)
+    right = tflite.centred(operands[1], element) if isinstance(element, Uniform) else operands[1].astype(np.int64)
+    left = np.swapaxes(left, -1, -2) if op.left_transpose else left
+    right = np.swapaxes(right, -1, -2) if op.right_transpose else right
+    depth, limit = right.shape[-2], max(x_type.bounds[1] - x_type.zero_point, x_type.zero_point - x_type.bounds[0])
+    # float64 holds every sum of fewer than 2**53 / 2**16 products of 8 bits exactly, and BLAS is fast with it.
+    if depth * limit * int(np.abs(right).max(initial=0)) > 1 << 53:
+        raise ValueError("the integer sums of this op do not fit 53 bits")
+    acc = (left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
+    if len(operands) > 2 and operands[2].size:
+        acc = acc + operands[2].astype(np.int64).reshape(-1)
+    result = tflite.product_sums(acc, x_type, element, y_type, (-1,), bounds_of(op, node.result_type))
+    result = np.swapaxes(result, -1, -2) if op.output_transpose else result
+    return result.reshape(node.result_type.dims)
+
+
+def add(op: Any, node: Node, operands: Sequence[Array], signs: Sequence[int]) -> Array:
+    """`top.Add` and `top.Sub` of two operands."""
+    if len(operands) != 2 or any(factor != 1.0 for factor in op.coeff or ()):
+        raise ValueError("quantised sums have two operands without coeff")
+    types = [type.uniform for type in node.operand_types]
+    return tflite.add(operands, types, signs, node.result_type.uniform, bounds_of(op, node.result_type))
+
+
+def multiply(op: Any, node: Node, operands: Sequence[Array]) -> Array:
+    """`top.Mul` of two operands."""
+    if len(operands) != 2:
+        raise ValueError("quantised products have two operands")
+    types = [type.uniform for type in node.operand_types]
+    bounds = bounds_of(op, node.result_type)
+    return tflite.multiply(operands[0], operands[1], types, node.result_type.uniform, bounds)
+
+
+def average_pool(op: Any, node: Node, operands: Sequence[Array]) -> Array:
+    """`top.AvgPool`: the stored integers themselves are averaged, so both types must be the same."""
+    _same_types(node)
+    if op.count_include_pad and any(op.pads):
+        raise ValueError("quantised padding cannot count")
+    x, window = as_images(operands[0]).astype(np.int64), op.window()
+    counts = window_counts(op.size(node), window, False)
+    means = tflite.mean_under_windows(window_sums(x, window), counts)
+    return _kept(means, op, node).reshape(node.result_type.dims)
+
+
+def max_pool(op: Any, node: Node, operands: Sequence[Array]) -> Array:
+    """`top.MaxPool` of the stored integers."""
+    _same_types(node)
+    return _kept(window_maxima(as_images(operands[0]), op.window()), op, node).reshape(node.result_type.dims)
+
+
+def extreme(node: Node, operands: Sequence[Array], function: np.ufunc) -> Array:
+    """`top.Max` and `top.Min` of the stored integers."""
+    _same_types(node)
+    return function(*operands)
+
+
+def concat(op: Any, node: Node, operands: Sequence[Array]) -> Array:
+    """`top.Concat`: operands of another scale are requantised in float32."""
+    target = node.result_type.uniform
+    parts = [_in_scale(x, t.uniform, target) for x, t in zip(operands, node.operand_types, strict=True)]
+    return _kept(np.concatenate(parts, op.axis), op, node)
+
+
+def _in_scale(x: Array, source: Uniform, target: Uniform) -> Array:
+    if (source.scale, source.zero_point) == (target.scale, target.zero_point):
+        return x
+    factor = np.float32(source.scale) * (np.float32(1) / np.float32(target.scale))
+    values = x.astype(np.float32) * factor + np.float32(-source.zero_point) * factor
+    return quantise_float(values, 1.0, target.zero_point, Rounding.HALF_AWAY_FROM_ZERO, x.dtype)
+
+
+def softmax(op: Any, node: Node, operands: Sequence[Array]) -> Array:
+    """`top.Softmax`."""
+    if op.log:
+        raise ValueError("a quantised softmax has no logarithm")
+    return tflite.softmax(operands[0], op.axis, node.operand_types[0].uniform, node.result_type.uniform, op.beta)
+
+
+def pad(op: Any, node: Node, operands: Sequence[Array], function: Callable[..., Array]) -> Array:
+    """`top.Pad` with the stored integer of its value."""
+    _same_types(node)
+    type = node.result_type.uniform
+    dtype = operands[0].dtype
+    value = quantise_float(op.val, type.scale, type.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+    return function(operands[0], op.paddings, op.mode, int(value))
+
+
+def reduce(op: Any, node: Node, operands: Sequence[Array], axes: tuple[int, ...]) -> Array:
+    """`top.Reduce`: means and sums in the result's scale, extremes as they are stored."""
+    x, source, y = operands[0], node.operand_types[0].uniform, node.result_type.uniform
+    bounds = integer_bounds(node.result_type, False, -1.0)
+    match op.mode:
+        case "ReduceMean":
+            result = tflite.reduce_mean(x, axes, source, y, bounds)
+        case "ReduceSum":
+            result = tflite.reduce_sum(x, axes, source, y, bounds)
+        case "ReduceMax" | "ReduceMin":
+            _same_types(node)
+            result = x.max(axes) if op.mode == "ReduceMax" else x.min(axes)
+        case mode:
+            raise ValueError(f"{mode} of quantised values is not supported")
+    return result.reshape(node.result_type.dims)
+
+
+def relu(node: Node, operands: Sequence[Array], limit: float) -> Array:
+    """`top.Relu`, in the result's scale."""
+    source, y = node.operand_types[0].uniform, node.result_type.uniform
+    factor = float(np.float32(source.scale) / np.float32(y.scale))
+    acc = tflite.scaled(tflite.centred(operands[0], source), factor)
+    return tflite.bounded(acc, y, integer_bounds(node.result_type, True, limit))
+
+
+def leaky_relu(node: Node, operands: Sequence[Array], slope: float) -> Array:
+    """`top.LeakyRelu`."""
+    source, y = node.operand_types[0].uniform, node.result_type.uniform
+    factor = float(np.float32(source.scale) * np.float32(slope) / np.float32(y.scale))
+    return _slopes(node, operands[0], np.asarray(1), factor)
+
+
+def prelu(node: Node, operands: Sequence[Array]) -> Array:
+    """`top.PRelu`."""
+    source, slope, y = node.operand_types[0].uniform, node.operand_types[1].uniform, node.result_type.uniform
+    factor = float(np.float32(source.scale) * np.float32(slope.scale) / np.float32(y.scale))
+    return _slopes(node, operands[0], tflite.centred(operands[1], slope), factor)
+
+
+def _slopes(node: Node, x: Array, slope: Array, factor: float) -> Array:
+    source, y = node.operand_types[0].uniform, node.result_type.uniform
+    return tflite.slopes(x, source, y, slope, factor, integer_bounds(node.result_type, False, -1.0))
+
+
+def function_of_one(node: Node, operands: Sequence[Array], function: Callable[[Array], Array]) -> Array:
+    """Any op of one operand, element by element: by a table of all integers of 8 bits."""
+    source, y = node.operand_types[0].uniform, node.result_type.uniform
+    if source.storage.bits > 8:
+        raise ValueError(f"quantised values of {source.storage.bits} bits are not supported here")
+    return tflite.by_table(operands[0], source, y, function)
+
+
+def resize(op: Any, node: Node, operands: Sequence[Array]) -> Array:
+    """`top.Interp` with linear interpolation."""
+    _same_types(node)
+    if op.mode != "linear" or op.coord_mode == "pytorch_half_pixel":
+        raise ValueError(f"mode {op.mode} with {op.coord_mode} is not supported for quantised values")
+    _, _, rows, columns = node.result_type.dims
+    return tflite.resize_linear(operands[0], (rows, columns), op.coord_mode)
+
+
+def _same_types(node: Node) -> None:
+    """Some kernels move stored integers without looking at scales."""
+    wanted = node.result_type.uniform
+    for type in node.operand_types:
+        if type.is_quantised and (type.uniform.scale, type.uniform.zero_point) != (wanted.scale, wanted.zero_point):
+            raise ValueError("operands and result must have the same scale and zero point")
+
+
+def _kept(x: Array, op: Any, node: Node) -> Array:
+    """Stored integers within the bounds of a relu."""
+    low, high = bounds_of(op, node.result_type)
+    return np.clip(x, low, high).astype(
+        f"{'u' if node.result_type.storage.is_unsigned else ''}int{node.result_type.storage.bits}"
+    )

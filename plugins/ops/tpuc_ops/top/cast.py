@@ -1,0 +1,28 @@
+"""Values as another element type holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Bool, Str
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.narrow import narrowed
+
+
+@dataclass(frozen=True)
+class Cast(UnaryOp):
+    """What is left of x in the element type `to` (INT8, UINT4, FLOAT16, FLOAT8E4M3FN, BOOL, ... as ONNX names them).
+
+    Floats are rounded to nearest even, integers cut towards 0 and then to the type's low bits. What is too large for an
+    8-bit float becomes its largest number with `saturate`, else infinite or NaN.
+    """
+
+    name = "top.Cast"
+    to: Str
+    saturate: Bool = True
+
+    def function(self, x: Array) -> Array:
+        return narrowed(x, self.to, self.saturate).astype(np.float32)

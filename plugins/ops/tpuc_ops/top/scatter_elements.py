@@ -1,0 +1,42 @@
+"""A tensor with single elements replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import I64, Node, Op, Str, Types
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.scatter import check_reduction, scatter
+from tpuc_ops.shapes import positive_axis, show
+
+
+@dataclass(frozen=True)
+class ScatterElements(Op):
+    """x with each update at its index along `axis` and at its own place elsewhere; operands x, indices, updates.
+
+    `reduction`: none replaces (the last of several wins), add, mul, max and min combine with what is there.
+    """
+
+    name = "top.ScatterElements"
+    axis: I64
+    reduction: Str = "none"
+
+    def infer(self, operands: Types) -> Types:
+        x, indices, updates = operands[:3]
+        positive_axis(self.axis, x.rank)
+        check_reduction(self.reduction)
+        if indices.dims != updates.dims or indices.rank != x.rank:
+            raise ValueError(f"indices {show(indices.dims)} and updates {show(updates.dims)} do not fit {show(x.dims)}")
+        return (x.shape_only(),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        x, indices, updates = as_float(operands[0]), operands[1].astype(np.int64), as_float(operands[2])
+        places = [np.broadcast_to(place, indices.shape) for place in np.ix_(*(np.arange(e) for e in indices.shape))]
+        places[self.axis] = indices
+        return [scatter(x, tuple(places), updates, self.reduction)]
+
+    def flops(self, node: Node) -> int:
+        return 0 if self.reduction == "none" else node.operand_types[2].size

@@ -1,0 +1,39 @@
+"""A tensor with parts replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Node, Op, Str, Types
+
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.scatter import check_reduction, scatter
+from tpuc_ops.shapes import show
+
+
+@dataclass(frozen=True)
+class ScatterND(Op):
+    """x with each update at the leading indices that the last dimension of `indices` holds; operands x, indices, updates.
+
+    `reduction`: none replaces (the last of several wins), add, mul, max and min combine with what is there.
+    """
+
+    name = "top.ScatterND"
+    reduction: Str = "none"
+
+    def infer(self, operands: Types) -> Types:
+        x, indices, updates = operands[:3]
+        check_reduction(self.reduction)
+        count = indices.dims[-1]
+        if count > x.rank or updates.dims != (*indices.dims[:-1], *x.dims[count:]):
+            raise ValueError(f"indices {show(indices.dims)} and updates {show(updates.dims)} do not fit {show(x.dims)}")
+        return (x.shape_only(),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        x, indices, updates = as_float(operands[0]), operands[1].astype(np.int64), as_float(operands[2])
+        return [scatter(x, tuple(np.moveaxis(indices, -1, 0)), updates, self.reduction)]
+
+    def flops(self, node: Node) -> int:
+        return 0 if self.reduction == "none" else node.operand_types[2].size

@@ -1,0 +1,21 @@
+"""Tangent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import UnaryOp
+
+
+@dataclass(frozen=True)
+class Tan(UnaryOp):
+    """``tan(x)``, x in radians."""
+
+    name = "top.Tan"
+    flops_per_element = 4
+
+    def function(self, x: Array) -> Array:
+        return np.tan(x)

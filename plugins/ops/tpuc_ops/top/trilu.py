@@ -1,0 +1,29 @@
+"""The upper or lower triangle of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import I64, Node, Op, Types
+
+from tpuc_ops.arrays import Array
+
+
+@dataclass(frozen=True)
+class Trilu(Op):
+    """Zeros below (`upper` 1) or above (`upper` 0) the diagonal that is `diagonal` places right of the main one."""
+
+    name = "top.Trilu"
+    upper: I64 = 1
+    diagonal: I64 = 0
+
+    def infer(self, operands: Types) -> Types:
+        (x,) = operands
+        if x.rank < 2:
+            raise ValueError(f"at least two dimensions are needed, there are {x.rank}")
+        return (x.shape_only(),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        return [(np.triu if self.upper else np.tril)(operands[0], self.diagonal)]

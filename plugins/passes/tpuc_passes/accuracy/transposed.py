@@ -1,0 +1,101 @@
+"""Gradients of products and pools with respect to what they read: the same taps, walked backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from tpuc.api.host import Array
+from tpuc_ops.convolution import as_images
+from tpuc_ops.window import Window
+
+
+def _taps(window: Window, size: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], tuple[slice, slice]]]:
+    """Every tap with the rows and columns of the padded operand that it reads for a result of `size`."""
+    (sh, sw), (dh, dw) = window.strides, window.dilations
+    oh, ow = size
+    for i, j in np.ndindex(*window.kernel):
+        rows = slice(i * dh, i * dh + (oh - 1) * sh + 1, sh)
+        yield (i, j), (rows, slice(j * dw, j * dw + (ow - 1) * sw + 1, sw))
+
+
+def _padded(shape: tuple[int, ...], window: Window, size: tuple[int, ...]) -> tuple[int, int]:
+    """Extents that hold the operand, its padding and whatever the last windows reach beyond."""
+    top, left, bottom, right = window.pads
+    reach = [
+        (count - 1) * stride + (kernel - 1) * dilation + 1
+        for count, stride, kernel, dilation in zip(size, window.strides, window.kernel, window.dilations, strict=True)
+    ]
+    return max(shape[2] + top + bottom, reach[0]), max(shape[3] + left + right, reach[1])
+
+
+def _inside(padded: Array, shape: tuple[int, ...], window: Window) -> Array:
+    top, left = window.pads[:2]
+    return padded[:, :, top : top + shape[2], left : left + shape[3]]
+
+
+def image_gradient(gradient: Array, weight: Array, shape: tuple[int, ...], window: Window, group: int) -> Array:
+    """Of a convolution, with respect to its images of `shape`."""
+    gradient, filters = as_images(gradient), as_images(weight)
+    images = (shape[0], shape[1], 1, shape[2]) if len(shape) == 3 else shape
+    n, outputs, oh, ow = gradient.shape
+    inputs = images[1]
+    result = np.zeros((n, group, inputs // group, *_padded(images, window, (oh, ow))), np.float32)
+    flat = gradient.reshape(n, group, outputs // group, oh * ow)
+    parts = filters.reshape(group, outputs // group, inputs // group, *filters.shape[2:])
+    is_depthwise = inputs // group == 1 and outputs == group
+    for (i, j), (rows, columns) in _taps(window, (oh, ow)):
+        tap = parts[:, :, :, i, j]
+        if is_depthwise:
+            product = flat * tap.reshape(1, group, 1, 1)
+        else:
+            product = np.matmul(tap.transpose(0, 2, 1), flat)
+        result[:, :, :, rows, columns] += product.reshape(n, group, inputs // group, oh, ow)
+    result = result.reshape(n, inputs, *result.shape[3:])
+    return np.ascontiguousarray(_inside(result, images, window)).reshape(shape)
+
+
+def pool_gradient(
+    gradient: Array, shape: tuple[int, ...], window: Window, x: Array | None = None, result: Array | None = None
+) -> Array:
+    """Of a sum under windows; of a maximum when `x` and its `result` are given (all of equal maxima count)."""
+    images = (shape[0], shape[1], 1, shape[2]) if len(shape) == 3 else shape
+    size = window.output((images[2], images[3]))
+    gradient = gradient.reshape(*images[:2], *size)
+    extents = _padded(images, window, size)
+    sums = np.zeros((*images[:2], *extents), np.float32)
+    source: Array | None = None
+    if x is not None and result is not None:
+        source = np.full(sums.shape, -np.inf, np.float32)
+        _inside(source, images, window)[...] = x.reshape(images)
+        result = result.reshape(gradient.shape)
+    for _, (rows, columns) in _taps(window, size):
+        part = gradient if source is None else gradient * (source[:, :, rows, columns] == result)
+        sums[:, :, rows, columns] += part
+    return np.ascontiguousarray(_inside(sums, images, window)).reshape(shape)
+
+
+def matrix_gradient(op: Any, left: Array, right: Array, gradient: Array) -> tuple[Array, Array]:
+    """Of a matrix product, with respect to both operands as they are stored."""
+    if left.ndim == 1:
+        gradient = gradient[..., None, :]
+    gradient = np.swapaxes(gradient, -1, -2) if op.output_transpose else gradient
+    if gradient.ndim < max(left.ndim, right.ndim, 2):  # without kept dimensions
+        gradient = gradient.reshape(*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), -1, gradient.shape[-1])
+    a = np.swapaxes(left, -1, -2) if op.left_transpose else left
+    b = np.swapaxes(right, -1, -2) if op.right_transpose else right
+    a = a[None] if a.ndim == 1 else a
+    for_left = gradient @ np.swapaxes(b, -1, -2)
+    for_right = np.swapaxes(a, -1, -2) @ gradient
+    for_left = np.swapaxes(for_left, -1, -2) if op.left_transpose else for_left
+    for_right = np.swapaxes(for_right, -1, -2) if op.right_transpose else for_right
+    return _summed(for_left, left.shape), _summed(for_right, right.shape)
+
+
+def _summed(gradient: Array, shape: tuple[int, ...]) -> Array:
+    """Without what broadcasting has repeated."""
+    extra = gradient.ndim - len(shape)
+    gradient = gradient.sum(axis=tuple(range(extra))) if extra > 0 else gradient
+    axes = tuple(axis for axis, size in enumerate(shape) if size == 1 and gradient.shape[axis] != 1)
+    return (gradient.sum(axis=axes, keepdims=True) if axes else gradient).reshape(shape)

@@ -1,0 +1,138 @@
+"""`tpuc eval`: how well networks do on labelled data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from tpuc.api import UsageError
+from tpuc.api.command import (
+    COUNT,
+    FILE,
+    POSITIVE,
+    App,
+    Command,
+    check_inputs,
+    columns,
+    pass_app,
+    preprocess_options,
+)
+
+if TYPE_CHECKING:
+    from tpuc.api.evaluation import Metric, Postprocess, RunnableFile
+
+ALIASES = {"topx": "top-k", "top-x": "top-k", "topk": "top-k", "coco-map": "coco", "roc-auc": "auc"}
+
+
+@click.command("eval", cls=Command)
+@click.argument("models", metavar="[MODEL]...", nargs=-1, type=FILE)
+@click.option("--model-file", "model_files", type=FILE, multiple=True, metavar="FILE", help="The same as MODEL.")
+@click.option("--dataset", type=FILE, required=True, metavar="PATH", help="Folder of images, or npz file of arrays.")
+@click.option("--dataset-type", default="", metavar="NAME", help="imagenet, coco or arrays; by default imagenet.")
+@click.option("--metric", default="", metavar="NAME", help="top-k, coco, auc or best-box; by default the data's own.")
+@click.option("--postprocess", default="", metavar="NAME", help="What the outputs are: yolov5, ssd, scores and so on.")
+@click.option("--postprocess-type", default="", metavar="NAME", help="topx or coco_mAP: another name of --metric.")
+@click.option("--label-file", type=FILE, metavar="FILE", help="Lines 'FILE INDEX', or class names in order.")
+@click.option("--label-offset", type=int, default=0, show_default=True, help="Added to class indices of the data.")
+@click.option("--coco-annotation", type=FILE, metavar="FILE.json", help="The objects in images of type coco.")
+@click.option("--count", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
+@preprocess_options
+@click.option("--workers", type=POSITIVE, default=1, show_default=True, help="Processes; the figures are the same.")
+@click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
+@click.option("--strict", is_flag=True, help="Stop at a sample that cannot be read.")
+@click.option("--json", "as_json", is_flag=True, help="Every figure, for programs.")
+@pass_app
+def command(
+    app: App,
+    models: tuple[Path, ...],
+    model_files: tuple[Path, ...],
+    dataset: Path,
+    dataset_type: str,
+    metric: str,
+    postprocess: str,
+    postprocess_type: str,
+    label_file: Path | None,
+    label_offset: int,
+    coco_annotation: Path | None,
+    count: int,
+    preprocess: Mapping[str, Any],
+    workers: int,
+    cluster: str,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Measure how well networks do on labelled data.
+
+    Any format that `tpuc run` executes; several networks are compared with the first one.
+    """
+    paths = (*models, *model_files)
+    if not paths:
+        raise UsageError("no network to evaluate; name one or several, as in `tpuc eval MODEL --dataset PATH`.")
+    if metric and postprocess_type:
+        raise UsageError("--metric and --postprocess-type are two names of the same option; give one of them.")
+    check_inputs(*paths, dataset, label_file, coco_annotation)
+    from tpuc.api.evaluation import DataRequest, configured
+    from tpuc.api.host import open_pool
+
+    from tpuc_eval.evaluation import evaluate
+
+    form = configured(app.registry, "tpuc.datasets", dataset_type or _usual_type(dataset))
+    judge: Metric = configured(app.registry, "tpuc.metrics", _unaliased(metric or postprocess_type or form.metric))
+    if judge.missing():
+        raise UsageError(judge.missing())
+    candidates = _candidates(app, postprocess or judge.postprocess)
+    samples = form.open(DataRequest(dataset, label_file, coco_annotation, count, label_offset), app.remark)
+    with open_pool(workers, cluster) as pool:
+        result = evaluate(
+            _runnable(app, paths, preprocess),
+            samples,
+            judge,
+            candidates,
+            pool,
+            dataset=str(dataset),
+            strict=strict,
+            progress=app.progress,
+            remark=app.remark,
+        )
+    if as_json:
+        app.result_json(result.to_json())
+        return
+    app.result(columns(result.rows()))
+    app.result(f"{result.samples} samples of {result.dataset}")
+
+
+def _usual_type(dataset: Path) -> str:
+    return "arrays" if dataset.suffix.lower() == ".npz" else "imagenet"
+
+
+def _unaliased(text: str) -> str:
+    """The metric that users of other tools mean, its options untouched."""
+    name, brace, options = text.partition("{")
+    return ALIASES.get(name.strip().lower().replace("_", "-"), name) + brace + options
+
+
+def _candidates(app: App, text: str) -> Sequence[Postprocess]:
+    """The post-processing that was named, or every detector."""
+    from tpuc.api.evaluation import configured
+
+    if text:
+        return (configured(app.registry, "tpuc.postprocess", text),)
+    names = app.registry.names("tpuc.postprocess")
+    return tuple(
+        configured(app.registry, "tpuc.postprocess", name)
+        for name in names
+        if app.registry.get("tpuc.postprocess", name).finds_objects
+    )
+
+
+def _runnable(app: App, paths: Sequence[Path], preprocess: Mapping[str, Any]) -> list[RunnableFile]:
+    """Modules say themselves how images become inputs; what the options say is for the other networks then."""
+    from tpuc.api.evaluation import RunnableFile
+
+    modules = [path for path in paths if path.suffix == ".mlir"]
+    if preprocess and modules and len(modules) < len(paths):
+        app.remark(f"{', '.join(map(str, modules))}: as it says itself how images become inputs, options do not count")
+        return [RunnableFile(path, app.registry, {} if path in modules else preprocess) for path in paths]
+    return [RunnableFile(path, app.registry, preprocess) for path in paths]

@@ -1,0 +1,1 @@
+"""Labelled data in the forms that people keep them in."""

@@ -1,0 +1,127 @@
+"""Arrays with labels in an npz file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tpuc.api import CalibrationError, UsageError
+from tpuc.api.evaluation import Array, DataRequest, DatasetType, LabelledSamples, Sample, SampleInput, fit
+from tpuc.api.host import read_npz
+
+PIXEL_CHANNELS = (1, 3, 4)
+
+
+@dataclass(frozen=True)
+class Arrays(DatasetType):
+    """`inputs` names the array of samples, `labels` that of class indices; the first axis of both counts samples.
+
+    Bytes shaped like images are pixels, channels first or last in the order that the network wants: they get its mean
+    and scale. Everything else is taken as it is. `window` > 0: each sample gives one input per window of so many
+    consecutive rows.
+    """
+
+    name = "arrays"
+    metric = "top-k"
+    inputs: str = "x"
+    labels: str = "y"
+    window: int = 0
+
+    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
+        if request.path.is_dir():
+            raise UsageError(f"{request.path}: is a folder. Give --dataset the npz file with the arrays.")
+        arrays = read_npz(request.path)
+        samples, labels = self._array(arrays, self.inputs, request.path), self._labels(arrays, request)
+        if len(samples) == 0:
+            raise CalibrationError(f"{request.path}: no samples in it: array {self.inputs!r} is {samples.shape}.")
+        if labels.shape != samples.shape[:1]:
+            raise CalibrationError(
+                f"{request.path}: {samples.shape[0]} samples but labels of shape {labels.shape}. Give one per sample."
+            )
+        if self.window < 0 or (self.window and (samples.ndim < 2 or samples.shape[1] < self.window)):
+            raise UsageError(
+                f"{request.path}: samples of shape {samples.shape[1:]} have no windows of {self.window} rows. "
+                "Correct the option window."
+            )
+        count = request.count or None
+        numbers = tuple(int(label) + request.label_offset for label in labels[:count])
+        return LabelledArrays(request.path, samples[:count], numbers, self.window)
+
+    def _labels(self, arrays: Mapping[str, Array], request: DataRequest) -> Array:
+        if request.label_file is not None and self.labels not in arrays:
+            from tpuc_eval.datasets.labels import read_labels
+
+            return np.array(read_labels(request.label_file).indices or [], np.int64)
+        labels = self._array(arrays, self.labels, request.path)
+        if labels.dtype.kind not in "iub":
+            raise CalibrationError(f"{request.path}: labels {self.labels!r} are {labels.dtype}, not class indices.")
+        return labels
+
+    @staticmethod
+    def _array(arrays: Mapping[str, Array], name: str, path: Path) -> Array:
+        if name not in arrays or arrays[name].ndim < 1:
+            raise CalibrationError(
+                f"{path}: no array {name!r} with one entry per sample; there are {', '.join(arrays) or 'none'}. "
+                "Name it: --dataset-type arrays{inputs=NAME,labels=NAME}."
+            )
+        return arrays[name]
+
+
+@dataclass(frozen=True)
+class LabelledArrays(LabelledSamples):
+    """One array row and one class index per sample."""
+
+    path: Path
+    samples: Array
+    labels: tuple[int, ...]
+    window: int = 0
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def name(self, index: int) -> str:
+        return f"{self.path}[{index}]"
+
+    def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
+        if len(inputs) != 1:
+            names = ", ".join(one.name for one in inputs)
+            raise CalibrationError(f"{self.path}: one array for {len(inputs)} inputs ({names}). Cut the network.")
+        source, row = Path(self.name(index)), self.samples[index]
+        parts = [row]
+        if self.window:
+            parts = [row[start : start + self.window] for start in range(len(row) - self.window + 1)]
+        rows = tuple({inputs[0].name: _as_input(inputs[0], part, source)} for part in parts)
+        return Sample(rows, given=tuple(parts))
+
+    def truth(self, index: int) -> int:
+        return self.labels[index]
+
+
+def _as_input(one: SampleInput, row: Array, source: Path) -> Array:
+    pixels = _as_pixels(one, row)
+    if pixels is not None:
+        normalised = one.preprocess.normalise(pixels)
+        row = normalised.transpose(2, 0, 1) if one.preprocess.layout == "nchw" else normalised
+    if row.size * one.shape[0] != int(np.prod(one.shape)):
+        raise CalibrationError(
+            f"{source}: a sample of shape {row.shape} does not fit input {one.name!r} {one.shape}. "
+            "Give arrays of its shape without the batch."
+        )
+    return fit(one, row.reshape(1, *one.shape[1:]) if one.shape[0] == 1 else row.reshape(one.shape[1:]), source)
+
+
+def _as_pixels(one: SampleInput, row: Array) -> Array | None:
+    """`[h, w, c]` of bytes that are an image for this input, None for anything else."""
+    if row.dtype != np.uint8 or len(one.shape) != 4:
+        return None
+    layout = one.preprocess.layout
+    channels, height, width = one.shape[1:] if layout == "nchw" else (one.shape[3], one.shape[1], one.shape[2])
+    if channels not in PIXEL_CHANNELS:
+        return None
+    if row.shape == (height, width, channels):
+        return row
+    if row.shape == (height, width) and channels == 1:
+        return row[:, :, None]
+    return row.transpose(1, 2, 0) if row.shape == (channels, height, width) else None

@@ -1,0 +1,130 @@
+"""Images with objects, in the form of COCO: a folder and a file of annotations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tpuc.api import CalibrationError, UsageError
+from tpuc.api.evaluation import DataRequest, DatasetType, LabelledSamples, Objects, Sample, SampleInput
+
+from tpuc_eval.datasets.images import images_in, read_image
+from tpuc_eval.datasets.labels import class_names
+
+
+@dataclass(frozen=True)
+class Coco(DatasetType):
+    """Classes of the network are the categories in the order of their ids, or of the names in --label-file.
+
+    `ids`: the network's class indices are the ids of the categories.
+    """
+
+    name = "coco"
+    metric = "coco"
+    ids: bool = False
+
+    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
+        if request.annotation is None:
+            raise UsageError("data of type coco need their annotations: add --coco-annotation FILE.json.")
+        content = _content(request.annotation)
+        try:
+            listed = {str(image["file_name"]): int(image["id"]) for image in content["images"]}
+            classes, names = self._classes(content["categories"], request)
+            objects = _objects(content.get("annotations", []), classes)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CalibrationError(
+                f"{request.annotation}: is not in the form of COCO annotations ({type(error).__name__}: {error}). "
+                "It must hold images, categories and annotations with bbox."
+            ) from error
+        files = images_in(request.path)
+        if not files:
+            raise CalibrationError(f"{request.path}: no images in it. Give --dataset the folder of the images.")
+        found = [(file, _image_id(file, request.path, listed)) for file in files]
+        known = [(file, image) for file, image in found if image is not None]
+        if not known:
+            raise CalibrationError(
+                f"{request.path}: no image in it is listed in {request.annotation}. Give its images."
+            )
+        if len(known) < len(files):
+            remark(f"{len(files) - len(known)} of {len(files)} images are not listed in {request.annotation}: left out")
+        if len(known) < len(listed):
+            remark(f"{len(listed) - len(known)} of {len(listed)} listed images are not in {request.path}: left out")
+        known = known[: request.count or None]
+        truths = tuple(objects.get(image, _stacked([])) for _, image in known)
+        return AnnotatedImages(tuple(file for file, _ in known), truths, tuple(names))
+
+    def _classes(self, categories: Sequence[Any], request: DataRequest) -> tuple[dict[int, int], list[str]]:
+        """The class index of every category id, and the names by class index."""
+        by_id = {int(category["id"]): str(category["name"]) for category in categories}
+        if self.ids:
+            names = [by_id.get(index, "") for index in range(max(by_id, default=-1) + 1)]
+            return {category: category for category in by_id}, names
+        ordered = sorted(by_id)
+        names = [by_id[category] for category in ordered]
+        if request.label_file is not None:
+            names = class_names(request.label_file)
+            unknown = [by_id[category] for category in ordered if by_id[category] not in names]
+            if unknown:
+                raise UsageError(
+                    f"{request.label_file}: no class '{unknown[0]}', which {request.annotation} has. Name the "
+                    "network's classes as the annotations do."
+                )
+        offset = request.label_offset
+        indices = {category: names.index(by_id[category]) + offset for category in ordered}
+        return indices, [""] * max(offset, 0) + names
+
+
+@dataclass(frozen=True)
+class AnnotatedImages(LabelledSamples):
+    """Image files with the objects in them."""
+
+    files: tuple[Path, ...]
+    objects: tuple[Objects, ...]
+    classes: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def name(self, index: int) -> str:
+        return str(self.files[index])
+
+    def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
+        return read_image(self.files[index], inputs)
+
+    def truth(self, index: int) -> Objects:
+        return self.objects[index]
+
+
+def _content(path: Path) -> Mapping[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise CalibrationError(f"{path}: is not JSON ({error}). Give --coco-annotation instances_*.json.") from error
+
+
+def _image_id(file: Path, folder: Path, listed: Mapping[str, int]) -> int | None:
+    return listed.get(file.relative_to(folder).as_posix(), listed.get(file.name))
+
+
+def _objects(annotations: Sequence[Mapping[str, Any]], classes: Mapping[int, int]) -> dict[int, Objects]:
+    """The objects of every image by its id."""
+    rows: dict[int, list[tuple[Any, ...]]] = {}
+    for one in annotations:
+        left, top, width, height = (float(value) for value in one["bbox"])
+        area = float(one.get("area", width * height))
+        row = ((left, top, left + width, top + height), classes[int(one["category_id"])], area, one.get("iscrowd", 0))
+        rows.setdefault(int(one["image_id"]), []).append(row)
+    return {image: _stacked(found) for image, found in rows.items()}
+
+
+def _stacked(rows: Sequence[tuple[Any, ...]]) -> Objects:
+    return Objects(
+        np.array([row[0] for row in rows], np.float64).reshape(-1, 4),
+        np.array([row[1] for row in rows], np.int64),
+        np.array([row[2] for row in rows], np.float64),
+        np.array([row[3] for row in rows], np.bool_),
+    )

@@ -1,0 +1,43 @@
+"""Images in a folder, each with its file and where it lies in a network's input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from tpuc.api import CalibrationError
+from tpuc.api.evaluation import SUFFIXES, Sample, SampleInput, fit, image_size
+
+
+def images_in(folder: Path) -> list[Path]:
+    """The images in a folder and below, by their relative path; raises CalibrationError when there is no folder."""
+    if not folder.is_dir():
+        raise CalibrationError(f"{folder}: not a folder. Give --dataset a folder of images.")
+    found = [file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file()]
+    return sorted(found, key=lambda file: file.relative_to(folder).as_posix())
+
+
+def read_image(file: Path, inputs: Sequence[SampleInput]) -> Sample:
+    """An image as the only input that takes images; a second input of two values gets the image's height and width."""
+    images = [one for one in inputs if len(one.shape) == 4]
+    if len(images) != 1:
+        shapes = ", ".join(f"{one.name} {one.shape}" for one in inputs)
+        raise CalibrationError(
+            f"{file}: {len(images)} inputs of the network take images ({shapes}). Data sets of images are for networks "
+            "with one such input."
+        )
+    height, width = image_size(file)
+    row = {images[0].name: fit(images[0], images[0].preprocess(file, images[0].shape), file)}
+    for other in inputs:
+        if other is not images[0]:
+            row[other.name] = fit(other, np.array([height, width], np.float32).reshape(_row_shape(other, file)), file)
+    return Sample((row,), images[0].preprocess.place(height, width, images[0].shape))
+
+
+def _row_shape(one: SampleInput, file: Path) -> tuple[int, ...]:
+    if int(np.prod(one.shape)) != 2:
+        raise CalibrationError(
+            f"{file}: nothing in the data set is for input {one.name!r} {one.shape}. Cut the network, or give arrays."
+        )
+    return one.shape

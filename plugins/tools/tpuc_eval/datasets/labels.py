@@ -1,0 +1,66 @@
+"""Label files: what they say about files, or about folders and classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuc.api import UsageError
+
+HEADINGS = frozenset({"file", "filename", "file_name", "image", "name", "path"})
+
+
+@dataclass(frozen=True)
+class LabelFile:
+    """`by_file`: class indices by file name, from lines `FILE INDEX`. `plain`: the other lines, in order."""
+
+    path: Path
+    by_file: Mapping[str, int]
+    plain: Sequence[str]
+
+    @property
+    def indices(self) -> list[int] | None:
+        """The plain lines as class indices, None when one is something else."""
+        numbers = [line for line in self.plain if re.fullmatch(r"\d+", line)]
+        return [int(line) for line in numbers] if numbers and len(numbers) == len(self.plain) else None
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file that say something; raises UsageError."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not a text file. Give --label-file lines 'FILE INDEX' or class names.") from error
+    return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+
+
+def read_labels(path: Path) -> LabelFile:
+    """A label file; columns are separated by tabs, commas or blanks, and a first line of headings is left out."""
+    by_file: dict[str, int] = {}
+    plain: list[str] = []
+    lines = read_lines(path)
+    if lines and _columns(lines[0])[0].lower() in HEADINGS and len(_columns(lines[0])) > 1:
+        lines = lines[1:]
+    for line in lines:
+        parts = _columns(line)
+        if len(parts) > 1 and re.fullmatch(r"\d+", parts[1]):
+            by_file[parts[0]] = int(parts[1])
+        else:
+            plain.append(line)
+    if by_file and plain:
+        raise UsageError(
+            f"{path}: line '{plain[0]}' gives no class index, but others do. Write every line as 'FILE INDEX'."
+        )
+    return LabelFile(path, by_file, plain)
+
+
+def class_names(path: Path) -> list[str]:
+    """The names of classes in the order of their indices, one per line."""
+    return read_lines(path)
+
+
+def _columns(line: str) -> list[str]:
+    separator = next((mark for mark in ("\t", ",") if mark in line), None)
+    return [part.strip() for part in line.split(separator)] or [""]

@@ -1,0 +1,163 @@
+"""Networks over one data set, and how they compare."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tpuc.api import CalibrationError
+from tpuc.api.evaluation import LabelledSamples, Metric, Postprocess, RunnableFile
+from tpuc.api.host import Pool, units_of
+
+from tpuc_eval.job import EvaluationJob
+
+Progress = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
+Remark = Callable[[str], None]
+
+SHOWN_SKIPPED = 5
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a network said of every sample that it could be given."""
+
+    digests: Mapping[int, Any]
+    unusable: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class NetworkFigures:
+    """How well one network does; `agreement` is with the first network."""
+
+    model: str
+    figures: Mapping[str, float]
+    agreement: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All networks over the same samples."""
+
+    dataset: str
+    metric: str
+    samples: int
+    skipped: tuple[tuple[str, str], ...]
+    networks: tuple[NetworkFigures, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; figures that do not exist are null."""
+        first = self.networks[0].figures
+        return {
+            "dataset": self.dataset,
+            "metric": self.metric,
+            "samples": self.samples,
+            "skipped": [{"sample": name, "reason": reason} for name, reason in self.skipped],
+            "models": [
+                {"model": one.model, "figures": _plain(one.figures)}
+                | (
+                    {
+                        "difference": _plain({name: value - first[name] for name, value in one.figures.items()}),
+                        "agreement": _plain(one.agreement),
+                    }
+                    if index
+                    else {}
+                )
+                for index, one in enumerate(self.networks)
+            ],
+        }
+
+    def rows(self) -> list[list[str]]:
+        """A table: a row per figure, a column per network, and behind those after the first what they differ by."""
+        names = _short([one.model for one in self.networks])
+        first = self.networks[0]
+        rows = [["", *names[:1], *(label for name in names[1:] for label in (name, "difference"))]]
+        for figure, value in first.figures.items():
+            cells = [_shown(value)]
+            for one in self.networks[1:]:
+                cells += [_shown(one.figures[figure]), _shown(one.figures[figure] - value, "+")]
+            rows.append([figure, *cells])
+        return rows + [
+            [name, "", *(cell for one in self.networks[1:] for cell in (_shown(one.agreement[name]), ""))]
+            for name in self.networks[-1].agreement
+        ]
+
+
+def evaluate(
+    networks: Sequence[RunnableFile],
+    samples: LabelledSamples,
+    metric: Metric,
+    candidates: Sequence[Postprocess],
+    pool: Pool,
+    *,
+    dataset: str,
+    strict: bool,
+    progress: Progress,
+    remark: Remark,
+) -> Evaluation:
+    """Run every network over the samples; those that one of them could not be given are left out for all.
+
+    Raises CalibrationError when nothing remains, or with `strict` for the first sample that cannot be used.
+    """
+    said = [
+        _predictions(EvaluationJob(network, samples, metric, tuple(candidates)), pool, strict, progress, remark)
+        for network in networks
+    ]
+    reasons = {index: reason for one in reversed(said) for index, reason in one.unusable.items()}
+    used = [index for index in range(len(samples)) if index not in reasons]
+    _tell_skipped(samples, reasons, remark)
+    if not used:
+        raise CalibrationError(f"{dataset}: none of {len(samples)} samples can be used. {reasons[min(reasons)]}")
+    truths = [samples.truth(index) for index in used]
+    digests = [[one.digests[index] for index in used] for one in said]
+    figures = tuple(
+        NetworkFigures(
+            str(network.path),
+            metric.evaluate(own, truths, samples.classes),
+            metric.agreement(digests[0], own) if number else {},
+        )
+        for number, (network, own) in enumerate(zip(networks, digests, strict=True))
+    )
+    skipped = tuple((samples.name(index), reasons[index]) for index in sorted(reasons))
+    return Evaluation(dataset, metric.name, len(used), skipped, figures)
+
+
+def _predictions(job: EvaluationJob, pool: Pool, strict: bool, progress: Progress, remark: Remark) -> Predictions:
+    units = units_of(len(job.samples))
+    digests: dict[int, Any] = {}
+    unusable: dict[int, str] = {}
+    told: set[str] = set()
+    for result in progress(pool.map(job, units), f"running {job.network.path.name}", len(units)):
+        if strict and result.unusable:
+            raise CalibrationError(result.unusable[0][1])
+        digests.update(result.digests)
+        unusable.update(result.unusable)
+        for text in result.remarks:
+            if text not in told:
+                told.add(text)
+                remark(text)
+    return Predictions(digests, unusable)
+
+
+def _tell_skipped(samples: LabelledSamples, reasons: Mapping[int, str], remark: Remark) -> None:
+    if not reasons:
+        return
+    for index in sorted(reasons)[:SHOWN_SKIPPED]:
+        remark(f"skipped: {reasons[index]}")
+    more = f", the first {SHOWN_SKIPPED} are named above" if len(reasons) > SHOWN_SKIPPED else ""
+    remark(f"{len(reasons)} of {len(samples)} samples skipped{more}; --strict stops instead")
+
+
+def _plain(figures: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: None if math.isnan(value) else value for name, value in figures.items()}
+
+
+def _shown(value: float, sign: str = "") -> str:
+    return "-" if math.isnan(value) else f"{value:{sign}.4f}"
+
+
+def _short(paths: Sequence[str]) -> list[str]:
+    """File names, or whole paths where two are the same."""
+    names = [path.replace("\\", "/").rsplit("/", maxsplit=1)[-1] for path in paths]
+    return names if len(set(names)) == len(names) else list(paths)

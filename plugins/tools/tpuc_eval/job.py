@@ -1,0 +1,69 @@
+"""What is done with every unit of samples: read, run, post-process, keep what the metric needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tpuc.api import CalibrationError, UsageError
+from tpuc.api.evaluation import LabelledSamples, Metric, Outputs, Postprocess, RunnableFile, Sample
+from tpuc.api.host import Job
+
+
+@dataclass(frozen=True)
+class UnitResult:
+    """The digest of every sample that could be used, and the reason for every other one, by index."""
+
+    digests: tuple[tuple[int, Any], ...]
+    unusable: tuple[tuple[int, str], ...]
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class EvaluationJob(Job[UnitResult]):
+    """One network over the samples. `candidates` are post-processings of which only one may fit the outputs."""
+
+    network: RunnableFile
+    samples: LabelledSamples
+    metric: Metric
+    candidates: tuple[Postprocess, ...]
+
+    def prepare(self) -> Callable[[range], UnitResult]:
+        remarks: list[str] = []
+        opened = self.network.open(remarks.append)
+        source = str(self.network.path)
+        chosen: list[Postprocess] = list(self.candidates) if len(self.candidates) == 1 else []
+
+        def run(unit: range) -> UnitResult:
+            digests: list[tuple[int, Any]] = []
+            unusable: list[tuple[int, str]] = []
+            for index in unit:
+                try:
+                    sample = self.samples.read(index, opened.inputs)
+                except CalibrationError as error:
+                    unusable.append((index, str(error)))
+                    continue
+                outputs = opened.run(sample.rows)
+                if not chosen:
+                    chosen.append(fitting(self.candidates, outputs, sample, source))
+                digests.append((index, self.metric.digest(chosen[0](outputs, sample), source)))
+            return UnitResult(tuple(digests), tuple(unusable), tuple(remarks))
+
+        return run
+
+
+def fitting(candidates: Sequence[Postprocess], outputs: Outputs, sample: Sample, source: str) -> Postprocess:
+    """The only post-processing that fits the outputs; raises UsageError when none or several do."""
+    shapes = [array.shape for array in outputs.values()]
+    found = [one for one in candidates if one.fits(shapes, sample)]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(f"{name} {'x'.join(map(str, array.shape))}" for name, array in outputs.items())
+    if found:
+        names = " and ".join(one.name for one in found)
+        raise UsageError(f"{source}: its outputs ({listed}) may be those of {names}; choose with --postprocess NAME.")
+    names = ", ".join(one.name for one in candidates)
+    raise UsageError(
+        f"{source}: no detector is known by outputs such as {listed}; name one with --postprocess: {names}."
+    )

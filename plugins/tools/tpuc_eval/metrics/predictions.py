@@ -1,0 +1,32 @@
+"""Predictions in the form that a metric needs, or a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api import TpucError, UsageError
+from tpuc.api.evaluation import Detections
+
+
+def scores_of(metric: str, prediction: Any, source: str) -> NDArray[np.float64]:
+    """Class scores or a single number, flat; raises UsageError for boxes and TpucError for NaN."""
+    if isinstance(prediction, Detections):
+        raise UsageError(f"metric '{metric}' judges scores, and the post-processing gives boxes; use --metric coco.")
+    scores = np.asarray(prediction, np.float64).reshape(-1)
+    if scores.size == 0 or np.isnan(scores).any():
+        what = "NaN" if scores.size else "nothing"
+        raise TpucError(f"{source}: gives {what} where scores are expected; look at its outputs with `tpuc run`")
+    return scores
+
+
+def detections_of(metric: str, prediction: Any, source: str) -> Detections:
+    """Boxes; raises UsageError for anything else and TpucError for boxes that are not finite."""
+    if not isinstance(prediction, Detections):
+        raise UsageError(
+            f"metric '{metric}' judges boxes, and the post-processing gives none; name a detector's with --postprocess."
+        )
+    if not (np.isfinite(prediction.boxes).all() and np.isfinite(prediction.scores).all()):
+        raise TpucError(f"{source}: boxes or scores are not finite; look at its outputs with `tpuc run`")
+    return prediction

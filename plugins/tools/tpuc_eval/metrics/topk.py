@@ -1,0 +1,60 @@
+"""How often the right class is among the first k."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from tpuc.api import UsageError
+from tpuc.api.evaluation import Metric
+
+from tpuc_eval.metrics.predictions import scores_of
+
+Ranked: TypeAlias = tuple[int, tuple[int, ...]]
+"""How many classes there are, and the first of them, the best one first."""
+
+
+@dataclass(frozen=True)
+class TopK(Metric):
+    """Of classes with equal scores the one with the lower index comes first. Where a network has no more than k
+    classes, top-k says nothing and is left out.
+    """
+
+    name = "top-k"
+    postprocess = "scores"
+    k: tuple[int, ...] = (1, 5)
+
+    def __post_init__(self) -> None:
+        if not self.k or min(self.k) < 1:
+            raise UsageError(f"metric 'top-k': option k is {list(self.k)}; give whole numbers from 1, as k=[1,5].")
+
+    def digest(self, prediction: Any, source: str) -> Ranked:
+        scores = scores_of(self.name, prediction, source)
+        best = np.argsort(-scores, kind="stable")[: max(self.k)]
+        return scores.size, tuple(int(index) for index in best)
+
+    def evaluate(self, digests: Sequence[Ranked], truths: Sequence[Any], classes: Sequence[str]) -> Mapping[str, float]:
+        labels = [_label(truth) for truth in truths]
+        fewest = min(count for count, _ in digests)
+        if max(labels) >= fewest:
+            raise UsageError(
+                f"a label is {max(labels)}, but the network has {fewest} classes; correct --label-file, the folders or "
+                "--label-offset."
+            )
+        return {
+            f"top-{k}": sum(label in best[:k] for (_, best), label in zip(digests, labels, strict=True)) / len(labels)
+            for k in self.k
+            if k == 1 or k < fewest
+        }
+
+    def agreement(self, digests: Sequence[Ranked], others: Sequence[Ranked]) -> Mapping[str, float]:
+        same = sum(one[0] == other[0] for (_, one), (_, other) in zip(digests, others, strict=True))
+        return {"same top-1": same / len(digests)}
+
+
+def _label(truth: Any) -> int:
+    if not isinstance(truth, int):
+        raise UsageError("metric 'top-k' needs one class per sample, and the data have objects; use --metric coco.")
+    return truth

@@ -1,0 +1,1 @@
+"""From the outputs of a network to a prediction."""

@@ -1,0 +1,82 @@
+"""Boxes as arrays `[n, 4]` of x1, y1, x2, y2: overlap, suppression, and the way back to the image."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api import UsageError
+from tpuc.api.evaluation import Detections, Placement, Sample
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+def sigmoid(x: NDArray[Any]) -> Floats:
+    """Without overflow for large magnitudes."""
+    return 0.5 * (1.0 + np.tanh(0.5 * x))
+
+
+def softmax(x: NDArray[Any], axis: int = -1) -> Floats:
+    """Shares that add up to 1 along an axis."""
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def around(centre: NDArray[Any], size: NDArray[Any]) -> Floats:
+    """Boxes with these centres (x, y) and sizes (width, height), `[..., 2]` each."""
+    return np.concatenate([centre - size / 2, centre + size / 2], axis=-1)
+
+
+def overlaps(box: NDArray[Any], others: NDArray[Any]) -> Floats:
+    """Intersection over union of one box with each of the others."""
+    size = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
+    shared = np.maximum(size, 0.0).prod(axis=1)
+    union = _area(box[None])[0] + _area(others) - shared
+    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+
+
+def suppress(boxes: Floats, scores: Floats, classes: NDArray[Any], iou: float, keep: int) -> NDArray[np.int64]:
+    """Which boxes remain when each suppresses those of its class with lower scores that overlap it by more than `iou`;
+    the best one first, at most `keep`.
+    """
+    order = np.argsort(-scores, kind="stable")
+    kept: list[int] = []
+    while order.size and len(kept) < keep:
+        best, order = int(order[0]), order[1:]
+        kept.append(best)
+        rivals = (classes[order] == classes[best]) & (overlaps(boxes[best], boxes[order]) > iou)
+        order = order[~rivals]
+    return np.array(kept, np.int64)
+
+
+def select(
+    boxes: Floats, scores: Floats, place: Placement, *, score: float, iou: float, keep: int, every_class: bool
+) -> Detections:
+    """What is found in an image: `boxes` `[n, 4]` in pixels of the input, `scores` `[n, classes]`.
+
+    A box counts for its best class, or with `every_class` for each with more than `score`. At most `keep` remain.
+    """
+    if every_class:
+        rows, classes = np.nonzero(scores > score)
+    else:
+        classes = scores.argmax(axis=1)
+        rows = np.nonzero(scores[np.arange(len(scores)), classes] > score)[0]
+        classes = classes[rows]
+    chosen = scores[rows, classes]
+    inner = boxes[rows].astype(np.float64)
+    kept = suppress(inner, chosen, classes, iou, keep)
+    return Detections(place.to_image(inner[kept]), chosen[kept], classes[kept].astype(np.int64))
+
+
+def placement_of(name: str, sample: Sample) -> Placement:
+    """Where the image lies; raises UsageError for data without images."""
+    if sample.placement is None:
+        raise UsageError(
+            f"post-processing '{name}' gives boxes in images, and the data are none; use data of type coco."
+        )
+    return sample.placement
+
+
+def _area(boxes: NDArray[Any]) -> Floats:
+    return np.maximum(boxes[:, 2:] - boxes[:, :2], 0.0).prod(axis=1)

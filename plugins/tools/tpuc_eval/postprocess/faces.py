@@ -1,0 +1,84 @@
+"""Face detectors whose boxes are decoded on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import UsageError
+from tpuc.api.evaluation import Detections, Outputs, Postprocess, Sample
+
+from tpuc_eval.postprocess.boxes import around, placement_of, select, sigmoid
+from tpuc_eval.postprocess.grids import all_corners, cell_count
+from tpuc_eval.postprocess.scores import only_row
+
+
+@dataclass(frozen=True)
+class BlazeFace(Postprocess):
+    """Offsets in pixels from the centres of cells, each cell several times: `strides` with `anchors` per cell."""
+
+    name = "blazeface"
+    finds_objects = True
+    score: float = 0.01
+    iou: float = 0.3
+    keep: int = 100
+    strides: tuple[int, ...] = (8, 16)
+    anchors: tuple[int, ...] = (2, 6)
+
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        count = len(self._centres(placement_of(self.name, sample).input))
+        return sorted(shape[1:] for shape in shapes) == [(count, 1), (count, 16)]
+
+    def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
+        place = placement_of(self.name, sample)
+        centres = self._centres(place.input)
+        heads = sorted(only_row(outputs), key=lambda head: head.shape[-1])
+        if len(heads) != 2 or heads[0].shape != (len(centres), 1) or heads[1].shape[:1] != heads[0].shape[:1]:
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
+            raise UsageError(
+                f"post-processing '{self.name}': {shapes} are not scores and boxes of {len(centres)} anchors; correct "
+                "its options strides and anchors, or name another one."
+            )
+        boxes = around(centres + heads[1][:, :2], heads[1][:, 2:4])
+        scores = sigmoid(heads[0])
+        return select(boxes, scores, place, score=self.score, iou=self.iou, keep=self.keep, every_class=False)
+
+    def _centres(self, size: tuple[int, int]) -> np.ndarray:
+        levels = [all_corners(size, [stride]) for stride in self.strides]
+        parts = [
+            np.repeat((cell + 0.5) * stride, count, axis=0)
+            for (cell, stride), count in zip(levels, self.anchors, strict=True)
+        ]
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class YuNet(Postprocess):
+    """Class, object, box and landmarks for the cells of strides 8, 16, 32 each, in this order; the score is the root of
+    class times object.
+    """
+
+    name = "yunet"
+    finds_objects = True
+    score: float = 0.01
+    iou: float = 0.45
+    keep: int = 100
+
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        return len(shapes) == 12 and sum(shape[1] for shape in shapes[:3]) == cell_count(
+            placement_of(self.name, sample).input
+        )
+
+    def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
+        place = placement_of(self.name, sample)
+        heads = only_row(outputs)
+        if not self.fits([array.shape for array in outputs.values()], sample):
+            raise UsageError(
+                f"post-processing '{self.name}': {len(heads)} outputs are not its twelve; name another one."
+            )
+        sure, real, boxes = (np.concatenate(heads[start : start + 3]) for start in (0, 3, 6))
+        cell, stride = all_corners(place.input)
+        scores = np.sqrt(np.clip(sure, 0.0, 1.0) * np.clip(real, 0.0, 1.0))
+        found = around((cell + boxes[:, :2]) * stride, np.exp(boxes[:, 2:]) * stride)
+        return select(found, scores, place, score=self.score, iou=self.iou, keep=self.keep, every_class=False)

@@ -1,0 +1,60 @@
+"""Outputs that are scores already, and reconstructions to compare with the input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tpuc.api import UsageError
+from tpuc.api.evaluation import Array, Outputs, Postprocess, Sample
+
+
+@dataclass(frozen=True)
+class Scores(Postprocess):
+    """The scores of classes, or a number: the network's only output, or the one that `output` names."""
+
+    name = "scores"
+    output: str = ""
+
+    def __call__(self, outputs: Outputs, sample: Sample) -> Array:
+        found = named_output(self.name, outputs, self.output)
+        if len(found) != len(sample.rows):
+            found = found[: len(sample.rows)]  # the sample fills every place of a larger batch
+        return found if len(sample.rows) == 1 else found.reshape(len(sample.rows), -1).mean(axis=0)
+
+
+@dataclass(frozen=True)
+class ReconstructionError(Postprocess):
+    """How badly a network gives back its input: the mean of the squared differences, then the mean over all rows."""
+
+    name = "reconstruction-error"
+    output: str = ""
+
+    def __call__(self, outputs: Outputs, sample: Sample) -> Array:
+        found = named_output(self.name, outputs, self.output).reshape(len(sample.rows), -1)
+        wanted = np.array([row.reshape(-1) for row in sample.given], np.float64)
+        if found.shape != wanted.shape:
+            raise UsageError(
+                f"post-processing '{self.name}': the output is {found.shape} and the data are {wanted.shape}; it is "
+                "for networks that give back their input, and arrays."
+            )
+        return ((found - wanted) ** 2).mean(axis=1).mean()
+
+
+def named_output(name: str, outputs: Outputs, output: str) -> Array:
+    """The output of a name, or the only one; raises UsageError."""
+    if not output and len(outputs) == 1:
+        return next(iter(outputs.values()))
+    if output not in outputs:
+        raise UsageError(
+            f"post-processing '{name}': "
+            + (f"no output named '{output}'" if output else "several outputs")
+            + f"; write {name}{{output=NAME}} with one of {', '.join(outputs)}."
+        )
+    return outputs[output]
+
+
+def only_row(outputs: Outputs) -> list[Any]:
+    """Every output without its batch, of which the first place counts."""
+    return [np.asarray(array[0], np.float64) for array in outputs.values()]

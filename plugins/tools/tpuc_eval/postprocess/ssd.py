@@ -1,0 +1,178 @@
+"""Detectors with prior boxes, and outputs that hold boxes already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api import UsageError
+from tpuc.api.evaluation import Detections, Outputs, Placement, Postprocess, Sample
+
+from tpuc_eval.postprocess.boxes import Floats, around, placement_of, select, softmax
+from tpuc_eval.postprocess.scores import only_row
+
+VARIANCES = (0.1, 0.1, 0.2, 0.2)
+
+
+@dataclass(frozen=True)
+class Ssd(Postprocess):
+    """Offsets from prior boxes, and class scores with the background in front, in outputs of 4 n and n classes values.
+
+    The priors are a third output as PriorBox gives it (two rows: corners as fractions of the input, and variances), or
+    a .npy file of corners `[n, 4]`. `softmax`: the network leaves that to the host.
+    """
+
+    name = "ssd"
+    finds_objects = True
+    score: float = 0.01
+    iou: float = 0.45
+    keep: int = 200
+    every_class: bool = True
+    priors: str = ""
+    variances: tuple[float, ...] = VARIANCES
+    softmax: bool = False
+
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        return len(shapes) == 3 and any(_is_priors(shape) for shape in shapes)
+
+    def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
+        place = placement_of(self.name, sample)
+        priors, variances, rest = self._split(outputs)
+        offsets, scores = self._heads(rest, len(priors))
+        if self.softmax:
+            scores = softmax(scores)
+        boxes = decode_offsets(offsets, priors, variances) * np.tile(place.input, 2)
+        return select(
+            boxes,
+            scores[:, 1:],
+            place,
+            score=self.score,
+            iou=self.iou,
+            keep=self.keep,
+            every_class=self.every_class,
+        )
+
+    def _split(self, outputs: Outputs) -> tuple[Floats, Floats, Mapping[str, NDArray[Any]]]:
+        """Priors `[n, 4]`, variances, and the other outputs."""
+        given = {name: array for name, array in outputs.items() if _is_priors(array.shape)}
+        rest = {name: array for name, array in outputs.items() if name not in given}
+        if self.priors:
+            return _read_priors(self.name, self.priors), np.array(self.variances, np.float64), outputs
+        if len(given) != 1:
+            raise UsageError(
+                f"post-processing '{self.name}': no output holds prior boxes; write {self.name}{{priors=FILE.npy}}."
+            )
+        corners, variances = next(iter(given.values()))[0].reshape(2, -1, 4)
+        return corners, variances, rest
+
+    def _heads(self, rest: Mapping[str, NDArray[Any]], count: int) -> tuple[Floats, Floats]:
+        """Offsets `[n, 4]` and scores `[n, classes]`; where both have four values the offsets come first."""
+        heads = [array[0].reshape(-1) for array in rest.values()]
+        if len(heads) == 2 and heads[0].size != 4 * count:
+            heads.reverse()
+        if len(heads) != 2 or heads[0].size != 4 * count or heads[1].size % count or heads[1].size < 2 * count:
+            sizes = ", ".join(f"{name} {array.shape}" for name, array in rest.items())
+            raise UsageError(
+                f"post-processing '{self.name}': {sizes} are not offsets and scores of {count} prior boxes; name "
+                "another --postprocess."
+            )
+        return heads[0].reshape(-1, 4), heads[1].reshape(count, -1)
+
+
+@dataclass(frozen=True)
+class Boxes(Postprocess):
+    """One output of boxes `[n, 4]` and one of scores `[n, classes]`: x1, y1, x2, y2 as fractions of the input, or with
+    `pixels` in pixels of it. `background`: the first class is none.
+    """
+
+    name = "boxes"
+    finds_objects = True
+    score: float = 0.01
+    iou: float = 0.45
+    keep: int = 200
+    every_class: bool = True
+    pixels: bool = False
+    background: bool = True
+
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        return len(shapes) == 2 and sum(shape[-1] == 4 for shape in shapes) == 1 and shapes[0][:-1] == shapes[1][:-1]
+
+    def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
+        place = placement_of(self.name, sample)
+        heads = [array.reshape(-1, array.shape[-1]) for array in only_row(outputs)]
+        boxes = [head for head in heads if head.shape[1] == 4]
+        scores = [head for head in heads if head.shape[1] != 4]
+        if len(boxes) != 1 or len(scores) != 1 or len(boxes[0]) != len(scores[0]):
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
+            raise UsageError(f"post-processing '{self.name}': {shapes} are not boxes and scores; name another one.")
+        return select(
+            boxes[0] if self.pixels else boxes[0] * np.tile(place.input, 2),
+            scores[0][:, 1:] if self.background else scores[0],
+            place,
+            score=self.score,
+            iou=self.iou,
+            keep=self.keep,
+            every_class=self.every_class,
+        )
+
+
+@dataclass(frozen=True)
+class DetectionRows(Postprocess):
+    """Rows of seven that were found in the network: place in the batch, class, score and a box as fractions of the
+    input. `centre`: the box is centre and size, not corners; `pixels`: in pixels of the input; `background`: class 0 is
+    none.
+    """
+
+    name = "detection-rows"
+    finds_objects = True
+    score: float = 0.0
+    centre: bool = False
+    pixels: bool = False
+    background: bool = True
+
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        return len(shapes) == 1 and len(shapes[0]) == 4 and shapes[0][3] == 7
+
+    def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
+        place = placement_of(self.name, sample)
+        if len(outputs) != 1 or (array := next(iter(outputs.values()))).shape[-1] != 7:
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
+            raise UsageError(f"post-processing '{self.name}': {shapes} is not one output of rows of seven.")
+        rows = array.reshape(-1, 7).astype(np.float64)
+        # what is not used is filled with zeros or minus ones
+        rows = rows[(rows[:, 0] == 0) & (rows[:, 2] > self.score) & (rows[:, 1] >= int(self.background))]
+        boxes = around(rows[:, 3:5], rows[:, 5:7]) if self.centre else rows[:, 3:7]
+        return _in_image(boxes, rows, place, self.pixels, int(self.background))
+
+
+def decode_offsets(offsets: NDArray[Any], priors: Floats, variances: NDArray[Any]) -> Floats:
+    """Boxes from offsets to priors, all as fractions: centres move by shares of the prior, sizes grow exponentially."""
+    size = priors[:, 2:] - priors[:, :2]
+    centre = (priors[:, :2] + priors[:, 2:]) / 2
+    variances = np.broadcast_to(variances, priors.shape)
+    return around(centre + offsets[:, :2] * variances[:, :2] * size, np.exp(offsets[:, 2:] * variances[:, 2:]) * size)
+
+
+def _in_image(boxes: Floats, rows: Floats, place: Placement, pixels: bool, first: int) -> Detections:
+    inner = boxes if pixels else boxes * np.tile(place.input, 2)
+    return Detections(place.to_image(inner), rows[:, 2], rows[:, 1].astype(np.int64) - first)
+
+
+def _is_priors(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 3 and shape[1] == 2 and shape[2] % 4 == 0
+
+
+def _read_priors(name: str, file: str) -> Floats:
+    try:
+        corners: Any = np.load(Path(file), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise UsageError(
+            f"{file}: is no .npy file ({error}). Give {name}{{priors=FILE.npy}} corners [n, 4]."
+        ) from error
+    if np.ndim(corners) != 2 or np.shape(corners)[1] != 4:
+        raise UsageError(f"{file}: does not hold one array [n, 4]. Give corners as fractions of the input.")
+    return np.asarray(corners, np.float64)

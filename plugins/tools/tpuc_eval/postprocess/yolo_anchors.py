@@ -1,0 +1,122 @@
+"""YOLO detectors with anchors: v3 and v5."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api import UsageError
+from tpuc.api.evaluation import Detections, Outputs, Postprocess, Sample
+
+from tpuc_eval.postprocess.boxes import Floats, around, placement_of, select, sigmoid
+from tpuc_eval.postprocess.grids import are_maps, as_map, cell_count, corners
+from tpuc_eval.postprocess.scores import only_row
+
+# width and height of the three anchors of strides 8, 16 and 32 that v3 and v5 were trained on COCO with
+COCO_ANCHORS = (
+    *(10, 13, 16, 30, 33, 23),
+    *(30, 61, 62, 45, 59, 119),
+    *(116, 90, 156, 198, 373, 326),
+)
+BOX_AND_OBJECT = 5
+
+
+@dataclass(frozen=True)
+class _AnchorYolo(Postprocess):
+    """Maps of x, y, w, h, object and classes per anchor, before their sigmoid. `anchors` are widths and heights, those
+    of the smallest stride first.
+    """
+
+    finds_objects = True
+    score: float = 0.001
+    iou: float = 0.6
+    keep: int = 300
+    every_class: bool = True
+    anchors: tuple[float, ...] = COCO_ANCHORS
+
+    @abstractmethod
+    def decode(self, raw: NDArray[Any], cell: Floats, anchors: Floats, stride: int) -> tuple[Floats, Floats]:
+        """Centres and sizes, in pixels of the input."""
+
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        size = placement_of(self.name, sample).input
+        return len(shapes) in (2, 3, 4) and are_maps(shapes, size, 3, BOX_AND_OBJECT + 1)
+
+    def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
+        place = placement_of(self.name, sample)
+        heads = only_row(outputs)
+        boxes, scores = self._decoded(heads[0]) if self._is_decoded(heads) else self._of_maps(heads, place.input)
+        return select(
+            boxes, scores, place, score=self.score, iou=self.iou, keep=self.keep, every_class=self.every_class
+        )
+
+    def _is_decoded(self, heads: Sequence[NDArray[Any]]) -> bool:
+        return False
+
+    def _decoded(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Boxes and scores of `[n, 5 + classes]` in pixels, after the sigmoid."""
+        return around(rows[:, :2], rows[:, 2:4]), rows[:, 4:5] * rows[:, BOX_AND_OBJECT:]
+
+    def _of_maps(self, heads: Sequence[NDArray[Any]], size: tuple[int, int]) -> tuple[Floats, Floats]:
+        count = self._anchors_per_cell(len(heads))
+        maps = sorted((as_map(self.name, head, size, count) for head in heads), key=lambda one: one[0])
+        anchors = np.array(self.anchors, np.float64).reshape(len(heads), count, 2)
+        boxes: list[Floats] = []
+        scores: list[Floats] = []
+        for (stride, raw), own in zip(maps, anchors, strict=True):
+            if raw.shape[3] <= BOX_AND_OBJECT:
+                raise UsageError(
+                    f"post-processing '{self.name}': {raw.shape[3]} values per anchor are too few for a box, an object "
+                    "and classes; name another --postprocess."
+                )
+            cell = corners(raw.shape[0], raw.shape[1])[:, :, None]
+            centre, extent = self.decode(raw, cell, own, stride)
+            boxes.append(around(centre, extent).reshape(-1, 4))
+            sure = sigmoid(raw[..., 4:])
+            scores.append((sure[..., :1] * sure[..., 1:]).reshape(-1, raw.shape[3] - BOX_AND_OBJECT))
+        return np.concatenate(boxes), np.concatenate(scores)
+
+    def _anchors_per_cell(self, heads: int) -> int:
+        count, rest = divmod(len(self.anchors), 2 * heads)
+        if rest or not count:
+            raise UsageError(
+                f"post-processing '{self.name}': {len(self.anchors)} anchor numbers do not go into {heads} outputs; "
+                f"write {self.name}{{anchors=[w,h,w,h,...]}}, those of the smallest stride first."
+            )
+        return count
+
+
+@dataclass(frozen=True)
+class YoloV3(_AnchorYolo):
+    """Sizes are `exp(raw)` times the anchor, centres stay within their cell."""
+
+    name = "yolov3"
+
+    def decode(self, raw: NDArray[Any], cell: Floats, anchors: Floats, stride: int) -> tuple[Floats, Floats]:
+        return (sigmoid(raw[..., :2]) + cell) * stride, np.exp(raw[..., 2:4]) * anchors
+
+
+@dataclass(frozen=True)
+class YoloV5(_AnchorYolo):
+    """Sizes are up to four anchors, centres up to half a cell outside; also v7. One output `[n, 5 + classes]` has been
+    decoded by the network.
+    """
+
+    name = "yolov5"
+
+    def decode(self, raw: NDArray[Any], cell: Floats, anchors: Floats, stride: int) -> tuple[Floats, Floats]:
+        inner = sigmoid(raw[..., :4])
+        return (2 * inner[..., :2] - 0.5 + cell) * stride, (2 * inner[..., 2:]) ** 2 * anchors
+
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        if len(shapes) != 1:
+            return super().fits(shapes, sample)
+        size = placement_of(self.name, sample).input
+        return len(shapes[0]) == 3 and shapes[0][1] == 3 * cell_count(size) and shapes[0][2] > BOX_AND_OBJECT
+
+    def _is_decoded(self, heads: Sequence[NDArray[Any]]) -> bool:
+        return len(heads) == 1 and heads[0].ndim == 2

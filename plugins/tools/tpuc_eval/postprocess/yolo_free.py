@@ -1,0 +1,124 @@
+"""YOLO detectors without anchors: X, and v8 with its successors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api import UsageError
+from tpuc.api.evaluation import Detections, Outputs, Postprocess, Sample
+
+from tpuc_eval.postprocess.boxes import Floats, around, placement_of, select, sigmoid, softmax
+from tpuc_eval.postprocess.grids import all_corners, are_maps, as_map, cell_count, corners
+from tpuc_eval.postprocess.scores import only_row
+
+BINS = 16  # of the distribution of each distance in v8
+
+
+@dataclass(frozen=True)
+class YoloX(Postprocess):
+    """`[n, 5 + classes]` over the cells of strides 8, 16, 32, or a map for each: offset to the cell and logarithm of
+    the size in strides; object and classes have had their sigmoid. `decoded`: the network gives pixels.
+    """
+
+    name = "yolox"
+    finds_objects = True
+    score: float = 0.01
+    iou: float = 0.65
+    keep: int = 300
+    every_class: bool = True
+    decoded: bool = False
+
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        size = placement_of(self.name, sample).input
+        if len(shapes) == 1:
+            return len(shapes[0]) == 3 and shapes[0][1] == cell_count(size) and shapes[0][2] > 5
+        return len(shapes) == 3 and are_maps(shapes, size, 1, 6)
+
+    def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
+        place = placement_of(self.name, sample)
+        heads = only_row(outputs)
+        if len(heads) > 1:
+            maps = sorted((as_map(self.name, head, place.input, 1) for head in heads), key=lambda one: one[0])
+            strides = [stride for stride, _ in maps]
+            rows = np.concatenate([values.reshape(-1, values.shape[3]) for _, values in maps])
+            cell, stride = all_corners(place.input, strides)
+        else:
+            rows = heads[0]
+            cell, stride = all_corners(place.input)
+        if rows.ndim != 2 or len(rows) != len(cell) or rows.shape[1] <= 5:
+            raise _no_head(self.name, rows.shape, len(cell), "5 + classes")
+        centre, extent = rows[:, :2], rows[:, 2:4]
+        if not self.decoded:
+            centre, extent = (centre + cell) * stride, np.exp(extent) * stride
+        scores = rows[:, 4:5] * rows[:, 5:]
+        return select(
+            around(centre, extent),
+            scores,
+            place,
+            score=self.score,
+            iou=self.iou,
+            keep=self.keep,
+            every_class=self.every_class,
+        )
+
+
+@dataclass(frozen=True)
+class YoloV8(Postprocess):
+    """One output of boxes and class scores, `[4 + classes, n]` in pixels (also v9 and v11), or a map per stride with
+    the distributions of the four distances and the classes before their sigmoid.
+    """
+
+    name = "yolov8"
+    finds_objects = True
+    score: float = 0.001
+    iou: float = 0.7
+    keep: int = 300
+    every_class: bool = True
+
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        size = placement_of(self.name, sample).input
+        if len(shapes) == 1:
+            return len(shapes[0]) == 3 and shapes[0][2] == cell_count(size) and shapes[0][1] > 4
+        return len(shapes) == 3 and are_maps(shapes, size, 1, 4 * BINS + 1)
+
+    def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
+        place = placement_of(self.name, sample)
+        heads = only_row(outputs)
+        boxes, scores = self._decoded(heads[0], place.input) if len(heads) == 1 else self._of_maps(heads, place.input)
+        return select(
+            boxes, scores, place, score=self.score, iou=self.iou, keep=self.keep, every_class=self.every_class
+        )
+
+    def _decoded(self, rows: NDArray[Any], size: tuple[int, int]) -> tuple[Floats, Floats]:
+        count = cell_count(size)
+        if rows.ndim == 2 and rows.shape[1] == count:
+            rows = rows.T
+        if rows.ndim != 2 or len(rows) != count or rows.shape[1] <= 4:
+            raise _no_head(self.name, rows.shape, count, "4 + classes")
+        return around(rows[:, :2], rows[:, 2:4]), rows[:, 4:]
+
+    def _of_maps(self, heads: Sequence[NDArray[Any]], size: tuple[int, int]) -> tuple[Floats, Floats]:
+        boxes: list[Floats] = []
+        scores: list[Floats] = []
+        for stride, raw in sorted((as_map(self.name, head, size, 1) for head in heads), key=lambda one: one[0]):
+            values = raw[:, :, 0]
+            if values.shape[2] <= 4 * BINS:
+                raise _no_head(self.name, values.shape, values.shape[0] * values.shape[1], f"{4 * BINS} + classes")
+            middle = corners(values.shape[0], values.shape[1]) + 0.5
+            bins = softmax(values[..., : 4 * BINS].reshape(*values.shape[:2], 4, BINS))
+            distance = bins @ np.arange(BINS, dtype=np.float64)
+            box = np.concatenate([middle - distance[..., :2], middle + distance[..., 2:]], axis=-1) * stride
+            boxes.append(box.reshape(-1, 4))
+            scores.append(sigmoid(values[..., 4 * BINS :]).reshape(-1, values.shape[2] - 4 * BINS))
+        return np.concatenate(boxes), np.concatenate(scores)
+
+
+def _no_head(name: str, shape: tuple[int, ...], count: int, values: str) -> UsageError:
+    return UsageError(
+        f"post-processing '{name}': the output is {'x'.join(map(str, shape))}, not {count} cells with {values} values; "
+        "name another --postprocess."
+    )

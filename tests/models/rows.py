@@ -1,0 +1,250 @@
+"""The rows of the accuracy table: networks with data, what counts as right, and what the vendor's compiler reaches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.data import inputs_of
+from tpuc.interpreter import Interpreter
+from tpuc.ir import Module
+from tpuc.schedule import PassManager
+from tpuc.session import Session
+from tpuc.session.compare import real_values, types_of
+
+from tests.models import resnet8
+from tests.models.mean_precision import mean_average_precision
+from tests.models.measures import TASKS, Outputs, Task
+
+Array = NDArray[Any]
+Score = Callable[[Sequence[Outputs], Path], float]
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """What the vendor's compiler reaches in int8: `score` as the row counts, SQNR in dB before the final Softmax and of
+    the worst output, samples on which the answer is that of the float network.
+    """
+
+    score: float
+    output_db: float
+    logits_db: float = math.nan
+    agree: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """`answer` is what float and int8 have to agree on; `score` replaces the count of right answers."""
+
+    model: str
+    calibration: Callable[[Path], list[Array]]
+    samples: Callable[[Path], list[Array]]
+    right: Callable[[Path], Callable[[Outputs, int], bool]] | None
+    answer: Callable[[Outputs], object] | None
+    vendor: Mapping[str, Vendor]
+    score: Score | None = None
+
+
+@dataclass
+class Measured:
+    """Score of float and int8, agreement, and pooled signal to noise per tensor in dB."""
+
+    score_float: float
+    score: float
+    agree: int
+    samples: int
+    output_db: dict[str, float] = field(default_factory=dict[str, float])
+    logits_db: float = math.nan
+
+
+def _npz(name: str, part: str, scale: float = 1.0) -> Callable[[Path], list[Array]]:
+    def read(data: Path) -> list[Array]:
+        with np.load(data / f"{name}_{part}.npz") as arrays:
+            x = arrays["x"]
+        x = x[..., None] if x.ndim == 3 else x
+        return list(np.ascontiguousarray(x.transpose(0, 3, 1, 2)[:, None], np.float32) * np.float32(scale))
+
+    return read
+
+
+def _windows(part: str) -> Callable[[Path], list[Array]]:
+    """Five frames of 128 bins in a row, from every place of a clip where they are there."""
+
+    def read(data: Path) -> list[Array]:
+        with np.load(data / f"ad01_{part}.npz") as arrays:
+            clips = arrays["x"]
+        return [clip[start : start + 5].reshape(1, 640) for clip in clips for start in range(196)]
+
+    return read
+
+
+def _anomaly_auc(outputs: Sequence[Outputs], data: Path) -> float:
+    with np.load(data / "ad01_eval.npz") as arrays:
+        labels = arrays["y"]
+    errors = [float(((one[0] - w) ** 2).mean()) for one, w in zip(outputs, _windows("eval")(data), strict=True)]
+    scores = np.array(errors).reshape(len(labels), -1).mean(axis=1)
+    bad, good = scores[labels == 1][:, None], scores[labels == 0][None]
+    return float(((bad > good) + 0.5 * (bad == good)).mean())
+
+
+def _top(outputs: Outputs) -> object:
+    return int(np.argmax(outputs[0]))
+
+
+def _labelled(name: str) -> Callable[[Path], Callable[[Outputs, int], bool]]:
+    def open_labels(data: Path) -> Callable[[Outputs, int], bool]:
+        with np.load(data / f"{name}_eval.npz") as arrays:
+            labels = arrays["y"]
+        return lambda outputs, index: _top(outputs) == int(labels[index])
+
+    return open_labels
+
+
+def _array_row(model: str, name: str, vendor: Mapping[str, Vendor], scale: float = 1.0) -> Row:
+    return Row(model, _npz(name, "calib", scale), _npz(name, "eval", scale), _labelled(name), _top, vendor)
+
+
+def _task_row(name: str, vendor: Mapping[str, Vendor], score: Score | None = None) -> Row:
+    task: Task = TASKS[name]
+
+    def open_labels(data: Path) -> Callable[[Outputs, int], bool]:
+        labels = task.labels(data)
+        return lambda outputs, index: bool(task.right(outputs, labels[index]))
+
+    answer = _top if name.startswith("mobilenet") else lambda outputs: bool(task.right(outputs, 1))
+    right = None if score is not None else open_labels
+    return Row(
+        f"onnx/{task.file}", task.calibration, task.samples, right, None if score is not None else answer, vendor, score
+    )
+
+
+def _tiny(file: str) -> str:
+    return f"tflite/mlperf_tiny/{file}_float32.tflite"
+
+
+ROWS: Mapping[str, Row] = {
+    "mnist": _array_row(
+        "onnx/mnist.onnx", "mnist", {"bm1684x": Vendor(198, 35.1, agree=200), "cv183x": Vendor(198, 34.3)}
+    ),
+    "ic01": _array_row(
+        _tiny("ic01_resnet8"),
+        "ic01",
+        {"bm1684x": Vendor(162, 26.4, 31.4, 194), "cv183x": Vendor(164, 23.2, 28.3)},
+    ),
+    "kws01": _array_row(
+        _tiny("kws01_dscnn"), "kws01", {"bm1684x": Vendor(176, 22.8, 24.5, 199), "cv183x": Vendor(177, 21.5, 24.1)}
+    ),
+    "vww01": _array_row(
+        _tiny("vww01_mobilenet025_96"),
+        "vww01",
+        {"bm1684x": Vendor(170, 31.3, 25.3, 198), "cv183x": Vendor(170, 27.8, 22.1)},
+        1 / 255,
+    ),
+    "ad01": Row(
+        _tiny("ad01_autoencoder"),
+        _windows("calib"),
+        _windows("eval"),
+        None,
+        None,
+        {"bm1684x": Vendor(0.9000, 31.9), "cv183x": Vendor(0.9050, 31.7)},
+        _anomaly_auc,
+    ),
+    "mobilenet_v1": _task_row(
+        "mobilenet_v1", {"bm1684x": Vendor(38, 10.5, 14.6, 49), "cv183x": Vendor(37, 9.2, 12.7)}
+    ),
+    "mobilenet_v2": _task_row(
+        "mobilenet_v2", {"bm1684x": Vendor(55, 22.2, 15.9, 60), "cv183x": Vendor(55, 20.4, 14.4)}
+    ),
+    "blazeface": _task_row("blazeface", {"bm1684x": Vendor(39, 24.6, agree=39), "cv183x": Vendor(39, 22.3)}),
+    "ultraface": _task_row(
+        "ultraface", {"bm1684x": Vendor(38, 35.3, 19.2, 38), "cv183x": Vendor(37, 35.0, 19.1)}
+    ),
+    "yunet": _task_row("yunet", {"bm1684x": Vendor(39, 3.2, agree=39), "cv183x": Vendor(39, 3.2)}),
+    "yolox": _task_row(
+        "yolox",
+        {"bm1684x": Vendor(0.337, 7.3), "cv183x": Vendor(0.306, 7.2)},
+        lambda outputs, data: mean_average_precision([one[0] for one in outputs], data / "coco", 416),
+    ),
+}
+
+
+def load(row: Row, model_data: Path, work: Path) -> Module:
+    """The optimised TOP module of a row."""
+    path = model_data / row.model
+    if path.suffix == ".tflite":
+        rewritten = work / f"{path.stem}.onnx"
+        rewritten.write_bytes(resnet8.from_tflite(path).SerializeToString())
+        path = rewritten
+    return Session().transform(path)
+
+
+def calibrate(
+    row: Row, module: Module, model_data: Path, work: Path, method: str = "kld", options: Mapping[str, Any] | None = None
+) -> Any:
+    """The calibration table of a row."""
+    (spec,) = inputs_of(module)
+    samples = work / "samples.npz"
+    np.savez(samples, **{spec.name: np.stack(row.calibration(model_data / "data"))})
+    return Session().calibrate(module, dataset=samples, method=method, options=options)
+
+
+def lower(module: Module, chip: str, table: Any) -> Module:
+    """The int8 module for a chip, before memory is planned."""
+    session = Session(chip=chip, quantize="int8")
+    lowered = module.clone()
+    manager = PassManager(session.context({"calibration_table": table}))
+    for stage in ("calibrate", "lower", "tpu-optimize"):
+        manager.run_pipeline(stage, lowered)
+    return lowered
+
+
+def logits_of(module: Module) -> str:
+    """What the final Softmax takes, if there is one."""
+    return next((o.operands[0].name for o in module.main.operations if o.op.name == "top.Softmax"), "")
+
+
+def run(module: Module, names: Sequence[str], samples: Sequence[Array]) -> list[dict[str, Array]]:
+    """Real values of the outputs and of `names` for every sample, on the host (simulators give the same integers)."""
+    host, types = Interpreter(module), types_of(module)
+    results: list[dict[str, Array]] = []
+    (given,) = host.inputs.items()
+    for x in samples:
+        values = host.run({given[0]: x.reshape(given[1].dims)}, names)
+        results.append({name: real_values(array, types[name]) for name, array in values.items()})
+    return results
+
+
+def measure(row: Row, module: Module, exact: Sequence[Mapping[str, Array]], lowered: Module, data: Path) -> Measured:
+    """Both networks' results on the samples of a row; `exact` are those of the float one."""
+    logits = logits_of(module)
+    kept = [logits] if logits else []
+    got = run(lowered, kept, row.samples(data))
+    names = [Interpreter(one).output_names for one in (module, lowered)]
+    pairs = [*zip(*names, strict=True), *((name, name) for name in kept)]
+    power = {name: [0.0, 0.0] for name, _ in pairs}
+    for wanted, one in zip(exact, got, strict=True):
+        for name, other in pairs:
+            reference = wanted[name].astype(np.float64)
+            error = one[other].reshape(reference.shape) - reference
+            power[name][0] += float((reference**2).sum())
+            power[name][1] += float((error**2).sum())
+    sqnr = {name: 10 * math.log10(signal / noise) if noise else math.inf for name, (signal, noise) in power.items()}
+    outputs = [[[one[name] for name in mine] for one in all] for all, mine in zip((exact, got), names, strict=True)]
+    if row.score is not None:
+        scores = [row.score(one, data) for one in outputs]
+    else:
+        assert row.right is not None
+        right = row.right(data)
+        scores = [float(sum(right(one, index) for index, one in enumerate(all))) for all in outputs]
+    agree = 0
+    if row.answer is not None:
+        agree = sum(row.answer(a) == row.answer(b) for a, b in zip(*outputs, strict=True))
+    result = Measured(scores[0], scores[1], agree, len(got))
+    result.logits_db = sqnr.pop(logits) if logits and logits not in names[0] else math.nan
+    result.output_db = sqnr
+    return result
