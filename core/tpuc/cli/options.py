@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tpuc.cli.values import EMPTY, INTEGERS, NUMBERS
+from tpuc.cli.values import EMPTY, FILE, INTEGERS, NUMBERS
 
 R = TypeVar("R")
 Function = Callable[..., R]
@@ -58,6 +58,15 @@ _BOUNDARY = {
         "--quant-output-list", type=INTEGERS, default=EMPTY, help="Only these outputs, counted from 1: 1,3."
     ),
 }
+
+
+def planning_options(function: Function[R]) -> Function[R]:
+    """Add the options of memory planning, as `planner` and `memory_plan`."""
+    plan = click.option(
+        "--memory-plan", type=FILE, metavar="FILE.json", help="Write where every buffer lies in DDR, and why."
+    )
+    name = click.option("--planner", default="", metavar="NAME", help="How DDR is shared; greedy if not given.")
+    return name(plan(function))
 
 
 def preprocess_options(function: Function[R]) -> Function[R]:

@@ -33,6 +33,7 @@ def open_session(
     quantize: str = "f32",
     work_dir: Path | None = None,
     symmetric_divisor: int | None = None,
+    planner: str = "",
 ) -> Session:
     """A session with the user's choices; raises UsageError when the chip does not have the mode."""
     if chip is not None:
@@ -45,6 +46,7 @@ def open_session(
         quantize=quantize,
         work_dir=work_dir,
         symmetric_divisor=symmetric_divisor,
+        planner=planner,
         pipelines=app.pipelines,
         progress=app.progress,
         log=app.log,

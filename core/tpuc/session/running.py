@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,3 +147,12 @@ def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | N
         {engine: counts.get(engine, 0) for engine in busy},
         loaded.memory,
     )
+
+
+def with_divisor(chip: Chip, divisor: int | None) -> Chip:
+    """The chip with another divisor of signed symmetric scales; the chip itself for None."""
+    if divisor is None:
+        return chip
+    chip = copy.copy(chip)
+    chip.description = dataclasses.replace(chip.description, symmetric_divisor=divisor)
+    return chip

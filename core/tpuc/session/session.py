@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -16,6 +14,7 @@ import numpy.typing as npt
 
 from tpuc.api.chip import Chip, LoadedModel
 from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
+from tpuc.api.planning import MemoryPlan
 from tpuc.data import inputs_of
 from tpuc.errors import CalibrationError, TpucError, Unsupported, UsageError
 from tpuc.files import write_atomic
@@ -37,6 +36,7 @@ from tpuc.session.running import (
     profile_report,
     reference_values,
     samples,
+    with_divisor,
 )
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -56,7 +56,8 @@ class Session:
     """The pipeline for one chip and mode.
 
     `chip` may be None for what needs none (transform, calibrate, run). `work_dir` keeps every intermediate module;
-    `symmetric_divisor` replaces the chip's own for signed symmetric scales.
+    `symmetric_divisor` replaces the chip's own for signed symmetric scales, `planner` the usual memory planner.
+    `memory_plan` says where everything lies in DDR after a file was built.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Session:
         quantize: str = "f32",
         work_dir: Path | None = None,
         symmetric_divisor: int | None = None,
+        planner: str = "",
         pipelines: Pipelines = PIPELINES,
         progress: Progress = _plain,
         log: Callable[[str], None] = _silent,
@@ -75,6 +77,8 @@ class Session:
         self.registry = registry if registry is not None else Registry()
         self.mode = quantize
         self.work_dir = work_dir
+        self.planner = planner
+        self.memory_plan: MemoryPlan | None = None
         self.pipelines = pipelines
         self.progress = progress
         self.log = log
@@ -82,7 +86,7 @@ class Session:
         self.seconds: dict[str, float] = {}
         self._chip: Chip | None = None
         if chip is not None:
-            self._chip = _with_divisor(self.registry.get("tpuc.chips", chip), symmetric_divisor)
+            self._chip = with_divisor(self.registry.get("tpuc.chips", chip), symmetric_divisor)
 
     @property
     def chip(self) -> Chip:
@@ -112,7 +116,7 @@ class Session:
 
     def context(self, results: dict[str, Any] | None = None) -> PassContext:
         """The surroundings of a pass run in this session."""
-        options = {"quantize": self.mode}
+        options = {"quantize": self.mode, "planner": self.planner}
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
         if epoch is not None:
             options["build_time"] = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(int(epoch)))
@@ -355,6 +359,7 @@ class Session:
         self._keep(module, f"{tag}_tpu")
         with self._timed("finalize"):
             manager.run_pipeline("finalize", module)
+        self.memory_plan = context.results.get("memory_plan")
         self._keep(module, f"{tag}_final")
         with self._timed("generate"):
             manager.run(module, ["generate-code"], "generate")
@@ -490,11 +495,3 @@ class Session:
     def disassemble(self, path: Path) -> str:
         """Every command of a compiled file as text."""
         return self.open(path)[1].disassemble()
-
-
-def _with_divisor(chip: Chip, divisor: int | None) -> Chip:
-    if divisor is None:
-        return chip
-    chip = copy.copy(chip)
-    chip.description = dataclasses.replace(chip.description, symmetric_divisor=divisor)
-    return chip

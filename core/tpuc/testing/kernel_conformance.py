@@ -25,6 +25,9 @@ Sizes: TypeAlias = Mapping[str, int]
 FLOAT_BOUND = 1e-4
 """Of the tensor's range, for f32 results of identical inputs (DESIGN 5)."""
 
+FLOAT_BOUNDS = {"float32": FLOAT_BOUND, "float16": 1e-3, "bfloat16": 2.0**-7}
+"""The same by dtype."""
+
 _TILING = "tiling"
 
 
@@ -76,21 +79,24 @@ class CompiledKernels:
         assert wanted, "there is nothing to compare"
         for name, reference in wanted.items():
             found = got[name].reshape(reference.shape)
+            if found.dtype != reference.dtype and found.dtype.itemsize == reference.dtype.itemsize:
+                found = found.view(reference.dtype)  # runtimes give bf16 and unsigned bytes as their bits
             if reference.dtype.kind in "iu":
                 count = np.count_nonzero(found != reference)
                 assert not count, f"{name}: {count} of {reference.size} integers differ"
                 continue
             errors[name] = float_error(found, reference)
-            assert errors[name] <= FLOAT_BOUND, f"{name}: {errors[name]:.3g} of its range"
+            assert errors[name] <= FLOAT_BOUNDS[reference.dtype.name], f"{name}: {errors[name]:.3g} of its range"
         return errors
 
 
 def float_error(found: Array, reference: Array) -> float:
     """The largest difference as a part of the reference's range; infinities must be the same ones."""
+    found, reference = found.astype(np.float64), reference.astype(np.float64)
     finite = np.isfinite(reference)
     if not np.array_equal(found[~finite], reference[~finite], equal_nan=True):
         return np.inf
-    values = reference[finite].astype(np.float64)
+    values = reference[finite]
     if not values.size:
         return 0.0
     spread = max(float(values.max() - values.min()), float(np.abs(values).max()) * 1e-3, 1e-30)

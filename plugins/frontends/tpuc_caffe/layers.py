@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from google.protobuf.descriptor import FieldDescriptor
 from tpuc.api import InvalidModel
@@ -95,18 +95,18 @@ def _plain(message: Any) -> Parameters:
     """What is stated, as Python values: repeated fields as tuples, enumerations by name."""
     found: dict[str, Any] = {}
     for field_, value in message.ListFields():
-        convert = _converter(field_)
-        found[field_.name] = tuple(map(convert, value)) if isinstance(value, MutableSequence) else convert(value)
+        if isinstance(value, MutableSequence):
+            items = cast("MutableSequence[Any]", value)
+            found[field_.name] = tuple(_plain_value(field_, item) for item in items)
+        else:
+            found[field_.name] = _plain_value(field_, value)
     return found
 
 
-def _converter(field_: FieldDescriptor) -> Any:
+def _plain_value(field_: Any, value: Any) -> Any:
     if field_.type == FieldDescriptor.TYPE_MESSAGE:
-        return _plain
-    if field_.type == FieldDescriptor.TYPE_ENUM:
-        names = field_.enum_type.values_by_number
-        return lambda number: names[number].name
-    return lambda value: value
+        return _plain(value)
+    return field_.enum_type.values_by_number[value].name if field_.type == FieldDescriptor.TYPE_ENUM else value
 
 
 V1_TYPES = {
@@ -141,7 +141,7 @@ def _from_v1(message: Any) -> Layer:
     if message.HasField("layer"):
         return _from_v0(message)
     number = message.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number
-    old = number[message.type].name
+    old: str = number[message.type].name
     type = V1_TYPES.get(old, old.capitalize())
     return Layer(type, message.name, tuple(message.bottom), tuple(message.top), _parameters(message))
 
@@ -198,7 +198,7 @@ V0_PADDING = "padding"
 
 def _from_v0(message: Any) -> Layer:
     stated = _plain(message.layer)
-    old = stated.get("type", "")
+    old: str = stated.get("type", "")
     group, renamed = V0_FIELDS.get(old, ("", {}))
     values = {new: stated[name] for name, new in renamed.items() if name in stated}
     parameters = {name: (value,) if name in LISTS else value for name, value in values.items()}

@@ -161,7 +161,10 @@ WEIGHTS: Mapping[str, Fields] = {
     "Net": "name:s=1 layers:V1Layer*=2 layer:Layer*=100",
 }
 
-UNPACKED: Mapping[str, Fields] = {**WEIGHTS, "Blob": WEIGHTS["Blob"].replace(":y*", ":d*").replace("data:d", "data:f", 1)}
+UNPACKED: Mapping[str, Fields] = {
+    **WEIGHTS,
+    "Blob": WEIGHTS["Blob"].replace(":y*", ":d*").replace("data:d", "data:f", 1),
+}
 """For files whose numbers were written one by one."""
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
@@ -187,7 +190,7 @@ def new_net(messages: Mapping[str, Fields]) -> Any:
     for name, fields in messages.items():
         file.message_type.add(name=name).field.extend(_fields(fields))
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)  # pyright: ignore[reportUnknownMemberType]
+    pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("caffe.Net"))()
 
 

@@ -74,7 +74,9 @@ def translate(
     )
     build = TopBuilder(source, inputs)
     _Walk(build, weights, options.random_weights, unknown_field, registry).run(steps)
-    return build.finish([(name, build.values[name]) for name in outputs])
+    written = {name for layer in layers for name in layer.tops} - {name for name, _ in inputs}
+    values = [(name, build.values[name]) for name in outputs]
+    return build.finish([(name if name in written else value.name, value) for name, value in values])
 
 
 # Inputs
@@ -186,7 +188,7 @@ def _steps(source: str, layers: Sequence[Layer], inputs: Sequence[str]) -> list[
             raise InvalidModel(f"{place} needs a name of its own for every top, these are {', '.join(layer.tops)}.")
         results: list[str] = []
         for name in layer.tops:
-            if last[name] != index:
+            if last[name] != index or name in inputs:
                 name = _other_name(layer, name, blobs, taken)
                 taken.add(name)
             results.append(name)
@@ -196,7 +198,9 @@ def _steps(source: str, layers: Sequence[Layer], inputs: Sequence[str]) -> list[
 
 
 def _other_name(layer: Layer, top: str, blobs: set[str], taken: set[str]) -> str:
-    """For a blob that a later layer writes anew: the layer's name, or the blob's with the layer's type."""
+    """For a blob that a later layer writes anew, or an input's that this one does: the layer's name,
+    or the blob's with the layer's type.
+    """
     name = layer.name if layer.name and layer.name not in blobs else f"{top}_{layer.type.lower()}"
     candidate, count = name, 1
     while candidate in taken:
@@ -241,8 +245,8 @@ class _Walk:
             )
         if self._weightless:
             sentences.append(
-                f"{self._source}: {_layers(self._weightless)} need{'s' * (len(self._weightless) == 1)} weights, and there "
-                "is no file with them. Give the caffemodel with --model-data, or draw them with --random-weights."
+                f"{self._source}: {_layers(self._weightless)} need{'s' * (len(self._weightless) == 1)} weights, and "
+                "there is no file with them. Give the caffemodel with --model-data, or draw them with --random-weights."
             )
         if sentences or self._refused:
             raise Unsupported("\n".join([*sentences, *self._refused]))
@@ -266,10 +270,8 @@ class _Walk:
     def _import(self, step: Step, importer: Any) -> None:
         layer = step.layer
         blobs = None if self._weights is None else self._weights.get(layer.name)
-        attributes = {
-            **layer.parameters,
-            "weights": LayerWeights(layer.name, blobs, self._weights is not None, self._is_random),
-        }
+        own = LayerWeights(layer.name, blobs, self._weights is not None, self._is_random)
+        attributes = {**layer.parameters, "weights": own}
         node = ForeignNode(layer.type, layer.name, layer.bottoms, step.results, attributes, source=self._source)
         self._build.node = node
         try:
@@ -279,7 +281,7 @@ class _Walk:
             self._lost.update(layer.tops)
             return
         except MissingWeights as error:
-            if attributes["weights"].can_be_had:
+            if own.can_be_had:
                 self._refused.append(str(self._build.refuse(node, str(error))))
             else:
                 self._weightless.append(layer.name)
@@ -293,8 +295,8 @@ class _Walk:
         results = [result] if isinstance(result, Value) else [*result]
         if len(results) != len(layer.tops):
             raise InvalidModel(
-                f"{self._build.place()}: has {len(layer.tops)} tops, and a layer of this type makes {len(results)} with "
-                f"{len(layer.bottoms)} bottoms. Correct the prototxt."
+                f"{self._build.place()}: has {len(layer.tops)} tops, and a layer of this type makes {len(results)} "
+                f"with {len(layer.bottoms)} bottoms. Correct the prototxt."
             )
         self._build.values.update(zip(layer.tops, results, strict=True))
 
@@ -302,9 +304,9 @@ class _Walk:
         listed = ", ".join(f"{type or 'without a type'} ({_layers(names)})" for type, names in self._unknown.items())
         one = len(self._unknown) == 1
         return (
-            f"{self._source}: {len(self._unknown)} layer type{' is' if one else 's are'} not known: {listed}. Install a "
-            f"package that imports {'it' if one else 'them'}, or cut the network before {'it' if one else 'them'} with "
-            "--output-names."
+            f"{self._source}: {len(self._unknown)} layer type{' is' if one else 's are'} not known: {listed}. Install "
+            f"a package that imports {'it' if one else 'them'}, or cut the network before {'it' if one else 'them'} "
+            "with --output-names."
         )
 
 

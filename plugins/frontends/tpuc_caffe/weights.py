@@ -56,8 +56,8 @@ class LayerWeights:
         if len(self.blobs) != len(wanted):
             meanings = ", ".join(blob.meaning for blob in wanted)
             raise MissingWeights(
-                f"the caffemodel has {len(self.blobs)} weights for it, and it needs {len(wanted)} ({meanings}); give the "
-                "caffemodel that belongs to this prototxt"
+                f"the caffemodel has {len(self.blobs)} weights for it, and it needs {len(wanted)} ({meanings}); give "
+                "the caffemodel that belongs to this prototxt"
             )
         return [_fitting(array, blob) for array, blob in zip(self.blobs, wanted, strict=True)]
 
@@ -92,7 +92,9 @@ def fill(generator: np.random.Generator, blob: Blob) -> Array:
     """Numbers by the filler's rule; raises MissingWeights for one that is not known."""
     shape, filler = blob.shape, blob.filler
     if math.prod(shape) > MOST_RANDOM_WEIGHTS:
-        raise MissingWeights(f"its {blob.meaning} would have {math.prod(shape)} numbers; check the sizes that it states")
+        raise MissingWeights(
+            f"its {blob.meaning} would have {math.prod(shape)} numbers; check the sizes that it states"
+        )
     fans = {"FAN_IN": math.prod(shape[1:]), "FAN_OUT": math.prod(shape) // max(shape[1] if len(shape) > 1 else 1, 1)}
     fans["AVERAGE"] = (fans["FAN_IN"] + fans["FAN_OUT"]) // 2
     fan = max(fans[filler.get("variance_norm", "FAN_IN")], 1)

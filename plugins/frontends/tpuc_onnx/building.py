@@ -107,7 +107,7 @@ class OnnxBuilder:
             self._taken.add(name)
             chosen.append(name)
         operation = Operation(op, operands, result_types, Location(tuple(chosen)))
-        return self.body.append(operation).results
+        return list(self.body.append(operation).results)
 
     def refuse(self, node: ForeignNode, reason: str) -> Exception:
         """The error to raise for a node that cannot be imported: it names file, node and op."""

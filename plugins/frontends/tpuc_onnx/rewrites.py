@@ -4,82 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import onnx
-from onnx import TensorProto, helper
-from tpuc.api import ForeignNode, Unsupported
+from onnx import TensorProto
+from tpuc.api import ForeignNode
 
-from tpuc_onnx.expansion import own_prefix
 from tpuc_onnx.graph import GraphNode, foreign_node
+from tpuc_onnx.recurrence import unroll
+from tpuc_onnx.script import Script
 from tpuc_onnx.shapes import TypeTable
 
 Array: TypeAlias = npt.NDArray[Any]
 OPSET = 22
 
 
-@dataclass
-class Script:
-    """Collects nodes in place of `node`. Tensors are named inside it."""
-
-    node: ForeignNode
-    types: TypeTable
-    nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
-
-    def __call__(self, op: str, *inputs: str, result: str = "", **attributes: Any) -> str:
-        """Append a node of one result, named `result` or by itself; returns the result's name."""
-        result = result or f"{own_prefix(self.node)}{op}_{len(self.nodes)}"
-        kept = {name: value for name, value in attributes.items() if value is not None}
-        self.nodes.append(helper.make_node(op, list(inputs), [result], name=result, **kept))
-        return result
-
-    def constant(self, name: str, array: npt.ArrayLike) -> str:
-        """A new constant."""
-        full = f"{own_prefix(self.node)}{name}"
-        self.types.constants[full] = np.asarray(array)
-        return full
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """The static shape of a tensor that the script does not compute."""
-        shape = self.types.shape(name)
-        if shape is None:
-            raise self.refused(f"the shape of '{name}' depends on the data, and compiled shapes are static")
-        return shape
-
-    def known(self, index: int, meaning: str) -> Array | None:
-        """The operand at `index`, which must be constant; None when it is absent."""
-        if not self.has(index):
-            return None
-        array = self.types.constants.get(self.node.inputs[index])
-        if array is None:
-            raise self.refused(f"{meaning} is computed at run time ('{self.node.inputs[index]}'), and must be a constant")
-        return array
-
-    def has(self, index: int) -> bool:
-        """Is there an operand at `index`?"""
-        return index < len(self.node.inputs) and bool(self.node.inputs[index])
-
-    def refused(self, reason: str) -> Unsupported:
-        """The error for what cannot be written."""
-        return Unsupported(f"{self.node.source}: node '{self.node.name}' ({self.node.op_type}): {reason}.")
-
-    def attributes(self, *names: str) -> dict[str, Any]:
-        """Those attributes of the node that are there, to be passed on."""
-        return {name: self.node.attributes[name] for name in names if name in self.node.attributes}
-
-
 def rewritten(node: GraphNode, types: TypeTable) -> list[GraphNode] | None:
-    """The nodes that say the same as `node`; None when there is no rewrite for it."""
+    """The nodes that say the same as `node`; None when there is no rewrite for it, or none is needed."""
     write = None if node.foreign.domain else REWRITES.get(node.foreign.op_type)
     if write is None:
         return None
     script = Script(node.foreign, types)
-    write(script)
+    if write(script) is False:
+        return None
     opsets = {"": OPSET}
     return [GraphNode(proto, foreign_node(proto, opsets, node.foreign.source)) for proto in script.nodes]
+
+
+def is_rewritten(node: ForeignNode) -> bool:
+    """Is there a rewrite that may be wanted?"""
+    return not node.domain and node.op_type in REWRITES
 
 
 def _centred(script: Script, index: int, zero_index: int, axis: int | None = None) -> str:
@@ -133,7 +88,11 @@ def qlinear_conv(script: Script) -> None:
         dims = script.constant("bias_dims", np.array([1, -1, *(1,) * (rank - 2)], np.int64))
         sums = script("Add", sums, script("Reshape", bias, dims))
     scale = script("Mul", x_scale, _channelled(script, w_scale, rank))
-    script("QuantizeLinear", script("Mul", sums, scale), y_scale, y_zero, result=script.node.outputs[0])
+    _quantise(script, script("Mul", sums, scale), y_scale, y_zero)
+
+
+def _quantise(script: Script, value: str, scale: str, zero: str) -> None:
+    script("QuantizeLinear", value, _float(script, scale), zero, result=script.node.outputs[0])
 
 
 def qlinear_matmul(script: Script) -> None:
@@ -143,7 +102,7 @@ def qlinear_matmul(script: Script) -> None:
     if math.prod(script.shape(left_scale)) > 1:
         left_scale = script("Reshape", left_scale, script.constant("rows", np.array([-1, 1], np.int64)))
     scale = _float(script, script("Mul", left_scale, right_scale))
-    script("QuantizeLinear", script("Mul", sums, scale), y_scale, y_zero, result=script.node.outputs[0])
+    _quantise(script, script("Mul", sums, scale), y_scale, y_zero)
 
 
 def lp_pool(script: Script) -> None:
@@ -174,11 +133,16 @@ def max_unpool(script: Script) -> None:
     own = _unpooled(script, stated=False)
     flat = script.constant("flat", np.array([-1], np.int64))
     places = script("Reshape", indices, flat)
-    if shape != own:
-        raise script.refused("an output_shape other than the pooled operand's is not supported")
-    zeros = script.constant("zeros", np.zeros(math.prod(shape), np.float32))
+    zeros = script.constant("zeros", np.zeros(math.prod(own), np.float32))
     filled = script("ScatterElements", zeros, places, script("Reshape", x, flat), axis=0)
-    script("Reshape", filled, script.constant("shape", np.array(shape, np.int64)), result=script.node.outputs[0])
+    dims = script.constant("shape", np.array(own, np.int64))
+    target = script.node.outputs[0]
+    if shape == own:
+        script("Reshape", filled, dims, result=target)
+        return
+    rest = [extent - inner for extent, inner in zip(shape, own, strict=True)]
+    pads = script.constant("pads", np.array([0] * len(own) + rest, np.int64))
+    script("Pad", script("Reshape", filled, dims), pads, result=target)
 
 
 def _unpooled(script: Script, stated: bool = True) -> tuple[int, ...]:
@@ -239,7 +203,8 @@ def dft(script: Script) -> None:
     axis = int(node.attributes.get("axis", 1) if node.version < 20 else -2 if given is None else given.reshape(()))
     axis %= len(dims)
     length = script.known(1, "the length")
-    count = dims[axis] if length is None else int(length.reshape(()))
+    back = bool(node.attributes.get("inverse", 0)) and bool(node.attributes.get("onesided", 0))
+    count = (2 * dims[axis] - 2 if back else dims[axis]) if length is None else int(length.reshape(()))
     matrix = _dft_matrix(
         dims[axis], count, dims[-1], bool(node.attributes.get("inverse", 0)), bool(node.attributes.get("onesided", 0))
     )
@@ -304,16 +269,19 @@ def tensor_scatter(script: Script) -> None:
     script("ScatterElements", cache, script.constant("places", indices), update, result=script.node.outputs[0], axis=axis)
 
 
-REWRITES: Mapping[str, Callable[[Script], None]] = {
+REWRITES: Mapping[str, Callable[[Script], bool | None]] = {
     "Col2Im": col2im,
     "ConvInteger": conv_integer,
     "DFT": dft,
+    "GRU": unroll,
     "GlobalLpPool": global_lp_pool,
+    "LSTM": unroll,
     "LpPool": lp_pool,
     "MatMulInteger": matmul_integer,
     "MaxUnpool": max_unpool,
     "QLinearConv": qlinear_conv,
     "QLinearMatMul": qlinear_matmul,
+    "RNN": unroll,
     "STFT": stft,
     "TensorScatter": tensor_scatter,
 }

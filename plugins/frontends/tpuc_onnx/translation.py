@@ -37,7 +37,7 @@ from tpuc_onnx.expansion import function_nodes
 from tpuc_onnx.folding import fold
 from tpuc_onnx.graph import Graph, GraphNode
 from tpuc_onnx.rebatching import Rebatching
-from tpuc_onnx.rewrites import rewritten
+from tpuc_onnx.rewrites import is_rewritten, rewritten
 from tpuc_onnx.shapes import TypeTable, input_shapes, show_shape
 
 OWN_DIALECT = "top"
@@ -137,7 +137,7 @@ class _Walk:
             return
         importer = self._find(node.foreign)
         lost = not self._lost.isdisjoint(node.reads)
-        if importer is None and not lost and self._expand(node):
+        if (importer is None or is_rewritten(node.foreign)) and not lost and self._expand(node, importer is None):
             return
         if importer is None and not (lost and node.foreign.op_type in GLUE):
             self._unknown.setdefault(importer_key(node.foreign), []).append(node.foreign.name)
@@ -156,13 +156,15 @@ class _Walk:
                 self._types.constants[name] = np.empty(shape, dtype)
         return all(name in self._types.constants for name in named)
 
-    def _expand(self, node: GraphNode) -> bool:
-        """Import what the node is written in, if it is; one sentence for it when that cannot be."""
+    def _expand(self, node: GraphNode, is_unknown: bool) -> bool:
+        """Import what the node can be written in; False when there is nothing, or an importer does it."""
         try:
             if is_control_flow(node.foreign):
                 inner: Iterable[GraphNode] | None = control_nodes(node, self._types)
             else:
-                inner = rewritten(node, self._types) or function_nodes(node, self._types, self._graph.opsets)
+                inner = rewritten(node, self._types)
+                if inner is None and is_unknown:
+                    inner = function_nodes(node, self._types, self._graph.opsets)
             if inner is None:
                 return False
             for part in inner:

@@ -10,7 +10,7 @@ CODES = ("CORNER", "CENTER_SIZE", "CORNER_SIZE")
 
 
 def decoded(offsets: Array, priors: Array, variances: Array | None, code: str) -> Array:
-    """Boxes `[p, k, 4]` from `offsets` of that shape, `priors: [p, 4]` and what offsets were divided by, if anything."""
+    """Boxes `[p, k, 4]` from `offsets` of that shape, `priors: [p, 4]`, and variances as their units."""
     if variances is not None:
         offsets = offsets * variances[:, None]
     low, high = priors[:, None, :2], priors[:, None, 2:]

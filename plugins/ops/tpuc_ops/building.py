@@ -174,8 +174,9 @@ class TopBuilder:
     def _check_size(self, type: TensorType) -> None:
         if type.dims and (min(type.dims) < 1 or math.prod(type.dims) > LARGEST_TENSOR):
             raise InvalidModel(
-                f"{self.place()}: a tensor of {show(type.dims)} cannot be held; extents are at least 1 and there are at "
-                f"most {LARGEST_TENSOR} elements. Check the shapes of the inputs and the sizes that the network states."
+                f"{self.place()}: a tensor of {show(type.dims)} cannot be held; extents are at least 1 and there are "
+                f"at most {LARGEST_TENSOR} elements. Check the shapes of the inputs and the sizes that the network "
+                "states."
             )
 
     def _check_finite(self, name: str, array: Array) -> None:

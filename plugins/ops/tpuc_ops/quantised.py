@@ -84,7 +84,13 @@ def matmul(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     acc = (left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
     if len(operands) > 2 and operands[2].size:
         acc = acc + operands[2].astype(np.int64).reshape(-1)
-    result = tflite.product_sums(acc, x_type, element, y_type, (-1,), bounds_of(op, node.result_type))
+    bounds = bounds_of(op, node.result_type)
+    if left.ndim > 2 and isinstance(element, Uniform):
+        # BATCH_MATMUL: two roundings, as everywhere where no filter is constant.
+        factor = float(np.float32(x_type.scale) * np.float32(element.scale)) / y_type.scale
+        result = tflite.bounded(tflite.scaled(acc, factor), y_type, bounds)
+    else:
+        result = tflite.product_sums(acc, x_type, element, y_type, (-1,), bounds)
     result = np.swapaxes(result, -1, -2) if op.output_transpose else result
     return result.reshape(node.result_type.dims)
 
@@ -204,6 +210,11 @@ def _slopes(node: Node, x: Array, slope: Array, factor: float) -> Array:
     return tflite.slopes(x, source, y, slope, factor, integer_bounds(node.result_type, False, -1.0))
 
 
+def hard_swish(node: Node, operands: Sequence[Array]) -> Array:
+    """`top.HardSwish`."""
+    return tflite.hard_swish(operands[0], node.operand_types[0].uniform, node.result_type.uniform)
+
+
 def function_of_one(node: Node, operands: Sequence[Array], function: Callable[[Array], Array]) -> Array:
     """Any op of one operand, element by element: by a table of all integers of 8 bits."""
     source, y = node.operand_types[0].uniform, node.result_type.uniform
@@ -212,11 +223,13 @@ def function_of_one(node: Node, operands: Sequence[Array], function: Callable[[A
     return tflite.by_table(operands[0], source, y, function)
 
 
-def resize(op: Any, node: Node, operands: Sequence[Array]) -> Array:
-    """`top.Interp` with linear interpolation."""
+def resize(op: Any, node: Node, operands: Sequence[Array], values: Callable[[Array], Array]) -> Array:
+    """`top.Interp` with linear interpolation; `values` are the op's own in float32, which unsigned bytes take."""
     _same_types(node)
     if op.mode != "linear" or op.coord_mode == "pytorch_half_pixel":
         raise ValueError(f"mode {op.mode} with {op.coord_mode} is not supported for quantised values")
+    if node.result_type.storage.is_unsigned:
+        return tflite.resize_linear_bytes(values(operands[0].astype(np.float32)))
     _, _, rows, columns = node.result_type.dims
     return tflite.resize_linear(operands[0], (rows, columns), op.coord_mode)
 

@@ -20,8 +20,9 @@ from tpuc.api import (
 )
 
 from tpuc_passes.planning.arena import Lived, buffer_list, find_planner, make_plan
-from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, origin, runs_on_chip
+from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip
 from tpuc_passes.planning.memory import POOL, Lifetime, align, boundary_addresses, lifetimes, set_address
+from tpuc_passes.planning.places import Places
 
 WEIGHTS = "weights"
 
@@ -54,8 +55,9 @@ class AssignAddresses(Pass):
         weights_bytes = (
             constants[-1].offset + align(constants[-1].size_bytes, description.ddr_alignment) if constants else 0
         )
-        spans = lifetimes(function, origin, runs_on_chip)
-        boundary = boundary_addresses(function, origin, description)
+        places = Places(function)
+        spans = lifetimes(function, places, runs_on_chip)
+        boundary = boundary_addresses(function, places, description)
         inner = [span for span in spans if id(span.value) not in boundary]
         start = base + weights_bytes if description.activations_base is None else description.activations_base
         text = self.planner or context.options.get("planner") or "greedy"
@@ -69,8 +71,9 @@ class AssignAddresses(Pass):
             addresses[id(span.value)] = start + buffer.offset
         for operation in function.operations:
             for result in operation.results:
-                if isinstance(result.type, TensorType) and id(origin(result)) in addresses:
-                    set_address(result, addresses[id(origin(result))])
+                place = places.place(result)
+                if isinstance(result.type, TensorType) and id(place.root) in addresses:
+                    set_address(result, addresses[id(place.root)] + place.offset_bytes)
         function.update_type()
         module.attributes |= {
             "module.coeff_addr": IntegerAttr(base),

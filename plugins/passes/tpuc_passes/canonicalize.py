@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpuc.api import Module, Pass, PassContext, apply_patterns, drop_unused_weights, remove_dead
+from tpuc.api import Module, Pass, PassContext, Pattern, apply_patterns, drop_unused_weights, remove_dead
 from tpuc_ops.top.none import NoneOp
 from tpuc_ops.top.weight import Weight
 
 from tpuc_passes.canonicalisation.affine import AffineIntoProduct, BatchNormToScale
-from tpuc_passes.canonicalisation.common import Names
+from tpuc_passes.canonicalisation.common import FloatOnly, Names
 from tpuc_passes.canonicalisation.recognition import SigmoidTimesOperand
 from tpuc_passes.canonicalisation.relu import ClipToRelu, ReluIntoProducer
 from tpuc_passes.canonicalisation.shape import MergePermutes, MergeReshapes
@@ -31,6 +31,20 @@ class Canonicalize(Pass):
         patterns = [
             MergeReshapes(),
             MergePermutes(),
+            *map(FloatOnly, self._arithmetic(names)),
+        ]
+        changed = remove_dead(module)
+        while apply_patterns(module, patterns, constant=Weight(), absent=NoneOp()):
+            changed = True  # an op that died last may have kept another one from being fused
+        drop_unused_weights(module)
+        for function in module.functions:
+            function.update_type()
+        return changed
+
+    @staticmethod
+    def _arithmetic(names: Names) -> list[Pattern]:
+        """The patterns that compute otherwise than what they replace."""
+        return [
             PadIntoConv(),
             PadBeforeConv(names),
             ReduceToPool(names),
@@ -40,10 +54,3 @@ class Canonicalize(Pass):
             ClipToRelu(),
             ReluIntoProducer(),
         ]
-        changed = remove_dead(module)
-        while apply_patterns(module, patterns, constant=Weight(), absent=NoneOp()):
-            changed = True  # an op that died last may have kept another one from being fused
-        drop_unused_weights(module)
-        for function in module.functions:
-            function.update_type()
-        return changed

@@ -22,8 +22,9 @@ from tpuc.api import (
 )
 
 from tpuc_passes.planning.emit import Emitter
-from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, origin, tasks_of
+from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, tasks_of
 from tpuc_passes.planning.memory import address_of
+from tpuc_passes.planning.places import Places
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class GenerateCode(Pass):
     def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
         asm = chip.assembler()
         tasks = [(task, _coefficients(task.operation)) for task in tasks_of(context, module.main)]
-        emitter = Emitter(chip, asm, address_of, origin)
+        emitter = Emitter(chip, asm, address_of, Places(module.main))
         emitter.run(tasks)
         return chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +22,11 @@ from tpuc.api import (
 )
 
 from tpuc_passes.planning.keeping import Keeper
-from tpuc_passes.planning.kernels import ALIAS, TILING, VIEW, chip_of, find_kernel, origin, runs_on_chip
+from tpuc_passes.planning.kernels import TILING, VIEW, chip_of, find_kernel, runs_on_chip
+from tpuc_passes.planning.places import ALIAS, Sharing, is_free
 from tpuc_passes.planning.task import HostTask, MoveTask, Task, TileTask
 from tpuc_passes.planning.tiling import choose_tiling, make_task
+from tpuc_passes.planning.views import ViewChooser
 
 
 @dataclass(frozen=True)
@@ -39,22 +41,26 @@ class GroupLayers(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises Unsupported where the chip has no kernel, LmemOverflow where no tile fits."""
         chip = chip_of(context, self.name)
-        stretches: list[list[Task]] = [[]]
+        outputs = module.main.outputs
+        sharing = Sharing(outputs)
+        stretches: list[list[Sequence[Task]]] = [[]]
         for operation in module.main.operations:
             if not runs_on_chip(operation):
                 continue
-            task = _task(operation, find_kernel(context, operation), chip)
-            if isinstance(task, HostTask):
+            choices = _tasks(operation, find_kernel(context, operation), chip, sharing)
+            if choices and isinstance(choices[0], HostTask):
                 stretches.append([])
-            elif task is not None:
-                stretches[-1].append(task)
-        outputs = module.main.outputs
+            elif choices:
+                stretches[-1].append(choices)
+        shared = [v for o in module.main.operations if is_free(o) and ALIAS not in o.extra_attributes for v in o.operands]
         known: dict[Hashable, Mapping[str, int]] = {}
         for index, stretch in enumerate(stretches):
-            later = [v for other in stretches[index + 1 :] for task in other for v in task.operation.operands]
+            later = [v for other in stretches[index + 1 :] for task, *_ in other for v in task.operation.operands]
             hosts = _host_operands(module, context) if len(stretches) > 1 else []
-            plans = Keeper(stretch, [*outputs, *later, *hosts], origin).run() if self.opt > 1 else [None] * len(stretch)
-            for task, plan in zip(stretch, plans, strict=True):
+            leaving = [*outputs, *later, *hosts, *shared]
+            tasks = ViewChooser(stretch, leaving).run()
+            plans = Keeper(tasks, leaving).run() if self.opt > 1 else [None] * len(stretch)
+            for task, plan in zip(tasks, plans, strict=True):
                 if not isinstance(task, TileTask):
                     continue
                 if plan is None:
@@ -77,17 +83,20 @@ def _host_operands(module: Module, context: PassContext) -> list[Any]:
     ]
 
 
-def _task(operation: Operation, kernel: TileKernel[Any] | MoveKernel[Any] | CpuRoutine[Any], chip: Chip) -> Task | None:
-    """The task of an operation, None for an alias, which is marked as one."""
+def _tasks(
+    operation: Operation, kernel: TileKernel[Any] | MoveKernel[Any] | CpuRoutine[Any], chip: Chip, sharing: Sharing
+) -> Sequence[Task]:
+    """The task of an operation in each view that its kernel offers; none where it only shares bytes, which is marked."""
     node = Node.of(operation)
     if isinstance(kernel, MoveKernel):
         if kernel.is_alias(node):
             operation.extra_attributes[ALIAS] = UnitAttr()
-            return None
-        return MoveTask(operation, node, kernel.moves(node))
+            return ()
+        moves = kernel.moves(node)
+        return () if sharing.mark(operation, moves) else (MoveTask(operation, node, moves),)
     if isinstance(kernel, CpuRoutine):
-        return HostTask(operation, node, kernel)
-    return make_task(operation, kernel, chip, len(kernel.spaces(node)) - 1)
+        return (HostTask(operation, node, kernel),)
+    return [make_task(operation, kernel, chip, view) for view in range(len(kernel.spaces(node)))]
 
 
 def _own_tiling(task: TileTask, chip: Chip, known: dict[Hashable, Mapping[str, int]]) -> Mapping[str, int]:

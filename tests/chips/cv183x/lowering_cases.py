@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import Module, Op
@@ -146,11 +147,18 @@ CASES = {
         [uniform(1, 3, 64, 64), Fixed(uniform(8, 3, 16, 16, seed=7)), None],
         5,
     ),
+    "far_strides_padded": Case(
+        Conv(kernel_shape=(9, 17), pads=(3, 1, 2, 0), strides=(16, 18), dilations=(1, 1), do_relu=True),
+        [uniform(1, 3, 45, 71), Fixed(uniform(8, 3, 9, 17, seed=7)), None],
+        5,
+    ),
     "scale": Case(Scale(), [X, Fixed(uniform(70, seed=8)), BIAS], 2),
     "scale_rows": Case(Scale(do_relu=True), [uniform(2, 7, 9), Fixed(uniform(7, seed=8)), None], 2),
     "matmul": Case(MatMul(), [uniform(3, 40), Fixed(uniform(40, 20, seed=7)), Fixed(uniform(20, seed=8))], 3),
     "matmul_images": Case(MatMul(), [uniform(2, 5, 7, 40), Fixed(uniform(40, 20, seed=7)), None], 3),
     "max_pool": Case(MaxPool(kernel_shape=(2, 2), strides=(2, 2)), [X]),
+    "max_pool_ceil": Case(MaxPool(kernel_shape=(3, 3), strides=(2, 2), ceil_mode=True), [uniform(1, 4, 8, 6)]),
+    "max_pool_far": Case(MaxPool(kernel_shape=(19, 19), strides=(1, 1), pads=(16, 9, 9, 18)), [X]),
     "avg_pool": Case(AvgPool(kernel_shape=(5, 6)), [X], TWO),
     "avg_pool_padded": Case(AvgPool(kernel_shape=(3, 3), pads=(1, 1, 1, 1), count_include_pad=True), [X], TWO),
     "mean": Case(Reduce(axes=(2, 3), mode="ReduceMean"), [X], TWO),
@@ -171,6 +179,11 @@ CASES = {
 INTEGERS_ONLY = ("ceil", "floor", "round")
 EVERYTHING_IN_INTEGERS = {**PIPELINES, "lower": ("convert-top-to-tpu",)}
 """Without the pass that keeps the last ops of a network in floats."""
+
+
+def cases_of(mode: str) -> list[str]:
+    """The cases that the mode has a form for."""
+    return [name for name in CASES if mode == "int8" or name not in INTEGERS_ONLY]
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,3 +231,18 @@ def _table(values: Mapping[str, Array]) -> CalibrationTable:
             for name, array in values.items()
         }
     )
+
+
+def check_case(name: str, compiled: Compiled, got: Mapping[str, Array]) -> None:
+    """Assert that a case's result is as close to the float op's as it must be."""
+    case, wanted = CASES[name], compiled.floats[name]
+    type_ = next(o.result.tensor for o in compiled.final.main.operations if o.results and o.name == name)
+    found = got[name]
+    if found.dtype == np.uint16:
+        found = found.view(ml_dtypes.bfloat16)
+    found = found.reshape(wanted.shape).astype(np.float64)
+    if not type_.is_quantised:
+        assert np.abs(found - wanted).max() <= case.error * np.abs(wanted).max(), name
+        return
+    ideal = np.clip(wanted / type_.uniform.scale, *type_.uniform.bounds)
+    assert np.abs(found - ideal).max() <= case.steps, name

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tpuc.api import ImportOptions
 from tpuc.interpreter import Interpreter
+from tpuc.registry import Registry
 from tpuc.session import Session
+from tpuc_caffe.frontend import FRONTEND
 
 TRAINED = (
     "lenet_mnist",
@@ -17,9 +20,8 @@ TRAINED = (
     "squeezenet_v1.0_deepcompressed",
     "ultraface_slim_320",
 )
-# Parameters as their authors count them; convolutions of 1x1 in batch normalisation and scale are not among them.
+# Trainable parameters as published for these architectures.
 ARCHITECTURES = {
-    "bvlc_alexnet": 60_965_224,
     "bvlc_googlenet": 6_998_552,
     "cifar10_quick": 145_578,
     "mobilenet_v1": 4_231_976,
@@ -48,10 +50,6 @@ def test_outputs_of_trained_networks(name: str, model_data: Path) -> None:
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_architectures_with_random_weights(name: str, model_data: Path) -> None:
     path = model_data / "caffe_arch" / f"{name}.prototxt"
-    from tpuc.api import ImportOptions
-    from tpuc.registry import Registry
-    from tpuc_caffe.frontend import FRONTEND
-
     module = FRONTEND.read(path, ImportOptions(name, random_weights=True), Registry())
     module.verify()
     kernels = [o for o in module.walk() if o.op.name in ("top.Conv", "top.MatMul", "top.Scale")]

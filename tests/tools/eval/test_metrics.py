@@ -204,7 +204,7 @@ def test_coco_refuses(prediction: Any, truth: Any, sentence: str) -> None:
 
 
 def test_coco_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert CocoAp().missing() == "metric 'coco' needs the package pycocotools: pip install \"tpuc[eval]\"."
 
 

@@ -10,7 +10,7 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import boundary_options, preprocess_options
+from tpuc.cli.options import boundary_options, planning_options, preprocess_options
 from tpuc.cli.session import check_inputs, check_one_data_source, open_session, write_report
 from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS, POSITIVE, SHAPES, Shapes
 from tpuc.files import check_writable
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
 @click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
+@planning_options
 @click.option("-o", "--model", "output", type=FILE, required=True, metavar="FILE", help="The compiled file to write.")
 @click.option("--report", "report_path", type=FILE, metavar="FILE.json", help="Write the report for programs.")
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
@@ -62,6 +63,8 @@ def command(
     test_input: tuple[Path, ...],
     tolerance: tuple[float, ...],
     symmetric_divisor: int | None,
+    planner: str,
+    memory_plan: Path | None,
     output: Path,
     report_path: Path | None,
     work_dir: Path | None,
@@ -70,9 +73,13 @@ def command(
     check_one_data_source(dataset, data_list)
     check_inputs(network, model_data, dataset, data_list, calibration_table, *test_input)
     check_writable(output)
+    if memory_plan is not None:
+        check_writable(memory_plan)
     if report_path is not None:
         check_writable(report_path)
-    session = open_session(app, chip=chip, quantize=quantize, work_dir=work_dir, symmetric_divisor=symmetric_divisor)
+    session = open_session(
+        app, chip=chip, quantize=quantize, work_dir=work_dir, symmetric_divisor=symmetric_divisor, planner=planner
+    )
     report = session.compile(
         network,
         output,
@@ -93,4 +100,6 @@ def command(
     )
     if report_path is not None:
         write_report(report, report_path)
+    if memory_plan is not None and session.memory_plan is not None:
+        write_report(session.memory_plan, memory_plan)
     app.result(report.text())

@@ -9,7 +9,7 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import boundary_options
+from tpuc.cli.options import boundary_options, planning_options
 from tpuc.cli.session import check_inputs, open_session, write_report
 from tpuc.cli.values import EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS, POSITIVE
 from tpuc.errors import UsageError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @click.option("--test-reference", type=FILE, metavar="FILE.npz", help="Values of the float network on that input.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
 @click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
+@planning_options
 @click.option("-o", "--model", "output", type=FILE, required=True, metavar="FILE", help="The compiled file to write.")
 @click.option("--report", "report_path", type=FILE, metavar="FILE.json", help="Write the report for programs.")
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
@@ -50,6 +51,8 @@ def command(
     boundary: Boundary | None,
     excepts: tuple[str, ...],
     symmetric_divisor: int | None,
+    planner: str,
+    memory_plan: Path | None,
     output: Path,
     report_path: Path | None,
     work_dir: Path | None,
@@ -57,6 +60,8 @@ def command(
     """Turn a TOP module into a compiled file."""
     check_inputs(mlir, quantize_table, calibration_table, test_reference, *test_input)
     check_writable(output)
+    if memory_plan is not None:
+        check_writable(memory_plan)
     if report_path is not None:
         check_writable(report_path)
     session = open_session(
@@ -65,6 +70,7 @@ def command(
         quantize=asymmetric_mode(quantize) if asymmetric else quantize,
         work_dir=work_dir,
         symmetric_divisor=symmetric_divisor,
+        planner=planner,
     )
     report = session.deploy(
         session.load(mlir),
@@ -79,6 +85,8 @@ def command(
     )
     if report_path is not None:
         write_report(report, report_path)
+    if memory_plan is not None and session.memory_plan is not None:
+        write_report(session.memory_plan, memory_plan)
     app.result(report.text())
 
 

@@ -1,4 +1,4 @@
-"""Activations of f32 tensors."""
+"""Activations of floats, computed in f32."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tpuc_bm1684x.kernels.exponential import (
     emit_square_root,
     exponential_scratch,
 )
-from tpuc_bm1684x.operands import operand
+from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -139,9 +139,9 @@ class ActiveKernel(ElementwiseKernel):
 
     def refuse(self, node: Node) -> str | None:
         if node.op.mode not in _MODES:
-            return f"mode {node.op.mode} has no f32 kernel; there are {', '.join(_MODES)}"
-        if node.result_type.storage.name != "f32":
-            return f"only f32, this one is {node.result_type.storage.name}"
+            return f"mode {node.op.mode} has no kernel; there are {', '.join(_MODES)}"
+        if node.result_type.storage != node.operand_types[0].storage:
+            return f"operand and result of one type, these are {node.operand_types[0].storage} and {node.result_type.storage}"
         return super().refuse(node)
 
     def tiling_key(self, node: Node) -> Hashable:
@@ -157,13 +157,16 @@ class ActiveKernel(ElementwiseKernel):
         return coefficients()
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        return exponential_scratch(tile_shape(tile)) if node.op.mode in _EXPONENTIAL else ()
+        shape = tile_shape(tile)
+        exponential = exponential_scratch(shape) if node.op.mode in _EXPONENTIAL else ()
+        return (*exponential, *widening_scratch(node, shape, shape))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape = placed.result.shape
         exponential = None
         if node.op.mode in _EXPONENTIAL:
             exponential = Exponential.at(asm, shape, placed.scratch, placed.constants)
-        x, result = operand(placed.operand(0)), operand(placed.result)
+        wide = Widened.of(placed, asm)
         coeffs = tuple(node.op.coeffs or ())
-        _MODES[node.op.mode](_Emitter(asm, shape, x, result, exponential, coeffs))
+        _MODES[node.op.mode](_Emitter(asm, shape, wide.input, wide.result, exponential, coeffs))
+        wide.finish(placed, asm)

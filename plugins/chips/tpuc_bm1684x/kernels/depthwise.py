@@ -32,8 +32,8 @@ from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_box, window_refusal
 from tpuc_bm1684x.kernels.elementwise import tile_shape
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
-from tpuc_bm1684x.kernels.packing import RECORD_BYTES, by_lane, requantise_records, slots_of
 from tpuc_bm1684x.kernels.packed_rows import PackedRowsKernel
+from tpuc_bm1684x.kernels.packing import RECORD_BYTES, by_lane, requantise_records, slots_of
 from tpuc_bm1684x.kernels.product import ConvKernel, convolution_refusal
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
 from tpuc_bm1684x.lmem import Bm1684xLmem

@@ -54,7 +54,6 @@ from tpuc_bm1684x.lowerings.common import (
     INTEGERS,
     decompose8,
     decompose_rescale,
-    f32_result,
     float_operands,
     quantised_constant,
     rounded,
@@ -119,10 +118,7 @@ class LutInt8(Lowering[Any]):
 
 
 class ActiveFloat(Lowering[Any]):
-    """The chip's f32 arithmetic, by the mode of `tpu.Active`."""
-
-    def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        return (Wants.FLOAT,) * len(node.operand_types)
+    """The chip's float arithmetic, by the mode of `tpu.Active`."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         op: Any = node.op
@@ -140,7 +136,7 @@ class ActiveFloat(Lowering[Any]):
                 coeffs = (op.alpha,)
             case _:
                 pass
-        return [build(Active(mode=_MODES[type(op)], coeffs=coeffs), node.operands, f32_result(node))]
+        return [build(Active(mode=_MODES[type(op)], coeffs=coeffs), node.operands, node.float_result_type())]
 
 
 for _op in _TABLES:

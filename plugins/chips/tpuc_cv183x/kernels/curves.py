@@ -26,8 +26,9 @@ from tpuc_cv183x.operands import operand
 Array: TypeAlias = npt.NDArray[Any]
 Curve: TypeAlias = Callable[[Array], Array]
 
-ENTRIES, PLACES = 256, 128
-"""Of a table, and those with the exponent of 128, which are all that a sum reaches."""
+ENTRIES = 256
+FIRST = 128
+"""The sum that has index 0. Up to 256 sums are integers, from there to 512 even ones: entries twice as far apart."""
 BF16_BYTES = 2
 TABLE_BYTES = ENTRIES * BF16_BYTES
 
@@ -41,32 +42,40 @@ def as_table(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Places:
-    """Where a table has its entries: `PLACES` of them from `low`, `scale` (a power of two) to the unit."""
+    """Where a table has its entries: from `start` on in steps of `1 / scale`, a power of two, which may be negative.
 
-    low: float
+    `is_long`: another `FIRST` entries follow in double steps.
+    """
+
+    start: float
     scale: float
+    is_long: bool = False
 
     @property
     def numbers(self) -> Array:
         """The places, in float64."""
-        return self.low + np.arange(PLACES) / self.scale
+        steps = np.arange(FIRST, dtype=np.float64)
+        if self.is_long:
+            steps = np.concatenate([steps, FIRST + 2 * steps])
+        return self.start + steps / self.scale
 
     @property
-    def high(self) -> float:
-        """The last place."""
-        return self.low + (PLACES - 1) / self.scale
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the greatest place."""
+        numbers = self.numbers
+        return float(numbers.min()), float(numbers.max())
 
     @property
     def offset(self) -> float:
-        """What brings the scaled first place to 128."""
-        return PLACES - self.low * self.scale
+        """What brings the first place, scaled, to `FIRST`."""
+        return FIRST - self.start * self.scale
 
     def values(self, curve: Curve) -> Array:
         """The curve at every place."""
         return curve(self.numbers)
 
     def slopes(self, curve: Curve) -> Array:
-        """The curve's rise around every place, per distance between two."""
+        """The curve's rise around every place, per step."""
         half = 0.5 / self.scale
         return curve(self.numbers + half) - curve(self.numbers - half)
 
@@ -141,24 +150,21 @@ class TableKernel(TileKernel[Any]):
 class Form:
     """A curve between two ends, beyond which it counts as there; then perhaps times x, or plus relu(x).
 
-    `mirrored`: of -|x|. `first`, `last`: the values at the ends, where they stand for all beyond.
+    `is_mirrored`: of -|x|. `first`: the value at the first place, where it stands for all before.
     """
 
     curve: Curve
     places: Places
     times_x: bool = False
     plus_relu: bool = False
-    mirrored: bool = False
+    is_mirrored: bool = False
     first: float | None = None
-    last: float | None = None
 
     def values(self) -> Array:
         """The table of values."""
         values = self.places.values(self.curve)
         if self.first is not None:
             values[0] = self.first
-        if self.last is not None:
-            values[-1] = self.last
         return values
 
 
@@ -172,15 +178,18 @@ def _gate(curve: Curve) -> Curve:
     return factor
 
 
-_WIDE, _NARROW, _BELOW = Places(-8.0, 8.0), Places(-4.0, 16.0), Places(-127 / 16, 16.0)
+_WIDE, _NARROW = Places(-8.0, 8.0), Places(-4.0, 16.0)
+_BELOW = Places(-127 / 16, 16.0)
+_FALLING = Places(6.0, -8.0, is_long=True)
+"""To -41.75: what a sigmoid is there may be all that a tensor has."""
 _FORMS: Mapping[str, Form] = {
-    "SIGMOID": Form(functions.sigmoid, Places(-10.0, 8.0), last=0.9985),
-    "SILU": Form(functions.sigmoid, _WIDE, times_x=True, first=0.0),
+    "SIGMOID": Form(functions.sigmoid, _FALLING, first=1.0),
+    "SILU": Form(functions.sigmoid, _FALLING, times_x=True, first=1.0),
     "TANH": Form(np.tanh, _NARROW),
     "ERF": Form(functions.erf, _NARROW),
     "GELU": Form(_gate(functions.gelu), _NARROW, times_x=True, first=0.0),
     "MISH": Form(_gate(functions.mish), _WIDE, times_x=True, first=0.0),
-    "SOFT_PLUS": Form(functions.softplus, _BELOW, plus_relu=True, mirrored=True, first=0.0),
+    "SOFT_PLUS": Form(functions.softplus, _BELOW, plus_relu=True, is_mirrored=True, first=0.0),
 }
 MODES = (*_FORMS, "ELU")
 
@@ -208,15 +217,13 @@ class SlopeKernel(TableKernel):
         places = form.places
         x, result = operand(placed.operand(0)), operand(placed.result)
         scaled, index, whole = (work[name] for name in self.work)
-        source = x
-        if form.mirrored:
+        low, high = places.ends
+        if form.is_mirrored:
             steps.do(ArithmeticOp.MUL, scaled, x, -1.0)
             steps.do(ArithmeticOp.MIN, scaled, scaled, x)
-            source = scaled
-        high = 0.0 if form.plus_relu else places.high
-        if not form.mirrored:
-            steps.do(ArithmeticOp.MIN, scaled, source, high)
-        steps.do(ArithmeticOp.MAX, scaled, scaled, places.low)
+        else:
+            steps.do(ArithmeticOp.MIN, scaled, x, high)
+        steps.do(ArithmeticOp.MAX, scaled, scaled, low)
         steps.do(ArithmeticOp.MUL, scaled, scaled, places.scale)
         steps.locate(places, scaled, index, whole)
         steps.look_up(result, index, placed.constants["values"])
@@ -245,8 +252,9 @@ class ExponentialKernel(TableKernel):
     def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
         x, result = operand(placed.operand(0)), operand(placed.result)
         rest, index, whole = (work[name] for name in self.work)
-        steps.do(ArithmeticOp.MIN, rest, x, self._integers.high)
-        steps.do(ArithmeticOp.MAX, rest, rest, self._integers.low)
+        low, high = self._integers.ends
+        steps.do(ArithmeticOp.MIN, rest, x, high)
+        steps.do(ArithmeticOp.MAX, rest, rest, low)
         steps.locate(self._integers, rest, index, whole)
         steps.look_up(result, index, placed.constants["integers"])
         steps.do(ArithmeticOp.MUL, rest, rest, self._rests.scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
@@ -12,6 +13,7 @@ from tpuc_ops.tpu.pool2d import Pool2D
 
 from tpuc_cv183x.lowerings.common import MAX_SHIFT, result_with_sign
 from tpuc_cv183x.lowerings.table import TABLE
+from tpuc_cv183x.lowerings.windows import LOWEST, pad_apart
 
 _FACTOR_LIMIT = 255  # the multiplier of an average is an unsigned byte
 
@@ -20,6 +22,18 @@ def _refuse(node: LoweringNode) -> str | None:
     if len(node.op.kernel_shape) != 2:
         return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
     return None
+
+
+def _refuse_average(node: LoweringNode) -> str | None:
+    op: AvgPool = node.op
+    if _refuse(node) is None and (any(_overhang(node)) or (any(op.pads) and not op.count_include_pad)):
+        return "an average that does not count padding needs windows without padding"
+    return _refuse(node)
+
+
+def _overhang(node: LoweringNode) -> tuple[int, int]:
+    """Rows and columns that the last windows reach beyond the padding (`ceil_mode`)."""
+    return node.op.window().overhang(node.operand_types[0].dims[-2:])
 
 
 def _pool2d(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, rshift: int = 0) -> Pool2D:
@@ -37,6 +51,13 @@ def _pool2d(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, rshift: int =
     )
 
 
+def _padded(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, AvgPool]:
+    """An average's operand and op; padding beyond the fields counts as elements only where it is to count."""
+    if not node.op.count_include_pad:
+        return node.operands[0], node.op
+    return pad_apart(node.operands[0], node.op, 0.0, node.name, build)
+
+
 @TABLE.lowers(MaxPool, "bf16", "int8")
 class MaxPoolAny(Lowering[MaxPool]):
     """The maximum of stored values; the result keeps the operand's type."""
@@ -45,8 +66,11 @@ class MaxPoolAny(Lowering[MaxPool]):
         return _refuse(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        result = node.operands[0].tensor.with_shape(node.result_type.dims)
-        return [build(_pool2d(node.op, "Max"), node.operands, result)]
+        type_ = node.operands[0].tensor
+        (top, left, bottom, right), (below, beside) = node.op.pads, _overhang(node)
+        whole = dataclasses.replace(node.op, pads=(top, left, bottom + below, right + beside), ceil_mode=None)
+        value, op = pad_apart(node.operands[0], whole, LOWEST[type_.storage.name], node.name, build)
+        return [build(_pool2d(op, "Max"), [value], type_.with_shape(node.result_type.dims))]
 
 
 @TABLE.lowers(AvgPool, "bf16")
@@ -54,10 +78,11 @@ class AvgPoolBf16(Lowering[AvgPool]):
     """Sum times 1 / window."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return _refuse(node)
+        return _refuse_average(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(_pool2d(node.op, "Avg"), node.operands, node.float_result_type())]
+        value, op = _padded(node, build)
+        return [build(_pool2d(op, "Avg"), [value], node.float_result_type())]
 
 
 @TABLE.lowers(AvgPool, "int8")
@@ -65,7 +90,7 @@ class AvgPoolInt8(Lowering[AvgPool]):
     """sum * multiplier >> shift with Sx / (Sy * window) as an unsigned byte; the sign of the operand stays."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return _refuse(node)
+        return _refuse_average(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: AvgPool = node.op
@@ -74,4 +99,5 @@ class AvgPoolInt8(Lowering[AvgPool]):
         taps = op.kernel_shape[0] * op.kernel_shape[1]
         factor = source.uniform.scale / (result.uniform.scale * taps)
         multiplier, shift = decompose_shift_to_max(factor, _FACTOR_LIMIT, MAX_SHIFT)
-        return [build(_pool2d(op, "Avg", multiplier, shift), node.operands, result)]
+        value, op = _padded(node, build)
+        return [build(_pool2d(op, "Avg", multiplier, shift), [value], result)]

@@ -18,6 +18,7 @@ from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 from tpuc_cv183x.lowerings.common import Array, Renamed, as_bf16
 from tpuc_cv183x.lowerings.qdm import quantise_qdm
 from tpuc_cv183x.lowerings.table import TABLE
+from tpuc_cv183x.lowerings.windows import pad_apart, stride_refusal, strides_apart
 
 _QUANT_MODE, _ROUNDING = "QDM", "HalfAwayFromZero"
 
@@ -28,7 +29,16 @@ def _refusal(node: LoweringNode) -> str | None:
         return "the filter must be a constant"
     if len(op.kernel_shape) != 2:
         return f"only 2-D windows, this one has {len(op.kernel_shape)} dimensions"
-    return None
+    return stride_refusal(op)
+
+
+def _within_fields(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, Conv, Array]:
+    """Operand, op and filters with pads and strides that commands can say."""
+    filters = node.constants[1]
+    assert filters is not None
+    value, op, filters = strides_apart(node.operands[0], node.op, filters, node.name, build)
+    value, op = pad_apart(value, op, 0.0, node.name, build)
+    return value, op, filters
 
 
 def _conv2d(op: Conv, group: int, *, with_bias: bool) -> Conv2D:
@@ -65,11 +75,11 @@ class ConvBf16(Lowering[Conv]):
         return _refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        constant, bias = node.constants[1], node.constants[2]
-        assert constant is not None
-        filters, group = _plain_groups(node.op, constant, node.operands[0].tensor.dims[1])
-        op = _conv2d(node.op, group, with_bias=bias is not None)
-        operands = [node.operands[0], build.weight("filter_bf16", as_bf16(filters), "bf16"), node.operands[2]]
+        bias = node.constants[2]
+        value, near, constant = _within_fields(node, build)
+        filters, group = _plain_groups(near, constant, value.tensor.dims[1])
+        op = _conv2d(near, group, with_bias=bias is not None)
+        operands = [value, build.weight("filter_bf16", as_bf16(filters), "bf16"), node.operands[2]]
         return [build(op, operands, node.float_result_type())]
 
 
@@ -81,16 +91,16 @@ class ConvInt8(Lowering[Conv]):
         return _refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        constant, bias = node.constants[1], node.constants[2]
-        assert constant is not None
-        filters, group = _plain_groups(node.op, constant, node.operands[0].tensor.dims[1])
+        bias = node.constants[2]
+        value, near, constant = _within_fields(node, build)
+        filters, group = _plain_groups(near, constant, value.tensor.dims[1])
         result = node.quantised_result_type()
-        product = quantise_qdm(filters, bias, node.operands[0].tensor.uniform, result.uniform)
-        operands = [node.operands[0], build.weight("filter_i8", product.filters, "si8"), build.none()]
+        product = quantise_qdm(filters, bias, value.tensor.uniform, result.uniform)
+        operands = [value, build.weight("filter_i8", product.filters, "si8"), build.none()]
         if product.bias is not None:
             operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
         op = dataclasses.replace(
-            _conv2d(node.op, group, with_bias=product.bias is not None),
+            _conv2d(near, group, with_bias=product.bias is not None),
             multiplier=product.multipliers,
             rshift=product.right_shifts,
             quant_mode=_QUANT_MODE,

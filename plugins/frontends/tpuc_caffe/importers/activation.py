@@ -8,6 +8,7 @@ from tpuc.api import ForeignNode, ImportBuilder, Op, Value
 from tpuc_ops.top.abs import Abs
 from tpuc_ops.top.add_const import AddConst
 from tpuc_ops.top.clip import Clip
+from tpuc_ops.top.compare_const import CompareConst
 from tpuc_ops.top.cos import Cos
 from tpuc_ops.top.elu import Elu
 from tpuc_ops.top.exp import Exp
@@ -103,6 +104,13 @@ def swish(node: ForeignNode, build: ImportBuilder) -> Value:
         return build.build(SiLU(), [x], name)
     gate = chain(build, x, [MulConst(const_val=beta), Sigmoid()], f"{name}_gate")
     return build.build(Mul(), [x, gate], name)
+
+
+@TABLE.imports("Threshold")
+def threshold(node: ForeignNode, build: ImportBuilder) -> Value:
+    """1 above a number, else 0."""
+    number = parameters(node, "threshold_param").get("threshold", 0.0)
+    return unary(node, build, CompareConst(mode="Greater", const_val=number))
 
 
 @TABLE.imports("Power")

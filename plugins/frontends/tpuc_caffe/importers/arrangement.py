@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
+from tpuc_ops.top.arg import Arg
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
@@ -46,11 +48,11 @@ def slice_(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
             raise build.refuse(node, f"{extent} elements do not divide into {count} equal parts; state slice_point")
         points = tuple(range(extent // count, extent, extent // count))
     bounds = [0, *points, extent]
-    if len(bounds) != count + 1 or any(start >= stop for start, stop in zip(bounds, bounds[1:], strict=False)):
+    if len(bounds) != count + 1 or any(start >= stop for start, stop in pairwise(bounds)):
         raise build.refuse(node, f"slice_point {list(points)} does not divide {extent} elements into {count} parts")
     return [
         _part(build, x, axis, range(start, stop), name)
-        for name, start, stop in zip(node.outputs, bounds, bounds[1:], strict=False)
+        for name, (start, stop) in zip(node.outputs, pairwise(bounds), strict=True)
     ]
 
 
@@ -64,7 +66,9 @@ def crop(node: ForeignNode, build: ImportBuilder) -> Value:
     offsets: Shape = stated.get("offset", (0,))
     count = x.tensor.rank - axis
     if len(reference) != x.tensor.rank or len(offsets) not in (1, count):
-        raise build.refuse(node, f"{len(offsets)} offsets and a reference of {len(reference)} axes do not fit its operand")
+        raise build.refuse(
+            node, f"{len(offsets)} offsets and a reference of {len(reference)} axes do not fit its operand"
+        )
     starts = (0,) * axis + tuple(offsets) * (count if len(offsets) == 1 else 1)
     dims = (*x.tensor.dims[:axis], *reference[axis:])
     if any(start + size > extent for start, size, extent in zip(starts, dims, x.tensor.dims, strict=True)):
@@ -118,6 +122,27 @@ def reduction(node: ForeignNode, build: ImportBuilder) -> Value:
     return value if factor == 1.0 else build.build(MulConst(const_val=factor), [value], name)
 
 
+@TABLE.imports("ArgMax")
+def arg_max(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Places along an axis, or their values; without an axis those of a whole sample, and both if stated."""
+    x, stated, name = only_bottom(node, build), parameters(node, "argmax_param"), node.outputs[0]
+    if stated.get("top_k", 1) != 1:
+        raise build.refuse(node, f"top_k {stated['top_k']} is not supported, only 1")
+    with_values = stated.get("out_max_val", False)
+    if "axis" in stated:
+        axis = axis_of(x, stated["axis"])
+        types = [x.tensor.with_shape((*x.tensor.dims[:axis], 1, *x.tensor.dims[axis + 1 :]))] * 2
+        places = build.build(Arg(axis=axis), [x], f"{name}_places" if with_values else name, types)
+        return _second(places) if with_values else places
+    count = x.tensor.dims[0]
+    flat = reshape(build, x, (count, 1, math.prod(x.tensor.dims[1:])), f"{name}_flat")
+    types = [x.tensor.with_shape((count, 1, 1))] * 2
+    places = build.build(Arg(axis=2), [flat], f"{name}_places" if with_values else name, types)
+    if not with_values:
+        return places
+    return build.build(Concat(axis=1), [places, _second(places)], name)
+
+
 @TABLE.imports("DummyData")
 def dummy_data(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
     """Constants; random numbers would be others in every run."""
@@ -137,6 +162,12 @@ def dummy_data(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
             raise build.refuse(node, f"its data would have {math.prod(shape)} numbers")
         values.append(build.weight(name, fill(np.random.default_rng(0), Blob("data", shape, filler))))
     return values
+
+
+def _second(value: Value) -> Value:
+    """The other result of the op that makes this one."""
+    assert value.defining is not None
+    return value.defining.results[1]
 
 
 def _part(build: ImportBuilder, x: Value, axis: int, places: range, name: str) -> Value:

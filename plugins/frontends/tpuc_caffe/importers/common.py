@@ -94,14 +94,12 @@ def pair(stated: Parameters, name: str, height: str, width: str, default: int) -
     """Rows and columns of a window: both in one list, each in a field of its own, or the default."""
     if height in stated or width in stated:
         return stated.get(height, default), stated.get(width, default)
-    values: Sequence[int] = stated.get(name, ())
-    values = (values,) if isinstance(values, int) else values
-    match len(values):
-        case 0:
+    match stated.get(name, ()):
+        case ():
             return default, default
-        case 1:
-            return values[0], values[0]
-        case 2:
-            return values[0], values[1]
-        case _:
+        case (both,):
+            return both, both
+        case (rows, columns):
+            return rows, columns
+        case values:
             raise ValueError(f"{name} has {len(values)} values, for rows and columns there are at most 2")

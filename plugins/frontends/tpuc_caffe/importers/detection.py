@@ -23,8 +23,10 @@ def prior_box(node: ForeignNode, build: ImportBuilder) -> Value:
     rows, columns = build.shape(node.inputs[0])[2:]
     height, width = _image_size(stated, build.shape(node.inputs[1]))
     if rows * columns * len(sizes) > MOST_PRIORS:
-        raise build.refuse(node, f"{rows}x{columns} places with {len(sizes)} boxes each are more than a network can use")
-    step_h, step_w = pair({"step": stated.get("step", 0), **stated}, "_", "step_h", "step_w", stated.get("step", 0))
+        raise build.refuse(
+            node, f"{rows}x{columns} places with {len(sizes)} boxes each are more than a network can use"
+        )
+    step_h, step_w = pair(stated, "", "step_h", "step_w", stated.get("step", 0))
     offset = stated.get("offset", 0.5)
     y = (np.arange(rows, dtype=np.float32) + np.float32(offset)) * np.float32(step_h or height / rows)
     x = (np.arange(columns, dtype=np.float32) + np.float32(offset)) * np.float32(step_w or width / columns)
@@ -59,7 +61,8 @@ def _box_sizes(node: ForeignNode, build: ImportBuilder, stated: Parameters) -> l
         if most:
             if most[index] <= size:
                 raise build.refuse(node, f"max_size {most[index]} is not above min_size {size}")
-            sizes.append((math.sqrt(size * most[index]),) * 2)
+            side = math.sqrt(size * most[index])
+            sizes.append((side, side))
         sizes += [(size * math.sqrt(ratio), size / math.sqrt(ratio)) for ratio in ratios[1:]]
     return sizes
 

@@ -84,7 +84,9 @@ def normalize(node: ForeignNode, build: ImportBuilder) -> Value:
     is_shared = stated.get("channel_shared", True)
     across = stated.get("across_spatial", True)
     eps = stated.get("eps", EPSILON)
-    (scale,) = arrays_of(node, Blob("scale", (1,) if is_shared else (x.tensor.dims[1],), stated.get("scale_filler", ONE)))
+    (scale,) = arrays_of(
+        node, Blob("scale", (1,) if is_shared else (x.tensor.dims[1],), stated.get("scale_filler", ONE))
+    )
     if np.float32(eps) == np.float32(EPSILON):
         op = Normalize(across_spatial=across, channel_shared=is_shared)
         weight = build.weight(f"{node.name}_0", scale.reshape(1, -1, *(1,) * (x.tensor.rank - 2)))

@@ -14,7 +14,7 @@ from tpuc_caffe.importers.common import TABLE, Parameters, Shape, only_bottom, p
 @TABLE.imports("Pooling")
 def pooling(node: ForeignNode, build: ImportBuilder) -> Value:
     """Means divide by what of the window lies within the padding: what rounding up adds does not count."""
-    x, stated = only_bottom(node, build), parameters(node, "pooling_param")
+    x, stated, name = only_bottom(node, build), parameters(node, "pooling_param"), node.outputs[0]
     if x.tensor.rank != 4:
         raise build.refuse(node, "only images (n, c, h, w) can be pooled")
     method = stated.get("pool", "MAX")
@@ -22,19 +22,21 @@ def pooling(node: ForeignNode, build: ImportBuilder) -> Value:
         raise build.refuse(node, "stochastic pooling draws random numbers; use MAX or AVE")
     if len(node.outputs) > 1:
         raise build.refuse(node, "the places of the maxima, its second top, are not supported: enlarge without them")
-    size = x.tensor.dims[2:]
+    size: Shape = x.tensor.dims[2:]
     if stated.get("global_pooling", False):
         op = MaxPool(kernel_shape=size) if method == "MAX" else AvgPool(kernel_shape=size)
-        return build.build(op, [x], node.outputs[0])
+        return build.build(op, [x], name)
     kernel = pair(stated, "kernel_size", "kernel_h", "kernel_w", 0)
     strides = pair(stated, "stride", "stride_h", "stride_w", 1)
     pad = pair(stated, "pad", "pad_h", "pad_w", 0)
     if min(kernel) < 1 or min(strides) < 1 or min(pad) < 0:
-        raise build.refuse(node, f"a kernel of {list(kernel)}, stride {list(strides)} and pad {list(pad)} are no window")
+        raise build.refuse(
+            node, f"a kernel of {list(kernel)}, stride {list(strides)} and pad {list(pad)} are no window"
+        )
     ends = _ends(node, build, stated, size, kernel, strides, pad)
     rounded_up = ends != pad
     if method == "MAX":
-        return build.build(MaxPool(kernel_shape=kernel, strides=strides, pads=(*pad, *ends)), [x], node.outputs[0])
+        return build.build(MaxPool(kernel_shape=kernel, strides=strides, pads=(*pad, *ends)), [x], name)
     counts = any(pad)
     op = AvgPool(
         kernel_shape=kernel,
@@ -43,7 +45,7 @@ def pooling(node: ForeignNode, build: ImportBuilder) -> Value:
         count_include_pad=counts,
         ceil_mode=True if counts and rounded_up else None,
     )
-    return build.build(op, [x], node.outputs[0])
+    return build.build(op, [x], name)
 
 
 def _ends(

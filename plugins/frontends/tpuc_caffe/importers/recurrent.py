@@ -19,24 +19,30 @@ def continuation_indicator(node: ForeignNode, build: ImportBuilder) -> Value:
     steps, count = stated.get("time_step", 0), stated.get("batch_size", 1)
     if min(steps, count) < 1 or steps * count > 1 << 24:
         raise build.refuse(node, f"{steps} steps of {count} sequences are not possible")
-    return build.weight(node.outputs[0], np.repeat(np.arange(steps)[:, None] > 0, count, 1).astype(np.float32))
+    return build.weight(
+        node.outputs[0], np.minimum(np.arange(steps * count, dtype=np.float32) // count, 1).reshape(steps, count)
+    )
 
 
 @TABLE.imports("LSTM", "Lstm")
 def lstm(node: ForeignNode, build: ImportBuilder) -> Value:
     """Over `[steps, n, ...]`. The indicator of new sequences must be constant and begin one at the first step only."""
     check_bottoms(node, build, 2) if node.op_type == "LSTM" else check_bottoms(node, build, 1, 2)
+    name = node.outputs[0]
     stated = parameters(node, "recurrent_param") or parameters(node, "lstm_param")
-    if stated.get("expose_hidden", False) or len(node.outputs) > 1:
+    if stated.get("expose_hidden", False) or len(node.outputs) != 1:
         raise build.refuse(node, "states as bottoms and tops (expose_hidden) are not supported")
-    hidden, x, name = stated.get("num_output", 0), build.value(node.inputs[0]), node.outputs[0]
+    hidden, x = stated.get("num_output", 0), build.value(node.inputs[0])
     if hidden < 1 or x.tensor.rank < 2:
-        raise build.refuse(node, "it does not state its outputs (num_output), or its operand has no steps and sequences")
+        raise build.refuse(
+            node, "it does not state its outputs (num_output), or its operand has no steps and sequences"
+        )
     if len(node.inputs) == 2:
         indicator = build.constant(node.inputs[1])
         if indicator is None or indicator[1:].min(initial=1) != 1:
             raise build.refuse(
-                node, f"its sequences begin where '{node.inputs[1]}' says at run time; make that a ContinuationIndicator"
+                node,
+                f"its sequences begin where '{node.inputs[1]}' says at run time; make that a ContinuationIndicator",
             )
     steps, count, *rest = x.tensor.dims
     inputs = math.prod(rest)

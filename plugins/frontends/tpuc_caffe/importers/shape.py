@@ -19,7 +19,7 @@ def split(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
 
 
 @TABLE.imports("Silence")
-def silence(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
+def silence(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:  # noqa: ARG001  # as every importer
     """Reads what is not wanted."""
     return []
 
@@ -32,9 +32,7 @@ def flatten(node: ForeignNode, build: ImportBuilder) -> Value:
     if start > end:
         raise build.refuse(node, f"axis {start} lies behind end_axis {end}")
     dims = x.tensor.dims
-    return reshape(
-        build, x, (*dims[:start], math.prod(dims[start : end + 1]), *dims[end + 1 :]), node.outputs[0]
-    )
+    return reshape(build, x, (*dims[:start], math.prod(dims[start : end + 1]), *dims[end + 1 :]), node.outputs[0])
 
 
 @TABLE.imports("Reshape")
@@ -43,15 +41,13 @@ def reshape_(node: ForeignNode, build: ImportBuilder) -> Value:
     x, stated = only_bottom(node, build), parameters(node, "reshape_param")
     wanted: Shape = stated.get("shape", {}).get("dim", ())
     dims = x.tensor.dims
-    axis = stated.get("axis", 0)
+    axis: int = stated.get("axis", 0)
     start = axis if axis >= 0 else len(dims) + 1 + axis
     count = stated.get("num_axes", -1)
     end = len(dims) if count == -1 else start + count
     if not 0 <= start <= end <= len(dims):
         raise build.refuse(node, f"axis {axis} with num_axes {count} do not lie within {len(dims)} axes")
-    kept = tuple(
-        dims[start + index] if extent == 0 and start + index < len(dims) else extent for index, extent in enumerate(wanted)
-    )
+    kept = [dims[place] if extent == 0 and place < len(dims) else extent for place, extent in enumerate(wanted, start)]
     return reshape(build, x, reshaped(dims, (*dims[:start], *kept, *dims[end:])), node.outputs[0])
 
 
@@ -85,7 +81,9 @@ def reorg(node: ForeignNode, build: ImportBuilder) -> Value:
     x, stated, name = only_bottom(node, build), parameters(node, "reorg_param"), node.outputs[0]
     stride, back = stated.get("stride", 2), stated.get("reverse", False)
     if x.tensor.rank != 4 or stride < 1:
-        raise build.refuse(node, f"only images (n, c, h, w) can be reorganised, with a stride of at least 1, not {stride}")
+        raise build.refuse(
+            node, f"only images (n, c, h, w) can be reorganised, with a stride of at least 1, not {stride}"
+        )
     n, c, h, w = x.tensor.dims
     if c % stride**2 or (not back and (h % stride or w % stride)):
         raise build.refuse(node, f"{c}x{h}x{w} does not divide by the stride {stride}")

@@ -7,6 +7,7 @@ from tpuc_onnx.importers import (
     arrangement,
     casts,
     convolution,
+    einsum,
     elementwise,
     functions,
     indexing,
@@ -15,10 +16,13 @@ from tpuc_onnx.importers import (
     normalisation,
     pooling,
     quantised,
+    recurrent,
     reduction,
+    refused,
     resize,
     selection,
     shape,
+    vision,
 )
 from tpuc_onnx.importers.common import TABLE
 
@@ -28,6 +32,7 @@ __all__ = [
     "arrangement",
     "casts",
     "convolution",
+    "einsum",
     "elementwise",
     "functions",
     "indexing",
@@ -36,8 +41,11 @@ __all__ = [
     "normalisation",
     "pooling",
     "quantised",
+    "recurrent",
     "reduction",
+    "refused",
     "resize",
     "selection",
     "shape",
+    "vision",
 ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from tpuc.api import ForeignNode, ImportBuilder, Value
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.deconv import Deconv
+from tpuc_ops.top.deform_conv2d import DeformConv2D
 
-from tpuc_onnx.importers.common import TABLE, optional_value, reshape
-from tpuc_onnx.importers.window import WindowAttributes, images
+from tpuc_onnx.importers.common import TABLE, optional_value, permute, reshape
+from tpuc_onnx.importers.volumes import conv_transpose_volume, conv_volume
+from tpuc_onnx.importers.window import WindowAttributes, images, transposed_window
 
 
 @TABLE.imports("Conv")
@@ -18,6 +20,8 @@ def conv(node: ForeignNode, build: ImportBuilder) -> Value:
     declared = node.attributes.get("kernel_shape", kernel)
     if declared != kernel:
         raise build.refuse(node, f"kernel_shape is {list(declared)}, and the filter's is {list(kernel)}")
+    if len(kernel) == 3:
+        return conv_volume(node, build)
     window = WindowAttributes.of(node, build, kernel)
     op = Conv(
         kernel_shape=window.kernel,
@@ -50,19 +54,52 @@ def _filter(node: ForeignNode, build: ImportBuilder) -> Value:
 @TABLE.imports("ConvTranspose")
 def conv_transpose(node: ForeignNode, build: ImportBuilder) -> Value:
     """TOP keeps the filter by output channel, ONNX by input channel."""
-    name, filters = node.outputs[0], build.constant(node.inputs[1])
-    if filters is None or filters.ndim != 4:
-        raise build.refuse(node, "only two-dimensional filters that are constant are supported")
-    if node.attributes.get("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in node.attributes:
-        raise build.refuse(node, "auto_pad and output_shape are not supported: export it with explicit pads")
-    window = WindowAttributes.of(node, build, filters.shape[2:])
+    name, shape = node.outputs[0], build.shape(node.outputs[0])
+    kernel = build.shape(node.inputs[1])[2:]
+    window, extra = transposed_window(node, build, kernel)
+    if len(kernel) == 3:
+        return conv_transpose_volume(node, build, window, extra)
+    if len(kernel) not in (1, 2):
+        raise build.refuse(node, f"filters of {len(kernel)} dimensions are not supported, only of 1 to 3")
+    x = build.value(node.inputs[0])
+    x = reshape(build, x, images(x.tensor.dims), f"{name}_images")
+    window, group = window.two_dimensional(), node.attributes.get("group", 1)
     op = Deconv(
         kernel_shape=window.kernel,
         strides=window.strides,
         pads=window.pads,
         dilations=window.dilations,
-        group=node.attributes.get("group", 1),
-        output_padding=node.attributes.get("output_padding"),
+        group=group,
+        output_padding=(0, *extra)[-2:] if any(extra) else None,
     )
-    weight = build.weight(f"{node.inputs[1]}_by_output", filters.swapaxes(0, 1))
-    return build.build(op, [build.value(node.inputs[0]), weight, optional_value(node, build, 2)], name)
+    operands = [x, _by_output(node, build), optional_value(node, build, 2)]
+    return reshape(build, build.build(op, operands, _inner(name, shape)), shape, name)
+
+
+def _by_output(node: ForeignNode, build: ImportBuilder) -> Value:
+    name = node.inputs[1]
+    array = build.constant(name)
+    if array is not None:
+        return build.weight(f"{name}_by_output", array.reshape(images(array.shape)).swapaxes(0, 1))
+    value = build.value(name)
+    return permute(build, reshape(build, value, images(value.tensor.dims), f"{name}_2d"), (1, 0, 2, 3), f"{name}_by_output")
+
+
+@TABLE.imports("DeformConv")
+def deform_conv(node: ForeignNode, build: ImportBuilder) -> Value:
+    """A convolution whose taps are moved by computed offsets."""
+    window = WindowAttributes.any(node, build, build.shape(node.inputs[1])[2:])
+    if len(window.kernel) != 2:
+        raise build.refuse(node, f"it works on images only, and this kernel has {len(window.kernel)} dimensions")
+    op = DeformConv2D(
+        kernel_shape=window.kernel,
+        strides=window.strides,
+        pads=window.pads,
+        dilations=window.dilations,
+        group=node.attributes.get("group", 1),
+        deform_group=node.attributes.get("offset_group", 1),
+        use_mask=len(node.inputs) > 4 and bool(node.inputs[4]),
+    )
+    x, weight, offset = (build.value(name) for name in node.inputs[:3])
+    mask, bias = optional_value(node, build, 4), optional_value(node, build, 3)
+    return build.build(op, [x, weight, offset, mask, bias], node.outputs[0])

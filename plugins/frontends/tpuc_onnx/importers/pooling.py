@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
+from tpuc_ops.top.add import Add
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.top.max_pool_with_mask import MaxPoolWithMask
 
+from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, reshape
+from tpuc_onnx.importers.volumes import average_pool_by_axis, is_unusual, max_pool_by_axis
 from tpuc_onnx.importers.window import WindowAttributes, images
 
 
 @TABLE.imports("MaxPool")
-def max_pool(node: ForeignNode, build: ImportBuilder) -> Value:
+def max_pool(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
     """Padding is below every value, so more of it at the end changes nothing."""
+    has_places = len(node.outputs) > 1 and bool(node.outputs[1])
+    if is_unusual(node, build):
+        if has_places:
+            raise build.refuse(node, "indices of dilated windows, or over other than 1 or 2 dimensions, are not supported")
+        return max_pool_by_axis(node, build)
     x = _images(node, build)
-    window = _ceiled(node, build, _window(node, build), x)
+    window = _ceiled(node, build, WindowAttributes.of(node, build, node.attributes["kernel_shape"]), x)
+    if has_places:
+        return _with_places(node, build, x, window)
     op = MaxPool(kernel_shape=window.kernel, strides=window.strides, pads=window.pads)
     return _finish(node, build, op, x)
+
+
+def _with_places(node: ForeignNode, build: OnnxBuilder, x: Value, window: WindowAttributes) -> Sequence[Value]:
+    """ONNX counts places over the whole tensor, TOP inside a channel."""
+    name, places_name = node.outputs[:2]
+    shape, (n, c, h, w) = build.shape(name), x.tensor.dims
+    op = MaxPoolWithMask(
+        kernel_shape=window.kernel,
+        strides=window.strides,
+        pads=window.pads,
+        by_column=bool(node.attributes.get("storage_order", 0)),
+    )
+    values, places = build.build_all(op, [x], [f"{name}_2d", f"{places_name}_inside"])
+    starts = build.weight(f"{places_name}_starts", (np.arange(n * c) * (h * w)).reshape(n, c, 1, 1))
+    total = build.build(Add(), [places, starts], f"{places_name}_2d")
+    return [reshape(build, values, shape, name), reshape(build, total, shape, places_name)]
 
 
 @TABLE.imports("AveragePool")
 def average_pool(node: ForeignNode, build: ImportBuilder) -> Value:
     """What rounding up adds never counts; beside padding that counts, the op itself has to know which is which."""
-    x, window = _images(node, build), _window(node, build)
+    if is_unusual(node, build):
+        return average_pool_by_axis(node, build)
+    x = _images(node, build)
+    window = WindowAttributes.of(node, build, node.attributes["kernel_shape"])
     ceiled = _ceiled(node, build, window, x)
     counts = bool(node.attributes.get("count_include_pad", 0)) and any(window.pads)
     mixed = counts and ceiled != window
@@ -39,29 +73,29 @@ def average_pool(node: ForeignNode, build: ImportBuilder) -> Value:
 @TABLE.imports("GlobalAveragePool")
 def global_average_pool(node: ForeignNode, build: ImportBuilder) -> Value:
     """One window over everything."""
-    x = _images(node, build)
+    x = _flat(node, build)
     return _finish(node, build, AvgPool(kernel_shape=x.tensor.dims[2:]), x)
 
 
 @TABLE.imports("GlobalMaxPool")
 def global_max_pool(node: ForeignNode, build: ImportBuilder) -> Value:
     """One window over everything."""
-    x = _images(node, build)
+    x = _flat(node, build)
     return _finish(node, build, MaxPool(kernel_shape=x.tensor.dims[2:]), x)
-
-
-def _window(node: ForeignNode, build: ImportBuilder) -> WindowAttributes:
-    window = WindowAttributes.of(node, build, node.attributes["kernel_shape"])
-    if max(window.dilations) > 1:
-        raise build.refuse(node, f"dilated pooling is not supported, dilations are {list(window.dilations)}")
-    return window
 
 
 def _images(node: ForeignNode, build: ImportBuilder) -> Value:
     x = build.value(node.inputs[0])
-    if x.tensor.rank not in (3, 4):
-        raise build.refuse(node, f"windows over {x.tensor.rank - 2} dimensions are not supported, only over 1 or 2")
     return reshape(build, x, images(x.tensor.dims), f"{node.outputs[0]}_images")
+
+
+def _flat(node: ForeignNode, build: ImportBuilder) -> Value:
+    """With so few spatial dimensions that there are two: where all are reduced, their form does not matter."""
+    x = build.value(node.inputs[0])
+    dims = x.tensor.dims
+    if len(dims) <= 4:
+        return _images(node, build)
+    return reshape(build, x, (*dims[:2], math.prod(dims[2:-1]), dims[-1]), f"{node.outputs[0]}_images")
 
 
 def _ceiled(node: ForeignNode, build: ImportBuilder, window: WindowAttributes, x: Value) -> WindowAttributes:

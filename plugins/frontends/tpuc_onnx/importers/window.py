@@ -1,4 +1,4 @@
-"""Sliding windows as ONNX states them, one- or two-dimensional, with every automatic choice made explicit."""
+"""Sliding windows as ONNX states them, with every automatic choice made explicit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class WindowAttributes:
-    """Two-dimensional; `pads` are top, left, bottom, right."""
+    """Per dimension; `pads` are all that come before, then all after: in two dimensions top, left, bottom, right."""
 
     kernel: Shape
     strides: Shape
@@ -22,29 +22,42 @@ class WindowAttributes:
 
     @staticmethod
     def of(node: ForeignNode, build: ImportBuilder, kernel: Sequence[int]) -> WindowAttributes:
-        """From the attributes of a node that slides `kernel` over its first operand; refuses other ranks."""
+        """From the attributes of a node that slides `kernel` over one or two dimensions; refuses other ranks."""
+        window = WindowAttributes.any(node, build, kernel)
+        rank = len(window.kernel)
+        if rank not in (1, 2):
+            raise build.refuse(node, f"windows over {rank} dimensions are not supported, only over 1 or 2")
+        return window.two_dimensional()
+
+    @staticmethod
+    def any(node: ForeignNode, build: ImportBuilder, kernel: Sequence[int]) -> WindowAttributes:
+        """From the attributes of a node that slides `kernel` over its first operand, in its own dimensions."""
         size = build.shape(node.inputs[0])[2:]
-        if len(size) not in (1, 2):
-            raise build.refuse(node, f"windows over {len(size)} dimensions are not supported, only over 1 or 2")
         rank = len(size)
         strides: Shape = node.attributes.get("strides", (1,) * rank)
         dilations: Shape = node.attributes.get("dilations", (1,) * rank)
         if not len(kernel) == len(strides) == len(dilations) == rank:
             raise build.refuse(node, f"kernel, strides and dilations do not all have the input's {rank} dimensions")
         pads = _pads(node, build, size, kernel, strides, dilations)
-        if min(pads) < 0:
+        if min(pads, default=0) < 0:
             raise build.refuse(node, f"negative pads are not supported, these are {list(pads)}")
-        if rank == 1:
-            return WindowAttributes((1, *kernel), (1, *strides), (0, pads[0], 0, pads[1]), (1, *dilations))
         return WindowAttributes(tuple(kernel), strides, pads, dilations)
+
+    def two_dimensional(self) -> WindowAttributes:
+        """A window over one dimension as one over a single row."""
+        if len(self.kernel) == 2:
+            return self
+        before, after = self.pads
+        return WindowAttributes((1, *self.kernel), (1, *self.strides), (0, before, 0, after), (1, *self.dilations))
 
     def ceiled(self, size: Sequence[int], result: Sequence[int]) -> WindowAttributes:
         """With so much more padding at the end that a window over `size` gives `result` without rounding up."""
         pads = list(self.pads)
-        for axis in (0, 1):
+        rank = len(self.kernel)
+        for axis in range(rank):
             extent = (self.kernel[axis] - 1) * self.dilations[axis] + 1
             reach = (result[axis] - 1) * self.strides[axis] + extent
-            pads[axis + 2] = max(pads[axis + 2], reach - size[axis] - pads[axis])
+            pads[axis + rank] = max(pads[axis + rank], reach - size[axis] - pads[axis])
         return replace(self, pads=tuple(pads))
 
 
@@ -80,3 +93,31 @@ def _pads(
             return less + more if mode == "SAME_UPPER" else more + less
         case _:
             raise build.refuse(node, f"auto_pad '{mode}' is not known, only NOTSET, VALID, SAME_UPPER and SAME_LOWER")
+
+
+def transposed_window(
+    node: ForeignNode, build: ImportBuilder, kernel: Sequence[int]
+) -> tuple[WindowAttributes, Shape]:
+    """The window of a transposed convolution, and how many elements its result has more at the end of each axis."""
+    size = build.shape(node.inputs[0])[2:]
+    rank = len(size)
+    strides: Shape = node.attributes.get("strides", (1,) * rank)
+    dilations: Shape = node.attributes.get("dilations", (1,) * rank)
+    extra: Shape = node.attributes.get("output_padding", (0,) * rank)
+    mode = node.attributes.get("auto_pad", "NOTSET")
+    wanted = node.attributes.get("output_shape")
+    if wanted is None and mode in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = tuple(extent * stride for extent, stride in zip(size, strides, strict=True))
+    if wanted is None:
+        pads = node.attributes.get("pads", (0,) * 2 * rank) if mode == "NOTSET" else (0,) * 2 * rank
+        return WindowAttributes(tuple(kernel), strides, pads, dilations), extra
+    full = [
+        stride * (extent - 1) + more + (taps - 1) * dilation + 1
+        for extent, stride, more, taps, dilation in zip(size, strides, extra, kernel, dilations, strict=True)
+    ]
+    totals = [extent - aim for extent, aim in zip(full, wanted[-rank:], strict=True)]
+    extra = tuple(more + max(-total, 0) for more, total in zip(extra, totals, strict=True))
+    less = tuple(max(total, 0) // 2 for total in totals)
+    more = tuple(max(total, 0) - max(total, 0) // 2 for total in totals)
+    pads = less + more if mode == "SAME_UPPER" else more + less
+    return WindowAttributes(tuple(kernel), strides, pads, dilations), extra

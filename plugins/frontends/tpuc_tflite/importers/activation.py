@@ -30,7 +30,7 @@ from tpuc_ops.top.sqrt import Sqrt
 from tpuc_ops.top.tanh import Tanh
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, aligned, axis_of, unary
+from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, unary
 
 _LARGEST = float(np.finfo(np.float32).max)
 _SIMPLE: dict[str, Op] = {
@@ -43,7 +43,6 @@ _SIMPLE: dict[str, Op] = {
     "HARD_SWISH": HardSwish(),
     "LOG": Log(),
     "LOGISTIC": Sigmoid(),
-    "NEG": MulConst(const_val=-1.0),
     "RELU": Relu(),
     "RELU6": Relu(relu_limit=6.0),
     "RELU_0_TO_1": Clip(min=0.0, max=1.0),
@@ -61,6 +60,13 @@ for _name, _op in _SIMPLE.items():
     TABLE.imports(_name)(unary(lambda _, op=_op: op))
 
 TABLE.imports("LEAKY_RELU")(unary(lambda node: LeakyRelu(alpha=float(node.attributes.get("alpha", 0.0)))))
+
+
+@TABLE.imports("NEG")
+def neg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """The operand times -1."""
+    float_only(node, build)
+    return unary(lambda _: MulConst(const_val=-1.0))(node, build)
 
 
 @TABLE.imports("GELU")
@@ -85,6 +91,8 @@ def softmax(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     if not order:
         raise build.refuse(node, "its operand has no dimension")
     log = node.op_type == "LOG_SOFTMAX"
+    if log:
+        float_only(node, build)
     beta = 1.0 if log else float(node.attributes.get("beta", 1.0))
     op = Softmax(axis=order.index(len(order) - 1), beta=beta, log=log)
     return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
@@ -93,8 +101,7 @@ def softmax(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 @TABLE.imports("L2_NORMALIZATION")
 def l2_normalization(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Each row divided by the root of its squares' sum, which the runtime takes to be at least 1e-6."""
-    if build.is_quantised():
-        raise build.refuse(node, "its quantised form is not supported: export this node as float")
+    float_only(node, build)
     name, order = node.outputs[0], build.order(node.inputs[0])
     axis = order.index(axis_of(node, build, -1))
     x = build.value(node.inputs[0], order)

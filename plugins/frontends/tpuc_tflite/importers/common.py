@@ -149,3 +149,9 @@ def scalar(node: ForeignNode, build: TfliteBuilder) -> tuple[int, float] | None:
         if array is not None and array.size == 1 and build.constant(node.inputs[1 - index]) is None:
             return index, float(array.reshape(()))
     return None
+
+
+def float_only(node: ForeignNode, build: TfliteBuilder) -> None:
+    """Refuse a node whose quantised form has no integer arithmetic here."""
+    if build.is_quantised():
+        raise build.refuse(node, "its quantised form is not supported: export this node as float")

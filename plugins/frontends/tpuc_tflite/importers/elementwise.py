@@ -19,7 +19,7 @@ from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, aligned, finish, scalar
+from tpuc_tflite.importers.common import TABLE, aligned, finish, float_only, scalar
 
 
 @TABLE.imports("ADD", "ADD_N")
@@ -55,6 +55,7 @@ def sub(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 @TABLE.imports("DIV")
 def div(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     """Quotient; by a constant it is a product."""
+    float_only(node, build)
     number = scalar(node, build)
     if number is not None and number[0] == 1 and number[1] != 0:
         return _with_number(node, build, MulConst(const_val=1.0 / number[1]), 0)
@@ -76,7 +77,7 @@ def extreme(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 @TABLE.imports("SQUARED_DIFFERENCE")
 def squared_difference(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """The difference times itself."""
-    _float_only(node, build)
+    float_only(node, build)
     operands, order = aligned(node, build, (0, 1))
     name = node.outputs[0]
     difference = build.build(Sub(), operands, f"{name}_difference")
@@ -86,7 +87,7 @@ def squared_difference(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 @TABLE.imports("FLOOR_DIV")
 def floor_div(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """The quotient rounded down."""
-    _float_only(node, build)
+    float_only(node, build)
     operands, order = aligned(node, build, (0, 1))
     name = node.outputs[0]
     return Arranged(build.build(Floor(), [build.build(Div(), operands, f"{name}_quotient")], name), order)
@@ -95,15 +96,11 @@ def floor_div(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 @TABLE.imports("POW")
 def power(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     """With a constant exponent."""
+    float_only(node, build)
     number = scalar(node, build)
     if number is None or number[0] != 1:
         raise build.refuse(node, "only one constant exponent for all elements is supported")
     return _with_number(node, build, Pow(exponent=number[1]), 0)
-
-
-def _float_only(node: ForeignNode, build: TfliteBuilder) -> None:
-    if build.is_quantised():
-        raise build.refuse(node, "its quantised form is not supported: export this node as float")
 
 
 def _with_number(node: ForeignNode, build: TfliteBuilder, op: Op, index: int) -> Value | Arranged:

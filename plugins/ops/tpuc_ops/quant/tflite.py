@@ -22,6 +22,7 @@ from tpuc_ops.quant.arithmetic import (
     quantise_float,
     requantise,
     requantise_qdm,
+    shift_right,
 )
 
 Bounds = tuple[int, int]
@@ -157,6 +158,38 @@ def softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -> Ar
     return np.moveaxis(np.clip(whole + y.zero_point, *integer_limits(dtype)).astype(dtype), -1, axis)
 
 
+def hard_swish(x: Array, source: Uniform, y: Uniform) -> Array:
+    """``x * clip(x / 6 + 1 / 2, 0, 1)`` in products of 16 bits."""
+    fine = centred(x, source) << 7
+    fine_scale = np.float32(source.scale) / np.float32(128)
+    multiplier, exponent = _multiplier16(float(fine_scale / np.float32(y.scale)))
+    outer = _high_product(fine, multiplier)
+    multiplier, inner_exponent = _multiplier16(float(fine_scale / np.float32(3 / 32768)))
+    inner = _clip16(fine << max(inner_exponent - 1, 0))
+    inner = _high_product(inner, multiplier)
+    inner = _clip16(inner << 1) if inner_exponent > 0 else inner
+    inner = shift_right(inner, max(-inner_exponent, 0), Rounding.HALF_AWAY_FROM_ZERO)
+    product = ((inner + (1 << 15)) >> 1) * outer
+    cut = np.where(product < 0, -(-product >> 15), product >> 15)
+    result = shift_right(_clip16(cut), max(-exponent, 0), Rounding.HALF_AWAY_FROM_ZERO)
+    return bounded(result, y, integer_limits(numpy_dtype(y.storage)))
+
+
+def _multiplier16(factor: float) -> Decomposition:
+    """15 significant bits and the exponent of 2 that they are to be multiplied with."""
+    multiplier, shift = multiplier_of(factor)
+    return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1), 31 - shift if multiplier else 0
+
+
+def _high_product(x: Array, multiplier: int) -> Array:
+    """``x * multiplier / 2**15``, rounded half up."""
+    return _clip16((x * multiplier + (1 << 14)) >> 15)
+
+
+def _clip16(x: Array) -> Array:
+    return np.clip(x, -(1 << 15), (1 << 15) - 1)
+
+
 def by_table(x: Array, source: Uniform, y: Uniform, function: Callable[[Array], Array]) -> Array:
     """A function of one value, in float32, for each of the 256 integers."""
     low, high = integer_limits(x.dtype)
@@ -177,6 +210,11 @@ def resize_linear(x: Array, axis_sizes: tuple[int, int], coordinates: str) -> Ar
     total = rows[..., lower] * (1024 - share) + rows[..., upper] * share
     magnitude = (np.abs(total) + (1 << 19)) >> 20
     return np.where(total > 0, magnitude, -magnitude).astype(x.dtype)
+
+
+def resize_linear_bytes(values: Array) -> Array:
+    """Bytes are interpolated as floats, and rounded half up."""
+    return np.clip(np.floor(values + np.float32(0.5)), 0, 255).astype(np.uint8)
 
 
 def _places(extent: int, count: int, coordinates: str) -> tuple[Array, Array, Array]:

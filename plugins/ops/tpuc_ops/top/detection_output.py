@@ -57,7 +57,9 @@ class DetectionOutput(Op):
         offsets = offsets.reshape(result.shape[0], len(boxes), -1, 4)
         scores = scores.reshape(result.shape[0], len(boxes), self.num_classes)
         for image, rows in enumerate(result[:, 0]):
-            places = decoded(offsets[image], boxes, None if self.variance_encoded_in_target else variances, self.code_type)
+            places = decoded(
+                offsets[image], boxes, None if self.variance_encoded_in_target else variances, self.code_type
+            )
             found = self._found(places, scores[image])
             rows[: len(found), 0] = image
             rows[: len(found), 1:] = found

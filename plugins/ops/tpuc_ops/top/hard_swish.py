@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpuc_ops import functions
+from tpuc.api import Node
+
+from tpuc_ops import functions, quantised
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import UnaryOp
 
@@ -15,6 +18,9 @@ class HardSwish(UnaryOp):
 
     name = "top.HardSwish"
     flops_per_element = 5
+
+    def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
+        return quantised.hard_swish(node, operands)
 
     def function(self, x: Array) -> Array:
         return functions.hard_swish(x)

@@ -35,11 +35,13 @@ class Interp(Op):
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):
-            return [quantised.resize(self, node, operands)]
-        result = as_float(operands[0])
+            return [quantised.resize(self, node, operands, lambda x: self._resized(x, node.result_type.dims))]
+        return [self._resized(as_float(operands[0]), node.result_type.dims).astype(np.float32, copy=False)]
+
+    def _resized(self, x: Array, dims: tuple[int, ...]) -> Array:
         for axis, scale in ((2, self.scale_h), (3, self.scale_w)):
-            result = self._resample(result, axis, node.result_type.dims[axis], scale)
-        return [result.astype(np.float32, copy=False)]
+            x = self._resample(x, axis, dims[axis], scale)
+        return x
 
     def _resample(self, x: Array, axis: int, count: int, scale: float) -> Array:
         extent = x.shape[axis]

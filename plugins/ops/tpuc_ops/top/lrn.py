@@ -36,7 +36,9 @@ class LRN(Op):
         around = [(0, 0)] * x.ndim
         around[1] = (before, self.size - 1 - before)
         squares = sliding_window_view(np.pad(np.square(x), around), self.size, axis=1).sum(-1)
-        return [x / np.power(np.float32(self.bias) + np.float32(self.alpha / self.size) * squares, np.float32(self.beta))]
+        return [
+            x / np.power(np.float32(self.bias) + np.float32(self.alpha / self.size) * squares, np.float32(self.beta))
+        ]
 
     def flops(self, node: Node) -> int:
         return node.result_type.size * (2 * self.size + 6)

@@ -14,7 +14,7 @@ from tpuc_ops.shapes import show
 
 @dataclass(frozen=True)
 class ROIPooling(Op):
-    """For each region `[r, 5]` (image, left, top, right, bottom; both ends included) the maxima of `x: [n, c, h, w]` on a
+    """For each region `[r, 5]` (image, left, top, right, bottom; ends included) the maxima of `x: [n, c, h, w]` on a
     grid of `pooled_h` by `pooled_w` parts: `[r, c, pooled_h, pooled_w]`.
 
     Corners times `spatial_scale` are rounded to places, half away from zero; parts may overlap; empty ones are 0.

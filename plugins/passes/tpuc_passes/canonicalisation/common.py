@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Constant, Module, NetworkInput, Operation, Return, Rewriter, Value
+from tpuc.api import Constant, Module, NetworkInput, Operation, Pattern, Return, Rewriter, TensorType, Value
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -63,3 +63,19 @@ def bypass(operation: Operation, rewriter: Rewriter) -> bool:
         rewriter.change(producer, producer.op, operation.location)
     rewriter.replace(operation, value)
     return True
+
+
+class FloatOnly(Pattern):
+    """Another pattern, where no operand and no result is quantised: integers round at every op, so fusing two of them
+    is another network.
+    """
+
+    def __init__(self, inner: Pattern) -> None:
+        self._inner = inner
+        self.matches = inner.matches  # pyright: ignore[reportAttributeAccessIssue]
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        values = [*operation.operands, *operation.results]
+        if any(isinstance(value.type, TensorType) and value.type.is_quantised for value in values):
+            return False
+        return self._inner.rewrite(operation, rewriter)

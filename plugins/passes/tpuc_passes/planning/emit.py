@@ -9,6 +9,7 @@ from tpuc.api import Assembler, Chip, DdrTensor, HostCall, LmemOverflow, LocalBl
 
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.placement import place_buffers
+from tpuc_passes.planning.places import Places
 from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.schedule import Item, Moves, Scheduler
 from tpuc_passes.planning.steps import BlockLoad, Step, StepBuilder, Steps, Store, TensorLoad
@@ -23,11 +24,11 @@ _FILLINGS = (100, 97, 92, 84, 70, 50, 0)
 class Emitter:
     """Emits all tasks. Program order is the order of meaning; the assembler derives the wait ids from it."""
 
-    def __init__(self, chip: Chip, asm: Assembler, address_of: AddressOf, origin: Callable[[Value], Value]) -> None:
+    def __init__(self, chip: Chip, asm: Assembler, address_of: AddressOf, places: Places) -> None:
         self.chip = chip
         self.asm = asm
         self.address_of = address_of
-        self._origin = origin  # the value whose bytes an alias shares
+        self._places = places
         self._cycles = Cycles(chip)
         self._coefficients: dict[int, int] = {}
         self.host_calls: list[HostCall] = []
@@ -46,12 +47,12 @@ class Emitter:
 
     def _emit_stretch(self, tasks: Sequence[tuple[Task, int]]) -> None:
         """Tasks that no host function interrupts."""
-        builder = StepBuilder(self._cycles)
+        builder = StepBuilder(self._cycles, self._places)
         moves: dict[int, list[Moves]] = {}
         for task, coefficients in tasks:
             if isinstance(task, TileTask):
                 self._coefficients[id(task)] = coefficients
-                for _ in builder.add(task, Residency.of(task.operation, self._origin)):
+                for _ in builder.add(task, Residency.of(task.operation)):
                     pass
             elif isinstance(task, MoveTask):
                 moves.setdefault(builder.now, []).append(self._moves(task))
@@ -62,10 +63,11 @@ class Emitter:
         asm = self.chip.assembler()
         self._move(task, asm)
         profile = self.chip.profiles[0]
+        read = [task.operation.operands[move.operand] for move in task.moves if move.fill is None]
         return Moves(
             task,
-            tuple(id(self._origin(task.operation.operands[move.operand])) for move in task.moves if move.fill is None),
-            id(self._origin(task.operation.result)),
+            tuple(id(writer) for value in read for writer in self._places.writers(value)),
+            id(task.operation.result),
             sum(self.chip.cycles(instruction, profile) for instruction in asm.instructions),
         )
 

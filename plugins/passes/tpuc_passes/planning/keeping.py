@@ -8,17 +8,20 @@ least transfer time, or the operation that needs most works on tiles from DDR by
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from tpuc.api import Box, Constant, Value, View
+from tpuc.api import Box, Constant, TensorType, Value, View
 
 from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.places import origin
 from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.task import Task, TileTask
 
 _BLOCK_SHARE = 8  # scratch and constants of one tile take at most this part of local memory, if the cut allows it
+_ROW_PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 _ROOM = 94  # percent of local memory that values may take; the rest is for early loads and unplaceable gaps
 
 
@@ -54,9 +57,8 @@ class Keeper:
     `whole[i]`: task i cut for values that stay, None where it cannot be; `alone[i]` is not consulted for values.
     """
 
-    def __init__(self, tasks: Sequence[Task], outputs: Sequence[Value], origin: Callable[[Value], Value]) -> None:
+    def __init__(self, tasks: Sequence[Task], outputs: Sequence[Value]) -> None:
         self.tasks = list(tasks)
-        self.origin = origin
         chip = next((task.chip for task in tasks if isinstance(task, TileTask)), None)
         self.capacity = chip.lmem.lane_bytes * _ROOM // 100 if chip is not None else 0
         self.cycles = Cycles(chip) if chip is not None else None
@@ -76,7 +78,7 @@ class Keeper:
         found: dict[int, _Traffic] = {}
         for point, task in enumerate(self.tasks):
             for index, operand in enumerate(task.operation.operands):
-                value = self.origin(operand)
+                value = origin(operand)
                 if value.defining is None or not isinstance(value.defining.op, Constant):
                     found.setdefault(id(value), _Traffic(value)).uses.append((point, index))
             for index, value in enumerate(task.operation.results):
@@ -109,7 +111,8 @@ class Keeper:
         point, index = uses[0]
         task = self.whole[point]
         view = task.space.operands[index] if task is not None else None
-        assert task is not None and view is not None
+        assert task is not None
+        assert view is not None
         return _Segment(value, task.operand_bytes(index, Box((0, 0, 0, 0), view.shape)), start, made, uses)
 
     def _result_side(self, point: int, index: int) -> tuple[View, str] | None:
@@ -192,7 +195,8 @@ class Keeper:
         point, index = segment.uses[-1]
         task = self.whole[point]
         view = task.space.operands[index] if task is not None else None
-        assert task is not None and view is not None
+        assert task is not None
+        assert view is not None
         whole = Box((0, 0, 0, 0), view.shape)
         cost = self.cycles.load(task, index, whole)
         item = self.traffic[id(segment.value)]
@@ -233,8 +237,7 @@ class Keeper:
         stored = {
             index for index, value in enumerate(task.operation.results) if self._is_stored(self.traffic[id(value)])
         }
-        frozen = (frozenset(kept), frozenset(fetched), frozenset(held), frozenset(stored))
-        return task, Residency(*frozen, self.origin)
+        return task, Residency(frozenset(kept), frozenset(fetched), frozenset(held), frozenset(stored))
 
     def _is_stored(self, item: _Traffic) -> bool:
         covered = sum(len(s.uses) for s in self.segments if s.made and s.value is item.value)
@@ -242,20 +245,35 @@ class Keeper:
 
 
 def whole_tiling(task: TileTask) -> TileTask | None:
-    """The task cut by batches and channels only, coarsely, so that its results can stay; None when that is impossible."""
-    options = [_whole_sizes(task, axis.name) for axis in task.space.axes]
+    """The task cut so coarsely that what its tiles need by themselves takes a share of local memory, and so that its
+    results can stay; None when no cut does that. Rows are cut only where batches and channels do not suffice.
+    """
     budget = task.chip.lmem.lane_bytes // _BLOCK_SHARE
-    last: TileTask | None = None
-    for sizes in sorted(itertools.product(*options), key=lambda sizes: _count(task, sizes)):
-        candidate = task.with_sizes(dict(zip((axis.name for axis in task.space.axes), sizes, strict=True)))
-        if any(axis.limit and candidate.sizes[axis.name] > axis.limit for axis in task.space.axes):
-            continue
-        if not all(_parts_addressable(candidate, index) for index in range(len(task.node.result_types))):
-            continue
-        last = candidate
-        if _tile_bytes(candidate) <= budget:
-            break
-    return last
+    names = [axis.name for axis in task.space.axes]
+    best: tuple[int, TileTask] | None = None
+    local = None
+    for rows in (False, True):
+        options = [_whole_sizes(task, name, rows) for name in names]
+        for sizes in sorted(itertools.product(*options), key=lambda sizes: _count(task, sizes)):
+            candidate = task.with_sizes(dict(zip(names, sizes, strict=True)))
+            if not _within_limits(candidate):
+                continue
+            addressable = [_operand_addressable(candidate, index) for index in range(len(task.node.operand_types))]
+            local = local or addressable
+            if any(before and not now for before, now in zip(local, addressable, strict=True)):
+                continue
+            need = _tile_bytes(candidate)
+            if best is None or need < best[0]:
+                best = (need, candidate)
+            if need <= budget:
+                return candidate
+    return best[1] if best is not None else None
+
+
+def _within_limits(task: TileTask) -> bool:
+    if any(axis.limit and task.sizes[axis.name] > axis.limit for axis in task.space.axes):
+        return False
+    return all(_parts_addressable(task, index) for index in range(len(task.node.result_types)))
 
 
 def _count(task: TileTask, sizes: Sequence[int]) -> int:
@@ -265,20 +283,34 @@ def _count(task: TileTask, sizes: Sequence[int]) -> int:
     return count
 
 
-def _whole_sizes(task: TileTask, name: str) -> list[int]:
+def _whole_sizes(task: TileTask, name: str, rows: bool) -> list[int]:
+    """Tile sizes along an axis that may leave parts addressable, the whole first."""
     axis = task.space.axis(name)
     assert axis is not None
-    if name == "n" and axis.splittable and axis.granularity == 1:
-        return [axis.size, 1]
-    lanes = task.chip.lmem.lanes
-    if name != "c" or not axis.splittable or axis.granularity > lanes:
+    if not axis.splittable:
         return [axis.size]
-    slots = -(-axis.size // lanes)
-    sizes = {axis.size}
-    while slots > 1:
-        slots = -(-slots // 2)
-        sizes.add(min(slots * lanes, axis.size))
-    return sorted(sizes, reverse=True)
+    lanes = task.chip.lmem.lanes
+    if name == "n" and axis.granularity == 1:
+        return [axis.size, 1]
+    if name == "c" and axis.granularity <= lanes:
+        slots = [-(-axis.size // lanes)]
+        while slots[-1] > 1:
+            slots.append(-(-slots[-1] // 2))
+        return sorted({min(count * lanes, axis.size) for count in slots}, reverse=True)
+    if name == "h" and rows:
+        unit = _row_unit(task)
+        parts = {math.ceil(axis.size / count / unit) * unit for count in _ROW_PARTS}
+        return sorted({min(size, axis.size) for size in parts} | {axis.size}, reverse=True)
+    return [axis.size]
+
+
+def _row_unit(task: TileTask) -> int:
+    """Rows of every result that end at an aligned address."""
+    alignment = task.chip.lmem.alignment
+    unit = 1
+    for view, type_ in zip(task.space.results, task.node.result_types, strict=True):
+        unit = math.lcm(unit, alignment // math.gcd(alignment, view.shape[3] * type_.storage.bits // 8))
+    return unit
 
 
 def _tile_bytes(task: TileTask) -> int:
@@ -306,11 +338,6 @@ def _operand_addressable(task: TileTask, index: int) -> bool:
     return all(box is None or _addressable(task, task.layouts.operands[index], view, type_, box) for box in boxes)
 
 
-def _addressable(task: TileTask, layout: str, view: View, type_: object, box: Box) -> bool:
+def _addressable(task: TileTask, layout: str, view: View, type_: TensorType, box: Box) -> bool:
     item = type_.storage.bits // 8
     return task.chip.lmem.part_offset(layout, view.shape, item, box.start, box.shape) is not None
-
-
-def sizes_of(task: TileTask) -> Mapping[str, int]:
-    """The tile sizes of a task."""
-    return task.sizes

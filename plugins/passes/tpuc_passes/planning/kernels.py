@@ -23,15 +23,14 @@ from tpuc.api import (
     TileKernel,
     Unsupported,
     UsageError,
-    Value,
 )
 
+from tpuc_passes.planning.places import is_free
 from tpuc_passes.planning.task import HostTask, MoveTask, Task, TileTask
 from tpuc_passes.planning.tiling import make_task
 
 TILING = "tiling"
 VIEW = "view"
-ALIAS = "alias"
 COEFFICIENTS = "coeff"
 COEFFICIENTS_ADDRESS = "coeff_addr"
 
@@ -72,10 +71,10 @@ def find_kernel(context: PassContext, operation: Operation) -> TileKernel[Any] |
 
 
 def tasks_of(context: PassContext, function: Function) -> Iterator[Task]:
-    """The tasks of a grouped function in program order; aliases need none."""
+    """The tasks of a grouped function in program order; what only shares bytes needs none."""
     chip = chip_of(context, "generate-code")
     for operation in function.operations:
-        if not runs_on_chip(operation) or ALIAS in operation.extra_attributes:
+        if not runs_on_chip(operation) or is_free(operation):
             continue
         kernel = find_kernel(context, operation)
         if isinstance(kernel, MoveKernel):
@@ -94,12 +93,3 @@ def _tiled(task: TileTask) -> TileTask:
     if not isinstance(sizes, DictAttr):
         raise UsageError(f"node '{task.operation.name}' has no tiling: run the pass group-layers before this one")
     return task.with_sizes({name: size.value for name, size in sizes.items if isinstance(size, IntegerAttr)})
-
-
-def origin(value: Value) -> Value:
-    """The value whose bytes these are, through aliasing operations."""
-    operation = value.defining
-    while operation is not None and ALIAS in operation.extra_attributes:
-        value = operation.operands[0]
-        operation = value.defining
-    return value

@@ -19,6 +19,7 @@ from tpuc.api import (
     Value,
 )
 
+from tpuc_passes.planning.places import Places, is_free
 from tpuc_passes.planning.residency import Residency
 
 POOL = "activations"
@@ -46,31 +47,29 @@ class MemoryPlan:
     addresses: dict[str, int] = field(default_factory=dict[str, int])
 
 
-def lifetimes(
-    function: Function, origin: Callable[[Value], Value], runs: Callable[[Operation], bool]
-) -> list[Lifetime]:
-    """Lifetimes of all DDR tensors; what never leaves local memory is none. `origin` resolves aliases; `runs`: does the
-    operation compute on the chip?
+def lifetimes(function: Function, places: Places, runs: Callable[[Operation], bool]) -> list[Lifetime]:
+    """Lifetimes of all DDR tensors; what never leaves local memory is none, what shares bytes is one with its root.
+    `runs`: does the operation compute on the chip?
     """
-    points = {id(operation): index for index, operation in enumerate(function.operations)}
     end = len(function.operations)
     spans: dict[int, tuple[Value, int, int]] = {}
 
     def touch(value: Value, point: int) -> None:
-        value = origin(value)
-        known = spans.get(id(value))
-        first = points[id(value.defining)] if value.defining is not None else -1
-        spans[id(value)] = (value, first, max(point, known[2] if known else first))
+        root = places.place(value).root
+        _, first, last = spans.get(id(root), (root, point, point))
+        spans[id(root)] = (root, min(first, point), max(last, point))
 
-    for operation in function.operations:
-        point = points[id(operation)]
-        if runs(operation):
-            residency = Residency.of(operation, origin)
-            for index, operand in enumerate(operation.operands):
-                if index not in residency.kept and isinstance(operand.type, TensorType) and not _is_constant(operand):
-                    touch(operand, point)
-            for index in sorted(residency.stored):
-                touch(operation.results[index], point)
+    for point, operation in enumerate(function.operations):
+        if isinstance(operation.op, NetworkInput):
+            touch(operation.result, point)
+        if not runs(operation) or is_free(operation):
+            continue
+        residency = Residency.of(operation)
+        for index, operand in enumerate(operation.operands):
+            if index not in residency.kept and isinstance(operand.type, TensorType) and not _is_constant(operand):
+                touch(operand, point)
+        for index in sorted(residency.stored):
+            touch(operation.results[index], point)
     for value in function.outputs:
         touch(value, end)
     return [
@@ -83,12 +82,11 @@ def _is_constant(value: Value) -> bool:
     return value.defining is not None and isinstance(value.defining.op, Constant)
 
 
-def boundary_addresses(
-    function: Function, origin: Callable[[Value], Value], description: ChipDescription
-) -> dict[int, int]:
+def boundary_addresses(function: Function, places: Places, description: ChipDescription) -> dict[int, int]:
     """Addresses, by `id`, of the inputs and then outputs that have a memory of their own."""
     inputs = [o.result for o in function.operations if isinstance(o.op, NetworkInput)]
-    values = {id(value): value for value in map(origin, (*inputs, *function.outputs))}
+    roots = (places.place(value).root for value in (*inputs, *function.outputs))
+    values = {id(value): value for value in roots}
     return dict(zip(values, description.boundary_bases, strict=False))
 
 

@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from tpuc.api import ArrayAttr, Attribute, IntegerAttr, Operation, Value
+from tpuc.api import ArrayAttr, Attribute, IntegerAttr, Operation
 
 KEPT, FETCHED, HELD, STORED = "kept", "fetched", "held", "stored"
-
-
-def itself(value: Value) -> Value:
-    """The origin of a value that shares its bytes with no other."""
-    return value
 
 
 @dataclass(frozen=True)
 class Residency:
     """Operands that an earlier operation left in local memory (`kept`), operands that are loaded whole and stay
     (`fetched`); other operands are loaded by parts. Results that stay (`held`) and results that go to DDR (`stored`).
-
-    `origin` resolves values that share their bytes.
     """
 
     kept: frozenset[int]
     fetched: frozenset[int]
     held: frozenset[int]
     stored: frozenset[int]
-    origin: Callable[[Value], Value] = itself
 
     @staticmethod
-    def alone(operation: Operation, origin: Callable[[Value], Value] = itself) -> Residency:
+    def alone(operation: Operation) -> Residency:
         """Nothing stays: operands by parts, all results to DDR."""
         none: frozenset[int] = frozenset()
-        return Residency(none, none, none, frozenset(range(len(operation.results))), origin)
+        return Residency(none, none, none, frozenset(range(len(operation.results))))
 
     @staticmethod
-    def of(operation: Operation, origin: Callable[[Value], Value]) -> Residency:
+    def of(operation: Operation) -> Residency:
         """As written on an operation."""
         attributes = operation.extra_attributes
-        alone = Residency.alone(operation, origin)
+        alone = Residency.alone(operation)
         stored = _indices(attributes[STORED]) if STORED in attributes else alone.stored
         kept, fetched, held = (_indices(attributes.get(name)) for name in (KEPT, FETCHED, HELD))
-        return Residency(kept, fetched, held, stored, origin)
+        return Residency(kept, fetched, held, stored)
 
     def write(self, operation: Operation) -> None:
         """Note it on an operation."""
-        if self == Residency.alone(operation, self.origin):
+        if self == Residency.alone(operation):
             return
         for name, indices in ((KEPT, self.kept), (FETCHED, self.fetched), (HELD, self.held), (STORED, self.stored)):
             if indices or name == STORED:

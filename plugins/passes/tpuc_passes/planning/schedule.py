@@ -125,7 +125,7 @@ class Scheduler:
             self.order.append(move.task)
 
     def _ready(self, load: Load) -> bool:
-        return not isinstance(load, TensorLoad) or load.value is None or not self.unwritten[id(load.value)]
+        return not isinstance(load, TensorLoad) or not any(self.unwritten[writer] for writer in load.writers)
 
     def _load_needed(self, index: int) -> None:
         position = self.next_load

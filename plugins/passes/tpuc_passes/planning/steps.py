@@ -9,6 +9,7 @@ from tpuc.api import Box, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile,
 
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.pack import Block, blocks_of, constant_tensors
+from tpuc_passes.planning.places import Places, origin
 from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.task import TileTask
 
@@ -45,12 +46,13 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class TensorLoad:
-    """Load a part of a tensor, `source` with an address relative to its origin. `value`: whose bytes they are, None
-    for a constant at byte `constant` of the task's packed ones.
+    """Load a part of a tensor, `source` with an address relative to its start. `value`: whose bytes they are, None
+    for a constant at byte `constant` of the task's packed ones. `writers`: by `id`, the values that must be stored first.
     """
 
     task: TileTask
     value: Value | None
+    writers: tuple[int, ...]
     constant: int
     place: Place
     source: DdrTensor
@@ -69,7 +71,7 @@ class BlockLoad:
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """Store a part of a result, `target` with an address relative to its origin."""
+    """Store a part of a result, `target` with an address relative to its start."""
 
     value: Value
     place: Place
@@ -116,8 +118,9 @@ class Steps:
 class StepBuilder:
     """Turns tasks into steps. A value that stays in local memory is found again by its origin."""
 
-    def __init__(self, cycles: Cycles) -> None:
+    def __init__(self, cycles: Cycles, places: Places) -> None:
         self.result = Steps()
+        self.places = places
         self._cycles = cycles
         self._kept: dict[int, Buffer] = {}
 
@@ -200,7 +203,7 @@ class _TaskSteps:
         view = task.space.operands[index]
         assert view is not None
         if index in residency.kept or index in residency.fetched:
-            value = residency.origin(task.operation.operands[index])
+            value = origin(task.operation.operands[index])
             if index in residency.fetched and self.held[index] is None:
                 whole = Box((0, 0, 0, 0), view.shape)
                 buffer = self.builder.keep(value, task.operand_bytes(index, whole))
@@ -226,9 +229,10 @@ class _TaskSteps:
         place = Place(buffer, 0, LocalTensor(0, box.shape, task.layouts.operands[index], element))
         source = ddr_part(task.operation.operands[index], view, box)
         constant = self.tensors.get(index)
-        value = None if constant is not None else self.residency.origin(task.operation.operands[index])
+        value = None if constant is not None else task.operation.operands[index]
+        writers = () if value is None else tuple(id(writer) for writer in self.builder.places.writers(value))
         cycles = self.cycles.load(task, index, box)
-        self.loads.append(TensorLoad(task, value, constant or 0, place, source, cycles))
+        self.loads.append(TensorLoad(task, value, writers, constant or 0, place, source, cycles))
 
     def _block(self, index: int, tile: Tile) -> Iterator[tuple[str, Buffer, int, int, int]]:
         task = self.task
@@ -279,7 +283,7 @@ class _TaskSteps:
             if index in self.residency.stored:
                 box = task.result_box(tile, index)
                 target = ddr_part(value, task.space.results[index], box)
-                yield Store(self.residency.origin(value), place, target, self.cycles.store(task, index, box))
+                yield Store(value, place, target, self.cycles.store(task, index, box))
 
 
 def ddr_part(value: Value, view: View, box: Box) -> DdrTensor:

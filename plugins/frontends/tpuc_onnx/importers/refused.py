@@ -1,0 +1,46 @@
+"""Operators that networks cannot hold, each with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tpuc.api import ForeignNode, ImportBuilder, Value
+
+from tpuc_onnx.importers.common import TABLE
+
+_OPEN = "how many elements its result has depends on the data, and compiled shapes are static"
+_RANDOM = "its result is random, and a compiled network gives the same result for the same input"
+_SEQUENCE = "it works on sequences or optional values, and networks compute tensors of numbers only"
+_TEXT = "it works on text, and networks compute numbers"
+_TRAINING = "it belongs to training: export the network for inference"
+
+REASONS: Mapping[str, str] = {
+    **dict.fromkeys(("Compress", "NonMaxSuppression", "NonZero", "Unique"), _OPEN),
+    **dict.fromkeys(("Bernoulli", "Multinomial"), _RANDOM),
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), _RANDOM),
+    **dict.fromkeys(("ConcatFromSequence", "SplitToSequence"), _SEQUENCE),
+    **dict.fromkeys(
+        ("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"),
+        _SEQUENCE,
+    ),
+    **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement", "SequenceMap"), _SEQUENCE),
+    **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"), _TEXT),
+    "BitCast": "it reads the bits of numbers as other numbers, and compiled networks choose their number formats",
+    "ImageDecoder": "it decodes an image file: decode images before the network, with --resize-dims and its like",
+    **dict.fromkeys(
+        (
+            "ai.onnx.preview.training::Adagrad",
+            "ai.onnx.preview.training::Adam",
+            "ai.onnx.preview.training::Gradient",
+            "ai.onnx.preview.training::Momentum",
+        ),
+        _TRAINING,
+    ),
+}
+
+
+@TABLE.imports(*REASONS)
+def refused(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Says why."""
+    key = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    raise build.refuse(node, REASONS[key])

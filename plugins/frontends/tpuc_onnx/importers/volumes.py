@@ -1,0 +1,187 @@
+"""Windows over three dimensions, and dilated pooling: said in windows over two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_ops.top.concat import Concat
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.deconv import Deconv
+from tpuc_ops.top.max import Max
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.slice import Slice
+
+from tpuc_onnx.importers.common import Shape, optional_value, permute, reshape
+from tpuc_onnx.importers.window import WindowAttributes
+
+LOWEST = float(np.finfo(np.float32).min)
+
+
+def is_unusual(node: ForeignNode, build: ImportBuilder) -> bool:
+    """Is it pooling with dilations, or over other than one or two dimensions?"""
+    rank = len(build.shape(node.inputs[0])) - 2
+    return rank not in (1, 2) or max(node.attributes.get("dilations", (1,))) > 1
+
+
+def _pool_window(node: ForeignNode, build: ImportBuilder) -> tuple[WindowAttributes, WindowAttributes]:
+    """As stated, and with the padding that rounding up amounts to."""
+    window = WindowAttributes.any(node, build, node.attributes["kernel_shape"])
+    return window, window.ceiled(build.shape(node.inputs[0])[2:], build.shape(node.outputs[0])[2:])
+
+
+def max_pool_by_axis(node: ForeignNode, build: ImportBuilder) -> Value:
+    """One axis after the other: the largest of the taps, each a slice."""
+    x, name, shape = build.value(node.inputs[0]), node.outputs[0], build.shape(node.outputs[0])
+    _, window = _pool_window(node, build)
+    rank = len(window.kernel)
+    if any(window.pads):
+        paddings = (0, 0, *window.pads[:rank], 0, 0, *window.pads[rank:])
+        x = build.build(Pad(paddings=paddings, val=LOWEST), [x], f"{name}_padded")
+    for axis in range(rank):
+        taps = [
+            _every(build, x, axis + 2, tap * window.dilations[axis], window.strides[axis], shape[axis + 2], name)
+            for tap in range(window.kernel[axis])
+        ]
+        own = name if axis == rank - 1 else f"{name}_axis{axis}"
+        if len(taps) == 1:
+            x = reshape(build, taps[0], taps[0].tensor.dims, own)
+        else:
+            x = build.build(Max(), taps, own)
+    return x
+
+
+def average_pool_by_axis(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Sums by depthwise convolutions with ones, one axis after the other, times one over the number of elements."""
+    x, name, shape = build.value(node.inputs[0]), node.outputs[0], build.shape(node.outputs[0])
+    stated, window = _pool_window(node, build)
+    rank, size = len(window.kernel), x.tensor.dims[2:]
+    includes = bool(node.attributes.get("count_include_pad", 0))
+    counts = np.ones((), np.float64)
+    for axis in range(rank):
+        before, after = stated.pads[axis], stated.pads[axis + rank]
+        counted = np.full(size[axis] + window.pads[axis] + window.pads[axis + rank], 0.0)
+        counted[: before + size[axis] + after if includes else 0] = 1
+        counted[before : before + size[axis]] = 1
+        starts = np.arange(shape[axis + 2])[:, None] * window.strides[axis]
+        along = counted[starts + np.arange(window.kernel[axis]) * window.dilations[axis]].sum(1)
+        counts = counts[..., None] * along
+        x = _sums(build, x, axis, window, f"{name}_axis{axis}")
+    shares = build.weight(f"{name}_shares", (1 / counts)[None, None])
+    return build.build(Mul(), [x, shares], name)
+
+
+def _sums(build: ImportBuilder, x: Value, axis: int, window: WindowAttributes, name: str) -> Value:
+    """Along one axis, as a convolution of rows."""
+    dims, place, rank = x.tensor.dims, axis + 2, len(window.kernel)
+    channels, rest = math.prod(dims[1:place]), math.prod(dims[place + 1 :])
+    rows = reshape(build, x, (dims[0], channels, dims[place], rest), f"{name}_rows")
+    taps = window.kernel[axis]
+    op = Conv(
+        kernel_shape=(taps, 1),
+        strides=(window.strides[axis], 1),
+        pads=(window.pads[axis], 0, window.pads[axis + rank], 0),
+        dilations=(window.dilations[axis], 1),
+        group=channels,
+    )
+    ones = build.weight(f"{name}_ones", np.ones((channels, 1, taps, 1), np.float32))
+    sums = build.build(op, [rows, ones, build.none()], f"{name}_sums")
+    return reshape(build, sums, (*dims[:place], sums.tensor.dims[2], *dims[place + 1 :]), name)
+
+
+def _every(build: ImportBuilder, x: Value, axis: int, first: int, step: int, count: int, name: str) -> Value:
+    """`count` elements of an axis, `step` apart."""
+    dims = x.tensor.dims
+    offset, steps, ends = [0] * len(dims), [1] * len(dims), list(dims)
+    offset[axis], steps[axis], ends[axis] = first, step, first + (count - 1) * step + 1
+    none = build.none()
+    op = Slice(offset=tuple(offset), steps=tuple(steps), ends=tuple(ends))
+    return build.build(op, [x, none, none, none], f"{name}_axis{axis}_from{first}")
+
+
+def conv_volume(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Slices of the depth become channels of images, as many as the filter is deep."""
+    x, name, shape = build.value(node.inputs[0]), node.outputs[0], build.shape(node.outputs[0])
+    outputs, inputs, *kernel = build.shape(node.inputs[1])
+    window = WindowAttributes.any(node, build, tuple(kernel))
+    front, back = window.pads[0], window.pads[3]
+    if front or back:
+        x = build.build(Pad(paddings=(0, 0, front, 0, 0, 0, 0, back, 0, 0)), [x], f"{name}_padded")
+    n, c, _, h, w = x.tensor.dims
+    depth = shape[2]
+    parts = [
+        reshape(
+            build,
+            _every(build, x, 2, tap * window.dilations[0], window.strides[0], depth, name),
+            (n, c, 1, depth, h, w),
+            f"{name}_tap{tap}",
+        )
+        for tap in range(kernel[0])
+    ]
+    stacked = parts[0] if len(parts) == 1 else build.build(Concat(axis=2), parts, f"{name}_taps")
+    moved = permute(build, stacked, (0, 3, 1, 2, 4, 5), f"{name}_by_depth")
+    images = reshape(build, moved, (n * depth, c * kernel[0], h, w), f"{name}_images")
+    flat = (outputs, inputs * kernel[0], *kernel[1:])
+    array = build.constant(node.inputs[1])
+    weight = (
+        build.weight(f"{node.inputs[1]}_2d", array.reshape(flat))
+        if array is not None
+        else reshape(build, build.value(node.inputs[1]), flat, f"{node.inputs[1]}_2d")
+    )
+    op = Conv(
+        kernel_shape=window.kernel[1:],
+        strides=window.strides[1:],
+        pads=(*window.pads[1:3], *window.pads[4:]),
+        dilations=window.dilations[1:],
+        group=node.attributes.get("group", 1),
+    )
+    result = build.build(op, [images, weight, optional_value(node, build, 2)], f"{name}_2d")
+    volumes = reshape(build, result, (n, depth, outputs, *shape[3:]), f"{name}_volumes")
+    return permute(build, volumes, (0, 2, 1, 3, 4), name)
+
+
+def conv_transpose_volume(
+    node: ForeignNode, build: ImportBuilder, window: WindowAttributes, extra: Sequence[int]
+) -> Value:
+    """In each image all taps of the depth side by side, then those along the depth put where they belong."""
+    x, name, shape = build.value(node.inputs[0]), node.outputs[0], build.shape(node.outputs[0])
+    n, c, depth, h, w = x.tensor.dims
+    group, kernel = node.attributes.get("group", 1), window.kernel
+    outputs = build.shape(node.inputs[1])[1] * group
+    x = reshape(build, permute(build, x, (0, 2, 1, 3, 4), f"{name}_by_depth"), (n * depth, c, h, w), f"{name}_images")
+    images = Deconv(
+        kernel_shape=kernel[1:],
+        strides=window.strides[1:],
+        pads=(*window.pads[1:3], *window.pads[4:]),
+        dilations=window.dilations[1:],
+        group=group,
+        output_padding=tuple(extra[1:]) if any(extra[1:]) else None,
+    )
+    flat = _flat_filter(node, build, (c, outputs // group * kernel[0], *kernel[1:]))
+    y = build.build(images, [x, flat, build.none()], f"{name}_2d")
+    rows, columns = y.tensor.dims[2:]
+    y = reshape(build, y, (n, depth, outputs * kernel[0], rows * columns), f"{name}_depths")
+    y = permute(build, y, (0, 2, 1, 3), f"{name}_taps")
+    along = Deconv(
+        kernel_shape=(kernel[0], 1),
+        strides=(window.strides[0], 1),
+        pads=(window.pads[0], 0, window.pads[3], 0),
+        dilations=(window.dilations[0], 1),
+        group=outputs,
+        output_padding=(extra[0], 0) if extra[0] else None,
+    )
+    ones = np.tile(np.eye(kernel[0], dtype=np.float32).reshape(1, kernel[0], kernel[0], 1), (1, outputs, 1, 1))
+    operands = [y, build.weight(f"{name}_ones", ones), optional_value(node, build, 2)]
+    return reshape(build, build.build(along, operands, f"{name}_flat"), shape, name)
+
+
+def _flat_filter(node: ForeignNode, build: ImportBuilder, flat: Shape) -> Value:
+    """By output channel, taps of the depth as channels."""
+    name = node.inputs[1]
+    array = build.constant(name)
+    if array is not None:
+        return build.weight(f"{name}_2d", array.reshape(flat).swapaxes(0, 1))
+    return permute(build, reshape(build, build.value(name), flat, f"{name}_flat"), (1, 0, 2, 3), f"{name}_2d")

@@ -1,0 +1,257 @@
+"""Recurrent layers written out step by step, where they have more than TOP's layers know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import ForeignNode
+
+from tpuc_onnx.script import Script
+
+MOST_STEPS = 1024
+_GATES: Mapping[str, int] = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_PLAIN: Mapping[str, tuple[str, ...]] = {"RNN": ("tanh",), "GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
+_NUMBERS: Mapping[str, tuple[float, float]] = {
+    "affine": (1.0, 0.0),
+    "elu": (1.0, 0.0),
+    "hardsigmoid": (0.2, 0.5),
+    "leakyrelu": (0.01, 0.0),
+    "scaledtanh": (1.0, 1.0),
+    "thresholdedrelu": (1.0, 0.0),
+}
+"""Defaults of alpha and beta."""
+
+
+def directions(node: ForeignNode) -> tuple[int, ...]:
+    """For each one, whether it runs backwards."""
+    return {"forward": (0,), "reverse": (1,), "bidirectional": (0, 1)}[node.attributes.get("direction", "forward")]
+
+
+def activations(node: ForeignNode) -> list[tuple[str, ...]]:
+    """The activations of each direction, in small letters."""
+    count, plain = len(directions(node)), _PLAIN[node.op_type]
+    given = tuple(name.lower() for name in node.attributes.get("activations", ())) or plain * count
+    return [given[index * len(plain) : (index + 1) * len(plain)] for index in range(count)]
+
+
+def is_plain(node: ForeignNode) -> bool:
+    """Does TOP have this layer?"""
+    given = activations(node)
+    usual = all(names == _PLAIN[node.op_type] for names in given) or (
+        node.op_type == "RNN" and all(names == ("relu",) for names in given)
+    )
+    has_more = any(index < len(node.inputs) and node.inputs[index] for index in (4, 7))
+    return usual and not has_more and "clip" not in node.attributes and not node.attributes.get("input_forget", 0)
+
+
+@dataclass
+class _Way:
+    """One direction: names of its matrices (transposed), biases, states, peepholes, and its activations."""
+
+    index: int
+    weight: str
+    recurrence: str
+    bias: str
+    peepholes: list[str]
+    functions: Sequence[tuple[str, float, float]]
+
+
+def unroll(script: Script) -> bool:
+    """One copy of the layer for each step; False for a layer that TOP has."""
+    node = script.node
+    if is_plain(node):
+        return False
+    by_batch = bool(node.attributes.get("layout", 0))
+    dims = script.shape(node.inputs[0])
+    steps, count = (dims[1], dims[0]) if by_batch else dims[:2]
+    if steps > MOST_STEPS:
+        raise script.refused(f"it has {steps} steps, and more than {MOST_STEPS} are too many to write out")
+    lengths = script.known(4, "the list of lengths")
+    lasts: list[tuple[str, str]] = []
+    outputs: list[str] = []
+    for index, backwards in enumerate(directions(node)):
+        way = _way(script, index)
+        h, c = (_state(script, place, index, count, by_batch) for place in (5, 6))
+        rows: list[str] = [""] * steps
+        for step in range(steps):
+            h, c, place = _masked_step(script, way, step, steps, bool(backwards), lengths, h, c, rows)
+            del place
+        lasts.append((h, c))
+        outputs.append(_stack(script, rows, 0))
+    _results(script, outputs, lasts, by_batch)
+    return True
+
+
+def _masked_step(
+    script: Script,
+    way: _Way,
+    step: int,
+    steps: int,
+    backwards: bool,
+    lengths: np.ndarray | None,
+    h: str,
+    c: str,
+    rows: list[str],
+) -> tuple[str, str, int]:
+    """States after a step; sequences that have ended keep theirs, and their output is 0."""
+    place = steps - 1 - step if backwards else step
+    axis = 1 if script.node.attributes.get("layout", 0) else 0
+    x = script("Gather", script.node.inputs[0], script.constant(f"place{place}", np.array(place)), axis=axis)
+    new_h, new_c = _step(script, way, x, h, c)
+    if lengths is None or (place < lengths).all():
+        rows[place] = new_h
+        return new_h, new_c, place
+    runs = script.constant(f"runs{way.index}_{place}", (place < lengths)[:, None])
+    zero = script.constant("zero", np.array(0, np.float32))
+    rows[place] = script("Where", runs, new_h, zero)
+    return script("Where", runs, new_h, h), script("Where", runs, new_c, c) if c else "", place
+
+
+def _way(script: Script, index: int) -> _Way:
+    node = script.node
+    number = script.constant(f"way{index}", np.array(index))
+    weight, recurrence = (
+        script("Transpose", script("Gather", node.inputs[place], number, axis=0), perm=[1, 0]) for place in (1, 2)
+    )
+    bias = script("Gather", node.inputs[3], number, axis=0) if script.has(3) else ""
+    peepholes: list[str] = []
+    if script.has(7):
+        every = script("Gather", node.inputs[7], number, axis=0)
+        peepholes = _split(script, every, 3, 0)
+    names = activations(node)
+    first = sum(name in _NUMBERS for names_before in names[:index] for name in names_before)
+    alphas, betas = (list(node.attributes.get(f"activation_{label}", ())) for label in ("alpha", "beta"))
+    functions: list[tuple[str, float, float]] = []
+    for name in names[index]:
+        alpha, beta = _NUMBERS.get(name, (0.0, 0.0))
+        if name in _NUMBERS:
+            alpha = alphas[first] if first < len(alphas) else alpha
+            beta = betas[first] if first < len(betas) else beta
+            first += 1
+        functions.append((name, alpha, beta))
+    return _Way(index, weight, recurrence, bias, peepholes, functions)
+
+
+def _state(script: Script, place: int, index: int, count: int, by_batch: bool) -> str:
+    """The state before the first step."""
+    node = script.node
+    if place == 6 and node.op_type != "LSTM":
+        return ""
+    if script.has(place):
+        number = script.constant(f"way{index}", np.array(index))
+        return script("Gather", node.inputs[place], number, axis=1 if by_batch else 0)
+    return script.constant(f"state{place}", np.zeros((count, node.attributes["hidden_size"]), np.float32))
+
+
+def _step(script: Script, way: _Way, x: str, h: str, c: str) -> tuple[str, str]:
+    match script.node.op_type:
+        case "LSTM":
+            return _lstm(script, way, x, h, c)
+        case "GRU":
+            return _gru(script, way, x, h), ""
+        case _:
+            gate = _gates(script, way, x, h)[0]
+            return _activated(script, gate, way.functions[0]), ""
+
+
+def _gates(script: Script, way: _Way, x: str, h: str) -> list[str]:
+    """All gates before their activations."""
+    count = _GATES[script.node.op_type]
+    total = script("Add", script("MatMul", x, way.weight), script("MatMul", h, way.recurrence))
+    if way.bias:
+        of_x, of_h = _split(script, way.bias, 2, 0)
+        total = script("Add", script("Add", total, of_x), of_h)
+    return _split(script, total, count, 1)
+
+
+def _lstm(script: Script, way: _Way, x: str, h: str, c: str) -> tuple[str, str]:
+    i, o, f, g = _gates(script, way, x, h)
+    gate, cell, hidden = way.functions
+    if way.peepholes:
+        i, f = (
+            script("Add", value, script("Mul", peephole, c))
+            for value, peephole in ((i, way.peepholes[0]), (f, way.peepholes[2]))
+        )
+    i = _activated(script, i, gate)
+    if script.node.attributes.get("input_forget", 0):
+        f = script("Sub", script.constant("one", np.array(1, np.float32)), i)
+    else:
+        f = _activated(script, f, gate)
+    new_c = script("Add", script("Mul", f, c), script("Mul", i, _activated(script, g, cell)))
+    if way.peepholes:
+        o = script("Add", o, script("Mul", way.peepholes[1], new_c))
+    return script("Mul", _activated(script, o, gate), _activated(script, new_c, hidden, clipped=False)), new_c
+
+
+def _gru(script: Script, way: _Way, x: str, h: str) -> str:
+    gate, hidden = way.functions
+    of_x = _split(script, script("MatMul", x, way.weight), 3, 1)
+    matrices = _split(script, way.recurrence, 3, 1)
+    size = script.node.attributes["hidden_size"]
+    zeros = script.constant("no_bias", np.zeros(6 * size, np.float32))
+    biases = _split(script, way.bias or zeros, 6, 0)
+    z, r = (
+        _activated(
+            script,
+            script("Add", script("Add", of_x[k], biases[k]), script("Add", script("MatMul", h, matrices[k]), biases[k + 3])),
+            gate,
+        )
+        for k in (0, 1)
+    )
+    if script.node.attributes.get("linear_before_reset", 0):
+        of_h = script("Mul", r, script("Add", script("MatMul", h, matrices[2]), biases[5]))
+    else:
+        of_h = script("Add", script("MatMul", script("Mul", r, h), matrices[2]), biases[5])
+    candidate = _activated(script, script("Add", script("Add", of_x[2], biases[2]), of_h), hidden)
+    rest = script("Sub", script.constant("one", np.array(1, np.float32)), z)
+    return script("Add", script("Mul", rest, candidate), script("Mul", z, h))
+
+
+def _activated(script: Script, x: str, function: tuple[str, float, float], clipped: bool = True) -> str:
+    """The activation, of the value within `clip` where the layer has one."""
+    name, alpha, beta = function
+    limit = script.node.attributes.get("clip")
+    if limit is not None and clipped:
+        low, high = (script.constant(f"{label}_limit", np.float32(value)) for label, value in (("low", -limit), ("high", limit)))
+        x = script("Clip", x, low, high)
+    a, b = (script.constant(f"number{value!r}", np.float32(value)) for value in (alpha, beta))
+    match name:
+        case "sigmoid" | "tanh" | "relu" | "softsign" | "softplus":
+            return script(name.capitalize(), x)
+        case "affine":
+            return script("Add", script("Mul", x, a), b)
+        case "leakyrelu":
+            return script("LeakyRelu", x, alpha=alpha)
+        case "elu":
+            return script("Elu", x, alpha=alpha)
+        case "thresholdedrelu":
+            return script("ThresholdedRelu", x, alpha=alpha)
+        case "hardsigmoid":
+            return script("HardSigmoid", x, alpha=alpha, beta=beta)
+        case "scaledtanh":
+            return script("Mul", script("Tanh", script("Mul", x, b)), a)
+        case _:
+            raise script.refused(f"activation '{name}' is not known")
+
+
+def _split(script: Script, x: str, count: int, axis: int) -> list[str]:
+    return script.many("Split", x, count=count, axis=axis, num_outputs=count)
+
+
+def _stack(script: Script, parts: Sequence[str], axis: int) -> str:
+    """Behind each other along a new axis."""
+    axes = script.constant(f"axis{axis}", np.array([axis]))
+    rows = [script("Unsqueeze", part, axes) for part in parts]
+    return script("Concat", *rows, axis=axis)
+
+
+def _results(script: Script, outputs: Sequence[str], lasts: Sequence[tuple[str, str]], by_batch: bool) -> None:
+    """All h and the last states, the directions in their place: behind the steps, or before the hidden elements."""
+    names = (*script.node.outputs, "", "")[:3]
+    if names[0]:
+        script("Transpose", _stack(script, outputs, 1), perm=[2, 0, 1, 3] if by_batch else [0, 1, 2, 3], result=names[0])
+    for name, parts in zip(names[1:], zip(*lasts, strict=True), strict=False):
+        if name:
+            script("Transpose", _stack(script, parts, 0), perm=[1, 0, 2] if by_batch else [0, 1, 2], result=name)

@@ -1,0 +1,73 @@
+"""A few nodes of ONNX, written in place of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper
+from tpuc.api import ForeignNode, Unsupported
+
+from tpuc_onnx.expansion import own_prefix
+from tpuc_onnx.shapes import TypeTable
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass
+class Script:
+    """Collects nodes in place of `node`. Tensors are named inside it."""
+
+    node: ForeignNode
+    types: TypeTable
+    nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
+
+    def __call__(self, op: str, *inputs: str, result: str = "", **attributes: Any) -> str:
+        """Append a node of one result, named `result` or by itself; returns the result's name."""
+        result = result or f"{own_prefix(self.node)}{op}_{len(self.nodes)}"
+        kept = {name: value for name, value in attributes.items() if value is not None}
+        self.nodes.append(helper.make_node(op, list(inputs), [result], name=result, **kept))
+        return result
+
+    def many(self, op: str, *inputs: str, count: int, **attributes: Any) -> list[str]:
+        """Append a node of `count` results."""
+        results = [f"{own_prefix(self.node)}{op}_{len(self.nodes)}_{index}" for index in range(count)]
+        self.nodes.append(helper.make_node(op, list(inputs), results, name=results[0], **attributes))
+        return results
+
+    def constant(self, name: str, array: npt.ArrayLike) -> str:
+        """A new constant."""
+        full = f"{own_prefix(self.node)}{name}"
+        self.types.constants[full] = np.asarray(array)
+        return full
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The static shape of a tensor that the script does not compute."""
+        shape = self.types.shape(name)
+        if shape is None:
+            raise self.refused(f"the shape of '{name}' depends on the data, and compiled shapes are static")
+        return shape
+
+    def known(self, index: int, meaning: str) -> Array | None:
+        """The operand at `index`, which must be constant; None when it is absent."""
+        if not self.has(index):
+            return None
+        array = self.types.constants.get(self.node.inputs[index])
+        if array is None:
+            raise self.refused(f"{meaning} is computed at run time ('{self.node.inputs[index]}'), and must be a constant")
+        return array
+
+    def has(self, index: int) -> bool:
+        """Is there an operand at `index`?"""
+        return index < len(self.node.inputs) and bool(self.node.inputs[index])
+
+    def refused(self, reason: str) -> Unsupported:
+        """The error for what cannot be written."""
+        return Unsupported(f"{self.node.source}: node '{self.node.name}' ({self.node.op_type}): {reason}.")
+
+    def attributes(self, *names: str) -> dict[str, Any]:
+        """Those attributes of the node that are there, to be passed on."""
+        return {name: self.node.attributes[name] for name in names if name in self.node.attributes}

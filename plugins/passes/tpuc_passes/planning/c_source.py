@@ -1,0 +1,231 @@
+"""A planned program as C: sizes and structs in a header, the calls with their offsets in a source file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from tpuc.api import PlannedPool
+
+from tpuc_passes.planning.usmp import DEFAULT_POOLS, PlacedProgram, Tensor
+
+RUNTIME_HEADER = """\
+/* What generated models and applications share. */
+#ifndef TVM_STATIC_RUNTIME_H
+#define TVM_STATIC_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+  void* resource_handle;
+  const void* workspaces;
+  const void* parameters;
+} TVMContext;
+
+typedef struct {
+  const char* name;
+  int32_t (*entrypoint)(const void* inputs, const void* outputs, const TVMContext* context);
+} TVMModel;
+
+static inline void TVMSetWorkspaces(TVMContext* context, const void* workspaces) {
+  context->workspaces = workspaces;
+}
+
+static inline void TVMSetParameters(TVMContext* context, const void* parameters) {
+  context->parameters = parameters;
+}
+
+static inline int32_t TVMExecute(const TVMModel* model, const void* inputs, const void* outputs,
+                                 const TVMContext* context) {
+  return model->entrypoint(inputs, outputs, context);
+}
+
+#endif
+"""
+
+
+def identifier(text: str) -> str:
+    """A C name for any name."""
+    name = re.sub(r"\W", "_", text, flags=re.ASCII)
+    return name if name and not name[0].isdigit() else f"_{name}"
+
+
+def c_files(placed: PlacedProgram) -> dict[str, str]:
+    """The files by name: the common header, `<model>_metadata.h` and `<model>_lib0.c`."""
+    model = identifier(placed.program.name)
+    return {
+        "tvm_static_runtime.h": RUNTIME_HEADER,
+        f"{model}_metadata.h": "\n".join(_header(placed)) + "\n",
+        f"{model}_lib0.c": "\n".join(_source(placed)) + "\n",
+    }
+
+
+def _own_memory(placed: PlacedProgram, pool: str) -> bool:
+    """Is this a pool that the user did not name? Then the generated source holds its memory."""
+    return pool in {pool.name for pool in (*DEFAULT_POOLS.workspace, *DEFAULT_POOLS.parameter)}
+
+
+def size_macro(model: str, pool: str, kind: str) -> str:
+    """The macro with the bytes of a pool; `kind` is WORKSPACE or PARAMETER."""
+    return f"TVM_{identifier(model).upper()}_{identifier(pool).upper()}_{kind}_BUFFER_SIZE"
+
+
+def _named(placed: PlacedProgram, pools: Sequence[PlannedPool]) -> list[PlannedPool]:
+    return [pool for pool in pools if not _own_memory(placed, pool.name)]
+
+
+def _header(placed: PlacedProgram) -> Iterator[str]:
+    program = placed.program
+    model = identifier(program.name)
+    guard = f"TVM_{model.upper()}_METADATA_H"
+    yield f"/* Memory of model '{_plain(program.name)}'. */"
+    yield f"#ifndef {guard}"
+    yield f"#define {guard}"
+    yield ""
+    yield '#include "tvm_static_runtime.h"'
+    kinds = (
+        ("WORKSPACE", "Workspaces", placed.workspace.pools, "uint8_t*"),
+        ("PARAMETER", "Parameters", placed.parameter.pools, "const uint8_t*"),
+    )
+    for kind, _, pools, _ in kinds:
+        yield ""
+        for pool in pools:
+            yield f"#define {size_macro(program.name, pool.name, kind)} {pool.peak_bytes}"
+    for _, word, pools, pointer in kinds:
+        named = _named(placed, pools)
+        if named:
+            yield from _struct(f"TVM{word}_{model}", [f"{pointer} {identifier(pool.name)};" for pool in named])
+    dynamic = [tensor for tensor in program.tensors.values() if tensor.size_bytes is None]
+    sizes = [f"size_t {identifier(tensor.name)}_size;" for tensor in dynamic]
+    yield from _struct(f"TVMInputs_{model}", [*(f"uint8_t* {identifier(n)};" for n in program.inputs), *sizes])
+    yield from _struct(f"TVMOutputs_{model}", [f"uint8_t* {identifier(name)};" for name in program.outputs])
+    for kind, word, pools, _ in kinds:
+        data = "parameter" if kind == "PARAMETER" else ""
+        if data:
+            for pool in _named(placed, pools):
+                yield f"extern const uint8_t {_initial(model, pool.name)}[{max(1, pool.peak_bytes)}];"
+    yield f"extern const TVMModel {model};"
+    yield ""
+    yield "#endif"
+
+
+def _struct(name: str, members: Sequence[str]) -> Iterator[str]:
+    yield ""
+    yield "typedef struct {"
+    for member in members or ["char unused;"]:
+        yield f"  {member}"
+    yield f"}} {name};"
+
+
+def _initial(model: str, pool: str) -> str:
+    """The constant data of a parameter pool, to be copied or linked to where the user wants it."""
+    return f"{model}_{identifier(pool)}_parameter_data"
+
+
+def _source(placed: PlacedProgram) -> Iterator[str]:
+    program = placed.program
+    model = identifier(program.name)
+    yield f"/* Model '{_plain(program.name)}': calls with the places of their buffers. */"
+    yield f'#include "{model}_metadata.h"'
+    dynamic = {tensor.name for tensor in program.tensors.values() if tensor.size_bytes is None}
+    if dynamic:
+        yield ""
+        yield "/* Only for buffers whose size is known at run time. */"
+        yield "extern void* TVMBackendAllocWorkspace(void* resource_handle, size_t size);"
+        yield "extern void TVMBackendFreeWorkspace(void* resource_handle, void* memory);"
+    yield ""
+    for pool in placed.parameter.pools:
+        own = _own_memory(placed, pool.name)
+        storage, name = ("static const", "parameters_buffer") if own else ("const", _initial(model, pool.name))
+        yield f"{storage} uint8_t {name}[{max(1, pool.peak_bytes)}] = {{"
+        yield from _bytes(placed, pool)
+        yield "};"
+    for pool in placed.workspace.pools:
+        if _own_memory(placed, pool.name):
+            macro = size_macro(program.name, pool.name, "WORKSPACE")
+            yield f"static uint8_t workspace_buffer[{macro} > 0 ? {macro} : 1];"
+    yield ""
+    for function, call in zip(_functions(placed), program.calls, strict=True):
+        pointers = ", ".join("void*" for _ in (*call.tensors, "resource_handle"))
+        yield f"extern int32_t {function}({pointers});  /* {_plain(call.name)} on {_plain(call.target)} */"
+    yield from _main(placed, dynamic)
+    yield ""
+    yield "static int32_t entrypoint(const void* inputs, const void* outputs, const TVMContext* context) {"
+    yield "  static const TVMContext nothing = {NULL, NULL, NULL};"
+    yield f"  return {model}_main(inputs, outputs, context ? context : &nothing);"
+    yield "}"
+    yield ""
+    yield f"const TVMModel {model} = {{"
+    yield f'  .name = "{_plain(program.name)}",'
+    yield "  .entrypoint = &entrypoint,"
+    yield "};"
+
+
+def _functions(placed: PlacedProgram) -> list[str]:
+    """A C function name for every call."""
+    names: list[str] = []
+    for number, call in enumerate(placed.program.calls):
+        name = f"{identifier(placed.program.name)}_{identifier(call.name)}"
+        names.append(f"{name}_{number}" if name in names else name)
+    return names
+
+
+def _main(placed: PlacedProgram, dynamic: set[str]) -> Iterator[str]:
+    program = placed.program
+    model = identifier(program.name)
+    yield ""
+    yield f"static int32_t {model}_main(const TVMInputs_{model}* inputs, const TVMOutputs_{model}* outputs,"
+    yield "                             const TVMContext* context) {"
+    for word, pools, constant in (
+        ("workspaces", placed.workspace.pools, ""),
+        ("parameters", placed.parameter.pools, "const "),
+    ):
+        for pool in pools:
+            name = identifier(pool.name)
+            if _own_memory(placed, pool.name):
+                value = "workspace_buffer" if word == "workspaces" else "parameters_buffer"
+            else:
+                value = f"((const TVM{word.capitalize()}_{model}*)context->{word})->{name}"
+            yield f"  {constant}uint8_t* const {name}_pool = {value};"
+            yield f"  (void){name}_pool;"
+    yield "  void* const resource_handle = context->resource_handle;"
+    yield "  int32_t status = 0;"
+    yield "  (void)inputs, (void)outputs;"
+    for name in sorted(dynamic - {*program.inputs, *program.outputs}):
+        call = f"TVMBackendAllocWorkspace(resource_handle, inputs->{identifier(name)}_size)"
+        yield f"  void* const {identifier(name)}_dynamic = {call};"
+    for function, call in zip(_functions(placed), program.calls, strict=True):
+        arguments = ",\n        ".join([*(_pointer(placed, name) for name in call.tensors), "resource_handle"])
+        yield f"  if (status == 0) {{\n    status = {function}(\n        {arguments});\n  }}"
+    for name in sorted(dynamic - {*program.inputs, *program.outputs}):
+        yield f"  TVMBackendFreeWorkspace(resource_handle, {identifier(name)}_dynamic);"
+    yield "  return status;"
+    yield "}"
+
+
+def _pointer(placed: PlacedProgram, name: str) -> str:
+    program = placed.program
+    if name in program.inputs:
+        return f"inputs->{identifier(name)}"
+    if name in program.outputs:
+        return f"outputs->{identifier(name)}"
+    if program.tensor(name).size_bytes is None:
+        return f"{identifier(name)}_dynamic"
+    place = placed.places[name]
+    return f"(void*)({identifier(place.pool)}_pool + {place.offset}) /* {_plain(name)} */"
+
+
+def _bytes(placed: PlacedProgram, pool: PlannedPool) -> Iterator[str]:
+    image = bytearray(max(1, pool.peak_bytes))
+    for name, place in placed.places.items():
+        tensor: Tensor = placed.program.tensor(name)
+        if place.pool == pool.name and tensor.data is not None:
+            image[place.offset : place.offset + len(tensor.data)] = tensor.data
+    for start in range(0, len(image), 20):
+        yield "  " + ", ".join(f"{byte}" for byte in image[start : start + 20]) + ","
+
+
+def _plain(text: str) -> str:
+    """A name inside a comment or a string."""
+    return re.sub(r"[^\w .:/-]|\*/|/\*", "_", text, flags=re.ASCII)

@@ -1,0 +1,102 @@
+"""Chooses, for kernels that can see their tensors in several ways, the view that saves transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tpuc.api import Box, Value, View
+
+from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.places import origin
+from tpuc_passes.planning.task import Task, TileTask
+
+_SWEEPS = 3
+
+
+@dataclass
+class _Flow:
+    """A value: the task and result index that make it, and the tasks and operand indices that use it."""
+
+    made: tuple[int, int] | None = None
+    uses: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    is_output: bool = False
+
+
+class ViewChooser:
+    """`choices[i]`: task i in each of its views, the one that suits it alone first."""
+
+    def __init__(self, choices: Sequence[Sequence[Task]], outputs: Sequence[Value]) -> None:
+        self.choices = choices
+        chips = [task.chip for options in choices for task in options if isinstance(task, TileTask)]
+        self.cycles = Cycles(chips[0]) if chips else None
+        self.flows: dict[int, _Flow] = {}
+        self.of_task: list[list[_Flow]] = [[] for _ in choices]
+        kept = {id(origin(value)) for value in outputs}
+        for point, (first, *_) in enumerate(choices):
+            operation = first.operation
+            for index, operand in enumerate(operation.operands):
+                flow = self.flows.setdefault(id(origin(operand)), _Flow())
+                flow.uses.append((point, index))
+                self.of_task[point].append(flow)
+            for index, value in enumerate(operation.results):
+                flow = self.flows.setdefault(id(value), _Flow())
+                flow.made = (point, index)
+                flow.is_output = id(value) in kept
+                self.of_task[point].append(flow)
+
+    def run(self) -> list[Task]:
+        """Every task in its best view."""
+        if all(len(options) == 1 for options in self.choices):
+            return [options[0] for options in self.choices]
+        plain = [len(options) - 1 for options in self.choices]
+        flat = [0] * len(self.choices)
+        best = min((self._improve(start) for start in (plain, flat)), key=self._total)
+        return [options[number] for options, number in zip(self.choices, best, strict=True)]
+
+    def _improve(self, chosen: list[int]) -> list[int]:
+        chosen = list(chosen)
+        for _ in range(_SWEEPS):
+            before = list(chosen)
+            for point, options in enumerate(self.choices):
+                if len(options) > 1:
+                    chosen[point] = min(range(len(options)), key=lambda n, p=point: (self._around(chosen, p, n), n))
+            if chosen == before:
+                break
+        return chosen
+
+    def _around(self, chosen: list[int], point: int, number: int) -> int:
+        chosen = [*chosen[:point], number, *chosen[point + 1 :]]
+        return sum(self._cost(flow, chosen) for flow in self.of_task[point])
+
+    def _total(self, chosen: list[int]) -> int:
+        return sum(self._cost(flow, chosen) for flow in self.flows.values())
+
+    def _cost(self, flow: _Flow, chosen: list[int]) -> int:
+        """Cycles of the transfers of a value that does not stay in local memory all the way."""
+        assert self.cycles is not None
+        source = self._side(flow.made, chosen, result=True)
+        total = 0
+        leaves = flow.is_output
+        for use in flow.uses:
+            task, side = self._side(use, chosen, result=False)
+            if side is None or side != source[1]:
+                leaves = True
+                if task is not None and side is not None:
+                    total += self.cycles.load(task, use[1], Box((0, 0, 0, 0), side[0].shape))
+        if leaves and source[0] is not None and source[1] is not None and flow.made is not None:
+            total += self.cycles.store(source[0], flow.made[1], Box((0, 0, 0, 0), source[1][0].shape))
+        return total
+
+    def _side(
+        self, place: tuple[int, int] | None, chosen: list[int], *, result: bool
+    ) -> tuple[TileTask | None, tuple[View, str] | None]:
+        if place is None:
+            return None, None
+        task = self.choices[place[0]][chosen[place[0]]]
+        if not isinstance(task, TileTask):
+            return None, None
+        views = task.space.results if result else task.space.operands
+        layouts = task.layouts.results if result else task.layouts.operands
+        view = views[place[1]]
+        return task, (view, layouts[place[1]]) if view is not None else None

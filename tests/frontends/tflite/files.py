@@ -1,0 +1,152 @@
+"""Small TFLite files for tests, written with the flatbuffers builder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+KINDS = {
+    "float32": "FLOAT32",
+    "float16": "FLOAT16",
+    "int32": "INT32",
+    "int64": "INT64",
+    "int8": "INT8",
+    "uint8": "UINT8",
+    "int16": "INT16",
+    "bool": "BOOL",
+}
+SAME, VALID = 0, 1
+RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor; constant when it has data. Quantised when it has scales."""
+
+    name: str
+    shape: tuple[int, ...] = ()
+    kind: str = "FLOAT32"
+    data: Array | None = None
+    scales: tuple[float, ...] = ()
+    zeros: tuple[int, ...] = ()
+    axis: int = 0
+    signature: tuple[int, ...] | None = None
+
+
+def constant(name: str, data: Any, scales: Sequence[float] = (), zeros: Sequence[int] = (), axis: int = 0) -> Tensor:
+    """A constant with the shape and kind of its array."""
+    array = np.asarray(data)
+    return Tensor(name, array.shape, KINDS[array.dtype.name], array, tuple(scales), tuple(zeros), axis)
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operator; `options` are fields of the table of that name: ``("Conv2DOptions", {"Padding": SAME})``."""
+
+    op: str
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    options: tuple[str, Mapping[str, Any]] | None = None
+    custom: str = field(default="")
+
+
+def tflite_file(
+    tensors: Sequence[Tensor], nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str], version: int = 3
+) -> bytes:
+    """The bytes of a file with one subgraph."""
+    b = flatbuffers.Builder(1024)
+    index = {tensor.name: i for i, tensor in enumerate(tensors)} | {"": -1}
+    codes = list(dict.fromkeys((node.op, node.custom) for node in nodes))
+    buffers = [_buffer(b, None), *(_buffer(b, tensor.data) for tensor in tensors)]
+    tables = [_tensor(b, tensor, i + 1) for i, tensor in enumerate(tensors)]
+    operators = [_operator(b, node, codes.index((node.op, node.custom)), index) for node in nodes]
+    parts = {
+        "Tensors": _offsets(b, tables),
+        "Inputs": b.CreateNumpyVector(np.array([index[name] for name in inputs], np.int32)),
+        "Outputs": b.CreateNumpyVector(np.array([index[name] for name in outputs], np.int32)),
+        "Operators": _offsets(b, operators),
+        "Name": b.CreateString("main"),
+    }
+    subgraph = _table(b, "SubGraph", parts)
+    opcodes = [_code(b, op, custom) for op, custom in codes]
+    model = {
+        "Version": version,
+        "OperatorCodes": _offsets(b, opcodes),
+        "Subgraphs": _offsets(b, [subgraph]),
+        "Buffers": _offsets(b, buffers),
+    }
+    b.Finish(_table(b, "Model", model), b"TFL3")
+    return bytes(b.Output())
+
+
+def _table(b: Any, kind: str, fields: Mapping[str, Any]) -> int:
+    getattr(tflite, f"{kind}Start")(b)
+    for name, value in fields.items():
+        getattr(tflite, f"{kind}Add{name}")(b, value)
+    return getattr(tflite, f"{kind}End")(b)
+
+
+def _offsets(b: Any, offsets: Sequence[int]) -> int:
+    b.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        b.PrependUOffsetTRelative(offset)
+    return b.EndVector()
+
+
+def _buffer(b: Any, data: Array | None) -> int:
+    if data is None:
+        return _table(b, "Buffer", {})
+    raw = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+    return _table(b, "Buffer", {"Data": b.CreateNumpyVector(raw)})
+
+
+def _tensor(b: Any, tensor: Tensor, buffer: int) -> int:
+    fields = {
+        "Shape": b.CreateNumpyVector(np.array(tensor.shape, np.int32)),
+        "Type": getattr(tflite.TensorType, tensor.kind),
+        "Buffer": buffer,
+        "Name": b.CreateString(tensor.name),
+    }
+    if tensor.signature is not None:
+        fields["ShapeSignature"] = b.CreateNumpyVector(np.array(tensor.signature, np.int32))
+    if tensor.scales:
+        parts = {
+            "Scale": b.CreateNumpyVector(np.array(tensor.scales, np.float32)),
+            "ZeroPoint": b.CreateNumpyVector(np.array(tensor.zeros or (0,) * len(tensor.scales), np.int64)),
+            "QuantizedDimension": tensor.axis,
+        }
+        fields["Quantization"] = _table(b, "QuantizationParameters", parts)
+    return _table(b, "Tensor", fields)
+
+
+def _operator(b: Any, node: Node, code: int, index: Mapping[str, int]) -> int:
+    fields = {
+        "OpcodeIndex": code,
+        "Inputs": b.CreateNumpyVector(np.array([index[name] for name in node.inputs], np.int32)),
+        "Outputs": b.CreateNumpyVector(np.array([index[name] for name in node.outputs], np.int32)),
+    }
+    if node.options is not None:
+        kind, values = node.options
+        made = {
+            name: b.CreateNumpyVector(np.array(value, np.int32)) if isinstance(value, (list, tuple)) else value
+            for name, value in values.items()
+        }
+        fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, kind)
+        fields["BuiltinOptions"] = _table(b, kind, made)
+    return _table(b, "Operator", fields)
+
+
+def _code(b: Any, op: str, custom: str) -> int:
+    number = tflite.BuiltinOperator.CUSTOM if custom else getattr(tflite.BuiltinOperator, op)
+    fields = {"DeprecatedBuiltinCode": min(number, 127), "BuiltinCode": number, "Version": 1}
+    if custom:
+        fields["CustomCode"] = b.CreateString(custom)
+    return _table(b, "OperatorCode", fields)

@@ -1,0 +1,276 @@
+"""`tpuc eval` from its command line to its figures, which ONNX Runtime and numpy count again."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from PIL import Image
+from tpuc.api.evaluation import DataRequest, RunnableFile
+from tpuc.api.host import open_pool
+from tpuc.cli import main
+from tpuc.registry import Registry
+from tpuc_eval.datasets.arrays import Arrays
+from tpuc_eval.evaluation import Evaluation, evaluate
+from tpuc_eval.metrics.topk import TopK
+from tpuc_eval.postprocess.scores import Scores
+
+from tests.tools.eval.dying import DyingSamples
+
+DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits"
+EVALUATION = str(DIGITS / "digits_eval.npz")
+
+
+def eval_json(capture: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """What the command says for programs."""
+    capture.readouterr()
+    code = main(["eval", *arguments, "--json"])
+    out, err = capture.readouterr()
+    assert code == 0, err
+    return json.loads(out)
+
+
+def sentence(capture: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:
+    """What the command says when it refuses."""
+    capture.readouterr()
+    assert main(["eval", *arguments]) == code
+    out, err = capture.readouterr()
+    assert out == ""
+    return err
+
+
+def runtime_scores(path: Path, images: Any) -> Any:
+    onnxruntime: Any = importlib.import_module("onnxruntime")
+    session: Any = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return np.concatenate([session.run(None, {session.get_inputs()[0].name: one})[0] for one in images])
+
+
+def test_digits_as_onnx_runtime_counts_them(digits_onnx: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with np.load(EVALUATION) as data:
+        images, labels = data["x"].astype(np.float32)[:, None, None], data["y"]
+    scores = runtime_scores(digits_onnx, images)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    wanted = {f"top-{k}": float((order[:, :k] == labels[:, None]).any(axis=1).sum() / 200) for k in (1, 5)}
+    assert wanted["top-1"] == 0.99  # the example's own figure
+    result = eval_json(capsys, str(digits_onnx), "--dataset", EVALUATION)
+    assert result == {
+        "dataset": EVALUATION,
+        "metric": "top-k",
+        "samples": 200,
+        "skipped": [],
+        "models": [{"model": str(digits_onnx), "figures": wanted}],
+    }
+
+
+def test_the_names_of_other_tools_work(digits_onnx: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [f"--model_file={digits_onnx}", f"--dataset={EVALUATION}", "--dataset_type=Arrays", "--count=50"]
+    capsys.readouterr()
+    assert main(["model_eval.py", *arguments, "--postprocess_type=topx"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[:2]] == [["digits.onnx"], ["top-1", "1.0000"]]
+    assert lines[-1] == f"50 samples of {EVALUATION}"
+
+
+@pytest.fixture(scope="module")
+def digits_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The digits network in every form that is run, quantised where it is compiled."""
+    folder = tmp_path_factory.mktemp("digits")
+    calibration = ["--quantize=int8", f"--dataset={DIGITS / 'digits_calib.npz'}", f"--work-dir={folder / 'work'}"]
+    model = str(DIGITS / "digits.onnx")
+    for chip, suffix in (("bm1684x", "bmodel"), ("cv183x", "cvimodel")):
+        target = folder / f"digits.{suffix}"
+        assert main(["compile", model, f"--chip={chip}", *calibration, "-o", str(target)]) == 0
+    return {
+        "top": folder / "work" / "digits.mlir",
+        "tpu": folder / "work" / "digits_bm1684x_int8_tpu.mlir",
+        "bmodel": folder / "digits.bmodel",
+        "cvimodel": folder / "digits.cvimodel",
+    }
+
+
+def test_every_format_side_by_side(
+    digits_onnx: Path, digits_files: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(path) for path in digits_files.values()]
+    result = eval_json(capsys, str(digits_onnx), *files, "--dataset", EVALUATION, "--count=40")
+    onnx_file, top, tpu, bmodel, cvimodel = result["models"]
+    assert top["figures"] == onnx_file["figures"]
+    assert top["difference"] == {"top-1": 0.0, "top-5": 0.0}
+    assert top["agreement"] == {"same top-1": 1.0}
+    # the simulator computes bit for bit what the interpreter does
+    assert (bmodel["figures"], bmodel["agreement"]) == (tpu["figures"], tpu["agreement"])
+    for one in (bmodel, cvimodel):
+        assert one["difference"]["top-1"] == one["figures"]["top-1"] - onnx_file["figures"]["top-1"]
+        assert one["agreement"]["same top-1"] >= 0.9  # what eight bits may cost here is for the accuracy tests
+
+    capsys.readouterr()
+    assert main(["eval", str(digits_onnx), files[2], "--dataset", EVALUATION, "--count=40"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["digits.onnx", "digits.bmodel", "difference"]
+    assert [row[0] for row in rows[1:3]] == ["top-1", "top-5"]
+    assert rows[3][:2] == ["same", "top-1"]
+
+
+def test_options_of_images_are_for_files_that_do_not_say_it(
+    digits_onnx: Path, digits_files: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = str(digits_files["top"])
+    both = eval_json(capsys, str(digits_onnx), top, "--dataset", EVALUATION, "--count=40", "--scale=0")
+    assert both["models"][0]["figures"]["top-1"] < 0.5  # every image is the same to it
+    assert both["models"][1]["figures"]["top-1"] > 0.9
+    said = sentence(capsys, top, "--dataset", EVALUATION, "--scale=0")
+    assert "says itself how images become its inputs. Leave out --scale" in said
+
+
+# Workers
+
+
+def test_figures_do_not_depend_on_the_workers(digits_onnx: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts: list[str] = []
+    for workers in ("1", "4"):
+        capsys.readouterr()
+        assert main(["eval", str(digits_onnx), "--dataset", EVALUATION, "--workers", workers, "--json"]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+
+
+def test_a_worker_that_dies_loses_nothing(digits_onnx: Path, tmp_path: Path) -> None:
+    def run(samples: Any, workers: int) -> Evaluation:
+        with open_pool(workers) as pool:
+            return evaluate(
+                [RunnableFile(digits_onnx, Registry())],
+                samples,
+                TopK(),
+                [Scores()],
+                pool,
+                dataset="digits",
+                strict=True,
+                progress=lambda items, *_: items,
+                remark=print,
+            )
+
+    samples = Arrays().open(DataRequest(Path(EVALUATION), count=40), print)
+    dying = DyingSamples(samples, 20, tmp_path / "died")
+    assert run(dying, 2) == run(samples, 1)
+    assert dying.mark.exists()
+
+
+@pytest.mark.filterwarnings("default")  # dask's own
+def test_a_cluster_gives_the_same_figures(digits_onnx: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    distributed: Any = pytest.importorskip("distributed")
+    here = eval_json(capsys, str(digits_onnx), "--dataset", EVALUATION, "--count=24")
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "processes": True}
+    with distributed.LocalCluster(**options) as cluster:
+        address = cluster.scheduler_address
+        there = eval_json(capsys, str(digits_onnx), "--dataset", EVALUATION, "--count=24", f"--cluster={address}")
+    assert there == here
+
+
+# Images
+
+
+@pytest.fixture
+def brightness(tmp_path: Path) -> Path:
+    """A network that says `dark` or `bright`: the mean of all pixels against 100."""
+    weight = helper.make_tensor("w", TensorProto.FLOAT, (1, 2), [-1.0, 1.0])
+    bias = helper.make_tensor("b", TensorProto.FLOAT, (2,), [100.0, -100.0])
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["image"], ["mean"]),
+        helper.make_node("Flatten", ["mean"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "w", "b"], ["scores"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "brightness",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 1, 8, 8))],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, (1, 2))],
+        [weight, bias],
+    )
+    path = tmp_path / "brightness.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]).SerializeToString())
+    onnx.checker.check_model(str(path))
+    return path
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Folders `a` (dark) and `b` (bright) with three images each; one dark one lies in `b`."""
+    for name, value in (("a/1", 0), ("a/2", 50), ("a/3", 90), ("b/1", 20), ("b/2", 150), ("b/3", 250)):
+        path = tmp_path / "pictures" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8), value).save(path)
+    return tmp_path / "pictures"
+
+
+def test_a_folder_of_images(brightness: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = eval_json(capsys, str(brightness), "--dataset", str(pictures))
+    assert result["models"][0]["figures"] == {"top-1": 5 / 6}  # of two classes top-5 says nothing
+    # scores 2 * (mean - 100): the bright ones 20, 150, 250 against 0, 50, 90; seven of nine pairs are in order
+    result = eval_json(capsys, str(brightness), "--dataset", str(pictures), "--metric=auc")
+    assert result["models"][0]["figures"] == {"AUC": 7 / 9}
+
+
+def test_unreadable_images_are_named_and_counted(
+    brightness: Path, pictures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = pictures / "b" / "1.png"
+    bad.write_bytes(b"no image at all")
+    capsys.readouterr()
+    assert main(["eval", str(brightness), "--dataset", str(pictures), "--json"]) == 0
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert (result["samples"], result["models"][0]["figures"]) == (5, {"top-1": 1.0})
+    assert [one["sample"] for one in result["skipped"]] == [str(bad)]
+    assert f"skipped: {bad}: not a readable image" in err
+    assert "1 of 6 samples skipped; --strict stops instead" in err
+    said = sentence(capsys, str(brightness), "--dataset", str(pictures), "--strict", code=1)
+    assert said.startswith(f"tpuc: {bad}: not a readable image")
+    assert len(said.splitlines()) == 1
+
+
+def test_nothing_to_evaluate_is_one_sentence(
+    brightness: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    said = sentence(capsys, str(brightness), "--dataset", str(empty), code=1)
+    assert (
+        said == f"tpuc: {empty}: no images in it. Give a folder per class, or --label-file with lines 'FILE INDEX'.\n"
+    )
+    for path in pictures.rglob("*.png"):
+        path.write_bytes(b"")
+    said = sentence(capsys, str(brightness), "--dataset", str(pictures), code=1).splitlines()[-1]
+    assert said.startswith(
+        f"tpuc: {pictures}: none of 6 samples can be used. {pictures / 'a' / '1.png'}: not a readable"
+    )
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--dataset", EVALUATION], "no network to evaluate; name one or several"),
+        (["X", "--dataset", EVALUATION, "--metric=auc", "--postprocess-type=topx"], "are two names of the same option"),
+        (["X", "--dataset", EVALUATION, "--metric=top-l"], "no metric named 'top-l'. Did you mean 'top-k'?"),
+        (["X", "--dataset", EVALUATION, "--metric=top-k{n=3}"], "metric 'top-k' has no option 'n'"),
+        (["X", "--dataset", EVALUATION, "--dataset-type=voc"], "no data set type named 'voc'"),
+        (["X", "--dataset", EVALUATION, "--postprocess=yolo"], "no post-processing named 'yolo'"),
+        (["X", "--dataset", EVALUATION, "--workers=2", "--cluster=a"], "--workers and --cluster exclude each other"),
+        (["X", "--dataset", EVALUATION, "--metric=auc"], "gives 10 scores per sample, and metric 'auc' needs one"),
+        (["X", "--dataset", EVALUATION, "--label-offset=1"], "a label is 10, but the network has 10 classes"),
+    ],
+)
+def test_refusals(arguments: list[str], said: str, digits_onnx: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said in sentence(capsys, *(str(digits_onnx) if one == "X" else one for one in arguments))
+
+
+def test_a_network_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "nowhere.onnx: no such file" in sentence(capsys, "nowhere.onnx", "--dataset", EVALUATION, code=1)
