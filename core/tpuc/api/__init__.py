@@ -151,7 +151,7 @@ from tpuc.ir.attributes import (
 from tpuc.ir.builder import Builder, infer_types
 from tpuc.ir.dtypes import as_stored, numpy_dtype, scalar_of
 from tpuc.ir.rewriter import Pattern, Rewriter, apply_patterns, drop_unused_weights, remove_dead
-from tpuc.ir.text import parse_module, print_module
+from tpuc.ir.text import parse_module, print_module, read_module
 from tpuc.ir.traits import (
     Absent,
     Commutative,
@@ -335,6 +335,7 @@ __all__ = [
     "op_fields",
     "parse_module",
     "print_module",
+    "read_module",
     "remove_dead",
     "resolver_of",
     "scalar_of",

@@ -61,6 +61,8 @@ class LmemModel(ABC):
     lanes: ClassVar[int]
     lane_bytes: ClassVar[int]
     alignment: ClassVar[int]
+    bank_bytes: ClassVar[int] = 0
+    """Size of a bank where it matters which banks an instruction reads and writes, else 0."""
 
     @abstractmethod
     def tensor_bytes(self, layout: str, shape: Shape4, item_bytes: int) -> int:

@@ -56,7 +56,9 @@ class Planner(ABC):
 
 @dataclass(frozen=True)
 class PlannedBuffer:
-    """A buffer in its place. It lives from program point `first` to `last`; `reason` says why it lies where it lies."""
+    """A buffer in its place. It lives from program point `first` to `last`; `reason` says why it lies where it lies;
+    `candidates` are the pools that it could have lain in.
+    """
 
     name: str
     size_bytes: int
@@ -65,6 +67,7 @@ class PlannedBuffer:
     first: int
     last: int
     reason: str
+    candidates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

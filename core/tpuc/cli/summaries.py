@@ -26,6 +26,7 @@ SUMMARIES = {
     "eval": "Measure how well networks do on labelled data.",
     "matrix": "Show which ops a chip supports, per mode.",
     "opt": "Run passes on a module.",
+    "plan": "Plan the memory of networks (.mlir), or of lists of buffers (.json).",
     "plugins": "List installed plugins.",
     "profile": "Show cycles, DDR traffic and engine use of a compiled file.",
     "qtable": "Find the layers to keep in float.",

@@ -13,6 +13,7 @@ class Bm1684xLmem(LmemModel):
     lanes = LANES
     lane_bytes = LANE_BYTES
     alignment = EU_BYTES
+    bank_bytes = LANE_BYTES // 16
 
     def tensor_bytes(self, layout: str, shape: Shape4, item_bytes: int) -> int:
         """Bytes per lane: each (n, slot) plane of h*w elements, rounded up to 64 bytes unless compact."""

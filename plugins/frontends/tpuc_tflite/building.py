@@ -25,7 +25,6 @@ from tpuc.api import (
     NoneType,
     Op,
     Operation,
-    ScalarType,
     TensorType,
     UniformPerAxis,
     Unsupported,
@@ -36,7 +35,7 @@ from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.reshape import Reshape
 from tpuc_ops.top.weight import Weight
 
-from tpuc_tflite.graph import F32, Array, Graph, Shape, TensorEntry, element_of, real_values
+from tpuc_tflite.graph import F32, MOST_ELEMENTS, Array, Graph, Shape, TensorEntry, element_of, real_values
 
 Order: TypeAlias = tuple[int, ...]
 
@@ -95,7 +94,9 @@ class TfliteBuilder:
         return real_values(array, entry.quantisation)
 
     def entry(self, name: str) -> TensorEntry:
-        """What the file says about a tensor."""
+        """What the file says about a tensor; raises InvalidModel for an operand that is missing."""
+        if name not in self.entries:
+            raise self._error("an operand that it needs is missing")
         return self.entries[name]
 
     def shape(self, name: str) -> Shape:
@@ -105,7 +106,7 @@ class TfliteBuilder:
         if name in self._later:
             return self._later[name].shape
         if name not in self._home:
-            return self.entries[name].shape
+            return self.entry(name).shape
         order = self._home[name]
         dims = self._values[name][order].tensor.dims
         return tuple(dims[order.index(axis)] for axis in range(len(order)))
@@ -268,6 +269,9 @@ class TfliteBuilder:
             raise self._error(f"{str(error).rstrip('.')} (operands {shapes})") from error
         if inferred is None:
             raise self._error(f"{op.name} cannot be built without a declared shape")
+        if any(type.size > MOST_ELEMENTS for type in inferred):
+            shapes = ", ".join(show_shape(type.dims) for type in inferred)
+            raise self._error(f"its result of {shapes} has more than {MOST_ELEMENTS} elements")
         return [type.with_element(self._element(name, types[0])) for name, type in zip(names, inferred, strict=True)]
 
     def _element(self, name: str, operand: TensorType) -> ElementType:
@@ -322,6 +326,3 @@ def show_shape(shape: Sequence[int]) -> str:
 def elements(shape: Sequence[int]) -> int:
     """How many there are in a shape."""
     return math.prod(shape)
-
-
-I32 = ScalarType("i32")

@@ -16,7 +16,7 @@ from tpuc_tflite.slicing import strided_slices
 Fold: TypeAlias = Callable[[ForeignNode, Sequence[Array], Sequence[TensorEntry]], Sequence[Array]]
 """From node, operands and what the file says about the results."""
 
-MOST_ELEMENTS = 1 << 27
+MOST_ELEMENTS = 1 << 24
 """A constant that is computed must not fill the memory."""
 
 _DTYPES = {

@@ -14,6 +14,9 @@ Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
 
 F32 = ScalarType("f32")
+MOST_ELEMENTS = 1 << 28
+"""Of one tensor: a file that states more is damaged, and would fill the memory."""
+
 QUANTISED_STORAGE = {"INT8": "i8", "UINT8": "u8", "INT16": "i16", "INT32": "i32", "INT4": "i8"}
 """How uniform types spell the storage of the file's types."""
 

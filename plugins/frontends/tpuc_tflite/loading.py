@@ -17,13 +17,10 @@ from typing import Any
 import numpy as np
 from tpuc.api import ForeignNode, InvalidModel, Unsupported
 
-from tpuc_tflite.graph import Array, Graph, Quantisation, Shape, TensorEntry
+from tpuc_tflite.graph import MOST_ELEMENTS, Array, Graph, Quantisation, Shape, TensorEntry
 from tpuc_tflite.options import OptionReader, members
 
 SCHEMA_VERSION = 3
-MOST_ELEMENTS = 1 << 31
-"""Of one tensor: beyond it, element counts leave the 32 bits of every runtime and chip."""
-
 _DTYPES = {
     "BOOL": np.bool_,
     "FLOAT16": np.float16,

@@ -24,15 +24,16 @@ class Rebatching:
         """The node, with a shape of its own where the constant one states the old batch."""
         if self._batch is None or not self._old or node.op_type != "RESHAPE" or node.domain:
             return node
-        target = build.constant(node.inputs[1]) if len(node.inputs) > 1 else None
+        x, *more = node.inputs
+        target = build.constant(more[0]) if more else None
         stated: Sequence[int] = node.attributes.get("new_shape", ())
         wanted = list(stated) if target is None else [int(extent) for extent in target.reshape(-1)]
-        operand = list(build.shape(node.inputs[0]))
-        if not wanted or -1 in wanted or not operand or wanted[0] not in self._old or operand[0] != self._batch:
+        operand = build.shape(x)
+        if -1 in wanted or not self._old.issuperset(wanted[:1]) or operand[:1] != (self._batch,) or not wanted:
             return node
         if math.prod(wanted) * self._batch != math.prod(operand) * wanted[0]:
             return node
         self._count += 1
         name = f"{node.outputs[0]}_shape_batch{self._batch}_{self._count}"
         build.constants[name] = np.array([self._batch, *wanted[1:]], np.int32)
-        return dataclasses.replace(node, inputs=(node.inputs[0], name))
+        return dataclasses.replace(node, inputs=(x, name))

@@ -37,6 +37,8 @@ from tpuc_tflite.rebatching import Rebatching
 
 OWN_DIALECT = "top"
 SHOWN_NODES = 5
+_CONTRADICTIONS = (IndexError, KeyError, ValueError, TypeError, ArithmeticError, AssertionError, MemoryError)
+"""What importers run into when an operand is missing or has another form than the operator's."""
 
 
 def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
@@ -187,7 +189,13 @@ class _Walk:
             self._lost.update(node.outputs)
 
     def _import(self, node: ForeignNode, importer: Importer) -> None:
-        result = importer(node, self._build)
+        try:
+            result = importer(node, self._build)
+        except _CONTRADICTIONS as error:
+            raise InvalidModel(
+                f"{node.source}: node '{node.name}' ({node.op_type}): its operands and attributes contradict each "
+                f"other ({str(error).rstrip('.')}). Export the network again."
+            ) from error
         results = [result] if isinstance(result, (Value, Arranged, Later)) else result
         for name, value in zip(node.outputs, results, strict=False):
             self._build.accept(name, value)

@@ -35,6 +35,8 @@ def narrowed(x: Array, to: str, saturate: bool = True) -> Array:
 
 def _narrowed_float(x: Array, dtype: np.dtype, saturate: bool) -> Array:
     with np.errstate(all="ignore"):
+        if dtype.name == "float8_e8m0fnu":  # powers of two only: the next larger one
+            x = np.exp2(np.ceil(np.log2(x)))
         if dtype.itemsize == 1 and saturate:
             limit = np.float32(ml_dtypes.finfo(dtype).max)
             x = np.clip(x, np.float32(ml_dtypes.finfo(dtype).min), limit)

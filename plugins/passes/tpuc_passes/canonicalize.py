@@ -10,16 +10,19 @@ from tpuc_ops.top.weight import Weight
 
 from tpuc_passes.canonicalisation.affine import AffineIntoProduct, BatchNormToScale
 from tpuc_passes.canonicalisation.common import FloatOnly, Names
+from tpuc_passes.canonicalisation.concat import PermuteBeforeConcat
+from tpuc_passes.canonicalisation.pooling import SingleWindowStride
 from tpuc_passes.canonicalisation.recognition import SigmoidTimesOperand
 from tpuc_passes.canonicalisation.relu import ClipToRelu, ReluIntoProducer
 from tpuc_passes.canonicalisation.shape import MergePermutes, MergeReshapes
+from tpuc_passes.canonicalisation.space_to_depth import SpaceToDepthIntoConv
 from tpuc_passes.canonicalisation.window import PadBeforeConv, PadIntoConv, ReduceToPool
 
 
 @dataclass(frozen=True)
 class Canonicalize(Pass):
     """Fuse relus; fold BatchNorm, scales and summands into convolutions and products, and pads into convolutions;
-    recognise SiLU; merge reshapes and permutations; drop the dead.
+    see space to depth through convolutions; recognise SiLU; merge reshapes and permutations; drop the dead.
 
     An op that swallows the one behind it takes its name, because it now computes that value.
     """
@@ -31,6 +34,8 @@ class Canonicalize(Pass):
         patterns = [
             MergeReshapes(),
             MergePermutes(),
+            PermuteBeforeConcat(names),
+            SingleWindowStride(),
             *map(FloatOnly, self._arithmetic(names)),
         ]
         changed = remove_dead(module)
@@ -51,6 +56,7 @@ class Canonicalize(Pass):
             SigmoidTimesOperand(),
             BatchNormToScale(names),
             AffineIntoProduct(names),
+            SpaceToDepthIntoConv(names),
             ClipToRelu(),
             ReluIntoProducer(),
         ]

@@ -122,6 +122,9 @@ def _compare(
     case: Case, form: str, operands: Sequence[Any], expected: Sequence[Any], folder: Path, offers: Registry
 ) -> str:
     """What differs, empty when nothing does."""
+    for entry, wanted in zip(case.model.graph.output, expected, strict=True):
+        if not isinstance(wanted, (np.ndarray, np.generic)):
+            raise Unsupported(f"result '{entry.name}' is a {type(wanted).__name__}, and networks compute tensors only.")
     named = {entry.name: array for entry, array in zip(case.model.graph.input, operands, strict=False)}
     fixed = dict(_fixed(named, form))
     kept = {entry.name for entry, wanted in zip(case.model.graph.output, expected, strict=True) if np.size(wanted)}

@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 CASES = [(name, 1) for name in (*TASKS, "mnist", "resnet50")] + [("mobilenet_v1", 4), ("blazeface", 4)]
 
 
-def _network(name: str, model_data: Path, work: Path) -> Path:
+def network_file(name: str, model_data: Path, work: Path) -> Path:
+    """The ONNX file of a network by name, made in `work` where it is generated."""
     if name == "mnist":
         return model_data / "onnx" / "mnist.onnx"
     if name != "resnet50":
@@ -37,7 +38,7 @@ def _network(name: str, model_data: Path, work: Path) -> Path:
     return path
 
 
-def _samples(name: str, shape: tuple[int, ...], model_data: Path) -> np.ndarray[Any, Any]:
+def samples_of(name: str, shape: tuple[int, ...], model_data: Path) -> np.ndarray[Any, Any]:
     """Three batches of real images where there are some, else pixels at random."""
     count = 3 * shape[0]
     if name in TASKS:
@@ -51,9 +52,9 @@ def test_the_vendors_model_gives_the_same(
     name: str, batch: int, mode: str, model_data: Path, run_vendor: RunVendor, tmp_path: Path
 ) -> None:
     session = Session(chip="bm1684x", quantize=mode)
-    module = session.transform(_network(name, model_data, tmp_path), batch=batch)
+    module = session.transform(network_file(name, model_data, tmp_path), batch=batch)
     (spec,) = inputs_of(module)
-    samples = _samples(name, spec.shape, model_data)
+    samples = samples_of(name, spec.shape, model_data)
     table = None
     if mode == "int8":
         file = tmp_path / "samples.npz"

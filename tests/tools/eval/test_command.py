@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,50 +78,60 @@ def test_the_names_of_other_tools_work(digits_onnx: Path, capsys: pytest.Capture
     assert lines[-1] == f"50 samples of {EVALUATION}"
 
 
+@dataclass(frozen=True)
+class Forms:
+    """The digits network as TOP module, and quantised per chip: the TPU module and the compiled file."""
+
+    top: Path
+    chips: list[tuple[Path, Path]]
+
+
 @pytest.fixture(scope="module")
-def digits_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The digits network in every form that is run, quantised where it is compiled."""
+def digits_forms(tmp_path_factory: pytest.TempPathFactory) -> Forms:
     folder = tmp_path_factory.mktemp("digits")
-    calibration = ["--quantize=int8", f"--dataset={DIGITS / 'digits_calib.npz'}", f"--work-dir={folder / 'work'}"]
-    model = str(DIGITS / "digits.onnx")
-    for chip, suffix in (("bm1684x", "bmodel"), ("cv183x", "cvimodel")):
-        target = folder / f"digits.{suffix}"
-        assert main(["compile", model, f"--chip={chip}", *calibration, "-o", str(target)]) == 0
-    return {
-        "top": folder / "work" / "digits.mlir",
-        "tpu": folder / "work" / "digits_bm1684x_int8_tpu.mlir",
-        "bmodel": folder / "digits.bmodel",
-        "cvimodel": folder / "digits.cvimodel",
-    }
+    calibration = ["--quantize=int8", f"--dataset={DIGITS / 'digits_calib.npz'}", f"--work-dir={folder}"]
+    registry = Registry()
+    chips: list[tuple[Path, Path]] = []
+    for chip in registry.names("tpuc.chips"):
+        suffix = registry.get("tpuc.chips", chip).description.suffix
+        target = folder / f"digits_{chip}{suffix}"
+        assert main(["compile", str(DIGITS / "digits.onnx"), f"--chip={chip}", *calibration, "-o", str(target)]) == 0
+        chips.append((folder / f"digits_{chip}_int8_tpu.mlir", target))
+    return Forms(folder / "digits.mlir", chips)
 
 
-def test_every_format_side_by_side(
-    digits_onnx: Path, digits_files: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    files = [str(path) for path in digits_files.values()]
+def test_every_format_side_by_side(digits_onnx: Path, digits_forms: Forms, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(digits_forms.top), *(str(path) for pair in digits_forms.chips for path in pair)]
     result = eval_json(capsys, str(digits_onnx), *files, "--dataset", EVALUATION, "--count=40")
-    onnx_file, top, tpu, bmodel, cvimodel = result["models"]
-    assert top["figures"] == onnx_file["figures"]
+    network, top, *quantised = result["models"]
+    assert [one["model"] for one in result["models"]] == [str(digits_onnx), *files]
+    assert top["figures"] == network["figures"]
     assert top["difference"] == {"top-1": 0.0, "top-5": 0.0}
     assert top["agreement"] == {"same top-1": 1.0}
-    # the simulator computes bit for bit what the interpreter does
-    assert (bmodel["figures"], bmodel["agreement"]) == (tpu["figures"], tpu["agreement"])
-    for one in (bmodel, cvimodel):
-        assert one["difference"]["top-1"] == one["figures"]["top-1"] - onnx_file["figures"]["top-1"]
-        assert one["agreement"]["same top-1"] >= 0.9  # what eight bits may cost here is for the accuracy tests
+    for tpu, compiled in zip(quantised[::2], quantised[1::2], strict=True):
+        # the simulator computes bit for bit what the interpreter does
+        assert (compiled["figures"], compiled["agreement"]) == (tpu["figures"], tpu["agreement"])
+        assert compiled["difference"]["top-1"] == compiled["figures"]["top-1"] - network["figures"]["top-1"]
+        assert compiled["agreement"]["same top-1"] >= 0.9  # what eight bits may cost here is for the accuracy tests
 
+
+def test_the_table_has_a_column_per_network(
+    digits_onnx: Path, digits_forms: Forms, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
-    assert main(["eval", str(digits_onnx), files[2], "--dataset", EVALUATION, "--count=40"]) == 0
+    assert main(["eval", str(digits_onnx), str(digits_forms.top), "--dataset", EVALUATION, "--count=40"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert rows[0] == ["digits.onnx", "digits.bmodel", "difference"]
+    assert rows[0] == ["digits.onnx", "digits.mlir", "difference"]
     assert [row[0] for row in rows[1:3]] == ["top-1", "top-5"]
-    assert rows[3][:2] == ["same", "top-1"]
+    assert rows[1][1] == rows[1][2]
+    assert rows[1][3] == "+0.0000"
+    assert rows[3] == ["same", "top-1", "1.0000"]
 
 
 def test_options_of_images_are_for_files_that_do_not_say_it(
-    digits_onnx: Path, digits_files: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    digits_onnx: Path, digits_forms: Forms, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    top = str(digits_files["top"])
+    top = str(digits_forms.top)
     both = eval_json(capsys, str(digits_onnx), top, "--dataset", EVALUATION, "--count=40", "--scale=0")
     assert both["models"][0]["figures"]["top-1"] < 0.5  # every image is the same to it
     assert both["models"][1]["figures"]["top-1"] > 0.9

@@ -157,7 +157,10 @@ class ProductKernel(TileKernel[Any]):
         if not self.product(node).multipliers and not self._has_wide_sums(node, tile):
             return ()
         shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
-        return (Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", shape, 4)),)
+        size = Bm1684xLmem().tensor_bytes("aligned", shape, 4)
+        if self._integer(node) and self.product(node).has_bias:
+            return (Scratch("sum", size), Scratch("biased", size))  # adding in place takes twice as long
+        return (Scratch("sum", size),)
 
     def _has_wide_sums(self, node: Node, tile: Tile) -> bool:
         """Are there partial sums that the result's type cannot hold?"""
@@ -177,11 +180,13 @@ class ProductKernel(TileKernel[Any]):
         bias = placed.constants.get("bias")
         if integer and bias:
             row = Operand(bias.address, DType.INT32, (0, 1, 0, 0))
+            total = Operand(placed.scratch["biased"].address, DType.INT32) if "biased" in placed.scratch else target
             asm.record(
                 Arithmetic(
-                    operation=ArithmeticOp.ADD_SATURATE, shape=result.shape, result=target, left=target, right=row
+                    operation=ArithmeticOp.ADD_SATURATE, shape=result.shape, result=total, left=target, right=row
                 )
             )
+            target = total
         if product.multipliers:
             asm.record(
                 Requantise(

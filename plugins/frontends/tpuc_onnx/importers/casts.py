@@ -9,6 +9,9 @@ from tpuc_ops.top.compare_const import CompareConst
 from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, is_integer
 
+WIDEST_WRAP = 16
+"""Wider integers are not exact in float32, so their low bits are not known."""
+
 _WIDE = ("float", "double", "float16", "bfloat16")
 """Casts to these keep the value: in what precision networks compute is settled when they are compiled."""
 
@@ -30,7 +33,26 @@ def cast(node: ForeignNode, build: OnnxBuilder) -> Value:
         return x
     if target == "bool":
         return build.build(CompareConst(mode="NotEqual", const_val=0.0), [x], name)
+    rounding = node.attributes.get("round_mode", "up")
+    if target == "float8e8m0" and rounding != "up":
+        raise build.refuse(node, f"round_mode '{rounding}' is not supported, only up")
     return build.build(Cast(to=target.upper(), saturate=bool(node.attributes.get("saturate", 1))), [x], name)
+
+
+@TABLE.imports("BitCast")
+def bit_cast(node: ForeignNode, build: OnnxBuilder) -> Value:
+    """Between integers of one width it is a cast that wraps around; the bits of floats are nobody's business here."""
+    from onnx import TensorProto
+
+    source, target = build.elem_type(node.inputs[0]), TensorProto.DataType.Name(node.attributes["to"]).lower()
+    x = build.value(node.inputs[0])
+    if (source, target) == ("bool", "uint8"):
+        return x
+    if not (is_integer(source) and is_integer(target) and _bits(source)[0] == _bits(target)[0] <= WIDEST_WRAP):
+        raise build.refuse(
+            node, f"it reads the bits of {source} as {target}, and compiled networks choose their number formats"
+        )
+    return build.build(Cast(to=target.upper()), [x], node.outputs[0])
 
 
 def _contains(target: str, source: str) -> bool:

@@ -51,6 +51,8 @@ def reshape(build: ImportBuilder, value: Value, shape: Sequence[int], name: str)
     """`value` in another shape; itself when it has that shape already."""
     if value.tensor.dims == tuple(shape):
         return value
+    if not shape:  # an empty list of extents means that the declared type says them
+        return build.build(Reshape(), [value], name, [value.tensor.with_shape(())])
     return build.build(Reshape(shape=tuple(shape)), [value], name)
 
 

@@ -25,7 +25,6 @@ REASONS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement", "SequenceMap"), _SEQUENCE),
     **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"), _TEXT),
-    "BitCast": "it reads the bits of numbers as other numbers, and compiled networks choose their number formats",
     "ImageDecoder": "it decodes an image file: decode images before the network, with --resize-dims and its like",
     **dict.fromkeys(
         (

@@ -22,6 +22,7 @@ from tpuc_ops.top.prelu import PRelu
 from tpuc_ops.top.reduce import Reduce
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.round import Round
+from tpuc_ops.top.rsqrt import Rsqrt
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.sign import Sign
 from tpuc_ops.top.sin import Sin
@@ -48,7 +49,7 @@ _SIMPLE: dict[str, Op] = {
     "RELU_0_TO_1": Clip(min=0.0, max=1.0),
     "RELU_N1_TO_1": Clip(min=-1.0, max=1.0),
     "ROUND": Round(),
-    "RSQRT": Pow(exponent=-0.5),
+    "RSQRT": Rsqrt(),
     "SIGN": Sign(),
     "SIN": Sin(),
     "SQRT": Sqrt(),

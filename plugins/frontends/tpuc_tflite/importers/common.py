@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import ForeignNode, FusesRelu, ImporterTable, Op, TensorType, Value
+from tpuc_ops.quant.casts import Dequantise
 from tpuc_ops.top.clip import Clip
 from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.tanh import Tanh
 
 from tpuc_tflite.building import NCHW, Arranged, Order, TfliteBuilder
-from tpuc_tflite.graph import Array, Shape
+from tpuc_tflite.graph import F32, Array, Shape
 
 TABLE = ImporterTable("tflite", "top")
 
-NONE, RELU, RELU_N1_TO_1, RELU6, TANH = range(5)
-"""The activations that an operator may apply to its own result."""
+NONE, RELU, RELU_N1_TO_1, RELU6 = range(4)
+"""The activations that an operator may apply to its own result; the runtime ignores all others."""
 
 
 def images(node: ForeignNode, build: TfliteBuilder, index: int = 0) -> Value:
@@ -95,8 +95,6 @@ def _activation(node: ForeignNode, build: TfliteBuilder, code: int) -> Op | None
             return Clip(min=-1.0, max=1.0)
         case 3:
             return Relu(relu_limit=6.0)
-        case 4 if not build.is_quantised():
-            return Tanh()
         case _:
             raise build.refuse(node, f"its fused activation {code} is not supported")
 
@@ -138,6 +136,13 @@ def _with_rank(build: TfliteBuilder, name: str, rank: int, order: Order) -> Valu
         return build.weight(f"{name}_aligned", real.reshape(grown).transpose(order))
     value = build.reshape(build.value(name), grown, f"{name}_aligned")
     return build.permute(value, order, f"{name}_aligned_permuted")
+
+
+def real_value(build: TfliteBuilder, value: Value) -> Value:
+    """What a value stands for: quantised ones are dequantised."""
+    if not value.tensor.is_quantised:
+        return value
+    return build.build(Dequantise(), [value], f"{value.name}_real", [value.tensor.with_element(F32)])
 
 
 def scalar(node: ForeignNode, build: TfliteBuilder) -> tuple[int, float] | None:

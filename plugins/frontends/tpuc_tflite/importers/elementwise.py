@@ -11,9 +11,11 @@ from tpuc_ops.top.max import Max
 from tpuc_ops.top.max_const import MaxConst
 from tpuc_ops.top.min import Min
 from tpuc_ops.top.min_const import MinConst
+from tpuc_ops.top.mod import Mod
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.pow3 import Pow3
 from tpuc_ops.top.reciprocal import Reciprocal
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
@@ -93,14 +95,21 @@ def floor_div(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     return Arranged(build.build(Floor(), [build.build(Div(), operands, f"{name}_quotient")], name), order)
 
 
+@TABLE.imports("FLOOR_MOD")
+def floor_mod(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """The remainder with the divisor's sign."""
+    float_only(node, build)
+    return _together(node, build, Mod())
+
+
 @TABLE.imports("POW")
 def power(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """With a constant exponent."""
+    """A constant exponent for all elements is an attribute."""
     float_only(node, build)
     number = scalar(node, build)
-    if number is None or number[0] != 1:
-        raise build.refuse(node, "only one constant exponent for all elements is supported")
-    return _with_number(node, build, Pow(exponent=number[1]), 0)
+    if number is not None and number[0] == 1:
+        return _with_number(node, build, Pow(exponent=number[1]), 0)
+    return _together(node, build, Pow3())
 
 
 def _with_number(node: ForeignNode, build: TfliteBuilder, op: Op, index: int) -> Value | Arranged:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tpuc.api import ForeignNode, TensorType
 from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.top.cast import Cast
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE
+from tpuc_tflite.importers.common import TABLE, real_value
 
 
 @TABLE.imports("QUANTIZE")
@@ -31,10 +32,17 @@ def dequantize(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("CAST")
 def cast(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Computed tensors are floats in TOP, so only casts that keep the values are casts of nothing."""
+    """Computed tensors are floats in TOP, so only what a narrower type loses has to be computed."""
     order = build.order(node.inputs[0])
-    kinds = [build.entry(name).kind for name in (node.inputs[0], node.outputs[0])]
-    floats = ("FLOAT16", "FLOAT32", "FLOAT64")
-    if build.value(node.inputs[0], order).tensor.is_quantised or (kinds[0] in floats and kinds[1] not in floats):
-        raise build.refuse(node, f"a cast of computed values from {kinds[0]} to {kinds[1]} is not supported")
-    return Arranged(build.value(node.inputs[0], order), order)
+    value = real_value(build, build.value(node.inputs[0], order))
+    source, target = (build.entry(name).kind for name in (node.inputs[0], node.outputs[0]))
+    if target not in KINDS or source not in KINDS or build.is_quantised():
+        raise build.refuse(node, f"a cast of computed values from {source} to {target} is not supported")
+    if KINDS.index(source) <= KINDS.index(target):
+        return Arranged(value, order)
+    to = {"FLOAT32": "FLOAT", "FLOAT64": "FLOAT"}.get(target, target)
+    return Arranged(build.build(Cast(to=to), [value], node.outputs[0]), order)
+
+
+KINDS = ("BOOL", "INT8", "UINT8", "INT16", "INT32", "INT64", "FLOAT16", "FLOAT32", "FLOAT64")
+"""A cast to a later one keeps every value that float32 can hold."""

@@ -12,6 +12,9 @@ from tpuc_tflite.building import NCHW, Arranged, TfliteBuilder
 from tpuc_tflite.graph import Array
 from tpuc_tflite.importers.common import TABLE, constant, images, integers
 
+LARGEST = 1 << 16
+"""Rows or columns of a result."""
+
 
 @TABLE.imports("RESIZE_BILINEAR")
 def bilinear(node: ForeignNode, build: TfliteBuilder) -> Arranged:
@@ -59,6 +62,6 @@ def _places(node: ForeignNode, extent: int, count: int) -> Array:
 def _size(node: ForeignNode, build: TfliteBuilder) -> tuple[int, int]:
     """Rows and columns of the result."""
     size = integers(constant(node, build, 1, "the size"))
-    if len(size) != 2 or min(size) < 1:
+    if len(size) != 2 or min(size) < 1 or max(size) > LARGEST:
         raise build.refuse(node, f"its size {list(size)} is not that of an image")
     return size[0], size[1]

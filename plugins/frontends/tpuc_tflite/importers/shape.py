@@ -151,6 +151,15 @@ def sliced(node: ForeignNode, build: TfliteBuilder, ranges: Sequence[range], nam
     return Arranged(build.build(op, [value], name), order)
 
 
+@TABLE.imports("REVERSE_V2")
+def reverse(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """A slice in steps of -1."""
+    axes = {axis_of(node, build, axis) for axis in integers(constant(node, build, 1, "the list of axes"))}
+    dims = build.shape(node.inputs[0])
+    ranges = [range(e - 1, -1, -1) if axis in axes else range(e) for axis, e in enumerate(dims)]
+    return sliced(node, build, ranges, node.outputs[0])
+
+
 @TABLE.imports("STRIDED_SLICE")
 def strided_slice(node: ForeignNode, build: TfliteBuilder) -> Arranged | Value:
     """A slice, and a reshape where dimensions come or go."""
@@ -230,12 +239,11 @@ def gather(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     extent = build.shape(node.inputs[0])[axis]
     if indices is not None and indices.size and not (indices.min() >= 0 and indices.max() < extent):
         raise build.refuse(node, f"it takes elements {indices.min()} to {indices.max()} of a dimension of {extent}")
+    if indices is None:
+        index = build.value(node.inputs[1])
+    else:
+        index = build.weight(f"{node.inputs[1]}_indices", indices if indices.ndim else indices.reshape(1))
     one = indices is not None and indices.ndim == 0
-    index = (
-        build.weight(f"{node.inputs[1]}_indices", indices.reshape(-1))
-        if indices is not None
-        else build.value(node.inputs[1])
-    )
     operands = [build.value(node.inputs[0]), index]
     return build.build(Gather(axis=axis, keepdims=not one), operands, node.outputs[0])
 

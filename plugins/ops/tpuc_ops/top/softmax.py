@@ -38,8 +38,9 @@ class Softmax(Op):
 
 
 def softmax(x: Array, axis: int, beta: float, log: bool) -> Array:
-    """In float32; the maximum is taken off first so that no exponential overflows."""
-    below = np.float32(beta) * (x - x.max(axis, keepdims=True))
+    """In float32; the maximum is taken off first so that no exponential overflows. All hidden (-inf) gives NaN."""
+    with np.errstate(invalid="ignore"):
+        below = np.float32(beta) * (x - x.max(axis, keepdims=True))
     exponentials = np.exp(below)
     sums = exponentials.sum(axis, keepdims=True)
     return below - np.log(sums) if log else exponentials / sums

@@ -66,6 +66,7 @@ def make_plan(
             placed[buffer.name].offset,
             *lives.get(buffer.name, (0, 0)),
             reason=_reason(buffer, buffers, placed),
+            candidates=buffer.pool_candidates,
         )
         for buffer in buffers
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tpuc.api import PlannedPool
+from tpuc.api import MemoryPlan, PlannedPool
 
+from tpuc_passes.planning.pools import PARAMETER, WORKSPACE
 from tpuc_passes.planning.usmp import DEFAULT_POOLS, PlacedProgram, Tensor
 
 RUNTIME_HEADER = """\
@@ -61,18 +62,19 @@ def c_files(placed: PlacedProgram) -> dict[str, str]:
     }
 
 
-def _own_memory(placed: PlacedProgram, pool: str) -> bool:
-    """Is this a pool that the user did not name? Then the generated source holds its memory."""
-    return pool in {pool.name for pool in (*DEFAULT_POOLS.workspace, *DEFAULT_POOLS.parameter)}
+def _own_memory(placed: PlacedProgram, kind: str) -> bool:
+    """Did the user name no pools of this kind? Then the generated source holds the memory."""
+    named = placed.pools.workspace if kind == WORKSPACE else placed.pools.parameter
+    return named in (DEFAULT_POOLS.workspace, DEFAULT_POOLS.parameter)
+
+
+def _plans(placed: PlacedProgram) -> tuple[tuple[str, MemoryPlan], ...]:
+    return (WORKSPACE, placed.workspace), (PARAMETER, placed.parameter)
 
 
 def size_macro(model: str, pool: str, kind: str) -> str:
-    """The macro with the bytes of a pool; `kind` is WORKSPACE or PARAMETER."""
-    return f"TVM_{identifier(model).upper()}_{identifier(pool).upper()}_{kind}_BUFFER_SIZE"
-
-
-def _named(placed: PlacedProgram, pools: Sequence[PlannedPool]) -> list[PlannedPool]:
-    return [pool for pool in pools if not _own_memory(placed, pool.name)]
+    """The macro with the bytes of a pool."""
+    return f"TVM_{identifier(model).upper()}_{identifier(pool).upper()}_{kind.upper()}_BUFFER_SIZE"
 
 
 def _header(placed: PlacedProgram) -> Iterator[str]:
@@ -84,27 +86,23 @@ def _header(placed: PlacedProgram) -> Iterator[str]:
     yield f"#define {guard}"
     yield ""
     yield '#include "tvm_static_runtime.h"'
-    kinds = (
-        ("WORKSPACE", "Workspaces", placed.workspace.pools, "uint8_t*"),
-        ("PARAMETER", "Parameters", placed.parameter.pools, "const uint8_t*"),
-    )
-    for kind, _, pools, _ in kinds:
+    for kind, plan in _plans(placed):
         yield ""
-        for pool in pools:
+        for pool in plan.pools:
             yield f"#define {size_macro(program.name, pool.name, kind)} {pool.peak_bytes}"
-    for _, word, pools, pointer in kinds:
-        named = _named(placed, pools)
-        if named:
-            yield from _struct(f"TVM{word}_{model}", [f"{pointer} {identifier(pool.name)};" for pool in named])
+    for kind, plan in _plans(placed):
+        if not _own_memory(placed, kind):
+            constant = "const " if kind == PARAMETER else ""
+            members = [f"{constant}uint8_t* {identifier(pool.name)};" for pool in plan.pools]
+            yield from _struct(f"TVM{kind.capitalize()}s_{model}", members)
     dynamic = [tensor for tensor in program.tensors.values() if tensor.size_bytes is None]
     sizes = [f"size_t {identifier(tensor.name)}_size;" for tensor in dynamic]
     yield from _struct(f"TVMInputs_{model}", [*(f"uint8_t* {identifier(n)};" for n in program.inputs), *sizes])
     yield from _struct(f"TVMOutputs_{model}", [f"uint8_t* {identifier(name)};" for name in program.outputs])
-    for kind, word, pools, _ in kinds:
-        data = "parameter" if kind == "PARAMETER" else ""
-        if data:
-            for pool in _named(placed, pools):
-                yield f"extern const uint8_t {_initial(model, pool.name)}[{max(1, pool.peak_bytes)}];"
+    yield ""
+    if not _own_memory(placed, PARAMETER):
+        for pool in placed.parameter.pools:
+            yield f"extern const uint8_t {_initial(model, pool.name)}[{max(1, pool.peak_bytes)}];"
     yield f"extern const TVMModel {model};"
     yield ""
     yield "#endif"
@@ -136,14 +134,14 @@ def _source(placed: PlacedProgram) -> Iterator[str]:
         yield "extern void TVMBackendFreeWorkspace(void* resource_handle, void* memory);"
     yield ""
     for pool in placed.parameter.pools:
-        own = _own_memory(placed, pool.name)
+        own = _own_memory(placed, PARAMETER)
         storage, name = ("static const", "parameters_buffer") if own else ("const", _initial(model, pool.name))
         yield f"{storage} uint8_t {name}[{max(1, pool.peak_bytes)}] = {{"
         yield from _bytes(placed, pool)
         yield "};"
     for pool in placed.workspace.pools:
-        if _own_memory(placed, pool.name):
-            macro = size_macro(program.name, pool.name, "WORKSPACE")
+        if _own_memory(placed, WORKSPACE):
+            macro = size_macro(program.name, pool.name, WORKSPACE)
             yield f"static uint8_t workspace_buffer[{macro} > 0 ? {macro} : 1];"
     yield ""
     for function, call in zip(_functions(placed), program.calls, strict=True):
@@ -177,16 +175,14 @@ def _main(placed: PlacedProgram, dynamic: set[str]) -> Iterator[str]:
     yield ""
     yield f"static int32_t {model}_main(const TVMInputs_{model}* inputs, const TVMOutputs_{model}* outputs,"
     yield "                             const TVMContext* context) {"
-    for word, pools, constant in (
-        ("workspaces", placed.workspace.pools, ""),
-        ("parameters", placed.parameter.pools, "const "),
-    ):
-        for pool in pools:
+    for kind, plan in _plans(placed):
+        constant = "const " if kind == PARAMETER else ""
+        for pool in plan.pools:
             name = identifier(pool.name)
-            if _own_memory(placed, pool.name):
-                value = "workspace_buffer" if word == "workspaces" else "parameters_buffer"
+            if _own_memory(placed, kind):
+                value = "workspace_buffer" if kind == WORKSPACE else "parameters_buffer"
             else:
-                value = f"((const TVM{word.capitalize()}_{model}*)context->{word})->{name}"
+                value = f"((const TVM{kind.capitalize()}s_{model}*)context->{kind}s)->{name}"
             yield f"  {constant}uint8_t* const {name}_pool = {value};"
             yield f"  (void){name}_pool;"
     yield "  void* const resource_handle = context->resource_handle;"

@@ -135,7 +135,7 @@ def order_and_place(steps: Steps, moves: dict[int, list[Moves]], chip: Chip) -> 
         for buffer, (first, last) in zip(steps.buffers, lifetimes, strict=True):
             buffer.first, buffer.last = first, last
         order = Scheduler(steps, moves, lmem.lane_bytes * percent // 100, lmem.alignment).run()
-        if place_buffers(steps.buffers, lmem.lane_bytes, lmem.alignment):
+        if place_buffers(steps.buffers, lmem):
             return order
     names = sorted({step.task.node.name for step in steps.steps})
     raise LmemOverflow(

@@ -20,7 +20,7 @@ from tpuc_passes.planning.places import origin
 from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.task import Task, TileTask
 
-_BLOCK_SHARE = 8  # scratch and constants of one tile take at most this part of local memory, if the cut allows it
+_BLOCK_SHARE = 12  # scratch and constants of one tile take at most this part of local memory, if the cut allows it
 _ROW_PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 _ROOM = 94  # percent of local memory that values may take; the rest is for early loads and unplaceable gaps
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from tpuc.api import LmemModel
 
 from tpuc_passes.planning.steps import Buffer
 
 
-def place_buffers(buffers: Sequence[Buffer], capacity: int, alignment: int) -> bool:
-    """Give every buffer an address, a multiple of `alignment`, below `capacity` bytes. False when no order of placing
-    them led to such addresses.
-    """
-    return any(_place_in_order(order, capacity, alignment) for order in _orders(buffers))
+def place_buffers(buffers: Sequence[Buffer], lmem: LmemModel) -> bool:
+    """Give every buffer an aligned address in local memory. False when no order of placing them led to such addresses."""
+    for order in _orders(buffers):
+        for buffer in order:
+            buffer.address = -1
+        if _place_in_order(order, lmem):
+            return True
+    return False
 
 
 def _orders(buffers: Sequence[Buffer]) -> list[list[Buffer]]:
@@ -39,7 +43,8 @@ def _below_first(buffers: Sequence[Buffer]) -> list[Buffer]:
     return order
 
 
-def _place_in_order(buffers: Sequence[Buffer], capacity: int, alignment: int) -> bool:
+def _place_in_order(buffers: Sequence[Buffer], lmem: LmemModel) -> bool:
+    alignment, capacity = lmem.alignment, lmem.lane_bytes
     count = len(buffers)
     first = np.array([buffer.first for buffer in buffers])
     last = np.array([buffer.last for buffer in buffers])
@@ -54,5 +59,23 @@ def _place_in_order(buffers: Sequence[Buffer], capacity: int, alignment: int) ->
         fitting = np.flatnonzero(gaps >= size[index])
         if not fitting.size:
             return False
-        start[index] = buffer.address = int(ends[fitting[0]])
+        gaps_at = [(int(ends[gap]), int(ends[gap] + gaps[gap] - size[index])) for gap in fitting]
+        start[index] = buffer.address = _in_another_bank(buffer, gaps_at, lmem.bank_bytes)
     return True
+
+
+def _in_another_bank(buffer: Buffer, gaps: Sequence[tuple[int, int]], bank_bytes: int) -> int:
+    """The lowest address at which a buffer begins in no bank that it should avoid; the lowest of all if there is none.
+
+    `gaps`: first and last possible address of each gap that is large enough.
+    """
+    if not bank_bytes:
+        return gaps[0][0]
+    avoided = {other.address // bank_bytes for other in buffer.apart if other.address >= 0}
+    for low, high in gaps:
+        at = low
+        while at <= high:
+            if at // bank_bytes not in avoided:
+                return at
+            at = (at // bank_bytes + 1) * bank_bytes
+    return gaps[0][0]

@@ -18,7 +18,7 @@ from tpuc_passes.planning.task import TileTask
 class Buffer:
     """Bytes in every lane that hold one thing from step `first` to step `last`, both included.
 
-    `above`: a buffer that must lie at a lower address.
+    `above`: a buffer that must lie at a lower address. `apart`: buffers that had better begin in other banks.
     """
 
     size: int
@@ -26,6 +26,7 @@ class Buffer:
     last: int
     address: int = -1
     above: Buffer | None = None
+    apart: list[Buffer] = field(default_factory=list["Buffer"])
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,8 @@ class _TaskSteps:
         results = tuple(self._result(index, tile, phase) for index in range(len(task.node.result_types)))
         scratch = tuple(self._scratch(tile, phase, results))
         stores = tuple(self._stores(tile, results)) if phase.ends else ()
+        if task.kernel.banks_apart:
+            _keep_apart([place.buffer for place in operands if place is not None], [place.buffer for place in results])
         cycles = self.cycles.compute(task, tile, phase, boxes)
         return Step(task, tile, phase, tuple(self.loads), stores, operands, results, constants, scratch, cycles)
 
@@ -284,6 +287,14 @@ class _TaskSteps:
                 box = task.result_box(tile, index)
                 target = ddr_part(value, task.space.results[index], box)
                 yield Store(value, place, target, self.cycles.store(task, index, box))
+
+
+def _keep_apart(operands: Sequence[Buffer], results: Sequence[Buffer]) -> None:
+    for operand in operands:
+        for result in results:
+            if all(other is not operand for other in result.apart):
+                result.apart.append(operand)
+                operand.apart.append(result)
 
 
 def ddr_part(value: Value, view: View, box: Box) -> DdrTensor:

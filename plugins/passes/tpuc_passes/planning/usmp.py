@@ -16,6 +16,7 @@ from tpuc.api import (
     PlannedPool,
     Planner,
     PoolInfo,
+    ShapeOnly,
     StringAttr,
     TensorType,
     TpucError,
@@ -113,7 +114,13 @@ def lower_constants(module: Module, targets: Sequence[str]) -> Program:
     tensors: dict[str, Tensor] = {}
     calls: list[Call] = []
     inputs: list[str] = []
+    same: dict[str, str] = {}  # reshapes: the result is the operand's memory
+    final = {value.name for value in function.outputs}
     for operation in function.operations:
+        if isinstance(operation.op, ShapeOnly) and operation.results and operation.result.name not in final:
+            source = operation.operands[0].name
+            same[operation.result.name] = same.get(source, source)
+            continue
         outputs = [value for value in operation.results if isinstance(value.type, TensorType)]
         for value in outputs:
             data: bytes | None = None
@@ -123,12 +130,13 @@ def lower_constants(module: Module, targets: Sequence[str]) -> Program:
         if isinstance(operation.op, NetworkInput):
             inputs += [value.name for value in outputs]
         elif outputs and not isinstance(operation.op, Constant):
-            calls.append(_call(operation, [value.name for value in outputs], targets))
+            calls.append(_call(operation, [value.name for value in outputs], targets, same))
     return Program(module.name, tuple(inputs), tuple(v.name for v in function.outputs), tensors, tuple(calls))
 
 
-def _call(operation: Operation, outputs: Sequence[str], targets: Sequence[str]) -> Call:
-    read = dict.fromkeys(value.name for value in operation.operands if isinstance(value.type, TensorType))
+def _call(operation: Operation, outputs: Sequence[str], targets: Sequence[str], same: Mapping[str, str]) -> Call:
+    names = [value.name for value in operation.operands if isinstance(value.type, TensorType)]
+    read = dict.fromkeys(same.get(name, name) for name in names)
     chosen = operation.extra_attributes.get("target")
     target = chosen.value if isinstance(chosen, StringAttr) else targets[0] if targets else "c"
     return Call(operation.name, tuple(read), tuple(outputs), (), target)

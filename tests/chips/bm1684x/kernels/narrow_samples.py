@@ -29,6 +29,7 @@ from tests.chips.bm1684x.kernels import samples
 Array = NDArray[Any]
 
 DTYPES: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
+_NUMBERS = ("alpha", "const_val", "val")
 _F32_ONLY = ("div", "softmax", "cast", "exp_high")
 """Quotients and distributions are f32 in every mode; e**88 is beyond f16."""
 
@@ -41,8 +42,15 @@ def narrow(kind: str) -> dict[str, Sample]:
             arrays = [x for x in sample.operands if isinstance(x, np.ndarray)]
             if arrays and sample.result is None and not name.startswith(_F32_ONLY):
                 operands = [_narrow(sample, index, DTYPES[kind]) for index in range(len(sample.operands))]
-                found[f"{name}_{kind}"] = dataclasses.replace(sample, operands=operands)
+                op = _representable(sample.op, DTYPES[kind])
+                found[f"{name}_{kind}"] = dataclasses.replace(sample, op=op, operands=operands)
     return found
+
+
+def _representable(op: Any, dtype: Any) -> Any:
+    """Numbers as lowerings give them: rounded to what an immediate holds."""
+    numbers = {name: float(np.float32(getattr(op, name)).astype(dtype)) for name in _NUMBERS if hasattr(op, name)}
+    return dataclasses.replace(op, **numbers)
 
 
 def _narrow(sample: Sample, index: int, dtype: Any) -> Operand:

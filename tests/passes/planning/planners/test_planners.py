@@ -135,8 +135,8 @@ def test_more_of_a_pool_is_used_than_one_order_would() -> None:
             [PoolInfo("dtcm", 1000)],
             TpucError,
             (
-                "buffer 'big' of 2000 bytes fits none of its pools, 'dtcm' of 1000 bytes; enlarge 'dtcm' by 1000 bytes or "
-                "allow a larger pool"
+                "buffer 'big' of 2000 bytes fits none of its pools, 'dtcm' of 1000 bytes; enlarge 'dtcm' by 1000 bytes "
+                "or allow a larger pool"
             ),
         ),
         (

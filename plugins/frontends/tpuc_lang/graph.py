@@ -1,0 +1,266 @@
+"""The network under construction: tensors with their types, ops with their operands, and the rules of both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import ABSENT, F32, Op, TensorType, UsageError
+
+Array: TypeAlias = npt.NDArray[Any]
+Scales: TypeAlias = "float | Sequence[float]"
+ZeroPoints: TypeAlias = "int | Sequence[int]"
+
+FLOATS = ("float32", "float16")
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+DTYPES = (*FLOATS, *INTEGERS)
+
+
+class LangError(UsageError, ValueError):
+    """A call that does not make sense: says which function, what, and what to do."""
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """What integers mean: ``(q - zero_point) * scale``; both may have one number per channel, or be unknown."""
+
+    scale: tuple[float, ...] | None = None
+    zero_point: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        return f"scale {_shown(self.scale)} and zero point {_shown(self.zero_point)}"
+
+
+class Tensor:
+    """A tensor of the network. One with data is a constant (`is_const`) or an input with an example of its data."""
+
+    def __init__(
+        self,
+        shape: int | Sequence[int] | None = None,
+        dtype: str = "float32",
+        data: Array | None = None,
+        name: str | None = None,
+        is_const: bool = False,
+        scale: Scales | None = None,
+        zero_point: ZeroPoints | None = None,
+    ) -> None:
+        graph = current_graph("Tensor")
+        if shape is None:
+            if data is None:
+                raise LangError("Tensor: neither a shape nor data are given; give one of them.")
+            shape = data.shape
+        self.shape = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
+        self.name = graph.new_name(name)
+        if min(self.shape, default=1) < 1:
+            raise LangError(f"Tensor '{self.name}': extents are at least 1, its shape is {list(self.shape)}.")
+        if dtype not in DTYPES:
+            raise LangError(f"Tensor '{self.name}': dtype '{dtype}' is not known; use one of {', '.join(DTYPES)}.")
+        self.dtype = dtype
+        self.is_const = is_const
+        self.data = None if data is None else self._checked(data)
+        if is_const and data is None:
+            raise LangError(f"Tensor '{self.name}': a constant needs data.")
+        self.quantisation = Quantisation()
+        self.set_quantisation("Tensor", scale, zero_point)
+        self.step: Step | None = None
+        graph.tensors.append(self)
+
+    def _checked(self, data: Array) -> Array:
+        if data.size != math.prod(self.shape):
+            raise LangError(
+                f"Tensor '{self.name}': its data are {list(data.shape)}, its shape is {list(self.shape)}; make them equal."
+            )
+        if self.is_integer and not np.array_equal(data, self._within_range(np.rint(data))):
+            raise LangError(f"Tensor '{self.name}': its data are no {self.dtype}; give whole numbers within its range.")
+        return np.ascontiguousarray(data).reshape(self.shape)
+
+    def _within_range(self, data: Array) -> Array:
+        limits = np.iinfo(self.dtype)
+        return np.clip(data, limits.min, limits.max)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whole numbers, with or without a scale."""
+        return self.dtype in INTEGERS
+
+    @property
+    def scale(self) -> float | tuple[float, ...] | None:
+        """The scale, several where it is per channel."""
+        return _plain(self.quantisation.scale)
+
+    @property
+    def zero_point(self) -> int | tuple[int, ...] | None:
+        """The zero point, several where it is per channel."""
+        return _plain(self.quantisation.zero_point)
+
+    def set_quantisation(self, where: str, scale: Scales | None, zero_point: ZeroPoints | None) -> None:
+        """Note what the integers mean; raises LangError where it is known otherwise already."""
+        new = Quantisation(_several(scale), _several(zero_point))
+        if (new.scale or new.zero_point) and not self.is_integer:
+            raise LangError(f"{where}: tensor '{self.name}' is {self.dtype}; scale and zero point are for integers.")
+        if new.scale is not None and not all(0 < one < math.inf for one in new.scale):
+            raise LangError(f"{where}: scales of tensor '{self.name}' must be above 0, this is {_shown(new.scale)}.")
+        if new.zero_point is not None:
+            limits = np.iinfo(self.dtype)
+            if not all(limits.min <= one <= limits.max for one in new.zero_point):
+                raise LangError(
+                    f"{where}: the zero point {_shown(new.zero_point)} of tensor '{self.name}' is no {self.dtype}."
+                )
+        known = self.quantisation
+        for label, old, now in (
+            ("scale", known.scale, new.scale),
+            ("zero point", known.zero_point, new.zero_point),
+        ):
+            if old is not None and now is not None and old != now:
+                raise LangError(
+                    f"{where}: tensor '{self.name}' has the {label} {_shown(old)}, and here it is {_shown(now)}; state the "
+                    "same one."
+                )
+        self.quantisation = Quantisation(known.scale or new.scale, known.zero_point or new.zero_point)
+
+    def __repr__(self) -> str:
+        return f"Tensor('{self.name}', {self.dtype}, {list(self.shape)})"
+
+
+@dataclass(frozen=True)
+class Step:
+    """An op with its operands, None where one is absent, and what it makes."""
+
+    op: Op
+    operands: tuple[Tensor | None, ...]
+    results: tuple[Tensor, ...]
+
+
+@dataclass
+class Graph:
+    """All tensors and ops since `init`."""
+
+    device: str
+    tensors: list[Tensor] = field(default_factory=list[Tensor])
+    names: set[str] = field(default_factory=set[str])
+    count: int = 0
+
+    def new_name(self, name: str | None) -> str:
+        """The name that was given, or `BMTensor` with the next number that is free; raises LangError for a taken one."""
+        if name is not None:
+            if not name or name in self.names:
+                raise LangError(f"name '{name}' is {'taken' if name else 'empty'}; give another one, or none.")
+            self.names.add(name)
+            return name
+        while True:
+            candidate = f"BMTensor{self.count}"
+            self.count += 1
+            if candidate not in self.names:
+                self.names.add(candidate)
+                return candidate
+
+
+GRAPH: ContextVar[Graph | None] = ContextVar("tpuc_lang_graph", default=None)
+
+
+def current_graph(where: str) -> Graph:
+    """The graph of this context; raises LangError outside of init and deinit."""
+    graph = GRAPH.get()
+    if graph is None:
+        raise LangError(f"{where}: there is no network; call tl.init(DEVICE) first.")
+    return graph
+
+
+# Ops
+
+
+def make(
+    where: str,
+    op: Op,
+    operands: Sequence[Tensor | None],
+    name: str | None = None,
+    *,
+    dtype: str = "float32",
+    quantisation: Quantisation | None = None,
+    shapes: Sequence[Sequence[int]] | None = None,
+) -> list[Tensor]:
+    """The results of an op; their shapes are inferred now, unless given. Raises LangError when operands do not fit."""
+    graph = current_graph(where)
+    for tensor in operands:
+        if tensor is not None and tensor not in graph.tensors:
+            raise LangError(f"{where}: tensor '{tensor.name}' belongs to another network; build it after tl.init.")
+    types = tuple(ABSENT if tensor is None else TensorType(tensor.shape, F32) for tensor in operands)
+    try:
+        inferred = op.infer(types)
+    except ValueError as error:
+        raise LangError(f"{where}: {str(error).rstrip('.')}.") from error
+    if shapes is None:
+        assert inferred is not None
+        shapes = [type.dims for type in inferred]
+    names = [name, *(f"{name}_{index}" if name else None for index in range(1, len(shapes)))]
+    results = [Tensor(shape, dtype, name=one) for shape, one in zip(shapes, names, strict=True)]
+    step = Step(op, tuple(operands), tuple(results))
+    for result in results:
+        result.step = step
+        if quantisation is not None and result.is_integer:
+            result.quantisation = quantisation
+    return results
+
+
+def make_one(where: str, op: Op, operands: Sequence[Tensor | None], name: str | None = None, **more: Any) -> Tensor:
+    """As `make`, for an op of one result."""
+    return make(where, op, operands, name, **more)[0]
+
+
+def floats_only(where: str, *tensors: Tensor | None) -> str:
+    """The common float type of the operands; raises LangError for integers."""
+    present = [tensor for tensor in tensors if tensor is not None]
+    for tensor in present:
+        if tensor.is_integer:
+            raise LangError(
+                f"{where}: tensor '{tensor.name}' is {tensor.dtype}, and this computes floats; use tl.dequantize first."
+            )
+    return present[0].dtype
+
+
+def same_meaning(where: str, tensors: Sequence[Tensor]) -> Quantisation:
+    """What all of them mean; raises LangError when two differ in dtype, scale or zero point."""
+    first, *others = tensors
+    for other in others:
+        if other.dtype != first.dtype:
+            raise LangError(
+                f"{where}: tensor '{first.name}' is {first.dtype} and '{other.name}' is {other.dtype}; cast one of them."
+            )
+        if other.quantisation != first.quantisation:
+            raise LangError(
+                f"{where}: tensor '{first.name}' has {first.quantisation}, '{other.name}' has {other.quantisation}; "
+                "requantise one of them."
+            )
+    return first.quantisation
+
+
+def constant(array: Array, name: str | None = None) -> Tensor:
+    """A constant that a function makes for itself."""
+    return Tensor(array.shape, "float32", np.asarray(array, np.float32), name, is_const=True)
+
+
+def once(where: str, function: Callable[[], Any]) -> Any:
+    """The function's result, with its complaint about numbers as one of the call."""
+    try:
+        return function()
+    except (TypeError, ValueError) as error:
+        raise LangError(f"{where}: {str(error).rstrip('.')}.") from error
+
+
+def _several(value: Any) -> tuple[Any, ...] | None:
+    if value is None:
+        return None
+    return tuple(value) if isinstance(value, (Sequence, np.ndarray)) else (value,)
+
+
+def _plain(values: tuple[Any, ...] | None) -> Any:
+    return values[0] if values is not None and len(values) == 1 else values
+
+
+def _shown(values: tuple[Any, ...] | None) -> str:
+    return "none" if values is None else str(_plain(values))
