@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from tpuc.api.kernel import DdrTensor, HostArgument, LocalBlock, LocalTensor, Shape4
+from tpuc.errors import Unsupported
 from tpuc.ir import BF16, F16, F32, ElementType, Module, ScalarType, TensorType
 from tpuc.machine import Instruction, Recorder, Timeline
 
@@ -131,12 +132,19 @@ class TensorInfo:
     element: ElementType
     address: int
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in DDR."""
+        return TensorType(self.shape, self.element).size_bytes
+
 
 class LoadedModel(ABC):
     """A compiled file in the simulator, decoded once and run many times."""
 
     inputs: Sequence[TensorInfo]
     outputs: Sequence[TensorInfo]
+    ddr_spaces: ClassVar[tuple[str, ...]] = ("ddr",)
+    """Names of the memory spaces of regions that are in DDR."""
 
     @abstractmethod
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
@@ -149,6 +157,20 @@ class LoadedModel(ABC):
     @abstractmethod
     def timeline(self, profile: str) -> Timeline:
         """When each command runs, by a timing profile of the chip."""
+
+    def timeline_if(self, profile: str, ddr_speed: float) -> Timeline:
+        """The timeline if DDR moved `ddr_speed` times as many bytes per cycle as in the profile."""
+        raise Unsupported(
+            f"profile '{profile}' of this chip does not tell DDR time from other time; leave out --what-if"
+        )
+
+    def ddr_bytes(self, instruction: Instruction) -> tuple[int, int]:
+        """Bytes that an instruction reads from DDR and writes to it. Default: the extents of its regions."""
+        read, written = (
+            sum(region.end - region.start for region in regions if region.space in self.ddr_spaces)
+            for regions in (instruction.reads(), instruction.writes())
+        )
+        return read, written
 
     @abstractmethod
     def disassemble(self) -> str:

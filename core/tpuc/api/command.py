@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuc.cli import App, Command, CommandGroup, pass_app
 from tpuc.cli.options import preprocess_options
-from tpuc.cli.session import check_inputs
+from tpuc.cli.session import check_inputs, open_compiled
 from tpuc.cli.text import columns
 from tpuc.cli.values import COUNT, FILE, INTEGERS, NAMES, PATHS, POSITIVE
 from tpuc.files import check_writable
@@ -24,6 +24,7 @@ __all__ = [
     "check_writable",
     "columns",
     "hookimpl",
+    "open_compiled",
     "pass_app",
     "preprocess_options",
 ]

@@ -14,7 +14,7 @@ from tpuc.errors import UsageError
 from tpuc.files import write_atomic
 
 if TYPE_CHECKING:
-    from tpuc.api.chip import Chip
+    from tpuc.api.chip import Chip, LoadedModel
     from tpuc.session import Session
 
 
@@ -52,6 +52,11 @@ def open_session(
         log=app.log,
         remark=app.remark,
     )
+
+
+def open_compiled(app: App, path: Path) -> tuple[Chip, LoadedModel]:
+    """A compiled file and the installed chip that it is for; raises Unsupported when there is none."""
+    return open_session(app).open(path)
 
 
 def check_mode(chip: Chip, mode: str) -> None:

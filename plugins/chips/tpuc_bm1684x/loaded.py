@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from tpuc.api import (
     CorruptFile,
     ElementType,
     Engine,
+    Instruction,
     LoadedModel,
     ScalarType,
     TensorInfo,
@@ -61,11 +62,28 @@ class LoadedBModel(LoadedModel):
     def timeline(self, profile: str) -> Timeline:
         from tpuc_bm1684x.timing import cycles
 
+        return self._timeline(cycles)
+
+    def timeline_if(self, profile: str, ddr_speed: float) -> Timeline:
+        from tpuc_bm1684x.timing import cycles
+
+        def duration(instruction: Instruction) -> int:
+            count = cycles(instruction)
+            return max(1, int(count / ddr_speed)) if any(self.ddr_bytes(instruction)) else count
+
+        return self._timeline(duration)
+
+    def ddr_bytes(self, instruction: Instruction) -> tuple[int, int]:
+        from tpuc_bm1684x.traffic import moved_bytes
+
+        return moved_bytes(instruction)
+
+    def _timeline(self, duration: Callable[[Instruction], int]) -> Timeline:
         entries: list[TimelineEntry] = []
         busy = dict.fromkeys(Engine, 0)
         start = 0
         for group in self._simulator.groups:  # groups run one after another with a full barrier
-            part = make_timeline({Engine.COMPUTE: group.compute, Engine.DMA: group.dma}, cycles, start)
+            part = make_timeline({Engine.COMPUTE: group.compute, Engine.DMA: group.dma}, duration, start)
             entries += part.entries
             for engine in Engine:
                 busy[engine] += part.busy[engine]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tpuc.api import (
     CorruptFile,
@@ -40,6 +40,8 @@ _ELEMENTS = {
 class LoadedCviModel(LoadedModel):
     """The first program of a file, decoded once."""
 
+    ddr_spaces = ("gmem",)
+
     def __init__(self, data: bytes, source: str) -> None:
         self._data = data
         self._model = CviModel.from_bytes(data)
@@ -56,9 +58,27 @@ class LoadedCviModel(LoadedModel):
     def timeline(self, profile: str) -> Timeline:
         from tpuc_cv183x.timing import cycles
 
-        def duration(instruction: Instruction) -> int:
-            return cycles(instruction, profile)
+        return self._timeline(lambda instruction: cycles(instruction, profile))
 
+    def timeline_if(self, profile: str, ddr_speed: float) -> Timeline:
+        from tpuc_cv183x.timing import cycles
+        from tpuc_cv183x.timing_dma import start_cycles
+
+        def duration(instruction: Instruction) -> int:
+            count = cycles(instruction, profile)
+            if not any(self.ddr_bytes(instruction)):
+                return count
+            start = start_cycles(instruction, profile)
+            return max(1, start + int((count - start) / ddr_speed))
+
+        return self._timeline(duration)
+
+    def ddr_bytes(self, instruction: Instruction) -> tuple[int, int]:
+        from tpuc_cv183x.timing_dma import moved_bytes
+
+        return moved_bytes(instruction)
+
+    def _timeline(self, duration: Callable[[Instruction], int]) -> Timeline:
         entries: list[TimelineEntry] = []
         busy = dict.fromkeys(Engine, 0)
         start = 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 
-from tpuc.api import Instruction
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import Engine, Instruction
 
 from tpuc_cv183x.isa.compression import Compression
 from tpuc_cv183x.isa.dma import RotateChannels, Steps, TensorCopy, TransposeCW, TransposeNC
@@ -35,8 +37,10 @@ class Side:
     counts_elements: bool = False
     """The estimator takes the elements of a loaded row for its bytes, so that long bf16 rows never join."""
 
-    def runs(self) -> Iterable[tuple[int, int]]:
-        """(start, bytes) of the pieces that are transferred without a break, gaps up to `max_gap` included."""
+    def runs(self) -> tuple[npt.NDArray[np.int64], int]:
+        """Where the pieces start that are transferred without a break, gaps up to `max_gap` included, and the bytes of
+        each: they are all of one size.
+        """
         (n, c, h, w), (n_step, c_step, h_step) = self.shape, self.steps
         base = split_gmem(self.address)[1] + GMEM_BASE if is_gmem(self.address) else self.address
         row = w * self.item_bytes
@@ -44,12 +48,11 @@ class Side:
         seen = w if self.counts_elements else row
         rows_join = 0 <= h_step - seen <= self.max_gap
         if rows_join and 0 <= c_step - seen * h <= self.max_gap:
-            return [(base + i * n_step, c_step * (c - 1) + plane) for i in range(n)]
+            return base + np.arange(n) * n_step, c_step * (c - 1) + plane
+        starts = np.add.outer(base + np.arange(n) * n_step, np.arange(c) * c_step).reshape(-1)
         if rows_join:
-            return [(base + i * n_step + j * c_step, plane) for i in range(n) for j in range(c)]
-        return [
-            (base + i * n_step + j * c_step + k * h_step, row) for i in range(n) for j in range(c) for k in range(h)
-        ]
+            return starts, plane
+        return np.add.outer(starts, np.arange(h) * h_step).reshape(-1), row
 
     def words(self) -> int:
         """16-byte rows of local memory that it touches."""
@@ -73,7 +76,11 @@ def _burst_bytes(offset: int, size: int) -> int:
 
 def memory_bytes(side: Side) -> int:
     """Bytes on the memory bus for one side of a transfer."""
-    return sum(_burst_bytes(start % PAGE_BYTES, size) for start, size in side.runs())
+    starts, size = side.runs()
+    offsets, counts = np.unique(starts % PAGE_BYTES, return_counts=True)
+    return sum(
+        _burst_bytes(offset, size) * count for offset, count in zip(offsets.tolist(), counts.tolist(), strict=True)
+    )
 
 
 # -- what a command moves ----------------------------------------------------------------------------------------------
@@ -148,4 +155,28 @@ def measured_transfer(instruction: Instruction) -> int:
     )
     start, rate = _MEASURED[loads, compression is not None]
     side = source if loads and source is not None else destination
-    return start + int(sum(size for _, size in side.runs()) / rate)
+    starts, size = side.runs()
+    return start + int(starts.size * size / rate)
+
+
+def _start(instruction: Instruction) -> tuple[int, float]:
+    source, _ = _sides(instruction)
+    loads = source is not None and is_gmem(source.address)
+    return _MEASURED[loads, getattr(instruction, "compression", None) is not None]
+
+
+def start_cycles(instruction: Instruction, profile: str) -> int:
+    """The cycles of a transfer that do not depend on how fast DDR is."""
+    return _start(instruction)[0] if profile == "measured" else 0
+
+
+def moved_bytes(instruction: Instruction) -> tuple[int, int]:
+    """Bytes read from DDR and written to it, each element once; compressed tensors count as if they were not."""
+    if instruction.engine is not Engine.DMA:
+        return 0, 0
+    source, destination = _sides(instruction)
+    read, written = (
+        prod(side.shape) * side.item_bytes if side is not None and is_gmem(side.address) else 0
+        for side in (source, destination)
+    )
+    return read, written

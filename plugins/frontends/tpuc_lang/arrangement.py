@@ -103,11 +103,11 @@ def split(
     """`num` equal parts along an axis, or parts of these sizes."""
     where, rank = "split", len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
-    extent = tensor_i.shape[place]
-    sizes = [extent // num] * num if size is None and num > 0 else list(size or ())
+    extent: int = tensor_i.shape[place]
+    sizes: list[int] = [extent // num] * num if size is None and num > 0 else list(size or ())
     if not sizes or sum(sizes) != extent or min(sizes) < 1:
         raise LangError(f"{where}: {sizes or num} parts do not make up the {extent} elements of axis {axis}.")
-    names = list(out_names) if out_names is not None else [None] * len(sizes)
+    names: list[str | None] = [None] * len(sizes) if out_names is None else list(out_names)
     if len(names) != len(sizes):
         raise LangError(f"{where}: it makes {len(sizes)} parts, and there are {len(names)} names; give one for each.")
     starts = np.cumsum([0, *sizes]).tolist()

@@ -45,7 +45,7 @@ def relu(tensor_i: Tensor, relu_limit: float = -1.0, out_name: str | None = None
     if not tensor_i.is_integer:
         return make_one(where, Relu(relu_limit=relu_limit), [tensor_i], out_name, dtype=tensor_i.dtype)
     offsets = tensor_i.quantisation.zero_point or (0,)
-    if len(offsets) > 1 or relu_limit > 0:
+    if len(offsets) != 1 or relu_limit > 0:
         raise LangError(
             f"{where}: tensor '{tensor_i.name}' is {tensor_i.dtype}; its limit and offsets need tl.dequantize."
         )

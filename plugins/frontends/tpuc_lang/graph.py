@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ ZeroPoints: TypeAlias = "int | Sequence[int]"
 FLOATS = ("float32", "float16")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 DTYPES = (*FLOATS, *INTEGERS)
+T = TypeVar("T")
 
 
 class LangError(UsageError, ValueError):
@@ -54,7 +55,7 @@ class Tensor:
             if data is None:
                 raise LangError("Tensor: neither a shape nor data are given; give one of them.")
             shape = data.shape
-        self.shape = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
+        self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
         self.name = graph.new_name(name)
         if min(self.shape, default=1) < 1:
             raise LangError(f"Tensor '{self.name}': extents are at least 1, its shape is {list(self.shape)}.")
@@ -68,12 +69,13 @@ class Tensor:
         self.quantisation = Quantisation()
         self.set_quantisation("Tensor", scale, zero_point)
         self.step: Step | None = None
-        graph.tensors.append(self)
+        self.graph = graph
 
     def _checked(self, data: Array) -> Array:
         if data.size != math.prod(self.shape):
             raise LangError(
-                f"Tensor '{self.name}': its data are {list(data.shape)}, its shape is {list(self.shape)}; make them equal."
+                f"Tensor '{self.name}': its data are {list(data.shape)}, its shape is {list(self.shape)}; make them "
+                "equal."
             )
         if self.is_integer and not np.array_equal(data, self._within_range(np.rint(data))):
             raise LangError(f"Tensor '{self.name}': its data are no {self.dtype}; give whole numbers within its range.")
@@ -118,8 +120,8 @@ class Tensor:
         ):
             if old is not None and now is not None and old != now:
                 raise LangError(
-                    f"{where}: tensor '{self.name}' has the {label} {_shown(old)}, and here it is {_shown(now)}; state the "
-                    "same one."
+                    f"{where}: tensor '{self.name}' has the {label} {_shown(old)}, and here it is {_shown(now)}; state "
+                    "the same one."
                 )
         self.quantisation = Quantisation(known.scale or new.scale, known.zero_point or new.zero_point)
 
@@ -138,15 +140,14 @@ class Step:
 
 @dataclass
 class Graph:
-    """All tensors and ops since `init`."""
+    """What tensors made since `init` share."""
 
     device: str
-    tensors: list[Tensor] = field(default_factory=list[Tensor])
     names: set[str] = field(default_factory=set[str])
     count: int = 0
 
     def new_name(self, name: str | None) -> str:
-        """The name that was given, or `BMTensor` with the next number that is free; raises LangError for a taken one."""
+        """The name that was given, or `BMTensor` with the next free number; raises LangError for a taken one."""
         if name is not None:
             if not name or name in self.names:
                 raise LangError(f"name '{name}' is {'taken' if name else 'empty'}; give another one, or none.")
@@ -187,7 +188,7 @@ def make(
     """The results of an op; their shapes are inferred now, unless given. Raises LangError when operands do not fit."""
     graph = current_graph(where)
     for tensor in operands:
-        if tensor is not None and tensor not in graph.tensors:
+        if tensor is not None and tensor.graph is not graph:
             raise LangError(f"{where}: tensor '{tensor.name}' belongs to another network; build it after tl.init.")
     types = tuple(ABSENT if tensor is None else TensorType(tensor.shape, F32) for tensor in operands)
     try:
@@ -229,7 +230,8 @@ def same_meaning(where: str, tensors: Sequence[Tensor]) -> Quantisation:
     for other in others:
         if other.dtype != first.dtype:
             raise LangError(
-                f"{where}: tensor '{first.name}' is {first.dtype} and '{other.name}' is {other.dtype}; cast one of them."
+                f"{where}: tensor '{first.name}' is {first.dtype} and '{other.name}' is {other.dtype}; cast one of "
+                "them."
             )
         if other.quantisation != first.quantisation:
             raise LangError(
@@ -244,7 +246,7 @@ def constant(array: Array, name: str | None = None) -> Tensor:
     return Tensor(array.shape, "float32", np.asarray(array, np.float32), name, is_const=True)
 
 
-def once(where: str, function: Callable[[], Any]) -> Any:
+def once(where: str, function: Callable[[], T]) -> T:
     """The function's result, with its complaint about numbers as one of the call."""
     try:
         return function()
@@ -253,9 +255,7 @@ def once(where: str, function: Callable[[], Any]) -> Any:
 
 
 def _several(value: Any) -> tuple[Any, ...] | None:
-    if value is None:
-        return None
-    return tuple(value) if isinstance(value, (Sequence, np.ndarray)) else (value,)
+    return None if value is None else tuple(np.atleast_1d(value).tolist())
 
 
 def _plain(values: tuple[Any, ...] | None) -> Any:

@@ -56,7 +56,7 @@ def build(graph: Graph, name: str, inputs: Sequence[Tensor], outputs: Sequence[T
     if not inputs or not outputs:
         raise LangError("compile: a network needs inputs and outputs; give both.")
     for tensor in (*inputs, *outputs):
-        if tensor not in graph.tensors:
+        if tensor.graph is not graph:
             raise LangError(f"compile: tensor '{tensor.name}' belongs to another network; build it after tl.init.")
     for tensor in inputs:
         if tensor.step is not None or tensor.is_const:
@@ -81,10 +81,10 @@ def _operand(builder: TopBuilder, tensor: Tensor | None) -> Value:
     if tensor.name not in builder.values:
         if not tensor.is_const or tensor.data is None:
             raise LangError(
-                f"compile: tensor '{tensor.name}' is neither computed nor constant; name it among the inputs, or give it "
-                "data with is_const=True."
+                f"compile: tensor '{tensor.name}' is neither computed nor constant; name it among the inputs, or give "
+                "it data with is_const=True."
             )
-        builder.values[tensor.name] = builder.weight(tensor.name, tensor.data)
+        builder.values[tensor.name] = builder.foreign_weight(tensor.name, tensor.data)
     return builder.values[tensor.name]
 
 

@@ -52,6 +52,8 @@ def conv_v2(
     strides, holes, pads = _window(where, stride, dilation, pad)
     dtype = _result_dtype(where, tensor_i, out_dtype)
     channels, outputs = tensor_i.shape[1], weight.shape[0]
+    if group < 1 or channels % group or outputs % group:
+        raise LangError(f"{where}: {channels} input and {outputs} output channels do not divide into {group} groups.")
     if bias is not None and bias.shape not in ((outputs,), (1, outputs, 1, 1)):
         raise LangError(
             f"{where}: the bias is {list(bias.shape)}; {outputs} output channels need [1, {outputs}, 1, 1]."
@@ -153,12 +155,12 @@ avgpool2d = avgpool
 # Arguments
 
 
-def _images(where: str, x: Tensor, weight: Tensor) -> tuple[int, int]:
-    if len(x.shape) != 4 or len(weight.shape) != 4:
+def _images(where: str, x: Tensor, weight: Tensor) -> tuple[int, ...]:
+    if not len(x.shape) == len(weight.shape) == 4:
         raise LangError(
             f"{where}: input and weight have 4 dimensions, these are {list(x.shape)} and {list(weight.shape)}."
         )
-    return weight.shape[2], weight.shape[3]
+    return weight.shape[2:]
 
 
 def _window(
@@ -209,7 +211,7 @@ def _without_offset(where: str, x: Tensor) -> Tensor:
     if offsets is None or not any(offsets):
         return x
     if len(offsets) == 1:
-        return make_one(where, AddConst(const_val=-float(offsets[0])), [x], dtype="int32")
+        return make_one(where, AddConst(const_val=-float(*offsets)), [x], dtype="int32")
     return make_one(where, Sub(), [x, constant(np.array(offsets).reshape(1, -1, 1, 1))], dtype="int32")
 
 
@@ -235,13 +237,17 @@ def _check_exact(where: str, x: Tensor, weight: Tensor) -> None:
     rows: Array = np.abs(weight.data.astype(np.float64)).reshape(len(weight.data), -1).sum(1)
     if largest * float(rows.max()) > 2**EXACT_BITS:
         raise LangError(
-            f"{where}: its sums may reach {largest * float(rows.max()):.0f}, beyond the whole numbers of {EXACT_BITS} bits that "
+            f"{where}: its sums may reach {largest * float(rows.max()):.0f}, beyond the {EXACT_BITS} bits that "
             "are exact here; use smaller weights, or dequantise both operands."
         )
 
 
 def _product_meaning(x: Tensor, weight: Tensor) -> Quantisation:
     scales = x.quantisation.scale, weight.quantisation.scale
-    if scales[0] is None or scales[1] is None or len(scales[0]) > 1:
-        return Quantisation(None, (0,))
-    return Quantisation(tuple(scales[0][0] * one for one in scales[1]), (0,))
+    match scales:
+        case (None, _) | (_, None):
+            return Quantisation(None, (0,))
+        case ((one,), several):
+            return Quantisation(tuple(one * other for other in several), (0,))
+        case _:
+            return Quantisation(None, (0,))

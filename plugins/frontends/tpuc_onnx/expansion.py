@@ -16,7 +16,9 @@ from tpuc_onnx.shapes import TypeTable
 def function_nodes(node: GraphNode, types: TypeTable, model_opsets: Mapping[str, int]) -> list[GraphNode] | None:
     """The nodes of the operator's function body that its outputs need; None when ONNX gives no body."""
     schema = _schema(node.foreign)
-    body = None if schema is None else _function_body(node, types, schema)
+    if schema is None:
+        return None
+    body = _function_body(node, types, schema)
     if body is None:
         return None
     foreign, prefix = node.foreign, own_prefix(node.foreign)

@@ -12,7 +12,11 @@ from tpuc_onnx.script import Script
 
 MOST_STEPS = 1024
 _GATES: Mapping[str, int] = {"RNN": 1, "GRU": 3, "LSTM": 4}
-_PLAIN: Mapping[str, tuple[str, ...]] = {"RNN": ("tanh",), "GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
+_PLAIN: Mapping[str, tuple[str, ...]] = {
+    "RNN": ("tanh",),
+    "GRU": ("sigmoid", "tanh"),
+    "LSTM": ("sigmoid", "tanh", "tanh"),
+}
 _NUMBERS: Mapping[str, tuple[float, float]] = {
     "affine": (1.0, 0.0),
     "elu": (1.0, 0.0),
@@ -195,7 +199,9 @@ def _gru(script: Script, way: _Way, x: str, h: str) -> str:
     z, r = (
         _activated(
             script,
-            script("Add", script("Add", of_x[k], biases[k]), script("Add", script("MatMul", h, matrices[k]), biases[k + 3])),
+            script(
+                "Add", script("Add", of_x[k], biases[k]), script("Add", script("MatMul", h, matrices[k]), biases[k + 3])
+            ),
             gate,
         )
         for k in (0, 1)
@@ -214,7 +220,9 @@ def _activated(script: Script, x: str, function: tuple[str, float, float], clipp
     name, alpha, beta = function
     limit = script.node.attributes.get("clip")
     if limit is not None and clipped:
-        low, high = (script.constant(f"{label}_limit", np.float32(value)) for label, value in (("low", -limit), ("high", limit)))
+        low, high = (
+            script.constant(f"{label}_limit", np.float32(value)) for label, value in (("low", -limit), ("high", limit))
+        )
         x = script("Clip", x, low, high)
     a, b = (script.constant(f"number{value!r}", np.float32(value)) for value in (alpha, beta))
     match name:
@@ -251,7 +259,9 @@ def _results(script: Script, outputs: Sequence[str], lasts: Sequence[tuple[str, 
     """All h and the last states, the directions in their place: behind the steps, or before the hidden elements."""
     names = (*script.node.outputs, "", "")[:3]
     if names[0]:
-        script("Transpose", _stack(script, outputs, 1), perm=[2, 0, 1, 3] if by_batch else [0, 1, 2, 3], result=names[0])
+        script(
+            "Transpose", _stack(script, outputs, 1), perm=[2, 0, 1, 3] if by_batch else [0, 1, 2, 3], result=names[0]
+        )
     for name, parts in zip(names[1:], zip(*lasts, strict=True), strict=False):
         if name:
             script("Transpose", _stack(script, parts, 0), perm=[1, 0, 2] if by_batch else [0, 1, 2], result=name)

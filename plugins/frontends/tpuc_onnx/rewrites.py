@@ -80,7 +80,7 @@ def matmul_integer(script: Script) -> None:
 
 def qlinear_conv(script: Script) -> None:
     """Exact sums of products, scaled, then quantised."""
-    x, x_scale, _, w, w_scale, _, y_scale, y_zero = script.node.inputs[:8]
+    x, x_scale, _, _, w_scale, _, y_scale, y_zero = script.node.inputs[:8]
     rank = len(script.shape(x))
     sums = script("Conv", _centred(script, 0, 2), _centred(script, 3, 5, 0), **script.attributes(*_WINDOW))
     if script.has(8):
@@ -172,9 +172,7 @@ def col2im(script: Script) -> None:
     dilations = script.node.attributes.get("dilations", (1,) * rank)
     pads = script.node.attributes.get("pads", (0,) * 2 * rank)
     reach = [(kernel[axis] - 1) * dilations[axis] + 1 for axis in range(rank)]
-    counts = [
-        (size[axis] + pads[axis] + pads[axis + rank] - reach[axis]) // strides[axis] + 1 for axis in range(rank)
-    ]
+    counts = [(size[axis] + pads[axis] + pads[axis + rank] - reach[axis]) // strides[axis] + 1 for axis in range(rank)]
     rest = [
         size[axis] + pads[axis] + pads[axis + rank] - (counts[axis] - 1) * strides[axis] - reach[axis]
         for axis in range(rank)
@@ -258,15 +256,17 @@ def tensor_scatter(script: Script) -> None:
     """A cache with new entries at constant places of one axis per image, behind each other or in a circle."""
     cache, update = script.node.inputs[:2]
     dims, new = script.shape(cache), script.shape(update)
-    axis = script.node.attributes.get("axis", -2) % len(dims)
+    axis: int = script.node.attributes.get("axis", -2) % len(dims)
     given = script.known(2, "the list of places")
     starts = np.zeros(dims[0], np.int64) if given is None else given.astype(np.int64)
-    places = starts[:, None] + np.arange(new[axis])
+    places: Array = starts[:, None] + np.arange(new[axis])
     if script.node.attributes.get("mode", "linear") == "circular":
         places %= dims[axis]
     along = [new[index] if index in (0, axis) else 1 for index in range(len(new))]
     indices = np.broadcast_to(places.reshape(along), new)
-    script("ScatterElements", cache, script.constant("places", indices), update, result=script.node.outputs[0], axis=axis)
+    script(
+        "ScatterElements", cache, script.constant("places", indices), update, result=script.node.outputs[0], axis=axis
+    )
 
 
 REWRITES: Mapping[str, Callable[[Script], bool | None]] = {

@@ -57,7 +57,9 @@ class Script:
             return None
         array = self.types.constants.get(self.node.inputs[index])
         if array is None:
-            raise self.refused(f"{meaning} is computed at run time ('{self.node.inputs[index]}'), and must be a constant")
+            raise self.refused(
+                f"{meaning} is computed at run time ('{self.node.inputs[index]}'), and must be a constant"
+            )
         return array
 
     def has(self, index: int) -> bool:

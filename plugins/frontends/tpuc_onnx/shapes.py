@@ -81,7 +81,7 @@ def _declared(graph: Graph, entry: GraphInput, batch: int | None) -> Shape:
 
 def show_shape(shape: Sequence[int | str | None]) -> str:
     """`1x3x?x224`; an open extent shows its symbol."""
-    return "x".join(str(extent or "?") for extent in shape) or "scalar"
+    return "x".join("?" if extent is None or extent == "" else str(extent) for extent in shape) or "scalar"
 
 
 def show_list(shape: Sequence[int]) -> str:

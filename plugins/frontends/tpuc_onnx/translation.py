@@ -89,10 +89,12 @@ def _input_op(shape: tuple[int, ...], options: ImportOptions, name: str) -> Inpu
 def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
     """The value of a network output, under its own name."""
     value = build.values.get(name)
-    if value is None or name in build.types.constants:
-        raise InvalidModel(
-            f"{graph.source}: output '{name}' does not depend on any input. Choose other outputs with --output-names."
-        )
+    constant = build.types.constants.get(name)
+    if value is None or constant is not None:
+        why = "is a result that only training needs"
+        if constant is not None:
+            why = "does not depend on any input" if constant.size else f"has no elements ({show_shape(constant.shape)})"
+        raise InvalidModel(f"{graph.source}: output '{name}' {why}. Choose other outputs with --output-names.")
     if value.name == name:
         return value
     producer = value.defining

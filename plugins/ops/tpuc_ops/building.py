@@ -91,16 +91,21 @@ class TopBuilder:
         """The static shape of a foreign tensor."""
         return self.values[name].tensor.dims
 
-    def weight(self, name: str, array: Array, type: TensorType | None = None) -> Value:
-        """A new weight; the name is made unique. Without a `type` it is held in float32."""
-        name = self._unique(name)
-        if type is None:
-            with np.errstate(over="ignore"):
-                array = np.ascontiguousarray(array, np.float32).reshape(array.shape)
-            self._check_finite(name, array)
-        type = TensorType(array.shape, F32) if type is None else type
-        self.module.weights[name] = array
-        return self._append(Weight(), (), type, Location((name,)))
+    def weight(self, name: str, array: Array) -> Value:
+        """A new weight; the name is made unique."""
+        return self._weight(self._unique(name), array)
+
+    def foreign_weight(self, name: str, array: Array) -> Value:
+        """The weight that a foreign tensor is, under that tensor's name."""
+        self._taken.add(name)
+        return self._weight(name, array)
+
+    def _weight(self, name: str, array: Array) -> Value:
+        with np.errstate(over="ignore"):
+            stored = np.ascontiguousarray(array, np.float32).reshape(array.shape)
+        self._check_finite(name, stored)
+        self.module.weights[name] = stored
+        return self._append(Weight(), (), TensorType(stored.shape, F32), Location((name,)))
 
     def none(self) -> Value:
         """The absent operand."""

@@ -10,9 +10,7 @@ import numpy.typing as npt
 from tpuc_ops.shapes import positive_axis
 
 
-def check_parameters(
-    dims: Sequence[int], scales: Sequence[float], zero_points: Sequence[int], axis: int
-) -> None:
+def check_parameters(dims: Sequence[int], scales: Sequence[float], zero_points: Sequence[int], axis: int) -> None:
     """Raise ValueError unless there is one of each, or one for each index of `axis`."""
     if len(scales) != len(zero_points) or not scales:
         raise ValueError(f"there are {len(scales)} scales and {len(zero_points)} zero points")

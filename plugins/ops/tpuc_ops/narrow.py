@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -38,8 +40,8 @@ def _narrowed_float(x: Array, dtype: np.dtype, saturate: bool) -> Array:
         if dtype.name == "float8_e8m0fnu":  # powers of two only: the next larger one
             x = np.exp2(np.ceil(np.log2(x)))
         if dtype.itemsize == 1 and saturate:
-            limit = np.float32(ml_dtypes.finfo(dtype).max)
-            x = np.clip(x, np.float32(ml_dtypes.finfo(dtype).min), limit)
+            limits: Any = ml_dtypes.finfo(dtype)
+            x = np.clip(x, np.float32(limits.min), np.float32(limits.max))
         return x.astype(dtype)
 
 

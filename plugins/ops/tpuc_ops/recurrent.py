@@ -17,10 +17,10 @@ from tpuc_ops.shapes import is_absent, show
 class Recurrent(Op):
     """A recurrent layer over `x: [steps, n, inputs]`.
 
-    Operands: x, filter `[d, gates * hidden, inputs]`, recurrence `[d, gates * hidden, hidden]`, then each optional: bias
-    `[d, 2 * gates * hidden]` (of filter and recurrence) and initial h `[d, n, hidden]`; d is 2 when `bidirectional`,
-    else 1. Results: all h `[steps, d, n, hidden]` and the last h `[d, n, hidden]`. With `batch_first` n comes first in x,
-    state and results.
+    Operands: x, filter `[d, gates * hidden, inputs]`, recurrence `[d, gates * hidden, hidden]`, then each optional:
+    bias `[d, 2 * gates * hidden]` (of filter and recurrence) and initial h `[d, n, hidden]`; d is 2 when
+    `bidirectional`, else 1. Results: all h `[steps, d, n, hidden]` and the last h `[d, n, hidden]`. With `batch_first`
+    n comes first in x, state and results.
     """
 
     hidden_size: I64

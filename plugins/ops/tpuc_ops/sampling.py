@@ -23,9 +23,7 @@ def picked(x: Array, places: list[Array]) -> Array:
     count = len(places)
     sizes = x.shape[-count:]
     lead = x.shape[: -count - 1]
-    inside = np.logical_and.reduce(
-        [(place >= 0) & (place < size) for place, size in zip(places, sizes, strict=True)]
-    )
+    inside = np.logical_and.reduce([(place >= 0) & (place < size) for place, size in zip(places, sizes, strict=True)])
     flat = np.zeros(places[0].shape, np.int64)
     for place, size in zip(places, sizes, strict=True):
         flat = flat * size + np.clip(np.nan_to_num(place), 0, size - 1).astype(np.int64)

@@ -2,10 +2,10 @@
 
 Compiled networks are static, so an operand that ONNX computes with may have to be a constant here. Each case is tried
 with all operands as network inputs; where the front end refuses that, with its scalar operands as initialisers, then
-with the operands of at most one dimension behind the first, then with every operand but the first. Operators whose results have data-dependent or data-only shapes
-(`FOLDED`) are folded: with all operands as initialisers, their results meet the network input `zero`, because a network
-computes something. Operands without elements are initialisers always, and results without elements are no outputs:
-nothing arrives at run time.
+with the operands of at most one dimension behind the first, then with every operand but the first. Operators whose
+results have data-dependent or data-only shapes (`FOLDED`) are folded: with all operands as initialisers, their results
+meet the network input `zero`, because a network computes something. Operands without elements are initialisers always,
+and results without elements are no outputs: nothing arrives at run time.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def _run_form(case: Case, form: str, folder: Path, offers: Registry) -> Outcome:
             if problem:
                 return Outcome("wrong", problem)
     except TpucError as error:
-        kind = "refused" if isinstance(error, Unsupported) or "depend on any input" in str(error) else "wrong"
+        refused = isinstance(error, Unsupported) or "Choose other outputs with --output-names" in str(error)
+        kind = "refused" if refused else "wrong"
         return Outcome(kind, str(error))
     except Exception as error:  # noqa: BLE001  # whatever it is, it is a crash to report
         return Outcome("crashed", f"{type(error).__name__}: {error}")

@@ -82,7 +82,9 @@ def _by_output(node: ForeignNode, build: ImportBuilder) -> Value:
     if array is not None:
         return build.weight(f"{name}_by_output", array.reshape(images(array.shape)).swapaxes(0, 1))
     value = build.value(name)
-    return permute(build, reshape(build, value, images(value.tensor.dims), f"{name}_2d"), (1, 0, 2, 3), f"{name}_by_output")
+    return permute(
+        build, reshape(build, value, images(value.tensor.dims), f"{name}_2d"), (1, 0, 2, 3), f"{name}_by_output"
+    )
 
 
 @TABLE.imports("DeformConv")

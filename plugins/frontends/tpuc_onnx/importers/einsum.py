@@ -36,7 +36,9 @@ def _terms(node: ForeignNode, build: ImportBuilder, ranks: Sequence[int]) -> tup
     if len(terms) != len(ranks):
         raise build.refuse(node, f"equation '{equation}' has {len(terms)} operands, the node has {len(ranks)}")
     free = [letter for letter in string.ascii_letters if letter not in equation]
-    widths = [rank - len(term.replace("...", "")) if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)]
+    widths = [
+        rank - len(term.replace("...", "")) if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)
+    ]
     dots = "".join(free[: max(widths, default=0)])
     spelled = [
         term.replace("...", dots[len(dots) - width :] if width else "")
@@ -69,7 +71,9 @@ def _product(build: ImportBuilder, values: Sequence[Value], terms: Sequence[str]
         return math.prod(sizes[label] for label in labels)
 
     lead = (extent(batch),) if batch else ()
-    first = _grouped(build, values[0], left, [*batch, *rows, *inner], (*lead, extent(rows), extent(inner)), f"{name}_left")
+    first = _grouped(
+        build, values[0], left, [*batch, *rows, *inner], (*lead, extent(rows), extent(inner)), f"{name}_left"
+    )
     second = _grouped(
         build, values[1], right, [*batch, *inner, *columns], (*lead, extent(inner), extent(columns)), f"{name}_right"
     )

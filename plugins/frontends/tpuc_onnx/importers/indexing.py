@@ -9,7 +9,7 @@ from tpuc_ops.top.gather_nd import GatherND
 from tpuc_ops.top.scatter_elements import ScatterElements
 from tpuc_ops.top.scatter_nd import ScatterND
 
-from tpuc_onnx.importers.common import TABLE, constant_input
+from tpuc_onnx.importers.common import TABLE, Array, constant_input
 
 
 @TABLE.imports("GatherElements")
@@ -50,10 +50,11 @@ def reverse_sequence(node: ForeignNode, build: ImportBuilder) -> Value:
     x = build.value(node.inputs[0])
     lengths = constant_input(node, build, 1, "the list of lengths")
     assert lengths is not None
-    batch, time = node.attributes.get("batch_axis", 1), node.attributes.get("time_axis", 0)
+    batch: int = node.attributes.get("batch_axis", 1)
+    time: int = node.attributes.get("time_axis", 0)
     dims = x.tensor.dims
-    steps = np.arange(dims[time])
-    origins = np.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
+    steps: Array = np.arange(dims[time])
+    origins: Array = np.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
     shape = tuple(extent if axis in (batch, time) else 1 for axis, extent in enumerate(dims))
     origins = (origins if batch < time else origins.T).reshape(shape)
     indices = build.weight(f"{node.outputs[0]}_origins", np.broadcast_to(origins, dims))

@@ -98,8 +98,6 @@ def bit_shift(node: ForeignNode, build: OnnxBuilder) -> Value:
     name, kind = node.outputs[0], build.elem_type(node.inputs[0])
     left = node.attributes.get("direction") == "LEFT"
     cut = left and not kind.startswith("u")
-    op = Bitwise(
-        mode="ShiftLeft" if left else "ShiftRight", bits=int(kind.lstrip("uint")) if left and not cut else 0
-    )
+    op = Bitwise(mode="ShiftLeft" if left else "ShiftRight", bits=int(kind.lstrip("uint")) if left and not cut else 0)
     result = build.build(op, [aligned(node, build, 0), aligned(node, build, 1)], f"{name}_long" if cut else name)
     return build.build(Cast(to=kind.upper()), [result], name) if cut else result

@@ -24,7 +24,9 @@ def max_pool(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
     has_places = len(node.outputs) > 1 and bool(node.outputs[1])
     if is_unusual(node, build):
         if has_places:
-            raise build.refuse(node, "indices of dilated windows, or over other than 1 or 2 dimensions, are not supported")
+            raise build.refuse(
+                node, "indices of dilated windows, or over other than 1 or 2 dimensions, are not supported"
+            )
         return max_pool_by_axis(node, build)
     x = _images(node, build)
     window = _ceiled(node, build, WindowAttributes.of(node, build, node.attributes["kernel_shape"]), x)

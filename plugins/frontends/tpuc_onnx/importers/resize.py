@@ -47,9 +47,7 @@ def resize(node: ForeignNode, build: ImportBuilder) -> Value:
         if how.mode == "nearest" and shape[2] % dims[2] == 0 and shape[3] % dims[3] == 0 and _copies(how):
             return build.build(Upsample(scale_h=shape[2] // dims[2], scale_w=shape[3] // dims[3]), [x], name)
         if _interpolates(how) and all(axis.said > 0 or axis.scale == axis.count / axis.extent for axis in axes):
-            op = Interp(
-                mode=how.mode, coord_mode=how.coordinates, scale_h=said.get(2, 1.0), scale_w=said.get(3, 1.0)
-            )
+            op = Interp(mode=how.mode, coord_mode=how.coordinates, scale_h=said.get(2, 1.0), scale_w=said.get(3, 1.0))
             return build.build(op, [x, build.none()], name, [TensorType(shape, x.tensor.element)])
     return _by_axis(node, build, x, axes)
 
@@ -74,11 +72,13 @@ def _resampling(node: ForeignNode, build: ImportBuilder) -> Resampling:
 
 def _axes(node: ForeignNode, build: ImportBuilder, dims: Shape, shape: Shape, how: Resampling) -> list[_Axis]:
     """Every axis that is resized; roi, scales and sizes may be for some axes only."""
-    chosen = [axis % len(dims) for axis in node.attributes.get("axes", range(len(dims)))]
+    chosen: list[int] = [axis % len(dims) for axis in node.attributes.get("axes", range(len(dims)))]
     scales, sizes, roi = _numbers(node, build)
     policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
-    ratios = [sizes[index] / dims[axis] for index, axis in enumerate(chosen)] if sizes is not None else []
-    common = {"not_larger": min, "not_smaller": max}.get(policy, lambda values: 0.0)(ratios) if ratios else 0.0
+    ratios = [float(sizes[index]) / dims[axis] for index, axis in enumerate(chosen)] if sizes is not None else []
+    common = 0.0
+    if ratios and policy != "stretch":
+        common = min(ratios) if policy == "not_larger" else max(ratios)
     result: list[_Axis] = []
     for index, axis in enumerate(chosen):
         own = how

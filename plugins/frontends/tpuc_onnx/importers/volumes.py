@@ -47,10 +47,7 @@ def max_pool_by_axis(node: ForeignNode, build: ImportBuilder) -> Value:
             for tap in range(window.kernel[axis])
         ]
         own = name if axis == rank - 1 else f"{name}_axis{axis}"
-        if len(taps) == 1:
-            x = reshape(build, taps[0], taps[0].tensor.dims, own)
-        else:
-            x = build.build(Max(), taps, own)
+        x = taps[0] if len(taps) == 1 else build.build(Max(), taps, own)
     return x
 
 

@@ -95,9 +95,7 @@ def _pads(
             raise build.refuse(node, f"auto_pad '{mode}' is not known, only NOTSET, VALID, SAME_UPPER and SAME_LOWER")
 
 
-def transposed_window(
-    node: ForeignNode, build: ImportBuilder, kernel: Sequence[int]
-) -> tuple[WindowAttributes, Shape]:
+def transposed_window(node: ForeignNode, build: ImportBuilder, kernel: Sequence[int]) -> tuple[WindowAttributes, Shape]:
     """The window of a transposed convolution, and how many elements its result has more at the end of each axis."""
     size = build.shape(node.inputs[0])[2:]
     rank = len(size)

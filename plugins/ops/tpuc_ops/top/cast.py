@@ -16,8 +16,8 @@ from tpuc_ops.narrow import narrowed
 class Cast(UnaryOp):
     """What is left of x in the element type `to` (INT8, UINT4, FLOAT16, FLOAT8E4M3FN, BOOL, ... as ONNX names them).
 
-    Floats are rounded to nearest even (FLOAT8E8M0 upwards), integers cut towards 0 and then to the type's low bits. What is too large for an
-    8-bit float becomes its largest number with `saturate`, else infinite or NaN.
+    Floats are rounded to nearest even (FLOAT8E8M0 upwards), integers cut towards 0 and then to the type's low bits.
+    What is too large for an 8-bit float becomes its largest number with `saturate`, else infinite or NaN.
     """
 
     name = "top.Cast"

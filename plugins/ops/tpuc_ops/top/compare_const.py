@@ -26,6 +26,6 @@ class CompareConst(UnaryOp):
         return super().infer(operands)
 
     def function(self, x: Array) -> Array:
-        number = np.float32(self.const_val)
+        number = np.asarray(self.const_val, np.float32)
         compare = MODES[self.mode]
         return (compare(number, x) if self.inversed else compare(x, number)).astype(np.float32)

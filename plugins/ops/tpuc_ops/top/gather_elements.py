@@ -33,6 +33,6 @@ class GatherElements(Op):
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x, indices = operands[0], operands[1].astype(np.int64)
-        places = list(np.ix_(*(np.arange(extent) for extent in indices.shape)))
+        places: list[Array] = list(np.indices(indices.shape, sparse=True))
         places[self.axis] = indices
         return [x[tuple(places)]]

@@ -15,7 +15,7 @@ from tpuc_ops.shapes import show
 
 @dataclass(frozen=True)
 class GatherND(Op):
-    """The last dimension of the indices holds one index for each leading dimension of x, after `batch_dims` common ones.
+    """The last dimension of the indices holds an index for each leading dimension of x, after `batch_dims` shared ones.
 
     Indices below 0 count from the end.
     """

@@ -20,9 +20,9 @@ _PADDINGS = ("zeros", "border", "reflection")
 class GridSampler(Op):
     """`x: [n, c, h, w]` (or with a depth) at the places `grid: [n, oh, ow, 2]`, last dimension first, from -1 to 1.
 
-    -1 and 1 are the centres of the outer elements with `align_corners`, else their outer edges. `mode`: nearest (ties to
-    even), bilinear (trilinear with a depth) or bicubic (a = -0.75). `padding_mode`: outside lie zeros, the border, or the
-    image reflected at what -1 and 1 are.
+    -1 and 1 are the centres of the outer elements with `align_corners`, else their outer edges. `mode`: nearest (ties
+    to even), bilinear (trilinear with a depth) or bicubic (a = -0.75). `padding_mode`: outside lie zeros, the border,
+    or the image reflected at what -1 and 1 are.
     """
 
     name = "top.GridSampler"
@@ -45,11 +45,13 @@ class GridSampler(Op):
         sizes = x.shape[2:]
         places = [self._place(grid[..., -1 - axis], size) for axis, size in enumerate(sizes)]
         if self.mode == "nearest":
-            return [self._picked(x, [np.rint(self._folded(place, size)) for place, size in zip(places, sizes, strict=True)])]
+            return [
+                self._picked(x, [np.rint(self._folded(place, size)) for place, size in zip(places, sizes, strict=True)])
+            ]
         taps = [self._taps(place, size) for place, size in zip(places, sizes, strict=True)]
         result = np.zeros((*x.shape[:2], *places[0].shape[1:]), np.float32)
         for chosen in np.ndindex(*(len(axis) for axis in taps)):
-            picks = [axis[index] for axis, index in zip(taps, chosen, strict=True)]
+            picks: list[tuple[Array, Array]] = [axis[index] for axis, index in zip(taps, chosen, strict=True)]
             share = np.prod([weight for _, weight in picks], axis=0)
             result += self._picked(x, [tap for tap, _ in picks]) * share[:, None]
         return [result]

@@ -31,8 +31,6 @@ class GRU(Recurrent):
         of_gates = h @ recurrence[: 2 * size].T + bias[: 2 * size] + of_x[:, : 2 * size]
         update, reset = sigmoid(of_gates[:, :size]), sigmoid(of_gates[:, size:])
         matrix, own_bias = recurrence[2 * size :], bias[2 * size :]
-        if self.linear_before_reset:
-            of_h = reset * (h @ matrix.T + own_bias)
-        else:
-            of_h = (reset * h) @ matrix.T + own_bias
+        before = self.linear_before_reset
+        of_h = reset * (h @ matrix.T + own_bias) if before else (reset * h) @ matrix.T + own_bias
         return update * h + (1 - update) * np.tanh(of_x[:, 2 * size :] + of_h)

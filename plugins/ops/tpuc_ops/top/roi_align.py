@@ -15,7 +15,7 @@ from tpuc_ops.shapes import show
 
 @dataclass(frozen=True)
 class RoiAlign(Op):
-    """Each region of `x: [n, c, h, w]` in `output_height` by `output_width` cells, each the Avg or Max (`mode`) of samples.
+    """Regions of `x: [n, c, h, w]` in `output_height` by `output_width` cells, each the Avg or Max (`mode`) of samples.
 
     `rois: [count, 5]` are image number, then left, top, right, bottom, which `spatial_scale` brings to elements of x. A
     cell has `sampling_ratio` samples in each direction, or with 0 as many as it has elements, rounded up; a sample is

@@ -34,7 +34,7 @@ class ScatterElements(Op):
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x, indices, updates = as_float(operands[0]), operands[1].astype(np.int64), as_float(operands[2])
-        places = [np.broadcast_to(place, indices.shape) for place in np.ix_(*(np.arange(e) for e in indices.shape))]
+        places: list[Array] = list(np.indices(indices.shape))
         places[self.axis] = indices
         return [scatter(x, tuple(places), updates, self.reduction)]
 

@@ -15,7 +15,7 @@ from tpuc_ops.shapes import show
 
 @dataclass(frozen=True)
 class ScatterND(Op):
-    """x with each update at the leading indices that the last dimension of `indices` holds; operands x, indices, updates.
+    """x with each update at the leading indices in the last dimension of `indices`; operands x, indices, updates.
 
     `reduction`: none replaces (the last of several wins), add, mul, max and min combine with what is there.
     """

@@ -31,7 +31,7 @@ class Where(Op, Elementwise):
         present = [branch for branch in branches[:2] if not is_absent(branch)]
         if len(present) != 2 - self.x_is_const - self.y_is_const:
             raise ValueError("every branch must be an operand or a number")
-        return (broadcast_type([condition, *present]) if present else condition.shape_only(),)
+        return (broadcast_type((condition, *present)) if present else condition.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x = np.float32(self.x_const_val) if self.x_is_const else as_float(operands[1])

@@ -1,0 +1,1 @@
+"""Work on npz files: `tpuc npz`."""

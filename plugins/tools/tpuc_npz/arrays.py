@@ -1,0 +1,191 @@
+"""What is done to the arrays of npz files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api import TpucError, UsageError
+from tpuc.api.host import read_npz
+
+Array: TypeAlias = NDArray[Any]
+Arrays: TypeAlias = dict[str, Array]
+
+
+def load(path: Path) -> Arrays:
+    """The arrays of a file that hold numbers; raises UsageError when one holds something else."""
+    with path.open("rb"):  # the system's own words for what cannot be opened
+        pass
+    arrays = read_npz(path)
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise UsageError(f"{path}: array '{name}' holds {array.dtype}, not numbers; take it out.")
+    return arrays
+
+
+def named(arrays: Mapping[str, Array], name: str, path: Path) -> Array:
+    """One array; raises UsageError with what is there."""
+    if name in arrays:
+        return arrays[name]
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(arrays), n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(arrays) or 'none'}."
+    raise UsageError(f"{path}: no array named '{name}'; {hint}")
+
+
+def shape_text(array: Array) -> str:
+    """`1x3x224x224`, `scalar` without axes."""
+    return "x".join(map(str, array.shape)) or "scalar"
+
+
+def extracted(arrays: Arrays, names: Sequence[str], path: Path) -> Arrays:
+    """Only these."""
+    return {name: named(arrays, name, path) for name in names}
+
+
+def removed(arrays: Arrays, names: Sequence[str], path: Path) -> Arrays:
+    """All but these."""
+    for name in names:
+        named(arrays, name, path)
+    return {name: array for name, array in arrays.items() if name not in names}
+
+
+def merged(one: Arrays, other: Arrays, places: tuple[Path, Path]) -> Arrays:
+    """All of both; raises UsageError for arrays of one name that differ."""
+    for name in one:
+        if name in other and not same(one[name], other[name]):
+            raise UsageError(
+                f"{places[0]} and {places[1]}: array '{name}' is in both and differs; rename or remove one of them."
+            )
+    return {**one, **other}
+
+
+def same(one: Array, other: Array) -> bool:
+    """Equal in type, shape and every value, NaN being equal to itself."""
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+
+
+def renamed(arrays: Arrays, old: str, new: str, path: Path) -> Arrays:
+    """One array under another name; raises UsageError when that is taken."""
+    array = named(arrays, old, path)
+    if new in arrays and new != old:
+        raise UsageError(f"{path}: there is an array named '{new}' already; remove it first.")
+    return {(new if name == old else name): (array if name == old else value) for name, value in arrays.items()}
+
+
+def reshaped(arrays: Arrays, name: str, shape: Sequence[int], path: Path) -> Arrays:
+    """One array in another shape, of which one extent may be -1."""
+    array = named(arrays, name, path)
+    try:
+        return {**arrays, name: array.reshape(tuple(shape))}
+    except ValueError as error:
+        wanted = "x".join(map(str, shape))
+        raise UsageError(
+            f"{path}: array '{name}' of shape {shape_text(array)} has no shape {wanted}; give as many elements."
+        ) from error
+
+
+def permuted(arrays: Arrays, name: str | None, order: Sequence[int], path: Path) -> Arrays:
+    """The axes of one array, or of all, in another order."""
+    chosen = list(arrays) if name is None else [name]
+    result = dict(arrays)
+    for one in chosen:
+        array = named(arrays, one, path)
+        if sorted(order) != list(range(array.ndim)):
+            raise UsageError(
+                f"{path}: array '{one}' of shape {shape_text(array)} has {array.ndim} axes, and "
+                f"{','.join(map(str, order))} is no order of them; name the array, or give each axis once from 0."
+            )
+        result[one] = np.ascontiguousarray(array.transpose(tuple(order)))
+    return result
+
+
+def to_float32(arrays: Arrays, stored: str) -> Arrays:
+    """Arrays of 16-bit floats as float32, exactly; `stored` is bf16 or fp16. Raw 16-bit integers count as such."""
+    floats: Any = ml_dtypes.bfloat16 if stored == "bf16" else np.float16
+    kinds = ("uint16",) if stored == "bf16" else ("uint16", "float16")
+    return {
+        name: array.view(floats).astype(np.float32) if array.dtype.name in kinds else array
+        for name, array in arrays.items()
+    }
+
+
+def from_float32(arrays: Arrays, stored: str) -> Arrays:
+    """Arrays of float32 as 16-bit floats, the nearest ones, ties to even; bf16 as raw integers.
+
+    Raises UsageError for values that get too large.
+    """
+    floats: Any = ml_dtypes.bfloat16 if stored == "bf16" else np.float16
+    result = dict(arrays)
+    for name, array in arrays.items():
+        if array.dtype != np.float32:
+            continue
+        with np.errstate(over="ignore"):
+            less = array.astype(floats)
+        lost = int((np.isfinite(array) & ~np.isfinite(less.astype(np.float32))).sum())
+        if lost:
+            raise UsageError(
+                f"array '{name}': {lost} values are too large for {stored}; extract the other arrays first."
+            )
+        result[name] = less.view(np.uint16) if stored == "bf16" else less
+    return result
+
+
+def raw_bytes(array: Array, kind: str | None) -> bytes:
+    """The values one after another, little endian; as `kind` (int8, bf16, float32, ...) if that is given."""
+    if kind is None:
+        typed = array
+    elif kind == "bf16":
+        typed = array.astype(np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            typed = array.astype(kind)
+        if typed.dtype.kind in "iu" and not np.array_equal(typed, array):
+            raise UsageError(f"values of this array are no {kind}: it is {array.dtype}; leave out the type.")
+    return typed.astype(typed.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def statistics(array: Array) -> dict[str, Any]:
+    """Figures of the finite values."""
+    finite = array[np.isfinite(array)].astype(np.float64) if array.dtype.kind == "f" else array.astype(np.float64)
+    figures: dict[str, Any] = {"shape": list(array.shape), "dtype": str(array.dtype)}
+    if finite.size:
+        figures |= {
+            "min": float(finite.min()),
+            "max": float(finite.max()),
+            "mean": float(finite.mean()),
+            "std": float(finite.std()),
+            "absmax": float(np.abs(finite).max()),
+        }
+    return figures | {"zeros": int((array == 0).sum()), **not_finite(array)}
+
+
+def not_finite(array: Array) -> dict[str, int]:
+    """How many values are NaN and infinite."""
+    if array.dtype.kind != "f":
+        return {"nan": 0, "inf": 0}
+    return {"nan": int(np.isnan(array).sum()), "inf": int(np.isinf(array).sum())}
+
+
+def differences(one: Array, other: Array) -> list[tuple[tuple[int, ...], Any, Any]]:
+    """Place and both values of every element that differs, the largest difference first."""
+    if one.shape != other.shape:
+        raise TpucError(f"shapes {shape_text(one)} and {shape_text(other)} differ; compare arrays of one shape")
+    unequal = one != other
+    if one.dtype.kind == other.dtype.kind == "f":
+        unequal &= ~(np.isnan(one) & np.isnan(other))
+    places = np.argwhere(unequal)
+    with np.errstate(invalid="ignore"):
+        gaps = np.abs(one[unequal].astype(np.float64) - other[unequal].astype(np.float64))
+    order = np.argsort(-np.nan_to_num(gaps, nan=np.inf), kind="stable")
+    return [
+        (tuple(int(axis) for axis in places[row]), one[tuple(places[row])].item(), other[tuple(places[row])].item())
+        for row in order
+    ]

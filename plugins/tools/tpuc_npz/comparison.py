@@ -1,0 +1,66 @@
+"""How alike the arrays of two npz files are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tpuc.api import TpucError
+from tpuc.api.host import cosine, euclidean, sqnr_db
+
+from tpuc_npz.arrays import Array, Arrays, same
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One array: what holds of it (`equal`, `similar`, `different`, `another shape`), and how similar it is."""
+
+    name: str
+    verdict: str
+    cosine: float = 0.0
+    euclidean: float = 0.0
+    sqnr_db: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Is it within the tolerance?"""
+        return self.verdict in ("equal", "similar")
+
+    def cells(self) -> list[str]:
+        """A row of a table."""
+        if self.verdict in ("equal", "another shape"):
+            return [self.name, self.verdict, "", "", ""]
+        return [self.name, self.verdict, f"{self.cosine:.6f}", f"{self.euclidean:.6f}", f"{self.sqnr_db:.2f}"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        figures = {"cosine": self.cosine, "euclidean": self.euclidean, "sqnr_db": self.sqnr_db}
+        return {"name": self.name, "verdict": self.verdict} | (figures if self.cells()[2] else {})
+
+
+def compared(
+    target: Arrays,
+    reference: Arrays,
+    tolerance: Sequence[float],
+    excepts: Collection[str],
+    places: tuple[Path, Path],
+) -> list[Compared]:
+    """Arrays that both have, in the order of the reference; raises TpucError when there is none."""
+    names = [name for name in reference if name in target and name not in excepts]
+    if not names:
+        raise TpucError(f"{places[0]} and {places[1]} have no array name in common, so nothing can be compared")
+    return [_one(name, target[name], reference[name], tolerance) for name in names]
+
+
+def _one(name: str, target: Array, reference: Array, tolerance: Sequence[float]) -> Compared:
+    if target.size != reference.size:
+        return Compared(name, "another shape")
+    target = target.reshape(reference.shape)
+    if same(target, reference) or not reference.size:
+        return Compared(name, "equal", 1.0, 1.0, float("inf"))
+    figures = cosine(target, reference), euclidean(target, reference), sqnr_db(target, reference)
+    # written so that NaN is different
+    similar = figures[0] >= tolerance[0] and figures[1] >= tolerance[1]
+    return Compared(name, "similar" if similar else "different", *figures)

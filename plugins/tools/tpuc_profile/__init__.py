@@ -1,0 +1,1 @@
+"""`tpuc profile`: where the time and the memory of a compiled file go."""

@@ -1,0 +1,309 @@
+"""Follows the data of a timed program: who made which bytes of local memory and DDR, when, and for what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tpuc.api import Engine, LoadedModel, Region, Timeline, TimelineEntry
+
+LMEM = "lmem"
+
+
+@dataclass
+class Block:
+    """Bytes of local memory from when they are written to when they are last read. Offsets within a lane."""
+
+    start: int
+    end: int
+    first_lane: int
+    end_lane: int
+    writer: int
+    born: int
+    read: int
+
+
+@dataclass
+class Tensor:
+    """Bytes of DDR that belong together; `stores` are the commands that wrote them. Cycles, addresses in bytes."""
+
+    kind: str
+    start: int
+    end: int
+    born: int
+    read: int
+    name: str = ""
+    stores: list[int] = field(default_factory=list[int])
+    is_open: bool = True
+
+    @property
+    def size_bytes(self) -> int:
+        """Extent."""
+        return self.end - self.start
+
+
+@dataclass
+class Step:
+    """The commands that serve one stored tensor: a layer, or a group of layers that stay in local memory."""
+
+    tensor: int
+    start: int
+    end: int
+    compute_cycles: int = 0
+    dma_cycles: int = 0
+    commands: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A timed program with its data followed. `steps_of` is the step of each timeline entry."""
+
+    timeline: Timeline
+    tensors: Sequence[Tensor]
+    blocks: Sequence[Block]
+    steps: Sequence[Step]
+    steps_of: Sequence[int]
+    moved: Sequence[tuple[int, int]]
+    weight_bytes: int
+
+    @property
+    def read_bytes(self) -> int:
+        """From DDR, by all commands."""
+        return sum(read for read, _ in self.moved)
+
+    @property
+    def written_bytes(self) -> int:
+        """To DDR."""
+        return sum(written for _, written in self.moved)
+
+    @property
+    def overlap_cycles(self) -> int:
+        """Cycles in which both engines work."""
+        spans = {
+            engine: [(e.start, e.end) for e in self.timeline.entries if e.command.engine is engine] for engine in Engine
+        }
+        total = at = 0
+        others = spans[Engine.DMA]
+        for start, end in spans[Engine.COMPUTE]:
+            while at < len(others) and others[at][1] <= start:
+                at += 1
+            for other_start, other_end in others[at:]:
+                if other_start >= end:
+                    break
+                total += min(end, other_end) - max(start, other_start)
+        return total
+
+    @property
+    def lmem_peak_bytes(self) -> int:
+        """The first byte per lane behind everything that is used."""
+        return max((block.end for block in self.blocks), default=0)
+
+
+def analyse(loaded: LoadedModel, timeline: Timeline, weights: tuple[int, int]) -> Analysis:
+    """Follow the data of a timed program. `weights`: first address of the constants, and their bytes."""
+    follower = _Follower(loaded, timeline, weights)
+    for index, entry in enumerate(timeline.entries):
+        follower.follow(index, entry)
+    return follower.finish()
+
+
+class _Follower:
+    def __init__(self, loaded: LoadedModel, timeline: Timeline, weights: tuple[int, int]) -> None:
+        self._loaded = loaded
+        self._timeline = timeline
+        self._weights = (weights[0], weights[0] + weights[1])
+        self._live: list[Block] = []
+        self._blocks: list[Block] = []
+        self._parents: list[list[int]] = []
+        self._moved: list[tuple[int, int]] = []
+        self._constants: list[tuple[int, int]] = []
+        self._tensors: list[Tensor] = []
+        self._current: list[int] = []
+        for info in loaded.inputs:
+            end = info.address + info.size_bytes
+            self._tensors.append(Tensor("input", info.address, end, 0, 0, info.name, is_open=False))
+            self._current.append(len(self._tensors) - 1)
+
+    def follow(self, index: int, entry: TimelineEntry) -> None:
+        """One command: find the makers of what it reads, note what it makes."""
+        instruction = entry.command.instruction
+        parents: dict[int, None] = {}
+        for region in instruction.reads():
+            if region.space == LMEM:
+                for block in self._live:
+                    if _touches(block, region):
+                        block.read = max(block.read, entry.end)
+                        parents[block.writer] = None
+            elif region.space in self._loaded.ddr_spaces:
+                self._read(region, entry)
+        self._parents.append(list(parents))
+        for region in instruction.writes():
+            if region.space == LMEM:
+                self._replace(region, index, entry)
+            elif region.space in self._loaded.ddr_spaces:
+                self._write(region, index, entry)
+        self._moved.append(self._loaded.ddr_bytes(instruction))
+
+    def _replace(self, region: Region, index: int, entry: TimelineEntry) -> None:
+        kept: list[Block] = []
+        for block in self._live:
+            covers = region.first_lane <= block.first_lane and block.end_lane <= region.end_lane
+            if not _touches(block, region) or not covers:
+                kept.append(block)
+                continue
+            # What sticks out on either side goes on living; a step that writes its own block again just continues it.
+            if block.start < region.start:
+                kept.append(self._cut(block, block.start, region.start))
+            if block.end > region.end:
+                kept.append(self._cut(block, region.end, block.end))
+        new = Block(region.start, region.end, region.first_lane, region.end_lane, index, entry.start, entry.end)
+        kept.append(new)
+        self._blocks.append(new)
+        self._live = kept
+
+    def _cut(self, block: Block, start: int, end: int) -> Block:
+        part = Block(start, end, block.first_lane, block.end_lane, block.writer, block.born, block.read)
+        self._blocks.append(part)
+        return part
+
+    def _read(self, region: Region, entry: TimelineEntry) -> None:
+        if self._weights[0] <= region.start < self._weights[1]:
+            self._constants.append((region.start, region.end))
+            return
+        found = False
+        for number in self._current:
+            tensor = self._tensors[number]
+            if tensor.start < region.end and region.start < tensor.end:
+                tensor.is_open = False
+                tensor.read = max(tensor.read, entry.end)
+                found = True
+        if not found:  # something that the host put there
+            self._tensors.append(Tensor("host", region.start, region.end, 0, entry.end, is_open=False))
+            self._current.append(len(self._tensors) - 1)
+
+    def _write(self, region: Region, index: int, entry: TimelineEntry) -> None:
+        for number in self._current:
+            tensor = self._tensors[number]
+            if tensor.is_open and region.start <= tensor.end and tensor.start <= region.end:
+                tensor.start, tensor.end = min(tensor.start, region.start), max(tensor.end, region.end)
+                tensor.read = max(tensor.read, entry.end)
+                tensor.stores.append(index)
+                return
+        self._current = [
+            number
+            for number in self._current
+            if not (region.start <= self._tensors[number].start and self._tensors[number].end <= region.end)
+        ]
+        self._tensors.append(Tensor("inner", region.start, region.end, entry.start, entry.end, stores=[index]))
+        self._current.append(len(self._tensors) - 1)
+
+    def finish(self) -> Analysis:
+        """Name the outputs, and give every command to the store that it serves first."""
+        for info in self._loaded.outputs:
+            for number in reversed(self._current):
+                tensor = self._tensors[number]
+                if tensor.start <= info.address < tensor.end and tensor.kind == "inner":
+                    tensor.kind, tensor.name, tensor.read = "output", info.name, self._timeline.cycles
+                    break
+        owners = [-1] * len(self._timeline.entries)
+        for number, tensor in enumerate(self._tensors):
+            for index in tensor.stores:
+                owners[index] = number
+        for index in range(len(owners) - 1, -1, -1):
+            for parent in self._parents[index]:
+                if owners[index] >= 0 and not self._is_store(parent):
+                    owners[parent] = owners[index]
+        steps, steps_of = self._steps(owners)
+        return Analysis(
+            self._timeline, self._tensors, self._blocks, steps, steps_of, self._moved, _union(self._constants)
+        )
+
+    def _is_store(self, index: int) -> bool:
+        return self._moved[index][1] > 0
+
+    def _steps(self, owners: Sequence[int]) -> tuple[list[Step], list[int]]:
+        numbers: dict[int, int] = {}
+        steps: list[Step] = []
+        steps_of: list[int] = []
+        for index, entry in enumerate(self._timeline.entries):
+            owner = owners[index]
+            if owner not in numbers:
+                numbers[owner] = len(steps)
+                steps.append(Step(owner, entry.start, entry.end))
+            step = steps[numbers[owner]]
+            steps_of.append(numbers[owner])
+            step.end = max(step.end, entry.end)
+            step.commands += 1
+            if entry.command.engine is Engine.COMPUTE:
+                step.compute_cycles += entry.end - entry.start
+            else:
+                step.dma_cycles += entry.end - entry.start
+            step.read_bytes += self._moved[index][0]
+            step.written_bytes += self._moved[index][1]
+        return steps, steps_of
+
+
+@dataclass(frozen=True, order=True)
+class PlannedPlace:
+    """A buffer of the compiler's memory plan."""
+
+    address: int
+    first: int
+    size_bytes: int
+    name: str
+    reason: str
+
+
+def name_tensors(analysis: Analysis, plan: Sequence[PlannedPlace] | None) -> list[str]:
+    """Give each tensor of DDR a name; returns the reasons for their places. With a memory plan both are its own."""
+    reasons = [_own_reason(analysis.tensors, number) for number in range(len(analysis.tensors))]
+    for number, tensor in enumerate(analysis.tensors):
+        tensor.name = tensor.name or f"{tensor.kind} {number}"
+    # Buffers at the same address follow each other in the order of the program.
+    places = [place for place in sorted(plan or ()) if place.first >= 0]
+    for number, tensor in enumerate(analysis.tensors):
+        for place in places:
+            if place.address <= tensor.start and tensor.end <= place.address + place.size_bytes:
+                tensor.name, reasons[number] = place.name, place.reason
+                places.remove(place)
+                break
+    return reasons
+
+
+def _own_reason(tensors: Sequence[Tensor], number: int) -> str:
+    """What the file itself tells about a place."""
+    tensor = tensors[number]
+    before = [
+        other
+        for other in tensors[:number]
+        if other.start < tensor.end and tensor.start < other.end and other is not tensor
+    ]
+    if tensor.kind == "input":
+        return "the file says where its inputs lie"
+    if tensor.kind == "host":
+        return "the host leaves it there"
+    if not before:
+        return "nothing was there before"
+    last = max(before, key=lambda other: other.read)
+    return (
+        f"takes over bytes of '{last.name or f'{last.kind} {tensors.index(last)}'}', last used in cycle {last.read:,}"
+    )
+
+
+def _touches(block: Block, region: Region) -> bool:
+    return (
+        block.start < region.end
+        and region.start < block.end
+        and block.first_lane < region.end_lane
+        and region.first_lane < block.end_lane
+    )
+
+
+def _union(intervals: Sequence[tuple[int, int]]) -> int:
+    total = reach = 0
+    for start, end in sorted(intervals):
+        total += max(0, end - max(start, reach))
+        reach = max(reach, end)
+    return total

@@ -1,0 +1,127 @@
+"""`tpuc profile`: how long a compiled file takes on its chip, and where time and memory go."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from tpuc.api import InvalidModel, UsageError, write_atomic
+from tpuc.api.command import FILE, App, Command, check_inputs, check_writable, open_compiled, pass_app
+
+if TYPE_CHECKING:
+    from tpuc.api import Chip, LoadedModel
+
+    from tpuc_profile.analysis import PlannedPlace
+    from tpuc_profile.report import WhatIf
+
+
+@click.command("profile", cls=Command)
+@click.argument("file", type=FILE)
+@click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one if not given.")
+@click.option("--what-if", metavar="ddr=X,clock=Y", default="", help="Also with DDR or clock X or Y times as fast.")
+@click.option("--plan", type=FILE, metavar="FILE.json", help="Names and reasons from `--memory-plan` of the compiler.")
+@click.option("--trace", type=FILE, metavar="FILE.json", help="Write a timeline that Perfetto opens.")
+@click.option("--html", "page", type=FILE, metavar="FILE.html", help="Write a page with maps of both memories.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@pass_app
+def command(
+    app: App,
+    file: Path,
+    profile_name: str | None,
+    what_if: str,
+    plan: Path | None,
+    trace: Path | None,
+    page: Path | None,
+    as_json: bool,
+) -> None:
+    """Show cycles, DDR traffic and memory of a compiled file."""
+    check_inputs(file, plan)
+    for path in (trace, page):
+        if path is not None:
+            check_writable(path)
+    from tpuc_profile.analysis import analyse, name_tensors
+    from tpuc_profile.report import Report
+
+    factors = read_what_if(what_if)
+    chip, loaded = open_compiled(app, file)
+    name = _profile(chip, profile_name)
+    analysis = analyse(loaded, loaded.timeline(name), (chip.description.ddr_base, loaded.memory.get("weights", 0)))
+    reasons = name_tensors(analysis, None if plan is None else _read_plan(plan))
+    report = Report(
+        str(file),
+        chip,
+        name,
+        loaded,
+        analysis,
+        [tensor.name for tensor in analysis.tensors],
+        reasons,
+        _time_again(chip, loaded, name, factors) if factors else None,
+    )
+    if trace is not None:
+        from tpuc_profile.trace import trace_text
+
+        write_atomic(trace, trace_text(report))
+    if page is not None:
+        from tpuc_profile.page import page_text
+
+        write_atomic(page, page_text(report))
+    if as_json:
+        app.result_json(report.to_json())
+    else:
+        app.result(report.text())
+
+
+def read_what_if(text: str) -> dict[str, float]:
+    """The factors in `ddr=2,clock=0.5`; raises UsageError."""
+    factors: dict[str, float] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = part.partition("=")
+        if key not in ("ddr", "clock") or not equals:
+            raise UsageError(f"--what-if: '{part}' is not understood; write ddr=X or clock=X.")
+        if key in factors:
+            raise UsageError(f"--what-if gives {key} twice; keep one.")
+        try:
+            factor = float(value.removesuffix("x"))
+        except ValueError:
+            factor = 0.0
+        if not 0.001 <= factor <= 1000:
+            raise UsageError(f"--what-if: {key} is a factor from 0.001 to 1000, not '{value}'.")
+        factors[key] = factor
+    return factors
+
+
+def _profile(chip: Chip, name: str | None) -> str:
+    name = name or chip.profiles[0]
+    if name not in chip.profiles:
+        raise UsageError(
+            f"chip '{chip.description.name}' has no timing profile '{name}'. Its profiles: {', '.join(chip.profiles)}."
+        )
+    return name
+
+
+def _time_again(chip: Chip, loaded: LoadedModel, profile: str, factors: dict[str, float]) -> WhatIf:
+    from tpuc_profile.report import WhatIf
+
+    ddr, clock = factors.get("ddr", 1.0), factors.get("clock", 1.0)
+    cycles = loaded.timeline_if(profile, ddr / clock).cycles  # DDR does not follow the clock of the engines
+    return WhatIf(ddr, clock, cycles, cycles / (chip.description.clock_hz * clock) * 1000)
+
+
+def _read_plan(path: Path) -> list[PlannedPlace]:
+    from tpuc_profile.analysis import PlannedPlace
+
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        bases = {pool["name"]: pool["address"] for pool in content["pools"]}
+        return [
+            PlannedPlace(
+                bases[row["pool"]] + row["offset"], row["first"], row["size_bytes"], row["name"], row["reason"]
+            )
+            for row in content["buffers"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidModel(
+            f"{path} is no memory plan ({type(error).__name__}: {error}); write one with `tpuc deploy --memory-plan`"
+        ) from error

@@ -1,0 +1,164 @@
+"""The figures of a profile: for people as text, for programs as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tpuc.api import Chip, Engine, LoadedModel
+
+from tpuc_profile.analysis import Analysis
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The same program on a chip whose DDR and clock are this many times as fast."""
+
+    ddr: float = 1.0
+    clock: float = 1.0
+    cycles: int = 0
+    milliseconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that `tpuc profile` prints. The floor is what any program must move: constants, inputs and outputs
+    once, in the types that the file has.
+    """
+
+    file: str
+    chip: Chip
+    profile: str
+    loaded: LoadedModel
+    analysis: Analysis
+    names: Sequence[str]
+    reasons: Sequence[str]
+    what_if: WhatIf | None = None
+
+    @property
+    def cycles(self) -> int:
+        """Of the whole program."""
+        return self.analysis.timeline.cycles
+
+    @property
+    def milliseconds(self) -> float:
+        """The same as time."""
+        return self.cycles / self.chip.description.clock_hz * 1000
+
+    @property
+    def input_bytes(self) -> int:
+        """Of all inputs."""
+        return sum(info.size_bytes for info in self.loaded.inputs)
+
+    @property
+    def output_bytes(self) -> int:
+        """Of all outputs."""
+        return sum(info.size_bytes for info in self.loaded.outputs)
+
+    @property
+    def floor_bytes(self) -> int:
+        """What any program must move."""
+        return self.analysis.weight_bytes + self.input_bytes + self.output_bytes
+
+    @property
+    def ddr_bytes(self) -> int:
+        """What this one moves."""
+        return self.analysis.read_bytes + self.analysis.written_bytes
+
+    def commands(self, engine: Engine) -> int:
+        """Of one engine."""
+        return sum(entry.command.engine is engine for entry in self.analysis.timeline.entries)
+
+    def step_name(self, tensor: int) -> str:
+        """The name of the tensor that a step makes."""
+        return self.names[tensor] if tensor >= 0 else "(nothing stored)"
+
+    def text(self, layers: bool = True) -> str:
+        """For people."""
+        lines = [f"{self.file}: {self.cycles:,} cycles = {self.milliseconds:.3f} ms on {self._profile}"]
+        for engine in Engine:
+            busy = self.analysis.timeline.busy.get(engine, 0)
+            lines.append(
+                f"{engine.name.lower()}: {self.commands(engine)} commands, busy {busy:,} cycles{self._share(busy)}"
+            )
+        overlap = self.analysis.overlap_cycles
+        lines.append(f"both engines at once: {overlap:,} cycles{self._share(overlap)}")
+        ratio = self.ddr_bytes / self.floor_bytes if self.floor_bytes else 0.0
+        lines.append(
+            f"DDR: {self.analysis.read_bytes:,} B read, {self.analysis.written_bytes:,} B written, {ratio:.2f} times "
+            f"the floor of {self.floor_bytes:,} B (constants {self.analysis.weight_bytes:,}, inputs {self.input_bytes:,}, "
+            f"outputs {self.output_bytes:,})"
+        )
+        lane = self.chip.lmem.lane_bytes
+        lines.append(f"local memory: {self.analysis.lmem_peak_bytes:,} of {lane:,} B per lane used")
+        lines.append("memory: " + ", ".join(f"{name} {size:,} B" for name, size in self.loaded.memory.items()))
+        if self.what_if is not None:
+            lines.append(self._what_if_text(self.what_if))
+        if layers:
+            lines += self._layer_lines()
+        return "\n".join(lines)
+
+    @property
+    def _profile(self) -> str:
+        return f"{self.chip.description.name} ('{self.profile}')"
+
+    def _share(self, cycles: int) -> str:
+        return f" ({cycles / self.cycles:.0%})" if self.cycles else ""
+
+    def _what_if_text(self, what_if: WhatIf) -> str:
+        change = f" ({what_if.milliseconds / self.milliseconds:.2f} times)" if self.milliseconds else ""
+        return (
+            f"with DDR {what_if.ddr:g} times and clock {what_if.clock:g} times as fast: {what_if.cycles:,} cycles = "
+            f"{what_if.milliseconds:.3f} ms{change}"
+        )
+
+    def _layer_lines(self) -> list[str]:
+        head = f"{'from':>11} {'to':>11} {'compute':>11} {'dma':>11} {'read B':>11} {'written B':>11}  made"
+        return [
+            "",
+            head,
+            *(
+                f"{step.start:>11,} {step.end:>11,} {step.compute_cycles:>11,} {step.dma_cycles:>11,} "
+                f"{step.read_bytes:>11,} {step.written_bytes:>11,}  {self.step_name(step.tensor)}"
+                for step in self.analysis.steps
+            ),
+        ]
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Plain values."""
+        busy = self.analysis.timeline.busy
+        values: dict[str, Any] = {
+            "file": self.file,
+            "chip": self.chip.description.name,
+            "profile": self.profile,
+            "cycles": self.cycles,
+            "milliseconds": self.milliseconds,
+            "busy_cycles": {engine.name.lower(): busy.get(engine, 0) for engine in Engine},
+            "overlap_cycles": self.analysis.overlap_cycles,
+            "commands": {engine.name.lower(): self.commands(engine) for engine in Engine},
+            "memory_bytes": dict(self.loaded.memory),
+            "ddr_bytes": {"read": self.analysis.read_bytes, "written": self.analysis.written_bytes},
+            "floor_bytes": {
+                "constants": self.analysis.weight_bytes,
+                "inputs": self.input_bytes,
+                "outputs": self.output_bytes,
+            },
+            "lmem_bytes_per_lane": {"peak": self.analysis.lmem_peak_bytes, "size": self.chip.lmem.lane_bytes},
+            "layers": [
+                {
+                    "name": self.step_name(step.tensor),
+                    "start": step.start,
+                    "end": step.end,
+                    "compute_cycles": step.compute_cycles,
+                    "dma_cycles": step.dma_cycles,
+                    "commands": step.commands,
+                    "read_bytes": step.read_bytes,
+                    "written_bytes": step.written_bytes,
+                }
+                for step in self.analysis.steps
+            ],
+        }
+        if self.what_if is not None:
+            values["what_if"] = vars(self.what_if)
+        return values

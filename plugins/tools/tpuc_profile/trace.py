@@ -1,0 +1,69 @@
+"""The timeline in the trace-event format that Perfetto and chrome://tracing open."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tpuc.api import Engine
+
+from tpuc_profile.report import Report
+
+
+def trace_text(report: Report) -> str:
+    """One process, a thread per engine and one for layers; times in microseconds at the chip's clock."""
+    microseconds = 1e6 / report.chip.description.clock_hz
+    analysis = report.analysis
+    layers = len(Engine)
+    events: list[dict[str, Any]] = [
+        {
+            "ph": "M",
+            "pid": 1,
+            "name": "process_name",
+            "args": {"name": f"{report.chip.description.name}: {report.file}"},
+        },
+        {"ph": "M", "pid": 1, "tid": layers, "name": "thread_name", "args": {"name": "layers"}},
+    ]
+    for engine in Engine:
+        name = {"name": engine.name.lower()}
+        events.append({"ph": "M", "pid": 1, "tid": int(engine), "name": "thread_name", "args": name})
+    for step in analysis.steps:
+        events.append(
+            {
+                "ph": "b",
+                "cat": "layer",
+                "id": step.tensor + 1,
+                "pid": 1,
+                "tid": layers,
+                "name": report.step_name(step.tensor),
+                "ts": step.start * microseconds,
+                "args": {"read_bytes": step.read_bytes, "written_bytes": step.written_bytes},
+            }
+        )
+        end = {"ph": "e", "cat": "layer", "id": step.tensor + 1, "pid": 1, "tid": layers}
+        events.append({**end, "name": report.step_name(step.tensor), "ts": step.end * microseconds})
+    total = 0
+    for entry, step, moved in zip(analysis.timeline.entries, analysis.steps_of, analysis.moved, strict=True):
+        text = entry.command.instruction.describe()
+        events.append(
+            {
+                "ph": "X",
+                "pid": 1,
+                "tid": int(entry.command.engine),
+                "name": text.split(" ", 1)[0],
+                "ts": entry.start * microseconds,
+                "dur": (entry.end - entry.start) * microseconds,
+                "args": {
+                    "command": text,
+                    "number": entry.command.number,
+                    "wait": entry.command.wait,
+                    "cycles": entry.end - entry.start,
+                    "layer": report.step_name(analysis.steps[step].tensor),
+                },
+            }
+        )
+        if any(moved):
+            total += sum(moved)
+            counter = {"ph": "C", "pid": 1, "name": "DDR bytes", "ts": entry.start * microseconds}
+            events.append({**counter, "args": {"moved": total}})
+    return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}, ensure_ascii=False) + "\n"

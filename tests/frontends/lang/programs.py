@@ -1,0 +1,51 @@
+"""Tensors with reproducible numbers, and what a network computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tpuc_lang as tl
+from numpy.typing import NDArray
+from tpuc.api import Module
+from tpuc.interpreter import Interpreter
+
+Array = NDArray[Any]
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    """Between -1 and 1."""
+    return np.random.default_rng([seed, *shape]).uniform(-1, 1, shape).astype(np.float32)
+
+
+def floats(*shape: int, seed: int = 0) -> tl.Tensor:
+    """A network input with an example."""
+    return tl.Tensor(shape, data=numbers(*shape, seed=seed))
+
+
+def integers(*shape: int, dtype: str = "int8", seed: int = 0, **meaning: Any) -> tl.Tensor:
+    """A network input of whole numbers over the whole range of the type."""
+    limits = np.iinfo(dtype)
+    data = np.random.default_rng(seed).integers(limits.min, limits.max, shape, endpoint=True)
+    return tl.Tensor(shape, dtype, data, **meaning)
+
+
+def const(array: Array, dtype: str = "float32", **meaning: Any) -> tl.Tensor:
+    """A weight."""
+    return tl.Tensor(array.shape, dtype, array, is_const=True, **meaning)
+
+
+def compiled(outputs: tl.Tensor | list[tl.Tensor], inputs: list[tl.Tensor], folder: Path) -> Module:
+    """Through the files, which `cmp` reads back."""
+    return tl.compile("net", inputs, outputs if isinstance(outputs, list) else [outputs], cmp=True, folder=folder)
+
+
+def result(output: tl.Tensor, inputs: list[tl.Tensor], folder: Path) -> Array:
+    """What the network computes from its inputs' examples."""
+    module = compiled(output, inputs, folder)
+    module.verify()
+    data = {tensor.name: np.asarray(tensor.data, np.float32) for tensor in inputs}
+    value = Interpreter(module).run(data)[output.name]
+    assert value.shape == output.shape
+    return value

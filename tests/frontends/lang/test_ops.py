@@ -1,0 +1,225 @@
+"""Every function means what numpy says, and says its shape at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tpuc_lang as tl
+
+from tests.frontends.caffe import reference
+from tests.frontends.lang.programs import Array, const, floats, numbers, result
+
+SHAPE = (1, 4, 6, 5)
+X, Y = numbers(*SHAPE), numbers(*SHAPE, seed=1)
+Build = Callable[[tl.Tensor, tl.Tensor], tl.Tensor]
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+CASES: dict[str, tuple[Build, Array]] = {
+    "abs": (lambda x, _: tl.abs(x), np.abs(X)),
+    "add": (tl.add, X + Y),
+    "add three": (lambda x, y: tl.add(x, y, x, coeff=[1, -1, 2]), 3 * X - Y),
+    "add number": (lambda x, _: tl.add(2, x), X + 2),
+    "avgpool": (
+        lambda x, _: tl.avgpool(x, [3, 2], [1, 2], pad=[1, 1, 0, 0]),
+        np.stack([X[:, :, max(i - 1, 0) : i + 2, j : j + 2].mean((2, 3)) for i in range(6) for j in (0, 2)], 2).reshape(
+            1, 4, 6, 2
+        ),
+    ),
+    "cast": (lambda x, _: tl.cast(x, "float16"), X),
+    "ceil": (lambda x, _: tl.ceil(tl.mul(x, 3)), np.ceil(X * np.float32(3))),
+    "clip": (lambda x, _: tl.clip(x, -0.5, 0.25), X.clip(-0.5, 0.25)),
+    "clamp": (lambda x, _: tl.clamp(x, 0, 1), X.clip(0, 1)),
+    "compare": (lambda x, y: tl.compare(x, y, "Greater"), (X > Y).astype(np.float32)),
+    "compare number": (lambda x, _: tl.compare(x, 0.5, "LessOrEqual"), (X <= 0.5).astype(np.float32)),
+    "concat": (lambda x, y: tl.concat([x, y], axis=-1), np.concatenate([X, Y], -1)),
+    "copy": (lambda x, _: tl.copy(x), X),
+    "cos": (lambda x, _: tl.cos(x), np.cos(X)),
+    "depth2space": (
+        lambda x, _: tl.depth2space(x, 2, 2, is_crd=False),
+        X.reshape(1, 2, 2, 1, 6, 5).transpose(0, 3, 4, 1, 5, 2).reshape(1, 1, 12, 10),
+    ),
+    "div": (lambda x, y: tl.div(x, tl.add(y, 2)), X / (Y + 2)),
+    "div by number": (lambda x, _: tl.div(x, 4), X / 4),
+    "div of number": (lambda x, _: tl.div(3, tl.add(x, 2)), 3 / (X + 2)),
+    "elu": (lambda x, _: tl.elu(x, 0.5), np.where(X > 0, X, 0.5 * np.expm1(X))),
+    "erf": (lambda x, _: tl.erf(x), np.vectorize(math.erf)(X)),
+    "exp": (lambda x, _: tl.exp(x), np.exp(X)),
+    "floor": (lambda x, _: tl.floor(tl.mul(x, 3)), np.floor(X * np.float32(3))),
+    "gelu": (lambda x, _: tl.gelu(x), X * (1 + np.vectorize(math.erf)(X / math.sqrt(2))) / 2),
+    "gather": (lambda x, _: tl.gather(x, const(np.array([3, 0])), axis=1), X[:, [3, 0]]),
+    "hsigmoid": (lambda x, _: tl.hsigmoid(x), (X / 6 + 0.5).clip(0, 1)),
+    "hswish": (lambda x, _: tl.hswish(x), X * (X / 6 + 0.5).clip(0, 1)),
+    "interpolate": (
+        lambda x, _: tl.interpolate(x, [6, 9], "linear", "align_corners"),
+        (X[..., np.minimum(np.arange(9) // 2, 4)] + X[..., np.minimum((np.arange(9) + 1) // 2, 4)]) / 2,
+    ),
+    "leaky_relu": (lambda x, _: tl.leaky_relu(x, 0.67), np.where(X > 0, X, 0.67 * X)),
+    "log": (lambda x, _: tl.log(tl.add(x, 2)), np.log(X + 2)),
+    "lrn": (lambda x, _: tl.lrn(x, 3, 0.5, 0.6, 2), reference.lrn(X, 3, 0.5, 0.6, 2)),
+    "matmul": (lambda x, y: tl.matmul(x, y, right_transpose=True), X @ Y.swapaxes(2, 3)),
+    "matmul with bias": (
+        lambda x, _: tl.matmul(x, const(numbers(5, 3)), const(numbers(3))),
+        X @ numbers(5, 3) + numbers(3),
+    ),
+    "max": (tl.max, np.maximum(X, Y)),
+    "max number": (lambda x, _: tl.max(x, 0.25), X.clip(0.25)),
+    "maxpool": (
+        lambda x, _: tl.maxpool(x, [2, 2], [2, 2], ceil_mode=True),
+        reference.pool(X, (2, 2), (2, 2), (0, 0), mean=False),
+    ),
+    "min": (tl.min, np.minimum(X, Y)),
+    "mish": (lambda x, _: tl.mish(x), X * np.tanh(np.log1p(np.exp(X)))),
+    "mul": (lambda x, y: tl.mul(x, y, y), X * Y * Y),
+    "mul number": (lambda x, _: tl.mul(x, 4.7), X * 4.7),
+    "pad": (
+        lambda x, _: tl.pad(x, [0, 0, 0, 0, 1, 2, 0, 3], value=9),
+        np.pad(X, ((0, 0), (0, 0), (1, 2), (0, 3)), constant_values=9),
+    ),
+    "permute": (lambda x, _: tl.permute(x, [0, 3, 1, 2]), X.transpose(0, 3, 1, 2)),
+    "pow": (lambda x, _: tl.pow(tl.abs(x), 1.5), np.abs(X) ** 1.5),
+    "prelu": (
+        lambda x, _: tl.prelu(x, const(numbers(1, 4, 1, 1))),
+        np.where(X > 0, X, X * numbers(1, 4, 1, 1)),
+    ),
+    "reduce": (lambda x, _: tl.reduce(x, [1, -1], "ReduceSum", keep_dims=False), X.sum((1, 3))),
+    "relu": (lambda x, _: tl.relu(x), X.clip(0)),
+    "relu limit": (lambda x, _: tl.relu(x, 0.5), X.clip(0, 0.5)),
+    "relu6": (lambda x, _: tl.relu6(tl.mul(x, 10)), (X * 10).clip(0, 6)),
+    "reshape": (lambda x, _: tl.reshape(x, [0, -1, 3]), X.reshape(1, 40, 3)),
+    "rms_norm": (lambda x, _: tl.rms_norm(x, epsilon=0.1), X / np.sqrt((X**2).mean(-1, keepdims=True) + 0.1)),
+    "round": (lambda x, _: tl.round(tl.mul(x, 3)), np.rint(X * np.float32(3))),
+    "rsqrt": (lambda x, _: tl.rsqrt(tl.add(x, 2)), 1 / np.sqrt(X + 2)),
+    "scale": (
+        lambda x, _: tl.scale(x, const(numbers(1, 4, 1, 1)), const(numbers(1, 4, 1, 1, seed=2))),
+        X * numbers(1, 4, 1, 1) + numbers(1, 4, 1, 1, seed=2),
+    ),
+    "sigmoid": (lambda x, _: tl.sigmoid(x), sigmoid(X)),
+    "sign": (lambda x, _: tl.sign(x), np.sign(X)),
+    "silu": (lambda x, _: tl.silu(x), X * sigmoid(X)),
+    "sin": (lambda x, _: tl.sin(x), np.sin(X)),
+    "slice": (lambda x, _: tl.slice(x, [0, 1, -1, 0], [1, 2, 3, 2], [1, 2, -2, 4]), X[:, 1:4:2, 5::-2, ::4]),
+    "softmax": (
+        lambda x, _: tl.softmax(x, 1, beta=2),
+        np.exp(2 * X) / np.exp(2 * X).sum(1, keepdims=True),
+    ),
+    "softplus": (lambda x, _: tl.softplus(x), np.log1p(np.exp(X))),
+    "softsign": (lambda x, _: tl.softsign(x), X / (1 + np.abs(X))),
+    "split": (lambda x, _: tl.split(x, 2, size=[1, 5])[1], X[:, :, 1:]),
+    "sqrt": (lambda x, _: tl.sqrt(tl.abs(x)), np.sqrt(np.abs(X))),
+    "square": (lambda x, _: tl.square(x), X**2),
+    "squeeze": (lambda x, _: tl.squeeze(x, [0]), X[0]),
+    "sub": (tl.sub, X - Y),
+    "sub number": (lambda x, _: tl.sub(1, x), 1 - X),
+    "tan": (lambda x, _: tl.tan(x), np.tan(X)),
+    "tanh": (lambda x, _: tl.tanh(x), np.tanh(X)),
+    "tile": (lambda x, _: tl.tile(x, [2, 1, 1, 3]), np.tile(X, (2, 1, 1, 3))),
+    "unsqueeze": (lambda x, _: tl.unsqueeze(x, [1]), X[:, None]),
+    "upsample": (lambda x, _: tl.upsample(x, 2, 3), X.repeat(2, 2).repeat(3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_shapes(name: str, tmp_path: Path) -> None:
+    build, wanted = CASES[name]
+    x, y = floats(*SHAPE), floats(*SHAPE, seed=1)
+    output = build(x, y)
+    assert output.shape == wanted.shape
+    np.testing.assert_allclose(result(output, [x, y], tmp_path), wanted, rtol=1e-5, atol=1e-5)  # float32
+
+
+def test_batch_norm(tmp_path: Path) -> None:
+    x = floats(*SHAPE)
+    mean, variance, gamma, beta = (numbers(4, seed=seed) ** 2 for seed in range(4))
+    centred = (X - mean.reshape(4, 1, 1)) / np.sqrt(variance.reshape(4, 1, 1) + 1e-3)
+    plain = tl.batch_norm(x, const(mean), const(variance), epsilon=1e-3)
+    np.testing.assert_allclose(result(plain, [x], tmp_path), centred, rtol=1e-5, atol=1e-5)
+    full = tl.batch_norm(x, const(mean), const(variance), const(gamma), const(beta), epsilon=1e-3)
+    wanted = centred * gamma.reshape(4, 1, 1) + beta.reshape(4, 1, 1)
+    np.testing.assert_allclose(result(full, [x], tmp_path), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_layer_and_group_norm(tmp_path: Path) -> None:
+    x = floats(*SHAPE)
+    rows = X.reshape(1, 2, -1)
+    wanted = ((rows - rows.mean(2, keepdims=True)) / np.sqrt(rows.var(2, keepdims=True) + 1e-5)).reshape(SHAPE)
+    np.testing.assert_allclose(result(tl.group_norm(x, 2), [x], tmp_path), wanted, rtol=1e-4, atol=1e-5)
+    last = (X - X.mean(3, keepdims=True)) / np.sqrt(X.var(3, keepdims=True) + 1e-5)
+    gamma = numbers(5)
+    np.testing.assert_allclose(
+        result(tl.layer_norm(x, const(gamma)), [x], tmp_path), last * gamma, rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_deconv(group: int, tmp_path: Path) -> None:
+    x, w = floats(*SHAPE), numbers(4, 6 // group, 3, 3)  # by input channel, as the reference takes it
+    ours = w.swapaxes(0, 1)
+    y = tl.deconv_v2(x, const(ours), stride=[2, 2], pad=[1, 1, 1, 1], group=group)
+    wanted = reference.deconvolution(X, w, 2, 1, group)
+    np.testing.assert_allclose(result(y, [x], tmp_path), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_lstm(tmp_path: Path) -> None:
+    x = floats(5, 2, 3)
+    w, u, b = numbers(16, 3), numbers(16, 4), numbers(16)
+    order = [0, 2, 1, 3]  # input, output, forget, cell here; input, forget, output, cell in the reference
+    there = [array.reshape(4, 4, -1)[order].reshape(array.shape) for array in (w, b, u)]
+    bias = np.concatenate([b, np.zeros(16)])[None]
+    y, h, c = tl.lstm(x, const(w[None]), const(u[None]), const(bias))
+    assert (y.shape, h.shape, c.shape) == ((5, 1, 2, 4), (1, 2, 4), (1, 2, 4))
+    wanted = reference.lstm(numbers(5, 2, 3), *there)
+    np.testing.assert_allclose(result(y, [x], tmp_path)[:, 0], wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result(h, [x], tmp_path)[0], wanted[-1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda x: tl.reshape(x, [7]), "reshape: 1x4x6x5 has 120 elements and cannot become [7]."),
+        (lambda x: tl.permute(x, [0, 1]), "permute: order [0, 1] is no permutation of the 4 dimensions of 1x4x6x5."),
+        (lambda x: tl.squeeze(x, [1]), "squeeze: "),
+        (lambda x: tl.softmax(x, 4), "softmax: axis must be in -4..3 for 4 dimensions, this one is 4."),
+        (lambda x: tl.split(x, 1, 3), "split: [1, 1, 1] parts do not make up the 4 elements of axis 1."),
+        (
+            lambda x: tl.slice(x, [0] * 4, [1, 5, 1, 1]),
+            "slice: 5 elements from 0 on, 1 apart, do not lie within 4; choose",
+        ),
+        (lambda x: tl.pad(x, [1, 1]), "pad: padding has 2 numbers; give 8, two per dimension."),
+        (lambda x: tl.pad(x, [0] * 8, "wrap"), "pad: method 'wrap' is not known; use constant, reflect or edge."),
+        (lambda x: tl.matmul(x, x), "matmul: "),
+        (tl.add, "add: it has 1 operands; give two or more."),
+        (lambda x: tl.add(x, tl.Tensor([3])), "add: shapes 1x4x6x5 and 3 do not broadcast."),
+        (
+            lambda x: tl.add(x, tl.Tensor(SHAPE, "float16")),
+            "add: its operands are float16 and float32; cast one of them.",
+        ),
+        (lambda x: tl.div(x, 0), "div: the divisor is 0."),
+        (lambda _: tl.concat([]), "concat: there are no tensors; give some."),
+        (lambda x: tl.clip(x, 1, 0), "clip: its bounds are 1 and 0; give the smaller one first."),
+        (lambda x: tl.reduce(x, 1, "ReduceMedian"), "reduce: mode must be one of ReduceMean, "),
+        (lambda x: tl.maxpool(x, [9, 9]), "maxpool: kernel 9x9 reaches over 9 elements, the padded input has 6."),
+        (lambda x: tl.quantize(x, 0.0), "quantize: the scale is 0; it must be above 0."),
+        (lambda x: tl.cast(x, "int8"), "cast: 'int8' is no float type; use tl.quantize for integers."),
+    ],
+)
+def test_calls_that_make_no_sense(call: Callable[[tl.Tensor], object], wanted: str) -> None:
+    with pytest.raises(tl.LangError) as caught:
+        call(tl.Tensor(SHAPE))
+    assert str(caught.value).startswith(wanted)
+
+
+def test_every_function_is_tested() -> None:
+    tested = {name.split()[0] for name in CASES} | {
+        *("batch_norm", "layer_norm", "group_norm", "deconv", "deconv_v2", "lstm", "conv", "conv_v2"),
+        *("quantize", "dequantize", "requantize", "maxpool2d", "avgpool2d", "repeat"),
+        *("init", "deinit", "compile", "Tensor", "LangError"),
+    }
+    assert set(tl.__all__) == tested

@@ -1,0 +1,206 @@
+"""Files that cannot be imported: one sentence each, with the thing, the reason and the way out."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import pytest
+import tflite
+from hypothesis import given
+from hypothesis import strategies as st
+from tpuc.api import ImportOptions, InvalidModel, TpucError, Unsupported
+from tpuc_tflite.frontend import FRONTEND
+
+from tests.frontends.tflite.files import SAME, Node, Tensor, constant, tflite_file
+from tests.frontends.tflite.networks import read, registry, values
+
+X, Y = Tensor("x", (1, 4)), Tensor("y", (1, 4))
+ABS = Node("ABS", ["x"], ["y"])
+VALID_FILE = tflite_file([X, Y], [ABS], ["x"], ["y"])
+
+
+def network() -> bytes:
+    """Something with every kind of table: options, scales, weights, vectors."""
+    tensors = [
+        Tensor("x", (1, 8, 8, 3), "INT8", None, (0.05,), (3,)),
+        constant("w", np.arange(-54, 54, dtype=np.int8).reshape(4, 3, 3, 3), (0.01, 0.02, 0.03, 0.04), (0, 0, 0, 0)),
+        constant("b", np.arange(4, dtype=np.int32)),
+        Tensor("c", (1, 4, 4, 4), "INT8", None, (0.1,), (-5,)),
+        constant("s", np.array([1, 64], np.int32)),
+        Tensor("y", (1, 64), "INT8", None, (0.1,), (-5,)),
+    ]
+    nodes = [
+        Node("CONV_2D", ["x", "w", "b"], ["c"], ("Conv2DOptions", {"Padding": SAME, "StrideH": 2, "StrideW": 2})),
+        Node("RESHAPE", ["c", "s"], ["y"], ("ReshapeOptions", {"NewShape": (1, 64)})),
+    ]
+    return tflite_file(tensors, nodes, ["x"], ["y"])
+
+
+NETWORK = network()
+
+
+def sentence(content: bytes, folder: Path, options: ImportOptions | None = None) -> str:
+    """The error's text, without the folder."""
+    with pytest.raises(TpucError) as caught:
+        read(content, folder, options)
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidModel, match=r"no\.tflite: there is no such file\. Check the path\.$"):
+        FRONTEND.read(tmp_path / "no.tflite", ImportOptions(), registry())
+
+
+def test_another_format(tmp_path: Path) -> None:
+    assert sentence(b"\x08\x07\x12\x07pytorch:\x05model", tmp_path) == (
+        "network.tflite: not a TFLite file, or a truncated one (18 bytes): it does not have the mark TFL3. Export or "
+        "download it again."
+    )
+
+
+def test_schema_version(tmp_path: Path) -> None:
+    assert sentence(tflite_file([X, Y], [ABS], ["x"], ["y"], version=2), tmp_path) == (
+        "network.tflite: has schema version 2, and version 3 is supported. Convert the network again with a current "
+        "converter."
+    )
+
+
+def test_unknown_operators_are_listed_together(tmp_path: Path) -> None:
+    tensors = [X, *(Tensor(name, (1, 4)) for name in "abcy")]
+    nodes = [
+        Node("RFFT2D", ["x"], ["a"]),
+        Node("", ["a"], ["b"], custom="TFLite_Detection_PostProcess"),
+        Node("ABS", ["b"], ["c"]),
+        Node("RFFT2D", ["x"], ["y"]),
+    ]
+    assert sentence(tflite_file(tensors, nodes, ["x"], ["c", "y"]), tmp_path) == (
+        "network.tflite: 2 operators are not known: RFFT2D (nodes 'a', 'y'), custom::TFLite_Detection_PostProcess "
+        "(node 'b'). Install a package that imports them, or cut the network before them with --output-names."
+    )
+
+
+def test_a_way_out_with_output_names(tmp_path: Path) -> None:
+    tensors = [X, Tensor("a", (1, 4)), Y]
+    content = tflite_file(tensors, [Node("ABS", ["x"], ["a"]), Node("RFFT2D", ["a"], ["y"])], ["x"], ["y"])
+    read(content, tmp_path, ImportOptions("n", output_names=("a",)))
+    assert sentence(content, tmp_path, ImportOptions("n", output_names=("aa",))) == (
+        "network.tflite: there is no computed tensor 'aa' to be an output. Did you mean 'a'?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tensors", "nodes", "expected"),
+    [
+        (
+            [X, Y],
+            [Node("ABS", ["y"], ["y"])],
+            "node 'y' (ABS) reads tensor 'y', which node 'y' computes only later. Export the network again.",
+        ),
+        (
+            [X, Tensor("z", (1, 4)), Y],
+            [Node("ABS", ["z"], ["y"])],
+            "node 'y' (ABS) reads tensor 'z', which nothing computes. Export the network again.",
+        ),
+        (
+            [X, Y],
+            [ABS, ABS],
+            "node 'y' (ABS) computes tensor 'y', which is there already. Export the network again.",
+        ),
+        (
+            [X, Tensor("y", (1, 5))],
+            [ABS],
+            "node 'y' (ABS): tensor 'y' is stated as 1x5, and its operands make it 1x4. Export the network again.",
+        ),
+        (
+            [X, constant("w", values(1, 3)), Y],
+            [Node("ADD", ["x", "w"], ["y"], ("AddOptions", {}))],
+            "node 'y' (ADD): shapes 1x4 and 1x3 do not broadcast (operands 1x4, 1x3).",
+        ),
+        (
+            [X, constant("w", np.full((1, 4), np.nan, np.float32)), Y],
+            [Node("ADD", ["x", "w"], ["y"], ("AddOptions", {}))],
+            "node 'y' (ADD): weight 'w' holds NaN (4 of 4 values). Export the network from a checkpoint whose weights "
+             "are finite.",
+        ),
+        (
+            [X, Y],
+            [Node("ADD", ["x", "x"], ["y"], ("AddOptions", {"FusedActivationFunction": 5}))],
+            "node 'y' (ADD): its fused activation 5 is not supported.",
+        ),
+        (
+            [X, Tensor("p", (1, 2), "INT32"), Y],
+            [Node("PAD", ["x", "p"], ["y"], ("PadOptions", {}))],
+            "node 'y' (PAD): the padding is computed at run time (tensor 'p'), and must be a constant.",
+        ),
+        (
+            [X, Y],
+            [Node("PAD", ["x"], ["y"], ("PadOptions", {}))],
+            "node 'y' (PAD): the padding is missing.",
+        ),
+        (
+            [Tensor("x", (1, 4), "INT8", None, (0.1,), (0,)), Tensor("y", (1, 4), "INT8", None, (0.1,), (0,))],
+            [Node("NEG", ["x"], ["y"])],
+            "node 'y' (NEG): its quantised form is not supported: export this node as float.",
+        ),
+        (
+            [Tensor("x", (1, 4), "INT8", None, (0.1, 0.2), (0, 0), 1), Y],
+            [ABS],
+            "tensor 'x' has 2 scales and 2 zero points along dimension 1 of 1x4. Export or download it again.",
+        ),
+        (
+            [Tensor("x", (1, 4), "INT8", None, (-0.1,), (0,)), Y],
+            [ABS],
+            "tensor 'x' has a quantisation scale that is not a positive number. Export or download it again.",
+        ),
+        (
+            [Tensor("x", (1 << 20, 1 << 20)), Y],
+            [ABS],
+            "tensor 'x' has the impossible shape 1048576x1048576. Export or download it again.",
+        ),
+        (
+            [X, Tensor("w", (1, 4), "FLOAT32", np.zeros(3, np.float32)), Y],
+            [Node("ADD", ["x", "w"], ["y"], ("AddOptions", {}))],
+            "weight 'w' has 12 bytes, and its shape 1x4 of FLOAT32 needs 16. Export or download it again.",
+        ),
+    ],
+)
+def test_sentences(tensors: list[Tensor], nodes: list[Node], expected: str, tmp_path: Path) -> None:
+    inputs = ["x", "p"] if tensors[1].name == "p" else ["x"]
+    assert sentence(tflite_file(tensors, nodes, inputs, ["y"]), tmp_path) == f"network.tflite: {expected}"
+
+
+def test_outputs_must_depend_on_inputs(tmp_path: Path) -> None:
+    tensors = [X, constant("w", values(1, 4)), Y, Tensor("z", (1, 4))]
+    nodes = [ABS, Node("ABS", ["w"], ["z"])]
+    assert sentence(tflite_file(tensors, nodes, ["x"], ["y", "z"]), tmp_path) == (
+        "network.tflite: output 'z' does not depend on any input. Choose other outputs with --output-names."
+    )
+
+
+def test_a_list_that_claims_more_than_the_file_holds(tmp_path: Path) -> None:
+    model = tflite.Model.GetRootAs(VALID_FILE, 0)
+    table: Any = model._tab
+    start = table.Vector(table.Offset(6)) - 4  # the length of the list of operator codes
+    content = bytearray(VALID_FILE)
+    content[start : start + 4] = flatbuffers.number_types.UOffsetTFlags.py_type(1 << 31).to_bytes(4, "little")
+    assert "claims 2147483648 entries, more than its bytes can hold" in sentence(bytes(content), tmp_path)
+
+
+@pytest.mark.parametrize("keep", range(0, len(NETWORK), 37))
+def test_truncated_files(keep: int, tmp_path: Path) -> None:
+    with pytest.raises((InvalidModel, Unsupported)):
+        read(NETWORK[:keep], tmp_path)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(NETWORK) - 4), st.integers(0, (1 << 32) - 1)), min_size=1, max_size=6))
+def test_damaged_files(tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]) -> None:
+    """Either a network that is still one, or a sentence."""
+    content = bytearray(NETWORK)
+    for place, number in changes:
+        content[place : place + 4] = number.to_bytes(4, "little")
+    with contextlib.suppress(TpucError):
+        read(bytes(content), tmp_path_factory.getbasetemp())
