@@ -333,12 +333,6 @@ def test_run_lists_results_and_writes_them(tpuc: CommandLine, calls: Calls) -> N
         assert arrays["y"].shape == (1, 3)
 
 
-def test_profile_speaks_to_people_and_programs(tpuc: CommandLine, calls: Calls) -> None:
-    assert tpuc("profile", "net.bin", "--profile", "vendor").out == "a report\n"
-    assert calls[1] == ("profile", ("net.bin",), {"profile": "vendor"})
-    assert json.loads(tpuc("profile", "net.bin", "--json").out) == {"cycles": 7}
-
-
 def test_disasm_shows_or_writes_commands(tpuc: CommandLine, calls: Calls) -> None:
     assert tpuc("disasm", "net.bin").out == "commands of net.bin\n"
     assert tpuc("disasm", "net.bin", "-o", "text").out == ""

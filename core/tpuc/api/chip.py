@@ -94,6 +94,21 @@ class LmemModel(ABC):
         row = (start[2] * w + start[3]) * item_bytes
         return None if row % self.alignment else start[0] * batch + start[1] // self.lanes * plane + row
 
+    def part_strides(
+        self, layout: str, shape: Shape4, item_bytes: int, start: Shape4, part: Shape4
+    ) -> tuple[int, Shape4] | None:
+        """As `part_offset`, for instructions that take any strides: bytes, and the strides in elements.
+
+        None when the part begins in another lane, or planes are not contiguous.
+        """
+        _, c, h, w = shape
+        plane = self.tensor_bytes(layout, (1, 1, h, w), item_bytes)
+        batch = self.tensor_bytes(layout, (1, c, h, w), item_bytes)
+        if start[1] % self.lanes or plane - h * w * item_bytes >= self.alignment or plane % item_bytes:
+            return None
+        offset = start[0] * batch + start[1] // self.lanes * plane + (start[2] * w + start[3]) * item_bytes
+        return offset, (batch // item_bytes, plane // item_bytes, w, 1)
+
 
 class Assembler(Recorder):
     """Base of a chip's assembler. Kernels receive the chip's own subclass, the scheduler uses these four."""

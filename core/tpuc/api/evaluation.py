@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpuc.data import SUFFIXES, Placement, SampleInput, fit, image_size
+from tpuc.ir.text import read_module
 from tpuc.schedule.options import build_object, parse_pass_text
+from tpuc.session.compare import real_values
 from tpuc.session.runnable import RunnableFile
+from tpuc.session.running import paired_inputs
 
 if TYPE_CHECKING:
     from tpuc.registry import Registry
@@ -39,6 +42,9 @@ __all__ = [
     "configured",
     "fit",
     "image_size",
+    "paired_inputs",
+    "read_module",
+    "real_values",
 ]
 
 

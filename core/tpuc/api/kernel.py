@@ -174,7 +174,10 @@ class Scratch:
 
 @dataclass(frozen=True)
 class LocalTensor:
-    """A tensor in LMEM: `address` is the byte offset within each lane; channel 0 lies in lane `start_lane`."""
+    """A tensor in LMEM: `address` is the byte offset within each lane; channel 0 lies in lane `start_lane`.
+
+    `strides`: in elements, where it is a part of a larger tensor and its layout says something else.
+    """
 
     address: int
     shape: Shape4
@@ -182,6 +185,7 @@ class LocalTensor:
     element: ScalarType
     padding: Pads = NO_PADS
     start_lane: int = 0
+    strides: Shape4 | None = None
 
 
 @dataclass(frozen=True)
@@ -227,10 +231,14 @@ class DdrTensor:
 
 @dataclass(frozen=True)
 class Layouts:
-    """LMEM layout names of the chip, one per operand (ignored where there is no view) and one per result."""
+    """LMEM layout names of the chip, one per operand (ignored where there is no view) and one per result.
+
+    `strided`: operands that the kernel takes with strides of their own, as parts of larger tensors.
+    """
 
     operands: tuple[str, ...]
     results: tuple[str, ...]
+    strided: frozenset[int] = frozenset()
 
 
 class TileKernel(Generic[OpT]):

@@ -34,7 +34,7 @@ def dtype_of(element: ScalarType) -> DType:
 
 def operand(local: LocalTensor) -> Operand:
     """A tile's tensor as an operand."""
-    return Operand(local.address, dtype_of(local.element), _LAYOUTS[local.layout])
+    return Operand(local.address, dtype_of(local.element), local.strides or _LAYOUTS[local.layout])
 
 
 def strided(local: LocalTensor, shape: Shape4) -> Operand:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tpuc.api import BF16, Assembler, DdrTensor, LocalBlock, LocalTensor, ScalarType
 
@@ -20,21 +20,17 @@ class Cv183xAssembler(Assembler):
     """
 
     def load(self, target: LocalTensor, source: DdrTensor) -> None:
-        for one in _pieces(_bytes(source), dense_planes=True):
-            self._load(target, one)
-
-    def _load(self, target: LocalTensor, source: DdrTensor) -> None:
-        dtype = dtype_of(source.element)
-        self.record(
-            TensorCopy(
-                source=source.address,
-                destination=target.address,
-                shape=source.shape,
-                dtype=dtype,
-                source_strides=_steps(source),
-                destination_strides=natural_strides(source.shape, dtype.bytes)[:3],
+        for one in _pieces(_bytes(source)):
+            self.record(
+                TensorCopy(
+                    source=one.ddr.address,
+                    destination=target.address + one.offset,
+                    shape=one.ddr.shape,
+                    dtype=dtype_of(one.ddr.element),
+                    source_strides=_steps(one.ddr),
+                    destination_strides=one.local,
+                )
             )
-        )
 
     def store(self, target: DdrTensor, source: LocalTensor) -> None:
         n, _, h, w = target.shape
@@ -51,16 +47,15 @@ class Cv183xAssembler(Assembler):
                 )
             )
             return
-        for one in _pieces(_bytes(target), dense_planes=True):
-            dtype = dtype_of(one.element)
+        for one in _pieces(_bytes(target)):
             self.record(
                 TensorCopy(
-                    source=source.address,
-                    destination=one.address,
-                    shape=one.shape,
-                    dtype=dtype,
-                    source_strides=natural_strides(one.shape, dtype.bytes)[:3],
-                    destination_strides=_steps(one),
+                    source=source.address + one.offset,
+                    destination=one.ddr.address,
+                    shape=one.ddr.shape,
+                    dtype=dtype_of(one.ddr.element),
+                    source_strides=one.local,
+                    destination_strides=_steps(one.ddr),
                 )
             )
 
@@ -132,19 +127,37 @@ def _words(tensor: DdrTensor) -> DdrTensor:
     return DdrTensor(tensor.address, (n, c, h, 2 * w), (2 * sn, 2 * sc, 2 * sh, 1), BF16)
 
 
-def _pieces(tensor: DdrTensor, *, dense_planes: bool) -> list[DdrTensor]:
-    """A tensor whose planes are dense as one with single rows, which go faster; the whole where steps fit their fields.
+@dataclass(frozen=True)
+class _Piece:
+    """One transfer: the side in DDR, and bytes from the local tensor's address and between its n, c, h."""
 
-    `dense_planes`: the other side is dense anyway.
+    ddr: DdrTensor
+    offset: int
+    local: tuple[int, int, int]
+
+
+def _pieces(tensor: DdrTensor) -> list[_Piece]:
+    """A tensor whose planes are dense as one of single rows, which go faster. Rows too far apart for their field take
+    the place of batches, one command for each batch.
     """
     n, c, h, w = tensor.shape
     sn, sc, sh, sw = tensor.strides
-    if dense_planes and (sh == w * sw or h == 1) and sw == 1 and h * w <= MAX_DMA_EXTENT:
-        return [replace(tensor, shape=(n, c, 1, h * w), strides=(sn, sc, 0, 1))]
-    if w == 1 and h <= MAX_DMA_EXTENT and sh == 1:
-        return [replace(tensor, shape=(n, c, 1, h), strides=(sn, sc, 0, 1))]
-    assert sw == 1 or w == 1, "the last dimension must be dense"
-    return [tensor]
+    size = tensor.element.bits // 8
+    if (sh == w * sw or h == 1) and sw == 1 and h * w <= MAX_DMA_EXTENT:
+        tensor = replace(tensor, shape=(n, c, 1, h * w), strides=(sn, sc, 0, 1))
+    elif w == 1 and h <= MAX_DMA_EXTENT and sh == 1:
+        tensor = replace(tensor, shape=(n, c, 1, h), strides=(sn, sc, 0, 1))
+    local = natural_strides(tensor.shape, size)[:3]
+    if tensor.shape[2] == 1 or sh * size <= MAX_DMA_EXTENT:
+        return [_Piece(tensor, 0, local)]
+    return [
+        _Piece(
+            DdrTensor(tensor.address + batch * sn * size, (h, c, 1, w), (sh, sc, 0, 1), tensor.element),
+            batch * local[0],
+            (local[2], local[1], local[2]),
+        )
+        for batch in range(n)
+    ]
 
 
 def _steps(tensor: DdrTensor) -> tuple[int, int, int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 
@@ -20,6 +18,16 @@ _FLOATS = {
     "FLOAT8E5M2FNUZ": "float8_e5m2fnuz",
     "FLOAT8E8M0": "float8_e8m0fnu",
     "FLOAT4E2M1": "float4_e2m1fn",
+}
+
+
+_LARGEST = {
+    "float4_e2m1fn": 6.0,
+    "float8_e4m3fn": 448.0,
+    "float8_e4m3fnuz": 240.0,
+    "float8_e5m2": 57344.0,
+    "float8_e5m2fnuz": 57344.0,
+    "float8_e8m0fnu": 2.0**127,
 }
 
 
@@ -40,8 +48,7 @@ def _narrowed_float(x: Array, dtype: np.dtype, saturate: bool) -> Array:
         if dtype.name == "float8_e8m0fnu":  # powers of two only: the next larger one
             x = np.exp2(np.ceil(np.log2(x)))
         if dtype.itemsize == 1 and saturate:
-            limits: Any = ml_dtypes.finfo(dtype)
-            x = np.clip(x, np.float32(limits.min), np.float32(limits.max))
+            x = np.clip(x, -_LARGEST[dtype.name], _LARGEST[dtype.name])
         return x.astype(dtype)
 
 

@@ -87,8 +87,8 @@ class Report:
         ratio = self.ddr_bytes / self.floor_bytes if self.floor_bytes else 0.0
         lines.append(
             f"DDR: {self.analysis.read_bytes:,} B read, {self.analysis.written_bytes:,} B written, {ratio:.2f} times "
-            f"the floor of {self.floor_bytes:,} B (constants {self.analysis.weight_bytes:,}, inputs {self.input_bytes:,}, "
-            f"outputs {self.output_bytes:,})"
+            f"the floor of {self.floor_bytes:,} B (constants {self.analysis.weight_bytes:,}, "
+            f"inputs {self.input_bytes:,}, outputs {self.output_bytes:,})"
         )
         lane = self.chip.lmem.lane_bytes
         lines.append(f"local memory: {self.analysis.lmem_peak_bytes:,} of {lane:,} B per lane used")

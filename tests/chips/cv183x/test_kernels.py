@@ -38,6 +38,7 @@ from tpuc_ops.tpu.sub import Sub
 from tpuc_ops.tpu.upsample import Upsample
 
 from tests.chips.cv183x.steps import check_steps
+from tests.chips.cv183x.wide_cases import WIDE
 
 Array = NDArray[Any]
 QDM = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
@@ -215,7 +216,7 @@ FLOATS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("samples", [INTEGERS, FLOATS], ids=["integers", "floats"])
+@pytest.mark.parametrize("samples", [INTEGERS, FLOATS, WIDE], ids=["integers", "floats", "wide"])
 def test_the_simulator_equals_the_evaluation(samples: dict[str, Sample]) -> None:
     registry = Registry()
     compiled = compile_kernels(samples, "cv183x", registry)

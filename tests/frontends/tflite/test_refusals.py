@@ -123,8 +123,10 @@ def test_a_way_out_with_output_names(tmp_path: Path) -> None:
         (
             [X, constant("w", np.full((1, 4), np.nan, np.float32)), Y],
             [Node("ADD", ["x", "w"], ["y"], ("AddOptions", {}))],
-            "node 'y' (ADD): weight 'w' holds NaN (4 of 4 values). Export the network from a checkpoint whose weights "
-             "are finite.",
+            (
+                "node 'y' (ADD): weight 'w' holds NaN (4 of 4 values). Export the network from a checkpoint whose weights "
+                "are finite."
+            ),
         ),
         (
             [X, Y],

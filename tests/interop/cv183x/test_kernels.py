@@ -10,12 +10,13 @@ from tpuc.testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.cv183x.steps import check_steps
 from tests.chips.cv183x.test_kernels import FLOATS, INTEGERS
+from tests.chips.cv183x.wide_cases import WIDE
 from tests.conftest import RunVendor
 from tests.interop.cv183x.test_networks import assert_same_bits
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("samples", [INTEGERS, FLOATS], ids=["integers", "floats"])
+@pytest.mark.parametrize("samples", [INTEGERS, FLOATS, WIDE], ids=["integers", "floats", "wide"])
 def test_the_vendors_model_equals_simulator_and_evaluation(
     samples: dict[str, Sample], run_vendor: RunVendor, tmp_path: Path
 ) -> None:

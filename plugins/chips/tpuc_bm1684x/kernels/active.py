@@ -140,8 +140,9 @@ class ActiveKernel(ElementwiseKernel):
     def refuse(self, node: Node) -> str | None:
         if node.op.mode not in _MODES:
             return f"mode {node.op.mode} has no kernel; there are {', '.join(_MODES)}"
-        if node.result_type.storage != node.operand_types[0].storage:
-            return f"operand and result of one type, these are {node.operand_types[0].storage} and {node.result_type.storage}"
+        source, result = node.operand_types[0].storage, node.result_type.storage
+        if source != result:
+            return f"operand and result of one type, these are {source} and {result}"
         return super().refuse(node)
 
     def tiling_key(self, node: Node) -> Hashable:

@@ -125,7 +125,7 @@ class PackedRowsKernel(ConvKernel):
         if begin == end:
             return
         target = plain.strides(shape)
-        source = Operand(x.address, kind).strides(x.shape)
+        source = x.strides or Operand(x.address, kind).strides(x.shape)
         offset = (first + begin * stride) * width
         arithmetic(
             asm,

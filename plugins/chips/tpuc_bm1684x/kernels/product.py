@@ -111,7 +111,7 @@ class ProductKernel(TileKernel[Any]):
         return boxes
 
     def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",), frozenset({0}))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         product = self.product(node)

@@ -58,19 +58,22 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 def moves_of(copy: Copy, item_bytes: int) -> Iterator[Move]:
     """The fewest moves: dimensions that are contiguous on both sides are one, the largest stay in a move."""
     axes = [axis for axis in zip(copy.shape, copy.source_strides, copy.target_strides, strict=True) if axis[0] > 1]
-    axes = _merged(axes)
-    row = (1, 1, 1)
-    if axes and axes[-1][2] == 1 and (axes[-1][1] == 1 or copy.fill is not None):
-        row = axes.pop()
-    limit = MAX_DMA_EXTENT // max(1, item_bytes // 2)
-    outer, row = _within_field(axes, row, limit)
+    limit = MAX_DMA_EXTENT // max(1, item_bytes)
+    for part, source, target in _within_field(_merged(axes), limit):
+        yield from _moves(copy, part, source, target, item_bytes)
+
+
+def _moves(copy: Copy, axes: Axes, source_offset: int, target_offset: int, item_bytes: int) -> Iterator[Move]:
+    outer, row = list(axes), (1, 1, 1)
+    if outer and outer[-1][2] == 1 and (outer[-1][1] == 1 or copy.fill is not None):
+        row = outer.pop()
     kept = sorted(sorted(range(len(outer)), key=lambda index: -outer[index][0])[:_OUTER])
     loops = [axis for index, axis in enumerate(outer) if index not in kept]
     inner, more = _with_short_rows([outer[index] for index in kept], item_bytes)
     loops += more
     for place in itertools.product(*(range(extent) for extent, _, _ in loops)):
-        source = copy.source_offset + sum(i * axis[1] for i, axis in zip(place, loops, strict=True))
-        target = copy.target_offset + sum(i * axis[2] for i, axis in zip(place, loops, strict=True))
+        source = copy.source_offset + source_offset + sum(i * axis[1] for i, axis in zip(place, loops, strict=True))
+        target = copy.target_offset + target_offset + sum(i * axis[2] for i, axis in zip(place, loops, strict=True))
         shape, steps, results = (_four([*inner, row], item) for item in range(3))
         yield Move(copy.operand, shape, source, steps, target, results, copy.fill)
 
@@ -101,19 +104,17 @@ def _merged(axes: Axes) -> Axes:
     return merged
 
 
-def _within_field(axes: Axes, row: tuple[int, int, int], limit: int) -> tuple[Axes, tuple[int, int, int]]:
-    """Dimensions beyond the size field as two; one of prime extent is cut to single elements."""
-    outer = [part for axis in axes for part in _cut(axis, MAX_DMA_EXTENT)]
-    *more, row = _cut(row, limit)
-    return [*outer, *more], row
-
-
-def _cut(axis: tuple[int, int, int], limit: int) -> Axes:
-    extent, source, target = axis
-    if extent <= limit:
-        return [axis]
-    inner = next((size for size in range(limit, 0, -1) if extent % size == 0), 1)
-    return [*_cut((extent // inner, source * inner, target * inner), limit), (inner, source, target)]
+def _within_field(axes: Axes, limit: int) -> Iterator[tuple[Axes, int, int]]:
+    """Parts of a copy whose extents fit their fields, with where they begin on both sides."""
+    far = next((index for index, (extent, _, _) in enumerate(axes) if extent > limit), None)
+    if far is None:
+        yield axes, 0, 0
+        return
+    extent, source, target = axes[far]
+    for start in range(0, extent, limit):
+        near = (min(limit, extent - start), source, target)
+        for part, source_start, target_start in _within_field([*axes[:far], near, *axes[far + 1 :]], limit):
+            yield part, source_start + start * source, target_start + start * target
 
 
 def _four(axes: Axes, item: int) -> Shape4:

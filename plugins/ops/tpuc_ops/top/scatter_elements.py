@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tpuc.api import I64, Node, Op, Str, Types
@@ -34,7 +35,7 @@ class ScatterElements(Op):
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x, indices, updates = as_float(operands[0]), operands[1].astype(np.int64), as_float(operands[2])
-        places: list[Array] = list(np.indices(indices.shape))
+        places: list[Any] = [*np.indices(indices.shape)]
         places[self.axis] = indices
         return [scatter(x, tuple(places), updates, self.reduction)]
 

@@ -334,8 +334,13 @@ def _operand_addressable(task: TileTask, index: int) -> bool:
     if view is None or view.strides is not None:
         return False
     boxes = [task.boxes(tile)[index] for tile in task.tiles]
-    type_ = task.node.operand_types[index]
-    return all(box is None or _addressable(task, task.layouts.operands[index], view, type_, box) for box in boxes)
+    type_, layout = task.node.operand_types[index], task.layouts.operands[index]
+    if index in task.layouts.strided:
+        lmem, item = task.chip.lmem, type_.storage.bits // 8
+        parts = (box and lmem.part_strides(layout, view.shape, item, box.start, box.shape) for box in boxes)
+        if all(box is None or part is not None for box, part in zip(boxes, parts, strict=True)):
+            return True
+    return all(box is None or _addressable(task, layout, view, type_, box) for box in boxes)
 
 
 def _addressable(task: TileTask, layout: str, view: View, type_: TensorType, box: Box) -> bool:

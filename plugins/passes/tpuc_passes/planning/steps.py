@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tpuc.api import Box, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Tile, Value, View
+from tpuc.api import Box, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Shape4, Tile, Value, View
 
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.pack import Block, blocks_of, constant_tensors
@@ -39,10 +39,7 @@ class Place:
 
     def local(self) -> LocalTensor:
         """The tensor at its address."""
-        tensor = self.tensor
-        return LocalTensor(
-            self.buffer.address + self.offset, tensor.shape, tensor.layout, tensor.element, tensor.padding
-        )
+        return replace(self.tensor, address=self.buffer.address + self.offset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,9 +209,8 @@ class _TaskSteps:
                 buffer = self.builder.keep(value, task.operand_bytes(index, whole))
                 self._load(index, whole, buffer)
                 self.held[index] = (whole, buffer)
-            offset = task.chip.lmem.part_offset(layout, view.shape, element.bits // 8, box.start, box.shape)
-            assert offset is not None, "only addressable parts stay in local memory"
-            return Place(self.builder.kept(value), offset, tensor)
+            offset, strides = addressed(task, index, box)
+            return Place(self.builder.kept(value), offset, replace(tensor, strides=strides))
         held = self.held[index]
         if held is not None and (held[0].start, held[0].shape) == (box.start, box.shape):
             held[1].last = self.builder.now
@@ -287,6 +283,23 @@ class _TaskSteps:
                 box = task.result_box(tile, index)
                 target = ddr_part(value, task.space.results[index], box)
                 yield Store(value, place, target, self.cycles.store(task, index, box))
+
+
+def addressed(task: TileTask, index: int, box: Box) -> tuple[int, Shape4 | None]:
+    """Offset and strides of a part of an operand that lies whole in local memory; raises ValueError where the kernel
+    cannot address it.
+    """
+    view = task.space.operands[index]
+    assert view is not None
+    lmem, layout = task.chip.lmem, task.layouts.operands[index]
+    item = task.node.operand_types[index].storage.bits // 8
+    offset = lmem.part_offset(layout, view.shape, item, box.start, box.shape)
+    if offset is not None:
+        return offset, None
+    part = lmem.part_strides(layout, view.shape, item, box.start, box.shape)
+    if part is None or index not in task.layouts.strided:
+        raise ValueError(f"{task.node.name}: part {box} of operand {index} cannot be addressed")
+    return part
 
 
 def _keep_apart(operands: Sequence[Buffer], results: Sequence[Buffer]) -> None:

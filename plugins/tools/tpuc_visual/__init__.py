@@ -1,0 +1,1 @@
+"""Float and quantised network side by side in a browser: `tpuc visual`."""

@@ -1,0 +1,62 @@
+"""`tpuc visual`: the float and the quantised network side by side, as a page in a browser or in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from tpuc.api import write_atomic
+from tpuc.api.command import COUNT, FILE, PATHS, App, Command, check_inputs, check_writable, pass_app
+
+
+@click.command("visual", cls=Command)
+@click.option("--f32-mlir", "--fp32-mlir", "exact", type=FILE, required=True, metavar="FILE.mlir", help="TOP module.")
+@click.option("--quant-mlir", "quantised", type=FILE, required=True, metavar="FILE.mlir", help="Made of that one.")
+@click.option("--input", "inputs", type=PATHS, required=True, help="The sample to run both on: npz, npy or image.")
+@click.option("--port", type=COUNT, default=10000, show_default=True, help="Where the page is; 0 is any free port.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 lets other machines in.")
+@click.option("--manual-run", is_flag=True, help="Run the networks when the page asks for it, not at once.")
+@click.option("-o", "--output", type=FILE, metavar="FILE.html", help="Write the page there instead of serving it.")
+@pass_app
+def command(
+    app: App,
+    exact: Path,
+    quantised: Path,
+    inputs: tuple[Path, ...],
+    port: int,
+    host: str,
+    manual_run: bool,
+    output: Path | None,
+) -> None:
+    """Show float and quantised network side by side.
+
+    Tensors that the float network does not have are marked NA.
+    """
+    check_inputs(exact, quantised, *inputs)
+    if output is not None:
+        check_writable(output)
+    from tpuc.api.evaluation import read_module
+
+    from tpuc_visual.graph import layers_of
+    from tpuc_visual.page import Networks
+    from tpuc_visual.server import Visual, make_server
+    from tpuc_visual.similarity import compare_networks
+
+    one, other = (read_module(path, app.registry.resolve_op) for path in (exact, quantised))
+    networks = Networks(exact.name, quantised.name, layers_of(one), layers_of(other))
+    visual = Visual(networks, lambda: compare_networks(one, other, inputs))
+    if output is not None:
+        if not manual_run:
+            visual.run()
+        write_atomic(output, visual.page())
+        return
+    server = make_server(visual, host, port)
+    try:
+        if not manual_run:
+            visual.run()
+        app.remark(f"http://{host}:{server.server_port}/ shows the networks; stop with Ctrl-C")
+        server.serve_forever()
+    except KeyboardInterrupt:
+        app.remark("stopped")
+    finally:
+        server.server_close()

@@ -1,0 +1,72 @@
+"""Both networks on one sample, and how alike their tensors are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tpuc.api import Module, TensorType, UsageError
+from tpuc.api.evaluation import Array, paired_inputs, real_values
+from tpuc.api.host import Interpreter, cosine, euclidean, inputs_of, sqnr_db
+
+IMAGE_AXES = 4
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Of one tensor to the float network's; with the range of each."""
+
+    cosine: float
+    euclidean: float
+    sqnr_db: float
+    exact_range: tuple[float, float]
+    quantised_range: tuple[float, float]
+
+
+def compare_networks(exact: Module, quantised: Module, inputs: Sequence[Path]) -> dict[str, Alike]:
+    """By name, for the tensors that both networks have; raises UsageError when there is none."""
+    _check_inputs(exact, quantised)
+    for_exact, for_quantised = paired_inputs(exact, quantised, inputs)
+    wanted = Interpreter(exact).run(for_exact, "all")
+    got = Interpreter(quantised).run(for_quantised, "all")
+    types = _types(quantised)
+    found: dict[str, Alike] = {}
+    for name, array in got.items():
+        if name in wanted and name in types and wanted[name].size == array.size and array.size:
+            real = real_values(array, types[name])
+            found[name] = _alike(real, wanted[name])
+    if not found:
+        raise UsageError(
+            f"modules '{exact.name}' and '{quantised.name}' have no tensor name in common; give a TOP module and a "
+            "module that was made of it."
+        )
+    return found
+
+
+def _check_inputs(exact: Module, quantised: Module) -> None:
+    """Inputs have the same names, but for those of images that the quantised network normalises by itself."""
+    ours, theirs = inputs_of(exact), inputs_of(quantised)
+    pairs = zip(ours, theirs, strict=False)
+    if len(ours) != len(theirs) or any(a.name != b.name and len(b.shape) != IMAGE_AXES for a, b in pairs):
+        raise UsageError(
+            f"modules '{exact.name}' and '{quantised.name}' take different inputs; give a TOP module and one that was "
+            "made of it."
+        )
+
+
+def _alike(got: Array, wanted: Array) -> Alike:
+    got = got.reshape(wanted.shape)
+    figures = cosine(got, wanted), euclidean(got, wanted), sqnr_db(got, wanted)
+    return Alike(*figures, _range(wanted), _range(got))
+
+
+def _range(array: Array) -> tuple[float, float]:
+    return float(np.min(array)), float(np.max(array))
+
+
+def _types(module: Module) -> Mapping[str, TensorType]:
+    results: list[Any] = [result for operation in module.walk() for result in operation.results]
+    return {result.name: result.type for result in results if isinstance(result.type, TensorType)}

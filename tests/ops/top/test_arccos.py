@@ -1,0 +1,12 @@
+"""top.Arccos."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.arccos import Arccos
+
+
+class TestArccos(OpConformance):
+    op = Arccos()
+    reference = onnx_node("Acos")
+    samples = ([uniform(2, 3, 5, low=-1, high=1)],)

@@ -1,0 +1,12 @@
+"""top.Arcsinh."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.arcsinh import Arcsinh
+
+
+class TestArcsinh(OpConformance):
+    op = Arcsinh()
+    reference = onnx_node("Asinh")
+    samples = ([uniform(2, 3, 5, low=-9, high=9)],)

@@ -1,0 +1,12 @@
+"""top.Arctan."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.arctan import Arctan
+
+
+class TestArctan(OpConformance):
+    op = Arctan()
+    reference = onnx_node("Atan")
+    samples = ([uniform(2, 3, 5, low=-9, high=9)],)

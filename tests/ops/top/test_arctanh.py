@@ -1,0 +1,12 @@
+"""top.Arctanh."""
+
+from __future__ import annotations
+
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.arctanh import Arctanh
+
+
+class TestArctanh(OpConformance):
+    op = Arctanh()
+    reference = onnx_node("Atanh")
+    samples = ([uniform(2, 3, 5, low=-0.99, high=0.99)],)

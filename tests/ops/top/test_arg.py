@@ -1,0 +1,38 @@
+"""top.Arg."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.testing import OpConformance, f32, uniform
+from tpuc_ops.arrays import Array
+from tpuc_ops.top.arg import Arg
+
+
+class TestArgMax(OpConformance):
+    op = Arg(axis=1)
+
+    @staticmethod
+    def reference(x: Array) -> list[Array]:
+        return [x.argmax(1, keepdims=True).astype(np.float32), x.max(1, keepdims=True)]
+
+    samples = ([uniform(2, 5, 3)], [f32([[1, 3, 3]])])
+
+
+class TestArgMin(OpConformance):
+    op = Arg(axis=-1, keepdims=False, mode="ArgMin")
+
+    @staticmethod
+    def reference(x: Array) -> list[Array]:
+        return [x.argmin(-1).astype(np.float32), x.min(-1)]
+
+    samples = ([uniform(2, 5, 3)],)
+
+
+class TestLast(OpConformance):
+    op = Arg(axis=0, select_last_index=True)
+
+    @staticmethod
+    def reference(x: Array) -> list[Array]:
+        return [np.array([2, 1], np.float32)[None], x.max(0, keepdims=True)]
+
+    samples = ([f32([[3, 1], [2, 5], [3, 0]])],)

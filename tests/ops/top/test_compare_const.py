@@ -1,0 +1,38 @@
+"""top.CompareConst."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.testing import OpConformance, f32
+from tpuc_ops.arrays import Array
+from tpuc_ops.top.compare_const import CompareConst
+
+
+class TestCompareConst(OpConformance):
+    op = CompareConst(mode="Less", const_val=2.0)
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        return (x < 2).astype(np.float32)
+
+    samples = ([f32(1, 2, 3)],)
+
+
+class TestInversed(OpConformance):
+    op = CompareConst(mode="Less", const_val=2.0, inversed=True)
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        return (x > 2).astype(np.float32)
+
+    samples = ([f32(1, 2, 3)],)
+
+
+class TestInfinity(OpConformance):
+    op = CompareConst(mode="Equal", const_val=float("inf"))
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        return np.isposinf(x).astype(np.float32)
+
+    samples = ([f32(1, float("inf"), float("-inf"))],)

@@ -1,0 +1,25 @@
+"""top.CumProd."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.cum_prod import CumProd
+
+
+class TestCumProd(OpConformance):
+    op = CumProd(axis=1)
+    reference = onnx_node("CumProd", inputs=(0, np.array(1)))
+    samples = ([uniform(2, 5, 3)],)
+
+
+class TestExclusive(OpConformance):
+    op = CumProd(axis=2, exclusive=True)
+    reference = onnx_node("CumProd", inputs=(0, np.array(2)), exclusive=1)
+    samples = ([uniform(2, 5, 3)],)
+
+
+class TestReverse(OpConformance):
+    op = CumProd(axis=0, exclusive=True, reverse=True)
+    reference = onnx_node("CumProd", inputs=(0, np.array(0)), exclusive=1, reverse=1)
+    samples = ([uniform(4, 3)],)

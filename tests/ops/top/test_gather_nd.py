@@ -1,0 +1,19 @@
+"""top.GatherND."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops.top.gather_nd import GatherND
+
+
+class TestGatherND(OpConformance):
+    op = GatherND()
+    reference = onnx_node("GatherND")
+    samples = [uniform(2, 5, 3), np.array([[0, 4], [-1, 2]])], [uniform(4, 3), np.array([[[2]], [[0]]])]
+
+
+class TestWithBatch(OpConformance):
+    op = GatherND(batch_dims=1)
+    reference = onnx_node("GatherND", batch_dims=1)
+    samples = ([uniform(2, 5, 3), np.array([[4, 1], [0, 2]])],)

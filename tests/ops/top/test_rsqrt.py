@@ -1,0 +1,18 @@
+"""top.Rsqrt."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.testing import OpConformance, uniform
+from tpuc_ops.arrays import Array
+from tpuc_ops.top.rsqrt import Rsqrt
+
+
+class TestRsqrt(OpConformance):
+    op = Rsqrt()
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        return (1 / np.sqrt(x.astype(np.float64))).astype(np.float32)
+
+    samples = ([uniform(2, 3, 5, low=0.1, high=9)],)

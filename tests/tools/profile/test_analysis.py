@@ -1,0 +1,79 @@
+"""What `tpuc profile` finds out about a program, against figures counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+from tpuc.api import Engine, Unsupported
+from tpuc_profile.analysis import Analysis, PlannedPlace, analyse, name_tensors
+
+from tests.tools.profile.programs import ACTIVATIONS, WEIGHTS, Loaded
+
+
+@pytest.fixture
+def analysis() -> Analysis:
+    loaded = Loaded()
+    return analyse(loaded, loaded.timeline("any"), (WEIGHTS, 100))
+
+
+def test_traffic_and_floor(analysis: Analysis) -> None:
+    assert analysis.read_bytes == 40 + 80 + 20 + 120
+    assert analysis.written_bytes == 120 + 40
+    assert analysis.weight_bytes == 100
+
+
+def test_engines_and_overlap(analysis: Analysis) -> None:
+    # DMA: 10 + 20, then 5 beside the 30 of the first layer, 30 out, 30 in, wait for the 10 of the second layer, 10 out.
+    assert analysis.timeline.busy == {Engine.COMPUTE: 40, Engine.DMA: 105}
+    assert analysis.timeline.cycles == 30 + 30 + 30 + 30 + 10 + 10
+    assert analysis.overlap_cycles == 5
+
+
+def test_local_memory(analysis: Analysis) -> None:
+    assert analysis.lmem_peak_bytes == 130
+    lives = {(block.start, block.end): (block.born, block.read) for block in analysis.blocks if block.born < 100}
+    assert lives[0, 10] == (0, 60)  # the input: loaded first, read until the first layer is done
+    assert lives[48, 78] == (30, 90)  # made from cycle 30, stored by cycle 90
+    assert lives[80, 85] == (30, 130)  # constants of the second layer, loaded ahead
+
+
+def test_layers_get_what_serves_them(analysis: Analysis) -> None:
+    rows = [
+        (analysis.tensors[step.tensor].kind, step.compute_cycles, step.dma_cycles, step.read_bytes, step.written_bytes)
+        for step in analysis.steps
+    ]
+    assert rows == [("inner", 30, 10 + 20 + 30, 120, 120), ("output", 10, 5 + 30 + 10, 140, 40)]
+
+
+def test_tensors_of_ddr(analysis: Analysis) -> None:
+    reasons = name_tensors(analysis, None)
+    rows = [(t.name, t.kind, t.start, t.size_bytes, t.born, t.read) for t in analysis.tensors]
+    assert rows == [
+        ("x", "input", ACTIVATIONS, 40, 0, 10),
+        ("inner 1", "inner", ACTIVATIONS + 64, 120, 60, 120),
+        ("y", "output", ACTIVATIONS, 40, 130, 140),
+    ]
+    assert reasons == [
+        "the file says where its inputs lie",
+        "nothing was there before",
+        "takes over bytes of 'x', last used in cycle 10",
+    ]
+
+
+def test_a_plan_gives_names_and_reasons(analysis: Analysis) -> None:
+    plan = [
+        PlannedPlace(ACTIVATIONS, 4, 64, "result", "above"),
+        PlannedPlace(ACTIVATIONS, 0, 64, "picture", "first"),
+        PlannedPlace(ACTIVATIONS + 64, 1, 128, "conv1", "second"),
+        PlannedPlace(WEIGHTS, -1, 100, "filter", "constants"),
+    ]
+    reasons = name_tensors(analysis, plan)
+    assert [tensor.name for tensor in analysis.tensors] == ["picture", "conv1", "result"]
+    assert reasons == ["first", "second", "above"]
+
+
+def test_a_chip_that_cannot_say_what_if_says_so() -> None:
+    with pytest.raises(Unsupported) as caught:
+        Loaded().timeline_if("any", 2.0)
+    assert str(caught.value) == (
+        "profile 'any' of this chip does not tell DDR time from other time; leave out --what-if"
+    )

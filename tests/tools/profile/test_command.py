@@ -1,0 +1,186 @@
+"""`tpuc profile` on files of our own and of the vendor: text, JSON, trace, page, what if."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tpuc.api import UsageError
+from tpuc.cli import main
+from tpuc.session import Session
+from tpuc_profile.command import read_what_if
+
+ROOT = Path(__file__).resolve().parents[3]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The digits network for one chip, its plan beside it."""
+    folder = tmp_path_factory.mktemp("digits")
+    network = ROOT / "examples" / "digits" / "digits.onnx"
+    arguments = ["--chip", "bm1684x", "--memory-plan", str(folder / "plan.json"), "-o", str(folder / "digits.bmodel")]
+    assert main(["compile", str(network), *arguments]) == 0
+    return folder / "digits.bmodel"
+
+
+def profile(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Any:
+    capsys.readouterr()
+    assert main(["profile", *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_figures_of_digits(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = profile(capsys, digits, "--plan", digits.with_name("plan.json"))
+    timeline = Session().open(digits)[1].timeline("vendor")
+    assert values["cycles"] == timeline.cycles
+    assert values["floor_bytes"]["inputs"] == 8 * 8 * 4
+    assert values["floor_bytes"]["outputs"] == 10 * 4
+    # Parameters of the network: 14,378 floats; the rest are what the packing adds.
+    assert 14_378 * 4 <= values["floor_bytes"]["constants"] <= values["memory_bytes"]["weights"]
+    assert values["ddr_bytes"]["read"] >= values["floor_bytes"]["constants"] + 256
+    assert values["lmem_bytes_per_lane"]["size"] == 256 * 1024
+    assert sum(layer["read_bytes"] for layer in values["layers"]) == values["ddr_bytes"]["read"]
+    assert sum(layer["compute_cycles"] for layer in values["layers"]) == values["busy_cycles"]["compute"]
+    assert values["layers"][-1]["name"] == "probabilities"
+    assert values["overlap_cycles"] <= min(values["busy_cycles"].values())
+
+
+def test_people_get_the_same(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = profile(capsys, digits)
+    assert main(["profile", str(digits), "--what-if", "ddr=2"]) == 0
+    text = capsys.readouterr().out
+    assert f"{values['cycles']:,} cycles" in text
+    assert "times the floor of" in text
+    assert re.search(r"^with DDR 2 times and clock 1 times as fast: [\d,]+ cycles", text, re.MULTILINE)
+
+
+def test_what_if_moves_ddr_time_only(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = profile(capsys, digits)
+    same, faster, slower = (
+        profile(capsys, digits, "--what-if", text)["what_if"] for text in ("ddr=1", "ddr=1000", "ddr=0.5")
+    )
+    assert same["cycles"] == plain["cycles"]
+    assert plain["busy_cycles"]["compute"] <= faster["cycles"] < plain["cycles"] < slower["cycles"]
+    # Both twice as fast: the same cycles in half the time.
+    both = profile(capsys, digits, "--what-if", "ddr=2,clock=2")["what_if"]
+    assert both["cycles"] == plain["cycles"]
+    assert both["milliseconds"] == pytest.approx(plain["milliseconds"] / 2, rel=1e-12)  # one division in floats
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("lmem=2", "--what-if: 'lmem=2' is not understood; write ddr=X or clock=X."),
+        ("ddr", "--what-if: 'ddr' is not understood; write ddr=X or clock=X."),
+        ("ddr=fast", "--what-if: ddr is a factor from 0.001 to 1000, not 'fast'."),
+        ("clock=0", "--what-if: clock is a factor from 0.001 to 1000, not '0'."),
+        ("ddr=1,ddr=2", "--what-if gives ddr twice; keep one."),
+    ],
+)
+def test_what_if_that_means_nothing_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_what_if(text)
+    assert str(caught.value) == sentence
+
+
+def test_unknown_profiles_and_bad_plans_are_refused(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", str(digits), "--profile", "fast"]) == 2
+    assert "chip 'bm1684x' has no timing profile 'fast'. Its profiles: vendor" in capsys.readouterr().err
+    (tmp_path / "plan.json").write_text("{}")
+    assert main(["profile", str(digits), "--plan", str(tmp_path / "plan.json")]) == 1
+    assert "is no memory plan (KeyError: 'pools'); write one with" in capsys.readouterr().err
+
+
+def test_the_trace_is_what_perfetto_reads(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = profile(capsys, digits, "--trace", tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    commands = [event for event in events if event["ph"] == "X"]
+    assert len(commands) == sum(values["commands"].values())
+    for engine in (0, 1):
+        spans = [(event["ts"], event["ts"] + event["dur"]) for event in commands if event["tid"] == engine]
+        assert all(after[0] >= before[1] - 1e-9 for before, after in pairwise(spans))  # floats: microseconds of cycles
+    end = max(event["ts"] + event["dur"] for event in commands)
+    assert end == pytest.approx(values["milliseconds"] * 1000, rel=1e-9)  # sums of floats
+    begun = [event["id"] for event in events if event["ph"] == "b"]
+    assert begun == sorted(begun)
+    assert sorted(begun) == sorted(event["id"] for event in events if event["ph"] == "e")
+    assert {event["args"]["name"] for event in events if event["name"] == "thread_name"} == {"compute", "dma", "layers"}
+    moved = [event["args"]["moved"] for event in events if event["ph"] == "C"]
+    assert moved[-1] == sum(values["ddr_bytes"].values())
+
+
+class Links(html.parser.HTMLParser):
+    """Collects everything that a browser would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [f"{tag} {name}={value}" for name, value in attrs if name in ("src", "href", "data", "poster")]
+        assert tag not in ("link", "iframe", "object", "embed", "img")
+
+
+def test_the_page_needs_nothing_else(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    plan = digits.with_name("plan.json")
+    profile(capsys, digits, "--html", page, "--plan", plan)
+    text = page.read_text()
+    links = Links()
+    links.feed(text)
+    assert links.found == []
+    assert not re.search(r"https?:|url\(|@import|fetch\(|XMLHttp", text)
+    for buffer in json.loads(plan.read_text())["buffers"]:
+        if buffer["pool"] == "activations":
+            assert f"<td>{buffer['name']}</td>" in text
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: chromium)")
+def test_a_browser_draws_the_page(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    values = profile(capsys, digits, "--html", page)
+    assert CHROMIUM is not None
+    command = [
+        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'user'}",
+        "--virtual-time-budget=2000", "--enable-logging=stderr", "--dump-dom", page.as_uri(),
+    ]  # fmt: skip
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    drawn = dict(re.findall(r'<canvas id="(\w+)"[^>]* data-drawn="(\d+)"', outcome.stdout))
+    assert int(drawn["engines"]) == sum(values["commands"].values())
+    assert int(drawn["lmem"]) > 0
+    assert int(drawn["ddr"]) >= 2
+    assert "CONSOLE" not in outcome.stderr  # neither errors nor warnings of the script
+
+
+@pytest.mark.parametrize(
+    ("name", "constants", "inputs", "outputs"),
+    [
+        ("handmade_conv_int8.bmodel", 86_016, 16 * 12 * 14, 80 * 12 * 14),
+        ("handmade_conv_int8.cvimodel", 2_520, 432, 2_880),
+    ],
+)
+def test_a_file_of_the_vendor_moves_each_byte_once(
+    name: str, constants: int, inputs: int, outputs: int, oracle_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = profile(capsys, oracle_dir / "samples" / name)
+    assert values["floor_bytes"] == {"constants": constants, "inputs": inputs, "outputs": outputs}
+    assert values["ddr_bytes"] == {"read": constants + inputs, "written": outputs}
+    assert [layer["name"] for layer in values["layers"]] == ["y"]
+
+
+def test_a_network_of_the_vendor_in_both_profiles(oracle_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = oracle_dir / "samples" / "net20_cv183x_int8.cvimodel"
+    for name in ("vendor", "measured"):
+        values = profile(capsys, file, "--profile", name, "--what-if", "ddr=2")
+        assert values["what_if"]["cycles"] < values["cycles"]
+        assert values["layers"][-1]["name"] or values["layers"]

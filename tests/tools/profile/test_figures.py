@@ -1,0 +1,34 @@
+"""The committed figures of small networks do not grow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.traffic import FIGURES, MODES, measure, network_file
+
+CELLS = [(chip, mode) for chip, modes in MODES.items() for mode in modes]
+each_cell = pytest.mark.parametrize(("chip", "mode"), CELLS)
+
+
+def check(name: str, chip: str, mode: str, data: Path | None, folder: Path) -> None:
+    committed = json.loads(FIGURES.read_text())[name][f"{chip} {mode}"]
+    figures = measure(network_file(name, data, folder), chip, mode, folder)
+    grown = {
+        key: (committed[key], figures[key])
+        for key in ("cycles", "ddr_bytes", "arena_bytes")
+        if figures[key] > committed[key]
+    }
+    assert grown == {}, f"{name} on {chip} in {mode}: if that is wanted, run benchmarks/traffic.py --update {name}"
+
+
+@each_cell
+def test_digits_do_not_grow(chip: str, mode: str, tmp_path: Path) -> None:
+    check("digits", chip, mode, None, tmp_path)
+
+
+@each_cell
+def test_resnet8_does_not_grow(chip: str, mode: str, tmp_path: Path, model_data: Path) -> None:
+    check("resnet8", chip, mode, model_data, tmp_path)

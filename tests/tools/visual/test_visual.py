@@ -1,0 +1,260 @@
+"""`tpuc visual`: what is drawn, what is said of tensors, and the server."""
+
+from __future__ import annotations
+
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.api import TpucError, UsageError
+from tpuc.cli import main
+from tpuc_visual.graph import Layer
+from tpuc_visual.lanes import Stroke, aligned, draw, width
+from tpuc_visual.page import Networks, render
+from tpuc_visual.server import Visual, make_server
+from tpuc_visual.similarity import Alike
+
+TOP = """#loc1 = loc("x")
+module @net attributes {module.chip = "ALL", module.platform = "ONNX", module.state = "TOP_F32"} {
+  func.func @main(%arg0: tensor<1x4xf32> loc("x")) -> tensor<1x4xf32> {
+    %0 = "top.Input"(%arg0) : (tensor<1x4xf32>) -> tensor<1x4xf32> loc(#loc1)
+    %1 = "top.Relu"(%0) : (tensor<1x4xf32>) -> tensor<1x4xf32> loc(#loc2)
+    %2 = "top.Add"(%0, %1) : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<1x4xf32> loc(#loc3)
+    return %2 : tensor<1x4xf32>
+  } loc(unknown)
+} loc(unknown)
+#loc2 = loc("r")
+#loc3 = loc("y")
+"""
+
+
+def layer(name: str, *operands: str, op: str = "top.Add") -> Layer:
+    return Layer(name, op, "1x4", "f32", operands, ())
+
+
+A, B, C, D = layer("a"), layer("b", "a"), layer("c", "b"), layer("d", "a", "c")
+
+
+# Drawing
+
+
+def test_a_chain_stays_in_one_lane() -> None:
+    drawn = draw([A, B, C])
+    assert [row.lane for row in drawn] == [0, 0, 0]
+    assert drawn[0].strokes == (Stroke(0, 1, 0, 2),)
+    assert drawn[1].strokes == (Stroke(0, 0, 0, 1), Stroke(0, 1, 0, 2))
+    assert drawn[2].strokes == (Stroke(0, 0, 0, 1),)
+
+
+def test_a_shortcut_takes_a_second_lane() -> None:
+    drawn = draw([A, B, None, C, D])
+    assert [row.lane for row in drawn] == [0, 1, None, 1, 0]
+    assert width(drawn) == 2
+    # b reads a, which goes on to d; the row without a layer lets both lines pass
+    assert drawn[1].strokes == (Stroke(0, 0, 1, 1), Stroke(0, 0, 0, 2), Stroke(1, 1, 1, 2))
+    assert drawn[2].strokes == (Stroke(0, 0, 0, 2), Stroke(1, 0, 1, 2))
+    assert drawn[4].strokes == (Stroke(0, 0, 0, 1), Stroke(1, 0, 0, 1))
+
+
+def test_layers_of_one_name_are_beside_each_other() -> None:
+    cast, other = layer("b_i8", "a"), layer("c", "b_i8")
+    assert aligned([A, B, C, D], [A, cast, other]) == [(A, A), (None, cast), (B, None), (C, other), (D, None)]
+    assert aligned([A, B], [B, A]) == [(A, None), (B, B), (None, A)]  # another order
+    assert aligned([], []) == []
+
+
+# The page
+
+
+class Cells(HTMLParser):
+    """The text of every cell of the body, row by row; unclosed tags and outside resources fail."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self._open: list[str] = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert not {"src", "href"} & {name for name, _ in attrs}
+        if tag in ("meta", "input"):
+            return
+        self._open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag == "td":
+            self.rows[-1].append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "td" in self._open:
+            self.rows[-1][-1] += data
+
+
+def rows_of(page: str) -> list[list[str]]:
+    return [row for row in Cells(page).rows if row]
+
+
+def alike(decibels: float) -> Alike:
+    return Alike(0.5, 0.25, decibels, (0.0, 1.0), (-0.5, 2.0))
+
+
+def test_the_page_says_what_is_known_of_each_tensor() -> None:
+    cast = layer("<b>&", "a", op="tpu.Cast")
+    page = render(Networks("f.mlir", "q.mlir", [A, C], [A, cast, C], {"a": alike(float("inf")), "c": alike(12.25)}))
+    rows = rows_of(page)
+    assert [row[2:5] for row in rows] == [["0.500000", "0.2500", "equal"], ["NA"] * 3, ["0.500000", "0.2500", "12.2"]]
+    assert rows[1][1] == ""
+    assert rows[1][6].startswith("tpu.Cast <b>& 1x4")
+    assert "float 0 to 1; here -0.5 to 2" in rows[2][6]
+    assert "2 tensors compared, 1 are not in the float network (NA); the least alike is c with 12.2 dB" in page
+    assert page.count("<rect ") == 2
+    assert 'id="run"' not in page
+
+
+def test_before_anything_ran_the_page_has_a_button() -> None:
+    page = render(Networks("f.mlir", "@ROWS@", [A], [A]))
+    assert [row[2:5] for row in rows_of(page)] == [["", "", ""]]
+    assert '<button id="run">' in page
+    assert "not run yet" in page
+    assert "<title>f.mlir and @ROWS@</title>" in page
+
+
+# The command
+
+
+@pytest.fixture
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """A TOP module, the same with another layer in it, and a sample."""
+    folder = tmp_path_factory.mktemp("visual")
+    (folder / "f.mlir").write_text(TOP, "utf-8")
+    (folder / "q.mlir").write_text(TOP.replace('"top.Relu"(%0)', '"top.Abs"(%0)').replace('"r"', '"s"'), "utf-8")
+    sample: NDArray[np.float32] = np.array([[1, 2, 3, -4]], np.float32)
+    np.savez(folder / "x.npz", x=sample)
+    return folder / "f.mlir", folder / "q.mlir", folder / "x.npz"
+
+
+def arguments(files: Sequence[Path]) -> list[str]:
+    return ["visual", f"--fp32_mlir={files[0]}", f"--quant_mlir={files[1]}", f"--input={files[2]}"]
+
+
+def test_a_page_in_a_file(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """The last value is x + relu(x) = 2, 4, 6, -4 against x + abs(x) = 2, 4, 6, 0: the error is 16 of 72, 6.53 dB."""
+    target = tmp_path / "page.html"
+    assert main([*arguments(files), "-o", str(target)]) == 0
+    rows = {row[6].split()[1] if row[6] else row[1].split()[1]: row for row in rows_of(target.read_text("utf-8"))}
+    assert rows["x"][4] == "equal"
+    assert rows["r"][2:5] == ["", "", ""]
+    assert rows["s"][2:5] == ["NA"] * 3
+    assert rows["y"][4] == "6.5"
+    first = target.read_bytes()
+    assert main([*(one.replace("fp32_mlir", "f32-mlir") for one in arguments(files)), "-o", str(target)]) == 0
+    assert target.read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {'loc("x")': 'loc("p")', '"r"': '"q"', '"y"': '"z"'},
+            "take different inputs; give a TOP module and one that was made of it",
+        ),
+        ({"module @net": "modul @net"}, "q.mlir:"),
+    ],
+)
+def test_modules_that_do_not_belong_together(
+    change: dict[str, str],
+    said: str,
+    files: tuple[Path, Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = TOP
+    for old, new in change.items():
+        text = text.replace(old, new)
+    files[1].write_text(text, "utf-8")
+    assert main([*arguments(files), "-o", str(tmp_path / "page.html")]) != 0
+    out = capsys.readouterr().err
+    assert said in out
+    assert len(out.splitlines()) == 1
+    assert not (tmp_path / "page.html").exists()
+
+
+# The server
+
+
+class Asked:
+    """A comparison that counts how often it was asked for, and may refuse."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.refusal = ""
+
+    def __call__(self) -> dict[str, Alike]:
+        self.times += 1
+        if self.refusal:
+            raise TpucError(self.refusal)
+        return {"a": alike(20.0)}
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return Asked()
+
+
+@pytest.fixture
+def address(asked: Asked) -> Iterator[str]:
+    server = make_server(Visual(Networks("f", "q", [A], [A]), asked), "127.0.0.1", 0)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def get(address: str, *, post: bool = False) -> str:
+    request = urllib.request.Request(address, data=b"" if post else None, method="POST" if post else "GET")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.read().decode("utf-8")
+
+
+def test_the_server_runs_the_networks_once_when_told_to(address: str, asked: Asked) -> None:
+    assert "not run yet" in get(f"{address}/")
+    assert asked.times == 0
+    assert get(f"{address}/run", post=True) == "done"
+    assert "1 tensors compared" in get(f"{address}/index.html?x")
+    get(f"{address}/run", post=True)
+    assert asked.times == 1
+
+
+def test_the_server_answers_other_questions_with_a_sentence(address: str, asked: Asked) -> None:
+    asked.refusal = "x.npz: no input 'a'"
+    with pytest.raises(urllib.error.HTTPError, match="500") as refused:
+        get(f"{address}/run", post=True)
+    with refused.value as answer:
+        assert answer.read() == b"x.npz: no input 'a'"
+    for path, post in (("/etc/passwd", False), ("/other", True)):
+        with pytest.raises(urllib.error.HTTPError, match="404") as missing:
+            get(f"{address}{path}", post=post)
+        missing.value.close()
+
+
+def test_a_port_that_is_taken_is_a_sentence(address: str) -> None:
+    port = int(address.rpartition(":")[2])
+    with pytest.raises(UsageError, match=rf"port {port} on 127\.0\.0\.1 is in use; choose another with --port"):
+        make_server(Visual(Networks("f", "q", [], []), Asked()), "127.0.0.1", port)
+    with pytest.raises(UsageError, match="port 70000 does not exist; choose --port between 1 and 65535"):
+        make_server(Visual(Networks("f", "q", [], []), Asked()), "127.0.0.1", 70000)
