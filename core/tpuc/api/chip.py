@@ -122,7 +122,10 @@ class Assembler(Recorder):
         raise NotImplementedError
 
     def load_block(self, target: LocalBlock, address: int) -> None:
-        """Copy `lanes * bytes_per_lane` bytes, lane after lane, from DDR; `broadcast_block` is the one-lane form."""
+        """Copy `bytes_per_lane` bytes from DDR to each lane; they lie there as the chip's `block_pitch` says.
+
+        `broadcast_block` is the one-lane form.
+        """
         raise NotImplementedError
 
     def broadcast_block(self, target: LocalBlock, address: int) -> None:
@@ -241,6 +244,12 @@ class Chip(ABC):
     @abstractmethod
     def assembler(self) -> Assembler:
         """A new, empty assembler."""
+
+    def block_pitch(self, lanes: int, bytes_per_lane: int) -> int:
+        """Bytes from one lane's part of a packed block to the next one's in DDR, as `Assembler.load_block` takes them.
+        At least `bytes_per_lane`, which is the default.
+        """
+        return bytes_per_lane
 
     @abstractmethod
     def cycles(self, instruction: Instruction, profile: str) -> int:

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from tpuc.cli import App, Command, CommandGroup, pass_app
 from tpuc.cli.options import preprocess_options
-from tpuc.cli.session import check_inputs, open_compiled
+from tpuc.cli.session import check_inputs, open_compiled, open_session
 from tpuc.cli.text import columns
-from tpuc.cli.values import COUNT, FILE, INTEGERS, NAMES, PATHS, POSITIVE
+from tpuc.cli.values import COUNT, EMPTY, FILE, INTEGERS, MODE, NAMES, PATHS, POSITIVE, SHAPES, Shapes
 from tpuc.files import check_writable
 from tpuc.hookspecs import hookimpl
 
 __all__ = [
     "COUNT",
+    "EMPTY",
     "FILE",
     "INTEGERS",
+    "MODE",
     "NAMES",
     "PATHS",
     "POSITIVE",
+    "SHAPES",
     "App",
     "Command",
     "CommandGroup",
+    "Shapes",
     "check_inputs",
     "check_writable",
     "columns",
     "hookimpl",
     "open_compiled",
+    "open_session",
     "pass_app",
     "preprocess_options",
 ]

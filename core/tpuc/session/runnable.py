@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +57,26 @@ class RunnableFile:
         return _restore, (str(self.path.resolve()), dict(self.preprocess), *choices)
 
     def open(self, remark: Callable[[str], None]) -> OpenedFile:
-        """The network; `remark` hears what users of it should know."""
-        return OpenedFile(Session(self.registry, remark=remark).runner(self.path, self.preprocess))
+        """The network; `remark` hears what users of it should know.
+
+        An input of plain bytes can only take pixels, so mean and scale of `preprocess` are not for it.
+        """
+        runner = Session(self.registry, remark=remark).runner(self.path, self.preprocess)
+        inputs = [_of_pixels(one, remark) if _takes_bytes(one) else one for one in runner.inputs]
+        return OpenedFile(dataclasses.replace(runner, inputs=inputs))
+
+
+def _takes_bytes(one: SampleInput) -> bool:
+    return one.dtype == np.dtype(np.uint8) and one.store is None and len(one.shape) == 4
+
+
+def _of_pixels(one: SampleInput, remark: Callable[[str], None]) -> SampleInput:
+    plain = dataclasses.replace(one.preprocess, mean=(0.0,), scale=(1.0,))
+    if plain == one.preprocess:
+        return one
+    if set(one.preprocess.mean) != {0.0} or set(one.preprocess.scale) != {1.0}:
+        remark(f"input '{one.name}' takes bytes of images, so the network normalises them: mean and scale do not count")
+    return dataclasses.replace(one, preprocess=plain)
 
 
 def _restore(path: str, preprocess: dict[str, Any], prefer: tuple[str, ...], enabled: tuple[str, ...]) -> RunnableFile:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from tpuc.api import Assembler, DdrTensor, Instruction, LocalBlock, LocalTensor, Shape4
 
 from tpuc_bm1684x.isa import ChannelBroadcast, DType, Fill, Scalar, TensorCopy
-from tpuc_bm1684x.isa.geometry import LMEM_BASE
+from tpuc_bm1684x.isa.geometry import EU_BYTES, LMEM_BASE, round_up
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
-from tpuc_bm1684x.timing import cycles
+from tpuc_bm1684x.timing import CHANNELS, PAGE_BYTES, cycles
 from tpuc_bm1684x.vectors import is_vector, vector_loads, vector_stores
 
 
@@ -52,15 +52,15 @@ class Bm1684xAssembler(Assembler):
     def load_block(self, target: LocalBlock, address: int) -> None:
         shape, dtype = _block_shape(target.lanes, target.bytes_per_lane)
         _, c, h, w = shape
-        strides = (c * h * w, h * w, w, 1)
+        pitch = block_pitch(target.lanes, target.bytes_per_lane) // dtype.bytes
         self.record(
             TensorCopy(
                 source=address,
                 destination=LMEM_BASE + target.address,
                 shape=shape,
                 dtype=dtype,
-                source_strides=strides,
-                destination_strides=strides,
+                source_strides=(c * pitch, pitch, w, 1),
+                destination_strides=(c * h * w, h * w, w, 1),
             )
         )
 
@@ -102,6 +102,16 @@ class Bm1684xAssembler(Assembler):
                 strides=target.strides,
             )
         )
+
+
+def block_pitch(lanes: int, bytes_per_lane: int) -> int:
+    """Bytes between the lanes' parts of a block in DDR: small blocks are spread over all channels of the memory.
+
+    A part costs a DDR line however short it is, and a block whose parts begin in few pages keeps channels idle.
+    """
+    if lanes == 1 or lanes * bytes_per_lane >= CHANNELS * PAGE_BYTES:
+        return bytes_per_lane
+    return max(bytes_per_lane, round_up(-(-CHANNELS * PAGE_BYTES // lanes), EU_BYTES))
 
 
 def _block_shape(lanes: int, bytes_per_lane: int) -> tuple[Shape4, DType]:

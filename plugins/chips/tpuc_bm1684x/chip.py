@@ -58,6 +58,11 @@ class Bm1684x(Chip):
 
         return Bm1684xAssembler()
 
+    def block_pitch(self, lanes: int, bytes_per_lane: int) -> int:
+        from tpuc_bm1684x.assembler import block_pitch
+
+        return block_pitch(lanes, bytes_per_lane)
+
     def cycles(self, instruction: Instruction, profile: str) -> int:
         from tpuc_bm1684x.timing import cycles
 

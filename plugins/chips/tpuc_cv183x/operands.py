@@ -6,8 +6,8 @@ from tpuc.api import LocalTensor, ScalarType, Shape4
 
 from tpuc_cv183x.isa import DType, Operand
 
-MAX_EXTENT = 4095
-"""12-bit size fields of compute commands."""
+MAX_EXTENT = 4095 - 32
+"""12-bit size fields of compute commands, and a margin without which the vendor's model stops."""
 MAX_DMA_EXTENT = 65535
 """16-bit size fields, and row strides in bytes, of DMA commands."""
 

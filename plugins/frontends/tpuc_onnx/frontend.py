@@ -9,7 +9,7 @@ from tpuc.api import Frontend, ImportOptions, Module
 
 
 class OnnxFrontend(Frontend):
-    """Reads `.onnx` files of opset 7 to 22."""
+    """Reads `.onnx` files of opset 7 to 28."""
 
     name = "onnx"
     suffixes = (".onnx",)

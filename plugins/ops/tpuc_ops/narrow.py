@@ -46,7 +46,7 @@ def narrowed(x: Array, to: str, saturate: bool = True) -> Array:
 def _narrowed_float(x: Array, dtype: np.dtype, saturate: bool) -> Array:
     with np.errstate(all="ignore"):
         if dtype.name == "float8_e8m0fnu":  # powers of two only: the next larger one
-            x = np.exp2(np.ceil(np.log2(x)))
+            x = np.exp2(np.maximum(np.ceil(np.log2(x)), -127))
         if dtype.itemsize == 1 and saturate:
             x = np.clip(x, -_LARGEST[dtype.name], _LARGEST[dtype.name])
         return x.astype(dtype)

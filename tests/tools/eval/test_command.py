@@ -139,6 +139,27 @@ def test_options_of_images_are_for_files_that_do_not_say_it(
     assert "says itself how images become its inputs. Leave out --scale" in said
 
 
+def test_mean_and_scale_are_not_for_inputs_of_bytes(
+    brightness: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A compiled file that normalises by itself is compared with the float network under the same options."""
+    chips = Registry().names("tpuc.chips")
+    if not chips:
+        pytest.skip("no chip is installed")
+    options = ["--mean=10", "--scale=0.5", "--pixel-format=gray"]
+    target = tmp_path / f"b{Registry().get('tpuc.chips', chips[0]).description.suffix}"
+    calibration = ["--quantize=int8", "--dataset", str(pictures), "--fuse-preprocess", *options]
+    assert main(["compile", str(brightness), "--chip", chips[0], *calibration, "-o", str(target)]) == 0
+    capsys.readouterr()
+    assert (
+        main(["eval", str(brightness), str(target), "--dataset", str(pictures), "--metric=auc", *options, "--json"])
+        == 0
+    )
+    out, err = capsys.readouterr()
+    assert "takes bytes of images, so the network normalises them: mean and scale do not count" in err
+    assert [one["figures"] for one in json.loads(out)["models"]] == [{"AUC": 7 / 9}] * 2
+
+
 # Workers
 
 

@@ -33,7 +33,15 @@ from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_box, wi
 from tpuc_bm1684x.kernels.elementwise import tile_shape
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.packed_rows import PackedRowsKernel
-from tpuc_bm1684x.kernels.packing import RECORD_BYTES, by_lane, requantise_records, slots_of
+from tpuc_bm1684x.kernels.packing import (
+    COMPACT_BYTES,
+    RECORD_ALIGNMENT,
+    by_lane,
+    record_scratch,
+    requantise_records,
+    slots_of,
+    spread_records,
+)
 from tpuc_bm1684x.kernels.product import ConvKernel, convolution_refusal
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
 from tpuc_bm1684x.lmem import Bm1684xLmem
@@ -72,15 +80,15 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         names = [PackedConstant("filter", ("c",))]
         if node.operand_types[2] is not ABSENT:
-            names.append(PackedConstant("bias", ("c",)))
+            names.append(PackedConstant("bias", ("c",), alignment=4))
         if node.op.multiplier:
-            names.append(PackedConstant("requantise", ("c",)))
+            names.append(PackedConstant("requantise", ("c",), alignment=RECORD_ALIGNMENT))
         return names
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         channels = tile.size("c")
         taps = node.op.window().taps * (node.operand_types[1].storage.bits // 8)
-        size = {"filter": taps, "bias": 4, "requantise": RECORD_BYTES}[name]
+        size = {"filter": taps, "bias": 4, "requantise": COMPACT_BYTES}[name]
         return min(channels, LANES), slots_of(channels) * size
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
@@ -102,7 +110,8 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
             (box, *_) = self.reads(node, self.space(node), tile)
             assert box is not None
             return widening_scratch(node, box.shape, tile_shape(tile))
-        return (Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)),)
+        size = Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)
+        return (Scratch("sum", size), record_scratch(tile.size("c")))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         op: Conv2D = node.op
@@ -135,7 +144,7 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
                     shape=result.shape,
                     result=operand(result),
                     input=target,
-                    table=placed.constants["requantise"].address,
+                    table=spread_records(placed, asm),
                     rounding=Rounding(op.round_mode),
                 )
             )

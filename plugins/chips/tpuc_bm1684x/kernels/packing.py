@@ -8,12 +8,20 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tpuc.api import PlacedTile, Scratch
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, DType, Operand
 from tpuc_bm1684x.isa.geometry import LANES
 
 Array: TypeAlias = npt.NDArray[Any]
 
 RECORD_BYTES = 64
 """A per-channel parameter record takes one vector, whatever it holds (isa notes, "per-channel requant")."""
+RECORD_WORDS = 3
+COMPACT_BYTES = 4 * RECORD_WORDS
+"""What a record holds. In DDR they lie close together; `spread_records` gives each its vector."""
+RECORD_ALIGNMENT = 4
 
 
 def slots_of(channels: int) -> int:
@@ -42,9 +50,29 @@ def pack_filter(filters: Array, packing: int) -> Array:
 
 
 def requantise_records(multipliers: Sequence[int], right_shifts: Sequence[int], zero_point: int) -> Array:
-    """Records {multiplier, left shift, zero point} of 64 bytes each, per lane."""
-    records = np.zeros((len(multipliers), RECORD_BYTES // 4), np.int32)
+    """Records {multiplier, left shift, zero point} of `COMPACT_BYTES` each, per lane."""
+    records = np.zeros((len(multipliers), RECORD_WORDS), np.int32)
     records[:, 0] = multipliers
     records[:, 1] = -np.asarray(right_shifts, np.int32)
     records[:, 2] = zero_point
     return by_lane(records)
+
+
+def record_scratch(channels: int) -> Scratch:
+    """Room for the spread records of a tile's channels."""
+    return Scratch("records", slots_of(channels) * RECORD_BYTES)
+
+
+def spread_records(placed: PlacedTile, asm: Bm1684xAssembler) -> int:
+    """Give each record of the constant `requantise` a vector of its own; returns the address of the table."""
+    table = placed.scratch["records"].address
+    vector = RECORD_BYTES // 4
+    asm.record(
+        Arithmetic(
+            operation=ArithmeticOp.COPY,
+            shape=(1, placed.result.shape[1], 1, RECORD_WORDS),
+            result=Operand(table, DType.INT32, (0, vector, vector, 1)),
+            left=Operand(placed.constants["requantise"].address, DType.INT32, (0, RECORD_WORDS, RECORD_WORDS, 1)),
+        )
+    )
+    return table

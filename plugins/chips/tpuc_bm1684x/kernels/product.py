@@ -36,7 +36,16 @@ from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Oper
 from tpuc_bm1684x.isa.geometry import LANES, round_up
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.common import Pair, parallel_axes, too_large, window_box
-from tpuc_bm1684x.kernels.packing import RECORD_BYTES, by_lane, pack_filter, requantise_records, slots_of
+from tpuc_bm1684x.kernels.packing import (
+    COMPACT_BYTES,
+    RECORD_ALIGNMENT,
+    by_lane,
+    pack_filter,
+    record_scratch,
+    requantise_records,
+    slots_of,
+    spread_records,
+)
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, operand
 
@@ -117,9 +126,9 @@ class ProductKernel(TileKernel[Any]):
         product = self.product(node)
         names = [PackedConstant("filter", ("c", "k"))]
         if product.has_bias:
-            names.append(PackedConstant("bias", ("c",)))
+            names.append(PackedConstant("bias", ("c",), alignment=4))
         if product.multipliers:
-            names.append(PackedConstant("requantise", ("c",)))
+            names.append(PackedConstant("requantise", ("c",), alignment=RECORD_ALIGNMENT))
         return names
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
@@ -128,7 +137,7 @@ class ProductKernel(TileKernel[Any]):
         if name == "bias":
             return lanes, slots * 4
         if name == "requantise":
-            return lanes, slots * RECORD_BYTES
+            return lanes, slots * COMPACT_BYTES
         taps = self.product(node).kernel[0] * self.product(node).kernel[1]
         depth = round_up(tile.size("k"), self._packing(node))
         return lanes, slots * depth * taps * (node.operand_types[0].storage.bits // 8)
@@ -158,9 +167,12 @@ class ProductKernel(TileKernel[Any]):
             return ()
         shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
         size = Bm1684xLmem().tensor_bytes("aligned", shape, 4)
+        buffers = [Scratch("sum", size)]
         if self._integer(node) and self.product(node).has_bias:
-            return (Scratch("sum", size), Scratch("biased", size))  # adding in place takes twice as long
-        return (Scratch("sum", size),)
+            buffers.append(Scratch("biased", size))  # adding in place takes twice as long
+        if self.product(node).multipliers:
+            buffers.append(record_scratch(tile.size("c")))
+        return buffers
 
     def _has_wide_sums(self, node: Node, tile: Tile) -> bool:
         """Are there partial sums that the result's type cannot hold?"""
@@ -194,7 +206,7 @@ class ProductKernel(TileKernel[Any]):
                     shape=result.shape,
                     result=operand(result),
                     input=target,
-                    table=placed.constants["requantise"].address,
+                    table=spread_records(placed, asm),
                     rounding=product.rounding,
                 )
             )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value
-from tpuc_ops.quant.products import quantise_product
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Uniform, UniformPerAxis, Value
+from tpuc_ops.quant.products import QuantisedProduct, quantise_product, stored_product
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.scale import Scale
@@ -63,6 +63,15 @@ class ConvFloat(Lowering[Conv]):
         return [build(op, operands, node.float_result_type())]
 
 
+def _quantised(node: LoweringNode, filters: Array, bias: Array | None, result: TensorType) -> QuantisedProduct:
+    """Filters by output channel, as the network stores them where it is quantised already."""
+    source, uniform = node.operands[0].tensor.uniform, result.uniform
+    element = node.operand_types[1].element if len(node.operand_types) > 1 else None
+    if isinstance(element, (Uniform, UniformPerAxis)):
+        return stored_product(filters, element, bias, source, uniform)
+    return quantise_product(filters, bias, source, uniform)
+
+
 @TABLE.lowers(Conv, *INTEGERS)
 class ConvInt8(Lowering[Conv]):
     """Filters per output channel; int32 sums, bias, one multiplier and shift per channel, rounded half up."""
@@ -74,7 +83,7 @@ class ConvInt8(Lowering[Conv]):
         filters, bias = node.constants[1], node.constants[2]
         assert filters is not None
         result = node.quantised_result_type()
-        product = quantise_product(filters, bias, node.operands[0].tensor.uniform, result.uniform)
+        product = _quantised(node, filters, bias, result)
         operands = [node.operands[0], build.weight("filter_i8", product.filters, "si8"), build.none()]
         if product.bias is not None:
             operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
@@ -195,7 +204,7 @@ class MatMulInt8(Lowering[MatMul]):
         result = node.quantised_result_type()
         columns = right if op.right_transpose else right.T
         plain_bias = None if bias is None else bias.reshape(-1)
-        product = quantise_product(columns, plain_bias, node.operands[0].tensor.uniform, result.uniform)
+        product = _quantised(node, columns, plain_bias, result)
         absent = build.none()
         stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
         bias32 = absent if product.bias is None else build.weight("bias_i32", product.bias.reshape(1, -1))

@@ -46,6 +46,9 @@ from tpuc_cv183x.isa.windows import (
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
 
+MAX_INPUT_CHANNELS = 4095 - 32
+"""The vendor's model aborts beyond."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Conv(ComputeInstruction):
@@ -172,6 +175,8 @@ class Conv(ComputeInstruction):
         check_result(name, self.result, self.relu, self.partial, sources, self._bias_is_signed)
         check_third(name, self.result, self.block, self.bias, self.partial)
         check_near(name, "the weight", self.weight.address, self.result)
+        if self.input_shape[0] > MAX_INPUT_CHANNELS:
+            raise IllegalCommand(f"{name}: at most {MAX_INPUT_CHANNELS} input channels, here {self.input_shape[0]}")
         if self.is_float and self.pad_value:
             raise IllegalCommand(
                 f"{name}: bf16 pads with 0 only, because the vendor's model misreads other values; pad before"

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Uniform
+from tpuc.api import Uniform, UniformPerAxis
 
 from tpuc_ops.quant.arithmetic import (
     Decomposition,
@@ -60,6 +60,41 @@ def quantise_product(
         plain = np.zeros(channels) if bias is None else bias.astype(np.float64) / (scales * source.scale)
         bias32 = saturate(round_to_int(plain - shift_of_zero, Rounding.HALF_AWAY_FROM_ZERO), np.int32)
     multipliers, shifts = decompose_each(scales * source.scale / result.scale, decompose)
+    return QuantisedProduct(
+        quantised.reshape(filters.shape),
+        bias32,
+        tuple(int(value) for value in multipliers),
+        tuple(int(value) for value in shifts),
+    )
+
+
+def stored_product(
+    filters: Array,
+    element: Uniform | UniformPerAxis,
+    bias: Array | None,
+    source: Uniform,
+    result: Uniform,
+    decompose: Callable[[float], Decomposition] = decompose_frexp31,
+) -> QuantisedProduct:
+    """Filters that are integers already, with scales per output channel (the first axis) or one for all.
+
+    They and their int32 bias stay as they are, zero points taken off. Only in a channel where that leaves int8 (an
+    unsigned filter whose range lies far to one side) they get as many steps as there are, and the bias follows.
+    """
+    channels = filters.shape[0]
+    per_axis = isinstance(element, UniformPerAxis)
+    scales = np.broadcast_to(np.asarray(element.scales if per_axis else element.scale, np.float64), channels)
+    points = np.broadcast_to(np.asarray(element.zero_points if per_axis else element.zero_point, np.int64), channels)
+    rows = filters.reshape(channels, -1).astype(np.int64) - points[:, None]
+    fits = (rows.max(axis=1, initial=0) <= 127) & (rows.min(axis=1, initial=0) >= -128)
+    steps = np.where(fits, 1.0, np.abs(rows).max(axis=1, initial=0) / _FILTER_STEPS)
+    quantised = saturate(round_to_int(rows / steps[:, None], Rounding.HALF_AWAY_FROM_ZERO), np.int8)
+    bias32: Array | None = None
+    if bias is not None or source.zero_point:
+        plain = np.zeros(channels) if bias is None else bias.astype(np.float64) / steps
+        shift_of_zero = quantised.astype(np.int64).sum(axis=1) * source.zero_point
+        bias32 = saturate(round_to_int(plain - shift_of_zero, Rounding.HALF_AWAY_FROM_ZERO), np.int32)
+    multipliers, shifts = decompose_each(scales * steps * source.scale / result.scale, decompose)
     return QuantisedProduct(
         quantised.reshape(filters.shape),
         bias32,

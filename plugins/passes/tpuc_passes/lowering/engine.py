@@ -29,6 +29,7 @@ from tpuc.api import (
     Value,
     Wants,
 )
+from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_ops.top.none import NoneOp
 from tpuc_ops.top.weight import Weight
 from tpuc_ops.tpu.cast import Cast
@@ -74,7 +75,9 @@ class Lowerer:
         terminator = function.terminator
         for operation in function.operations[:-1]:
             choice = choices.get(id(operation))
-            if choice is None:
+            if isinstance(operation.op, (Quantise, Dequantise)):
+                self._convert(operation)
+            elif choice is None:
                 self._copy(operation)
             else:
                 self._lower(choice)
@@ -92,7 +95,7 @@ class Lowerer:
         choices: dict[int, Choice] = {}
         refusals: list[str] = []
         for operation in self.module.main.operations[:-1]:
-            if is_kept(operation):
+            if is_kept(operation) or isinstance(operation.op, (Quantise, Dequantise)):
                 continue
             mode = self.modes.get(operation.name, self.mode)
             cell = self.find(operation.op.name, mode)
@@ -123,6 +126,14 @@ class Lowerer:
         self.append(new)
         for old, result in zip(operation.results, new.results, strict=True):
             self.values[id(old)] = result
+
+    def _convert(self, operation: Operation) -> None:
+        """A change of representation that the network states itself; nothing where its operand came out like that."""
+        value, result = self.values[id(operation.operands[0])], operation.result.tensor
+        wanted = result if result.is_quantised else self.chip.description.float_type(result, "f32")
+        if value.tensor.is_quantised != wanted.is_quantised:
+            value = self._new_cast(value, wanted, operation.name)
+        self.values[id(operation.result)] = value
 
     def append(self, operation: Operation) -> None:
         """Add an operation to the new body."""

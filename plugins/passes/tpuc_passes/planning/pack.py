@@ -17,7 +17,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Block:
-    """One block in the packed bytes: `offset` from their start, `lanes * bytes_per_lane` bytes (one lane when
+    """One block in the packed bytes: `offset` from their start, `bytes_per_lane` every `pitch` bytes (one lane when
     it is broadcast). `places` gives each constant's offset and bytes within a lane.
     """
 
@@ -27,8 +27,14 @@ class Block:
     offset: int
     lanes: int
     bytes_per_lane: int
+    pitch: int
     broadcast: bool
     places: dict[str, tuple[int, int]]
+
+    @property
+    def stored_bytes(self) -> int:
+        """From its first byte to its last one."""
+        return (self.lanes - 1) * self.pitch + self.bytes_per_lane
 
 
 def blocks_of(task: TileTask) -> dict[tuple[int, tuple[tuple[int, int], ...]], Block]:
@@ -44,8 +50,9 @@ def blocks_of(task: TileTask) -> dict[tuple[int, tuple[tuple[int, int], ...]], B
         broadcast = group[0].broadcast
         lanes = 1 if broadcast else task.group_lanes(group, tile)
         at = -(-at // alignment) * alignment
-        blocks[group_index, key] = Block(group_index, key, tile, at, lanes, size, broadcast, places)
-        at += lanes * size
+        pitch = size if broadcast else task.chip.block_pitch(lanes, size)
+        block = blocks[group_index, key] = Block(group_index, key, tile, at, lanes, size, pitch, broadcast, places)
+        at += block.stored_bytes
     return blocks
 
 
@@ -70,7 +77,7 @@ def constant_tensors(task: TileTask) -> dict[int, int]:
 
 
 def _end_of(blocks: Mapping[Any, Block]) -> int:
-    return max((block.offset + block.lanes * block.bytes_per_lane for block in blocks.values()), default=0)
+    return max((block.offset + block.stored_bytes for block in blocks.values()), default=0)
 
 
 def pack_task(task: TileTask, arrays: Sequence[Array | None]) -> Array:
@@ -83,8 +90,7 @@ def pack_task(task: TileTask, arrays: Sequence[Array | None]) -> Array:
         assert array is not None
         packed[at : at + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     for block in blocks.values():
-        size = block.lanes * block.bytes_per_lane
-        lanes = packed[block.offset : block.offset + size].reshape(block.lanes, block.bytes_per_lane)
+        lanes = np.zeros((block.lanes, block.pitch), np.uint8)
         for constant in task.constant_groups[block.group]:
             offset, count = block.places[constant.name]
             data = task.kernel.pack(task.node, constant.name, block.tile, arrays)
@@ -95,4 +101,5 @@ def pack_task(task: TileTask, arrays: Sequence[Array | None]) -> Array:
                     f"its constant_shape says uint8 {expected}"
                 )
             lanes[: data.shape[0], offset : offset + count] = data
+        packed[block.offset : block.offset + block.stored_bytes] = lanes.reshape(-1)[: block.stored_bytes]
     return packed

@@ -138,10 +138,10 @@ class TileTask:
 
     def group_layout(self, group: Sequence[PackedConstant], tile: Tile) -> tuple[int, dict[str, tuple[int, int]]]:
         """Bytes per lane of a group's block, and `(offset, bytes per lane)` of each constant in it."""
-        alignment = self.chip.lmem.alignment
         at = 0
         places: dict[str, tuple[int, int]] = {}
         for constant in group:
+            alignment = constant.alignment or self.chip.lmem.alignment
             at = -(-at // alignment) * alignment
             _, size = self.facts.constant_shape(constant.name, tile)
             places[constant.name] = (at, size)

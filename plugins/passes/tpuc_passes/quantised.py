@@ -1,0 +1,102 @@
+"""What passes do with networks whose values and weights have scales before they are lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import (
+    Constant,
+    Module,
+    Operation,
+    ScalarType,
+    TensorType,
+    Uniform,
+    UniformPerAxis,
+    Value,
+    drop_unused_weights,
+    remove_dead,
+)
+from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.deconv import Deconv
+from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.weight import Weight
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_F32 = ScalarType("f32")
+PRODUCTS = (Conv, Deconv, MatMul)
+"""Ops with a filter and an int32 bias, whose scale is the product of the operands' scales."""
+
+
+def computed_values(module: Module) -> Iterator[Value]:
+    """Arguments and results of `main` that are tensors, without weights."""
+    yield from module.main.inputs
+    for operation in module.main.operations:
+        if not isinstance(operation.op, Constant):
+            yield from (value for value in operation.results if isinstance(value.type, TensorType))
+
+
+def has_scales(module: Module) -> bool:
+    """Is any computed value stored as integers with a scale?"""
+    return any(value.tensor.is_quantised for value in computed_values(module))
+
+
+def dequantise_weights(module: Module, *, but_filters: bool = False) -> None:
+    """Weights become the numbers that their integers stand for, one for each use; with `but_filters` not those of
+    quantised products and their biases.
+    """
+    for operation in list(module.main.operations):
+        product = isinstance(operation.op, PRODUCTS) and operation.operands[0].tensor.is_quantised
+        if product and but_filters:
+            continue
+        for index, operand in enumerate(operation.operands):
+            if operand.defining is None or not isinstance(operand.defining.op, Constant):
+                continue
+            real = _real(module, operation, index, product)
+            if real is not None:
+                _replace(module, operation, index, real)
+    remove_dead(module)
+    drop_unused_weights(module)
+
+
+def _real(module: Module, operation: Operation, index: int, product: bool) -> Array | None:
+    """What the weight at operand `index` stands for; None when it is a float already."""
+    operand = operation.operands[index]
+    type_, array = operand.tensor, module.weights[operand.name]
+    if type_.is_quantised:
+        scale, zero_point = parameters(type_)
+        return ((array.astype(np.float64) - zero_point) * scale).astype(np.float32)
+    if type_.storage.is_float or not product or index != 2:
+        return None
+    source, filters = operation.operands[0].tensor.uniform, operation.operands[1].tensor.element
+    assert isinstance(filters, (Uniform, UniformPerAxis))
+    scales = np.asarray(filters.scales if isinstance(filters, UniformPerAxis) else filters.scale)
+    return (array.astype(np.float64) * scales * source.scale).astype(np.float32)
+
+
+def _replace(module: Module, operation: Operation, index: int, array: Array) -> None:
+    old = operation.operands[index]
+    name, number = f"{old.name}_f32", 1
+    while name in module.weights:
+        name, number = f"{old.name}_f32_{number}", number + 1
+    module.weights[name] = np.ascontiguousarray(array)
+    assert old.defining is not None
+    location = type(old.defining.location)((name,))
+    weight = Operation(Weight(), (), [TensorType(tuple(array.shape), _F32)], location)
+    assert operation.block is not None
+    operation.block.insert_before(operation, weight)
+    operation.set_operand(index, weight.result)
+
+
+def bypass_casts(module: Module) -> None:
+    """Casts between floats and integers go where no value is an integer any more."""
+    for operation in list(module.main.operations):
+        if isinstance(operation.op, (Quantise, Dequantise)):
+            source = operation.operands[0]
+            for user, index in list(operation.result.uses):
+                user.set_operand(index, source)
+    remove_dead(module)

@@ -1,0 +1,205 @@
+"""`tpuc check`: everything of a network that a chip cannot compute, in one pass."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from tpuc.api import FLOAT_MODES, Module, Operation, TpucError
+from tpuc.api.command import (
+    EMPTY,
+    FILE,
+    MODE,
+    NAMES,
+    POSITIVE,
+    SHAPES,
+    App,
+    Command,
+    Shapes,
+    check_inputs,
+    open_session,
+    pass_app,
+)
+
+if TYPE_CHECKING:
+    from tpuc_check.findings import Finding
+    from tpuc_check.trial import Trials
+
+HOST_OPERATIONS_PER_MS = 1_000_000
+"""A slow core's floating-point operations; what the host may be asked to do is told in these."""
+
+
+@click.command("check", cls=Command)
+@click.argument("network", metavar="MODEL", type=FILE)
+@click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
+@click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
+@click.option("--chip", required=True, help="The chip (`tpuc plugins` lists them).")
+@click.option("--quantize", type=MODE, default="f32", show_default=True, help="f32, f16, bf16, int8, int8-asym, ...")
+@click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
+@click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
+@click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@pass_app
+def command(
+    app: App,
+    network: Path,
+    model_data: Path | None,
+    random_weights: bool,
+    chip: str,
+    quantize: str,
+    input_shapes: Shapes,
+    batch: int | None,
+    output_names: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Tell everything of a network that a chip cannot compute, and what would help.
+
+    Nothing is calibrated: ranges are made up, as they do not decide what can be computed. The exit code is 0 where
+    nothing is in the way, else 1.
+    """
+    check_inputs(network, model_data)
+    session = open_session(app, chip=chip, quantize=quantize)
+    settings = {
+        "model_data": model_data,
+        "random_weights": random_weights,
+        "input_shapes": input_shapes,
+        "batch": batch,
+        "output_names": output_names,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        result = check(app, session, network, settings, Path(folder))
+    if as_json:
+        app.result_json(result.to_json(network, chip, quantize))
+    else:
+        for finding in result.findings:
+            app.result(finding.text())
+        app.result(result.summary(network, chip, quantize))
+    return 1 if result.findings else 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was found. `ops` were looked at; `behind` says whether some lie behind what could not be read."""
+
+    findings: tuple[Finding, ...]
+    ops: int
+    behind: bool
+
+    def summary(self, network: Path, chip: str, mode: str) -> str:
+        """The last line."""
+        where = f"{network.name} on {chip} in {mode}"
+        rest = "; what lies behind an operator that cannot be imported was not looked at" if self.behind else ""
+        if not self.findings:
+            return f"{where}: all {self.ops} ops can be computed"
+        return f"{where}: {len(self.findings)} thing(s) in the way, {self.ops} ops looked at{rest}"
+
+    def to_json(self, network: Path, chip: str, mode: str) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "model": str(network),
+            "chip": chip,
+            "mode": mode,
+            "supported": not self.findings,
+            "ops": self.ops,
+            "complete": not self.behind,
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def check(app: App, session: Any, network: Path, settings: dict[str, Any], folder: Path) -> Result:
+    """Import as far as possible, then every op by itself, then the whole."""
+    from tpuc_check.findings import import_findings
+    from tpuc_check.frontier import readable_outputs
+
+    findings: list[Finding] = []
+    module: Module | None = None
+    try:
+        module = session.transform(network, **settings)
+    except TpucError as error:
+        findings = import_findings(str(error), str(network))
+        lost = {name for finding in findings for name in finding.nodes}
+        outputs = readable_outputs(network, lost)
+        if outputs:
+            app.remark(f"looking at what comes before: {', '.join(outputs)}")
+            module = _read_part(session, network, {**settings, "output_names": outputs})
+    if module is None:
+        return Result(tuple(findings), 0, True)
+    behind = bool(findings)
+    operations, on_chip = _on_chip(app, session, module, folder)
+    if not findings and not on_chip:
+        on_chip = _whole(session, module, folder)
+    return Result((*findings, *on_chip), operations, behind)
+
+
+def _read_part(session: Any, network: Path, settings: dict[str, Any]) -> Module | None:
+    try:
+        return session.transform(network, **settings)
+    except TpucError:
+        return None  # told already, by what the whole network said
+
+
+def _on_chip(app: App, session: Any, module: Module, folder: Path) -> tuple[int, list[Finding]]:
+    """How many ops there are, and one finding per reason."""
+    from tpuc_check.findings import Finding
+    from tpuc_check.trial import Trials, computes
+
+    trials = Trials(module, session, folder)
+    operations = [operation for operation in module.main.operations if computes(operation)]
+    refused: dict[tuple[str, str, str], list[Operation]] = {}
+    for operation in app.progress(operations, "checking", len(operations)):
+        verdict = trials.verdict(operation)
+        if verdict.reason is not None:
+            refused.setdefault((verdict.stage, operation.op.name, verdict.reason), []).append(operation)
+    floats = _float_trials(app, session, module, folder)
+    findings: list[Finding] = []
+    for (stage, op, reason), found in refused.items():
+        way_out, cycles, host = _way_out(op, found, floats)
+        names = tuple(operation.name for operation in found)
+        findings.append(Finding(stage, names, op, reason, way_out, session.mode, cycles, host))
+    return len(operations), findings
+
+
+def _float_trials(app: App, session: Any, module: Module, folder: Path) -> dict[str, Trials]:
+    from tpuc_check.trial import Trials
+
+    description = session.chip.description
+    modes = [mode for mode in description.modes if mode in FLOAT_MODES and mode != session.mode]
+    cheap_first = sorted(modes, key=lambda mode: mode == "f32")
+    return {
+        mode: Trials(module, open_session(app, chip=description.name, quantize=mode), folder) for mode in cheap_first
+    }
+
+
+def _way_out(op: str, found: Sequence[Operation], floats: dict[str, Trials]) -> tuple[str, int | None, int | None]:
+    """A float layer where that runs, else a rewrite or the host; with the predicted cost."""
+    from tpuc_check.findings import REWRITES
+
+    for mode, trials in floats.items():
+        verdicts = [trials.verdict(operation) for operation in found]
+        cycles = [verdict.cycles or 0 for verdict in verdicts]
+        if all(verdict.reason is None for verdict in verdicts):
+            return f"keep it in {mode} by a quantise table (`NODE {mode}`): {sum(cycles)} cycles", sum(cycles), None
+    work = sum(operation.op.flops(operation.node()) for operation in found)
+    host = f"about {work / HOST_OPERATIONS_PER_MS:.2g} ms for {work} operations of one core"
+    hint = REWRITES.get(op)
+    if hint is not None:
+        return f"{hint} ({host})", None, work
+    return f"cut the network there with --output-names and compute it on the host: {host}", None, work
+
+
+def _whole(session: Any, module: Module, folder: Path) -> list[Finding]:
+    """What only the whole network runs into, such as memory."""
+    from tpuc_check.findings import NETWORK, Finding
+    from tpuc_check.trial import Trials
+
+    try:
+        session.build(module, Trials(module, session, folder).table(module))
+    except TpucError as error:
+        return [
+            Finding(NETWORK, (), "", str(error).splitlines()[0].rstrip("."), "Compile it for the details", session.mode)
+        ]
+    return []

@@ -1,0 +1,77 @@
+"""How a command fails: the last thing that a child process says, so that hangs and crashes are failures like others."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tpuc.api import FLOAT_MODES
+from tpuc.api.host import write_npz
+
+SEED = 7
+PROGRAM = "from tpuc.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What is done with a network file: import alone, or compilation for a chip in a mode."""
+
+    chip: str | None
+    mode: str
+    seconds: float
+
+    def failure(self, path: Path, shapes: Mapping[str, Sequence[int]], folder: Path) -> str | None:
+        """What it says when it fails, without its path; None when it works."""
+        arguments = self._arguments(path, shapes, folder)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", PROGRAM, *arguments],
+                capture_output=True,
+                text=True,
+                timeout=self.seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"takes longer than {self.seconds:g} s"
+        if done.returncode == 0:
+            return None
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit code {done.returncode}"]
+        crashed = any(line.startswith("Traceback") for line in lines)
+        said = lines[-1] if crashed else next((line for line in lines if line.startswith("tpuc: ")), lines[-1])
+        return said.replace(f"{path}: ", "").replace(str(path), path.name)
+
+    def _arguments(self, path: Path, shapes: Mapping[str, Sequence[int]], folder: Path) -> list[str]:
+        if self.chip is None:
+            return ["transform", "--model-name=reduced", f"--model-def={path}", f"--mlir={folder / 'reduced.mlir'}"]
+        target = ["--chip", self.chip, "--quantize", self.mode, "-o", str(folder / "reduced.out")]
+        if path.suffix == ".mlir":
+            table = [] if self.mode in FLOAT_MODES else ["--calibration-table", str(self._ranges(path, folder))]
+            return ["deploy", "--mlir", str(path), *target, *table]
+        data = [] if self.mode in FLOAT_MODES else ["--dataset", str(self._samples(shapes, folder))]
+        return ["compile", str(path), *target, *data]
+
+    def _samples(self, shapes: Mapping[str, Sequence[int]], folder: Path) -> Path:
+        """Random data to calibrate with."""
+        generator = np.random.default_rng(SEED)
+        path = folder / "samples.npz"
+        write_npz(path, {name: generator.standard_normal(tuple(shape), np.float32) for name, shape in shapes.items()})
+        return path
+
+    def _ranges(self, path: Path, folder: Path) -> Path:
+        """Made-up ranges for every value that the module names."""
+        names = dict.fromkeys(re.findall(r'loc\("([^"]*)"', path.read_text(encoding="utf-8")))
+        table = folder / "ranges"
+        rows = "".join(f"{name} 4.0 -4.0 4.0\n" for name in names)
+        table.write_text(f"# op_name threshold min max\n{rows}", encoding="utf-8")
+        return table
+
+
+def essence(said: str) -> str:
+    """The failure without what changes when parts go: numbers of further refusals and their text."""
+    said = re.sub(r" \(and \d+ more:.*?\)(?=[.;]|$)", "", said, flags=re.DOTALL)
+    return re.sub(r"^tpuc: ", "", said)

@@ -1,0 +1,95 @@
+"""What is wrong with a network on a chip, node by node, and what would help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+IMPORT, LOWERING, CODE, NETWORK = "import", "lowering", "code", "network"
+"""Where it came out: reading the file, choosing the chip's instructions, writing them, or only for the whole."""
+
+REWRITES = {
+    "top.DetectionOutput": "end the network before it and decode the boxes on the host",
+    "top.Erf": "write GELU and the like as one op, or with tanh",
+    "top.GELU": "use its form with tanh, or sigmoid(1.702 x) * x",
+    "top.InstanceNorm": "use BatchNorm with fixed statistics",
+    "top.LRN": "use BatchNorm, or leave it out and train on",
+    "top.LSTM": "unroll its steps into matrix products",
+    "top.GRU": "unroll its steps into matrix products",
+    "top.ROIPooling": "split the network there and crop the regions on the host",
+    "top.Normalize": "use a Reduce of squares, Sqrt and Div",
+    "top.TopK": "end the network before it and sort on the host",
+}
+"""What people do where no chip has an instruction."""
+
+_NODE = re.compile(r"(?:node|layer) '([^']*)' \(([^)]*)\): (.*)", re.DOTALL)
+_UNKNOWN = re.compile(r"\d+ (?:operator|layer type)s? (?:is|are) not known: (.*?)\. Install", re.DOTALL)
+_ITEM = re.compile(r"([^,() ]+) \((?:nodes?|layers?) ([^)]*)\)")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason why the network does not run, with every node that it holds for."""
+
+    stage: str
+    nodes: tuple[str, ...]
+    op: str
+    reason: str
+    way_out: str
+    mode: str = ""
+    cycles: int | None = None
+    host_operations: int | None = None
+
+    def text(self) -> str:
+        """A sentence for people."""
+        shown = ", ".join(f"'{name}'" for name in self.nodes[:4])
+        more = f" and {len(self.nodes) - 4} more" if len(self.nodes) > 4 else ""
+        subject = f"{shown}{more} ({self.op})" if self.nodes else self.op or "the network"
+        return f"{subject}: {self.reason.rstrip('.')}. {self.way_out[:1].upper()}{self.way_out[1:]}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "stage": self.stage,
+            "nodes": list(self.nodes),
+            "op": self.op,
+            "mode": self.mode,
+            "reason": self.reason,
+            "way_out": self.way_out,
+            "cycles": self.cycles,
+            "host_operations": self.host_operations,
+        }
+
+
+def import_findings(message: str, path: str) -> list[Finding]:
+    """What a front end says, line by line, as findings."""
+    found: list[Finding] = []
+    for line in message.splitlines():
+        line = line.removeprefix(f"{path}: ")
+        unknown, node = _UNKNOWN.search(line), _NODE.match(line)
+        if unknown is not None:
+            found += _unknown_ops(unknown.group(1))
+        elif node is not None:
+            reason, way_out = _last_sentence(node.group(3))
+            found.append(Finding(IMPORT, (node.group(1),), node.group(2), reason, way_out))
+        else:
+            reason, way_out = _last_sentence(line)
+            found.append(Finding(IMPORT, (), "", reason, way_out))
+    return found
+
+
+def _unknown_ops(text: str) -> Iterator[Finding]:
+    for match in _ITEM.finditer(text):
+        nodes = tuple(re.findall(r"'([^']*)'", match.group(2)))
+        way_out = "install a package that imports it, or cut the network before it with --output-names"
+        yield Finding(IMPORT, nodes, match.group(1), "no importer knows this operator", way_out)
+
+
+def _last_sentence(text: str) -> tuple[str, str]:
+    """The reason, and the way out where the text ends with one."""
+    sentences = re.split(r"(?<=[.?]) (?=[A-Z])", text.strip())
+    if len(sentences) < 2:
+        return text.rstrip("."), "change the network, or cut it before with --output-names"
+    return " ".join(sentences[:-1]).rstrip("."), sentences[-1].rstrip(".?")

@@ -1,0 +1,121 @@
+"""`tpuc reduce`: the smallest network that still fails in the same way."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from tpuc.api import UsageError
+from tpuc.api.command import (
+    EMPTY,
+    FILE,
+    MODE,
+    SHAPES,
+    App,
+    Command,
+    Shapes,
+    check_inputs,
+    check_writable,
+    open_session,
+    pass_app,
+)
+
+if TYPE_CHECKING:
+    from tpuc_check.failure import Attempt
+    from tpuc_check.subjects import Subject
+
+
+@click.command("reduce", cls=Command)
+@click.argument("network", metavar="MODEL", type=FILE)
+@click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
+@click.option("--chip", help="Compile for this chip; without it the import alone is tried.")
+@click.option("--quantize", type=MODE, default="f32", show_default=True, help="f32, f16, bf16, int8, int8-asym, ...")
+@click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
+@click.option("--random-weights", is_flag=True, help="Draw other weights, if the failure stays: nobody's are told.")
+@click.option("--seconds", type=float, default=60.0, show_default=True, help="Longer is a failure by itself.")
+@click.option("-o", "--output", type=FILE, required=True, metavar="FILE", help="The small network to write.")
+@pass_app
+def command(
+    app: App,
+    network: Path,
+    model_data: Path | None,
+    chip: str | None,
+    quantize: str,
+    input_shapes: Shapes,
+    random_weights: bool,
+    seconds: float,
+    output: Path,
+) -> None:
+    """Take everything from a failing network that its failure does not need.
+
+    An ONNX file gives an ONNX file; other formats, which must be importable, and .mlir files give a module. Every try
+    is a process of its own, so that crashes and hangs can be reduced too.
+    """
+    check_inputs(network, model_data)
+    from tpuc_check.failure import Attempt, essence
+    from tpuc_check.reduction import reduced
+
+    subject = _subject(app, network, model_data, input_shapes)
+    if output.suffix != subject.suffix:
+        raise UsageError(f"{output}: what is left of {network.name} is written as {subject.suffix}; name it so.")
+    check_writable(output)
+    attempt = Attempt(chip, quantize, seconds)
+    everything = range(len(subject.parts))
+    with tempfile.TemporaryDirectory() as folder:
+        tries = _Tries(subject, attempt, Path(folder))
+        wanted = tries.failure(everything)
+        if wanted is None:
+            raise UsageError(f"{network}: does not fail; there is nothing to reduce.")
+        app.remark(f"{len(everything)} nodes fail: {wanted}")
+        same = essence(wanted)
+
+        def fails(kept: Collection[int]) -> bool:
+            said = tries.failure(kept)
+            return said is not None and essence(said) == same
+
+        kept = reduced(len(everything), fails)
+        draw = random_weights and essence(tries.failure(kept, random_weights=True) or "") == same
+        if random_weights and not draw:
+            app.remark("the failure needs the weights as they are; they stay")
+    subject.write(kept, output, random_weights=draw)
+    names = ", ".join(subject.parts[index].name for index in kept[:8])
+    app.result(f"{output}: {len(kept)} of {len(everything)} nodes ({names}) after {tries.count} tries")
+    app.result(f"it fails with: {wanted.removeprefix('tpuc: ')}")
+
+
+def _subject(app: App, network: Path, model_data: Path | None, input_shapes: Shapes) -> Subject:
+    from tpuc_check.subjects import ModuleSubject, OnnxSubject
+
+    if network.suffix.lower() == ".onnx":
+        return OnnxSubject(network, input_shapes)
+    session = open_session(app)
+    if network.suffix == ".mlir":
+        return ModuleSubject(session.load(network))
+    return ModuleSubject(session.transform(network, model_data=model_data, input_shapes=input_shapes))
+
+
+class _Tries:
+    """Writes and tries parts of the network, each set of parts once."""
+
+    def __init__(self, subject: Subject, attempt: Attempt, folder: Path) -> None:
+        self._subject = subject
+        self._attempt = attempt
+        self._folder = folder
+        self._known: dict[Any, str | None] = {}
+
+    @property
+    def count(self) -> int:
+        """How many different networks were tried."""
+        return len(self._known)
+
+    def failure(self, kept: Collection[int], *, random_weights: bool = False) -> str | None:
+        """What the network of these parts fails with."""
+        key = (tuple(kept), random_weights)
+        if key not in self._known:
+            path = self._folder / f"reduced{self._subject.suffix}"
+            self._subject.write(kept, path, random_weights=random_weights)
+            self._known[key] = self._attempt.failure(path, self._subject.input_shapes(kept), self._folder)
+        return self._known[key]

@@ -1,0 +1,142 @@
+"""One op of a network by itself: refused, or compiled to so many cycles."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tpuc.api import (
+    CalibrationError,
+    Constant,
+    LoweringNode,
+    Module,
+    NetworkInput,
+    NoneType,
+    Op,
+    Operation,
+    TensorType,
+    TpucError,
+    Value,
+)
+from tpuc_ops.building import ModuleSource, TopBuilder
+
+from tpuc_check.findings import CODE, LOWERING
+
+RANGE = 4.0
+"""Of values that nobody calibrated: what an op can do does not depend on it."""
+
+NO_LOWERING = "the chip has no lowering for it, and the op has no default one"
+_PLACE = re.compile(r"^node '[^']*': (?:\S+ )+?on \S+: ")
+_LAST = re.compile(r"[;.] ?(?:change|choose|Change|Choose)\b[^;.]*\.?$")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`reason` is None where the op compiles, to `cycles`."""
+
+    reason: str | None
+    stage: str = ""
+    cycles: int | None = None
+
+
+def computes(operation: Operation) -> bool:
+    """Is it work for a chip? Constants, inputs, absent values and the return are not."""
+    return (
+        bool(operation.results)
+        and not isinstance(operation.op, (Constant, NetworkInput))
+        and not all(isinstance(result.type, NoneType) for result in operation.results)
+    )
+
+
+class Trials:
+    """Tries ops on a chip in one mode; equal ones once. `folder` is for tables of value ranges."""
+
+    def __init__(self, module: Module, session: Any, folder: Path) -> None:
+        self._module = module
+        self._session = session
+        self._folder = folder
+        self._verdicts: dict[Any, Verdict] = {}
+
+    def verdict(self, operation: Operation) -> Verdict:
+        """What becomes of the op."""
+        key = (operation.op, *(self._signature(operand) for operand in operation.operands))
+        if key not in self._verdicts:
+            self._verdicts[key] = self._try(operation)
+        return self._verdicts[key]
+
+    def _signature(self, value: Value) -> Any:
+        return value.type, self._array(value) is not None
+
+    def _array(self, value: Value) -> Any:
+        is_constant = value.defining is not None and isinstance(value.defining.op, Constant)
+        return self._module.weights[value.name] if is_constant else None
+
+    def _try(self, operation: Operation) -> Verdict:
+        reason = self._refusal(operation)
+        if reason is not None:
+            return Verdict(reason, LOWERING)
+        alone = isolated(self._module, operation)
+        try:
+            _, data = self._session.build(alone, self.table(alone))
+        except CalibrationError:
+            return Verdict(None)  # the network states ranges of its own
+        except TpucError as error:
+            return Verdict(_bare(str(error)), CODE)
+        chip = self._session.chip
+        return Verdict(None, cycles=chip.load(data, operation.name).timeline(chip.profiles[0]).cycles)
+
+    def _refusal(self, operation: Operation) -> str | None:
+        """By the chip's lowering itself."""
+        description, mode, op = self._session.chip.description, self._session.mode, operation.op
+        owners = (description.name, *description.families)
+        dialect = op.name.partition(".")[0]
+        cell = self._session.registry.find_cell("tpuc.lowerings", owners, dialect, (op.name, mode))
+        if cell is None:
+            return NO_LOWERING if type(op).lower_default is Op.lower_default else None
+        node = operation.node()
+        constants = tuple(self._array(operand) for operand in operation.operands)
+        return cell.value.refuse(
+            LoweringNode(node.op, node.operand_types, node.result_types, node.name, (), constants, mode, description)
+        )
+
+    def table(self, module: Module) -> Path | None:
+        """A file of made-up ranges for every value, None where the mode needs none."""
+        if self._session.mode in ("f32", "f16", "bf16"):
+            return None
+        path = self._folder / "ranges"
+        names = [result.name for op in module.main.operations for result in op.results if op.operands]
+        rows = "".join(f"{name} {RANGE} {-RANGE} {RANGE}\n" for name in dict.fromkeys(names))
+        path.write_text(f"# op_name threshold min max\n{rows}", encoding="utf-8")
+        return path
+
+
+def isolated(module: Module, operation: Operation) -> Module:
+    """A module with this op alone; its computed operands are inputs."""
+    computed: dict[str, TensorType] = {}
+    weights = module.weights
+    for operand in operation.operands:
+        producer = operand.defining
+        if isinstance(operand.type, TensorType) and not (producer is not None and isinstance(producer.op, Constant)):
+            computed[operand.name] = operand.type
+    reserved = frozenset({*computed, *(result.name for result in operation.results)})
+    source = ModuleSource(f"node '{operation.name}'", "alone", "ALONE", {}, reserved)
+    build = TopBuilder(source, list(computed.items()))
+    operands: list[Value] = []
+    for operand in operation.operands:
+        if not isinstance(operand.type, TensorType):
+            operands.append(build.none())
+        elif operand.name in computed:
+            operands.append(build.values[operand.name])
+        else:
+            operands.append(build.foreign_weight(operand.name, weights[operand.name]))
+    types = [result.type for result in operation.results if isinstance(result.type, TensorType)]
+    first = build.build(operation.op, operands, operation.results[0].name, types)
+    assert first.defining is not None
+    return build.finish([(value.name, value) for value in first.defining.results])
+
+
+def _bare(message: str) -> str:
+    """The reason inside a sentence about a node on a chip."""
+    return _LAST.sub("", _PLACE.sub("", message.splitlines()[0])).rstrip(".")
