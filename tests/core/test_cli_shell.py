@@ -125,7 +125,7 @@ def test_the_version_is_shown(tpuc: CommandLine) -> None:
         (["--foo"], "no such option"),
         (["compile"], "compile: missing argument 'MODEL'. See 'tpuc compile --help'."),
         (["compile", "m"], "compile: missing option '--chip'. See 'tpuc compile --help'."),
-        (["profile", "a", "b"], "profile: got unexpected extra argument (b). See 'tpuc profile --help'."),
+        (["disasm", "a", "b"], "disasm: got unexpected extra argument (b). See 'tpuc disasm --help'."),
         (
             ["calibrate", "m", "--input-num", "x"],
             "calibrate: invalid value for '--input-num': 'x' is not a valid whole number. See 'tpuc calibrate --help'.",

@@ -32,13 +32,15 @@ class LoweringNode(Node):
     """A TOP node on its way to a chip.
 
     `operands` are lowered values that already have the wanted types; constants keep their float TOP weight.
-    `constants[i]` is the array of a constant operand, None for computed ones.
+    `constants[i]` is the array of a constant operand, None for computed ones. `result_names`: of every result; an op
+    of several results must give each of them to the op that computes it.
     """
 
     operands: tuple[Value, ...] = ()
     constants: tuple[Array | None, ...] = ()
     mode: str = "f32"
     chip: ChipDescription | None = None
+    result_names: tuple[str, ...] = ()
 
     def quantised_result_type(self, index: int = 0) -> TensorType:
         """The result's type as the chip stores it in the int8 modes, from its calibration.

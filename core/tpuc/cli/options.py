@@ -65,7 +65,7 @@ def planning_options(function: Function[R]) -> Function[R]:
     plan = click.option(
         "--memory-plan", type=FILE, metavar="FILE.json", help="Write where every buffer lies in DDR, and why."
     )
-    name = click.option("--planner", default="", metavar="NAME", help="How DDR is shared; greedy if not given.")
+    name = click.option("--planner", metavar="NAME", help="How DDR is shared; greedy if not given.")
     return name(plan(function))
 
 

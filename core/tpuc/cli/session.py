@@ -33,7 +33,7 @@ def open_session(
     quantize: str = "f32",
     work_dir: Path | None = None,
     symmetric_divisor: int | None = None,
-    planner: str = "",
+    planner: str | None = None,
 ) -> Session:
     """A session with the user's choices; raises UsageError when the chip does not have the mode."""
     if chip is not None:

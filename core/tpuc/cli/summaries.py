@@ -18,6 +18,7 @@ BUILT_IN = {
 
 SUMMARIES = {
     "calibrate": "Measure value ranges on sample data.",
+    "check": "Tell everything of a network that a chip cannot compute, and what would help.",
     "compare": "Show where a quantised network loses accuracy, and why.",
     "compile": "Compile a network for a chip.",
     "deploy": "Turn a TOP module into a compiled file.",
@@ -30,6 +31,8 @@ SUMMARIES = {
     "plugins": "List installed plugins.",
     "profile": "Show cycles, DDR traffic and memory of a compiled file.",
     "qtable": "Find the layers to keep in float.",
+    "reduce": "Take everything from a failing network that its failure does not need.",
     "run": "Execute a network on given inputs.",
     "transform": "Turn a network into a TOP module (.mlir and .npz).",
+    "visual": "Show float and quantised network side by side.",
 }

@@ -20,11 +20,20 @@ from tpuc.errors import UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module, TensorType
 from tpuc.ir.dtypes import numpy_dtype
+from tpuc.ir.types import Uniform
 from tpuc.session.compare import types_of
 from tpuc.session.reports import ProfileReport
 
 Array: TypeAlias = npt.NDArray[Any]
 Remark: TypeAlias = Callable[[str], None]
+
+
+def needs_calibration(mode: str, module: Module) -> bool:
+    """In the integer modes, unless the network's values have scales already."""
+    if mode in ("f32", "f16", "bf16"):
+        return False
+    types = (value.type for operation in module.main.operations for value in operation.results)
+    return not any(isinstance(type, TensorType) and isinstance(type.element, Uniform) for type in types)
 
 
 def samples(specs: Sequence[SampleInput], paths: Sequence[Path]) -> Iterable[dict[str, Array]]:

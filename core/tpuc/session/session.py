@@ -32,6 +32,7 @@ from tpuc.session.running import (
     Runner,
     compiled_inputs,
     module_runner,
+    needs_calibration,
     paired_inputs,
     profile_report,
     reference_values,
@@ -41,8 +42,6 @@ from tpuc.session.running import (
 
 Array: TypeAlias = npt.NDArray[Any]
 Progress: TypeAlias = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
-
-FLOAT_MODES = ("f32", "f16", "bf16")
 
 
 def _silent(_: str) -> None: ...
@@ -68,7 +67,7 @@ class Session:
         quantize: str = "f32",
         work_dir: Path | None = None,
         symmetric_divisor: int | None = None,
-        planner: str = "",
+        planner: str | None = None,
         pipelines: Pipelines = PIPELINES,
         progress: Progress = _plain,
         log: Callable[[str], None] = _silent,
@@ -277,7 +276,7 @@ class Session:
             random_weights=random_weights,
         )
         table: Any = calibration_table
-        if self.mode not in FLOAT_MODES and table is None:
+        if needs_calibration(self.mode, module) and table is None:
             if dataset is None and data_list is None:
                 raise CalibrationError(
                     f"{path}: {self.mode} needs calibration: give samples with --dataset or --data-list, or a table "
@@ -337,7 +336,7 @@ class Session:
         module = module.clone()
         context = self.context()
         manager = self._manager(context)
-        if self.mode not in FLOAT_MODES:
+        if needs_calibration(self.mode, module):
             if calibration_table is None:
                 raise CalibrationError(
                     f"{module.name}: {self.mode} needs a calibration table; make one with `tpuc calibrate` and give it "

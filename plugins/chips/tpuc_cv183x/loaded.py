@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tpuc.api import (
+    F32,
     CorruptFile,
     ElementType,
     Engine,
@@ -15,6 +16,7 @@ from tpuc.api import (
     TensorInfo,
     Timeline,
     TimelineEntry,
+    Uniform,
     Unsupported,
     make_timeline,
     numpy_dtype,
@@ -37,6 +39,10 @@ _ELEMENTS = {
 }
 
 
+_STORED = {TensorType.INT8: "i8", TensorType.UINT8: "u8"}
+"""As uniform types spell them."""
+
+
 class LoadedCviModel(LoadedModel):
     """The first program of a file, decoded once."""
 
@@ -46,8 +52,8 @@ class LoadedCviModel(LoadedModel):
         self._data = data
         self._model = CviModel.from_bytes(data)
         self._simulator = Simulator(self._model, source=source)
-        self.inputs = tuple(_info(tensor) for tensor in self._simulator.inputs)
-        self.outputs = tuple(_info(tensor) for tensor in self._simulator.outputs)
+        self.inputs = tuple(_info(tensor, is_input=True) for tensor in self._simulator.inputs)
+        self.outputs = tuple(_info(tensor, is_input=False) for tensor in self._simulator.outputs)
 
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
         return self._simulator.run(inputs, check=check)
@@ -117,6 +123,10 @@ def load_model(data: bytes, source: str) -> LoadedCviModel:
         raise type(error)(f"{source}: {error}") from error
 
 
-def _info(tensor: Tensor) -> TensorInfo:
+def _info(tensor: Tensor, *, is_input: bool) -> TensorInfo:
+    """Bytes with a scale are quantised; that of an input is what real values are multiplied by."""
     element: ElementType = ScalarType(_ELEMENTS[tensor.type])
+    stored = _STORED.get(tensor.type)
+    if stored is not None and tensor.scale > 0 and tensor.scale != 1.0:
+        element = Uniform(ScalarType(stored), F32, 1.0 / tensor.scale if is_input else tensor.scale)
     return TensorInfo(tensor.name, tensor.shape, element, tensor.address)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 from tpuc.api import ForeignNode, Unsupported
 
 from tpuc_onnx.expansion import identity, needed, own_prefix, renamed
 from tpuc_onnx.graph import GraphNode, foreign_node
 from tpuc_onnx.shapes import TypeTable
+from tpuc_onnx.tensors import tensor_array
 
 _OPERATORS = frozenset({"If", "Loop", "Scan"})
 MOST_STEPS = 1024
@@ -48,12 +49,12 @@ def _branches(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
     condition = types.constants.get(foreign.inputs[0])
     if condition is not None:
         chosen = "then_branch" if bool(np.asarray(condition).reshape(-1)[0]) else "else_branch"
-        yield from _inlined(_attribute(node, chosen), {}, prefix, outputs, types)
+        yield from _inlined(_attribute(node, chosen), {}, prefix, outputs, types, node.foreign.source)
         return
     ways: list[list[str]] = []
     for branch in ("then_branch", "else_branch"):
         ways.append([f"{name}/{branch}" for name in outputs])
-        yield from _inlined(_attribute(node, branch), {}, f"{prefix}{branch}/", ways[-1], types)
+        yield from _inlined(_attribute(node, branch), {}, f"{prefix}{branch}/", ways[-1], types, node.foreign.source)
     for name, taken, other in zip(outputs, *ways, strict=True):
         if name and types.shape(taken) != types.shape(other):
             raise _refused(node, f"its branches give '{name}' different shapes, and which one runs depends on the data")
@@ -78,7 +79,7 @@ def _loop(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
         bound = (f"{inside}step", f"{inside}going", *carried)
         names = dict(zip((entry.name for entry in body.input), bound, strict=True))
         results = [f"{inside}result{index}" for index in range(len(body.output))]
-        yield from _inlined(body, names, inside, results, types)
+        yield from _inlined(body, names, inside, results, types, node.foreign.source)
         going = bool(_number(node, types, results[0], "its condition")) if body.output[0].name else True
         carried = results[1 : 1 + len(carried)]
         for part, name in zip(scanned, results[1 + len(carried) :], strict=True):
@@ -116,7 +117,7 @@ def _scan(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
             yield helper.make_node("Gather", [source, place], [part], name=part, axis=axis)
         names = dict(zip((entry.name for entry in body.input), (*states, *parts), strict=True))
         results = [f"{inside}result{index}" for index in range(len(body.output))]
-        yield from _inlined(body, names, inside, results, types)
+        yield from _inlined(body, names, inside, results, types, node.foreign.source)
         states = results[: len(states)]
         for collected, name in zip(scanned, results[len(states) :], strict=True):
             collected.append(name)
@@ -128,13 +129,13 @@ def _scan(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
 
 
 def _inlined(
-    graph: onnx.GraphProto, names: dict[str, str], prefix: str, results: Sequence[str], types: TypeTable
+    graph: onnx.GraphProto, names: dict[str, str], prefix: str, results: Sequence[str], types: TypeTable, source: str
 ) -> Iterator[onnx.NodeProto]:
     """The nodes of a subgraph whose outputs become `results`; its initialisers become constants."""
     names = {"": "", **names}
     for tensor in graph.initializer:
         names[tensor.name] = f"{prefix}{tensor.name}"
-        types.constants[names[tensor.name]] = np.asarray(numpy_helper.to_array(tensor))
+        types.constants[names[tensor.name]] = tensor_array(tensor, source)
     inner = {entry.name: f"{prefix}{entry.name}" for entry in graph.output}
     computed = {name for node in graph.node for name in node.output}
     nodes = renamed(graph.node, names, prefix, {})

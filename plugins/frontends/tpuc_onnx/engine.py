@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 import onnx
+from onnx import external_data_helper
 from tpuc.api import HostEngine, Unsupported
 
 from tpuc_onnx.loading import load_model
@@ -31,6 +32,7 @@ class OnnxRuntimeEngine(HostEngine):
                 f'{path}: comparing with ONNX Runtime needs the package onnxruntime: pip install "tpuc[onnxruntime]"'
             ) from None
         model = load_model(path)
+        external_data_helper.load_external_data_for_model(model, str(path.parent))
         outputs = [value.name for value in model.graph.output]
         inner = [name for node in model.graph.node for name in node.output if name and name not in outputs]
         del model.graph.output[:]

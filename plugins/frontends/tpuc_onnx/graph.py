@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import AttributeProto, helper, numpy_helper
+from onnx import AttributeProto, helper
 from tpuc.api import ForeignNode, InvalidModel, Unsupported
+
+from tpuc_onnx.tensors import tensor_array
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -82,7 +83,7 @@ def read_graph(model: onnx.ModelProto, path: Path, output_names: Sequence[str] =
         tuple(GraphInput(e.name, e.type.tensor_type.elem_type, _declared_shape(e)) for e in inputs),
         outputs,
         tuple(needed),
-        {name: _array(tensor, source) for name, tensor in constants.items() if name in read},
+        {name: tensor_array(tensor, source) for name, tensor in constants.items() if name in read},
     )
 
 
@@ -113,14 +114,14 @@ def foreign_node(node: onnx.NodeProto, opsets: Mapping[str, int], source: str) -
         node.name or next(name for name in node.output if name),
         tuple(node.input),
         tuple(node.output),
-        {attribute.name: _plain(attribute) for attribute in node.attribute},
+        {attribute.name: _plain(attribute, source) for attribute in node.attribute},
         domain,
         opsets.get(domain, 1),
         source,
     )
 
 
-def _plain(attribute: AttributeProto) -> Any:
+def _plain(attribute: AttributeProto, source: str) -> Any:
     """An attribute as a Python value: text as str, lists as tuples, tensors as arrays, graphs as they are."""
     value = helper.get_attribute_value(attribute)
     match attribute.type:
@@ -131,7 +132,7 @@ def _plain(attribute: AttributeProto) -> Any:
         case AttributeProto.INTS | AttributeProto.FLOATS:
             return tuple(value)
         case AttributeProto.TENSOR:
-            return numpy_helper.to_array(attribute.t)
+            return tensor_array(attribute.t, source)
         case _:
             return value
 
@@ -250,14 +251,3 @@ def _declared_shape(entry: onnx.ValueInfoProto) -> tuple[int | str | None, ...] 
         dim.dim_value if dim.HasField("dim_value") and dim.dim_value > 0 else dim.dim_param or None
         for dim in entry.type.tensor_type.shape.dim
     )
-
-
-def _array(tensor: onnx.TensorProto, source: str) -> Array:
-    try:
-        return np.asarray(numpy_helper.to_array(tensor))
-    except (ValueError, TypeError) as error:
-        shape = "x".join(map(str, tensor.dims)) or "scalar"
-        raise InvalidModel(
-            f"{source}: weight '{tensor.name}' does not hold as many values as its shape {shape} says. Export or "
-            "download the file again."
-        ) from error

@@ -1,23 +1,21 @@
-"""From a file to an ONNX model whose tensors are all in memory, or a sentence that says why not."""
+"""From a file to an ONNX model, or a sentence that says why not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import external_data_helper, inliner
+from onnx import inliner
 from tpuc.api import InvalidModel, Unsupported
 
 OLDEST_OPSET, NEWEST_OPSET = 7, 28
 
 
 def load_model(path: Path) -> onnx.ModelProto:
-    """The model with external data loaded and local functions inlined; raises InvalidModel or Unsupported."""
+    """The model with local functions inlined, external data left where it is; raises InvalidModel or Unsupported."""
     model = _parse(path)
     check_opset(model, path)
-    _load_external_data(model, path)
     return inliner.inline_local_functions(model) if model.functions else model
 
 
@@ -69,32 +67,3 @@ def _is_unchanged(model: onnx.ModelProto, version: int) -> bool:
         if node.domain not in ("", "ai.onnx") or old.since_version != new.since_version:
             return False
     return True
-
-
-def _load_external_data(model: onnx.ModelProto, path: Path) -> None:
-    for tensor in _tensors(model.graph):
-        if not external_data_helper.uses_external_data(tensor):
-            continue
-        entries = {entry.key: entry.value for entry in tensor.external_data}
-        file = path.parent / entries.get("location", "")
-        if not file.is_file():
-            raise InvalidModel(
-                f"{path}: the data of tensor '{tensor.name}' is in the file '{entries.get('location', '')}', which is "
-                f"not in {path.parent}. Put it there."
-            )
-        needed = int(entries.get("offset", 0)) + int(entries.get("length", 0))
-        if file.stat().st_size < needed:
-            raise InvalidModel(
-                f"{file}: is truncated: tensor '{tensor.name}' ends at byte {needed}, the file at byte "
-                f"{file.stat().st_size}. Export or download it again."
-            )
-        external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
-        tensor.data_location = onnx.TensorProto.DEFAULT
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t

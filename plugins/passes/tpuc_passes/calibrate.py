@@ -11,14 +11,21 @@ from tpuc.api.host import inputs_of, open_pool, open_samples
 from tpuc_passes.accuracy.bias import SHIFTS, shift_lines
 from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.lint import lint
+from tpuc_passes.calibration.refine import Refinement
 from tpuc_passes.calibration.table import CalibrationTable, make_remarks
+
+
+DEFAULT = "kld"
+COMPARED = "percentile"
 
 
 @dataclass(frozen=True)
 class Calibrate(Pass):
     """Two passes over the samples, ranges first and histograms then, so memory does not grow with their number; then
-    tuning on the first `tune_num` samples (0: none) with `tune_candidates` thresholds per value; then the mean errors
-    of products on the first `bias_num` samples (0: none), which `correct-bias` takes out of them.
+    tuning on `tune_num` of them (0: none) with `tune_candidates` thresholds per value, by the error of ops and by what
+    reaches the network's answers: of the tables the one that keeps the answers best is taken (`kld` is compared with
+    `percentile` too); then the mean errors of products on `bias_num` samples (0: none), which `correct-bias` takes out
+    of them where that helps. These samples are spread over the data set.
 
     Network inputs keep their largest magnitude whatever the method: their values are few and evenly spread (pixels),
     where a divergence of histograms says nothing. Samples come from `dataset` (folder or file) or `data_list`; `method`
@@ -57,9 +64,9 @@ class Calibrate(Pass):
                 self._check(lint(engine.network, samples, pool, context), context)
             progress = engine.begin(samples)
             engine.collect(progress, histograms=calibrator.needs_histogram)
-            entries = engine.thresholds(progress, calibrator, frozenset(one.name for one in inputs))
-            entries, tuned = engine.tune(progress, entries, self.tune_num, self.tune_candidates)
-            shifts = engine.bias_shifts(progress, entries, self.bias_num)
+            options = Refinement(self.tune_num, self.tune_candidates, self.bias_num, _others(calibrator, context))
+            names = frozenset(one.name for one in inputs)
+            entries, shifts, tuned = engine.refine(progress, calibrator, names, options)
         count = len(progress.samples) - len(progress.skipped)
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, tuned, context.options.get("epoch"))
         context.results["calibration_table"] = CalibrationTable(
@@ -72,6 +79,11 @@ class Calibrate(Pass):
             raise CalibrationError(f"the samples look wrong: {' '.join(findings)} Without --strict this is a remark.")
         for finding in findings:
             context.remark(finding)
+
+
+def _others(calibrator: Calibrator, context: PassContext) -> tuple[Calibrator, ...]:
+    """The default method is compared with another one; who names a method gets it."""
+    return (context.registry.get("tpuc.calibrators", COMPARED)(),) if calibrator.name == DEFAULT else ()
 
 
 def _path(text: str) -> Path | None:

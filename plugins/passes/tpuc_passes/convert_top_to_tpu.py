@@ -15,7 +15,8 @@ from tpuc_passes.planning.kernels import chip_of
 class ConvertTopToTpu(Pass):
     """Every op through its lowering cell; Casts where neighbours store values differently (DESIGN 4).
 
-    `mode`, when empty, is the option `quantize` of the run, f32 when that is absent too. Single ops may have their own
+    `mode`, when empty, is what another pass left in `context.results["mode"]`, else the option `quantize` of the run,
+    f32 when that is absent too. Single ops may have their own
     mode through the quantise table in `context.results["quantise_table"]`.
     """
 
@@ -26,7 +27,7 @@ class ConvertTopToTpu(Pass):
         """See Pass; raises UsageError for a mode the chip does not have, Unsupported with all refusals at once."""
         chip = chip_of(context, self.name)
         description = chip.description
-        mode = self.mode or str(context.options.get("quantize") or "f32")
+        mode = self.mode or str(context.results.get("mode") or context.options.get("quantize") or "f32")
         if mode not in description.modes:
             raise UsageError(
                 f"chip '{description.name}' has no mode '{mode}'. Its modes: {', '.join(description.modes)}."

@@ -19,11 +19,13 @@ from tpuc.api import (
     PassContext,
     TileKernel,
     UnitAttr,
+    Value,
 )
 
 from tpuc_passes.planning.keeping import Keeper
 from tpuc_passes.planning.kernels import TILING, VIEW, chip_of, find_kernel, runs_on_chip
-from tpuc_passes.planning.places import ALIAS, Sharing, is_free
+from tpuc_passes.planning.places import ALIAS, ASSEMBLED, MERGED, Merge, Sharing, is_free, merge_of, origin
+from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.task import HostTask, MoveTask, Task, TileTask
 from tpuc_passes.planning.tiling import choose_tiling, make_task
 from tpuc_passes.planning.views import ViewChooser
@@ -52,14 +54,17 @@ class GroupLayers(Pass):
                 stretches.append([])
             elif choices:
                 stretches[-1].append(choices)
-        shared = [v for o in module.main.operations if is_free(o) and ALIAS not in o.extra_attributes for v in o.operands]
+        merges = [merge_of(o) for o in module.main.operations if MERGED in o.extra_attributes]
+        shared = [
+            v for o in module.main.operations if is_free(o) and ALIAS not in o.extra_attributes for v in o.operands
+        ]
         known: dict[Hashable, Mapping[str, int]] = {}
         for index, stretch in enumerate(stretches):
             later = [v for other in stretches[index + 1 :] for task, *_ in other for v in task.operation.operands]
             hosts = _host_operands(module, context) if len(stretches) > 1 else []
-            leaving = [*outputs, *later, *hosts, *shared]
-            tasks = ViewChooser(stretch, leaving).run()
-            plans = Keeper(tasks, leaving).run() if self.opt > 1 else [None] * len(stretch)
+            leaving = [*outputs, *later, *hosts]
+            tasks = ViewChooser(stretch, [*leaving, *shared]).run()
+            plans = self._keep(tasks, leaving, shared, merges)
             for task, plan in zip(tasks, plans, strict=True):
                 if not isinstance(task, TileTask):
                     continue
@@ -72,6 +77,34 @@ class GroupLayers(Pass):
                     task.operation.extra_attributes[VIEW] = IntegerAttr(kept.facts.view)
                 residency.write(task.operation)
         return True
+
+    def _keep(
+        self, tasks: Sequence[Task], leaving: Sequence[Value], shared: Sequence[Value], merges: Sequence[Merge]
+    ) -> Sequence[tuple[TileTask, Residency] | None]:
+        """What stays. Parts of a value that is assembled in DDR leave local memory, others need not."""
+        if self.opt < 2:
+            return [None] * len(tasks)
+        outer = {id(part) for merge in merges for part, _ in merge.parts}
+        keeper = Keeper(tasks, leaving, [merge for merge in merges if _is_plain(merge, outer)])
+        assembled: set[int] = set()
+        while True:
+            inside = {id(part) for merge in keeper.assembled.values() for part, _ in merge.parts}
+            keeper = Keeper(
+                tasks, [*leaving, *(v for v in shared if id(origin(v)) not in inside)], [*keeper.assembled.values()]
+            )
+            assembled = set(keeper.assembled)
+            plans = keeper.run()
+            if set(keeper.assembled) == assembled:
+                break
+        for merge in keeper.assembled.values():
+            merge.operation.extra_attributes[ASSEMBLED] = UnitAttr()
+        return plans
+
+
+def _is_plain(merge: Merge, outer: set[int]) -> bool:
+    """A whole that is no part, of parts that are no wholes."""
+    wholes = [part.defining is not None and MERGED in part.defining.extra_attributes for part, _ in merge.parts]
+    return id(merge.whole) not in outer and not any(wholes)
 
 
 def _host_operands(module: Module, context: PassContext) -> list[Any]:

@@ -23,6 +23,7 @@ from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.deconv import Deconv
 from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.reshape import Reshape
 from tpuc_ops.top.weight import Weight
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -53,7 +54,8 @@ def dequantise_weights(module: Module, *, but_filters: bool = False) -> None:
         product = isinstance(operation.op, PRODUCTS) and operation.operands[0].tensor.is_quantised
         if product and but_filters:
             continue
-        for index, operand in enumerate(operation.operands):
+        # The bias first: its scale is said by the filter.
+        for index, operand in reversed(list(enumerate(operation.operands))):
             if operand.defining is None or not isinstance(operand.defining.op, Constant):
                 continue
             real = _real(module, operation, index, product)
@@ -93,10 +95,24 @@ def _replace(module: Module, operation: Operation, index: int, array: Array) -> 
 
 
 def bypass_casts(module: Module) -> None:
-    """Casts between floats and integers go where no value is an integer any more."""
+    """Casts between floats and integers go where no value is an integer any more; outputs keep their names."""
+    outputs = set(map(id, module.main.outputs))
     for operation in list(module.main.operations):
-        if isinstance(operation.op, (Quantise, Dequantise)):
-            source = operation.operands[0]
-            for user, index in list(operation.result.uses):
-                user.set_operand(index, source)
+        if not isinstance(operation.op, (Quantise, Dequantise)):
+            continue
+        source, result = operation.operands[0], operation.result
+        if isinstance(source.tensor.element, ScalarType):
+            source.type = source.tensor.with_element(result.tensor.element)
+        if id(result) in outputs:
+            same = Operation(Reshape(shape=result.tensor.dims), [source], [source.tensor], operation.location)
+            assert operation.block is not None
+            source = operation.block.insert_before(operation, same).result
+        replace_uses(result, source)
     remove_dead(module)
+
+
+def replace_uses(old: Value, new: Value, but: Operation | None = None) -> None:
+    """Let everything that reads `old` read `new`, `but` one operation."""
+    for user, index in list(old.uses):
+        if user is not but:
+            user.set_operand(index, new)

@@ -77,13 +77,14 @@ def command(
             return said is not None and essence(said) == same
 
         kept = reduced(len(everything), fails)
+        left = tries.failure(kept) or wanted
         draw = random_weights and essence(tries.failure(kept, random_weights=True) or "") == same
         if random_weights and not draw:
             app.remark("the failure needs the weights as they are; they stay")
     subject.write(kept, output, random_weights=draw)
     names = ", ".join(subject.parts[index].name for index in kept[:8])
     app.result(f"{output}: {len(kept)} of {len(everything)} nodes ({names}) after {tries.count} tries")
-    app.result(f"it fails with: {wanted.removeprefix('tpuc: ')}")
+    app.result(f"it fails with: {left.removeprefix('tpuc: ')}")
 
 
 def _subject(app: App, network: Path, model_data: Path | None, input_shapes: Shapes) -> Subject:

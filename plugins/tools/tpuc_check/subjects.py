@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from tpuc.api import Constant, InvalidModel, Module, TensorType, Value, print_module, write_atomic
 from tpuc_ops.building import ModuleSource, TopBuilder
 
@@ -131,7 +132,7 @@ def _randomised(tensor: onnx.TensorProto) -> onnx.TensorProto:
     return numpy_helper.from_array(_drawn(array), tensor.name)
 
 
-def _drawn(array: Any) -> Any:
+def _drawn(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if array.size < 2:
         return array
     deviation = float(np.nan_to_num(array.astype(np.float64).std())) or 1.0
@@ -169,7 +170,7 @@ class ModuleSubject(Subject):
         inputs, outputs = self.ends(kept)
         chosen = [self._operations[index] for index in sorted(kept)]
         names = frozenset({*inputs, *(value.name for operation in chosen for value in operation.results)})
-        source = ModuleSource(str(path), "reduced", "REDUCED", {}, names)
+        source = ModuleSource(str(path), path.stem, "REDUCED", {}, names)
         build = TopBuilder(source, [(name, self._values[name].tensor) for name in inputs])
         for operation in chosen:
             operands = [self._operand(build, value, random_weights) for value in operation.operands]

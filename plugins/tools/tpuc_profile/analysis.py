@@ -118,7 +118,7 @@ class _Follower:
         self._blocks: list[Block] = []
         self._parents: list[list[int]] = []
         self._moved: list[tuple[int, int]] = []
-        self._constants: list[tuple[int, int]] = []
+        self._constants: dict[tuple[int, int], int] = {}
         self._tensors: list[Tensor] = []
         self._current: list[int] = []
         for info in loaded.inputs:
@@ -170,7 +170,7 @@ class _Follower:
 
     def _read(self, region: Region, entry: TimelineEntry) -> None:
         if self._weights[0] <= region.start < self._weights[1]:
-            self._constants.append((region.start, region.end))
+            self._constants[region.start, region.end] = self._loaded.ddr_bytes(entry.command.instruction)[0]
             return
         found = False
         for number in self._current:
@@ -216,9 +216,11 @@ class _Follower:
                 if owners[index] >= 0 and not self._is_store(parent):
                     owners[parent] = owners[index]
         steps, steps_of = self._steps(owners)
-        return Analysis(
-            self._timeline, self._tensors, self._blocks, steps, steps_of, self._moved, _union(self._constants)
-        )
+        return Analysis(self._timeline, self._tensors, self._blocks, steps, steps_of, self._moved, self._weight_bytes())
+
+    def _weight_bytes(self) -> int:
+        """Different bytes of constants that are read: parts may overlap, and have gaps that nobody reads."""
+        return min(_union(sorted(self._constants)), sum(self._constants.values()))
 
     def _is_store(self, index: int) -> bool:
         return self._moved[index][1] > 0

@@ -210,6 +210,17 @@ FLOATS = {
     "dequantise": Sample(Cast(), [_bytes(1, 40, 5, 6)], F32),
     "widen": Sample(Cast(), [_half(1, 40, 5, 6)], F32, [{"h": 2}]),
     "narrow": Sample(Cast(round_mode="TowardsZero"), [uniform(1, 7, 5)], BF16),
+    **{
+        f"{kind}_to_{other}": Sample(Cast(in_half=True, round_mode="HalfToEven"), [operand], result)
+        for kind, operand, targets in (
+            ("f32", uniform(1, 40, 5, 6, low=-9, high=14), ("i8", "u8")),
+            ("bf16", _half(1, 40, 5, 6), ("i8", "u8")),
+            ("i8", _bytes(1, 40, 5, 6), ("f32", "bf16")),
+            ("u8", _bytes(1, 40, 5, 6, dtype="uint8"), ("f32", "bf16")),
+        )
+        for other, result in (("i8", I8), ("u8", U8), ("f32", F32), ("bf16", BF16))
+        if other in targets
+    },
     "from_bytes": Sample(Cast(with_scale=False), [_bytes(1, 40, 5, 6, dtype="uint8")], BF16),
     "to_bytes": Sample(Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], I8),
     "to_unsigned": Sample(Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], U8),
@@ -252,6 +263,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
     "factor": (Pool2D(kernel_shape=(2, 2), pool_mode="Avg", multiplier=256, round_mode="HalfUp"), [X], t(1, 4, 19, 19), "a factor of one byte and a shift up to 31, these are 256 and 0"),
     "beta": (Softmax(axis=1, beta=2.0), [t(1, 4, element=F32)], t(1, 4, element=F32), "beta 1 and no logarithm"),
     "rounding": (Cast(with_scale=False), [t(1, 4, element=BF16)], t(1, 4), "the chip rounds HalfToEven, this one asks for HalfAwayFromZero"),
+    "scale": (Cast(round_mode="HalfToEven"), [t(1, 4, element=BF16)], t(1, 4), "a scale beside bytes or bf16 needs in_half, the chip multiplies bf16"),
     "unsigned": (Cast(), [t(1, 4, element=F32)], t(1, 4, element=U8), "the runtime's quantisation knows int8 with zero point 0 alone"),
     "nearest": (Cast(), [t(1, 4, element=F32)], t(1, 4, element=BF16), "the chip leaves the lower half out, this one asks for HalfAwayFromZero"),
     "active": (Active(mode="SIN"), [t(1, 4, element=BF16)], t(1, 4, element=BF16), "modes ABSVAL, ELU, ERF, EXP, GELU, HSIGMOID, HSWISH, LN, MISH, RSQRT, SIGMOID, SILU, SOFT_PLUS, SQRT, SQUARE, TANH, this one is SIN"),

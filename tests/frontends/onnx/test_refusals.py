@@ -164,6 +164,26 @@ def test_external_data_that_is_missing_or_truncated(tmp_path: Path) -> None:
     )
 
 
+def test_external_data_in_strange_places(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    model = network([node("Add", "x w", "y")], {"x": [2, 3]}, ["y"], {"w": values(2, 3)})
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    moved = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    entries = {entry.key: entry for entry in moved.graph.initializer[0].external_data}
+    entries["location"].value = "../m.data"
+    text = sentence(moved, tmp_path / "in")
+    assert text.startswith("m.onnx: the data of tensor 'w' is in '../m.data', outside of FOLDER. Put both files into")
+    entries["location"].value, entries["offset"].value = "m.data", "-4"
+    assert sentence(moved, tmp_path) == (
+        "m.onnx: the data of tensor 'w' is at offset '-4' with length '24', which are no numbers. Export or download "
+        "the file again."
+    )
+    entries["offset"].value, entries["length"].value = "0", "20"
+    assert sentence(moved, tmp_path) == (
+        "m.onnx: weight 'w' does not hold as many values as its shape 2x3 says. Export or download the file again."
+    )
+
+
 def test_sparse_weights(tmp_path: Path) -> None:
     model = network([node("Add", "x w", "y")], {"x": [4]}, ["y"])
     entries = onnx.numpy_helper.from_array(np.float32([1]), "w")

@@ -91,6 +91,8 @@ def test_yolov5_decoded_by_the_network() -> None:
     rows[0, 17] = [30, 40, 20, 16, 0.5, 0.25, 0.5]
     box = image_box((30, 40), (20, 16))
     assert_found(YoloV5()({"output0": rows}, SAMPLE), (box, 0.25, 1), (box, 0.125, 0))
+    maps = {str(stride): LAYOUTS["anchors first"](one) for stride, one in anchor_maps().items()}
+    assert_found(YoloV5()({**maps, "output0": rows}, SAMPLE), (box, 0.25, 1), (box, 0.125, 0))
     assert_found(YoloV5(every_class=False)({"output0": rows}, SAMPLE), (box, 0.25, 1))
 
 
@@ -215,6 +217,7 @@ DETECTORS: tuple[Postprocess, ...] = (
     ("shapes", "name"),
     [
         ([(1, 252, 85)], "yolov5"),
+        ([(1, 3, 8, 8, 85), (1, 3, 4, 4, 85), (1, 3, 2, 2, 85), (1, 252, 85)], "yolov5"),
         ([(1, 84, 85)], "yolox"),
         ([(1, 6, 84)], "yolov8"),
         ([(1, 66, 8, 8), (1, 66, 4, 4), (1, 66, 2, 2)], "yolov3 and yolov5 and yolov8 and yolox"),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tpuc.api import UsageError
 from tpuc.cli import main
+from tpuc.registry import Registry
 from tpuc.session import Session
 from tpuc_profile.command import read_what_if
 
@@ -21,14 +22,21 @@ ROOT = Path(__file__).resolve().parents[3]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-@pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The digits network for one chip, its plan beside it."""
+CHIPS = (("bm1684x", "f32"), ("cv183x", "bf16"))
+
+
+@pytest.fixture(scope="module", params=CHIPS, ids=lambda pair: pair[0])
+def digits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The digits network for a chip, its plan beside it."""
     folder = tmp_path_factory.mktemp("digits")
+    chip, mode = request.param
+    if not Registry().has("tpuc.chips", chip):
+        pytest.skip(f"chip {chip} is not installed")
     network = ROOT / "examples" / "digits" / "digits.onnx"
-    arguments = ["--chip", "bm1684x", "--memory-plan", str(folder / "plan.json"), "-o", str(folder / "digits.bmodel")]
+    file = folder / f"digits{Registry().get('tpuc.chips', chip).description.suffix}"
+    arguments = ["--chip", chip, "--quantize", mode, "--memory-plan", str(folder / "plan.json"), "-o", str(file)]
     assert main(["compile", str(network), *arguments]) == 0
-    return folder / "digits.bmodel"
+    return file
 
 
 def profile(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Any:
@@ -43,13 +51,15 @@ def test_the_figures_of_digits(digits: Path, capsys: pytest.CaptureFixture[str])
     assert values["cycles"] == timeline.cycles
     assert values["floor_bytes"]["inputs"] == 8 * 8 * 4
     assert values["floor_bytes"]["outputs"] == 10 * 4
-    # Parameters of the network: 14,378 floats; the rest are what the packing adds.
-    assert 14_378 * 4 <= values["floor_bytes"]["constants"] <= values["memory_bytes"]["weights"]
-    assert values["ddr_bytes"]["read"] >= values["floor_bytes"]["constants"] + 256
-    assert values["lmem_bytes_per_lane"]["size"] == 256 * 1024
+    # Parameters of the network: 14,378 numbers; the rest is what the packing adds.
+    item = 4 if digits.suffix == ".bmodel" else 2
+    assert 14_378 * item <= values["floor_bytes"]["constants"] <= values["memory_bytes"]["weights"]
+    assert values["ddr_bytes"]["read"] >= values["floor_bytes"]["constants"] + 64 * item
+    assert values["lmem_bytes_per_lane"]["size"] == (256 if digits.suffix == ".bmodel" else 32) * 1024
     assert sum(layer["read_bytes"] for layer in values["layers"]) == values["ddr_bytes"]["read"]
     assert sum(layer["compute_cycles"] for layer in values["layers"]) == values["busy_cycles"]["compute"]
-    assert values["layers"][-1]["name"] == "probabilities"
+    # On one of the chips the softmax is a function of the runtime: what its program stores last are the scores.
+    assert values["layers"][-1]["name"].startswith("probabilities" if digits.suffix == ".bmodel" else "scores")
     assert values["overlap_cycles"] <= min(values["busy_cycles"].values())
 
 
@@ -95,7 +105,7 @@ def test_unknown_profiles_and_bad_plans_are_refused(
     digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["profile", str(digits), "--profile", "fast"]) == 2
-    assert "chip 'bm1684x' has no timing profile 'fast'. Its profiles: vendor" in capsys.readouterr().err
+    assert " has no timing profile 'fast'. Its profiles: vendor" in capsys.readouterr().err
     (tmp_path / "plan.json").write_text("{}")
     assert main(["profile", str(digits), "--plan", str(tmp_path / "plan.json")]) == 1
     assert "is no memory plan (KeyError: 'pools'); write one with" in capsys.readouterr().err
@@ -172,6 +182,11 @@ def test_a_browser_draws_the_page(digits: Path, tmp_path: Path, capsys: pytest.C
 def test_a_file_of_the_vendor_moves_each_byte_once(
     name: str, constants: int, inputs: int, outputs: int, oracle_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if not any(
+        Path(name).suffix == Registry().get("tpuc.chips", chip).description.suffix
+        for chip in Registry().names("tpuc.chips")
+    ):
+        pytest.skip("its chip is not installed")
     values = profile(capsys, oracle_dir / "samples" / name)
     assert values["floor_bytes"] == {"constants": constants, "inputs": inputs, "outputs": outputs}
     assert values["ddr_bytes"] == {"read": constants + inputs, "written": outputs}
@@ -180,7 +195,9 @@ def test_a_file_of_the_vendor_moves_each_byte_once(
 
 def test_a_network_of_the_vendor_in_both_profiles(oracle_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = oracle_dir / "samples" / "net20_cv183x_int8.cvimodel"
+    if not Registry().has("tpuc.chips", "cv183x"):
+        pytest.skip("chip cv183x is not installed")
     for name in ("vendor", "measured"):
         values = profile(capsys, file, "--profile", name, "--what-if", "ddr=2")
         assert values["what_if"]["cycles"] < values["cycles"]
-        assert values["layers"][-1]["name"] or values["layers"]
+        assert sum(layer["written_bytes"] for layer in values["layers"]) == values["ddr_bytes"]["written"]

@@ -63,7 +63,7 @@ def command(
     test_input: tuple[Path, ...],
     tolerance: tuple[float, ...],
     symmetric_divisor: int | None,
-    planner: str,
+    planner: str | None,
     memory_plan: Path | None,
     output: Path,
     report_path: Path | None,

@@ -51,7 +51,7 @@ def command(
     boundary: Boundary | None,
     excepts: tuple[str, ...],
     symmetric_divisor: int | None,
-    planner: str,
+    planner: str | None,
     memory_plan: Path | None,
     output: Path,
     report_path: Path | None,

@@ -14,6 +14,8 @@ from tpuc_ops.tpu.div import Div
 from tpuc_ops.tpu.leaky_relu import LeakyRelu
 from tpuc_ops.tpu.lut import Lut
 from tpuc_ops.tpu.matmul import MatMul
+from tpuc_ops.tpu.max import Max
+from tpuc_ops.tpu.min import Min
 from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.mul_const import MulConst
 from tpuc_ops.tpu.mul_shift import MulShift
@@ -31,7 +33,7 @@ from tpuc_ops.tpu.upsample import Upsample
 
 from tpuc_bm1684x.kernels.activation import ReluKernel
 from tpuc_bm1684x.kernels.active import ActiveKernel
-from tpuc_bm1684x.kernels.binary import DivKernel, MulKernel, SumKernel
+from tpuc_bm1684x.kernels.binary import DivKernel, ExtremeKernel, MulKernel, SumKernel
 from tpuc_bm1684x.kernels.cast import CastKernel
 from tpuc_bm1684x.kernels.depthwise import AnyConvKernel
 from tpuc_bm1684x.kernels.lut import LutKernel
@@ -58,6 +60,7 @@ TABLE.runs(Reduce)(ReduceKernel)
 TABLE.runs(Add, Sub)(SumKernel)
 TABLE.runs(Mul)(MulKernel)
 TABLE.runs(Div)(DivKernel)
+TABLE.runs(Max, Min)(ExtremeKernel)
 TABLE.runs(AddConst)(AddConstKernel)
 TABLE.runs(MulConst)(MulConstKernel)
 TABLE.runs(MulShift)(MulShiftKernel)

@@ -3,56 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
-from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Tile
+from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Tile
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar
-from tpuc_bm1684x.kernels.binary import DIVISION_STEPS
-from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic, tile_shape
+from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand
+from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, tile_shape
+from tpuc_bm1684x.kernels.emitter import FloatEmitter
 from tpuc_bm1684x.kernels.exponential import (
     COEFFICIENTS,
     COEFFICIENTS_SHAPE,
     Exponential,
     coefficients,
+    emit_reciprocal_root,
     emit_square_root,
     exponential_scratch,
 )
+from tpuc_bm1684x.kernels.series import SERIES, table_bytes, table_row
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
+from tpuc_bm1684x.lmem import Bm1684xLmem
 
 Array: TypeAlias = npt.NDArray[Any]
 
 _SATURATED = 80.0  # a sigmoid is 0 or 1 to f32 precision long before; its exponential and quotient stay finite
 
 
-@dataclass(frozen=True)
-class _Emitter:
-    """One tile: `x` and `result` alike; `exponential` where the mode has one."""
-
-    asm: Bm1684xAssembler
-    shape: Shape4
-    x: Operand
-    result: Operand
-    exponential: Exponential | None
-    coeffs: tuple[float, ...]
-
-    def do(
-        self,
-        operation: ArithmeticOp,
-        result: Operand,
-        left: Operand | float,
-        right: Operand | float | None = None,
-        rounding: Rounding = Rounding.HALF_TO_EVEN,
-    ) -> None:
-        """AR with numbers as immediates."""
-        iterations = DIVISION_STEPS if operation is ArithmeticOp.DIV else 0
-        first = left if isinstance(left, Operand) else Scalar.of(left, DType.F32)
-        second = right if right is None or isinstance(right, Operand) else Scalar.of(right, DType.F32)
-        arithmetic(self.asm, operation, self.shape, result, first, second, rounding=rounding, iterations=iterations)
+class _Emitter(FloatEmitter):
+    """The functions that the exponential, bounds and products give."""
 
     def one_plus_exponential(self, factor: float) -> Operand:
         """``1 + e**(factor * x)``, the exponent kept below 80."""
@@ -112,6 +92,9 @@ class _Emitter:
     def square_root(self) -> None:
         emit_square_root(self.asm, self.shape, self.result, self.x)
 
+    def reciprocal_root(self) -> None:
+        emit_reciprocal_root(self.asm, self.shape, self.result, self.x)
+
     def rounded(self, rounding: Rounding) -> None:
         self.do(ArithmeticOp.CAST, self.result, self.x, rounding=rounding)
 
@@ -125,21 +108,23 @@ _MODES: Mapping[str, Callable[[_Emitter], None]] = {
     "HSIGMOID": _Emitter.hard_sigmoid,
     "HSWISH": _Emitter.hard_swish,
     "ROUND": lambda emitter: emitter.rounded(Rounding.HALF_TO_EVEN),
+    "RSQRT": _Emitter.reciprocal_root,
     "SIGMOID": _Emitter.sigmoid,
     "SILU": _Emitter.silu,
     "SQRT": _Emitter.square_root,
     "SQUARE": _Emitter.square,
     "TANH": _Emitter.tanh,
 }
+_WITH_EXTRA = "GELU"
 _EXPONENTIAL = ("ELU", "EXP", "SIGMOID", "SILU", "TANH")
 
 
 class ActiveKernel(ElementwiseKernel):
-    """Sigmoids and their kin come from the exponential, the others from bounds and products."""
+    """Sigmoids and their kin come from the exponential, some functions from series, others from bounds and products."""
 
     def refuse(self, node: Node) -> str | None:
-        if node.op.mode not in _MODES:
-            return f"mode {node.op.mode} has no kernel; there are {', '.join(_MODES)}"
+        if node.op.mode not in _MODES and node.op.mode not in SERIES:
+            return f"mode {node.op.mode} has no kernel; there are {', '.join(sorted({*_MODES, *SERIES}))}"
         source, result = node.operand_types[0].storage, node.result_type.storage
         if source != result:
             return f"operand and result of one type, these are {source} and {result}"
@@ -149,25 +134,37 @@ class ActiveKernel(ElementwiseKernel):
         return node.op.mode
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
-        return (COEFFICIENTS,) if node.op.mode in _EXPONENTIAL else ()
+        return (COEFFICIENTS,) if _has_buffers(node) else ()
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
-        return COEFFICIENTS_SHAPE
+        return (1, table_bytes(SERIES[node.op.mode])) if node.op.mode in SERIES else COEFFICIENTS_SHAPE
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
-        return coefficients()
+        return table_row(SERIES[node.op.mode]) if node.op.mode in SERIES else coefficients()
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         shape = tile_shape(tile)
-        exponential = exponential_scratch(shape) if node.op.mode in _EXPONENTIAL else ()
-        return (*exponential, *widening_scratch(node, shape, shape))
+        buffers = [*exponential_scratch(shape)] if _has_buffers(node) else []
+        if node.op.mode == _WITH_EXTRA:
+            buffers.append(Scratch("extra", Bm1684xLmem().tensor_bytes("aligned", shape, 4)))
+        return (*buffers, *widening_scratch(node, shape, shape))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape = placed.result.shape
         exponential = None
-        if node.op.mode in _EXPONENTIAL:
+        if _has_buffers(node):
             exponential = Exponential.at(asm, shape, placed.scratch, placed.constants)
+        extra = Operand(placed.scratch["extra"].address, DType.F32) if "extra" in placed.scratch else None
         wide = Widened.of(placed, asm)
         coeffs = tuple(node.op.coeffs or ())
-        _MODES[node.op.mode](_Emitter(asm, shape, wide.input, wide.result, exponential, coeffs))
+        table = placed.constants["coefficients"].address if _has_buffers(node) else 0
+        emitter = _Emitter(asm, shape, wide.input, wide.result, exponential, coeffs, extra, table)
+        if node.op.mode in SERIES:
+            SERIES[node.op.mode].emit(emitter)
+        else:
+            _MODES[node.op.mode](emitter)
         wide.finish(placed, asm)
+
+
+def _has_buffers(node: Node) -> bool:
+    return node.op.mode in _EXPONENTIAL or node.op.mode in SERIES

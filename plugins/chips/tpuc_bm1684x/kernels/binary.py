@@ -186,6 +186,24 @@ def emit_rescale(
     )
 
 
+class ExtremeKernel(BinaryKernel):
+    """`tpu.Max` and `tpu.Min` of values that are stored alike."""
+
+    def refuse(self, node: Node) -> str | None:
+        storages = {type_.storage.bits for type_ in (*node.operand_types, node.result_type)}
+        if len(storages) > 1:
+            return "operands and result of one type"
+        return super().refuse(node)
+
+    def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
+        return ()
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        left, right = self.sources(node, placed, asm)
+        operation = ArithmeticOp.MAX if node.op.name == "tpu.Max" else ArithmeticOp.MIN
+        arithmetic(asm, operation, placed.result.shape, operand(placed.result), left, right)
+
+
 class DivKernel(BinaryKernel):
     """f32 only; the chip divides by iteration."""
 

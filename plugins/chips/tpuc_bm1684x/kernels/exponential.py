@@ -101,3 +101,8 @@ def emit_square_root(asm: Bm1684xAssembler, shape: Shape4, result: Operand, x: O
     arithmetic(asm, ArithmeticOp.MAX, shape, result, x, Scalar.of(_SMALLEST, DType.F32))
     asm.record(SpecialFunction(operation=SpecialOp.RSQRT, shape=shape, result=result, input=result, terms=_ROOT_STEPS))
     arithmetic(asm, ArithmeticOp.MUL, shape, result, result, x)
+
+
+def emit_reciprocal_root(asm: Bm1684xAssembler, shape: Shape4, result: Operand, x: Operand) -> None:
+    """``1 / sqrt(x)``."""
+    asm.record(SpecialFunction(operation=SpecialOp.RSQRT, shape=shape, result=result, input=x, terms=_ROOT_STEPS))

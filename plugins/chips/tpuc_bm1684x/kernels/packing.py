@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
 from tpuc.api import PlacedTile, Scratch
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler

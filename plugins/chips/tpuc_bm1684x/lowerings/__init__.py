@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
-from tpuc_bm1684x.lowerings import activations, elementwise, pools, products, reductions, shapes
+from tpuc_bm1684x.lowerings import (
+    activations,
+    arrangement,
+    elementwise,
+    extremes,
+    normalisations,
+    pools,
+    powers,
+    products,
+    rectifiers,
+    reductions,
+    shapes,
+    softmax,
+)
 from tpuc_bm1684x.lowerings.table import TABLE
 
-__all__ = ["TABLE", "activations", "elementwise", "pools", "products", "reductions", "shapes"]
+__all__ = [
+    "TABLE",
+    "activations",
+    "arrangement",
+    "elementwise",
+    "extremes",
+    "normalisations",
+    "pools",
+    "powers",
+    "products",
+    "rectifiers",
+    "reductions",
+    "shapes",
+    "softmax",
+]

@@ -6,13 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, Wants, numpy_dtype
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, numpy_dtype
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
 from tpuc_ops.top.abs import Abs
+from tpuc_ops.top.arccos import Arccos
+from tpuc_ops.top.arccosh import Arccosh
+from tpuc_ops.top.arcsin import Arcsin
+from tpuc_ops.top.arcsinh import Arcsinh
+from tpuc_ops.top.arctan import Arctan
+from tpuc_ops.top.arctanh import Arctanh
 from tpuc_ops.top.ceil import Ceil
 from tpuc_ops.top.clip import Clip
 from tpuc_ops.top.cos import Cos
+from tpuc_ops.top.cosh import Cosh
 from tpuc_ops.top.elu import Elu
 from tpuc_ops.top.erf import Erf
 from tpuc_ops.top.exp import Exp
@@ -26,37 +33,27 @@ from tpuc_ops.top.max_const import MaxConst
 from tpuc_ops.top.min_const import MinConst
 from tpuc_ops.top.mish import Mish
 from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.prelu import PRelu
+from tpuc_ops.top.pow2 import Pow2
 from tpuc_ops.top.reciprocal import Reciprocal
-from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.round import Round
+from tpuc_ops.top.rsqrt import Rsqrt
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.sign import Sign
 from tpuc_ops.top.silu import SiLU
 from tpuc_ops.top.sin import Sin
-from tpuc_ops.top.softmax import Softmax
+from tpuc_ops.top.sinh import Sinh
 from tpuc_ops.top.softplus import Softplus
 from tpuc_ops.top.softsign import Softsign
 from tpuc_ops.top.sqrt import Sqrt
+from tpuc_ops.top.tan import Tan
 from tpuc_ops.top.tanh import Tanh
 from tpuc_ops.tpu.active import Active
 from tpuc_ops.tpu.clip import Clip as TpuClip
-from tpuc_ops.tpu.leaky_relu import LeakyRelu as TpuLeakyRelu
 from tpuc_ops.tpu.lut import Lut
-from tpuc_ops.tpu.mul_shift import MulShift
-from tpuc_ops.tpu.prelu import PRelu as TpuPRelu
-from tpuc_ops.tpu.relu import Relu as TpuRelu
-from tpuc_ops.tpu.softmax import Softmax as TpuSoftmax
 
 from tpuc_bm1684x.lowerings.common import (
-    ALL,
     FLOATS,
     INTEGERS,
-    decompose8,
-    decompose_rescale,
-    float_operands,
-    quantised_constant,
-    rounded,
 )
 from tpuc_bm1684x.lowerings.table import TABLE
 
@@ -65,34 +62,45 @@ _LARGEST = float(np.finfo(np.float32).max)
 _MODES: Mapping[type[Op], str] = {
     Abs: "ABSVAL",
     Ceil: "CEIL",
+    Cos: "COS",
     Elu: "ELU",
+    Erf: "ERF",
     Exp: "EXP",
     Floor: "FLOOR",
+    GELU: "GELU",
     HardSigmoid: "HSIGMOID",
     HardSwish: "HSWISH",
+    Log: "LN",
+    Mish: "MISH",
     Round: "ROUND",
+    Rsqrt: "RSQRT",
     SiLU: "SILU",
     Sigmoid: "SIGMOID",
+    Sign: "SIGN",
+    Sin: "SIN",
+    Softplus: "SOFT_PLUS",
+    Softsign: "SOFT_SIGN",
     Sqrt: "SQRT",
     Tanh: "TANH",
 }
 _TABLES: Sequence[type[Op]] = (
     *_MODES,
+    Arccos,
+    Arccosh,
+    Arcsin,
+    Arcsinh,
+    Arctan,
+    Arctanh,
     Clip,
-    Cos,
-    Erf,
-    GELU,
+    Cosh,
     LeakyRelu,
-    Log,
     MaxConst,
     MinConst,
-    Mish,
     Pow,
+    Pow2,
     Reciprocal,
-    Sign,
-    Sin,
-    Softplus,
-    Softsign,
+    Sinh,
+    Tan,
 )
 
 
@@ -122,21 +130,26 @@ class ActiveFloat(Lowering[Any]):
 
     def refuse(self, node: LoweringNode) -> str | None:
         op: Any = node.op
-        if isinstance(op, Sigmoid) and (op.scale, op.bias, op.log) != (1.0, 0.0, False):
-            return "a sigmoid with scale 1, bias 0 and no logarithm"
+        if isinstance(op, Sigmoid) and (op.scale, op.bias) != (1.0, 0.0):
+            return "a sigmoid with scale 1 and bias 0"
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Any = node.op
+        mode = _MODES[type(op)]
         coeffs: tuple[float, ...] | None = None
         match op:
+            case GELU(approx_mode="tanh"):
+                mode = "TGELU"
+            case Sigmoid(log=True):
+                mode = "LOG_SIGMOID"
             case HardSigmoid():
                 coeffs = (op.alpha, op.beta)
             case Elu():
                 coeffs = (op.alpha,)
             case _:
                 pass
-        return [build(Active(mode=_MODES[type(op)], coeffs=coeffs), node.operands, node.float_result_type())]
+        return [build(Active(mode=mode, coeffs=coeffs), node.operands, node.float_result_type())]
 
 
 for _op in _TABLES:
@@ -156,99 +169,3 @@ class ClipFloat(Lowering[Any]):
         low = op.min if isinstance(op, Clip) else op.const_val if isinstance(op, MaxConst) else -_LARGEST
         high = op.max if isinstance(op, Clip) else op.const_val if isinstance(op, MinConst) else _LARGEST
         return [build(TpuClip(min=low, max=high), node.operands, node.float_result_type())]
-
-
-@TABLE.lowers(LeakyRelu, *FLOATS)
-class LeakyReluFloat(Lowering[LeakyRelu]):
-    """The slope is an immediate."""
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        alpha = rounded(node.op.alpha, node.mode)
-        return [build(TpuLeakyRelu(alpha=alpha), node.operands, node.float_result_type())]
-
-
-def _slope_refusal(node: LoweringNode) -> str | None:
-    slope = node.constants[1]
-    if slope is None:
-        return "the slope must be a constant"
-    dims = node.operand_types[0].dims
-    channels = dims[1] if len(dims) > 1 else 1
-    aligned = (1,) * (len(dims) - slope.ndim) + slope.shape
-    if slope.size != 1 and (slope.size != channels or aligned[1] != channels):
-        return f"one slope, or one per channel; there are {slope.size} for {channels} channels"
-    return None
-
-
-@TABLE.lowers(PRelu, *FLOATS)
-class PReluFloat(Lowering[PRelu]):
-    """Slopes are of the mode's own type."""
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        return _slope_refusal(node)
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        slope = node.constants[1]
-        assert slope is not None
-        if slope.size == 1:
-            alpha = rounded(float(slope.item()), node.mode)
-            return [build(TpuLeakyRelu(alpha=alpha), node.operands[:1], node.float_result_type())]
-        return [build(TpuPRelu(), float_operands(node, build), node.float_result_type())]
-
-
-@TABLE.lowers(PRelu, *INTEGERS)
-class PReluInt8(Lowering[PRelu]):
-    """One slope is a table. Several: Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below."""
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        return _slope_refusal(node)
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        slope = node.constants[1]
-        assert slope is not None
-        if slope.size == 1:
-            bare = LoweringNode(
-                LeakyRelu(alpha=float(slope.item())),
-                node.operand_types[:1],
-                node.result_types,
-                node.name,
-                node.operands[:1],
-                node.constants[:1],
-                node.mode,
-                node.chip,
-            )
-            return LutInt8().lower(bare, build)
-        result = node.quantised_result_type()
-        factor = node.operands[0].tensor.uniform.scale / result.uniform.scale
-        multiplier, shift = decompose8(factor)
-        stored, common = quantised_constant(slope * factor)
-        op = TpuPRelu(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
-        dims = node.operand_types[0].dims
-        row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))
-        return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]
-
-
-@TABLE.lowers(Relu, *ALL)
-class ReluAny(Lowering[Relu]):
-    """A clamp of stored values; the result keeps the operand's type, unless the network states another one."""
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        values, type_ = node.operands, node.operands[0].tensor.at(None)
-        if node.result_type.is_quantised and type_.is_quantised and type_.element != node.result_type.element:
-            type_ = node.result_type.at(None)
-            multiplier, shift = decompose_rescale(values[0].tensor, type_)
-            values = (build(MulShift(multiplier=multiplier, rshift=shift), values, type_, f"{node.name}_rescaled"),)
-        return [build(TpuRelu(relu_limit=node.op.relu_limit), values, type_)]
-
-
-@TABLE.lowers(Softmax, *ALL)
-class SoftmaxFloat(Lowering[Softmax]):
-    """Stays f32 in every mode: eight bits cannot hold the tail of a distribution over many classes."""
-
-    def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        return (Wants.FLOAT,) * len(node.operand_types)
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Softmax = node.op
-        absent = build.none()
-        tpu = TpuSoftmax(axis=op.axis, beta=op.beta, log=op.log)
-        return [build(tpu, [*node.operands, *(absent,) * 5], node.operands[0].tensor.at(None))]

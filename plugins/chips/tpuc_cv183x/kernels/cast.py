@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from tpuc.api import (
     BF16,
@@ -13,18 +14,23 @@ from tpuc.api import (
     HostArgument,
     KernelChoice,
     Layouts,
+    LocalTensor,
     Node,
     Phase,
     PlacedTile,
+    Scratch,
+    Shape4,
     Space,
+    Tile,
     TileKernel,
 )
 from tpuc_ops.tpu.cast import Cast
 
 from tpuc_cv183x.assembler import Cv183xAssembler
-from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, TensorCopy, natural_strides
-from tpuc_cv183x.kernels.common import flat_space
-from tpuc_cv183x.operands import MAX_EXTENT, dtype_of, operand
+from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar, TensorCopy, natural_strides
+from tpuc_cv183x.kernels.common import flat_space, tile_shape
+from tpuc_cv183x.lmem import planes_bytes
+from tpuc_cv183x.operands import MAX_EXTENT, operand
 
 _BF16_BYTES, _F32_BYTES = 2, 4
 _UPPER = 2  # offset of the upper half of a float32
@@ -48,85 +54,122 @@ class QuantRoutine(CpuRoutine[Cast]):
         return {"from": "INT8", "scale": float(np.float32(node.operand_types[0].uniform.scale)), "to": "NONE"}
 
 
-class ConvertKernel(TileKernel[Cast]):
-    """Bytes to bf16 and back: a copy within local memory that converts. Scales are products of their own."""
+class ChipKernel(TileKernel[Cast]):
+    """On the chip: halves of float32, a bf16 product, and a copy within local memory that converts bytes."""
 
     def refuse(self, node: Node) -> str | None:
-        if node.op.with_scale:
-            return "a conversion without scale; lowering writes the scale as a product"
-        if not node.result_type.storage.is_float and node.op.round_mode != "HalfToEven":
-            return f"the chip rounds HalfToEven, this one asks for {node.op.round_mode}"
-        return None
-
-    def space(self, node: Node) -> Space:
-        return flat_space(node)
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
-
-    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
-        source, result = placed.operand(0), placed.result
-        kinds = dtype_of(source.element), dtype_of(result.element)
-        asm.record(
-            TensorCopy(
-                source=source.address,
-                destination=result.address,
-                shape=source.shape,
-                dtype=kinds[0],
-                destination_dtype=kinds[1],
-                source_strides=natural_strides(source.shape, kinds[0].bytes)[:3],
-                destination_strides=natural_strides(source.shape, kinds[1].bytes)[:3],
-            )
-        )
-
-
-class FloatKernel(TileKernel[Cast]):
-    """bf16 is the upper half of float32: taken out, or put over zeros."""
-
-    def refuse(self, node: Node) -> str | None:
+        op: Cast = node.op
         source, result = node.operand_types[0].storage, node.result_type.storage
-        if result == BF16 and node.op.round_mode != "TowardsZero":
-            return f"the chip leaves the lower half out, this one asks for {node.op.round_mode}"
-        if {source, result} != {BF16, F32}:
-            return f"bf16 and f32 only, this is {source} to {result}"
+        rounds = not result.is_float
+        if source.is_float and result.is_float:
+            if {source, result} != {BF16, F32}:
+                return f"bf16 and f32 only, this is {source} to {result}"
+            if result == BF16 and op.round_mode != "TowardsZero":
+                return f"the chip leaves the lower half out, this one asks for {op.round_mode}"
+            return None
+        if _factor(node) != 1.0 and not op.in_half:
+            return "a scale beside bytes or bf16 needs in_half, the chip multiplies bf16"
+        if F32 in (source, result) and not op.in_half:
+            return "float32 and bytes meet in bf16, which needs in_half"
+        if rounds and op.round_mode != "HalfToEven":
+            return f"the chip rounds HalfToEven, this one asks for {op.round_mode}"
         return None
 
     def space(self, node: Node) -> Space:
-        return flat_space(node, MAX_EXTENT // _F32_BYTES)
+        is_wide = F32 in (node.operand_types[0].storage, node.result_type.storage)
+        return flat_space(node, MAX_EXTENT // _F32_BYTES if is_wide else MAX_EXTENT)
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))
 
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        return (Scratch("half", planes_bytes(tile_shape(tile), _BF16_BYTES)),) if _has_half(node) else ()
+
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         source, result = placed.operand(0), placed.result
-        n, c, h, w = result.shape
-        steps = natural_strides(result.shape, _F32_BYTES)
-        if result.element == BF16:
-            left = Operand(source.address + _UPPER, DType.BF16, steps)
-            asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=operand(result), left=left))
-            return
-        everything = Operand(result.address, DType.UINT8)
-        asm.record(
-            Arithmetic(
-                operation=ArithmeticOp.XOR,
-                shape=(n, c, h, w * _F32_BYTES),
-                result=everything,
-                left=everything,
-                right=everything,
-            )
+        shape = result.shape
+        half = operand(result)
+        if _has_half(node):
+            half = Operand(placed.scratch["half"].address, DType.BF16)
+        if source.element == F32:
+            upper = Operand(source.address + _UPPER, DType.BF16, natural_strides(shape, _F32_BYTES))
+            _compute(ArithmeticOp.COPY, half, upper, shape, asm)
+        elif source.element == BF16:
+            half = operand(source)
+        else:
+            _convert(operand(source), half, shape, asm)
+        factor = _factor(node)
+        if factor != 1.0:
+            target = half
+            if source.element == BF16:
+                target = Operand(placed.scratch["half"].address, DType.BF16)
+            _compute(ArithmeticOp.MUL, target, half, shape, asm, Scalar.of(factor, DType.BF16))
+            half = target
+        if result.element == F32:
+            _widen(half, result, asm)
+        elif result.element != BF16:
+            _convert(half, operand(result), shape, asm)
+
+
+def _factor(node: Node) -> float:
+    """The bf16 number that values are multiplied by."""
+    source, result = node.operand_types[0], node.result_type
+    if not node.op.with_scale or not (source.is_quantised or result.is_quantised):
+        return 1.0
+    scale = source.uniform.scale if source.is_quantised else 1.0 / result.uniform.scale
+    return float(np.float32(scale).astype(ml_dtypes.bfloat16))
+
+
+def _has_half(node: Node) -> bool:
+    """Is there a bf16 number that neither operand nor result hold?"""
+    source, result = node.operand_types[0].storage, node.result_type.storage
+    if source == BF16:
+        return _factor(node) != 1.0
+    return BF16 not in (source, result)
+
+
+def _compute(
+    operation: ArithmeticOp,
+    target: Operand,
+    left: Operand,
+    shape: Shape4,
+    asm: Cv183xAssembler,
+    right: Operand | Scalar | None = None,
+) -> None:
+    asm.record(Arithmetic(operation=operation, shape=shape, result=target, left=left, right=right))
+
+
+def _convert(source: Operand, target: Operand, shape: Shape4, asm: Cv183xAssembler) -> None:
+    asm.record(
+        TensorCopy(
+            source=source.address,
+            destination=target.address,
+            shape=shape,
+            dtype=source.dtype,
+            destination_dtype=target.dtype,
+            source_strides=natural_strides(shape, source.dtype.bytes)[:3],
+            destination_strides=natural_strides(shape, target.dtype.bytes)[:3],
         )
-        target = Operand(result.address + _UPPER, DType.BF16, steps)
-        asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=target, left=operand(source)))
+    )
+
+
+def _widen(half: Operand, result: LocalTensor, asm: Cv183xAssembler) -> None:
+    """bf16 over zeros."""
+    n, c, h, w = result.shape
+    everything = Operand(result.address, DType.UINT8)
+    _compute(ArithmeticOp.XOR, everything, everything, (n, c, h, w * _F32_BYTES), asm, everything)
+    target = Operand(result.address + _UPPER, DType.BF16, natural_strides(result.shape, _F32_BYTES))
+    _compute(ArithmeticOp.COPY, target, half, result.shape, asm)
 
 
 class CastKernel(KernelChoice[Cast]):
-    """float32 and integers meet on the host; everything else on the chip."""
+    """float32 and int8 meet on the host, unless they are to do so in bf16; everything else on the chip."""
 
     def __init__(self) -> None:
-        self._quant, self._convert, self._float = QuantRoutine(), ConvertKernel(), FloatKernel()
+        self._quant, self._chip = QuantRoutine(), ChipKernel()
 
     def kernel(self, node: Node) -> TileKernel[Any] | CpuRoutine[Any]:
         source, result = node.operand_types[0].storage, node.result_type.storage
-        if source.is_float and result.is_float:
-            return self._float
-        return self._quant if F32 in (source, result) else self._convert
+        if F32 in (source, result) and not (source.is_float and result.is_float) and not node.op.in_half:
+            return self._quant
+        return self._chip

@@ -23,6 +23,8 @@ DIALECT = Dialect(
         "Load": "tpuc_ops.tpu.load:Load",
         "Lut": "tpuc_ops.tpu.lut:Lut",
         "MatMul": "tpuc_ops.tpu.matmul:MatMul",
+        "Max": "tpuc_ops.tpu.max:Max",
+        "Min": "tpuc_ops.tpu.min:Min",
         "Mul": "tpuc_ops.tpu.mul:Mul",
         "MulConst": "tpuc_ops.tpu.mul_const:MulConst",
         "MulShift": "tpuc_ops.tpu.mul_shift:MulShift",

@@ -21,12 +21,14 @@ class Cast(Op):
     - Quantised to float: ``(q - zero point) * f32(scale)``, one float32 rounding, then the result's own width.
     - Float to float: to nearest even; to bf16 with `round_mode` TowardsZero by leaving out the lower half.
 
-    Without `with_scale`, or where an integer type has no scale, the scale is 1 and the zero point 0.
+    Without `with_scale`, or where an integer type has no scale, the scale is 1 and the zero point 0. With
+    `in_half` the product with the scale is one of bf16: f32 operands are cut to it, the factor and the product rounded.
     """
 
     name = "tpu.Cast"
     with_scale: Bool = True
     round_mode: RoundMode = "HalfAwayFromZero"
+    in_half: Bool = False
     ginfo: Raw = None
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
@@ -39,7 +41,7 @@ class Cast(Op):
         if result.storage.is_float:
             x = as_float(x)
             if result.storage == BF16 and Rounding(self.round_mode) is Rounding.TOWARDS_ZERO:
-                x = (x.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+                x = _cut(x)
             return [stored(x, result)]
         return [self._quantise(as_float(x), result)]
 
@@ -51,11 +53,25 @@ class Cast(Op):
     def _quantise(self, x: Array, type: TensorType) -> Array:
         scale, zero_point = self._scale(type)
         with np.errstate(over="ignore", invalid="ignore"):
-            scaled = x * np.float32(1.0 / scale)
+            if self.in_half:
+                scaled = _half(_cut(x) * _half(np.float32(1.0 / scale)))
+            else:
+                scaled = x * np.float32(1.0 / scale)
             if zero_point:
                 scaled = scaled + np.float32(zero_point)
         return saturate(round_to_int(scaled, Rounding(self.round_mode)), numpy_dtype(type.storage))
 
     def _dequantise(self, q: Array, type: TensorType) -> Array:
         scale, zero_point = self._scale(type)
-        return (q.astype(np.int64) - zero_point).astype(np.float32) * np.float32(scale)
+        x = (q.astype(np.int64) - zero_point).astype(np.float32)
+        return _half(x * _half(np.float32(scale))) if self.in_half else x * np.float32(scale)
+
+
+def _cut(x: Array) -> Array:
+    """Without the lower half."""
+    return (x.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def _half(x: Array) -> Array:
+    """Rounded to bf16, as float32."""
+    return x.astype(numpy_dtype(BF16)).astype(np.float32)

@@ -38,18 +38,40 @@ def find_shifts(net: FakeNetwork, samples: Sequence[Mapping[str, Array]], watch:
     return shifts
 
 
+def find_filter_shifts(net: FakeNetwork, samples: Sequence[Mapping[str, Array]], watch: _Watch) -> dict[str, Array]:
+    """What rounding the filters alone takes from the results of products on float operands, in the mean."""
+    sums: dict[str, Array] = {}
+    for sample in watch(samples, "rounding filters", len(samples)):
+        state = net.start(sample)
+        for index, step in enumerate(net.plan.steps):
+            if net.is_product(index) and net.can_be_integer(step) and len(step.operands) > 2:
+                operands = net.operands(index, state, integer=False)
+                lost = [operands[0], operands[1] - net.filters(index), np.zeros((0,), np.float32)]
+                error = _per_channel(_without_relu(step.operation.op).evaluate(step.node, lost)[0], step.operation.op)
+                name = step.operation.name
+                sums[name] = sums[name] + error if name in sums else error
+            net.run_step(index, state, integer=False)
+            for slot in step.frees:
+                state.values[slot] = None
+    return {name: (total / len(samples)).astype(np.float32) for name, total in sums.items()}
+
+
+def _per_channel(array: Array, op: Op) -> Array:
+    rows = np.moveaxis(array, -1 if isinstance(op, MatMul) else 1, 0)
+    return rows.reshape(rows.shape[0], -1).mean(axis=1, dtype=np.float64)
+
+
 def _mean_error(net: FakeNetwork, index: int, exact: list[State], rounded: list[State]) -> Array:
     step = net.plan.steps[index]
     op = step.operation.op
     plain = _without_relu(op)
-    axis = -1 if isinstance(op, MatMul) else 1
     sums: list[Array] = []
     for one, other in zip(exact, rounded, strict=True):
         wanted, got = (
-            np.moveaxis(plain.evaluate(step.node, net.operands(index, state, integer=integer))[0], axis, 0)
+            plain.evaluate(step.node, net.operands(index, state, integer=integer))[0]
             for state, integer in ((one, False), (other, True))
         )
-        sums.append((wanted - got).reshape(wanted.shape[0], -1).mean(axis=1, dtype=np.float64))
+        sums.append(_per_channel(wanted - got, op))
     return np.mean(sums, axis=0)
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tpuc.api import Elementwise, FusesRelu
+from tpuc.api import Elementwise, FusesRelu, ShapeOnly
 from tpuc.api.host import Array, Step
+from tpuc_ops.convolution import convolve
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.concat import Concat
@@ -18,13 +19,13 @@ from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.prelu import PRelu
 from tpuc_ops.top.reduce import Reduce
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.scale import Scale
 from tpuc_ops.top.softmax import Softmax
 from tpuc_ops.top.sub import Sub
-from tpuc_ops.window import Window
 
 from tpuc_passes.accuracy.network import KEEPS_VALUES, FakeNetwork, State
 from tpuc_passes.accuracy.transposed import image_gradient, matrix_gradient, pool_gradient
@@ -82,13 +83,8 @@ class Gradients:
         return gradients
 
     def answers(self) -> list[int]:
-        """The slots that count: outputs, or what a final Softmax takes, whose results are mostly 0 or 1."""
-        producers = {slot: step for step in self.net.plan.steps for slot in step.results}
-        result: list[int] = []
-        for _, slot in self.net.plan.outputs:
-            step = producers.get(slot)
-            result.append(step.operands[0] if step is not None and isinstance(step.operation.op, Softmax) else slot)
-        return result
+        """The slots that count, see `answers`."""
+        return answers(self.net)
 
     def _step(
         self, index: int, step: Step, operands: list[Array], results: list[Array], given: list[Array | None]
@@ -158,6 +154,23 @@ class Gradients:
         return result
 
 
+def answers(net: FakeNetwork) -> list[int]:
+    """The slots that say what a network answers: its outputs, or what they are only put together from (boxes and scores
+    in one tensor are two answers), or what a final Softmax takes, whose results are mostly 0 or 1.
+    """
+    producers = {slot: step for step in net.plan.steps for slot in step.results}
+    result: list[int] = []
+    stack = [slot for _, slot in reversed(net.plan.outputs)]
+    while stack:
+        slot = stack.pop()
+        step = producers.get(slot)
+        if step is not None and isinstance(step.operation.op, (Softmax, Concat, ShapeOnly, Permute)):
+            stack += [one for one in reversed(step.operands) if one not in net.constants and one]
+        elif slot not in result:
+            result.append(slot)
+    return result
+
+
 def _is_open(result: Array, limit: float) -> Array:
     return (result > 0) & (result < limit) if limit > 0 else result > 0
 
@@ -166,10 +179,6 @@ def _unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
     extra = gradient.ndim - len(shape)
     axes = (*range(extra), *(extra + axis for axis, size in enumerate(shape) if size == 1))
     return gradient.sum(axis=axes, keepdims=True).reshape(shape) if axes else gradient
-
-
-def _window_of(op: Any) -> Window:
-    return op.window()
 
 
 def _conv(op: Any, operands: list[Array], _: Array, gradient: Array) -> Sequence[Array | None] | None:
@@ -242,8 +251,6 @@ def _nothing(operands: list[Array]) -> list[Array | None]:
 
 def _deconv(op: Any, operands: list[Array], _: Array, gradient: Array) -> Sequence[Array | None] | None:
     """The convolution that the op transposes, for kernels that need nothing else."""
-    from tpuc_ops.convolution import convolve
-
     weight = operands[1]
     if op.group != 1 or gradient.ndim != 4:
         return None

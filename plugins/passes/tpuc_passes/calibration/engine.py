@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tpuc.api import CalibrationError, Calibrator, Module, PassContext
-from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSource, one_blas_thread, units_of
+from tpuc.api.host import Array, Pool, PortableModule, SampleSource, units_of
 
-from tpuc_passes.accuracy.bias import find_shifts
-from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.collect import CountJob, RangeJob, UnitResult, absmax, grown, merge_counts, merge_ranges
 from tpuc_passes.calibration.methods import Max, usable_threshold
 from tpuc_passes.calibration.progress_file import Progress, load, save
 from tpuc_passes.calibration.statistics import Histogram, TensorRange
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
-from tpuc_passes.calibration.tune import TuneJob, candidates_of, choose
-from tpuc_passes.import_calibration import ImportCalibration
-from tpuc_passes.propagate_calibration import PropagateCalibration
+from tpuc_passes.calibration.refine import Refinement, Refiner
+from tpuc_passes.calibration.table import TensorThreshold
 
 SAVE_EVERY = 8
 """Units between two writings of the statistics file."""
@@ -135,33 +129,16 @@ class Engine:
             entries[name] = TensorThreshold(usable_threshold(method, histogram), histogram.minimum, histogram.maximum)
         return entries
 
-    def tune(
-        self, progress: Progress, entries: Mapping[str, TensorThreshold], samples: int, candidates: int
-    ) -> tuple[dict[str, TensorThreshold], int]:
-        """Tuned entries, and how many samples were used: the first ones that can be read."""
-        usable = [index for index in range(len(progress.samples)) if index not in progress.skipped][:samples]
-        choices = candidates_of(entries, candidates)
-        if not usable or not choices:
-            return dict(entries), 0
-        source = dataclasses.replace(progress.samples, samples=tuple(progress.samples.samples[i] for i in usable))
-        job = TuneJob(self.network, source, dict(entries), choices)
-        # One sample per unit: there are few, and each is much work.
-        units = units_of(len(usable), 1)
-        results: Iterable[Any] = self.context.progress(self.pool.map(job, units), "calibrating: tuning", len(units))
-        return choose(job, results, entries), len(usable)
-
-    def bias_shifts(self, progress: Progress, entries: Mapping[str, TensorThreshold], samples: int) -> dict[str, Array]:
-        """Per product the mean error per channel that int8 leaves on the first samples."""
-        usable = [index for index in range(len(progress.samples)) if index not in progress.skipped][:samples]
-        if not usable:
-            return {}
-        calibrated = self.module.clone()
-        context = dataclasses.replace(self.context, results={"calibration_table": CalibrationTable(entries)})
-        ImportCalibration().run(calibrated, context)
-        PropagateCalibration().run(calibrated, context)
-        reader = SampleReader(progress.samples)
-        with one_blas_thread():
-            return find_shifts(FakeNetwork(calibrated), [reader.read(index) for index in usable], context.progress)
+    def refine(
+        self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement
+    ) -> tuple[dict[str, TensorThreshold], dict[str, Array], int]:
+        """Thresholds and bias shifts that keep the answers best, and how many samples tuning used."""
+        entries = self.thresholds(progress, calibrator, given)
+        refiner = Refiner(self.module, self.context, self.pool, progress, options)
+        if options.tune_num and calibrator.needs_histogram:
+            others = [self.thresholds(progress, other, given) for other in options.others]
+            entries = refiner.tune(entries, others, given)
+        return entries, refiner.shifts(entries) if options.bias_num else {}, refiner.tuned
 
 
 def remark(context: PassContext, text: str) -> None:

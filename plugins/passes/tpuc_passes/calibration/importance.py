@@ -1,4 +1,4 @@
-"""Tuning by what the network's outputs feel: rounding and clipping errors weighed with squared sensitivities."""
+"""Tuning by what the network's answers feel: rounding and clipping errors weighed with sensitivities."""
 
 from __future__ import annotations
 
@@ -14,17 +14,32 @@ from tpuc_passes.accuracy.grids import symmetric_grid
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.table import TensorThreshold
 
-BINS = 2048
-LOWEST = 1 / 64
-"""The lowest candidate, as a part of absmax."""
-STEPS = 96
+BINS = 1024
+STEPS = 48
+UNSEEN = 1.3
+"""Other data may reach so much further than the calibration's: half of the cost is that of values so much larger."""
+DEEPEST = 0.5
+"""The lowest candidate as a part of the method's threshold."""
 
 Floats = NDArray[np.float64]
+Powers = Mapping[int, "tuple[float, int]"]
+"""Sum of squares and count by slot."""
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Per sample and bin of magnitude: squared gradients summed, and gradients with the sign of their value summed."""
+
+    squares: tuple[NDArray[np.float32], ...] = ()
+    sums: tuple[NDArray[np.float32], ...] = ()
+
+    def __add__(self, other: Importance) -> Importance:
+        return Importance(self.squares + other.squares, self.sums + other.sums)
 
 
 @dataclass(frozen=True)
 class PowerJob(Job["dict[int, tuple[float, int]]"]):
-    """Sums of squares and counts of what gradients start from, by slot."""
+    """Sums of squares and counts of every float value, by slot."""
 
     network: PortableModule
     samples: SampleSource
@@ -48,44 +63,42 @@ class PowerJob(Job["dict[int, tuple[float, int]]"]):
 
 
 @dataclass(frozen=True)
-class ImportanceJob(Job["dict[str, Floats]"]):
-    """Per value in `limits` a histogram of its magnitudes up to that limit in which every element counts with its
-    squared gradient: how much squared output error a unit of squared error there costs.
-    """
+class ImportanceJob(Job["dict[str, Importance]"]):
+    """Per value in `limits`, with bins up to that limit. `powers` are the mean squares that `Gradients` needs."""
 
     network: PortableModule
     samples: SampleSource
     limits: Mapping[str, float]
     powers: Mapping[int, float]
 
-    def prepare(self) -> Callable[[range], dict[str, Floats]]:
+    def prepare(self) -> Callable[[range], dict[str, Importance]]:
         net, reader = FakeNetwork(self.network.module), SampleReader(self.samples)
         gradients = Gradients(net)
         names = {slot: name for slot, name in net.plan.names.items() if name in self.limits}
 
-        def run(unit: range) -> dict[str, Floats]:
-            result: dict[str, Floats] = {}
+        def run(unit: range) -> dict[str, Importance]:
+            result: dict[str, Importance] = {}
             for index in unit:
                 state = net.run(reader.read(index), integer=False, keep=True)
                 found = gradients.weights(state, np.random.default_rng(index), self.powers)
                 for slot, name in names.items():
                     value, gradient = state.values[slot], found.get(slot)
                     if value is not None and gradient is not None:
-                        counts = _weighed(value, gradient, self.limits[name])
-                        result[name] = result[name] + counts if name in result else counts
+                        result[name] = result.get(name, Importance()) + _importance(value, gradient, self.limits[name])
             return result
 
         return run
 
 
-def _weighed(value: Array, gradient: Array, limit: float) -> Floats:
-    places = np.abs(value.reshape(-1)) * np.float32(BINS / limit)
-    np.minimum(places, BINS - 1, out=places)
-    weights = gradient.reshape(-1) * gradient.reshape(-1)
-    return np.bincount(places.astype(np.int32), weights=weights, minlength=BINS)
+def _importance(value: Array, gradient: Array, limit: float) -> Importance:
+    value, gradient = value.reshape(-1), gradient.reshape(-1)
+    places = np.minimum(np.abs(value) * np.float32(BINS / limit), np.float32(BINS - 1)).astype(np.int32)
+    squares = np.bincount(places, weights=gradient * gradient, minlength=BINS)
+    sums = np.bincount(places, weights=np.copysign(gradient, gradient * value), minlength=BINS)
+    return Importance((squares.astype(np.float32),), (sums.astype(np.float32),))
 
 
-def merged_powers(results: Iterable[Mapping[int, tuple[float, int]]]) -> dict[int, float]:
+def merged_powers(results: Iterable[Powers]) -> dict[int, float]:
     """Mean squares over all units."""
     sums: dict[int, tuple[float, int]] = {}
     for unit in results:
@@ -95,39 +108,46 @@ def merged_powers(results: Iterable[Mapping[int, tuple[float, int]]]) -> dict[in
     return {slot: energy / count for slot, (energy, count) in sums.items()}
 
 
-def merged(results: Iterable[Mapping[str, Floats]]) -> dict[str, Floats]:
-    """The histograms over all units."""
-    sums: dict[str, Floats] = {}
+def merged(results: Iterable[Mapping[str, Importance]]) -> dict[str, Importance]:
+    """All samples, in the order of units."""
+    every: dict[str, Importance] = {}
     for unit in results:
-        for name, counts in unit.items():
-            sums[name] = sums[name] + counts if name in sums else counts
-    return sums
+        for name, one in unit.items():
+            every[name] = every.get(name, Importance()) + one
+    return every
 
 
-def costs(counts: Floats, limit: float, thresholds: Sequence[float], *, signed: bool) -> Floats:
-    """Expected squared output error per threshold: values inside are rounded, those outside are cut."""
-    centres = np.arange(0.5, counts.size) * (limit / counts.size)
+def costs(importance: Importance, limit: float, thresholds: Sequence[float], *, signed: bool) -> Floats:
+    """Expected squared error of the answers per threshold.
+
+    Rounding errors are as good as independent: their squares add up. What is cut off has the sign of its value and may
+    add up in the answers as it is. The larger of both counts.
+    """
+    squares = np.mean(importance.squares, axis=0, dtype=np.float64)
+    sums = np.asarray(importance.sums, np.float64)
+    centres = np.arange(0.5, BINS) * (limit / BINS)
     result = np.empty(len(thresholds))
     for place, threshold in enumerate(thresholds):
         grid = symmetric_grid(threshold, signed=signed)
-        top = grid.limits[1]
-        inside = np.where(centres < grid.scale / 2, centres**2, grid.scale**2 / 12)
-        result[place] = float(counts @ np.where(centres > top, (centres - top) ** 2, inside))
+        cost = float(squares @ np.where(centres < grid.scale / 2, centres**2, grid.scale**2 / 12))
+        for reach in (1.0, UNSEEN):
+            beyond = np.maximum(centres * reach - grid.limits[1], 0.0)
+            cost += max(float(squares @ beyond**2), float(((sums @ beyond) ** 2).mean())) / 2
+        result[place] = cost
     return result
 
 
-def choose_by_outputs(
-    entries: Mapping[str, TensorThreshold], histograms: Mapping[str, Floats], names: Iterable[str]
+def choose_by_answers(
+    entries: Mapping[str, TensorThreshold], importance: Mapping[str, Importance]
 ) -> dict[str, TensorThreshold]:
-    """The entries of `names` with the threshold that costs the outputs least; those without importance as they are."""
+    """The entries with the threshold that costs the answers least, a little above or below the method's own."""
     result = dict(entries)
-    for name in names:
-        counts, entry = histograms.get(name), entries[name]
+    for name, one in importance.items():
+        entry = entries[name]
         limit = max(-entry.minimum, entry.maximum, 0.0)
-        if counts is None or not counts.any() or limit <= 0:
-            continue
-        thresholds = np.geomspace(limit * LOWEST, limit, STEPS)
-        found = costs(counts, limit, list(thresholds), signed=entry.minimum < 0)
-        best = float(thresholds[int(np.argmin(found))])
-        result[name] = TensorThreshold(best, entry.minimum, entry.maximum)
+        lowest, highest = max(entry.threshold * DEEPEST, limit / 64), max(limit * UNSEEN, entry.threshold)
+        thresholds = np.geomspace(lowest, highest, STEPS)
+        found = costs(one, limit, [float(t) for t in thresholds], signed=entry.minimum < 0)
+        if np.isfinite(found).all() and found.any():
+            result[name] = TensorThreshold(float(thresholds[int(np.argmin(found))]), entry.minimum, entry.maximum)
     return result

@@ -128,22 +128,34 @@ def _energy(wanted: Array, got: Array) -> float:
 
 
 def choose(
-    job: TuneJob, results: Iterable[Sequence[Distances]], entries: Mapping[str, TensorThreshold]
+    job: TuneJob,
+    totals: Distances,
+    entries: Mapping[str, TensorThreshold],
+    floors: Mapping[str, TensorThreshold] | None = None,
 ) -> dict[str, TensorThreshold]:
-    """The entries with tuned thresholds: least distance summed in the order of samples; of several uses the largest."""
-    totals: dict[Place, NDArray[np.float64]] = {}
-    for unit in results:
-        for sample in unit:
-            for place, distances in sample.items():
-                totals[place] = totals[place] + distances if place in totals else distances
+    """The entries with tuned thresholds: least distance, of several uses the largest; none below those of `floors`."""
     plan = FakeNetwork(job.network.module).plan
     best: dict[str, float] = {}
     for (index, position), distances in totals.items():
         slot = plan.outputs[position][1] if index < 0 else plan.steps[index].operands[position]
         name = plan.names[slot]
-        threshold = job.candidates[name].thresholds[int(np.argmin(distances))]
+        thresholds = np.array(job.candidates[name].thresholds)
+        lowest = 0.0 if floors is None else min(floors[name].threshold, float(thresholds[-1]))
+        allowed = np.where(thresholds >= lowest, distances, np.inf)
+        threshold = float(thresholds[int(np.argmin(allowed))])
         best[name] = max(best.get(name, 0.0), threshold)
+    kept = entries if floors is None else floors
     return {
-        name: TensorThreshold(best.get(name, entry.threshold), entry.minimum, entry.maximum)
+        name: TensorThreshold(best.get(name, kept[name].threshold), entry.minimum, entry.maximum)
         for name, entry in entries.items()
     }
+
+
+def total(results: Iterable[Sequence[Distances]]) -> Distances:
+    """The distances summed in the order of samples."""
+    totals: dict[Place, NDArray[np.float64]] = {}
+    for unit in results:
+        for sample in unit:
+            for place, distances in sample.items():
+                totals[place] = totals[place] + distances if place in totals else distances
+    return totals

@@ -143,8 +143,10 @@ class Lowerer:
     def _node(self, operation: Operation, operands: tuple[Value, ...], mode: str) -> LoweringNode:
         node = operation.node()
         constants = tuple(self._constant(operand) for operand in operation.operands)
+        names = tuple(result.name for result in operation.results)
+        description = self.chip.description
         return LoweringNode(
-            node.op, node.operand_types, node.result_types, node.name, operands, constants, mode, self.chip.description
+            node.op, node.operand_types, node.result_types, node.name, operands, constants, mode, description, names
         )
 
     def _constant(self, value: Value) -> Array | None:

@@ -11,6 +11,17 @@ from tpuc.api import ArrayAttr, Constant, Function, IntegerAttr, Move, NetworkIn
 ALIAS = "alias"
 MERGED = "merged"
 INSIDE = "inside"
+ASSEMBLED = "assembled"
+"""On a merged operation whose parts are put together in local memory."""
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Values that lie one after the other in `whole`, each with the element at which it begins."""
+
+    operation: Operation
+    whole: Value
+    parts: tuple[tuple[Value, int], ...]
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,8 @@ class Places:
     def __init__(self, function: Function) -> None:
         self._outer: dict[int, tuple[Value, int]] = {}
         self._parts: dict[int, list[Value]] = {}
+        self.assemblies: dict[int, tuple[Merge, int]] = {}
+        """By the `id` of a part that is put into a whole in local memory: the merge, and its position there."""
         for operation in function.operations:
             offsets = operation.extra_attributes.get(MERGED)
             if isinstance(offsets, ArrayAttr):
@@ -44,6 +57,9 @@ class Places:
                 self._parts[id(whole)] = parts
                 for part, offset in zip(parts, _numbers(offsets), strict=True):
                     self._outer[id(part)] = (whole, offset)
+                if ASSEMBLED in operation.extra_attributes:
+                    merge = merge_of(operation)
+                    self.assemblies.update((id(part), (merge, index)) for index, part in enumerate(parts))
             inside = operation.extra_attributes.get(INSIDE)
             if isinstance(inside, IntegerAttr):
                 source = origin(operation.operands[0])
@@ -67,6 +83,15 @@ class Places:
             return
         for part in self._parts[id(value)]:
             yield from self.writers(part)
+
+
+def merge_of(operation: Operation) -> Merge:
+    """The merge that a marked operation stands for."""
+    offsets = operation.extra_attributes[MERGED]
+    assert isinstance(offsets, ArrayAttr)
+    size = _item_bytes(operation.result)
+    parts = zip(operation.operands, _numbers(offsets), strict=True)
+    return Merge(operation, operation.result, tuple((origin(part), offset // size) for part, offset in parts))
 
 
 def _numbers(attribute: ArrayAttr) -> list[int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from tpuc.api import Box, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Shape4, Tile, Value, View
 
 from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.keeping import merged_start
 from tpuc_passes.planning.pack import Block, blocks_of, constant_tensors
 from tpuc_passes.planning.places import Places, origin
 from tpuc_passes.planning.residency import Residency
@@ -120,7 +121,7 @@ class StepBuilder:
         self.result = Steps()
         self.places = places
         self._cycles = cycles
-        self._kept: dict[int, Buffer] = {}
+        self._kept: dict[int, tuple[Buffer, int]] = {}
 
     def add(self, task: TileTask, residency: Residency) -> Iterator[Step]:
         """Append the steps of a task, one by one."""
@@ -139,16 +140,27 @@ class StepBuilder:
         self.result.buffers.append(buffer)
         return buffer
 
-    def keep(self, value: Value, size: int) -> Buffer:
-        """A new buffer for a value that later steps will find."""
-        self._kept[id(value)] = self.buffer(size)
-        return self._kept[id(value)]
+    def keep(self, value: Value, task: TileTask, layout: str, shape: Shape4) -> None:
+        """Make a buffer for a value that later steps will find; a part of an assembled value goes into that one's."""
+        lmem, item = task.chip.lmem, value.tensor.storage.bits // 8
+        assembly = self.places.assemblies.get(id(value))
+        if assembly is None:
+            self._kept[id(value)] = (self.buffer(lmem.tensor_bytes(layout, shape, item)), 0)
+            return
+        merge, position = assembly
+        whole = (1, merge.whole.tensor.size // (shape[2] * shape[3]), shape[2], shape[3])
+        start = merged_start(shape, merge.parts[position][1])
+        offset = lmem.part_offset(layout, whole, item, start, shape) if start is not None else None
+        assert offset is not None, "only addressable parts are assembled in local memory"
+        if id(merge.whole) not in self._kept:
+            self._kept[id(merge.whole)] = (self.buffer(lmem.tensor_bytes(layout, whole, item)), 0)
+        self._kept[id(value)] = (self._kept[id(merge.whole)][0], offset)
 
-    def kept(self, value: Value) -> Buffer:
-        """The buffer of a value that stayed; it is used by the next step."""
-        buffer = self._kept[id(value)]
+    def kept(self, value: Value) -> tuple[Buffer, int]:
+        """The buffer of a value that stayed, and where it lies in there; the next step uses it."""
+        buffer, offset = self._kept[id(value)]
         buffer.last = max(buffer.last, self.now)
-        return buffer
+        return buffer, offset
 
 
 class _TaskSteps:
@@ -164,7 +176,7 @@ class _TaskSteps:
         operands = len(task.node.operand_types)
         self.held: list[tuple[Box, Buffer] | None] = [None] * operands
         self.held_blocks: list[tuple[Block, Buffer] | None] = [None] * len(task.constant_groups)
-        self.results: list[Buffer | None] = [None] * len(task.node.result_types)
+        self.results: list[tuple[Buffer, int] | None] = [None] * len(task.node.result_types)
         self.scratch: dict[str, Buffer] = {}
         self.loads: list[TensorLoad | BlockLoad] = []
 
@@ -173,12 +185,10 @@ class _TaskSteps:
         task, residency = self.task, self.residency
         for index, value in enumerate(task.operation.results):
             if index in residency.held:
-                self.results[index] = self.builder.keep(value, self._bytes(index, task.space.results[index].shape))
+                self.builder.keep(value, task, task.layouts.results[index], task.space.results[index].shape)
+                self.results[index] = self.builder.kept(value)
         for tile in task.tiles:
             yield self._step(tile)
-
-    def _bytes(self, index: int, shape: tuple[int, int, int, int]) -> int:
-        return self.task.result_bytes(index, Box((0, 0, 0, 0), shape))
 
     def _step(self, tile: Tile) -> Step:
         task = self.task
@@ -206,11 +216,13 @@ class _TaskSteps:
             value = origin(task.operation.operands[index])
             if index in residency.fetched and self.held[index] is None:
                 whole = Box((0, 0, 0, 0), view.shape)
-                buffer = self.builder.keep(value, task.operand_bytes(index, whole))
+                self.builder.keep(value, task, layout, view.shape)
+                buffer, _ = self.builder.kept(value)
                 self._load(index, whole, buffer)
                 self.held[index] = (whole, buffer)
             offset, strides = addressed(task, index, box)
-            return Place(self.builder.kept(value), offset, replace(tensor, strides=strides))
+            buffer, base = self.builder.kept(value)
+            return Place(buffer, base + offset, replace(tensor, strides=strides))
         held = self.held[index]
         if held is not None and (held[0].start, held[0].shape) == (box.start, box.shape):
             held[1].last = self.builder.now
@@ -255,17 +267,20 @@ class _TaskSteps:
         element = task.node.result_types[index].storage
         layout = task.layouts.results[index]
         tensor = LocalTensor(0, box.shape, layout, element)
-        buffer = self.results[index]
-        offset: int | None = 0
+        known = self.results[index]
         if index in self.residency.held:
-            assert buffer is not None
+            assert known is not None
             whole = task.space.results[index].shape
             offset = task.chip.lmem.part_offset(layout, whole, element.bits // 8, box.start, box.shape)
             assert offset is not None, "only addressable parts stay in local memory"
-        elif phase.starts or buffer is None:
-            buffer = self.results[index] = self.builder.buffer(task.result_bytes(index, box))
-        buffer.last = max(buffer.last, self.builder.now)
-        return Place(buffer, offset, tensor)
+            buffer, base = known
+            place = Place(buffer, base + offset, tensor)
+        else:
+            if phase.starts or known is None:
+                known = self.results[index] = (self.builder.buffer(task.result_bytes(index, box)), 0)
+            place = Place(known[0], 0, tensor)
+        place.buffer.last = max(place.buffer.last, self.builder.now)
+        return place
 
     def _scratch(self, tile: Tile, phase: Phase, results: Sequence[Place]) -> Iterator[tuple[str, Buffer, int]]:
         for item in self.task.scratch(tile):

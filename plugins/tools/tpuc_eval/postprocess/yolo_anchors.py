@@ -49,13 +49,15 @@ class _AnchorYolo(Postprocess):
     def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
         place = placement_of(self.name, sample)
         heads = only_row(outputs)
-        boxes, scores = self._decoded(heads[0]) if self._is_decoded(heads) else self._of_maps(heads, place.input)
+        rows = self._decoded_rows(heads, place.input)
+        boxes, scores = self._of_maps(heads, place.input) if rows is None else self._decoded(rows)
         return select(
             boxes, scores, place, score=self.score, iou=self.iou, keep=self.keep, every_class=self.every_class
         )
 
-    def _is_decoded(self, heads: Sequence[NDArray[Any]]) -> bool:
-        return False
+    def _decoded_rows(self, heads: Sequence[NDArray[Any]], size: tuple[int, int]) -> NDArray[Any] | None:
+        """The output that the network has decoded, if there is one."""
+        return None
 
     def _decoded(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
         """Boxes and scores of `[n, 5 + classes]` in pixels, after the sigmoid."""
@@ -102,7 +104,7 @@ class YoloV3(_AnchorYolo):
 
 @dataclass(frozen=True)
 class YoloV5(_AnchorYolo):
-    """Sizes are up to four anchors, centres up to half a cell outside; also v7. One output `[n, 5 + classes]` has been
+    """Sizes are up to four anchors, centres up to half a cell outside; also v7. An output `[n, 5 + classes]` has been
     decoded by the network.
     """
 
@@ -113,10 +115,14 @@ class YoloV5(_AnchorYolo):
         return (2 * inner[..., :2] - 0.5 + cell) * stride, (2 * inner[..., 2:]) ** 2 * anchors
 
     def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
-        if len(shapes) != 1:
-            return super().fits(shapes, sample)
         size = placement_of(self.name, sample).input
-        return len(shapes[0]) == 3 and shapes[0][1] == 3 * cell_count(size) and shapes[0][2] > BOX_AND_OBJECT
+        return sum(_is_decoded(shape[1:], size) for shape in shapes) == 1 or super().fits(shapes, sample)
 
-    def _is_decoded(self, heads: Sequence[NDArray[Any]]) -> bool:
-        return len(heads) == 1 and heads[0].ndim == 2
+    def _decoded_rows(self, heads: Sequence[NDArray[Any]], size: tuple[int, int]) -> NDArray[Any] | None:
+        # some exports give the maps too
+        rows = [head for head in heads if _is_decoded(head.shape, size)]
+        return rows[0] if len(rows) == 1 else None
+
+
+def _is_decoded(shape: tuple[int, ...], size: tuple[int, int]) -> bool:
+    return len(shape) == 2 and shape[0] == 3 * cell_count(size) and shape[1] > BOX_AND_OBJECT

@@ -30,8 +30,8 @@ Array = NDArray[Any]
 
 DTYPES: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 _NUMBERS = ("alpha", "const_val", "val")
-_F32_ONLY = ("div", "softmax", "cast", "exp_high")
-"""Quotients and distributions are f32 in every mode; e**88 is beyond f16."""
+_F32_ONLY = ("div", "softmax", "cast", "exp_high", "ln_extremes", "ln", "sin_far")
+"""Quotients and distributions are f32 in every mode; others have operands beyond f16."""
 
 
 def narrow(kind: str) -> dict[str, Sample]:

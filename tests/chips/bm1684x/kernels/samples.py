@@ -233,6 +233,19 @@ ACTIVATIONS = {
         mode.lower(): Sample(Active(mode=mode), [f32(2, 70, 5, 6, low=-6, high=6)], None, ({"c": 64, "h": 2},))
         for mode in ("SIGMOID", "SILU", "TANH", "EXP", "HSWISH", "ABSVAL", "FLOOR", "CEIL", "ROUND", "SQUARE")
     },
+    **{
+        mode.lower(): Sample(Active(mode=mode), [f32(2, 70, 5, 6, low=-9, high=9)], None, ({"c": 64, "h": 2},))
+        for mode in ("ERF", "GELU", "TGELU", "SIN", "COS", "SOFT_PLUS", "SOFT_SIGN", "LOG_SIGMOID", "MISH", "SIGN")
+    },
+    "ln": Sample(Active(mode="LN"), [np.exp2(f32(2, 70, 5, 6, low=-100, high=100))], None, ({"c": 64, "h": 2},)),
+    "ln_near_one": Sample(Active(mode="LN"), [f32(1, 7, 5, 6, low=0.5, high=1.7)]),
+    "ln_extremes": Sample(Active(mode="LN"), [row(0, 2.0**-126, 1e-30, 1, 3e38)]),
+    "rsqrt": Sample(Active(mode="RSQRT"), [f32(1, 7, 5, 6, low=0.01, high=9)]),
+    "erf_extremes": Sample(Active(mode="ERF"), [row(-1e18, -9, -1e-6, 0, 1e-6, 9, 1e18)]),
+    "gelu_extremes": Sample(Active(mode="GELU"), [row(-1e9, -20, -1e-6, 0, 1e-6, 20)]),
+    "mish_extremes": Sample(Active(mode="MISH"), [row(-1e9, -90, -20, 0, 20, 90)]),
+    "soft_plus_extremes": Sample(Active(mode="SOFT_PLUS"), [row(-1e9, -90, -20, 0, 20, 90)]),
+    "sin_far": Sample(Active(mode="SIN"), [f32(1, 7, 5, 6, low=-2000, high=2000)]),
     "sqrt": Sample(Active(mode="SQRT"), [f32(1, 7, 5, 6, low=0)]),
     "elu": Sample(Active(mode="ELU", coeffs=(0.7,)), [f32(1, 7, 5, 6)]),
     "hsigmoid": Sample(Active(mode="HSIGMOID", coeffs=(0.2, 0.4)), [f32(1, 7, 5, 6)]),

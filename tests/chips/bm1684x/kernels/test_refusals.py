@@ -137,7 +137,7 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
         node(Lut(), [q(2, 3), t(256, element=ScalarType("f64"))], t(2, 3)),
         "at most 32 bits, these have 64",
     ),
-    (node(Active(mode="EXP"), [t(2, 3)]), node(Active(mode="ERF"), [t(2, 3)]), "mode ERF has no kernel"),
+    (node(Active(mode="EXP"), [t(2, 3)]), node(Active(mode="RELU"), [t(2, 3)]), "mode RELU has no kernel"),
     (node(Active(mode="EXP"), [t(2, 3)]), node(Active(mode="EXP"), [t(2, 3)], HALF), "operand and result of one type"),
     (node(Softmax(), [t(2, 65535)]), node(Softmax(), [t(2, 65536)]), "at most 65535 values along the axis"),
     (node(Softmax(), [t(2, 3)]), node(Softmax(log=True), [t(2, 3)]), "log softmax"),
@@ -198,7 +198,7 @@ FLAT_POOL = AvgPool(kernel_shape=(2,), strides=(1,), pads=(0, 0))
 WINDOW = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
 
 LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
-    (top(Sigmoid(), X), top(Sigmoid(scale=2.0), X), "a sigmoid with scale 1"),
+    (top(Sigmoid(log=True), X), top(Sigmoid(scale=2.0), X), "a sigmoid with scale 1"),
     (top(TopPRelu(), X, w(4, 1, 1)), top(TopPRelu(), X, X), "the slope must be a constant"),
     (top(TopPRelu(), X, w(1)), top(TopPRelu(), X, w(8)), "one slope, or one per channel; there are 8 for 4 channels"),
     (top(TopAdd(), X, X), top(TopAdd(), X, X, X), "two operands, this one has 3"),

@@ -1,0 +1,73 @@
+"""Arithmetic on one tile of f32, with numbers as immediates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Shape4
+from tpuc_ops.quant.arithmetic import Rounding
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar
+from tpuc_bm1684x.kernels.binary import DIVISION_STEPS
+from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.kernels.exponential import Exponential
+
+
+@dataclass(frozen=True)
+class FloatEmitter:
+    """One tile: `x` and `result` alike; what the function needs besides them.
+
+    `table`: where the lanes hold coefficients, those of the exponential first.
+    """
+
+    asm: Bm1684xAssembler
+    shape: Shape4
+    x: Operand
+    result: Operand
+    exponential: Exponential | None
+    coeffs: tuple[float, ...]
+    extra: Operand | None = None
+    table: int = 0
+
+    @property
+    def buffers(self) -> tuple[Operand, Operand, Operand]:
+        """Two tensors of f32 and one of int32, which the exponential uses too."""
+        assert self.exponential is not None
+        return self.exponential.s, self.exponential.t, self.exponential.n
+
+    def do(
+        self,
+        operation: ArithmeticOp,
+        result: Operand,
+        left: Operand | float,
+        right: Operand | float | None = None,
+        rounding: Rounding = Rounding.HALF_TO_EVEN,
+        third: float | None = None,
+    ) -> None:
+        """AR on floats."""
+        iterations = DIVISION_STEPS if operation is ArithmeticOp.DIV else 0
+        first = left if isinstance(left, Operand) else Scalar.of(left, DType.F32)
+        second = right if right is None or isinstance(right, Operand) else Scalar.of(right, DType.F32)
+        chosen = None if third is None else Scalar.of(third, DType.F32)
+        arithmetic(
+            self.asm,
+            operation,
+            self.shape,
+            result,
+            first,
+            second,
+            third=chosen,
+            rounding=rounding,
+            iterations=iterations,
+        )
+
+    def integers(self, operation: ArithmeticOp, result: Operand, left: Operand, right: Operand | int) -> None:
+        """AR on int32."""
+        second = right if isinstance(right, Operand) else Scalar.of(right, DType.INT32)
+        arithmetic(self.asm, operation, self.shape, result, left, second)
+
+    def exponential_of_s(self, result: Operand) -> None:
+        """``e**s`` of the first of `buffers`, which is overwritten; no argument is above 88."""
+        assert self.exponential is not None
+        self.exponential.emit(result)

@@ -1,0 +1,52 @@
+"""Element-wise maximum and minimum of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, numpy_dtype
+from tpuc_ops.quant.arithmetic import Rounding, quantise_float
+from tpuc_ops.top.max import Max
+from tpuc_ops.top.min import Min
+from tpuc_ops.tpu.max import Max as TpuMax
+from tpuc_ops.tpu.min import Min as TpuMin
+from tpuc_ops.tpu.mul_shift import MulShift
+
+from tpuc_bm1684x.lowerings.common import ALL, decompose_rescale, float_operands
+from tpuc_bm1684x.lowerings.table import TABLE
+
+
+@TABLE.lowers(Max, *ALL)
+@TABLE.lowers(Min, *ALL)
+class ExtremeAny(Lowering[Any]):
+    """Integers are first brought to the result's scale; then pairs of stored values."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        quantised = any(value.tensor.is_quantised for value in node.operands)
+        type_ = node.quantised_result_type() if quantised else node.float_result_type()
+        values = _rescaled(node, type_, build) if quantised else float_operands(node, build)
+        op: Op = TpuMax() if isinstance(node.op, Max) else TpuMin()
+        total = values[0]
+        for index, value in enumerate(values[1:], 1):
+            name = node.name if index == len(values) - 1 else f"{node.name}_{index}"
+            pair = op.infer((total.tensor, value.tensor))
+            assert pair is not None
+            total = build(op, [total, value], type_.with_shape(pair[0].dims).at(None), name)
+        return [total]
+
+
+def _rescaled(node: LoweringNode, type_: TensorType, build: LoweringBuilder) -> list[Value]:
+    values: list[Value] = []
+    uniform, dtype = type_.uniform, numpy_dtype(type_.storage)
+    for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
+        if constant is not None:
+            rounding = Rounding.HALF_AWAY_FROM_ZERO
+            stored = quantise_float(constant, uniform.scale, uniform.zero_point, rounding, dtype)
+            value = build.weight(f"operand{index}_i8", stored, "ui8" if type_.storage.is_unsigned else "si8")
+        elif value.tensor.element != type_.element:
+            multiplier, shift = decompose_rescale(value.tensor, type_)
+            wanted = value.tensor.with_element(type_.element).at(None)
+            value = build(MulShift(multiplier=multiplier, rshift=shift), [value], wanted, f"{node.name}_part{index}")
+        values.append(value)
+    return values

@@ -1,0 +1,80 @@
+"""Powers and quotients of floats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.pow2 import Pow2
+from tpuc_ops.top.reciprocal import Reciprocal
+from tpuc_ops.tpu.active import Active
+from tpuc_ops.tpu.div import Div
+from tpuc_ops.tpu.mul import Mul
+from tpuc_ops.tpu.mul_const import MulConst
+
+from tpuc_bm1684x.lowerings.common import FLOATS, f32_result
+from tpuc_bm1684x.lowerings.table import TABLE
+
+_MODES = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}
+_LONGEST_CHAIN = 8
+
+
+@TABLE.lowers(Reciprocal, *FLOATS)
+class ReciprocalFloat(Lowering[Reciprocal]):
+    """A quotient, in f32 as all of them."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.FLOAT,)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Reciprocal = node.op
+        dividend = build.weight("dividend", np.full((1,), op.const_val, np.float32))
+        tpu = Div(is_reverse=True, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        return [build(tpu, [node.operands[0], dividend], f32_result(node))]
+
+
+@TABLE.lowers(Pow, *FLOATS)
+class PowFloat(Lowering[Pow]):
+    """Roots, squares and small whole exponents by themselves; others as ``e**(exponent * log x)`` of positive x."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.FLOAT,)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        exponent, result = float(node.op.exponent), f32_result(node)
+        (value,) = node.operands
+        if exponent in _MODES:
+            return [build(Active(mode=_MODES[exponent]), [value], result)]
+        if exponent == -1.0:
+            one = build.weight("dividend", np.ones((1,), np.float32))
+            return [build(Div(is_reverse=True), [value, one], result)]
+        if exponent.is_integer() and 1 <= exponent <= _LONGEST_CHAIN:
+            total = value
+            for index in range(int(exponent) - 1):
+                name = node.name if index == int(exponent) - 2 else f"{node.name}_{index + 2}"
+                total = build(Mul(), [total, value], result, name)
+            return [total if exponent > 1 else build(MulConst(const_val=1.0), [value], result)]
+        logarithm = build(Active(mode="LN"), [value], result, f"{node.name}_log")
+        product = build(MulConst(const_val=exponent), [logarithm], result, f"{node.name}_product")
+        return [build(Active(mode="EXP"), [product], result)]
+
+
+@TABLE.lowers(Pow2, *FLOATS)
+class Pow2Float(Lowering[Pow2]):
+    """``e**(x * log base)``."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if node.op.const_val <= 0:
+            return f"a base above 0, this one is {node.op.const_val:g}"
+        return None
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.FLOAT,)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        result = f32_result(node)
+        product = build(MulConst(const_val=math.log(node.op.const_val)), node.operands, result, f"{node.name}_product")
+        return [build(Active(mode="EXP"), [product], result)]

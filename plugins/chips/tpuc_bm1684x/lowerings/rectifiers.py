@@ -1,0 +1,109 @@
+"""Rectifiers, with a slope or without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
+from tpuc_ops.top.leaky_relu import LeakyRelu
+from tpuc_ops.top.prelu import PRelu
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.tpu.leaky_relu import LeakyRelu as TpuLeakyRelu
+from tpuc_ops.tpu.mul_shift import MulShift
+from tpuc_ops.tpu.prelu import PRelu as TpuPRelu
+from tpuc_ops.tpu.relu import Relu as TpuRelu
+
+from tpuc_bm1684x.lowerings.activations import LutInt8
+from tpuc_bm1684x.lowerings.common import (
+    ALL,
+    FLOATS,
+    INTEGERS,
+    decompose8,
+    decompose_rescale,
+    float_operands,
+    quantised_constant,
+    rounded,
+)
+from tpuc_bm1684x.lowerings.table import TABLE
+
+
+@TABLE.lowers(LeakyRelu, *FLOATS)
+class LeakyReluFloat(Lowering[LeakyRelu]):
+    """The slope is an immediate."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        alpha = rounded(node.op.alpha, node.mode)
+        return [build(TpuLeakyRelu(alpha=alpha), node.operands, node.float_result_type())]
+
+
+def _slope_refusal(node: LoweringNode) -> str | None:
+    slope = node.constants[1]
+    if slope is None:
+        return "the slope must be a constant"
+    dims = node.operand_types[0].dims
+    channels = dims[1] if len(dims) > 1 else 1
+    aligned = (1,) * (len(dims) - slope.ndim) + slope.shape
+    if slope.size != 1 and (slope.size != channels or aligned[1] != channels):
+        return f"one slope, or one per channel; there are {slope.size} for {channels} channels"
+    return None
+
+
+@TABLE.lowers(PRelu, *FLOATS)
+class PReluFloat(Lowering[PRelu]):
+    """Slopes are of the mode's own type."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _slope_refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        slope = node.constants[1]
+        assert slope is not None
+        if slope.size == 1:
+            alpha = rounded(float(slope.item()), node.mode)
+            return [build(TpuLeakyRelu(alpha=alpha), node.operands[:1], node.float_result_type())]
+        return [build(TpuPRelu(), float_operands(node, build), node.float_result_type())]
+
+
+@TABLE.lowers(PRelu, *INTEGERS)
+class PReluInt8(Lowering[PRelu]):
+    """One slope is a table. Several: Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _slope_refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        slope = node.constants[1]
+        assert slope is not None
+        if slope.size == 1:
+            bare = LoweringNode(
+                LeakyRelu(alpha=float(slope.item())),
+                node.operand_types[:1],
+                node.result_types,
+                node.name,
+                node.operands[:1],
+                node.constants[:1],
+                node.mode,
+                node.chip,
+            )
+            return LutInt8().lower(bare, build)
+        result = node.quantised_result_type()
+        factor = node.operands[0].tensor.uniform.scale / result.uniform.scale
+        multiplier, shift = decompose8(factor)
+        stored, common = quantised_constant(slope * factor)
+        op = TpuPRelu(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
+        dims = node.operand_types[0].dims
+        row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))
+        return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]
+
+
+@TABLE.lowers(Relu, *ALL)
+class ReluAny(Lowering[Relu]):
+    """A clamp of stored values; the result keeps the operand's type, unless the network states another one."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        values, type_ = node.operands, node.operands[0].tensor.at(None)
+        if node.result_type.is_quantised and type_.is_quantised and type_.element != node.result_type.element:
+            type_ = node.result_type.at(None)
+            multiplier, shift = decompose_rescale(values[0].tensor, type_)
+            values = (build(MulShift(multiplier=multiplier, rshift=shift), values, type_, f"{node.name}_rescaled"),)
+        return [build(TpuRelu(relu_limit=node.op.relu_limit), values, type_)]

@@ -1,0 +1,94 @@
+"""Arrays of ONNX tensors; those in files of their own are mapped, so that only what is used is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import external_data_helper, helper, numpy_helper
+from tpuc.api import InvalidModel
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+def tensor_array(tensor: onnx.TensorProto, source: str) -> Array:
+    """The values of a tensor of the file `source`; raises InvalidModel when they are not all there."""
+    if external_data_helper.uses_external_data(tensor):
+        return _mapped(tensor, Path(source))
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
+        raise _misfit(tensor, source) from error
+
+
+def _misfit(tensor: onnx.TensorProto, source: str) -> InvalidModel:
+    shape = "x".join(map(str, tensor.dims)) or "scalar"
+    return InvalidModel(
+        f"{source}: weight '{tensor.name}' does not hold as many values as its shape {shape} says. Export or "
+        "download the file again."
+    )
+
+
+def _mapped(tensor: onnx.TensorProto, path: Path) -> Array:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    file, offset, length = _place(tensor, path, entries)
+    try:
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    except KeyError:
+        raise _misfit(tensor, str(path)) from None
+    shape, size = tuple(tensor.dims), file.stat().st_size
+    if min(shape, default=0) < 0:
+        raise _misfit(tensor, str(path))
+    end = offset + length if length else size
+    if size < end:
+        raise InvalidModel(
+            f"{file}: is truncated: tensor '{tensor.name}' ends at byte {end}, the file at byte {size}. Export or "
+            "download it again."
+        )
+    count = int(np.prod(shape, dtype=object))
+    if _is_packed(tensor.data_type):
+        return _unpacked(tensor, file, offset, end - offset, str(path))
+    if count * dtype.itemsize != end - offset:
+        raise _misfit(tensor, str(path))
+    if not count:
+        return np.empty(shape, dtype)
+    return np.memmap(file, dtype.newbyteorder("<"), "r", offset, shape)
+
+
+def _place(tensor: onnx.TensorProto, path: Path, entries: dict[str, str]) -> tuple[Path, int, int]:
+    """File, first byte and number of bytes (0: up to the end)."""
+    location = entries.get("location", "")
+    file = path.parent / location
+    if not location or not file.is_file():
+        raise InvalidModel(
+            f"{path}: the data of tensor '{tensor.name}' is in the file '{location}', which is not in {path.parent}. "
+            "Put it there."
+        )
+    if not file.resolve().is_relative_to(path.parent.resolve()):
+        raise InvalidModel(
+            f"{path}: the data of tensor '{tensor.name}' is in '{location}', outside of {path.parent}. Put both files "
+            "into one folder, and export with a relative location."
+        )
+    offset, length = (entries.get(key, "0") for key in ("offset", "length"))
+    if not offset.isdecimal() or not length.isdecimal():
+        raise InvalidModel(
+            f"{path}: the data of tensor '{tensor.name}' is at offset '{offset}' with length '{length}', which are no "
+            "numbers. Export or download the file again."
+        )
+    return file, int(offset), int(length)
+
+
+def _is_packed(data_type: int) -> bool:
+    """Do several elements share a byte?"""
+    return onnx.TensorProto.DataType.Name(data_type).removeprefix("U").startswith(("INT4", "INT2", "FLOAT4"))
+
+
+def _unpacked(tensor: onnx.TensorProto, file: Path, offset: int, length: int, source: str) -> Array:
+    with file.open("rb") as stream:
+        stream.seek(offset)
+        inner = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        inner.raw_data = stream.read(length)
+    return tensor_array(inner, source)

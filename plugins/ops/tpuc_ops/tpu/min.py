@@ -1,0 +1,36 @@
+"""Element-wise minimum of stored values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from tpuc.api import Bool, Commutative, Elementwise, Node, Op, Raw, Types
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import broadcast_type
+
+
+@dataclass(frozen=True)
+class Min(Op, Elementwise, Commutative):
+    """The smallest of all operands at each place, with broadcasting; all are stored as the result is."""
+
+    name = "tpu.Min"
+    is_scalar: Bool = False
+    ginfo: Raw = None
+
+    def infer(self, operands: Types) -> Types:
+        plain = broadcast_type(operands)
+        if len({operand.storage for operand in operands}) > 1:
+            raise ValueError(
+                f"operands of one type are needed, these are {', '.join(str(o.storage) for o in operands)}"
+            )
+        return (operands[0].with_shape(plain.dims).at(None),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        return [reduce(np.minimum, operands)]
+
+    def flops(self, node: Node) -> int:
+        return node.result_type.size * (len(node.operand_types) - 1)

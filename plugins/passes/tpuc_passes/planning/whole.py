@@ -1,0 +1,121 @@
+"""How an operation is cut when its operands and results stay whole in local memory."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from tpuc.api import Box, TensorType, View
+
+from tpuc_passes.planning.task import TileTask
+
+_BLOCK_SHARE = 12
+"""Scratch and constants of one tile take at most this part of local memory, if the cut allows it."""
+_ROW_PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+
+
+def whole_tiling(task: TileTask) -> TileTask | None:
+    """The task cut so coarsely that what its tiles need by themselves takes a share of local memory, and so that its
+    results can stay; None when no cut does that. Rows are cut only where batches and channels do not suffice.
+    """
+    budget = task.chip.lmem.lane_bytes // _BLOCK_SHARE
+    names = [axis.name for axis in task.space.axes]
+    best: tuple[int, TileTask] | None = None
+    local = None
+    for rows in (False, True):
+        options = [_whole_sizes(task, name, rows) for name in names]
+        for sizes in sorted(itertools.product(*options), key=lambda sizes: _count(task, sizes)):
+            candidate = task.with_sizes(dict(zip(names, sizes, strict=True)))
+            if not _within_limits(candidate):
+                continue
+            addressable = [operand_addressable(candidate, index) for index in range(len(task.node.operand_types))]
+            local = local or addressable
+            if any(before and not now for before, now in zip(local, addressable, strict=True)):
+                continue
+            need = _tile_bytes(candidate)
+            if best is None or need < best[0]:
+                best = (need, candidate)
+            if need <= budget:
+                return candidate
+    return best[1] if best is not None else None
+
+
+def _within_limits(task: TileTask) -> bool:
+    if any(axis.limit and task.sizes[axis.name] > axis.limit for axis in task.space.axes):
+        return False
+    return all(results_addressable(task, index) for index in range(len(task.node.result_types)))
+
+
+def _count(task: TileTask, sizes: Sequence[int]) -> int:
+    count = 1
+    for axis, size in zip(task.space.axes, sizes, strict=True):
+        count *= -(-axis.size // size)
+    return count
+
+
+def _whole_sizes(task: TileTask, name: str, rows: bool) -> list[int]:
+    """Tile sizes along an axis that may leave parts addressable, the whole first."""
+    axis = task.space.axis(name)
+    assert axis is not None
+    if not axis.splittable:
+        return [axis.size]
+    lanes = task.chip.lmem.lanes
+    if name == "n" and axis.granularity == 1:
+        return [axis.size, 1]
+    if name == "c" and axis.granularity <= lanes:
+        slots = [-(-axis.size // lanes)]
+        while slots[-1] > 1:
+            slots.append(-(-slots[-1] // 2))
+        return sorted({min(count * lanes, axis.size) for count in slots}, reverse=True)
+    if name == "h" and rows:
+        unit = _row_unit(task)
+        parts = {math.ceil(axis.size / count / unit) * unit for count in _ROW_PARTS}
+        return sorted({min(size, axis.size) for size in parts} | {axis.size}, reverse=True)
+    return [axis.size]
+
+
+def _row_unit(task: TileTask) -> int:
+    """Rows of every result that end at an aligned address."""
+    alignment = task.chip.lmem.alignment
+    unit = 1
+    for view, type_ in zip(task.space.results, task.node.result_types, strict=True):
+        unit = math.lcm(unit, alignment // math.gcd(alignment, view.shape[3] * type_.storage.bits // 8))
+    return unit
+
+
+def _tile_bytes(task: TileTask) -> int:
+    tile = task.tiles[0]
+    need = sum(scratch.bytes_per_lane for scratch in task.scratch(tile))
+    return need + sum(task.group_layout(group, tile)[0] for group in task.constant_groups)
+
+
+def results_addressable(task: TileTask, index: int) -> bool:
+    """Can the tiles of a result be parts of the whole?"""
+    view = task.space.results[index]
+    if view.strides is not None:
+        return False
+    boxes = (task.result_box(tile, index) for tile in task.tiles)
+    return all(
+        _addressable(task, task.layouts.results[index], view, task.node.result_types[index], box) for box in boxes
+    )
+
+
+def operand_addressable(task: TileTask, index: int) -> bool:
+    """Can the kernel read the tiles of an operand from the whole?"""
+    view = task.space.operands[index]
+    if view is None or view.strides is not None:
+        return False
+    boxes = [task.boxes(tile)[index] for tile in task.tiles]
+    type_, layout = task.node.operand_types[index], task.layouts.operands[index]
+    if index in task.layouts.strided:
+        lmem, item = task.chip.lmem, type_.storage.bits // 8
+        parts = (box and lmem.part_strides(layout, view.shape, item, box.start, box.shape) for box in boxes)
+        if all(box is None or part is not None for box, part in zip(boxes, parts, strict=True)):
+            return True
+    return all(box is None or _addressable(task, layout, view, type_, box) for box in boxes)
+
+
+def _addressable(task: TileTask, layout: str, view: View, type_: TensorType, box: Box) -> bool:
+    item = type_.storage.bits // 8
+    return task.chip.lmem.part_offset(layout, view.shape, item, box.start, box.shape) is not None

@@ -1,0 +1,128 @@
+"""Brings a network that is quantised already into the form that a chip's integer lowerings take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tpuc.api import (
+    Location,
+    Module,
+    NetworkInput,
+    Operation,
+    Pass,
+    PassContext,
+    ScalarType,
+    TensorType,
+    Uniform,
+    Unsupported,
+    UsageError,
+    Value,
+)
+from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.top.mul_const import MulConst
+
+from tpuc_passes.planning.kernels import chip_of, runs_on_chip
+from tpuc_passes.quantised import computed_values, dequantise_weights, has_scales, replace_uses
+from tpuc_passes.requantise_symmetric import RequantiseSymmetric
+
+_F32, _I8 = ScalarType("f32"), ScalarType("i8")
+
+
+@dataclass(frozen=True)
+class PrepareQuantised(Pass):
+    """Chooses the integer mode, `context.results["mode"]`: with zero points where the chip has it, else symmetric
+    through `requantise-symmetric`.
+
+    With zero points every value keeps its scale, unsigned bytes count from -128 on, and inputs become floats that are
+    quantised first, as everywhere else. Ops of the network that compute with floats get the chip's float mode.
+    """
+
+    name = "prepare-quantised"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises UsageError for a float mode other than the default one."""
+        if not has_scales(module):
+            return False
+        modes = chip_of(context, self.name).description.modes
+        self._check(module, str(context.options.get("quantize") or "f32"))
+        table = dict(context.results.get("quantise_table", {}))
+        float_mode = next((mode for mode in ("f32", "bf16", "f16") if mode in modes), None)
+        if float_mode is not None:
+            table |= dict.fromkeys(_floats(module), float_mode)
+        context.results["quantise_table"] = table
+        if "int8-asym" in modes:
+            context.results["mode"] = "int8-asym"
+            _make_signed(module)
+        else:
+            context.results["mode"] = "int8"
+            RequantiseSymmetric().run(module, context)
+        return True
+
+    @staticmethod
+    def _check(module: Module, mode: str) -> None:
+        if mode in ("f16", "bf16"):
+            raise UsageError(
+                f"{module.name}: is quantised already, and mode '{mode}' would only add roundings to those that its "
+                "integers have. Compile it with --quantize int8, or start from the float network."
+            )
+        for value in computed_values(module):
+            if value.tensor.is_quantised and value.tensor.storage.bits != 8:
+                raise Unsupported(
+                    f"{module.name}: value '{value.name}' is quantised to {value.tensor.storage.bits} bits, and chips "
+                    "compute with 8. Quantise the network to 8 bits, or start from the float network."
+                )
+
+
+def _floats(module: Module) -> list[str]:
+    """Ops that give floats in the quantised network."""
+    return [
+        operation.name
+        for operation in module.main.operations[:-1]
+        if runs_on_chip(operation)
+        and not isinstance(operation.op, (NetworkInput, Quantise, Dequantise))
+        and not any(isinstance(v.type, TensorType) and v.tensor.is_quantised for v in operation.results)
+    ]
+
+
+def _make_signed(module: Module) -> None:
+    dequantise_weights(module, but_filters=True)
+    names = {value.name for value in computed_values(module)}
+    for value in computed_values(module):
+        element = value.tensor.element
+        if isinstance(element, Uniform) and element.storage.is_unsigned:
+            low = None if element.low is None else element.low - 128
+            high = None if element.high is None else element.high - 128
+            signed = replace(element, storage=_I8, zero_point=element.zero_point - 128, low=low, high=high)
+            value.type = value.tensor.with_element(signed)
+    for operation in list(module.main.operations):
+        if isinstance(operation.op, NetworkInput) and operation.result.tensor.is_quantised:
+            _quantise_input(operation, names)
+        elif isinstance(operation.op, Quantise) and operation.operands[0].tensor.is_quantised:
+            scale = Operation(
+                MulConst(const_val=1.0), operation.operands, [operation.result.tensor], operation.location
+            )
+            _replace(operation, scale)
+    module.main.update_type()
+
+
+def _quantise_input(operation: Operation, names: set[str]) -> None:
+    """The input becomes floats, and a Quantise follows."""
+    value: Value = operation.result
+    name, number = f"{value.name}_i8", 1
+    while name in names:
+        name, number = f"{value.name}_i8_{number}", number + 1
+    names.add(name)
+    cast = Operation(Quantise(), [value], [value.tensor], Location((name,)))
+    for floats in (operation.operands[0], value):
+        floats.type = floats.tensor.with_element(_F32)
+    block = operation.block
+    assert block is not None
+    block.insert_before(block.operations[block.operations.index(operation) + 1], cast)
+    replace_uses(value, cast.result, but=cast)
+
+
+def _replace(old: Operation, new: Operation) -> None:
+    assert old.block is not None
+    old.block.insert_before(old, new)
+    replace_uses(old.result, new.result)
+    old.erase()

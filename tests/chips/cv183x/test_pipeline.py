@@ -1,0 +1,152 @@
+"""The command line from network to file, files that take stored values, and what is refused before any work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tpuc.api import Uniform
+from tpuc.data import quantise
+from tpuc.interpreter import Interpreter
+from tpuc.session import Boundary, Session
+from tpuc_cv183x.container import CviModel
+from tpuc_cv183x.isa.geometry import BASE_REGISTERS, FIRST_IO, SHARED
+
+from tests.models.networks import Network
+
+DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits"
+MODES = {"int8": ("--quantize", "int8", "--dataset", DIGITS / "digits_calib.npz"), "bf16": ("--quantize", "bf16")}
+
+
+def tpuc(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    command = [sys.executable, "-m", "tpuc", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_runs_in_different_folders_write_the_same_bytes(mode: str, tmp_path: Path) -> None:
+    written: list[dict[str, bytes]] = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        target = folder / "digits.cvimodel"
+        options = ("--chip", "cv183x", "-o", target, "--work-dir", folder / "work", *MODES[mode])
+        done = tpuc("compile", DIGITS / "digits.onnx", *options)
+        assert done.returncode == 0, done.stderr
+        written.append({path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()})
+    assert written[0] == written[1]
+    assert {"digits.cvimodel", "digits.mlir", f"digits_cv183x_{mode}_final.mlir"} <= written[0].keys()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_file_runs_from_the_command_line(mode: str, tmp_path: Path) -> None:
+    path = tmp_path / "digits.cvimodel"
+    done = tpuc("compile", DIGITS / "digits.onnx", "--chip", "cv183x", "-o", path, *MODES[mode])
+    assert done.returncode == 0, done.stderr
+    with np.load(DIGITS / "digits_eval.npz") as data:
+        images, labels = data["x"].astype(np.float32), data["y"]
+    np.savez(tmp_path / "x.npz", image=images.reshape(-1, 1, 1, 8, 8))
+    results = Session().run(path, (tmp_path / "x.npz",))
+    (scores,) = results.values()
+    assert (scores.reshape(len(labels), -1).argmax(axis=1) == labels).sum() >= 196  # 198 in float
+    for command, word in (("disasm", "conv"), ("profile", "cycles")):
+        shown = tpuc(command, path)
+        assert shown.returncode == 0, shown.stderr
+        assert word in shown.stdout
+
+
+@pytest.mark.parametrize("mode", ["f32", "f16", "int8-asym"])
+def test_modes_that_the_chip_lacks_are_refused_before_any_work(mode: str) -> None:
+    done = tpuc("compile", "missing.onnx", "--chip", "cv183x", "--quantize", mode, "-o", "missing.cvimodel")
+    assert done.returncode == 2
+    assert done.stderr == f"tpuc: chip 'cv183x' has no mode '{mode}'. Its modes: int8, bf16.\n"
+
+
+STORED = Boundary(quant_input=True, quant_output=True)
+
+
+def test_stored_values_go_in_and_come_out(network: Callable[[str], Network]) -> None:
+    net = network("digits")
+    session = Session(chip="cv183x", quantize="int8")
+    plain = session.chip.load(session.build(net.module, net.table)[1])
+    final, data = session.build(net.module, net.table, boundary=STORED)
+    assert not any(operation.op.name == "tpu.Cast" for operation in final.walk())
+    stored = session.chip.load(data)
+    (info,), (out,) = stored.inputs, stored.outputs
+    assert isinstance(out.element, Uniform)
+    ((name, x),) = net.inputs(3).items()
+    q = quantise(x, info.element) if isinstance(info.element, Uniform) else x.astype(np.uint8)
+    (got,), (wanted,) = stored.run({name: q}).values(), plain.run({name: x}).values()
+    assert got.dtype == np.int8
+    assert np.array_equal(got.astype(np.float32) * np.float32(out.element.scale), wanted.reshape(got.shape))
+    (evaluated,) = Interpreter(final).run({name: q}).values()
+    assert np.array_equal(got, evaluated.reshape(got.shape))
+
+
+def test_the_file_keeps_scales_as_the_vendor_does(network: Callable[[str], Network]) -> None:
+    net = network("digits")
+    session = Session(chip="cv183x", quantize="int8")
+    final, data = session.build(net.module, net.table, boundary=STORED)
+    (program,) = CviModel.from_bytes(data).programs
+    tensors = {tensor.name: tensor for tensor in program.tensors}
+    for name, value, is_input in (
+        (program.inputs[0], final.main.inputs[0], True),
+        (program.outputs[0], final.main.outputs[0], False),
+    ):
+        scale = value.tensor.uniform.scale
+        assert tensors[name].scale == pytest.approx(1 / scale if is_input else scale, rel=1e-6)
+
+
+def _many_headed(path: Path, heads: int) -> Path:
+    """Convolutions of one image, each an output of its own."""
+    random = np.random.default_rng(0)
+    nodes: list[Any] = []
+    weights: list[Any] = []
+    for index in range(heads):
+        weights.append(numpy_helper.from_array(random.normal(size=(2, 3, 1, 1)).astype(np.float32), f"w{index}"))
+        nodes.append(helper.make_node("Conv", ["image", f"w{index}"], [f"y{index}"], kernel_shape=[1, 1]))
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, 4, 4))
+    outputs = [helper.make_tensor_value_info(f"y{index}", TensorProto.FLOAT, None) for index in range(heads)]
+    graph = helper.make_graph(nodes, "heads", [image], outputs, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9)
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("heads", [4, 5, 9])
+def test_inputs_and_outputs_beyond_five_lie_among_the_activations(heads: int, tmp_path: Path) -> None:
+    """Five memories are left for them; each has one tensor, at its start."""
+    session = Session(chip="cv183x", quantize="bf16")
+    final, data = session.build(session.transform(_many_headed(tmp_path / "heads.onnx", heads)))
+    loaded = session.chip.load(data)
+    x = np.random.default_rng(1).normal(size=(1, 3, 4, 4)).astype(np.float32)
+    got, wanted = loaded.run({"image": x}), Interpreter(final).run({"image": x})
+    assert got.keys() == wanted.keys()
+    for name, array in got.items():
+        assert np.abs(array.reshape(wanted[name].shape) - wanted[name]).max() <= 2**-7 * np.abs(wanted[name]).max()
+    places: dict[int, list[int]] = {}
+    for info in (*loaded.inputs, *loaded.outputs):
+        places.setdefault(info.address >> 40, []).append(info.address & 0xFFFFFFFF)
+    own = {memory: offsets for memory, offsets in places.items() if memory != SHARED}
+    assert own == {memory: [0] for memory in range(FIRST_IO, BASE_REGISTERS)}
+    assert len(places.get(SHARED, [])) == max(0, 1 + heads - len(own))
+
+
+@pytest.mark.parametrize("size", [0, 10, 60, 3000])
+def test_a_truncated_file_is_refused(size: int, network: Callable[[str], Network], tmp_path: Path) -> None:
+    net = network("digits")
+    session = Session(chip="cv183x", quantize="bf16")
+    path = tmp_path / "short.cvimodel"
+    path.write_bytes(session.build(net.module)[1][:size])
+    done = tpuc("profile", path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"tpuc: {path}"), done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,121 @@
+"""Small sound networks to damage, made without any data from elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.fuzz.mutate import Files
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def networks() -> dict[str, Files]:
+    """By name."""
+    digits = (ROOT / "examples" / "digits" / "digits.onnx").read_bytes()
+    return {"digits": {".onnx": digits}, "glue": {".onnx": glue()}, "caffe": caffe()}
+
+
+def glue() -> bytes:
+    """Operators that compute shapes, arrange and normalise, as exporters write them."""
+
+    def node(op: str, operands: str, result: str, **attributes: object) -> onnx.NodeProto:
+        return helper.make_node(op, operands.split(), result.split(), name=f"n_{result.split(maxsplit=1)[0]}", **attributes)
+
+    nodes = [
+        node("Conv", "x w b", "c", kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("BatchNormalization", "c s b m v", "n"),
+        node("Clip", "n low high", "k"),
+        node(
+            "Resize",
+            "k none scales",
+            "u",
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        ),
+        node("Pad", "u pads", "p", mode="reflect"),
+        node("AveragePool", "p", "a", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+        node("Split", "a sizes", "g h", axis=1),
+        node("Mul", "g h", "q"),
+        node("Shape", "q", "shape"),
+        node("Gather", "shape zero", "first", axis=0),
+        node("Unsqueeze", "first axes", "batch"),
+        node("Concat", "batch rest", "target", axis=0),
+        node("Reshape", "q target", "r"),
+        node("Transpose", "r", "t", perm=[0, 2, 1]),
+        node("MatMul", "t matrix", "y"),
+        node("LayerNormalization", "y gamma beta", "l", axis=-1),
+        node("ReduceMean", "l", "e", axes=[1], keepdims=0),
+        node("Softmax", "e", "out", axis=-1),
+    ]
+    ramp = np.linspace(-1, 1, 24, dtype=np.float32)
+    constants = {
+        "w": np.resize(ramp, (4, 3, 3, 3)),
+        "b": ramp[:4],
+        "s": np.abs(ramp[:4]),
+        "m": ramp[4:8],
+        "v": np.abs(ramp[8:12]) + 0.1,
+        "low": np.float32(0),
+        "high": np.float32(6),
+        "none": np.zeros(0, np.float32),
+        "scales": np.array([1, 1, 2, 2], np.float32),
+        "pads": np.array([0, 0, 1, 0, 0, 0, 1, 1]),
+        "sizes": np.array([2, 2]),
+        "zero": np.array(0),
+        "axes": np.array([0]),
+        "rest": np.array([2, -1]),
+        "matrix": np.resize(ramp, (2, 5)),
+        "gamma": ramp[:5],
+        "beta": ramp[5:10],
+    }
+    ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])]
+    result = [helper.make_tensor_value_info("out", TensorProto.FLOAT, [1, 5])]
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "glue", ends, result, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+PROTOTXT = """name: "fuzz"
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 16 dim: 16 } } }
+layer {
+  name: "conv"
+  type: "Convolution"
+  bottom: "data"
+  top: "conv"
+  convolution_param { num_output: 4 kernel_size: 3 pad: 1 stride: 2 }
+}
+layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "conv" batch_norm_param { eps: 0.001 } }
+layer { name: "scale" type: "Scale" bottom: "conv" top: "conv" scale_param { bias_term: true } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" relu_param { negative_slope: 0.1 } }
+layer { name: "lrn" type: "LRN" bottom: "conv" top: "lrn" lrn_param { local_size: 3 alpha: 0.5 beta: 0.75 } }
+layer { name: "up" type: "Deconvolution" bottom: "lrn" top: "up" convolution_param { num_output: 4 kernel_size: 2 stride: 2 } }
+layer { name: "crop" type: "Crop" bottom: "up" bottom: "data" top: "crop" crop_param { axis: 2 offset: 0 } }
+layer { name: "slice" type: "Slice" bottom: "crop" top: "a" top: "b" slice_param { axis: 1 slice_point: 2 } }
+layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "b" top: "sum" eltwise_param { operation: SUM coeff: 1 coeff: -1 } }
+layer { name: "cat" type: "Concat" bottom: "sum" bottom: "a" top: "cat" concat_param { axis: 1 } }
+layer { name: "pool" type: "Pooling" bottom: "cat" top: "pool" pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 } }
+layer { name: "prior" type: "PriorBox" bottom: "pool" bottom: "data" top: "prior" prior_box_param { min_size: 4 max_size: 8 aspect_ratio: 2 variance: 0.1 } }
+layer { name: "perm" type: "Permute" bottom: "pool" top: "perm" permute_param { order: 0 order: 2 order: 3 order: 1 } }
+layer { name: "reorg" type: "Reorg" bottom: "crop" top: "reorg" reorg_param { stride: 2 } }
+layer { name: "shape" type: "Reshape" bottom: "perm" top: "shape" reshape_param { shape { dim: 0 dim: -1 dim: 4 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "shape" top: "ip" inner_product_param { num_output: 5 } }
+layer { name: "prob" type: "Softmax" bottom: "ip" top: "prob" }
+"""
+
+
+def caffe() -> Files:
+    """A prototxt and its caffemodel."""
+    from tests.frontends.caffe.files import caffemodel, values
+
+    weights = {
+        "conv": [values(4, 3, 3, 3), values(4)],
+        "bn": [values(4), np.abs(values(4)), np.ones(1, np.float32)],
+        "scale": [values(4), values(4)],
+        "up": [values(4, 4, 2, 2), values(4)],
+        "ip": [values(5, 324), values(5)],
+    }
+    return {".prototxt": PROTOTXT.encode(), ".caffemodel": caffemodel(weights)}

@@ -1,0 +1,1 @@
+"""Tests of `tpuc check` and `tpuc reduce`."""
