@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import select
 import subprocess
@@ -80,6 +81,10 @@ class Child:
         """End it, whatever it does."""
         self._process.kill()
         self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
 
 
 def fuzz(networks: Mapping[str, Files], seeds: range, tally: Tally | None = None) -> Iterator[Fault]:

@@ -38,6 +38,13 @@ def set_bytes(content: bytes, random: Random) -> bytes:
     return bytes(data)
 
 
+def set_word(content: bytes, random: Random) -> bytes:
+    """Four bytes where numbers and offsets of aligned formats stand."""
+    place = int(random.integers(max(len(content) // 4, 1))) * 4
+    value = int(_choose((*EXTREMES, 4, 8, 16), random)) & 0xFFFFFFFF
+    return content[:place] + value.to_bytes(4, "little") + content[place + 4 :]
+
+
 def truncate(content: bytes, random: Random) -> bytes:
     """The beginning, often almost all of it."""
     cut = int(random.integers(1, 64)) if random.random() < 0.5 else int(random.integers(1, len(content)))
@@ -66,6 +73,8 @@ def insert(content: bytes, random: Random) -> bytes:
 BYTE_MUTATIONS: tuple[Callable[[bytes, Random], bytes], ...] = (
     flip_bits,
     set_bytes,
+    set_word,
+    set_word,
     truncate,
     leave_out,
     repeat,
@@ -80,7 +89,8 @@ def mutate_onnx(content: bytes, random: Random) -> bytes:
     """Something that the format allows and a network must not have."""
     model = onnx.ModelProto.FromString(content)
     for _ in range(int(random.integers(1, 3))):
-        _choose(ONNX_MUTATIONS, random)(model.graph, random)
+        if model.graph.node and model.graph.input:
+            _choose(ONNX_MUTATIONS, random)(model.graph, random)
     if random.random() < 0.05:
         model.opset_import[0].version = _extreme(random)
     return model.SerializeToString()

@@ -16,14 +16,16 @@ ROOT = Path(__file__).resolve().parents[2]
 def networks() -> dict[str, Files]:
     """By name."""
     digits = (ROOT / "examples" / "digits" / "digits.onnx").read_bytes()
-    return {"digits": {".onnx": digits}, "glue": {".onnx": glue()}, "caffe": caffe()}
+    return {"digits": {".onnx": digits}, "glue": {".onnx": glue()}, "caffe": caffe(), "tflite": {".tflite": tflite()}}
 
 
 def glue() -> bytes:
     """Operators that compute shapes, arrange and normalise, as exporters write them."""
 
     def node(op: str, operands: str, result: str, **attributes: object) -> onnx.NodeProto:
-        return helper.make_node(op, operands.split(), result.split(), name=f"n_{result.split(maxsplit=1)[0]}", **attributes)
+        return helper.make_node(
+            op, operands.split(), result.split(), name=f"n_{result.split(maxsplit=1)[0]}", **attributes
+        )
 
     nodes = [
         node("Conv", "x w b", "c", kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]),
@@ -92,19 +94,74 @@ layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "conv" batch_norm_param
 layer { name: "scale" type: "Scale" bottom: "conv" top: "conv" scale_param { bias_term: true } }
 layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" relu_param { negative_slope: 0.1 } }
 layer { name: "lrn" type: "LRN" bottom: "conv" top: "lrn" lrn_param { local_size: 3 alpha: 0.5 beta: 0.75 } }
-layer { name: "up" type: "Deconvolution" bottom: "lrn" top: "up" convolution_param { num_output: 4 kernel_size: 2 stride: 2 } }
+layer {
+  name: "up"
+  type: "Deconvolution"
+  bottom: "lrn"
+  top: "up"
+  convolution_param { num_output: 4 kernel_size: 2 stride: 2 }
+}
 layer { name: "crop" type: "Crop" bottom: "up" bottom: "data" top: "crop" crop_param { axis: 2 offset: 0 } }
 layer { name: "slice" type: "Slice" bottom: "crop" top: "a" top: "b" slice_param { axis: 1 slice_point: 2 } }
-layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "b" top: "sum" eltwise_param { operation: SUM coeff: 1 coeff: -1 } }
+layer {
+  name: "sum"
+  type: "Eltwise"
+  bottom: "a"
+  bottom: "b"
+  top: "sum"
+  eltwise_param { operation: SUM coeff: 1 coeff: -1 }
+}
 layer { name: "cat" type: "Concat" bottom: "sum" bottom: "a" top: "cat" concat_param { axis: 1 } }
-layer { name: "pool" type: "Pooling" bottom: "cat" top: "pool" pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 } }
-layer { name: "prior" type: "PriorBox" bottom: "pool" bottom: "data" top: "prior" prior_box_param { min_size: 4 max_size: 8 aspect_ratio: 2 variance: 0.1 } }
+layer {
+  name: "pool"
+  type: "Pooling"
+  bottom: "cat"
+  top: "pool"
+  pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 }
+}
+layer {
+  name: "prior"
+  type: "PriorBox"
+  bottom: "pool"
+  bottom: "data"
+  top: "prior"
+  prior_box_param { min_size: 4 max_size: 8 aspect_ratio: 2 variance: 0.1 }
+}
 layer { name: "perm" type: "Permute" bottom: "pool" top: "perm" permute_param { order: 0 order: 2 order: 3 order: 1 } }
 layer { name: "reorg" type: "Reorg" bottom: "crop" top: "reorg" reorg_param { stride: 2 } }
 layer { name: "shape" type: "Reshape" bottom: "perm" top: "shape" reshape_param { shape { dim: 0 dim: -1 dim: 4 } } }
 layer { name: "ip" type: "InnerProduct" bottom: "shape" top: "ip" inner_product_param { num_output: 5 } }
 layer { name: "prob" type: "Softmax" bottom: "ip" top: "prob" }
 """
+
+
+def tflite() -> bytes:
+    """A quantised network with what every image network has."""
+    from tests.frontends.tflite.files import RELU6, SAME, Node, Tensor, constant, tflite_file
+
+    weight = np.resize(np.arange(-60, 60, 5), (4, 3, 3, 3)).astype(np.int8)
+    tensors = [
+        Tensor("x", (1, 8, 8, 3), "INT8", scales=(0.5,), zeros=(3,)),
+        constant("w", weight, [0.1, 0.2, 0.3, 0.4], [0, 0, 0, 0]),
+        constant("b", np.arange(4, dtype=np.int32), [0.05, 0.1, 0.15, 0.2], [0, 0, 0, 0]),
+        Tensor("c", (1, 4, 4, 4), "INT8", scales=(0.25,), zeros=(-128,)),
+        Tensor("p", (1, 1, 1, 4), "INT8", scales=(0.25,), zeros=(-128,)),
+        constant("s", np.array([1, 4], np.int32)),
+        Tensor("r", (1, 4), "INT8", scales=(0.25,), zeros=(-128,)),
+        constant("m", np.resize(weight, (5, 4)), [0.1], [0]),
+        Tensor("f", (1, 5), "INT8", scales=(0.5,), zeros=(0,)),
+        Tensor("y", (1, 5), "INT8", scales=(1 / 256,), zeros=(-128,)),
+    ]
+    windows = {"Padding": SAME, "StrideH": 2, "StrideW": 2, "FusedActivationFunction": RELU6}
+    pool = {"Padding": SAME, "StrideH": 4, "StrideW": 4, "FilterHeight": 4, "FilterWidth": 4}
+    nodes = [
+        Node("CONV_2D", ["x", "w", "b"], ["c"], ("Conv2DOptions", windows)),
+        Node("AVERAGE_POOL_2D", ["c"], ["p"], ("Pool2DOptions", pool)),
+        Node("RESHAPE", ["p", "s"], ["r"]),
+        Node("FULLY_CONNECTED", ["r", "m", ""], ["f"], ("FullyConnectedOptions", {})),
+        Node("SOFTMAX", ["f"], ["y"], ("SoftmaxOptions", {"Beta": 1.0})),
+    ]
+    return tflite_file(tensors, nodes, ["x"], ["y"])
 
 
 def caffe() -> Files:

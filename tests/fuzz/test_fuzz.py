@@ -49,7 +49,7 @@ def test_faults_are_noticed(tmp_path: Path) -> None:
         assert (ended, said.startswith("tpuc: ")) == ("refused", True)
         (tmp_path / "output").mkdir()
         (tmp_path / "output" / "left.over").write_bytes(b"")
-        broken = {".onnx": b"\x00\x01 no network at all"}
+        broken = {".prototxt": b"no network at all"}
         ended, said = one_run(child, broken, 0, tmp_path)
         assert ended == "fault"
         assert said.startswith("refused, and yet there is left.over")

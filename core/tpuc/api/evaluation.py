@@ -159,8 +159,11 @@ class Metric(ABC):
     postprocess: ClassVar[str]
     """The post-processing of users who name none; empty: that detector which fits the outputs."""
 
-    def missing(self) -> str:
-        """What must be installed before anything runs, as a sentence; empty when nothing."""
+    def refuse(self, truth: Any) -> str:
+        """Why it cannot judge predictions of samples with such a truth, as a sentence; empty when it can.
+
+        Asked before anything runs; what is not installed is a reason too.
+        """
         return ""
 
     @abstractmethod

@@ -47,6 +47,12 @@ def types_of(module: Module) -> dict[str, TensorType]:
     }
 
 
+def meanings(module: Module, values: Mapping[str, Array]) -> dict[str, Array]:
+    """What the named values of a module that were computed mean."""
+    types = types_of(module)
+    return {name: real_values(array, types[name]) for name, array in values.items() if name in types}
+
+
 def compare(
     stages: str,
     got: Mapping[str, Array],

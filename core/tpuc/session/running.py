@@ -21,7 +21,7 @@ from tpuc.interpreter import Interpreter
 from tpuc.ir import Module, TensorType
 from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.types import Uniform
-from tpuc.session.compare import types_of
+from tpuc.session.compare import real_values, types_of
 from tpuc.session.reports import ProfileReport
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -107,7 +107,7 @@ def paired_inputs(top: Module, tpu: Module, paths: Sequence[Path]) -> tuple[dict
     Where the TPU module takes bytes of images (an input of another name), these are what is read, and TOP gets what
     the host's preprocessing makes of them.
     """
-    pairs = list(zip(inputs_of(top), inputs_of(tpu), strict=True))
+    pairs, types = list(zip(inputs_of(top), inputs_of(tpu), strict=True)), types_of(top)
     sample = next(iter(samples([one if one.name == other.name else other for one, other in pairs], paths)))
     for_top: dict[str, Array] = {}
     for_tpu: dict[str, Array] = {}
@@ -116,9 +116,15 @@ def paired_inputs(top: Module, tpu: Module, paths: Sequence[Path]) -> tuple[dict
             for_tpu[other.name] = sample[other.name]
             for_top[one.name] = one.preprocess.from_pixels(sample[other.name], other.preprocess, one.shape)
             continue
-        value = for_top[one.name] = sample[one.name]
+        for_top[one.name] = sample[one.name]
+        value = _meant(sample[one.name], types[one.name])
         for_tpu[one.name] = other.store(value) if other.store is not None else np.asarray(value, other.dtype)
     return for_top, for_tpu
+
+
+def _meant(array: Array, type: TensorType) -> Array:
+    """The numbers that an input of a network that is quantised already stands for."""
+    return real_values(array, type).astype(np.float32) if type.is_quantised else array
 
 
 def reference_values(

@@ -26,7 +26,7 @@ from tpuc.npz import read_npz, write_npz
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.session.boundary import Boundary
-from tpuc.session.compare import compare, real_values, tolerance_of, types_of
+from tpuc.session.compare import compare, meanings, tolerance_of
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison, shown_tensor
 from tpuc.session.running import (
     Runner,
@@ -380,10 +380,9 @@ class Session:
     ) -> tuple[StageComparison, ...]:
         inputs, stored = paired_inputs(top, tpu, paths)
         limits = tolerance_of(self.mode, tolerance)
-        wanted = Interpreter(top).run(inputs, "all") if reference is None else read_npz(reference)
+        wanted = meanings(top, Interpreter(top).run(inputs, "all")) if reference is None else read_npz(reference)
         got = Interpreter(tpu).run(stored, "all")
-        types = types_of(tpu)
-        real = {name: real_values(array, types[name]) for name, array in got.items() if name in types}
+        real = meanings(tpu, got)
         first = compare("TOP and TPU" if reference is None else f"{reference} and TPU", real, wanted, limits, excepts)
         outputs = self.simulate(self.chip, loaded, stored)
         second = compare("TPU and simulator", outputs, {name: got[name] for name in outputs}, (0.99, 0.9), excepts)

@@ -60,12 +60,18 @@ def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | 
         evaluator = ReferenceEvaluator(model)
     except NotImplementedError:
         return None
+    except (LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise _not_computable(foreign, error) from error
     try:
         with np.errstate(all="ignore"):
             values: Iterator[Any] = iter(evaluator.run(None, operands))  # pyright: ignore[reportUnknownMemberType]
     except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
-        raise InvalidModel(
-            f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its operands are constants, but it cannot "
-            f"be computed: {str(error).rstrip('.')}. Export the network again, or check --input-shapes."
-        ) from error
+        raise _not_computable(foreign, error) from error
     return [np.asarray(next(values)) if name else np.empty(0) for name in foreign.outputs]
+
+
+def _not_computable(node: ForeignNode, error: Exception) -> InvalidModel:
+    return InvalidModel(
+        f"{node.source}: node '{node.name}' ({node.op_type}): its operands are constants, but it cannot be computed: "
+        f"{str(error).rstrip('.')}. Export the network again, or check --input-shapes."
+    )

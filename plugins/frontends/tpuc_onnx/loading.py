@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from onnx import inliner
 from tpuc.api import InvalidModel, Unsupported
 
+LARGEST_VERSION = 1 << 16
 OLDEST_OPSET, NEWEST_OPSET = 7, 28
 
 
@@ -37,6 +38,11 @@ def _parse(path: Path) -> onnx.ModelProto:
         raise InvalidModel(
             f"{path}: not an ONNX file: there is no graph in its {len(content)} bytes. Export or download it again."
         )
+    for entry in model.opset_import:
+        if not 0 <= entry.version <= LARGEST_VERSION:
+            raise InvalidModel(
+                f"{path}: says that it uses opset {entry.version}, which is no version. Export it again."
+            )
     return model
 
 

@@ -161,9 +161,7 @@ def _unpooled(script: Script, stated: bool = True) -> tuple[int, ...]:
 
 def col2im(script: Script) -> None:
     """A transposed convolution whose filters are single ones: every element goes where its column says."""
-    image, block = (script.known(index, "a shape") for index in (1, 2))
-    assert image is not None
-    assert block is not None
+    image, block = script.required(1, "the shape of the image"), script.required(2, "the shape of a block")
     kernel, size = block.tolist(), image.tolist()
     rank, taps = len(kernel), math.prod(block.tolist())
     n, depth, _ = script.shape(script.node.inputs[0])
@@ -236,10 +234,7 @@ def _dft_matrix(extent: int, count: int, pair: int, inverse: bool, onesided: boo
 
 def stft(script: Script) -> None:
     """Frames of the signal, times the window, through the matrix of the transform."""
-    step, window, given = (
-        script.known(index, label) for index, label in ((1, "the frame step"), (2, "the window"), (3, "the length"))
-    )
-    assert step is not None
+    step, window, given = script.required(1, "the step"), script.known(2, "the window"), script.known(3, "the length")
     n, total, pair = script.shape(script.node.inputs[0])
     length = int(given.reshape(())) if given is not None else total if window is None else window.size
     starts = np.arange((total - length) // int(step.reshape(())) + 1) * int(step.reshape(()))

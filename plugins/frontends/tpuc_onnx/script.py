@@ -62,6 +62,13 @@ class Script:
             )
         return array
 
+    def required(self, index: int, meaning: str) -> Array:
+        """The operand at `index`, which must be there and be constant."""
+        array = self.known(index, meaning)
+        if array is None:
+            raise self.refused(f"{meaning} is missing")
+        return array
+
     def has(self, index: int) -> bool:
         """Is there an operand at `index`?"""
         return index < len(self.node.inputs) and bool(self.node.inputs[index])

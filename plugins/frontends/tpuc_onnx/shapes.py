@@ -146,7 +146,7 @@ class TypeTable:
         try:
             imports = [helper.make_opsetid(foreign.domain, foreign.version)]
             self._types.update(shape_inference.infer_node_outputs(schema, proto, types, data, None, imports))
-        except (shape_inference.InferenceError, checker.ValidationError) as error:
+        except (shape_inference.InferenceError, checker.ValidationError, UnicodeDecodeError) as error:
             shapes = ", ".join(f"'{name}' {show_shape(self.shape(name) or ())}" for name in types)
             raise InvalidModel(
                 f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its operands do not fit ({shapes}): "

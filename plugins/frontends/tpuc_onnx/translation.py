@@ -184,6 +184,11 @@ class _Walk:
             self._refused.append(str(error))
             self._lost.update(node.outputs)
             return
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise InvalidModel(
+                f"{node.source}: node '{node.name}' ({node.op_type}): its attributes and operands contradict each "
+                f"other: {str(error).rstrip('.') or type(error).__name__}. Export the network again."
+            ) from error
         results = [result] if isinstance(result, Value) else result
         for name, value in zip(node.outputs, results, strict=False):
             if name and name not in self._types.constants:

@@ -55,7 +55,7 @@ class AssignAddresses(Pass):
         weights_bytes = (
             constants[-1].offset + align(constants[-1].size_bytes, description.ddr_alignment) if constants else 0
         )
-        places = Places(function)
+        places = Places(function.operations)
         spans = lifetimes(function, places, runs_on_chip)
         boundary = boundary_addresses(function, places, description)
         inner = [span for span in spans if id(span.value) not in boundary]

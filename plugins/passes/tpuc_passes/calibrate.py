@@ -14,7 +14,6 @@ from tpuc_passes.calibration.lint import lint
 from tpuc_passes.calibration.refine import Refinement
 from tpuc_passes.calibration.table import CalibrationTable, make_remarks
 
-
 DEFAULT = "kld"
 COMPARED = "percentile"
 

@@ -36,6 +36,7 @@ class Canonicalize(Pass):
             MergePermutes(),
             PermuteBeforeConcat(names),
             SingleWindowStride(),
+            PadIntoConv(),
             *map(FloatOnly, self._arithmetic(names)),
         ]
         changed = remove_dead(module)
@@ -50,7 +51,6 @@ class Canonicalize(Pass):
     def _arithmetic(names: Names) -> list[Pattern]:
         """The patterns that compute otherwise than what they replace."""
         return [
-            PadIntoConv(),
             PadBeforeConv(names),
             ReduceToPool(names),
             SigmoidTimesOperand(),

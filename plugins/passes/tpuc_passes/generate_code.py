@@ -47,7 +47,7 @@ class GenerateCode(Pass):
     def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
         asm = chip.assembler()
         tasks = [(task, _coefficients(task.operation)) for task in tasks_of(context, module.main)]
-        emitter = Emitter(chip, asm, address_of, Places(module.main))
+        emitter = Emitter(chip, asm, address_of, Places(module.main.operations))
         emitter.run(tasks)
         return chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
 

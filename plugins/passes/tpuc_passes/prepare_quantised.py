@@ -44,17 +44,20 @@ class PrepareQuantised(Pass):
         if not has_scales(module):
             return False
         modes = chip_of(context, self.name).description.modes
-        self._check(module, str(context.options.get("quantize") or "f32"))
+        asked = str(context.options.get("quantize") or "f32")
+        self._check(module, asked)
         table = dict(context.results.get("quantise_table", {}))
         float_mode = next((mode for mode in ("f32", "bf16", "f16") if mode in modes), None)
         if float_mode is not None:
             table |= dict.fromkeys(_floats(module), float_mode)
         context.results["quantise_table"] = table
-        if "int8-asym" in modes:
-            context.results["mode"] = "int8-asym"
+        mode = "int8-asym" if "int8-asym" in modes else "int8"
+        context.results["mode"] = mode
+        if asked not in ("int8", "int8-asym"):
+            context.remark(f"{module.name}: is quantised already, so it is compiled in mode '{mode}'")
+        if mode == "int8-asym":
             _make_signed(module)
         else:
-            context.results["mode"] = "int8"
             RequantiseSymmetric().run(module, context)
         return True
 

@@ -80,10 +80,10 @@ def command(
 
     form = configured(app.registry, "tpuc.datasets", dataset_type or _usual_type(dataset))
     judge: Metric = configured(app.registry, "tpuc.metrics", _unaliased(metric or postprocess_type or form.metric))
-    if judge.missing():
-        raise UsageError(judge.missing())
     candidates = _candidates(app, postprocess or judge.postprocess)
     samples = form.open(DataRequest(dataset, label_file, coco_annotation, count, label_offset), app.remark)
+    if refusal := judge.refuse(samples.truth(0)):
+        raise UsageError(refusal)
     with open_pool(workers, cluster) as pool:
         result = evaluate(
             _runnable(app, paths, preprocess),

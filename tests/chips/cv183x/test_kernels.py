@@ -302,5 +302,7 @@ def test_what_is_just_inside_is_taken(name: str) -> None:
 
 def test_a_window_too_large_for_local_memory_says_so() -> None:
     sample = Sample(Pool2D(kernel_shape=(200, 200), pool_mode="Max"), [_bytes(1, 1, 200, 200)], I8)
-    with pytest.raises(LmemOverflow, match=r"the smallest tile needs \d+ bytes of local memory per lane and there are 32768"):
+    with pytest.raises(
+        LmemOverflow, match=r"the smallest tile needs \d+ bytes of local memory per lane and there are 32768"
+    ):
         compile_kernels({"pool": sample}, "cv183x", Registry())

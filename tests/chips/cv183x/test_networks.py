@@ -41,7 +41,9 @@ class Built:
 
 def build(net: Network, mode: str) -> Built:
     """One of the three small networks."""
-    return _build(Session(chip="cv183x", quantize=mode), net.module, net.table if mode == "int8" else None, net.inputs(3))
+    return _build(
+        Session(chip="cv183x", quantize=mode), net.module, net.table if mode == "int8" else None, net.inputs(3)
+    )
 
 
 def _build(session: Session, module: Module, table: Any, inputs: Arrays) -> Built:

@@ -65,7 +65,7 @@ def test_the_file_runs_from_the_command_line(mode: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["f32", "f16", "int8-asym"])
 def test_modes_that_the_chip_lacks_are_refused_before_any_work(mode: str) -> None:
-    done = tpuc("compile", "missing.onnx", "--chip", "cv183x", "--quantize", mode, "-o", "missing.cvimodel")
+    done = tpuc("compile", DIGITS / "digits.onnx", "--chip", "cv183x", "--quantize", mode, "-o", "missing.cvimodel")
     assert done.returncode == 2
     assert done.stderr == f"tpuc: chip 'cv183x' has no mode '{mode}'. Its modes: int8, bf16.\n"
 
@@ -76,8 +76,9 @@ STORED = Boundary(quant_input=True, quant_output=True)
 def test_stored_values_go_in_and_come_out(network: Callable[[str], Network]) -> None:
     net = network("digits")
     session = Session(chip="cv183x", quantize="int8")
-    plain = session.chip.load(session.build(net.module, net.table)[1])
-    final, data = session.build(net.module, net.table, boundary=STORED)
+    module = session.transform(net.path, output_names=("scores",))
+    plain = session.chip.load(session.build(module, net.table)[1])
+    final, data = session.build(module, net.table, boundary=STORED)
     assert not any(operation.op.name == "tpu.Cast" for operation in final.walk())
     stored = session.chip.load(data)
     (info,), (out,) = stored.inputs, stored.outputs
@@ -94,7 +95,8 @@ def test_stored_values_go_in_and_come_out(network: Callable[[str], Network]) -> 
 def test_the_file_keeps_scales_as_the_vendor_does(network: Callable[[str], Network]) -> None:
     net = network("digits")
     session = Session(chip="cv183x", quantize="int8")
-    final, data = session.build(net.module, net.table, boundary=STORED)
+    module = session.transform(net.path, output_names=("scores",))
+    final, data = session.build(module, net.table, boundary=STORED)
     (program,) = CviModel.from_bytes(data).programs
     tensors = {tensor.name: tensor for tensor in program.tensors}
     for name, value, is_input in (

@@ -24,6 +24,9 @@ def test_the_vendors_model_equals_simulator_and_evaluation(
     compiled = compile_kernels(samples, "cv183x", registry)
     path = tmp_path / "kernels.cvimodel"
     path.write_bytes(compiled.data)
-    vendor = run_vendor(path, {name: array.view("u2") if array.dtype.itemsize == 2 else array for name, array in compiled.inputs.items()})
+    vendor = run_vendor(
+        path,
+        {name: array.view("u2") if array.dtype.itemsize == 2 else array for name, array in compiled.inputs.items()},
+    )
     check_steps(compiled.module, {**vendor, **compiled.inputs})
     assert_same_bits(registry.get("tpuc.chips", "cv183x").load(compiled.data, "kernels").run(compiled.inputs), vendor)

@@ -68,7 +68,6 @@ def test_top_k_agreement_is_about_the_first_class() -> None:
     ("predictions", "truths", "sentence"),
     [
         ([np.zeros(3)], [3], "a label is 3, but the network has 3 classes; correct --label-file"),
-        ([np.zeros(3)], [objects()], "needs one class per sample, and the data have objects; use --metric coco"),
         ([found()], [0], "'top-k' judges scores, and the post-processing gives boxes; use --metric coco"),
         ([np.array([1.0, np.nan])], [0], "net.onnx: gives NaN where scores are expected"),
     ],
@@ -194,7 +193,6 @@ def test_coco_nothing_found_is_zero() -> None:
     ("prediction", "truth", "sentence"),
     [
         (np.zeros(3), objects((BIG, 0)), "'coco' judges boxes, and the post-processing gives none"),
-        (found((BIG, 0.5, 0)), 1, "needs boxes to find, and the data have class labels; use --metric top-k"),
         (found((BIG, math.nan, 0)), objects((BIG, 0)), "net.onnx: boxes or scores are not finite"),
     ],
 )
@@ -205,7 +203,7 @@ def test_coco_refuses(prediction: Any, truth: Any, sentence: str) -> None:
 
 def test_coco_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert CocoAp().missing() == "metric 'coco' needs the package pycocotools: pip install \"tpuc[eval]\"."
+    assert CocoAp().refuse(objects()) == "metric 'coco' needs the package pycocotools: pip install \"tpuc[eval]\"."
 
 
 # Best box
@@ -221,3 +219,16 @@ def test_best_box_needs_score_and_overlap() -> None:
     ]
     assert judged(BestBox(), cases, [objects((BIG, 0))] * 4) == {"best box": 0.25}
     assert judged(BestBox(iou=0.51), cases, [objects((BIG, 0))] * 4) == {"best box": 0.0}
+
+
+# Truths
+
+
+def test_metrics_refuse_truths_of_another_kind() -> None:
+    for one in (TopK(), Auc()):
+        said = f"metric '{one.name}' needs one class per sample, and the data have objects; use --metric coco."
+        assert (one.refuse(1), one.refuse(objects())) == ("", said)
+    for other in (CocoAp(), BestBox()):
+        said = f"metric '{other.name}' needs boxes to find, and the data have class labels; use --metric top-k."
+        if other.refuse(objects()) == "":
+            assert other.refuse(1) == said

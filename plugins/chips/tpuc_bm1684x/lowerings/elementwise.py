@@ -6,18 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value
 from tpuc_ops.quant.arithmetic import decompose_search
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.div import Div
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 from tpuc_ops.tpu.add import Add as TpuAdd
 from tpuc_ops.tpu.add_const import AddConst as TpuAddConst
-from tpuc_ops.tpu.div import Div as TpuDiv
 from tpuc_ops.tpu.mul import Mul as TpuMul
 from tpuc_ops.tpu.mul_const import MulConst as TpuMulConst
 from tpuc_ops.tpu.mul_shift import MulShift
@@ -25,14 +23,12 @@ from tpuc_ops.tpu.relu import Relu as TpuRelu
 from tpuc_ops.tpu.sub import Sub as TpuSub
 
 from tpuc_bm1684x.lowerings.common import (
-    ALL,
     FLOATS,
     INTEGERS,
     bytes_of,
     decompose8,
     decompose_rescale,
     decompose_together,
-    f32_result,
     float_operands,
     has_zero_points,
     rounded,
@@ -113,20 +109,6 @@ class MulFloat(BinaryFloat):
 
     def tpu(self, op: Mul) -> Op:
         return TpuMul(do_relu=op.do_relu, relu_limit=op.relu_limit)
-
-
-@TABLE.lowers(Div, *ALL)
-class DivFloat(BinaryFloat):
-    """A quotient stays f32 in every mode: its range says little about its small values."""
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(self.tpu(node.op), node.operands, f32_result(node))]
-
-    def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        return (Wants.FLOAT,) * len(node.operand_types)
-
-    def tpu(self, op: Div) -> Op:
-        return TpuDiv(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
 
 
 @TABLE.lowers(Add, *INTEGERS)

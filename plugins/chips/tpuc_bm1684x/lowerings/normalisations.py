@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
+from tpuc.api import ABSENT, Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.group_norm import GroupNorm
 from tpuc_ops.top.instance_norm import InstanceNorm
@@ -72,7 +72,7 @@ class Normalisation(Lowering[Any]):
 
     def refuse(self, node: LoweringNode) -> str | None:
         for label, type_, constant in zip(("weight", "bias"), node.operand_types[1:], node.constants[1:], strict=False):
-            if constant is None and isinstance(type_, TensorType) and type_.shape not in (None, ()) and type_.size > 0:
+            if constant is None and type_ is not ABSENT:
                 return f"the {label} must be a constant"
         return None
 

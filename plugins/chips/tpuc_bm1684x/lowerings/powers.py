@@ -6,20 +6,36 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
+from tpuc_ops.top.div import Div
 from tpuc_ops.top.pow import Pow
 from tpuc_ops.top.pow2 import Pow2
 from tpuc_ops.top.reciprocal import Reciprocal
 from tpuc_ops.tpu.active import Active
-from tpuc_ops.tpu.div import Div
+from tpuc_ops.tpu.div import Div as TpuDiv
 from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.mul_const import MulConst
 
-from tpuc_bm1684x.lowerings.common import FLOATS, f32_result
+from tpuc_bm1684x.lowerings.common import ALL, FLOATS, f32_result
+from tpuc_bm1684x.lowerings.elementwise import BinaryFloat
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _MODES = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}
 _LONGEST_CHAIN = 8
+
+
+@TABLE.lowers(Div, *ALL)
+class DivFloat(BinaryFloat):
+    """A quotient stays f32 in every mode: its range says little about its small values."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(self.tpu(node.op), node.operands, f32_result(node))]
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.FLOAT,) * len(node.operand_types)
+
+    def tpu(self, op: Div) -> Op:
+        return TpuDiv(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
 
 
 @TABLE.lowers(Reciprocal, *FLOATS)
@@ -32,7 +48,7 @@ class ReciprocalFloat(Lowering[Reciprocal]):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Reciprocal = node.op
         dividend = build.weight("dividend", np.full((1,), op.const_val, np.float32))
-        tpu = Div(is_reverse=True, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        tpu = TpuDiv(is_reverse=True, do_relu=op.do_relu, relu_limit=op.relu_limit)
         return [build(tpu, [node.operands[0], dividend], f32_result(node))]
 
 
@@ -50,7 +66,7 @@ class PowFloat(Lowering[Pow]):
             return [build(Active(mode=_MODES[exponent]), [value], result)]
         if exponent == -1.0:
             one = build.weight("dividend", np.ones((1,), np.float32))
-            return [build(Div(is_reverse=True), [value, one], result)]
+            return [build(TpuDiv(is_reverse=True), [value, one], result)]
         if exponent.is_integer() and 1 <= exponent <= _LONGEST_CHAIN:
             total = value
             for index in range(int(exponent) - 1):

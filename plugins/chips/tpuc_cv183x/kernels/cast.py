@@ -88,27 +88,23 @@ class ChipKernel(TileKernel[Cast]):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         source, result = placed.operand(0), placed.result
         shape = result.shape
-        half = operand(result)
-        if _has_half(node):
-            half = Operand(placed.scratch["half"].address, DType.BF16)
+        work = placed.scratch.get("half")
+        half = Operand(work.address, DType.BF16) if work is not None else None
+        values = operand(source) if source.element == BF16 else half or operand(result)
         if source.element == F32:
             upper = Operand(source.address + _UPPER, DType.BF16, natural_strides(shape, _F32_BYTES))
-            _compute(ArithmeticOp.COPY, half, upper, shape, asm)
-        elif source.element == BF16:
-            half = operand(source)
-        else:
-            _convert(operand(source), half, shape, asm)
+            _compute(ArithmeticOp.COPY, values, upper, shape, asm)
+        elif source.element != BF16:
+            _convert(operand(source), values, shape, asm)
         factor = _factor(node)
         if factor != 1.0:
-            target = half
-            if source.element == BF16:
-                target = Operand(placed.scratch["half"].address, DType.BF16)
-            _compute(ArithmeticOp.MUL, target, half, shape, asm, Scalar.of(factor, DType.BF16))
-            half = target
+            target = half or values
+            _compute(ArithmeticOp.MUL, target, values, shape, asm, Scalar.of(factor, DType.BF16))
+            values = target
         if result.element == F32:
-            _widen(half, result, asm)
+            _widen(values, result, asm)
         elif result.element != BF16:
-            _convert(half, operand(result), shape, asm)
+            _convert(values, operand(result), shape, asm)
 
 
 def _factor(node: Node) -> float:

@@ -13,7 +13,19 @@ from typing import Any, ClassVar, TypeAlias
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Layouts, LocalBlock, Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
+from tpuc.api import (
+    Layouts,
+    LocalBlock,
+    Node,
+    PackedConstant,
+    Phase,
+    PlacedTile,
+    Scratch,
+    Shape4,
+    Space,
+    Tile,
+    TileKernel,
+)
 from tpuc_ops import functions
 from tpuc_ops.tpu.active import Active
 
@@ -302,5 +314,3 @@ class AbsoluteKernel(TableKernel):
         x, negative = operand(placed.operand(0)), work["negative"]
         steps.do(ArithmeticOp.MUL, negative, x, -1.0)
         steps.do(ArithmeticOp.MAX, operand(placed.result), negative, x)
-
-

@@ -29,6 +29,14 @@ def constant_input(node: ForeignNode, build: ImportBuilder, index: int, meaning:
     return array
 
 
+def required_constant(node: ForeignNode, build: ImportBuilder, index: int, meaning: str) -> Array:
+    """An operand that must be there and be constant."""
+    array = constant_input(node, build, index, meaning)
+    if array is None:
+        raise build.refuse(node, f"{meaning} is missing")
+    return array
+
+
 def integers(array: Array | Sequence[int]) -> Shape:
     """A constant as plain numbers."""
     return tuple(int(item) for item in np.asarray(array).reshape(-1))

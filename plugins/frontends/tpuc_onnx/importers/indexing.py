@@ -9,7 +9,7 @@ from tpuc_ops.top.gather_nd import GatherND
 from tpuc_ops.top.scatter_elements import ScatterElements
 from tpuc_ops.top.scatter_nd import ScatterND
 
-from tpuc_onnx.importers.common import TABLE, Array, constant_input
+from tpuc_onnx.importers.common import TABLE, Array, required_constant
 
 
 @TABLE.imports("GatherElements")
@@ -48,8 +48,7 @@ def scatter_nd(node: ForeignNode, build: ImportBuilder) -> Value:
 def reverse_sequence(node: ForeignNode, build: ImportBuilder) -> Value:
     """With constant lengths every element has a constant origin."""
     x = build.value(node.inputs[0])
-    lengths = constant_input(node, build, 1, "the list of lengths")
-    assert lengths is not None
+    lengths = required_constant(node, build, 1, "the list of lengths")
     batch: int = node.attributes.get("batch_axis", 1)
     time: int = node.attributes.get("time_axis", 0)
     dims = x.tensor.dims

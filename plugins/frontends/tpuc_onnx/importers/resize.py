@@ -126,12 +126,9 @@ def _interpolates(how: Resampling) -> bool:
 def _by_axis(node: ForeignNode, build: ImportBuilder, x: Value, axes: Sequence[_Axis]) -> Value:
     """One axis after the other; what lies outside is filled in at the end."""
     name, shape = node.outputs[0], build.shape(node.outputs[0])
-    outside = np.zeros(shape, bool)
-    for axis in axes:
-        along = [1] * len(shape)
-        along[axis.index] = -1
-        outside |= axis.how.outside(axis.extent, axis.count, axis.scale).reshape(along)
-    fill = float(node.attributes.get("extrapolation_value", 0.0)) if outside.any() else 0.0
+    fill = float(node.attributes.get("extrapolation_value", 0.0))
+    outside = _outside(axes, shape) if fill else np.zeros(0, bool)
+    fill = fill if outside.any() else 0.0
     for number, axis in enumerate(axes):
         last = number == len(axes) - 1 and not fill
         x = _resampled(build, x, axis, name if last else f"{name}_axis{axis.index}")
@@ -139,6 +136,16 @@ def _by_axis(node: ForeignNode, build: ImportBuilder, x: Value, axes: Sequence[_
         return x
     border = build.weight(f"{name}_outside", np.where(outside, np.float32(fill), np.float32(0)))
     return build.build(Add(), [x, border], name)
+
+
+def _outside(axes: Sequence[_Axis], shape: Shape) -> Array:
+    """Which elements of the result lie outside of the operand along any axis."""
+    result: Array = np.zeros(shape, bool)
+    for axis in axes:
+        along = [1] * len(shape)
+        along[axis.index] = -1
+        result |= axis.how.outside(axis.extent, axis.count, axis.scale).reshape(along)
+    return result
 
 
 def _resampled(build: ImportBuilder, x: Value, axis: _Axis, name: str) -> Value:

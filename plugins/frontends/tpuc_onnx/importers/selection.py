@@ -18,7 +18,7 @@ from tpuc_ops.top.topk import TopK
 from tpuc_ops.top.trilu import Trilu
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, constant_input, reshape
+from tpuc_onnx.importers.common import TABLE, constant_input, required_constant, reshape
 
 AXIS_ALONE_SINCE = 13
 """Before this opset hardmax ran over all dimensions from `axis` on."""
@@ -77,10 +77,8 @@ def _marked(build: ImportBuilder, places: Value, depth: int, axis: int, name: st
 def one_hot(node: ForeignNode, build: ImportBuilder) -> Value:
     """A new axis, along which one element has the second value and the others the first."""
     name, indices = node.outputs[0], build.value(node.inputs[0])
-    depth = constant_input(node, build, 1, "the depth")
-    values = constant_input(node, build, 2, "the pair of values")
-    assert depth is not None
-    assert values is not None
+    depth = required_constant(node, build, 1, "the depth")
+    values = required_constant(node, build, 2, "the pair of values")
     count = int(depth.reshape(()))
     axis = node.attributes.get("axis", -1) % (indices.tensor.rank + 1)
     dims = (*indices.tensor.dims[:axis], 1, *indices.tensor.dims[axis:])
@@ -107,8 +105,7 @@ def trilu(node: ForeignNode, build: ImportBuilder) -> Value:
 @TABLE.imports("CumSum", "CumProd")
 def cumulative(node: ForeignNode, build: ImportBuilder) -> Value:
     """The axis is a constant."""
-    x, axis = build.value(node.inputs[0]), constant_input(node, build, 1, "the axis")
-    assert axis is not None
+    x, axis = build.value(node.inputs[0]), required_constant(node, build, 1, "the axis")
     op = CumSum if node.op_type == "CumSum" else CumProd
     made = op(
         axis=int(axis.reshape(())) % x.tensor.rank,

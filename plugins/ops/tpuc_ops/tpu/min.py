@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from tpuc.api import Bool, Commutative, Elementwise, Node, Op, Raw, Types
+from tpuc.api import Bool, Commutative, Elementwise, Node, Op, Raw, Types, numpy_dtype
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import broadcast_type
@@ -23,10 +23,9 @@ class Min(Op, Elementwise, Commutative):
 
     def infer(self, operands: Types) -> Types:
         plain = broadcast_type(operands)
-        if len({operand.storage for operand in operands}) > 1:
-            raise ValueError(
-                f"operands of one type are needed, these are {', '.join(str(o.storage) for o in operands)}"
-            )
+        if len({numpy_dtype(operand.storage) for operand in operands}) > 1:
+            names = ", ".join(str(operand.storage) for operand in operands)
+            raise ValueError(f"operands of one type are needed, these are {names}")
         return (operands[0].with_shape(plain.dims).at(None),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:

@@ -12,8 +12,8 @@ from tpuc.api.host import Array, Pool, PortableModule, SampleSource, units_of
 from tpuc_passes.calibration.collect import CountJob, RangeJob, UnitResult, absmax, grown, merge_counts, merge_ranges
 from tpuc_passes.calibration.methods import Max, usable_threshold
 from tpuc_passes.calibration.progress_file import Progress, load, save
-from tpuc_passes.calibration.statistics import Histogram, TensorRange
 from tpuc_passes.calibration.refine import Refinement, Refiner
+from tpuc_passes.calibration.statistics import Histogram, TensorRange
 from tpuc_passes.calibration.table import TensorThreshold
 
 SAVE_EVERY = 8

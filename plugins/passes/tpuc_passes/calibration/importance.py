@@ -151,3 +151,13 @@ def choose_by_answers(
         if np.isfinite(found).all() and found.any():
             result[name] = TensorThreshold(float(thresholds[int(np.argmin(found))]), entry.minimum, entry.maximum)
     return result
+
+
+def by_cost(entries: Mapping[str, TensorThreshold], importance: Mapping[str, Importance]) -> list[str]:
+    """The values by what their quantisation costs the answers, the dearest first."""
+    found: dict[str, float] = {}
+    for name, one in importance.items():
+        entry = entries[name]
+        limit = max(-entry.minimum, entry.maximum, 0.0)
+        found[name] = float(costs(one, limit, [entry.threshold], signed=entry.minimum < 0)[0])
+    return sorted(found, key=lambda name: -found[name])

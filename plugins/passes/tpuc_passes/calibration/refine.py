@@ -13,17 +13,26 @@ from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSourc
 
 from tpuc_passes.accuracy.bias import find_filter_shifts, find_shifts
 from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.calibration.importance import ImportanceJob, PowerJob, choose_by_answers, merged, merged_powers
+from tpuc_passes.calibration.importance import (
+    ImportanceJob,
+    PowerJob,
+    by_cost,
+    choose_by_answers,
+    merged,
+    merged_powers,
+)
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.calibration.tune import TuneJob, candidates_of, choose, total
-from tpuc_passes.calibration.verdict import VerdictJob, decibels
+from tpuc_passes.calibration.verdict import Judge
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.propagate_calibration import PropagateCalibration
 
 JUDGES = 8
 """Samples on which whole tables are compared."""
-LEAST_GAIN_DB = 0.1
+FILTER_SAMPLES = 8
+CLIMB_SECONDS = 10.0
+_WHATEVER = TensorThreshold(1.0, -1.0, 1.0)
 
 Entries = Mapping[str, TensorThreshold]
 
@@ -48,6 +57,9 @@ class Refiner:
     progress: Progress
     options: Refinement
     tuned: int = 0
+    _worst: Sequence[str] = ()
+    _kept_judge: Judge | None = None
+    _kept_shifts: dict[str, Array] | None = None
 
     def tune(self, entries: Entries, others: Sequence[Entries], given: frozenset[str]) -> dict[str, TensorThreshold]:
         """The best of: each method's thresholds tuned op by op, and the last one's tuned by what reaches the answers."""
@@ -65,10 +77,11 @@ class Refiner:
             distances = total(self._map(job, samples, "tuning"))
             candidates = [choose(job, distances, lowest, one) for one in candidates]
         candidates.append(self._by_answers(candidates[-1] if not others else others[-1], samples, given))
-        shifts = self._filter_shifts(entries)
-        verdicts = [self._verdict(one, shifts) for one in candidates]
+        judge, shifts = self._judge(), self._filter_shifts()
+        verdicts = [judge.decibels(one, shifts) for one in candidates]
         self.context.log(f"tables compared: {', '.join(f'{verdict:.2f}' for verdict in verdicts)} dB")
-        return candidates[int(np.argmax(verdicts))]
+        best = candidates[int(np.argmax(verdicts))]
+        return judge.climb(best, shifts, [name for name in self._worst if name not in given], CLIMB_SECONDS)
 
     def _by_answers(self, entries: Entries, samples: SampleSource, given: frozenset[str]) -> dict[str, TensorThreshold]:
         network = PortableModule(self.module, self.context.registry)
@@ -76,7 +89,9 @@ class Refiner:
         limits = {name: max(-one.minimum, one.maximum) for name, one in entries.items() if name not in given}
         limits = {name: limit for name, limit in limits.items() if limit > 0}
         job = ImportanceJob(network, samples, limits, powers)
-        return choose_by_answers(entries, merged(self._map(job, samples, "sensitivities")))
+        importance = merged(self._map(job, samples, "sensitivities"))
+        self._worst = by_cost(entries, importance)
+        return choose_by_answers(entries, importance)
 
     def shifts(self, entries: Entries) -> dict[str, Array]:
         """Per product what its bias should gain: the mean error of its filters, or all that int8 leaves up to there
@@ -85,33 +100,30 @@ class Refiner:
         samples = self._spread(self.options.bias_num)
         if not len(samples):
             return {}
-        local = self._filter_shifts(entries)
-        everything = self._shifts(entries, samples)
-        choices: list[dict[str, Array]] = [local, everything, {}]
-        verdicts = [self._verdict(entries, one) for one in choices]
+        judge = self._judge()
+        choices = [self._filter_shifts(), self._shifts(entries, samples), dict[str, Array]()]
+        verdicts = [judge.decibels(entries, one) for one in choices]
         self.context.log(f"biases compared: {', '.join(f'{verdict:.2f}' for verdict in verdicts)} dB")
         return choices[int(np.argmax(verdicts))]
 
-    def _filter_shifts(self, entries: Entries) -> dict[str, Array]:
-        samples = self._spread(self.options.bias_num)
-        if not len(samples):
-            return {}
-        reader = SampleReader(samples)
-        with one_blas_thread():
-            net = FakeNetwork(self._calibrated(entries))
-            return find_filter_shifts(net, [reader.read(i) for i in range(len(samples))], self.context.progress)
+    def _judge(self) -> Judge:
+        if self._kept_judge is None:
+            with one_blas_thread():
+                self._kept_judge = Judge(self.module, _read(self._spread(JUDGES, skip_first=True)), self._calibrated)
+        return self._kept_judge
+
+    def _filter_shifts(self) -> dict[str, Array]:
+        """They do not depend on thresholds."""
+        if self._kept_shifts is None:
+            samples = _read(self._spread(min(self.options.bias_num, FILTER_SAMPLES)))
+            net = FakeNetwork(self._calibrated(dict.fromkeys(self.progress.ranges, _WHATEVER)))
+            with one_blas_thread():
+                self._kept_shifts = find_filter_shifts(net, samples, self.context.progress) if samples else {}
+        return self._kept_shifts
 
     def _shifts(self, entries: Entries, samples: SampleSource) -> dict[str, Array]:
-        reader = SampleReader(samples)
         with one_blas_thread():
-            net = FakeNetwork(self._calibrated(entries))
-            return find_shifts(net, [reader.read(i) for i in range(len(samples))], self.context.progress)
-
-    def _verdict(self, entries: Entries, shifts: Mapping[str, Array]) -> float:
-        """Decibels of the answers on samples that tuning has not seen, where there are enough."""
-        samples = self._spread(JUDGES, skip_first=True)
-        job = VerdictJob(PortableModule(self._calibrated(entries), self.context.registry), samples, shifts)
-        return decibels([one for unit in self._map(job, samples, "comparing") for one in unit])
+            return find_shifts(FakeNetwork(self._calibrated(entries)), _read(samples), self.context.progress)
 
     def _calibrated(self, entries: Entries) -> Module:
         calibrated = self.module.clone()
@@ -134,3 +146,8 @@ class Refiner:
         places = [int(first + step * place) for place in range(min(count, len(usable)))]
         chosen = [usable[place % len(usable)] for place in places]
         return dataclasses.replace(progress.samples, samples=tuple(progress.samples.samples[i] for i in chosen))
+
+
+def _read(samples: SampleSource) -> list[Mapping[str, Array]]:
+    reader = SampleReader(samples)
+    return [reader.read(index) for index in range(len(samples))]

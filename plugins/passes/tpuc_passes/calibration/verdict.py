@@ -1,52 +1,84 @@
-"""Which of several whole calibrations keeps the network's answers best, on samples."""
+"""How well a whole calibration keeps the network's answers, on samples; and small changes that keep them better."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource
+from tpuc.api import Module
+from tpuc.api.host import Array
 
 from tpuc_passes.accuracy.gradients import answers
 from tpuc_passes.accuracy.network import FakeNetwork, State
+from tpuc_passes.calibration.table import TensorThreshold
 
-Energies = tuple[tuple[float, float], ...]
-"""Signal and noise of every answer."""
+Entries = Mapping[str, TensorThreshold]
+
+FACTORS = (0.85, 1.2)
+"""By which thresholds are changed in turn."""
+MOST_RUNS = 160
+SECONDS_PER_FLOP = 1 / 40e9
+SECONDS_PER_ELEMENT = 5e-9
+LEAST_GAIN_DB = 0.02
 
 
-@dataclass(frozen=True)
-class VerdictJob(Job["list[Energies]"]):
-    """Per sample signal and noise of the answers of a calibrated network, with bias shifts by op name."""
+@dataclass
+class Judge:
+    """Runs samples through calibrated networks. `calibrated` makes one of thresholds."""
 
-    network: PortableModule
-    samples: SampleSource
-    shifts: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    module: Module
+    samples: Sequence[Mapping[str, Array]]
+    calibrated: Callable[[Entries], Module]
+    wanted: list[list[Array]] = field(init=False, default_factory=list["list[Array]"])
+    slots: list[int] = field(init=False, default_factory=list[int])
 
-    def prepare(self) -> Callable[[range], list[Energies]]:
-        net, reader = FakeNetwork(self.network.module), SampleReader(self.samples)
-        net.shift_biases(self.shifts)
-        slots = answers(net)
+    def __post_init__(self) -> None:
+        net = FakeNetwork(self.module)
+        self.slots = answers(net)
+        self.wanted = [self._answers(net.run(sample, integer=False, keep=True)) for sample in self.samples]
 
-        def values(state: State) -> list[Array]:
-            return [value for slot in slots if (value := state.values[slot]) is not None]
+    def decibels(self, entries: Entries, shifts: Mapping[str, Array]) -> float:
+        """The mean over the answers of their signal-to-noise ratio over all samples."""
+        net = FakeNetwork(self.calibrated(entries))
+        net.shift_biases(shifts)
+        sums = np.zeros((len(self.slots), 2))
+        for sample, wanted in zip(self.samples, self.wanted, strict=True):
+            got = self._answers(net.run(sample, integer=True, keep=True))
+            sums += [(_energy(a), _energy(a - b)) for a, b in zip(wanted, got, strict=True)]
+        ratios = [10 * math.log10(signal / noise) for signal, noise in sums.tolist() if signal > 0 and noise > 0]
+        return sum(ratios) / len(ratios) if ratios else math.inf
 
-        def one(index: int) -> Energies:
-            sample = reader.read(index)
-            wanted, got = (values(net.run(sample, integer=integer, keep=True)) for integer in (False, True))
-            return tuple((_energy(a), _energy(a - b)) for a, b in zip(wanted, got, strict=True))
+    def seconds(self) -> float:
+        """About how long one verdict takes, from the network alone: the same on every machine."""
+        operations = [operation for operation in self.module.main.operations if operation.results]
+        flops = sum(operation.op.flops(operation.node()) for operation in operations if operation.operands)
+        elements = sum(operation.result.tensor.size for operation in operations if operation.operands)
+        return len(self.samples) * (flops * SECONDS_PER_FLOP + elements * SECONDS_PER_ELEMENT)
 
-        return lambda unit: [one(index) for index in unit]
+    def climb(
+        self, entries: Entries, shifts: Mapping[str, Array], names: Sequence[str], seconds: float
+    ) -> dict[str, TensorThreshold]:
+        """Change the thresholds of `names` one by one while the answers get better and about `seconds` are left."""
+        best, result = self.decibels(entries, shifts), dict(entries)
+        runs = min(MOST_RUNS, int(seconds / max(self.seconds(), 1e-9)))
+        for name in names:
+            for factor in FACTORS:
+                if runs <= 0:
+                    return result
+                runs -= 1
+                changed = {**result, name: replace(result[name], threshold=result[name].threshold * factor)}
+                verdict = self.decibels(changed, shifts)
+                if verdict > best + LEAST_GAIN_DB:
+                    best, result = verdict, changed
+                    break
+        return result
+
+    def _answers(self, state: State) -> list[Array]:
+        return [value for slot in self.slots if (value := state.values[slot]) is not None]
 
 
 def _energy(array: Array) -> float:
     flat = array.astype(np.float64).reshape(-1)
     return float(flat @ flat)
-
-
-def decibels(results: Sequence[Energies]) -> float:
-    """The mean over the answers of their signal-to-noise ratio over all samples."""
-    sums = np.asarray(results, np.float64).sum(axis=0)
-    ratios = [10 * math.log10(signal / noise) for signal, noise in sums.tolist() if signal > 0 and noise > 0]
-    return sum(ratios) / len(ratios) if ratios else math.inf

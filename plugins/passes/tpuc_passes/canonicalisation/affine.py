@@ -37,7 +37,8 @@ class BatchNormToScale(Pattern):
         absent = [isinstance(value.type, NoneType) for value in operation.operands[1:]]
         if any(array is None and not gone for array, gone in zip(arrays, absent, strict=True)):
             return False  # one of them is computed
-        mean, variance, gamma, beta = [*arrays, None, None][:4]
+        flat = [None if array is None else array.reshape(-1) for array in arrays]
+        mean, variance, gamma, beta = [*flat, None, None][:4]
         if mean is None or variance is None:
             return False
         factor = (1.0 if gamma is None else gamma) / np.sqrt(variance + op.epsilon)

@@ -34,6 +34,8 @@ class PadIntoConv(Pattern):
             return False
         if any(paddings[index] for index in (0, 1, 4, 5)):
             return False  # images or channels are added
+        if before.result.tensor.element != before.operands[0].tensor.element:
+            return False  # the pad also changes a scale
         border = (*paddings[2:4], *paddings[6:8])
         pads = tuple(own + more for own, more in zip(op.pads, border, strict=True))
         if any(_surplus(op, pads)):

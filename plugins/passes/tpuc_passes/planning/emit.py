@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from tpuc.api import Assembler, Chip, DdrTensor, HostCall, LmemOverflow, LocalBlock, TensorInfo, Value
+from tpuc.api import Assembler, Chip, DdrTensor, HostCall, LocalBlock, TensorInfo, Value
 
 from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.placement import place_buffers
 from tpuc_passes.planning.places import Places
-from tpuc_passes.planning.residency import Residency
-from tpuc_passes.planning.schedule import Item, Moves, Scheduler
-from tpuc_passes.planning.steps import BlockLoad, Step, StepBuilder, Steps, Store, TensorLoad
-from tpuc_passes.planning.task import HostTask, MoveTask, Task, TileTask
-
-AddressOf: TypeAlias = "Callable[[Value], int]"
-
-_FILLINGS = (100, 97, 92, 84, 70, 50, 0)
-"""Percent of local memory that early loads may fill, tried in this order: the fuller, the harder to place."""
+from tpuc_passes.planning.program import AddressOf, build_stretch, order_and_place, record_moves
+from tpuc_passes.planning.schedule import Item
+from tpuc_passes.planning.steps import BlockLoad, Step, Store, TensorLoad
+from tpuc_passes.planning.task import HostTask, MoveTask, Task
 
 
 class Emitter:
@@ -47,29 +40,11 @@ class Emitter:
 
     def _emit_stretch(self, tasks: Sequence[tuple[Task, int]]) -> None:
         """Tasks that no host function interrupts."""
-        builder = StepBuilder(self._cycles, self._places)
-        moves: dict[int, list[Moves]] = {}
-        for task, coefficients in tasks:
-            if isinstance(task, TileTask):
-                self._coefficients[id(task)] = coefficients
-                for _ in builder.add(task, Residency.of(task.operation)):
-                    pass
-            elif isinstance(task, MoveTask):
-                moves.setdefault(builder.now, []).append(self._moves(task))
-        for item in order_and_place(builder.result, moves, self.chip):
+        self._coefficients.update((id(task), coefficients) for task, coefficients in tasks)
+        stretch = build_stretch([task for task, _ in tasks], self.chip, self._cycles, self._places, self.address_of)
+        order, _ = order_and_place(stretch, self.chip)
+        for item in order:
             self._emit(item)
-
-    def _moves(self, task: MoveTask) -> Moves:
-        asm = self.chip.assembler()
-        self._move(task, asm)
-        profile = self.chip.profiles[0]
-        read = [task.operation.operands[move.operand] for move in task.moves if move.fill is None]
-        return Moves(
-            task,
-            tuple(id(writer) for value in read for writer in self._places.writers(value)),
-            id(task.operation.result),
-            sum(self.chip.cycles(instruction, profile) for instruction in asm.instructions),
-        )
 
     def _emit(self, item: Item) -> None:
         match item:
@@ -94,21 +69,7 @@ class Emitter:
             case Store():
                 self.asm.store(_at(self.address_of(item.value), item.target), item.place.local())
             case MoveTask():
-                self._move(item, self.asm)
-
-    def _move(self, task: MoveTask, asm: Assembler) -> None:
-        result = task.operation.result
-        element = result.tensor.storage
-        item = element.bits // 8
-        for move in task.moves:
-            target = DdrTensor(
-                self.address_of(result) + move.target_offset * item, move.shape, move.target_strides, element
-            )
-            if move.fill is not None:
-                asm.fill(target, move.fill)
-                continue
-            source = self.address_of(task.operation.operands[move.operand]) + move.source_offset * item
-            asm.move(target, DdrTensor(source, move.shape, move.source_strides, element))
+                record_moves(item, self.asm, self.address_of)
 
     def _call(self, task: HostTask) -> None:
         node, operation = task.node, task.operation
@@ -125,23 +86,6 @@ class Emitter:
 
     def _info(self, value: Value, shape: tuple[int, ...]) -> TensorInfo:
         return TensorInfo(value.name, shape, value.tensor.element, self.address_of(value))
-
-
-def order_and_place(steps: Steps, moves: dict[int, list[Moves]], chip: Chip) -> list[Item]:
-    """The items of one stretch in program order, all buffers placed; raises LmemOverflow when that fails."""
-    lmem = chip.lmem
-    lifetimes = [(buffer.first, buffer.last) for buffer in steps.buffers]
-    for percent in _FILLINGS:
-        for buffer, (first, last) in zip(steps.buffers, lifetimes, strict=True):
-            buffer.first, buffer.last = first, last
-        order = Scheduler(steps, moves, lmem.lane_bytes * percent // 100, lmem.alignment).run()
-        if place_buffers(steps.buffers, lmem):
-            return order
-    names = sorted({step.task.node.name for step in steps.steps})
-    raise LmemOverflow(
-        f"nodes '{names[0]}' and {len(names) - 1} more: their buffers cannot be placed in {lmem.lane_bytes} bytes of "
-        "local memory per lane; cut the largest of them in the network"
-    )
 
 
 def _at(base: int, tensor: DdrTensor) -> DdrTensor:

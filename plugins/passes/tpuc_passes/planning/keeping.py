@@ -19,12 +19,12 @@ from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.task import Task, TileTask
 from tpuc_passes.planning.whole import operand_addressable, results_addressable, whole_tiling
 
-_ROOM = 94  # percent of local memory that values may take; the rest is for early loads and unplaceable gaps
-
 Use: TypeAlias = "tuple[int, int]"
 """Point (index of a task) and operand or result index."""
 Side: TypeAlias = "tuple[View, str]"
 """How a kernel sees a value: view and layout."""
+Kept: TypeAlias = "tuple[TileTask, Residency] | None"
+"""How a task is cut and what stays; None where it works on its own tiles, or is no tile task."""
 
 
 @dataclass(eq=False)
@@ -64,15 +64,23 @@ class _Traffic:
 
 class Keeper:
     """Plans the residency of all tasks between two host functions. `merges`: values that lie one after the other in
-    another one; where their channels fill whole rows of lanes they are assembled in local memory.
+    another one; where their channels fill whole rows of lanes they are assembled in local memory. `share` and `room` as
+    in the settings of a plan.
     """
 
-    def __init__(self, tasks: Sequence[Task], outputs: Sequence[Value], merges: Sequence[Merge] = ()) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        outputs: Sequence[Value],
+        merges: Sequence[Merge] = (),
+        share: int = 12,
+        room: int = 94,
+    ) -> None:
         self.tasks = list(tasks)
         chip = next((task.chip for task in tasks if isinstance(task, TileTask)), None)
-        self.capacity = chip.lmem.lane_bytes * _ROOM // 100 if chip is not None else 0
+        self.capacity = chip.lmem.lane_bytes * room // 100 if chip is not None else 0
         self.cycles = Cycles(chip) if chip is not None else None
-        self.whole = [whole_tiling(task) if isinstance(task, TileTask) else None for task in self.tasks]
+        self.whole = [whole_tiling(task, share) if isinstance(task, TileTask) else None for task in self.tasks]
         self.traffic = self._traffic({id(origin(value)) for value in outputs})
         self._own: dict[tuple[int, frozenset[int], frozenset[int]], int] = {}
         self.assembled: dict[int, Merge] = {}
@@ -85,11 +93,13 @@ class Keeper:
                 self.segments.append(segment)
         self._joined = {id(part) for merge in self.assembled.values() for part, _ in merge.parts} | {*self.assembled}
 
-    def run(self) -> list[tuple[TileTask, Residency] | None]:
-        """Per task how it is cut and what stays; None where it works on its own tiles, or is no tile task."""
+    def run(self, *, from_tail: bool = False) -> list[Kept]:
+        """The plan of every task. `from_tail`: nothing stays beyond runs of tasks that are cut from the last one on."""
         for key, item in self.traffic.items():
             if key not in self._joined:
                 self.segments += self._segments(item)
+        if from_tail:
+            self._cut_runs()
         while (point := self._worst_point()) is not None:
             if not self._send_away(point):
                 self._leave_alone(point)
@@ -230,6 +240,25 @@ class Keeper:
         self.segments += self._stretch(segment.value, [], after)
         return True
 
+    def _cut_runs(self) -> None:
+        """From the last task on, the longest runs in which everything stays that can; nothing stays between them."""
+        everything, chosen, stop = self.segments, list[_Segment](), len(self.tasks)
+        while stop > 0:
+            start, best = stop - 1, list[_Segment]()
+            while start > 0:
+                self.segments = [part for segment in everything for part in self._within(segment, start - 1, stop)]
+                if self._worst_point() is not None:
+                    break
+                start, best = start - 1, self.segments
+            chosen += best
+            stop = start
+        self.segments = chosen
+
+    def _within(self, segment: _Segment, start: int, stop: int) -> Iterator[_Segment]:
+        uses = [use for use in segment.uses if start <= use[0] < stop]
+        inside = all(start <= made[0] < stop for made in segment.makers)
+        yield from self._stretch(segment.value, segment.makers if inside else [], uses)
+
     def _dissolve(self, segment: _Segment) -> bool:
         """Assemble a value in DDR after all; False for a segment of one value."""
         merge = self.assembled.pop(id(segment.value), None)
@@ -270,7 +299,7 @@ class Keeper:
 
     # -- the answer ----------------------------------------------------------------------------------------------------
 
-    def _residency(self, point: int) -> tuple[TileTask, Residency] | None:
+    def _residency(self, point: int) -> Kept:
         task = self.whole[point]
         mine = [segment for segment in self.segments if point in segment.points]
         if task is None or not mine:

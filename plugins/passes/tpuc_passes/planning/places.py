@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import ArrayAttr, Constant, Function, IntegerAttr, Move, NetworkInput, Operation, Value
+from tpuc.api import ArrayAttr, Constant, IntegerAttr, Move, NetworkInput, Operation, Value
 
 ALIAS = "alias"
 MERGED = "merged"
@@ -42,14 +42,14 @@ def origin(value: Value) -> Value:
 
 
 class Places:
-    """The shared bytes of a function whose operations are marked by `mark_shared`."""
+    """The shared bytes of a function, by the marks of `Sharing` on its operations."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, operations: Sequence[Operation]) -> None:
         self._outer: dict[int, tuple[Value, int]] = {}
         self._parts: dict[int, list[Value]] = {}
         self.assemblies: dict[int, tuple[Merge, int]] = {}
         """By the `id` of a part that is put into a whole in local memory: the merge, and its position there."""
-        for operation in function.operations:
+        for operation in operations:
             offsets = operation.extra_attributes.get(MERGED)
             if isinstance(offsets, ArrayAttr):
                 whole = operation.result

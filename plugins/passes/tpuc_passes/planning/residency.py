@@ -48,3 +48,9 @@ def _indices(attribute: Attribute | None) -> frozenset[int]:
     if not isinstance(attribute, ArrayAttr):
         return frozenset()
     return frozenset(item.value for item in attribute.items if isinstance(item, IntegerAttr))
+
+
+def forget(operation: Operation) -> None:
+    """Take away what `Residency.write` has noted."""
+    for name in (KEPT, FETCHED, HELD, STORED):
+        operation.extra_attributes.pop(name, None)

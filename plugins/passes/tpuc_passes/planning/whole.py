@@ -10,16 +10,15 @@ from tpuc.api import Box, TensorType, View
 
 from tpuc_passes.planning.task import TileTask
 
-_BLOCK_SHARE = 12
-"""Scratch and constants of one tile take at most this part of local memory, if the cut allows it."""
 _ROW_PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
-def whole_tiling(task: TileTask) -> TileTask | None:
-    """The task cut so coarsely that what its tiles need by themselves takes a share of local memory, and so that its
-    results can stay; None when no cut does that. Rows are cut only where batches and channels do not suffice.
+def whole_tiling(task: TileTask, share: int) -> TileTask | None:
+    """The task cut so coarsely that scratch and constants of its tiles take at most one part in `share` of local memory,
+    and so that its results can stay; None when no cut does that. Rows are cut only where batches and channels do not
+    suffice.
     """
-    budget = task.chip.lmem.lane_bytes // _BLOCK_SHARE
+    budget = task.chip.lmem.lane_bytes // share
     names = [axis.name for axis in task.space.axes]
     best: tuple[int, TileTask] | None = None
     local = None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tpuc.api import UsageError
 from tpuc.api.evaluation import Metric
 
-from tpuc_eval.metrics.predictions import scores_of
+from tpuc_eval.metrics.predictions import no_label, scores_of
 
 
 def roc_auc(scores: NDArray[Any], positive: NDArray[np.bool_]) -> float:
@@ -34,6 +34,9 @@ class Auc(Metric):
 
     name = "auc"
     postprocess = "scores"
+
+    def refuse(self, truth: Any) -> str:
+        return no_label(self.name, truth)
 
     def digest(self, prediction: Any, source: str) -> float:
         scores = scores_of(self.name, prediction, source)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import UsageError
 from tpuc.api.evaluation import Detections, Metric, Objects
 
-from tpuc_eval.metrics.predictions import detections_of
+from tpuc_eval.metrics.predictions import detections_of, no_objects
 from tpuc_eval.postprocess.boxes import overlaps
 
 
@@ -23,6 +22,9 @@ class BestBox(Metric):
     score: float = 0.5
     iou: float = 0.5
 
+    def refuse(self, truth: Any) -> str:
+        return no_objects(self.name, truth)
+
     def digest(self, prediction: Any, source: str) -> Detections:
         found = detections_of(self.name, prediction, source)
         best = np.argsort(-found.scores, kind="stable")[:1]
@@ -34,11 +36,7 @@ class BestBox(Metric):
         right = sum(self._is_right(found, truth) for found, truth in zip(digests, truths, strict=True))
         return {"best box": right / len(truths)}
 
-    def _is_right(self, found: Detections, truth: Any) -> bool:
-        if not isinstance(truth, Objects):
-            raise UsageError(
-                "metric 'best-box' needs boxes to find, and the data have class labels; use --metric top-k."
-            )
+    def _is_right(self, found: Detections, truth: Objects) -> bool:
         if not len(found.scores) or found.scores[0] <= self.score:
             return False
         same = truth.classes == found.classes[0]

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import UsageError
 from tpuc.api.evaluation import Detections, Metric, Objects
 
-from tpuc_eval.metrics.predictions import detections_of
+from tpuc_eval.metrics.predictions import detections_of, no_objects
 
 NAMES = (
     *("AP", "AP50", "AP75", "AP small", "AP medium", "AP large"),
@@ -30,10 +29,10 @@ class CocoAp(Metric):
     name = "coco"
     postprocess = ""
 
-    def missing(self) -> str:
-        if importlib.util.find_spec("pycocotools") is not None:
-            return ""
-        return "metric 'coco' needs the package pycocotools: pip install \"tpuc[eval]\"."
+    def refuse(self, truth: Any) -> str:
+        if importlib.util.find_spec("pycocotools") is None:
+            return "metric 'coco' needs the package pycocotools: pip install \"tpuc[eval]\"."
+        return no_objects(self.name, truth)
 
     def digest(self, prediction: Any, source: str) -> Detections:
         return detections_of(self.name, prediction, source)
@@ -41,7 +40,7 @@ class CocoAp(Metric):
     def evaluate(
         self, digests: Sequence[Detections], truths: Sequence[Any], classes: Sequence[str]
     ) -> Mapping[str, float]:
-        objects = [_objects(self.name, truth) for truth in truths]
+        objects: list[Objects] = list(truths)
         present = {int(index) for one in objects for index in one.classes}
         found = {int(index) for one in digests for index in one.classes}
         categories = sorted(present | found | set(range(len(classes))))
@@ -60,12 +59,6 @@ class CocoAp(Metric):
         # where there is nothing to find, pycocotools says -1
         values = (float(value) for value in evaluation.stats)
         return {name: value if value >= 0 else math.nan for name, value in zip(NAMES, values, strict=True)}
-
-
-def _objects(metric: str, truth: Any) -> Objects:
-    if not isinstance(truth, Objects):
-        raise UsageError(f"metric '{metric}' needs boxes to find, and the data have class labels; use --metric top-k.")
-    return truth
 
 
 def _dataset(images: int, categories: Sequence[int], annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import TpucError, UsageError
-from tpuc.api.evaluation import Detections
+from tpuc.api.evaluation import Detections, Objects
 
 
 def scores_of(metric: str, prediction: Any, source: str) -> NDArray[np.float64]:
@@ -30,3 +30,17 @@ def detections_of(metric: str, prediction: Any, source: str) -> Detections:
     if not (np.isfinite(prediction.boxes).all() and np.isfinite(prediction.scores).all()):
         raise TpucError(f"{source}: boxes or scores are not finite; look at its outputs with `tpuc run`")
     return prediction
+
+
+def no_objects(metric: str, truth: Any) -> str:
+    """Why a metric of boxes cannot judge against this truth; empty when it is objects."""
+    if isinstance(truth, Objects):
+        return ""
+    return f"metric '{metric}' needs boxes to find, and the data have class labels; use --metric top-k."
+
+
+def no_label(metric: str, truth: Any) -> str:
+    """Why a metric of classes cannot judge against this truth; empty when it is a class index."""
+    if isinstance(truth, int):
+        return ""
+    return f"metric '{metric}' needs one class per sample, and the data have objects; use --metric coco."

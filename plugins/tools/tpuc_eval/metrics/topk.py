@@ -10,7 +10,7 @@ import numpy as np
 from tpuc.api import UsageError
 from tpuc.api.evaluation import Metric
 
-from tpuc_eval.metrics.predictions import scores_of
+from tpuc_eval.metrics.predictions import no_label, scores_of
 
 Ranked: TypeAlias = tuple[int, tuple[int, ...]]
 """How many classes there are, and the first of them, the best one first."""
@@ -30,13 +30,16 @@ class TopK(Metric):
         if not self.k or min(self.k) < 1:
             raise UsageError(f"metric 'top-k': option k is {list(self.k)}; give whole numbers from 1, as k=[1,5].")
 
+    def refuse(self, truth: Any) -> str:
+        return no_label(self.name, truth)
+
     def digest(self, prediction: Any, source: str) -> Ranked:
         scores = scores_of(self.name, prediction, source)
         best = np.argsort(-scores, kind="stable")[: max(self.k)]
         return scores.size, tuple(int(index) for index in best)
 
     def evaluate(self, digests: Sequence[Ranked], truths: Sequence[Any], classes: Sequence[str]) -> Mapping[str, float]:
-        labels = [_label(truth) for truth in truths]
+        labels: list[int] = list(truths)
         fewest = min(count for count, _ in digests)
         if max(labels) >= fewest:
             raise UsageError(
@@ -52,9 +55,3 @@ class TopK(Metric):
     def agreement(self, digests: Sequence[Ranked], others: Sequence[Ranked]) -> Mapping[str, float]:
         same = sum(one[0] == other[0] for (_, one), (_, other) in zip(digests, others, strict=True))
         return {"same top-1": same / len(digests)}
-
-
-def _label(truth: Any) -> int:
-    if not isinstance(truth, int):
-        raise UsageError("metric 'top-k' needs one class per sample, and the data have objects; use --metric coco.")
-    return truth

@@ -1,0 +1,161 @@
+"""Plans one stretch of tasks: views, what stays in local memory, and how each operation is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tpuc.api import Chip, DictAttr, IntegerAttr, LmemOverflow, Operation, UnitAttr, Value
+
+from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.keeping import Keeper, Kept
+from tpuc_passes.planning.kernels import TILING, VIEW
+from tpuc_passes.planning.places import ASSEMBLED, MERGED, Merge, Places, origin
+from tpuc_passes.planning.program import build_stretch, order_and_place
+from tpuc_passes.planning.residency import forget
+from tpuc_passes.planning.task import Task, TileTask
+from tpuc_passes.planning.tiling import choose_tiling, make_task
+from tpuc_passes.planning.views import ViewChooser
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`share`: scratch and constants of a tile take at most one part in so many of local memory; `room`: percent of
+    local memory for values that stay; `from_tail`: values stay within runs of operations, cut from the last one on.
+    """
+
+    share: int = 12
+    room: int = 94
+    from_tail: bool = False
+
+
+TAIL = (Settings(from_tail=True), Settings(room=60, from_tail=True))
+USUAL = (Settings(), Settings(room=80), Settings(room=60), Settings(room=0))
+"""The next one is taken when the buffers of the one before cannot be placed."""
+THOROUGH = tuple(Settings(share, room) for share in (12, 6, 24) for room in (94, 98, 85))
+"""All of these are tried, and the fastest is taken."""
+
+
+class StretchPlanner:
+    """Plans the tasks of one stretch; `choices[i]` is task i in each view. `leaving`: values that others read from DDR.
+    `shared`: operands of operations that only share bytes.
+    """
+
+    def __init__(
+        self,
+        chip: Chip,
+        choices: Sequence[Sequence[Task]],
+        leaving: Sequence[Value],
+        shared: Sequence[Value],
+        merges: Sequence[Merge],
+    ) -> None:
+        self.chip = chip
+        self.leaving = leaving
+        self.shared = shared
+        outer = {id(part) for merge in merges for part, _ in merge.parts}
+        self.merges = [merge for merge in merges if _is_plain(merge, outer)]
+        self.tasks = ViewChooser(choices, [*leaving, *shared]).run()
+        self.cycles = Cycles(chip)
+        self._own: dict[Hashable, Mapping[str, int]] = {}
+
+    def run(self, opt: int, places: Sequence[Operation]) -> None:
+        """Write the plan of an optimisation level: 1 from the tail, 2 at once, 3 the best of several.
+
+        `places`: all operations of the function, whose marks say what shares bytes.
+        """
+        if opt < 3:
+            for settings in TAIL if opt < 2 else USUAL:
+                self._write(settings)
+                if self._measure(places) is not None:
+                    return
+            self._write(Settings(room=0))
+            return
+        measured: list[tuple[int, int]] = []
+        for number, settings in enumerate(THOROUGH):
+            self._write(settings)
+            cycles = self._measure(places)
+            if cycles is not None:
+                measured.append((cycles, number))
+        self._write(THOROUGH[min(measured)[1]] if measured else Settings(room=0))
+
+    def _measure(self, operations: Sequence[Operation]) -> int | None:
+        """Cycles of the written plan, None when its buffers cannot be placed."""
+        base = self.chip.description.ddr_base
+        tasks = [_as_written(task) for task in self.tasks]
+        stretch = build_stretch(tasks, self.chip, self.cycles, Places(operations), lambda _: base)
+        try:
+            return order_and_place(stretch, self.chip)[1]
+        except LmemOverflow:
+            return None
+
+    def _write(self, settings: Settings) -> None:
+        for task in self.tasks:
+            forget(task.operation)
+            task.operation.extra_attributes.pop(VIEW, None)
+        for merge in self.merges:
+            merge.operation.extra_attributes.pop(ASSEMBLED, None)
+        for task, plan in zip(self.tasks, self._keep(settings), strict=True):
+            if not isinstance(task, TileTask):
+                continue
+            if plan is None:
+                _write_tiling(task.operation, self._own_tiling(task))
+                continue
+            kept, residency = plan
+            _write_tiling(task.operation, kept.sizes)
+            if kept.facts.view:
+                task.operation.extra_attributes[VIEW] = IntegerAttr(kept.facts.view)
+            residency.write(task.operation)
+
+    def _keep(self, settings: Settings) -> Sequence[Kept]:
+        """What stays. Parts of a value that is assembled in DDR leave local memory, others need not."""
+        if settings.room == 0:
+            return [None] * len(self.tasks)
+        merges = [] if settings.from_tail else self.merges
+        limits = (settings.share, settings.room)
+        merges = [*Keeper(self.tasks, self.leaving, merges, *limits).assembled.values()]
+        while True:
+            inside = {id(part) for merge in merges for part, _ in merge.parts}
+            leaving = [*self.leaving, *(value for value in self.shared if id(origin(value)) not in inside)]
+            keeper = Keeper(self.tasks, leaving, merges, *limits)
+            before = len(keeper.assembled)
+            plans = keeper.run(from_tail=settings.from_tail)
+            merges = [*keeper.assembled.values()]
+            if len(merges) == before:
+                break
+        for merge in merges:
+            merge.operation.extra_attributes[ASSEMBLED] = UnitAttr()
+        return plans
+
+    def _own_tiling(self, task: TileTask) -> Mapping[str, int]:
+        """The best tiling of an op that works from DDR to DDR; ops of one kind are cut alike."""
+        node = task.node
+        shapes = tuple((t.shape, t.storage) for t in (*node.operand_types, *node.result_types))
+        key = (task.operation.op.name, shapes, task.kernel.tiling_key(node))
+        if key not in self._own:
+            self._own[key] = choose_tiling(make_task(task.operation, task.kernel, self.chip)).sizes
+        return self._own[key]
+
+
+def _as_written(task: Task) -> Task:
+    """A task as its operation's attributes say that it is cut."""
+    if not isinstance(task, TileTask):
+        return task
+    attributes = task.operation.extra_attributes
+    sizes, view = attributes[TILING], attributes.get(VIEW)
+    assert isinstance(sizes, DictAttr)
+    number = view.value if isinstance(view, IntegerAttr) else 0
+    if number != task.facts.view:
+        task = make_task(task.operation, task.kernel, task.chip, number)
+    return task.with_sizes({name: size.value for name, size in sizes.items if isinstance(size, IntegerAttr)})
+
+
+def _is_plain(merge: Merge, outer: set[int]) -> bool:
+    """A whole that is no part, of parts that are no wholes."""
+    wholes = [part.defining is not None and MERGED in part.defining.extra_attributes for part, _ in merge.parts]
+    return id(merge.whole) not in outer and not any(wholes)
+
+
+def _write_tiling(operation: Operation, sizes: Mapping[str, int]) -> None:
+    operation.extra_attributes[TILING] = DictAttr(
+        tuple((name, IntegerAttr(size)) for name, size in sorted(sizes.items()))
+    )

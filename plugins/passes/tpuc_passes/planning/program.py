@@ -1,0 +1,91 @@
+"""The steps and moves of tasks that no host function interrupts, in order and with their buffers placed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tpuc.api import Assembler, Chip, DdrTensor, LmemOverflow, Value
+
+from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.placement import place_buffers
+from tpuc_passes.planning.places import Places
+from tpuc_passes.planning.residency import Residency
+from tpuc_passes.planning.schedule import Item, Moves, Scheduler
+from tpuc_passes.planning.steps import StepBuilder, Steps
+from tpuc_passes.planning.task import MoveTask, Task, TileTask
+
+AddressOf: TypeAlias = "Callable[[Value], int]"
+
+_FILLINGS = (100, 97, 92, 84, 70, 50, 0)
+"""Percent of local memory that early loads may fill, tried in this order: the fuller, the harder to place."""
+
+
+@dataclass
+class Stretch:
+    """Steps, and the moves before each of them (or behind the last one)."""
+
+    steps: Steps
+    moves: dict[int, list[Moves]] = field(default_factory=dict[int, list[Moves]])
+
+
+def build_stretch(tasks: Sequence[Task], chip: Chip, cycles: Cycles, places: Places, address_of: AddressOf) -> Stretch:
+    """The steps of tasks as their operations say that they are cut and what stays."""
+    builder = StepBuilder(cycles, places)
+    moves: dict[int, list[Moves]] = {}
+    for task in tasks:
+        if isinstance(task, TileTask):
+            for _ in builder.add(task, Residency.of(task.operation)):
+                pass
+        elif isinstance(task, MoveTask):
+            moves.setdefault(builder.now, []).append(_moves(task, chip, places, address_of))
+    return Stretch(builder.result, moves)
+
+
+def order_and_place(stretch: Stretch, chip: Chip) -> tuple[list[Item], int]:
+    """The items of a stretch in program order, all buffers placed, and when both engines are done.
+
+    Raises LmemOverflow when no placement was found.
+    """
+    lmem, steps = chip.lmem, stretch.steps
+    lifetimes = [(buffer.first, buffer.last) for buffer in steps.buffers]
+    for percent in _FILLINGS:
+        for buffer, (first, last) in zip(steps.buffers, lifetimes, strict=True):
+            buffer.first, buffer.last = first, last
+        scheduler = Scheduler(steps, stretch.moves, lmem.lane_bytes * percent // 100, lmem.alignment)
+        order = scheduler.run()
+        if place_buffers(steps.buffers, lmem):
+            return order, scheduler.cycles
+    names = sorted({step.task.node.name for step in steps.steps})
+    raise LmemOverflow(
+        f"nodes '{names[0]}' and {len(names) - 1} more: their buffers cannot be placed in {lmem.lane_bytes} bytes of "
+        "local memory per lane; cut the largest of them in the network"
+    )
+
+
+def _moves(task: MoveTask, chip: Chip, places: Places, address_of: AddressOf) -> Moves:
+    asm = chip.assembler()
+    record_moves(task, asm, address_of)
+    profile = chip.profiles[0]
+    read = [task.operation.operands[move.operand] for move in task.moves if move.fill is None]
+    return Moves(
+        task,
+        tuple(id(writer) for value in read for writer in places.writers(value)),
+        id(task.operation.result),
+        sum(chip.cycles(instruction, profile) for instruction in asm.instructions),
+    )
+
+
+def record_moves(task: MoveTask, asm: Assembler, address_of: AddressOf) -> None:
+    """Record the moves of a task."""
+    result = task.operation.result
+    element = result.tensor.storage
+    item = element.bits // 8
+    for move in task.moves:
+        target = DdrTensor(address_of(result) + move.target_offset * item, move.shape, move.target_strides, element)
+        if move.fill is not None:
+            asm.fill(target, move.fill)
+            continue
+        source = address_of(task.operation.operands[move.operand]) + move.source_offset * item
+        asm.move(target, DdrTensor(source, move.shape, move.source_strides, element))
