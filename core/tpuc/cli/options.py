@@ -61,12 +61,17 @@ _BOUNDARY = {
 
 
 def planning_options(function: Function[R]) -> Function[R]:
-    """Add the options of memory planning, as `planner` and `memory_plan`."""
+    """Add the options of memory planning, as `planner`, `memory_plan` and `opt`."""
     plan = click.option(
         "--memory-plan", type=FILE, metavar="FILE.json", help="Write where every buffer lies in DDR, and why."
     )
     name = click.option("--planner", metavar="NAME", help="How DDR is shared; greedy if not given.")
-    return name(plan(function))
+    level = click.option(
+        "--opt",
+        type=click.IntRange(1, 3),
+        help="How local memory is planned: 1 from the last op on; 2 as usual; 3 the fastest of several plans.",
+    )
+    return level(name(plan(function)))
 
 
 def preprocess_options(function: Function[R]) -> Function[R]:

@@ -34,6 +34,7 @@ def open_session(
     work_dir: Path | None = None,
     symmetric_divisor: int | None = None,
     planner: str | None = None,
+    opt: int | None = None,
 ) -> Session:
     """A session with the user's choices; raises UsageError when the chip does not have the mode."""
     if chip is not None:
@@ -47,6 +48,7 @@ def open_session(
         work_dir=work_dir,
         symmetric_divisor=symmetric_divisor,
         planner=planner,
+        opt=opt,
         pipelines=app.pipelines,
         progress=app.progress,
         log=app.log,

@@ -55,7 +55,8 @@ class Session:
     """The pipeline for one chip and mode.
 
     `chip` may be None for what needs none (transform, calibrate, run). `work_dir` keeps every intermediate module;
-    `symmetric_divisor` replaces the chip's own for signed symmetric scales, `planner` the usual memory planner.
+    `symmetric_divisor` replaces the chip's own for signed symmetric scales, `planner` the usual memory planner; `opt`
+    is the level of planning local memory, 1 to 3.
     `memory_plan` says where everything lies in DDR after a file was built.
     """
 
@@ -68,6 +69,7 @@ class Session:
         work_dir: Path | None = None,
         symmetric_divisor: int | None = None,
         planner: str | None = None,
+        opt: int | None = None,
         pipelines: Pipelines = PIPELINES,
         progress: Progress = _plain,
         log: Callable[[str], None] = _silent,
@@ -77,6 +79,7 @@ class Session:
         self.mode = quantize
         self.work_dir = work_dir
         self.planner = planner
+        self.opt = opt
         self.memory_plan: MemoryPlan | None = None
         self.pipelines = pipelines
         self.progress = progress
@@ -115,7 +118,7 @@ class Session:
 
     def context(self, results: dict[str, Any] | None = None) -> PassContext:
         """The surroundings of a pass run in this session."""
-        options = {"quantize": self.mode, "planner": self.planner}
+        options = {"quantize": self.mode, "planner": self.planner, "opt": self.opt}
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
         if epoch is not None:
             options["build_time"] = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(int(epoch)))

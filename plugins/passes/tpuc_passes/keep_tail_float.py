@@ -37,6 +37,8 @@ class KeepTailFloat(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; changes only the table."""
+        if "mode" in context.results:
+            return False  # a network that is quantised already says itself where it is float
         modes = chip_of(context, self.name).description.modes
         float_mode = next((mode for mode in ("f32", "bf16", "f16") if mode in modes), None)
         if float_mode is None or str(context.options.get("quantize", "")) in ("", "f32", "f16", "bf16"):

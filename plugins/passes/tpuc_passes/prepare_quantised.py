@@ -19,10 +19,9 @@ from tpuc.api import (
     Value,
 )
 from tpuc_ops.quant.casts import Dequantise, Quantise
-from tpuc_ops.top.mul_const import MulConst
 
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
-from tpuc_passes.quantised import computed_values, dequantise_weights, has_scales, replace_uses
+from tpuc_passes.quantised import changes_to_products, computed_values, dequantise_weights, has_scales, replace_uses
 from tpuc_passes.requantise_symmetric import RequantiseSymmetric
 
 _F32, _I8 = ScalarType("f32"), ScalarType("i8")
@@ -88,6 +87,7 @@ def _floats(module: Module) -> list[str]:
 
 
 def _make_signed(module: Module) -> None:
+    changes_to_products(module)
     dequantise_weights(module, but_filters=True)
     names = {value.name for value in computed_values(module)}
     for value in computed_values(module):
@@ -100,11 +100,6 @@ def _make_signed(module: Module) -> None:
     for operation in list(module.main.operations):
         if isinstance(operation.op, NetworkInput) and operation.result.tensor.is_quantised:
             _quantise_input(operation, names)
-        elif isinstance(operation.op, Quantise) and operation.operands[0].tensor.is_quantised:
-            scale = Operation(
-                MulConst(const_val=1.0), operation.operands, [operation.result.tensor], operation.location
-            )
-            _replace(operation, scale)
     module.main.update_type()
 
 
@@ -122,10 +117,3 @@ def _quantise_input(operation: Operation, names: set[str]) -> None:
     assert block is not None
     block.insert_before(block.operations[block.operations.index(operation) + 1], cast)
     replace_uses(value, cast.result, but=cast)
-
-
-def _replace(old: Operation, new: Operation) -> None:
-    assert old.block is not None
-    old.block.insert_before(old, new)
-    replace_uses(old.result, new.result)
-    old.erase()

@@ -23,6 +23,7 @@ from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.deconv import Deconv
 from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.reshape import Reshape
 from tpuc_ops.top.weight import Weight
 
@@ -109,6 +110,18 @@ def bypass_casts(module: Module) -> None:
             source = operation.block.insert_before(operation, same).result
         replace_uses(result, source)
     remove_dead(module)
+
+
+def changes_to_products(module: Module) -> None:
+    """A change from one scale to another is a product with 1, which chips have a lowering for."""
+    for operation in list(module.main.operations):
+        if isinstance(operation.op, Quantise) and operation.operands[0].tensor.is_quantised:
+            op = MulConst(const_val=1.0)
+            product = Operation(op, operation.operands, [operation.result.tensor], operation.location)
+            assert operation.block is not None
+            operation.block.insert_before(operation, product)
+            replace_uses(operation.result, product.result)
+            operation.erase()
 
 
 def replace_uses(old: Value, new: Value, but: Operation | None = None) -> None:

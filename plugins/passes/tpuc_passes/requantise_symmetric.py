@@ -8,6 +8,7 @@ from tpuc.api import Calibrated, Module, Pass, PassContext, ScalarType, StringAt
 
 from tpuc_passes.quantised import (
     bypass_casts,
+    changes_to_products,
     computed_values,
     dequantise_weights,
     has_scales,
@@ -30,6 +31,7 @@ class RequantiseSymmetric(Pass):
         """See Pass; a network without scales stays as it is."""
         if not has_scales(module):
             return False
+        changes_to_products(module)
         dequantise_weights(module)
         coarser = [self._calibrate(value) for value in computed_values(module)]
         bypass_casts(module)

@@ -64,6 +64,7 @@ def command(
     tolerance: tuple[float, ...],
     symmetric_divisor: int | None,
     planner: str | None,
+    opt: int | None,
     memory_plan: Path | None,
     output: Path,
     report_path: Path | None,
@@ -78,7 +79,13 @@ def command(
     if report_path is not None:
         check_writable(report_path)
     session = open_session(
-        app, chip=chip, quantize=quantize, work_dir=work_dir, symmetric_divisor=symmetric_divisor, planner=planner
+        app,
+        chip=chip,
+        quantize=quantize,
+        work_dir=work_dir,
+        symmetric_divisor=symmetric_divisor,
+        planner=planner,
+        opt=opt,
     )
     report = session.compile(
         network,

@@ -52,6 +52,7 @@ def command(
     excepts: tuple[str, ...],
     symmetric_divisor: int | None,
     planner: str | None,
+    opt: int | None,
     memory_plan: Path | None,
     output: Path,
     report_path: Path | None,
@@ -71,6 +72,7 @@ def command(
         work_dir=work_dir,
         symmetric_divisor=symmetric_divisor,
         planner=planner,
+        opt=opt,
     )
     report = session.deploy(
         session.load(mlir),

@@ -34,11 +34,11 @@ class GroupedConvKernel(ConvKernel):
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         product = self.product(node)
         boxes: list[Box | None] = [None] * len(node.operand_types)
-        channels = self._input_channels(node, tile)
+        channels = self.input_channels(node, tile)
         boxes[0] = window_box(tile, product.input, channels, product.extent, product.strides, product.pads)
         return boxes
 
-    def _input_channels(self, node: Node, tile: Tile) -> tuple[int, int]:
+    def input_channels(self, node: Node, tile: Tile) -> tuple[int, int]:
         """Of all groups that have an output channel in the tile."""
         inputs, outputs = self._widths(node)
         start, stop = tile.range("c")
@@ -77,7 +77,7 @@ class GroupedConvKernel(ConvKernel):
     ) -> None:
         inputs, outputs = self._widths(node)
         x, result = placed.operand(0), placed.result
-        first_input, _ = self._input_channels(node, placed.tile)
+        first_input, _ = self.input_channels(node, placed.tile)
         start, _ = placed.tile.range("c")
         target_strides = target.strides(result.shape)
         source_strides = operand(x).strides(x.shape)
@@ -99,6 +99,7 @@ class GroupedConvKernel(ConvKernel):
                         stride=product.strides,
                         pads=x.padding,
                         dilation=product.dilations,
+                        insert=product.inserts,
                         bias=Operand(lane_address(lane, bias.address + 4 * slot), DType.F32, Layout.COMPACT)
                         if bias and dtype.is_float
                         else None,

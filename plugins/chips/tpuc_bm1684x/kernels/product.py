@@ -70,6 +70,7 @@ class Product:
     multipliers: tuple[int, ...] = ()
     right_shifts: tuple[int, ...] = ()
     rounding: Rounding = Rounding.HALF_UP
+    inserts: Pair = (0, 0)  # zeros between rows and columns of the input
 
     @property
     def extent(self) -> Pair:
@@ -236,6 +237,7 @@ class ProductKernel(TileKernel[Any]):
                 stride=product.strides,
                 pads=x.padding,
                 dilation=product.dilations,
+                insert=product.inserts,
                 bias=Operand(bias.address, DType.F32, Layout.COMPACT) if bias is not None and has_bias else None,
                 pad_value=padding_value(node, x.padding),
                 accumulate=not phase.starts,

@@ -6,13 +6,16 @@ import dataclasses
 from collections.abc import Sequence
 from functools import partial
 
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.pooling import window_counts
 from tpuc_ops.quant.arithmetic import decompose_search
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.pool2d import Pool2D
 
-from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, has_zero_points
+from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight, has_zero_points
 from tpuc_bm1684x.lowerings.table import TABLE
 
 # The multiplier of an average is an unsigned byte, its shift cannot go left (isa notes, PorD).
@@ -31,6 +34,7 @@ def _pool2d(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, rshift: int =
         kernel_shape=op.kernel_shape,
         strides=op.strides,
         pads=op.pads,
+        ceil_mode=op.ceil_mode,
         do_relu=op.do_relu,
         relu_limit=op.relu_limit,
         count_include_pad=op.count_include_pad,
@@ -52,27 +56,62 @@ class MaxPoolAny(Lowering[MaxPool]):
         return [build(_pool2d(node.op, "Max"), node.operands, result)]
 
 
-@TABLE.lowers(AvgPool, *FLOATS)
-class AvgPoolFloat(Lowering[AvgPool]):
-    """Sum times 1 / window."""
+class AvgPoolBase(Lowering[AvgPool]):
+    """Windows that see padding that does not count are floats: the mean of the whole window, times a map of factors."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refuse(node)
 
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.FLOAT if _factors(node) is not None and node.mode in INTEGERS else Wants.MODE,)
+
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(_pool2d(node.op, "Avg"), node.operands, node.float_result_type())]
+        factors = _factors(node)
+        if factors is None:
+            return [self.plain(node, build)]
+        op: AvgPool = node.op
+        top, left, bottom, right = op.pads
+        down, across = op.window().overhang(op.size(node))
+        reaching = dataclasses.replace(
+            _pool2d(op, "Avg"),
+            pads=(top, left, bottom + down, right + across),
+            ceil_mode=None,
+            count_include_pad=True,
+            do_relu=False,
+        )
+        result = node.float_result_type()
+        value = build(reaching, node.operands, result, f"{node.name}_counted")
+        operands = [value, float_weight(build, "factors", factors, result.storage.name)]
+        return [build(Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), operands, result)]
+
+    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+        """Without such windows."""
+        raise NotImplementedError
+
+
+def _factors(node: LoweringNode) -> Array | None:
+    """Elements of the window over those that count, for every place; None where they are the same everywhere."""
+    op: AvgPool = node.op
+    counts = window_counts(op.size(node), op.window(), op.count_include_pad)
+    taps = op.window().taps
+    return None if (counts == taps).all() else (taps / counts).astype(np.float32)
+
+
+@TABLE.lowers(AvgPool, *FLOATS)
+class AvgPoolFloat(AvgPoolBase):
+    """Sum times 1 / window."""
+
+    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+        return build(_pool2d(node.op, "Avg"), node.operands, node.float_result_type())
 
 
 @TABLE.lowers(AvgPool, *INTEGERS)
-class AvgPoolInt8(Lowering[AvgPool]):
+class AvgPoolInt8(AvgPoolBase):
     """sum * multiplier >> shift with Sx / (Sy * window) as an 8-bit multiplier; with zero points the same ratio as an
     f32 scale, and an offset (SPEC 3.2, T14).
     """
 
-    def refuse(self, node: LoweringNode) -> str | None:
-        return _refuse(node)
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         op: AvgPool = node.op
         result = node.quantised_result_type()
         source = node.operands[0].tensor.uniform
@@ -80,8 +119,7 @@ class AvgPoolInt8(Lowering[AvgPool]):
         scale = source.scale / (result.uniform.scale * taps)
         if has_zero_points(node.operands[0].tensor, result):
             offset = result.uniform.zero_point - scale * taps * source.zero_point
-            plain = _pool2d(op, "Avg")
-            pool = dataclasses.replace(plain, scale=scale, offset=offset, round_mode="HalfAwayFromZero")
-            return [build(pool, node.operands, result)]
+            pool = dataclasses.replace(_pool2d(op, "Avg"), scale=scale, offset=offset, round_mode="HalfAwayFromZero")
+            return build(pool, node.operands, result)
         multiplier, shift = _decompose(scale)
-        return [build(_pool2d(op, "Avg", multiplier, shift), node.operands, result)]
+        return build(_pool2d(op, "Avg", multiplier, shift), node.operands, result)

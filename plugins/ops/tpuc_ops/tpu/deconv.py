@@ -14,6 +14,7 @@ from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer, requantised, zero_point
 from tpuc_ops.quant.arithmetic import saturate
 from tpuc_ops.top.deconv import Deconv as TopDeconv
+from tpuc_ops.window import Window
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,14 @@ class Deconv(ReluFields, Op):
     round_mode: RoundMode = "HalfUp"
     dynweight_reorderd: Bool = False
     ginfo: Raw = None
+
+    def window(self) -> Window:
+        """The sliding window of the convolution that this one transposes."""
+        return self._sums().window()
+
+    def turned(self, weight: Array) -> Array:
+        """The filter of the equal convolution: `[oc, c / group, kh, kw]`, both dimensions reversed."""
+        return self._sums().turned(weight)
 
     def infer(self, operands: Types) -> Types | None:
         x, weight = operands[:2]

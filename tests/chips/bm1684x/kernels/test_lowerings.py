@@ -25,6 +25,7 @@ from tpuc_ops.top.clip import Clip
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.cos import Cos
+from tpuc_ops.top.deconv import Deconv
 from tpuc_ops.top.depth2space import Depth2Space
 from tpuc_ops.top.div import Div
 from tpuc_ops.top.elu import Elu
@@ -170,12 +171,33 @@ EVERYTHING_IN_INTEGERS = {**PIPELINES, "lower": ("convert-top-to-tpu",)}
 """Without the pass that keeps the last ops of a network in floats."""
 
 IMAGE = uniform(1, 5, 4, 6, seed=9)
+_TURNED = Fixed(uniform(8, 5, 4, 4, seed=4))
+_EIGHT = uniform(8, seed=5)
 CASES |= {
     "log": Case(Log(), [POSITIVE]),
+    "max_pool_ceil": Case(MaxPool(kernel_shape=(3, 2), strides=(2, 2), ceil_mode=True), [X]),
+    "avg_pool_border": Case(AvgPool(kernel_shape=(3, 3), pads=(1, 1, 1, 1)), [X]),
+    "avg_pool_ceil": Case(
+        AvgPool(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 0, 0, 1), ceil_mode=True, count_include_pad=True), [X]
+    ),
+    "deconv": Case(Deconv(kernel_shape=(4, 4), strides=(2, 2), pads=(1, 1, 1, 1)), [IMAGE, _TURNED, Fixed(_EIGHT)], 12),
+    "deconv_wide": Case(
+        Deconv(kernel_shape=(3, 2), strides=(2, 1), dilations=(1, 2), output_padding=(1, 0), do_relu=True),
+        [IMAGE, Fixed(uniform(80, 5, 3, 2, seed=4)), None],
+        12,
+    ),
+    "deconv_depthwise": Case(
+        Deconv(kernel_shape=(2, 2), strides=(2, 2), group=5), [IMAGE, Fixed(uniform(1, 5, 2, 2, seed=4)), None], 3
+    ),
+    "deconv_grouped": Case(
+        Deconv(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1), group=5),
+        [IMAGE, Fixed(uniform(3, 5, 3, 3, seed=4)), Fixed(uniform(15, seed=5))],
+        5,
+    ),
     "erf": Case(Erf(), [X]),
     "gelu": Case(GELU(), [X]),
     "gelu_tanh": Case(GELU(approx_mode="tanh"), [X]),
-    "sin": Case(Sin(), [X]),
+    "sin": Case(Sin(), [X / 4]),
     "cos": Case(Cos(), [X]),
     "softplus": Case(Softplus(), [X]),
     "softsign": Case(Softsign(), [X]),
