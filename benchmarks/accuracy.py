@@ -47,7 +47,9 @@ def main() -> None:
     parser.add_argument("--options", type=json.loads, default={}, help="further options of calibrate, as JSON")
     parser.add_argument("--cache", type=Path, help="folder that keeps the float results")
     arguments = parser.parse_args()
-    print(f"{'row':14}{'float':>8}{'ours':>8}{'peer':>8}{'agree':>7}{'peer':>6}{'logits':>8}{'peer':>7}{'output':>8}{'peer':>7}{'  s':>7}")
+    print(
+        f"{'row':14}{'float':>8}{'ours':>8}{'peer':>8}{'agree':>7}{'peer':>6}{'logits':>8}{'peer':>7}{'output':>8}{'peer':>7}{'  s':>7}"
+    )
     gains: list[float] = []
     for name in arguments.rows or ROWS:
         row, peer = ROWS[name], ROWS[name].vendor[arguments.chip]

@@ -21,6 +21,7 @@ from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager
 from tpuc.session import Session
 from tpuc.testing.golden import run_golden
+from tpuc.testing.planner_conformance import PlannerConformance
 
 from tests.third_party.distributions import FOLDER, ROOT, TOY_CHIP, make_importable, offers_of
 
@@ -161,6 +162,10 @@ def test_the_calibrator_serves_a_table(network: Path, samples: Path, registry: R
 
 
 # The planner
+
+
+class TestSeparate(PlannerConformance):
+    planner = Registry(offers=OFFERS).get("tpuc.planners", "separate")
 
 
 def test_the_planner_shares_nothing_and_keeps_to_the_pools(registry: Registry) -> None:

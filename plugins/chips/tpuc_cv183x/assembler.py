@@ -123,7 +123,7 @@ def _words(tensor: DdrTensor) -> DdrTensor:
     if is_computable(tensor.element):
         return tensor
     n, c, h, w = tensor.shape
-    sn, sc, sh, sw = tensor.strides
+    sn, sc, sh, _ = tensor.strides
     return DdrTensor(tensor.address, (n, c, h, 2 * w), (2 * sn, 2 * sc, 2 * sh, 1), BF16)
 
 

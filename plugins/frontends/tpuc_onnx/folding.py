@@ -21,6 +21,8 @@ Array: TypeAlias = npt.NDArray[Any]
 UNREPEATABLE = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+MOST_ELEMENTS = 1 << 28
+"""Larger constants are no part of a network, but a mistake in a shape."""
 SHAPE_QUESTIONS = frozenset({"Shape", "Size"})
 
 
@@ -36,6 +38,14 @@ def fold(node: GraphNode, types: TypeTable) -> Sequence[Array] | None:
         return [foreign.attributes["value"]]
     if not all(name in types.constants for name in filter(None, foreign.inputs)):
         return None
+    types.infer(node)
+    for name in foreign.outputs:
+        size = math.prod(types.shape(name) or ())
+        if size > MOST_ELEMENTS:
+            raise InvalidModel(
+                f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its constant result '{name}' would have "
+                f"{size} elements. Export the network again, or check --input-shapes."
+            )
     return _evaluate(node, {name: types.constants[name] for name in filter(None, foreign.inputs)})
 
 
@@ -60,14 +70,17 @@ def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | 
         evaluator = ReferenceEvaluator(model)
     except NotImplementedError:
         return None
-    except (LookupError, RuntimeError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise _not_computable(foreign, error) from error
     try:
         with np.errstate(all="ignore"):
             values: Iterator[Any] = iter(evaluator.run(None, operands))  # pyright: ignore[reportUnknownMemberType]
-    except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+            arrays = [np.asarray(next(values)) if name else np.empty(0) for name in foreign.outputs]
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as error:
         raise _not_computable(foreign, error) from error
-    return [np.asarray(next(values)) if name else np.empty(0) for name in foreign.outputs]
+    if any(array.dtype == object and array.size and not isinstance(array.flat[0], str) for array in arrays):
+        raise _not_computable(foreign, ValueError("it gives no tensor"))
+    return arrays
 
 
 def _not_computable(node: ForeignNode, error: Exception) -> InvalidModel:

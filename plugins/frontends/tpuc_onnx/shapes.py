@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -15,6 +16,9 @@ from tpuc_onnx.graph import Graph, GraphInput, GraphNode
 
 Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
+
+MOST_ELEMENTS = 1 << 31
+"""No chip here holds a tensor of more elements."""
 
 SHAPE_DATA_ELEMENTS = 4096
 """Constants up to this size are shown to shape inference: no shape, axis list or index is longer."""
@@ -145,13 +149,21 @@ class TypeTable:
                 return  # behind an operator that is not known
         try:
             imports = [helper.make_opsetid(foreign.domain, foreign.version)]
-            self._types.update(shape_inference.infer_node_outputs(schema, proto, types, data, None, imports))
-        except (shape_inference.InferenceError, checker.ValidationError, UnicodeDecodeError) as error:
+            found = shape_inference.infer_node_outputs(schema, proto, types, data, None, imports)
+        except (shape_inference.InferenceError, checker.ValidationError, TypeError, ValueError) as error:
             shapes = ", ".join(f"'{name}' {show_shape(self.shape(name) or ())}" for name in types)
             raise InvalidModel(
                 f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its operands do not fit ({shapes}): "
                 f"{_last_words(error)}. Export the network again, or check --input-shapes."
             ) from error
+        self._types.update(found)
+        for name in found:
+            shape = self.shape(name)
+            if shape is not None and (min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS):
+                raise InvalidModel(
+                    f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its result '{name}' would have the "
+                    f"shape {show_shape(shape)}. Export the network again, or check --input-shapes."
+                )
 
 
 def _schema(node: ForeignNode) -> Any:

@@ -18,6 +18,8 @@ def tensor_array(tensor: onnx.TensorProto, source: str) -> Array:
     """The values of a tensor of the file `source`; raises InvalidModel when they are not all there."""
     if external_data_helper.uses_external_data(tensor):
         return _mapped(tensor, Path(source))
+    if min(tensor.dims, default=0) < 0:
+        raise _misfit(tensor, source)
     try:
         return np.asarray(numpy_helper.to_array(tensor))
     except (KeyError, OverflowError, TypeError, ValueError) as error:

@@ -32,6 +32,7 @@ from tpuc_ops.top.input import Input, image_input
 from tpuc_ops.top.reshape import Reshape
 
 from tpuc_onnx.building import F32, Importer, OnnxBuilder
+from tpuc_onnx.checking import check_node
 from tpuc_onnx.control import control_nodes, is_control_flow
 from tpuc_onnx.expansion import function_nodes
 from tpuc_onnx.folding import fold
@@ -120,7 +121,11 @@ class _Walk:
     def run(self) -> None:
         """Import every node; raises Unsupported with all unknown operators and refusals."""
         for node in self._graph.nodes:
-            self._step(node)
+            check_node(node)
+            try:
+                self._step(node)
+            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+                raise _contradiction(node.foreign, error) from error
         sentences = [self._unknown_sentence()] if self._unknown else []
         if sentences or self._refused:
             raise Unsupported("\n".join([*sentences, *self._refused]))
@@ -185,10 +190,7 @@ class _Walk:
             self._lost.update(node.outputs)
             return
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise InvalidModel(
-                f"{node.source}: node '{node.name}' ({node.op_type}): its attributes and operands contradict each "
-                f"other: {str(error).rstrip('.') or type(error).__name__}. Export the network again."
-            ) from error
+            raise _contradiction(node, error) from error
         results = [result] if isinstance(result, Value) else result
         for name, value in zip(node.outputs, results, strict=False):
             if name and name not in self._types.constants:
@@ -219,6 +221,14 @@ def _nodes(names: Sequence[str]) -> str:
     shown = ", ".join(f"'{name}'" for name in names[:SHOWN_NODES])
     more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
     return f"node{'s' if len(names) > 1 else ''} {shown}{more}"
+
+
+def _contradiction(node: ForeignNode, error: Exception) -> InvalidModel:
+    reason = (" ".join(str(error).split()) or type(error).__name__).rstrip(".")
+    return InvalidModel(
+        f"{node.source}: node '{node.name}' ({node.op_type}): its attributes and operands contradict each other: "
+        f"{reason}. Export the network again."
+    )
 
 
 def importer_key(node: ForeignNode) -> str:

@@ -8,7 +8,7 @@ only where a value is there in another one; a TRANSPOSE of the file merely chang
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -116,6 +116,11 @@ class TfliteBuilder:
         return not name or name in self.constants or name in self._home or name in self._later
 
     # Values
+
+    @property
+    def orders(self) -> Mapping[str, Order]:
+        """How each computed tensor is kept."""
+        return self._home
 
     def order(self, name: str) -> Order:
         """How the value of a tensor is kept; constants can have any order and count as kept as in the file."""

@@ -43,6 +43,11 @@ _CONTRADICTIONS = (IndexError, KeyError, ValueError, TypeError, ArithmeticError,
 
 def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
     """The TOP module of a graph."""
+    return translated(graph, options, registry)[0]
+
+
+def translated(graph: Graph, options: ImportOptions, registry: Any) -> tuple[Module, TfliteBuilder]:
+    """The TOP module of a graph, and the builder, which knows the orders of values."""
     name = re.sub(r"[^A-Za-z0-9_.$-]", "_", options.model_name or graph.name)
     name = name if re.match(r"[A-Za-z_]", name) else f"_{name}"
     shapes = _input_shapes(graph, options)
@@ -63,7 +68,7 @@ def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
     function.update_type()
     module.functions.append(function)
     module.attributes = _attributes(module, name)
-    return module
+    return module, build
 
 
 def _attributes(module: Module, name: str) -> dict[str, Any]:

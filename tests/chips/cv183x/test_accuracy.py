@@ -37,7 +37,7 @@ FLOORS = {
     "yunet": Floor(37),
     "yolox": Floor(tensor="output", sqnr_db=5.3),
 }
-# bf16 has no floor elsewhere: one count, or one dB, below what was measured when every value equalled the vendor's model.
+# One count, or one dB, below what was measured when every value equalled the vendor's model.
 FLOATS = {
     "mobilenet_v1": Floor(33, "logits", 20.7),
     "mobilenet_v2": Floor(53, "logits", 20.4),

@@ -121,12 +121,16 @@ INTEGERS = {
         I8,
         [{"k": 32}, {"c": 32, "h": 1}],
     ),
-    "max": Sample(Pool2D(kernel_shape=(3, 3), pool_mode="Max", strides=(2, 2), **PADS), [_bytes(1, 40, 9, 9)], I8, [{"h": 2}]),
+    "max": Sample(
+        Pool2D(kernel_shape=(3, 3), pool_mode="Max", strides=(2, 2), **PADS), [_bytes(1, 40, 9, 9)], I8, [{"h": 2}]
+    ),
     "max_unsigned": Sample(
         Pool2D(kernel_shape=(2, 2), pool_mode="Max", strides=(2, 2)), [_bytes(1, 40, 8, 8, dtype="uint8")], U8
     ),
     "average": Sample(
-        Pool2D(kernel_shape=(20, 20), pool_mode="Avg", strides=(20, 20), multiplier=201, rshift=16, round_mode="HalfUp"),
+        Pool2D(
+            kernel_shape=(20, 20), pool_mode="Avg", strides=(20, 20), multiplier=201, rshift=16, round_mode="HalfUp"
+        ),
         [_bytes(1, 40, 20, 20)],
         I8,
     ),
@@ -136,7 +140,9 @@ INTEGERS = {
         U8,
         [{"h": 2, "w": 4}],
     ),
-    "add": Sample(Add(multipliers=(33, 272), rshifts=(7,)), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6, seed=1)], I8, [{"h": 2}]),
+    "add": Sample(
+        Add(multipliers=(33, 272), rshifts=(7,)), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6, seed=1)], I8, [{"h": 2}]
+    ),
     "add_mixed": Sample(
         Add(multipliers=(33, -69), rshifts=(6,)), [_bytes(1, 40, 5, 6, dtype="uint8"), _bytes(1, 40, 5, 6, seed=1)], U8
     ),
@@ -146,15 +152,23 @@ INTEGERS = {
         U8,
     ),
     "add_rows": Sample(Add(multipliers=(90, 27), rshifts=(7,)), [_bytes(1, 7, 5), _bytes(1, 7, 5, seed=1)], I8),
-    "add_channel": Sample(Add(multipliers=(90, 27), rshifts=(7,), do_relu=True), [_bytes(1, 40, 5, 6), _bytes(1, 40, 1, 1)], I8),
-    "add_image": Sample(Add(multipliers=(90, 27), rshifts=(7,)), [_bytes(2, 40, 5, 6), _bytes(1, 1, 5, 6)], I8, [{"n": 1}]),
+    "add_channel": Sample(
+        Add(multipliers=(90, 27), rshifts=(7,), do_relu=True), [_bytes(1, 40, 5, 6), _bytes(1, 40, 1, 1)], I8
+    ),
+    "add_image": Sample(
+        Add(multipliers=(90, 27), rshifts=(7,)), [_bytes(2, 40, 5, 6), _bytes(1, 1, 5, 6)], I8, [{"n": 1}]
+    ),
     "add_three": Sample(
         Add(multipliers=(40, 30, 50), rshifts=(6,)),
         [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6, seed=1), _bytes(1, 40, 5, 6, seed=2)],
         I8,
     ),
-    "sub": Sample(Sub(multipliers=(40, 90), rshifts=(7,), is_reverse=True), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6)], I8),
-    "mul": Sample(Mul(multiplier=1 << 30, rshift=6, **QDM), [_bytes(1, 40, 5, 6), _bytes(1, 40, 1, 1, dtype="uint8")], I8),
+    "sub": Sample(
+        Sub(multipliers=(40, 90), rshifts=(7,), is_reverse=True), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6)], I8
+    ),
+    "mul": Sample(
+        Mul(multiplier=1 << 30, rshift=6, **QDM), [_bytes(1, 40, 5, 6), _bytes(1, 40, 1, 1, dtype="uint8")], I8
+    ),
     "mul_unsigned": Sample(
         Mul(multiplier=1 << 30, rshift=8, **QDM), [_bytes(1, 7, 5, dtype="uint8"), _bytes(1, 7, 5, dtype="uint8")], U8
     ),
@@ -168,9 +182,13 @@ INTEGERS = {
     "permute_swap": Sample(Permute(order=(0, 3, 2, 1)), [_bytes(2, 40, 5, 6)], I8),
     "permute_back": Sample(Permute(order=(0, 3, 1, 2)), [_bytes(2, 5, 6, 40)], I8),
     "concat": Sample(Concat(axis=3), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 3)], I8),
-    "slice": Sample(Slice(offset=(0, 3, 1, 5), steps=(1, 2, 1, -2), ends=(1, 40, 5, -100)), [_bytes(1, 40, 5, 6)], TensorType((1, 19, 4, 3), I8)),
+    "slice": Sample(
+        Slice(offset=(0, 3, 1, 5), steps=(1, 2, 1, -2), ends=(1, 40, 5, -100)),
+        [_bytes(1, 40, 5, 6)],
+        TensorType((1, 19, 4, 3), I8),
+    ),
     "pad": Sample(Pad(paddings=(0, 2, 1, 0, 0, 1, 0, 3), val=-5.0), [_bytes(1, 40, 5, 6)], I8),
-}  # fmt: skip
+}
 FLOATS = {
     "conv": Sample(
         Conv2D(kernel_shape=(3, 3), do_relu=True, relu_limit=5.0, **PADS),
@@ -179,9 +197,13 @@ FLOATS = {
         [{"k": 32}, {"k": 32, "c": 32, "h": 4}],
     ),
     "depthwise": Sample(
-        Conv2D(kernel_shape=(3, 3), group=40, **PADS), [_half(1, 40, 9, 7), _half_filter(40, 1, 3, 3), Fixed(uniform(40))], BF16
+        Conv2D(kernel_shape=(3, 3), group=40, **PADS),
+        [_half(1, 40, 9, 7), _half_filter(40, 1, 3, 3), Fixed(uniform(40))],
+        BF16,
     ),
-    "matmul": Sample(MatMul(), [_half(3, 70), _half_filter(70, 40), Fixed(uniform(1, 40)), None, None], BF16, [{"k": 32}]),
+    "matmul": Sample(
+        MatMul(), [_half(3, 70), _half_filter(70, 40), Fixed(uniform(1, 40)), None, None], BF16, [{"k": 32}]
+    ),
     "max": Sample(Pool2D(kernel_shape=(3, 3), pool_mode="Max", **PADS), [_half(1, 40, 9, 9)], BF16),
     "average": Sample(Pool2D(kernel_shape=(3, 3), pool_mode="Avg"), [_half(1, 40, 9, 9)], BF16),
     "add": Sample(Add(do_relu=True), [_half(1, 40, 5, 6), _half(1, 40, 1, 1, seed=1)], BF16),
@@ -199,8 +221,19 @@ FLOATS = {
     **{
         mode.lower(): Sample(Active(mode=mode, coeffs=coeffs), [_half(1, 40, 5, 6)], BF16)
         for mode, coeffs in {
-            "SIGMOID": None, "SILU": None, "TANH": None, "EXP": None, "ELU": (0.7,), "HSIGMOID": (0.2, 0.5), "HSWISH": None,
-            "ERF": None, "GELU": None, "MISH": None, "SOFT_PLUS": None, "ABSVAL": None, "SQUARE": None,
+            "SIGMOID": None,
+            "SILU": None,
+            "TANH": None,
+            "EXP": None,
+            "ELU": (0.7,),
+            "HSIGMOID": (0.2, 0.5),
+            "HSWISH": None,
+            "ERF": None,
+            "GELU": None,
+            "MISH": None,
+            "SOFT_PLUS": None,
+            "ABSVAL": None,
+            "SQUARE": None,
         }.items()
     },
     **{mode.lower(): Sample(Active(mode=mode), [_positive(1, 40, 5, 6)], BF16) for mode in ("SQRT", "RSQRT", "LN")},
@@ -224,7 +257,7 @@ FLOATS = {
     "from_bytes": Sample(Cast(with_scale=False), [_bytes(1, 40, 5, 6, dtype="uint8")], BF16),
     "to_bytes": Sample(Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], I8),
     "to_unsigned": Sample(Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], U8),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("samples", [INTEGERS, FLOATS, WIDE], ids=["integers", "floats", "wide"])
@@ -244,34 +277,141 @@ X = t(1, 4, 20, 20)
 W = t(4, 4, 3, 3, element=ScalarType("si8"))
 POINT = quantised_element("int8", 0.05, 3)
 REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
-    "stride": (_conv((3, 3), 4, 4, strides=(16, 1)), [X, W, ABSENT], t(1, 4, 2, 18), "stride at most 15, this one is 16"),
-    "pads": (_conv((3, 3), 4, 4, pads=(16, 0, 0, 0)), [X, W, ABSENT], t(1, 4, 34, 18), "padding at most 15, this one is 16"),
-    "dilation": (_conv((2, 2), 4, 4, dilations=(17, 1)), [X, W, ABSENT], t(1, 4, 3, 19), "dilation at most 16, this one is 17"),
-    "padding_alone": (_conv((3, 3), 4, 4, pads=(3, 0, 0, 0)), [X, W, ABSENT], t(1, 4, 21, 18), "padding below the window's own extent, this one is 3 for 3"),
-    "shift": (Conv2D(kernel_shape=(3, 3), multiplier=(1 << 30,), rshift=(32,), **QDM), [X, W, ABSENT], t(1, 4, 18, 18), "shifts from 0 to 31, these are 32 to 32"),
-    "mode": (Conv2D(kernel_shape=(3, 3), multiplier=(1,), rshift=(0,)), [X, W, ABSENT], t(1, 4, 18, 18), "only quant_mode QDM rounded HalfAwayFromZero, this one is MultiplierShift HalfUp"),
-    "sums": (Conv2D(kernel_shape=(3, 3)), [X, W, ABSENT], t(1, 4, 18, 18), "integer sums must be requantised, the chip cannot store 32 bits"),
-    "zero_point": (_conv((3, 3), 4, 4), [t(1, 4, 20, 20, element=POINT), W, ABSENT], t(1, 4, 18, 18), "zero points must be 0, this one is 3"),
+    "stride": (
+        _conv((3, 3), 4, 4, strides=(16, 1)),
+        [X, W, ABSENT],
+        t(1, 4, 2, 18),
+        "stride at most 15, this one is 16",
+    ),
+    "pads": (
+        _conv((3, 3), 4, 4, pads=(16, 0, 0, 0)),
+        [X, W, ABSENT],
+        t(1, 4, 34, 18),
+        "padding at most 15, this one is 16",
+    ),
+    "dilation": (
+        _conv((2, 2), 4, 4, dilations=(17, 1)),
+        [X, W, ABSENT],
+        t(1, 4, 3, 19),
+        "dilation at most 16, this one is 17",
+    ),
+    "padding_alone": (
+        _conv((3, 3), 4, 4, pads=(3, 0, 0, 0)),
+        [X, W, ABSENT],
+        t(1, 4, 21, 18),
+        "padding below the window's own extent, this one is 3 for 3",
+    ),
+    "shift": (
+        Conv2D(kernel_shape=(3, 3), multiplier=(1 << 30,), rshift=(32,), **QDM),
+        [X, W, ABSENT],
+        t(1, 4, 18, 18),
+        "shifts from 0 to 31, these are 32 to 32",
+    ),
+    "mode": (
+        Conv2D(kernel_shape=(3, 3), multiplier=(1,), rshift=(0,)),
+        [X, W, ABSENT],
+        t(1, 4, 18, 18),
+        "only quant_mode QDM rounded HalfAwayFromZero, this one is MultiplierShift HalfUp",
+    ),
+    "sums": (
+        Conv2D(kernel_shape=(3, 3)),
+        [X, W, ABSENT],
+        t(1, 4, 18, 18),
+        "integer sums must be requantised, the chip cannot store 32 bits",
+    ),
+    "zero_point": (
+        _conv((3, 3), 4, 4),
+        [t(1, 4, 20, 20, element=POINT), W, ABSENT],
+        t(1, 4, 18, 18),
+        "zero points must be 0, this one is 3",
+    ),
     "f32": (Relu(), [t(1, 4, element=F32)], t(1, 4, element=F32), "int8, uint8 and bf16 only, this one has f32"),
-    "groups": (_conv((3, 3), 4, 2, group=2), [X, W, ABSENT], t(1, 4, 18, 18), "groups of several channels have no kernel; lowering writes them as one group with zeros between"),
+    "groups": (
+        _conv((3, 3), 4, 2, group=2),
+        [X, W, ABSENT],
+        t(1, 4, 18, 18),
+        "groups of several channels have no kernel; lowering writes them as one group with zeros between",
+    ),
     "shifts": (Add(multipliers=(1, 1), rshifts=(1, 2)), [X, X], X, "one common shift from 0 to 31, there are [1, 2]"),
-    "multiplier": (Add(multipliers=(129, 131), rshifts=(1,)), [X, X], X, "multipliers of one signed byte, one of them times a power of two, these are [129, 131]"),
-    "sum": (Add(multipliers=(127, 127, 127), rshifts=(7,)), [X, X, X], X, "a sum within 16 bits before its shift, this one may reach 48768"),
-    "offset": (Add(multipliers=(1, 1), rshifts=(9,)), [X, X], t(1, 4, 20, 20, element=U8), "a shift up to 8 to an unsigned result, this one is 9"),
-    "product": (Mul(multiplier=1 << 30, rshift=1, **QDM), [X, X], t(1, 4, 20, 20, element=U8), "the product of unsigned operands is unsigned, every other one is signed"),
-    "counts": (Pool2D(kernel_shape=(3, 3), pool_mode="Avg", pads=(1, 1, 1, 1)), [X], X, "an average that does not count padding needs windows without padding"),
-    "factor": (Pool2D(kernel_shape=(2, 2), pool_mode="Avg", multiplier=256, round_mode="HalfUp"), [X], t(1, 4, 19, 19), "a factor of one byte and a shift up to 31, these are 256 and 0"),
+    "multiplier": (
+        Add(multipliers=(129, 131), rshifts=(1,)),
+        [X, X],
+        X,
+        "multipliers of one signed byte, one of them times a power of two, these are [129, 131]",
+    ),
+    "sum": (
+        Add(multipliers=(127, 127, 127), rshifts=(7,)),
+        [X, X, X],
+        X,
+        "a sum within 16 bits before its shift, this one may reach 48768",
+    ),
+    "offset": (
+        Add(multipliers=(1, 1), rshifts=(9,)),
+        [X, X],
+        t(1, 4, 20, 20, element=U8),
+        "a shift up to 8 to an unsigned result, this one is 9",
+    ),
+    "product": (
+        Mul(multiplier=1 << 30, rshift=1, **QDM),
+        [X, X],
+        t(1, 4, 20, 20, element=U8),
+        "the product of unsigned operands is unsigned, every other one is signed",
+    ),
+    "counts": (
+        Pool2D(kernel_shape=(3, 3), pool_mode="Avg", pads=(1, 1, 1, 1)),
+        [X],
+        X,
+        "an average that does not count padding needs windows without padding",
+    ),
+    "factor": (
+        Pool2D(kernel_shape=(2, 2), pool_mode="Avg", multiplier=256, round_mode="HalfUp"),
+        [X],
+        t(1, 4, 19, 19),
+        "a factor of one byte and a shift up to 31, these are 256 and 0",
+    ),
     "beta": (Softmax(axis=1, beta=2.0), [t(1, 4, element=F32)], t(1, 4, element=F32), "beta 1 and no logarithm"),
-    "rounding": (Cast(with_scale=False), [t(1, 4, element=BF16)], t(1, 4), "the chip rounds HalfToEven, this one asks for HalfAwayFromZero"),
-    "scale": (Cast(round_mode="HalfToEven"), [t(1, 4, element=BF16)], t(1, 4), "a scale beside bytes or bf16 needs in_half, the chip multiplies bf16"),
-    "unsigned": (Cast(), [t(1, 4, element=F32)], t(1, 4, element=U8), "the runtime's quantisation knows int8 with zero point 0 alone"),
-    "nearest": (Cast(), [t(1, 4, element=F32)], t(1, 4, element=BF16), "the chip leaves the lower half out, this one asks for HalfAwayFromZero"),
-    "active": (Active(mode="SIN"), [t(1, 4, element=BF16)], t(1, 4, element=BF16), "modes ABSVAL, ELU, ERF, EXP, GELU, HSIGMOID, HSWISH, LN, MISH, RSQRT, SIGMOID, SILU, SOFT_PLUS, SQRT, SQUARE, TANH, this one is SIN"),
+    "rounding": (
+        Cast(with_scale=False),
+        [t(1, 4, element=BF16)],
+        t(1, 4),
+        "the chip rounds HalfToEven, this one asks for HalfAwayFromZero",
+    ),
+    "scale": (
+        Cast(round_mode="HalfToEven"),
+        [t(1, 4, element=BF16)],
+        t(1, 4),
+        "a scale beside bytes or bf16 needs in_half, the chip multiplies bf16",
+    ),
+    "unsigned": (
+        Cast(),
+        [t(1, 4, element=F32)],
+        t(1, 4, element=U8),
+        "the runtime's quantisation knows int8 with zero point 0 alone",
+    ),
+    "nearest": (
+        Cast(),
+        [t(1, 4, element=F32)],
+        t(1, 4, element=BF16),
+        "the chip leaves the lower half out, this one asks for HalfAwayFromZero",
+    ),
+    "active": (
+        Active(mode="SIN"),
+        [t(1, 4, element=BF16)],
+        t(1, 4, element=BF16),
+        (
+            "modes ABSVAL, ELU, ERF, EXP, GELU, HSIGMOID, HSWISH, LN, MISH, RSQRT, SIGMOID, SILU, SOFT_PLUS, SQRT, SQUARE, "
+            "TANH, this one is SIN"
+        ),
+    ),
     "repeats": (Upsample(scale_h=9, scale_w=9), [X], t(1, 4, 180, 180), "each element at most 64 times, here 81 times"),
-}  # fmt: skip
+}
 INSIDE: dict[str, tuple[Op, list[TensorType], TensorType]] = {
     "stride": (_conv((3, 3), 4, 4, strides=(15, 1)), [X, W, ABSENT], t(1, 4, 2, 18)),
-    "pads": (_conv((16, 3), 4, 4, pads=(15, 0, 0, 0)), [X, t(4, 4, 16, 3, element=ScalarType("si8")), ABSENT], t(1, 4, 20, 18)),
+    "pads": (
+        _conv((16, 3), 4, 4, pads=(15, 0, 0, 0)),
+        [X, t(4, 4, 16, 3, element=ScalarType("si8")), ABSENT],
+        t(1, 4, 20, 18),
+    ),
     "dilation": (_conv((2, 2), 4, 4, dilations=(16, 1)), [X, W, ABSENT], t(1, 4, 4, 19)),
     "shift": (Conv2D(kernel_shape=(3, 3), multiplier=(1 << 30,), rshift=(31,), **QDM), [X, W, ABSENT], t(1, 4, 18, 18)),
     "multiplier": (Add(multipliers=(127, 254), rshifts=(1,)), [X, X], X),
@@ -279,7 +419,7 @@ INSIDE: dict[str, tuple[Op, list[TensorType], TensorType]] = {
     "offset": (Add(multipliers=(1, 1), rshifts=(8,)), [X, X], t(1, 4, 20, 20, element=U8)),
     "factor": (Pool2D(kernel_shape=(2, 2), pool_mode="Avg", multiplier=255, round_mode="HalfUp"), [X], t(1, 4, 19, 19)),
     "repeats": (Upsample(scale_h=8, scale_w=8), [X], t(1, 4, 160, 160)),
-}  # fmt: skip
+}
 
 
 def _refusal(op: Op, operands: list[TensorType], result: TensorType) -> str | None:

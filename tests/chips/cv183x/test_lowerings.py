@@ -44,29 +44,119 @@ ARRAY = np.ones((4, 4, 3, 3), np.float32)
 FAR = "a stride above 15 needs windows that do not overlap, without groups and dilation; this one is 16"
 COUNTS = "an average that does not count padding needs windows without padding"
 REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, str]] = {
-    "computed_filter": (Conv(kernel_shape=(3, 3)), [IMAGE, t(4, 4, 3, 3)], [None, None], t(1, 4, 18, 18), "the filter must be a constant"),
-    "volumes": (Conv(kernel_shape=(3, 3, 3)), [t(1, 4, 5, 5, 5), t(4, 4, 3, 3, 3)], [None, ARRAY], t(1, 4, 3, 3, 3), "only 2-D windows, this one has 3 dimensions"),
-    "far_overlap": (Conv(kernel_shape=(17, 3), strides=(16, 1)), [IMAGE, t(4, 4, 17, 3)], [None, ARRAY], t(1, 4, 1, 18), FAR),
-    "far_groups": (Conv(kernel_shape=(3, 3), strides=(16, 16), group=4), [IMAGE, t(4, 1, 3, 3)], [None, ARRAY], t(1, 4, 2, 2), FAR),
-    "pool_volumes": (MaxPool(kernel_shape=(2,)), [t(1, 4, 20)], [None], t(1, 4, 19), "only 2-D windows, this one has 1 dimensions"),
+    "computed_filter": (
+        Conv(kernel_shape=(3, 3)),
+        [IMAGE, t(4, 4, 3, 3)],
+        [None, None],
+        t(1, 4, 18, 18),
+        "the filter must be a constant",
+    ),
+    "volumes": (
+        Conv(kernel_shape=(3, 3, 3)),
+        [t(1, 4, 5, 5, 5), t(4, 4, 3, 3, 3)],
+        [None, ARRAY],
+        t(1, 4, 3, 3, 3),
+        "only 2-D windows, this one has 3 dimensions",
+    ),
+    "far_overlap": (
+        Conv(kernel_shape=(17, 3), strides=(16, 1)),
+        [IMAGE, t(4, 4, 17, 3)],
+        [None, ARRAY],
+        t(1, 4, 1, 18),
+        FAR,
+    ),
+    "far_groups": (
+        Conv(kernel_shape=(3, 3), strides=(16, 16), group=4),
+        [IMAGE, t(4, 1, 3, 3)],
+        [None, ARRAY],
+        t(1, 4, 2, 2),
+        FAR,
+    ),
+    "pool_volumes": (
+        MaxPool(kernel_shape=(2,)),
+        [t(1, 4, 20)],
+        [None],
+        t(1, 4, 19),
+        "only 2-D windows, this one has 1 dimensions",
+    ),
     "average_padding": (AvgPool(kernel_shape=(3, 3), pads=(1, 1, 1, 1)), [IMAGE], [None], IMAGE, COUNTS),
-    "average_ceil": (AvgPool(kernel_shape=(3, 3), strides=(2, 2), ceil_mode=True), [IMAGE], [None], t(1, 4, 10, 10), COUNTS),
+    "average_ceil": (
+        AvgPool(kernel_shape=(3, 3), strides=(2, 2), ceil_mode=True),
+        [IMAGE],
+        [None],
+        t(1, 4, 10, 10),
+        COUNTS,
+    ),
     "computed_matrix": (MatMul(), [t(3, 4), t(4, 5)], [None, None], t(3, 5), "the right operand must be a constant"),
-    "batched_matrix": (MatMul(), [t(2, 3, 4), t(2, 4, 5)], [None, np.ones((2, 4, 5), np.float32)], t(2, 3, 5), "the right operand must be a matrix, this one has 3 dimensions"),
-    "transposed_matrix": (MatMul(left_transpose=True), [t(4, 3), t(4, 5)], [None, np.ones((4, 5), np.float32)], t(3, 5), "left_transpose, output_transpose and hdim_is_batch have no kernel"),
-    "computed_scale": (Scale(), [IMAGE, t(4)], [None, None], IMAGE, "the scale must be a constant, and the tensor have channels"),
-    "concat_constant": (Concat(axis=1), [IMAGE, IMAGE], [None, np.ones((1, 4, 20, 20), np.float32)], t(1, 8, 20, 20), "a constant operand has no kernel; fold it into the network"),
-    "pad_mode": (Pad(paddings=(0, 0, 1, 1, 0, 0, 1, 1), mode="reflect"), [IMAGE], [None], t(1, 4, 22, 22), "only mode constant, this one is reflect"),
-    "prelu": (PRelu(), [IMAGE, t(1, 1, 20, 1)], [None, np.ones((1, 1, 20, 1), np.float32)], IMAGE, "one slope, or one per channel; there are 20 for 4 channels"),
-    "reduce_axes": (Reduce(axes=(1,), mode="ReduceMean"), [IMAGE], [None], t(1, 1, 20, 20), "rows and columns of four dimensions only, these are [1] of 4"),
-    "reduce_mode": (Reduce(axes=(2,), mode="ReduceL2"), [IMAGE], [None], t(1, 4, 1, 20), "ReduceMean and ReduceMax only, this one is ReduceL2"),
+    "batched_matrix": (
+        MatMul(),
+        [t(2, 3, 4), t(2, 4, 5)],
+        [None, np.ones((2, 4, 5), np.float32)],
+        t(2, 3, 5),
+        "the right operand must be a matrix, this one has 3 dimensions",
+    ),
+    "transposed_matrix": (
+        MatMul(left_transpose=True),
+        [t(4, 3), t(4, 5)],
+        [None, np.ones((4, 5), np.float32)],
+        t(3, 5),
+        "left_transpose, output_transpose and hdim_is_batch have no kernel",
+    ),
+    "computed_scale": (
+        Scale(),
+        [IMAGE, t(4)],
+        [None, None],
+        IMAGE,
+        "the scale must be a constant, and the tensor have channels",
+    ),
+    "concat_constant": (
+        Concat(axis=1),
+        [IMAGE, IMAGE],
+        [None, np.ones((1, 4, 20, 20), np.float32)],
+        t(1, 8, 20, 20),
+        "a constant operand has no kernel; fold it into the network",
+    ),
+    "pad_mode": (
+        Pad(paddings=(0, 0, 1, 1, 0, 0, 1, 1), mode="reflect"),
+        [IMAGE],
+        [None],
+        t(1, 4, 22, 22),
+        "only mode constant, this one is reflect",
+    ),
+    "prelu": (
+        PRelu(),
+        [IMAGE, t(1, 1, 20, 1)],
+        [None, np.ones((1, 1, 20, 1), np.float32)],
+        IMAGE,
+        "one slope, or one per channel; there are 20 for 4 channels",
+    ),
+    "reduce_axes": (
+        Reduce(axes=(1,), mode="ReduceMean"),
+        [IMAGE],
+        [None],
+        t(1, 1, 20, 20),
+        "rows and columns of four dimensions only, these are [1] of 4",
+    ),
+    "reduce_mode": (
+        Reduce(axes=(2,), mode="ReduceL2"),
+        [IMAGE],
+        [None],
+        t(1, 4, 1, 20),
+        "ReduceMean and ReduceMax only, this one is ReduceL2",
+    ),
     "divisor": (Div(), [IMAGE, t(1)], [None, np.zeros(1, np.float32)], IMAGE, "a constant divisor must not contain 0"),
-}  # fmt: skip
+}
 FLOATS = {
     "sigmoid": (Sigmoid(scale=2.0), [IMAGE], [None], IMAGE, "a sigmoid with scale 1, bias 0 and no logarithm"),
     "power": (Pow(exponent=3.0), [IMAGE], [None], IMAGE, "exponents 2, 0.5, -0.5, this one is 3"),
-    "coefficients": (Add(coeff=(1.0, 2.0)), [IMAGE, IMAGE], [None, None], IMAGE, "coefficients other than 1 have no kernel in bf16"),
-}  # fmt: skip
+    "coefficients": (
+        Add(coeff=(1.0, 2.0)),
+        [IMAGE, IMAGE],
+        [None, None],
+        IMAGE,
+        "coefficients other than 1 have no kernel in bf16",
+    ),
+}
 
 
 def _refusal(name: str, mode: str) -> str | None:

@@ -49,13 +49,17 @@ def _matmul(columns: int, shift: int) -> MatMul:
 
 
 WIDE = {
-    "columns": Sample(_conv((3, 3), 8, 9, pads=(1, 1, 1, 1)), [_bytes(1, 4, 5, 9000), _filter(8, 4, 3, 3), _bias(8)], I8),
+    "columns": Sample(
+        _conv((3, 3), 8, 9, pads=(1, 1, 1, 1)), [_bytes(1, 4, 5, 9000), _filter(8, 4, 3, 3), _bias(8)], I8
+    ),
     "far_rows": Sample(_conv((3, 3), 8, 9, pads=(1, 1, 1, 1)), [_bytes(2, 2, 3, 70001), _filter(8, 2, 3, 3), None], I8),
     "rows": Sample(_conv((3, 1), 8, 9), [_bytes(1, 4, 9000, 2), _filter(8, 4, 3, 1), None], I8),
     "depth": Sample(_conv((1, 1), 40, 12), [_bytes(1, 5000, 3, 3), _filter(40, 5000, 1, 1), _bias(40)], I8),
     "channels": Sample(_conv((1, 1), 5000, 9), [_bytes(1, 8, 3, 3), _filter(5000, 8, 1, 1), _bias(5000)], I8),
     "own_filters": Sample(
-        _conv((3, 3), 5000, 8, group=5000, pads=(1, 1, 1, 1)), [_bytes(1, 5000, 4, 4), _filter(5000, 1, 3, 3), _bias(5000)], I8
+        _conv((3, 3), 5000, 8, group=5000, pads=(1, 1, 1, 1)),
+        [_bytes(1, 5000, 4, 4), _filter(5000, 1, 3, 3), _bias(5000)],
+        I8,
     ),
     "pool": Sample(Pool2D(kernel_shape=(2, 2), pool_mode="Max", strides=(2, 2)), [_half(2, 4, 4, 40000)], BF16),
     "batches": Sample(Add(**ADD), [_bytes(5000, 1, 1, 3), _bytes(5000, 1, 1, 3, seed=1)], I8),
@@ -69,4 +73,4 @@ WIDE = {
     "permute_floats": Sample(Permute(order=(0, 2, 1)), [_half(1, 5000, 7)], BF16),
     "concat": Sample(Concat(axis=1), [_bytes(1, 1, 70001), _bytes(1, 1, 70001, seed=2)], I8),
     "widen": Sample(Cast(), [_half(1, 1, 70001)], F32),
-}  # fmt: skip
+}

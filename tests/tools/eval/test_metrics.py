@@ -68,6 +68,7 @@ def test_top_k_agreement_is_about_the_first_class() -> None:
     ("predictions", "truths", "sentence"),
     [
         ([np.zeros(3)], [3], "a label is 3, but the network has 3 classes; correct --label-file"),
+        ([np.zeros(3)], [-1], "a label is -1, but the network has 3 classes"),
         ([found()], [0], "'top-k' judges scores, and the post-processing gives boxes; use --metric coco"),
         ([np.array([1.0, np.nan])], [0], "net.onnx: gives NaN where scores are expected"),
     ],

@@ -72,6 +72,7 @@ def test_tiny_classifiers_in_float_and_int8(
     assert [one["top-1"] for one in found] == [float_right / 200, int8_right / 200]
 
 
+@pytest.mark.slow
 def test_anomalies_by_reconstruction(model_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """0.948 and 0.903: of 400 pairs 379 and 361."""
     models = [model_data / TINY / f"ad01_autoencoder_{kind}.tflite" for kind in ("float32", "int8")]

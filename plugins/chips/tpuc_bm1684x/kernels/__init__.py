@@ -10,6 +10,7 @@ from tpuc_ops.tpu.cast import Cast
 from tpuc_ops.tpu.clip import Clip
 from tpuc_ops.tpu.concat import Concat
 from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.deconv import Deconv
 from tpuc_ops.tpu.div import Div
 from tpuc_ops.tpu.leaky_relu import LeakyRelu
 from tpuc_ops.tpu.lut import Lut
@@ -35,6 +36,7 @@ from tpuc_bm1684x.kernels.activation import ReluKernel
 from tpuc_bm1684x.kernels.active import ActiveKernel
 from tpuc_bm1684x.kernels.binary import DivKernel, ExtremeKernel, MulKernel, SumKernel
 from tpuc_bm1684x.kernels.cast import CastKernel
+from tpuc_bm1684x.kernels.deconv import DeconvKernel
 from tpuc_bm1684x.kernels.depthwise import AnyConvKernel
 from tpuc_bm1684x.kernels.lut import LutKernel
 from tpuc_bm1684x.kernels.pool import PoolKernel
@@ -54,6 +56,7 @@ from tpuc_bm1684x.kernels.upsample import UpsampleKernel
 
 TABLE = KernelTable("bm1684x", "tpu")
 TABLE.runs(Conv2D)(AnyConvKernel)
+TABLE.runs(Deconv)(DeconvKernel)
 TABLE.runs(MatMul)(MatMulKernel)
 TABLE.runs(Pool2D)(PoolKernel)
 TABLE.runs(Reduce)(ReduceKernel)

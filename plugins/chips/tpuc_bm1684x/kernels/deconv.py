@@ -14,6 +14,7 @@ from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP, too_large, zero_point_r
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.product import Array, Product, ProductKernel
 
+
 def deconvolution(node: Node) -> Product:
     """The node as a convolution of what has zeros inserted."""
     op: Deconv = node.op

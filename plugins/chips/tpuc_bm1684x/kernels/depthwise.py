@@ -29,6 +29,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Layout, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.activation import emit_relu
+from tpuc_bm1684x.kernels.alternatives import AlternativesKernel
 from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_box, window_refusal
 from tpuc_bm1684x.kernels.elementwise import tile_shape
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
@@ -157,14 +158,14 @@ def _bias_dtype(node: Node) -> DType:
     return DType.F32 if node.operand_types[0].storage.is_float else DType.INT32
 
 
-class AnyConvKernel(TileKernel[Conv2D]):
+class AnyConvKernel(AlternativesKernel):
     """Full, depthwise or grouped convolution, each by its own kernel; their limits are the same."""
 
     def __init__(self) -> None:
         self._full, self._depthwise, self._grouped = ConvKernel(), DepthwiseConvKernel(), GroupedConvKernel()
         self._packed = PackedRowsKernel()
 
-    def _kind(self, node: Node) -> TileKernel[Any]:
+    def kind(self, node: Node) -> TileKernel[Any]:
         if node.op.group == 1:
             return self._packed if self._packed.pays(node) else self._full
         channels = (node.operand_types[0].dims[1], node.result_type.dims[1])
@@ -172,34 +173,7 @@ class AnyConvKernel(TileKernel[Conv2D]):
 
     def refuse(self, node: Node) -> str | None:
         op: Conv2D = node.op
-        if self._kind(node) is self._depthwise and node.operand_types[1].storage.name in ("f16", "bf16"):
+        if self.kind(node) is self._depthwise and node.operand_types[1].storage.name in ("f16", "bf16"):
             return f"a depthwise filter of floats must be f32, this one is {node.operand_types[1].storage.name}"
         windows = window_refusal(op.window())
         return convolution_refusal(node) or windows or too_large([node.operand_types[0], node.result_type])
-
-    def space(self, node: Node) -> Space:
-        return self._kind(node).space(node)
-
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        return self._kind(node).reads(node, space, tile)
-
-    def layouts(self, node: Node) -> Layouts:
-        return self._kind(node).layouts(node)
-
-    def tiling_key(self, node: Node) -> Hashable:
-        return (type(self._kind(node)), self._kind(node).tiling_key(node))
-
-    def constants(self, node: Node) -> Sequence[PackedConstant]:
-        return self._kind(node).constants(node)
-
-    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
-        return self._kind(node).constant_shape(node, name, tile)
-
-    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
-        return self._kind(node).pack(node, name, tile, arrays)
-
-    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        return self._kind(node).scratch(node, tile)
-
-    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        self._kind(node).emit(node, placed, phase, asm)

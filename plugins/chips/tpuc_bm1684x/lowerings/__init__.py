@@ -5,6 +5,7 @@ from __future__ import annotations
 from tpuc_bm1684x.lowerings import (
     activations,
     arrangement,
+    deconv,
     elementwise,
     extremes,
     normalisations,
@@ -22,6 +23,7 @@ __all__ = [
     "TABLE",
     "activations",
     "arrangement",
+    "deconv",
     "elementwise",
     "extremes",
     "normalisations",

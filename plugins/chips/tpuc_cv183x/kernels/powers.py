@@ -1,12 +1,12 @@
 """Functions of exponent and mantissa by tables: square roots, logarithms, quotients of bf16 values.
 
-The index of one table is the exponent, made by a copy; that of the other is the element's own low byte: the mantissa and
-the exponent's lowest bit.
+The index of one table is the exponent, made by a copy; that of the other is the element's own low byte: the mantissa
+and the exponent's lowest bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -148,7 +148,7 @@ class DivisionKernel(SplitKernel):
 class ActiveKernel(KernelChoice[Active]):
     """By the function's mode."""
 
-    _kernels: ClassVar[Mapping[str, TileKernel[Any]]] = {
+    kernels: ClassVar[Mapping[str, TileKernel[Any]]] = {
         **dict.fromkeys(MODES, SlopeKernel()),
         **dict.fromkeys(_SPLITS, SplitKernel()),
         "EXP": ExponentialKernel(),
@@ -159,15 +159,14 @@ class ActiveKernel(KernelChoice[Active]):
     }
 
     def kernel(self, node: Node) -> TileKernel[Any]:
-        return self._kernels.get(node.op.mode, _OtherKernel())
+        return self.kernels.get(node.op.mode, _OtherKernel())
 
 
 class _OtherKernel(TileKernel[Active]):
     """Functions without tables."""
 
     def refuse(self, node: Node) -> str | None:
-        known: Sequence[str] = sorted(ActiveKernel._kernels)
-        return f"modes {', '.join(known)}, this one is {node.op.mode}"
+        return f"modes {', '.join(sorted(ActiveKernel.kernels))}, this one is {node.op.mode}"
 
     def space(self, node: Node) -> Space:
         raise AssertionError("refused")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from tpuc.api import LoweringBuilder, Op, Value
 from tpuc_ops.top.conv import Conv
@@ -18,7 +17,7 @@ from tpuc_cv183x.lowerings.common import Array
 
 MAX_STEP = 15
 """4-bit fields of pads and strides."""
-LOWEST = {"i8": -128.0, "u8": 0.0, "bf16": float(ml_dtypes.finfo(ml_dtypes.bfloat16).min)}
+LOWEST = {"i8": -128.0, "u8": 0.0, "bf16": float(np.uint32(0xFF7F0000).view(np.float32))}
 """What never wins a maximum, by stored type."""
 
 

@@ -54,7 +54,7 @@ class Cast(Op):
         scale, zero_point = self._scale(type)
         with np.errstate(over="ignore", invalid="ignore"):
             if self.in_half:
-                scaled = _half(_cut(x) * _half(np.float32(1.0 / scale)))
+                scaled = _half(_cut(x) * _half(np.asarray(1.0 / scale, np.float32)))
             else:
                 scaled = x * np.float32(1.0 / scale)
             if zero_point:
@@ -64,7 +64,7 @@ class Cast(Op):
     def _dequantise(self, q: Array, type: TensorType) -> Array:
         scale, zero_point = self._scale(type)
         x = (q.astype(np.int64) - zero_point).astype(np.float32)
-        return _half(x * _half(np.float32(scale))) if self.in_half else x * np.float32(scale)
+        return _half(x * _half(np.asarray(scale, np.float32))) if self.in_half else x * np.float32(scale)
 
 
 def _cut(x: Array) -> Array:

@@ -24,12 +24,13 @@ from tpuc_passes.calibration.importance import (
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.calibration.tune import TuneJob, candidates_of, choose, total
-from tpuc_passes.calibration.verdict import Judge
+from tpuc_passes.calibration.verdict import Judge, seconds_of
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.propagate_calibration import PropagateCalibration
 
-JUDGES = 8
-"""Samples on which whole tables are compared."""
+JUDGES, MOST_JUDGES = 4, 48
+JUDGE_SECONDS = 0.5
+"""Samples on which whole tables are compared: as many as take about so long, within these limits."""
 FILTER_SAMPLES = 8
 CLIMB_SECONDS = 10.0
 _WHATEVER = TensorThreshold(1.0, -1.0, 1.0)
@@ -62,7 +63,7 @@ class Refiner:
     _kept_shifts: dict[str, Array] | None = None
 
     def tune(self, entries: Entries, others: Sequence[Entries], given: frozenset[str]) -> dict[str, TensorThreshold]:
-        """The best of: each method's thresholds tuned op by op, and the last one's tuned by what reaches the answers."""
+        """The best of each method's thresholds tuned op by op, and the last one's tuned by what reaches the answers."""
         samples = self._spread(self.options.tune_num)
         self.tuned = len(samples)
         if not self.tuned:
@@ -109,7 +110,8 @@ class Refiner:
     def _judge(self) -> Judge:
         if self._kept_judge is None:
             with one_blas_thread():
-                self._kept_judge = Judge(self.module, _read(self._spread(JUDGES, skip_first=True)), self._calibrated)
+                count = max(JUDGES, min(MOST_JUDGES, int(JUDGE_SECONDS / seconds_of(self.module))))
+                self._kept_judge = Judge(self.module, _read(self._spread(count, skip_first=True)), self._calibrated)
         return self._kept_judge
 
     def _filter_shifts(self) -> dict[str, Array]:

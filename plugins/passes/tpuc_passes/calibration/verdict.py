@@ -21,6 +21,7 @@ FACTORS = (0.85, 1.2)
 MOST_RUNS = 160
 SECONDS_PER_FLOP = 1 / 40e9
 SECONDS_PER_ELEMENT = 5e-9
+SECONDS_PER_OP = 2e-5
 LEAST_GAIN_DB = 0.02
 
 
@@ -50,19 +51,12 @@ class Judge:
         ratios = [10 * math.log10(signal / noise) for signal, noise in sums.tolist() if signal > 0 and noise > 0]
         return sum(ratios) / len(ratios) if ratios else math.inf
 
-    def seconds(self) -> float:
-        """About how long one verdict takes, from the network alone: the same on every machine."""
-        operations = [operation for operation in self.module.main.operations if operation.results]
-        flops = sum(operation.op.flops(operation.node()) for operation in operations if operation.operands)
-        elements = sum(operation.result.tensor.size for operation in operations if operation.operands)
-        return len(self.samples) * (flops * SECONDS_PER_FLOP + elements * SECONDS_PER_ELEMENT)
-
     def climb(
         self, entries: Entries, shifts: Mapping[str, Array], names: Sequence[str], seconds: float
     ) -> dict[str, TensorThreshold]:
         """Change the thresholds of `names` one by one while the answers get better and about `seconds` are left."""
         best, result = self.decibels(entries, shifts), dict(entries)
-        runs = min(MOST_RUNS, int(seconds / max(self.seconds(), 1e-9)))
+        runs = min(MOST_RUNS, int(seconds / (len(self.samples) * seconds_of(self.module))))
         for name in names:
             for factor in FACTORS:
                 if runs <= 0:
@@ -77,6 +71,14 @@ class Judge:
 
     def _answers(self, state: State) -> list[Array]:
         return [value for slot in self.slots if (value := state.values[slot]) is not None]
+
+
+def seconds_of(module: Module) -> float:
+    """About how long a network runs, from the network alone: the same on every machine."""
+    operations = [operation for operation in module.main.operations if operation.results and operation.operands]
+    flops = sum(operation.op.flops(operation.node()) for operation in operations)
+    elements = sum(operation.result.tensor.size for operation in operations)
+    return flops * SECONDS_PER_FLOP + elements * SECONDS_PER_ELEMENT + len(operations) * SECONDS_PER_OP
 
 
 def _energy(array: Array) -> float:

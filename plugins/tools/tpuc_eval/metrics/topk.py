@@ -41,9 +41,10 @@ class TopK(Metric):
     def evaluate(self, digests: Sequence[Ranked], truths: Sequence[Any], classes: Sequence[str]) -> Mapping[str, float]:
         labels: list[int] = list(truths)
         fewest = min(count for count, _ in digests)
-        if max(labels) >= fewest:
+        wrong = next((label for label in labels if not 0 <= label < fewest), None)
+        if wrong is not None:
             raise UsageError(
-                f"a label is {max(labels)}, but the network has {fewest} classes; correct --label-file, the folders or "
+                f"a label is {wrong}, but the network has {fewest} classes; correct --label-file, the folders or "
                 "--label-offset."
             )
         return {

@@ -15,6 +15,7 @@ from tpuc_ops.tpu.add import Add
 from tpuc_ops.tpu.add_const import AddConst
 from tpuc_ops.tpu.cast import Cast
 from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.deconv import Deconv
 from tpuc_ops.tpu.matmul import MatMul
 from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.mul_shift import MulShift
@@ -66,7 +67,7 @@ def _narrow(sample: Sample, index: int, dtype: Any) -> Operand:
 
 def _stays_f32(sample: Sample, index: int) -> bool:
     """Biases of products, and filters of depthwise convolutions."""
-    if not isinstance(sample.op, (Conv2D, MatMul)):
+    if not isinstance(sample.op, (Conv2D, Deconv, MatMul)):
         return False
     filters = sample.operands[1]
     return index == 2 or (isinstance(filters, Fixed) and sample.op.__class__ is Conv2D and filters.array.shape[1] == 1)

@@ -13,10 +13,13 @@ from tpuc_ops.tpu.cast import Cast
 from tpuc_ops.tpu.clip import Clip
 from tpuc_ops.tpu.concat import Concat
 from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.deconv import Deconv
 from tpuc_ops.tpu.div import Div
 from tpuc_ops.tpu.leaky_relu import LeakyRelu
 from tpuc_ops.tpu.lut import Lut
 from tpuc_ops.tpu.matmul import MatMul
+from tpuc_ops.tpu.max import Max
+from tpuc_ops.tpu.min import Min
 from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.mul_const import MulConst
 from tpuc_ops.tpu.mul_shift import MulShift
@@ -132,6 +135,34 @@ CONVOLUTIONS = {
     "full_f32": Sample(
         *conv_f32(f32(1, 20, 7, 6), 70, (3, 3), pads=_PAD1), None, ({"c": 64, "h": 2, "k": 6}, {"k": 7})
     ),
+    "deconv_i8": Sample(
+        Deconv(kernel_shape=(4, 3), strides=(2, 3), pads=(1, 1, 1, 1), multiplier=scales(70)[0], rshift=scales(70)[1]),
+        [
+            i8(2, 20, 5, 4),
+            Fixed(integers(70, 20, 4, 3, seed=1), "si8"),
+            Fixed(integers(70, dtype="int32", seed=2) >> 12),
+        ],
+        I8,
+        ({"n": 1, "c": 64, "h": 1, "w": 1}, {"h": 3, "w": 5}),
+    ),
+    "deconv_grouped_i8": Sample(
+        Deconv(kernel_shape=(2, 2), strides=(2, 2), group=6, multiplier=scales(12)[0], rshift=scales(12)[1]),
+        [u8(2, 12, 5, 4), Fixed(integers(2, 12, 2, 2, seed=1), "si8"), None],
+        I8,
+        ({"n": 1, "h": 1, "w": 3},),
+    ),
+    "deconv_f32": Sample(
+        Deconv(kernel_shape=(3, 3), strides=(2, 1), pads=(1, 1, 1, 1), output_padding=(1, 0), dilations=(1, 2)),
+        [f32(1, 20, 5, 4), Fixed(f32(7, 20, 3, 3, seed=1)), Fixed(f32(7, seed=2))],
+        None,
+        ({"h": 1, "w": 1, "k": 6}, {"h": 4, "k": 7}),
+    ),
+    "deconv_grouped_f32": Sample(
+        Deconv(kernel_shape=(4, 4), strides=(2, 2), pads=(1, 1, 1, 1), group=70),
+        [f32(1, 70, 5, 4), Fixed(f32(1, 70, 4, 4, seed=1)), Fixed(f32(70, seed=2))],
+        None,
+        ({"c": 64, "h": 3, "w": 1},),
+    ),
     "matmul_i8": Sample(
         MatMul(multipliers=(2**30,), rshifts=(40,), round_mode="HalfUp"),
         [i8(3, 5, 130), Fixed(integers(130, 70, seed=3), "si8"), None, None, None],
@@ -141,6 +172,10 @@ CONVOLUTIONS = {
 }
 
 SUMS = {
+    "max_i8": Sample(
+        Max(), [i8(2, 70, 5, 6), i8(1, 70, 1, 1, seed=1)], TensorType((2, 70, 5, 6), I8), ({"c": 64, "h": 2},)
+    ),
+    "min_f32": Sample(Min(), [f32(2, 1, 5, 6), f32(2, 70, 5, 6, seed=1)], None, ({"c": 64, "h": 2},)),
     "add_i8": Sample(
         Add(multipliers=(100, 77), rshifts=(6, 7)), [i8(2, 70, 5, 6), i8(2, 70, 5, 6, seed=1)], I8, ({"c": 64, "h": 2},)
     ),

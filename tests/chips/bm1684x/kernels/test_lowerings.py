@@ -182,7 +182,14 @@ CASES |= {
     ),
     "deconv": Case(Deconv(kernel_shape=(4, 4), strides=(2, 2), pads=(1, 1, 1, 1)), [IMAGE, _TURNED, Fixed(_EIGHT)], 12),
     "deconv_wide": Case(
-        Deconv(kernel_shape=(3, 2), strides=(2, 1), dilations=(1, 2), output_padding=(1, 0), do_relu=True),
+        Deconv(
+            kernel_shape=(3, 2),
+            strides=(2, 1),
+            pads=(1, 0, 1, 1),
+            dilations=(1, 2),
+            output_padding=(1, 0),
+            do_relu=True,
+        ),
         [IMAGE, Fixed(uniform(80, 5, 3, 2, seed=4)), None],
         12,
     ),
@@ -238,6 +245,22 @@ def _on_grid(array: Array) -> Array:
     return (np.clip(np.rint(array / greatest * steps), -steps, steps if steps == 255 else 127) / steps).astype(
         np.float32
     ) * np.float32(greatest)
+
+
+def whole_network() -> tuple[Module, dict[str, Array], CalibrationTable]:
+    """All cases side by side, with their inputs and the ranges of all values."""
+    samples = {
+        name: Sample(
+            case.op,
+            [_on_grid(x) if isinstance(x, np.ndarray) else x for x in case.operands],
+            None if case.result is None else TensorType(case.result, F32),
+        )
+        for name, case in CASES.items()
+    }
+    module, inputs = sample_module(samples, Registry())
+    values = Interpreter(module).run(inputs, "all")
+    sources = [x for case in CASES.values() for x in case.operands]
+    return module, inputs, _table(values, inputs, sources)
 
 
 def _module(case: Case) -> tuple[Module, dict[str, Array], dict[str, Array]]:

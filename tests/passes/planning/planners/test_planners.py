@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import BufferInfo, Planner, PoolInfo, TpucError, UsageError
+from tpuc.testing.planner_conformance import PlannerConformance
 from tpuc_passes.planning.planners.exact import Exact
 from tpuc_passes.planning.planners.greedy import GREEDY
 from tpuc_passes.planning.planners.hill_climb import HillClimb
@@ -24,6 +25,22 @@ def spans(most: int) -> st.SearchStrategy[list[Span]]:
     return st.lists(one, min_size=1, max_size=most).map(
         lambda rows: [(a, a + length, size) for a, length, size in rows]
     )
+
+
+class TestGreedy(PlannerConformance):
+    planner = GREEDY
+
+
+class TestHillClimb(PlannerConformance):
+    planner = HillClimb(moves=200)
+
+
+class TestExact(PlannerConformance):
+    planner = Exact(nodes=1000, moves=100)
+
+
+class TestReferenceCount(PlannerConformance):
+    planner = REFERENCE_COUNT
 
 
 @given(spans(25), st.sampled_from([1, 16, 4096]))

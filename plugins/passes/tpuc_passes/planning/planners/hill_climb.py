@@ -24,8 +24,8 @@ class HillClimb(PackingPlanner):
     """
 
     name = "hill-climb"
-    moves: int = 24_000
-    starts: int = 2
+    moves: int = 16_000
+    starts: int = 1
     seed: int = 1
 
     def pack(self, packing: Packing, limit: int | None) -> Packed:

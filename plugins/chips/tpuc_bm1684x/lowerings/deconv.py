@@ -1,0 +1,69 @@
+"""Transposed convolution with constant filters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.quant.products import quantise_product
+from tpuc_ops.top.deconv import Deconv
+from tpuc_ops.tpu.deconv import Deconv as TpuDeconv
+
+from tpuc_bm1684x.lowerings.common import ALL, Array, float_weight
+from tpuc_bm1684x.lowerings.table import TABLE
+
+
+@TABLE.lowers(Deconv, *ALL)
+class DeconvAny(Lowering[Deconv]):
+    """As the convolution. Between elements stands 0, so integers with zero points are computed in f32."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if node.constants[1] is None:
+            return "the filter must be a constant"
+        if len(node.op.kernel_shape) != 2:
+            return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
+        return None
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        wanted = Wants.FLOAT if node.mode == "int8-asym" else Wants.MODE
+        return (wanted,) * len(node.operand_types)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op, filters, bias = node.op, node.constants[1], node.constants[2]
+        assert filters is not None
+        tpu = TpuDeconv(
+            kernel_shape=op.kernel_shape,
+            strides=op.strides,
+            pads=op.pads,
+            group=op.group,
+            dilations=op.dilations,
+            output_padding=op.output_padding,
+            do_relu=op.do_relu,
+            relu_limit=op.relu_limit,
+            with_bias=bias is not None,
+        )
+        source = node.operands[0]
+        if not source.tensor.is_quantised:
+            operands = list(node.operands)
+            if source.tensor.storage.name != "f32":
+                operands[1] = float_weight(build, "filter", filters, source.tensor.storage.name)
+            return [build(tpu, operands, node.float_result_type())]
+        result = node.quantised_result_type()
+        product = quantise_product(op.turned(filters), bias, source.tensor.uniform, result.uniform)
+        stored = _turned_back(product.filters, op.group)
+        operands = [source, build.weight("filter_i8", stored, "si8"), build.none()]
+        if product.bias is not None:
+            operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
+        scaled = dataclasses.replace(
+            tpu, multiplier=product.multipliers, rshift=product.right_shifts, with_bias=product.bias is not None
+        )
+        return [build(scaled, operands, result)]
+
+
+def _turned_back(filters: Array, group: int) -> Array:
+    """`[oc, c / group, kh, kw]` of a convolution as the transposed one has it: `[oc / group, c, kh, kw]`."""
+    outputs, channels, kh, kw = filters.shape
+    turned = filters[:, :, ::-1, ::-1].reshape(group, outputs // group, channels, kh, kw).swapaxes(0, 1)
+    return np.ascontiguousarray(turned.reshape(outputs // group, group * channels, kh, kw))

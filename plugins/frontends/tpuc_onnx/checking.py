@@ -1,0 +1,33 @@
+"""Is a node one that its operator allows?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx import checker
+from tpuc.api import InvalidModel
+
+from tpuc_onnx.graph import GraphNode
+
+_IR_VERSION = 10
+_NOT_WRONG = ("No Op registered", "deprecated")
+
+
+def check_node(node: GraphNode) -> None:
+    """Raise InvalidModel for a node with other operands or attributes than its operator has.
+
+    Unknown operators are told elsewhere, and old ones may stay.
+    """
+    context: Any = checker.DEFAULT_CONTEXT.__class__()
+    context.ir_version = _IR_VERSION
+    foreign = node.foreign
+    context.opset_imports = {foreign.domain: foreign.version}
+    try:
+        checker.check_node(node.proto, context)
+    except (checker.ValidationError, TypeError, ValueError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = lines[0].rstrip(".") if lines else "it is malformed"
+        if not any(words in reason for words in _NOT_WRONG):
+            raise InvalidModel(
+                f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): {reason}. Export the network again."
+            ) from error

@@ -1,0 +1,89 @@
+"""LiteRT as the reference for imported networks."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tpuc.api import HostEngine, ImportOptions, Unsupported
+
+from tpuc_tflite.building import NCHW, Order
+from tpuc_tflite.graph import Array, Graph
+
+_NHWC: Order = (0, 2, 3, 1)
+
+
+class LiteRtEngine(HostEngine):
+    """Runs the file without delegates, so that every tensor can be seen; each comes in the order that TOP keeps it in."""
+
+    name = "litert"
+    suffixes = (".tflite",)
+
+    def run(self, path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """See HostEngine."""
+        from tpuc_tflite.loading import load_graph
+        from tpuc_tflite.ordering import needed_part
+
+        try:
+            litert: Any = importlib.import_module("ai_edge_litert.interpreter")
+        except ImportError:
+            raise Unsupported(
+                f'{path}: comparing with LiteRT needs the package ai-edge-litert: pip install "tpuc[litert]"'
+            ) from None
+        graph = needed_part(load_graph(path), ())
+        kept = orders(graph, inputs)
+        interpreter: Any = litert.Interpreter(
+            model_path=str(path),
+            experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+            experimental_preserve_all_tensors=True,
+            num_threads=1,
+        )
+        places = {name: index for index, name in enumerate(graph.tensors)}
+        fed = {name: x.transpose(_NHWC) if x.ndim == 4 else x for name, x in inputs.items()}
+        for name, x in fed.items():
+            interpreter.resize_tensor_input(places[name], x.shape)
+        interpreter.allocate_tensors()
+        for name, x in fed.items():
+            interpreter.set_tensor(places[name], np.ascontiguousarray(x))
+        interpreter.invoke()
+        made = [name for node in graph.nodes for name in node.outputs if name in kept]
+        inner = [name for name in made if name not in graph.outputs]
+        return {
+            name: np.asarray(interpreter.get_tensor(places[name])).transpose(kept[name])
+            for name in [*inner, *graph.outputs]
+        }
+
+
+def orders(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Order]:
+    """How the front end keeps each computed tensor; images that are outputs are given as `[n, c, h, w]`."""
+    from tpuc_tflite.translation import translated
+
+    shapes = tuple(tuple(inputs[name].shape) for name in graph.inputs)
+    _, build = translated(graph, ImportOptions(input_shapes=shapes), _OwnImporters())
+    kept = dict(build.orders)
+    return kept | {name: NCHW for name in graph.outputs if len(kept.get(name, ())) == 4}
+
+
+@dataclass(frozen=True)
+class _Cell:
+    value: Any
+
+
+class _OwnImporters:
+    """As much of a registry as finding this package's importers takes."""
+
+    def table_dialects(self, group: str, owner: str) -> list[str]:
+        return ["top"]
+
+    def find_cell(self, group: str, owners: Any, dialect: str, key: str) -> _Cell | None:
+        from tpuc_tflite.importers import TABLE
+
+        importer = TABLE.cells.get(key)
+        return None if importer is None else _Cell(importer)
+
+
+ENGINE = LiteRtEngine()

@@ -1,0 +1,1 @@
+"""The PyTorch front end: exported programs go through torch's own ONNX exporter."""

@@ -1,0 +1,86 @@
+"""Exported programs and modules; everything about PyTorch itself is left to torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tpuc.api import Frontend, ImportOptions, InvalidModel, Module, Unsupported
+
+OPSET = 18
+
+
+class TorchFrontend(Frontend):
+    """Reads `.pt2` files, which `torch.export.save` writes."""
+
+    name = "torch"
+    suffixes = (".pt2",)
+
+    def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
+        """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+        torch = _torch(str(path))
+        if not path.is_file():
+            raise InvalidModel(f"{path}: there is no such file. Check the path.")
+        try:
+            program = torch.export.load(path)
+        except (AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+            raise InvalidModel(
+                f"{path}: not an exported program, or one of another torch ({_first_line(error)}). Write it again with "
+                "torch.export.save."
+            ) from error
+        return _through_onnx(torch, str(path), options, registry, program)
+
+
+def read_module(
+    module: Any, arguments: Sequence[Any], registry: Any, options: ImportOptions | None = None, name: str = "network"
+) -> Module:
+    """The TOP module of a `torch.nn.Module`, traced with example arguments."""
+    torch = _torch(name)
+    chosen = options or ImportOptions(name)
+    return _through_onnx(torch, name, chosen, registry, module.eval(), tuple(arguments))
+
+
+def _through_onnx(torch: Any, source: str, options: ImportOptions, registry: Any, *arguments: Any) -> Module:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.onnx"
+        try:
+            program = torch.onnx.export(*arguments, dynamo=True, opset_version=OPSET, verbose=False)
+            program.save(path)
+        except ImportError as error:
+            raise Unsupported(
+                f"{source}: torch's ONNX exporter misses a package ({_first_line(error)}). Install it: pip install "
+                '"tpuc[torch]"'
+            ) from error
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise Unsupported(
+                f"{source}: torch cannot export it to ONNX: {_first_line(error)}. Change the network, or export it to "
+                "ONNX in another way."
+            ) from error
+        frontend: Frontend = registry.get("tpuc.frontends", "onnx")
+        named = dataclasses.replace(options, model_name=options.model_name or Path(source).stem)
+        try:
+            return frontend.read(path, named, registry)
+        except (InvalidModel, Unsupported) as error:
+            raise type(error)(str(error).replace(str(path), source)) from error
+
+
+def _torch(source: str) -> Any:
+    try:
+        return importlib.import_module("torch")
+    except ImportError:
+        raise Unsupported(
+            f'{source}: networks of PyTorch are exported by torch, which is not installed: pip install "tpuc[torch]", '
+            "or export the network to ONNX elsewhere"
+        ) from None
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__).rstrip(".")
+
+
+FRONTEND = TorchFrontend()

@@ -1,0 +1,25 @@
+"""Every lowering in every mode on the vendor's functional model, op by op."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tpuc.session import Session
+from tpuc.testing.values import build_exposed
+
+from tests.chips.bm1684x.kernels.test_lowerings import EVERYTHING_IN_INTEGERS, whole_network
+from tests.chips.bm1684x.steps import check_steps
+from tests.conftest import RunVendor
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.mark.parametrize("mode", ["f32", "f16", "bf16", "int8", "int8-asym"])
+def test_the_vendors_model_gives_what_ops_evaluate_to(mode: str, run_vendor: RunVendor, tmp_path: Path) -> None:
+    module, inputs, table = whole_network()
+    session = Session(chip="bm1684x", quantize=mode, pipelines=EVERYTHING_IN_INTEGERS)
+    final, data = build_exposed(session, module, table if mode.startswith("int8") else None)
+    path = tmp_path / "model.bmodel"
+    path.write_bytes(data)
+    assert check_steps(final, run_vendor(path, inputs) | inputs).total() > 150

@@ -1,0 +1,110 @@
+"""Local memory: where parts of tensors lie, and that no two buffers of one step share an address."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpuc.api import LmemModel, Shape4
+from tpuc_passes.planning.placement import place_buffers
+from tpuc_passes.planning.steps import Buffer
+
+from tests.passes.planning.tiny import TinyLmem
+
+ITEM = 2
+
+
+class Banked(TinyLmem):
+    """The same with banks."""
+
+    bank_bytes = 64
+
+
+def _addresses(lmem: LmemModel, shape: Shape4) -> np.ndarray:
+    """The lane and the byte in it of every element, by the rule of the layout: channel c in lane c mod 4, planes padded
+    to 4 bytes, batches and groups of lanes behind one another.
+    """
+    n, c, h, w = shape
+    plane = -(-h * w * ITEM // 4) * 4
+    places = np.zeros((*shape, 2), np.int64)
+    for index in itertools.product(*(range(extent) for extent in shape)):
+        batch, channel, row, column = index
+        places[index] = (
+            channel % lmem.lanes,
+            (batch * -(-c // lmem.lanes) + channel // lmem.lanes) * plane + (row * w + column) * ITEM,
+        )
+    return places
+
+
+PARTS = st.tuples(*(st.tuples(st.integers(1, size), st.integers(0, size)) for size in (2, 9, 4, 5)))
+
+
+@given(PARTS, PARTS)
+def test_a_part_lies_where_the_elements_of_the_whole_lie(
+    whole: tuple[tuple[int, int], ...], wanted: tuple[tuple[int, int], ...]
+) -> None:
+    lmem = TinyLmem()
+    n, c, h, w = (size for size, _ in whole)
+    start: list[int] = []
+    extent: list[int] = []
+    for size, (count, begin) in zip((n, c, h, w), wanted, strict=True):
+        start.append(begin % size)
+        extent.append(min(count, size - begin % size))
+    window = tuple(slice(at, at + count) for at, count in zip(start, extent, strict=True))
+    places = _addresses(lmem, (n, c, h, w))[window]
+    a, b, d, e = extent
+    own = _addresses(lmem, (a, b, d, e))
+    first: Shape4 = (start[0], start[1], start[2], start[3])
+    offset = lmem.part_offset("aligned", (n, c, h, w), ITEM, first, (a, b, d, e))
+    if offset is not None:
+        assert (places == own + (0, offset)).all()
+        assert offset % lmem.alignment == 0
+    else:
+        same = (places[..., 0] == own[..., 0]).all() and np.ptp(places[..., 1] - own[..., 1]) == 0
+        assert not same or (places[0, 0, 0, 0, 1]) % lmem.alignment
+    part = lmem.part_strides("aligned", (n, c, h, w), ITEM, first, (a, b, d, e))
+    if part is not None:
+        at, strides = part
+        for index in itertools.product(range(a), range(b), range(d), range(e)):
+            steps = (index[0], index[1] // lmem.lanes, index[2], index[3])
+            expected = at + ITEM * sum(i * step for i, step in zip(steps, strides, strict=True))
+            assert tuple(places[index]) == (index[1] % lmem.lanes, expected)
+
+
+LIVES = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 12), st.integers(0, 4)), min_size=1, max_size=25)
+
+
+@given(LIVES)
+def test_buffers_of_one_step_never_overlap(lives: list[tuple[int, int, int]]) -> None:
+    buffers = [Buffer(size, first, first + length) for size, first, length in lives]
+    if not place_buffers(buffers, TinyLmem()):
+        busiest = max(sum(-(-b.size // 4) * 4 for b in buffers if b.first <= t <= b.last) for t in range(17))
+        assert busiest > 128  # half of the memory: below that every order finds room for intervals this short
+        return
+    for one, two in itertools.combinations(buffers, 2):
+        if one.first <= two.last and two.first <= one.last:
+            assert one.address + one.size <= two.address or two.address + two.size <= one.address
+    assert all(b.address % 4 == 0 and b.address >= 0 and b.address + b.size <= 256 for b in buffers)
+
+
+def test_a_buffer_that_must_lie_above_another_one_does() -> None:
+    low = Buffer(8, 0, 3)
+    high = Buffer(200, 0, 3, above=low)
+    assert place_buffers([high, low], TinyLmem())
+    assert high.address > low.address
+
+
+def test_buffers_begin_in_different_banks_where_there_is_room() -> None:
+    one, two = Buffer(8, 0, 1), Buffer(8, 0, 1)
+    one.apart.append(two)
+    two.apart.append(one)
+    assert place_buffers([one, two], Banked())
+    assert one.address // 64 != two.address // 64
+
+
+@pytest.mark.parametrize(("size", "expected"), [(128, True), (132, False)])
+def test_a_step_that_does_not_fit_is_told(size: int, expected: bool) -> None:
+    assert place_buffers([Buffer(128, 0, 0), Buffer(size, 0, 0)], TinyLmem()) is expected

@@ -1,0 +1,93 @@
+"""The order of transfers: nothing before its data, nothing after its use, local memory filled no further than allowed."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tpuc.api import DdrTensor, LocalTensor, Phase, Tile, Value
+from tpuc.ir.types import I8
+from tpuc_passes.planning.schedule import Item, Scheduler, buffer_of, live_bytes
+from tpuc_passes.planning.steps import BlockLoad, Buffer, Place, Step, Steps, Store, TensorLoad
+
+ALIGNMENT = 4
+TENSOR = LocalTensor(0, (1, 1, 1, 1), "aligned", I8)
+SOURCE = DdrTensor(0, (1, 1, 1, 1), (1, 1, 1, 1), I8)
+NOTHING: Any = None
+
+
+def chain(rows: list[tuple[int, int, int, bool, bool]]) -> Steps:
+    """Steps of (compute cycles, load cycles, bytes, is stored, reads what the step before stored)."""
+    steps = Steps()
+    before: Value | None = None
+    for index, (compute, load, size, stored, reads) in enumerate(rows):
+        weights, result = Buffer(size, index, index), Buffer(size, index, index)
+        steps.buffers += [weights, result]
+        place = Place(result, 0, TENSOR)
+        loads: list[TensorLoad | BlockLoad] = [BlockLoad(NOTHING, weights, NOTHING, load)]
+        if reads and before is not None:
+            operand = Buffer(size, index, index)
+            steps.buffers.append(operand)
+            loads.append(TensorLoad(NOTHING, before, (id(before),), 0, Place(operand, 0, TENSOR), SOURCE, load))
+        value = cast(Any, object())
+        stores = (Store(value, place, SOURCE, load),) if stored else ()
+        before = value if stored else None
+        tile = Tile((), (), ())
+        steps.steps.append(Step(NOTHING, tile, Phase.ONLY, tuple(loads), stores, (), (place,), (), (), compute))
+    return steps
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(1, 50), st.integers(1, 50), st.integers(1, 40), st.booleans(), st.booleans()),
+    min_size=1,
+    max_size=12,
+)
+
+
+def position(order: list[Item], wanted: object) -> int:
+    return next(index for index, item in enumerate(order) if item is wanted)
+
+
+@given(ROWS, st.integers(0, 400))
+def test_program_order_keeps_the_meaning(rows: list[tuple[int, int, int, bool, bool]], capacity: int) -> None:
+    steps = chain(rows)
+    order = Scheduler(steps, {}, capacity, ALIGNMENT).run()
+    assert [item for item in order if isinstance(item, Step)] == steps.steps
+    assert len(order) == sum(1 + len(step.loads) + len(step.stores) for step in steps.steps)
+    stores = {id(store.value): store for step in steps.steps for store in step.stores}
+    for step in steps.steps:
+        for load in step.loads:
+            assert position(order, load) < position(order, step)
+            for writer in load.writers if isinstance(load, TensorLoad) else ():
+                assert position(order, stores[writer]) < position(order, load)
+        for store in step.stores:
+            assert position(order, step) < position(order, store)
+
+
+@given(ROWS, st.integers(0, 400))
+def test_a_buffer_lives_from_its_load_to_its_store(rows: list[tuple[int, int, int, bool, bool]], capacity: int) -> None:
+    steps = chain(rows)
+    needed = live_bytes(steps, ALIGNMENT)
+    order = Scheduler(steps, {}, capacity, ALIGNMENT).run()
+    computed = np.cumsum([isinstance(item, Step) for item in order])
+    for index, step in enumerate(steps.steps):
+        for load in step.loads:
+            assert buffer_of(load).first == computed[position(order, load)]
+            assert buffer_of(load).last == index
+        for store in step.stores:
+            # What is loaded before the next step and lives from then on may come after the store.
+            assert store.place.buffer.last >= min(computed[position(order, store)], len(rows)) - 1
+    # Early loads and late stores never take more than they may; what a step needs at least it has in any case.
+    assert (live_bytes(steps, ALIGNMENT) <= np.maximum(needed, capacity)).all()
+
+
+def test_idle_time_is_used_for_later_loads() -> None:
+    steps = chain([(100, 10, 4, False, False), (100, 90, 4, False, False), (100, 90, 4, False, False)])
+    eager = Scheduler(steps, {}, 400, ALIGNMENT)
+    eager.run()
+    assert eager.cycles == 10 + 300  # both later loads run beside the first two tiles
+    tight = Scheduler(chain([(100, 10, 4, False, False), (100, 90, 4, False, False)]), {}, 0, ALIGNMENT)
+    tight.run()
+    assert tight.cycles == 10 + 100 + 100  # no room for an early load: it still runs beside the tile before it
