@@ -49,7 +49,16 @@ FILES = {
     "yunet_n_320": "onnx/yunet_n_320.onnx",
     "yolox_nano_416": "onnx/yolox_nano_416.onnx",
 }
-NAMES = ("digits", *TINY, *FILES, *DEFINITIONS)
+CAFFE = {
+    "lenet": ("lenet_mnist/deploy.prototxt", "lenet.caffemodel"),
+    "squeezenet": ("squeezenet_v1.0_deepcompressed/deploy.prototxt", "squeezenet_v1.0.caffemodel"),
+    "ultraface_caffe": ("ultraface_slim_320/slim-320.prototxt", "slim-320.caffemodel"),
+}
+TFLITE = {
+    "mobilenet_v2_quant": "mobilenet_v2_1.0_224_quant.tflite",
+    "ad": "mlperf_tiny/ad01_autoencoder_float32.tflite",
+}
+NAMES = ("digits", *TINY, *FILES, *CAFFE, *TFLITE, *DEFINITIONS)
 CELLS = ("bm1684x f32", "bm1684x f16", "bm1684x int8", "cv183x int8", "cv183x bf16")
 _VENDOR: dict[str, tuple[int | None, ...]] = {
     "resnet8": (34665, 16146, 9636, 27170, 95550),
@@ -57,6 +66,10 @@ _VENDOR: dict[str, tuple[int | None, ...]] = {
     "vww": (94223, 98330, 31139, 39195, 112450),
     "blazeface": (272777, 202204, 158808, 146900, 363350),
     "resnet50": (5014417, 1450846, 609213, 7001150, 20744750),
+    "ad": (23787, 16547, 13967, 26650, 55965),
+    "squeezenet": (None, 236398, 176505, None, None),
+    "ultraface_caffe": (None, 247251, 229443, None, None),
+    "lenet": (None, 23594, 16393, None, None),
     "mnist": (None, 5235, 7000, None, None),
     "mobilenet_v1_0.25_128": (None, 143626, 61803, None, None),
     "mobilenet_v2_dequant": (None, 591461, 201005, None, None),
@@ -84,13 +97,18 @@ def network_file(name: str, data: Path | None, folder: Path) -> Path:
         path = folder / f"{name}.onnx"
         path.write_bytes(resnet8.from_tflite(data / TINY[name]).SerializeToString())
         return path
-    return data / FILES[name]
+    if name in CAFFE:
+        return data / "caffe" / CAFFE[name][0]
+    return data / "tflite" / TFLITE[name] if name in TFLITE else data / FILES[name]
 
 
-def measure(path: Path, chip: str, mode: str, folder: Path) -> Figures:
+def measure(name: str, path: Path, chip: str, mode: str, folder: Path) -> Figures:
     """The figures of one network on one chip in one mode."""
     session = Session(chip=chip, quantize=mode)
-    module = session.transform(path)
+    weights = CAFFE[name][1] if name in CAFFE else None
+    module = session.transform(
+        path, model_data=path.with_name(weights) if weights else None, batch=1 if weights else None
+    )
     table: Any = None
     if mode.startswith("int"):
         random = np.random.default_rng(0)
@@ -101,8 +119,8 @@ def measure(path: Path, chip: str, mode: str, folder: Path) -> Figures:
         table = session.calibrate(module, dataset=samples, method="max", options={"tune_num": 0, "bias_num": 0})
     _, data = session.build(module, table)
     loaded = session.chip.load(data)
-    weights = loaded.memory["weights"]
-    analysis = analyse(loaded, loaded.timeline(session.chip.profiles[0]), (session.chip.description.ddr_base, weights))
+    constants = (session.chip.description.ddr_base, loaded.memory["weights"])
+    analysis = analyse(loaded, loaded.timeline(session.chip.profiles[0]), constants)
     plan = session.memory_plan
     assert plan is not None
     arena = next(pool for pool in plan.pools if pool.name == ARENA)
@@ -151,7 +169,7 @@ def main() -> None:
             for chip, modes in MODES.items():
                 for mode in modes:
                     try:
-                        figures = measure(path, chip, mode, folder)
+                        figures = measure(name, path, chip, mode, folder)
                     except TpucError as error:
                         print(f"{name:22} {chip:8} {mode:5} {error}", flush=True)
                         committed.get(name, {}).pop(f"{chip} {mode}", None)

@@ -286,7 +286,12 @@ class Session:
                     "with --calibration-table"
                 )
             table = self.calibrate(
-                module, dataset=dataset, data_list=data_list, input_num=input_num, method=calibration_method
+                module,
+                dataset=dataset,
+                data_list=data_list,
+                input_num=input_num,
+                method=calibration_method,
+                options={"lint": True},
             )
             if self.work_dir is not None:
                 table.write(self.work_dir / f"{module.name}_cali_table")

@@ -29,6 +29,8 @@ FLOAT_BOUNDS = {"float32": FLOAT_BOUND, "float16": 1e-3, "bfloat16": 2.0**-7}
 """The same by dtype."""
 
 _TILING = "tiling"
+_RESIDENCY = ("kept", "fetched", "held", "stored", "view", "assembled")
+"""Attributes by which values stay in local memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,9 +199,12 @@ def compile_kernels(samples: Mapping[str, Sample], chip: str, registry: Registry
     module = assembly.module
     context = PassContext(registry, registry.get("tpuc.chips", chip), {})
     manager = PassManager(context)
-    # A forced tiling fits what lies in DDR alone: what stays in local memory was cut for its neighbours.
-    manager.run(module, ["group-layers{opt=1}" if assembly.tilings else "group-layers"], "finalize")
+    manager.run(module, ["group-layers"], "finalize")
     for operation in module.main.operations:
+        if assembly.tilings:
+            # A forced tiling fits what lies in DDR alone: what stays in local memory was cut for its neighbours.
+            for name in _RESIDENCY:
+                operation.extra_attributes.pop(name, None)
         chosen = operation.extra_attributes.get(_TILING)
         sizes = assembly.tilings.get(operation.name)
         if isinstance(chosen, DictAttr) and sizes is not None:

@@ -6,6 +6,9 @@ from tpuc.api import LmemModel, Shape4
 
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
 
+MAX_STEP = 65535
+"""Of the stride fields of convolutions and element-wise commands (isa notes, "Dimension limits")."""
+
 
 class Bm1684xLmem(LmemModel):
     """Channel c lies in lane c mod 64, slot c div 64 (isa notes, "Tensor layout in LMEM")."""
@@ -24,3 +27,14 @@ class Bm1684xLmem(LmemModel):
         elif layout == "lines":
             plane = h * round_up(w * item_bytes, EU_BYTES)
         return n * -(-c // LANES) * plane
+
+    def part_strides(
+        self, layout: str, shape: Shape4, item_bytes: int, start: Shape4, part: Shape4
+    ) -> tuple[int, Shape4] | None:
+        """As in the base; strides that are not used are 0, and none is beyond its 16-bit field."""
+        found = super().part_strides(layout, shape, item_bytes, start, part)
+        if found is None:
+            return None
+        offset, (n, c, h, w) = found
+        strides = (n if part[0] > 1 else 0, c if part[1] > LANES else 0, h, w)
+        return (offset, strides) if max(strides) <= MAX_STEP else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onnx import checker
-from tpuc.api import InvalidModel
+from tpuc.api import ForeignNode, InvalidModel
 
 from tpuc_onnx.graph import GraphNode
 
@@ -18,6 +18,7 @@ def check_node(node: GraphNode) -> None:
 
     Unknown operators are told elsewhere, and old ones may stay.
     """
+    _check_split(node.foreign)
     context: Any = checker.DEFAULT_CONTEXT.__class__()
     context.ir_version = _IR_VERSION
     foreign = node.foreign
@@ -31,3 +32,13 @@ def check_node(node: GraphNode) -> None:
             raise InvalidModel(
                 f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): {reason}. Export the network again."
             ) from error
+
+
+def _check_split(node: ForeignNode) -> None:
+    """`onnx` itself ends the whole process for this one."""
+    count = node.attributes.get("num_outputs", len(node.outputs))
+    if node.op_type == "Split" and not node.domain and count != len(node.outputs):
+        raise InvalidModel(
+            f"{node.source}: node '{node.name}' (Split): num_outputs is {count}, and it has {len(node.outputs)} "
+            "outputs. Export the network again."
+        )

@@ -97,6 +97,8 @@ def _scan(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
     if foreign.version < 9:
         raise _refused(node, "scans of opset 8 are not supported, only those since opset 9")
     count: int = foreign.attributes["num_scan_inputs"]
+    if not 0 < count <= len(foreign.inputs):
+        raise _refused(node, f"num_scan_inputs is {count}, and it has {len(foreign.inputs)} operands")
     states, sources = list(foreign.inputs[: len(foreign.inputs) - count]), foreign.inputs[-count:]
     axes, ways = _per_input(node, "scan_input_axes", count), _per_input(node, "scan_input_directions", count)
     shapes = [types.shape(name) for name in sources]

@@ -30,6 +30,7 @@ from tpuc.api import (
 )
 from tpuc_ops.top.input import Input, image_input
 from tpuc_ops.top.reshape import Reshape
+from tpuc_ops.top.weight import Weight
 
 from tpuc_onnx.building import F32, Importer, OnnxBuilder
 from tpuc_onnx.checking import check_node
@@ -99,7 +100,7 @@ def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
     if value.name == name:
         return value
     producer = value.defining
-    if producer is None or isinstance(producer.op, NetworkInput) or value.name in graph.outputs or value.index:
+    if producer is None or isinstance(producer.op, (NetworkInput, Weight)) or value.name in graph.outputs or value.index:
         return build.build(Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
     producer.location = Location((name, *producer.location.names[1:]))
     return value

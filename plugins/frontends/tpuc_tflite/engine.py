@@ -18,7 +18,9 @@ _NHWC: Order = (0, 2, 3, 1)
 
 
 class LiteRtEngine(HostEngine):
-    """Runs the file without delegates, so that every tensor can be seen; each comes in the order that TOP keeps it in."""
+    """Runs the file without delegates, so that every tensor can be seen, each in the order that TOP keeps it in. Of
+    quantised networks only the outputs are given: only with its delegates the runtime rounds as TOP does.
+    """
 
     name = "litert"
     suffixes = (".tflite",)
@@ -36,10 +38,14 @@ class LiteRtEngine(HostEngine):
             ) from None
         graph = needed_part(load_graph(path), ())
         kept = orders(graph, inputs)
+        quantised = any(tensor.is_quantised for tensor in graph.tensors.values())
+        resolvers = litert.OpResolverType
         interpreter: Any = litert.Interpreter(
             model_path=str(path),
-            experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-            experimental_preserve_all_tensors=True,
+            experimental_op_resolver_type=(
+                resolvers.AUTO if quantised else resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+            ),
+            experimental_preserve_all_tensors=not quantised,
             num_threads=1,
         )
         places = {name: index for index, name in enumerate(graph.tensors)}
@@ -51,7 +57,7 @@ class LiteRtEngine(HostEngine):
             interpreter.set_tensor(places[name], np.ascontiguousarray(x))
         interpreter.invoke()
         made = [name for node in graph.nodes for name in node.outputs if name in kept]
-        inner = [name for name in made if name not in graph.outputs]
+        inner = [name for name in made if name not in graph.outputs and not quantised]
         return {
             name: np.asarray(interpreter.get_tensor(places[name])).transpose(kept[name])
             for name in [*inner, *graph.outputs]

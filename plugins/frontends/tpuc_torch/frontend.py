@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import pickle
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,11 @@ from typing import Any
 from tpuc.api import Frontend, ImportOptions, InvalidModel, Module, Unsupported
 
 OPSET = 18
+LOADING_ERRORS = (
+    *(AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError),
+    *(zipfile.BadZipFile, pickle.UnpicklingError),
+)
+"""What torch raises for files that are no exported programs, or damaged ones."""
 
 
 class TorchFrontend(Frontend):
@@ -25,9 +32,11 @@ class TorchFrontend(Frontend):
         torch = _torch(str(path))
         if not path.is_file():
             raise InvalidModel(f"{path}: there is no such file. Check the path.")
+        if not zipfile.is_zipfile(path):  # torch would log pages before it says so
+            raise InvalidModel(f"{path}: not an exported program. Write one with torch.export.save.")
         try:
             program = torch.export.load(path)
-        except (AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+        except LOADING_ERRORS as error:
             raise InvalidModel(
                 f"{path}: not an exported program, or one of another torch ({_first_line(error)}). Write it again with "
                 "torch.export.save."

@@ -33,8 +33,8 @@ class GroupLayers(Pass):
     """Writes on every op with a tile kernel how it is cut (`tiling = {axis = size, ...}`) and which of its operands and
     results stay in local memory; `alias`, `merged` or `inside` on ops that share bytes.
 
-    `opt` 1: values stay within runs of ops that are cut from the last one on; 2: anywhere, as long as there is room;
-    3: the fastest of several such plans. 0: what the session says, else 2.
+    `opt` 1: values stay within runs of ops that are cut from the last one on; 2: the faster of that and of values that
+    stay wherever there is room; 3: the fastest of many plans. 0: what the session says, else 2.
     """
 
     name = "group-layers"

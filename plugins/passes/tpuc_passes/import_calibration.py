@@ -50,6 +50,12 @@ class ImportCalibration(Pass):
                 f"first is '{missing[0]}'; it belongs to another network, calibrate this one with `tpuc calibrate`"
             )
         asymmetric = str(context.options.get("quantize", "")).endswith("-asym")
+        names = {value.name for value in values}
+        foreign = [name for name in table.entries if name not in names]
+        if foreign:
+            context.remark(
+                f"the calibration table names {len(foreign)} values that are not in module '{module.name}', the first is '{foreign[0]}'; they are left out"
+            )
         for value in values:
             value.type = value.tensor.with_element(_element(value.tensor, table.entries[value.name], asymmetric))
         module.main.update_type()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import tflite
 from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import ImportOptions, InvalidModel, TpucError, Unsupported
+from tpuc_tflite.engine import ENGINE
 from tpuc_tflite.frontend import FRONTEND
 
 from tests.frontends.tflite.files import SAME, Node, Tensor, constant, tflite_file
@@ -124,8 +126,8 @@ def test_a_way_out_with_output_names(tmp_path: Path) -> None:
             [X, constant("w", np.full((1, 4), np.nan, np.float32)), Y],
             [Node("ADD", ["x", "w"], ["y"], ("AddOptions", {}))],
             (
-                "node 'y' (ADD): weight 'w' holds NaN (4 of 4 values). Export the network from a checkpoint whose weights "
-                "are finite."
+                "node 'y' (ADD): weight 'w' holds NaN (4 of 4 values). Export the network from a checkpoint whose "
+                "weights are finite."
             ),
         ),
         (
@@ -206,3 +208,10 @@ def test_damaged_files(tmp_path_factory: pytest.TempPathFactory, changes: list[t
         content[place : place + 4] = number.to_bytes(4, "little")
     with contextlib.suppress(TpucError):
         read(bytes(content), tmp_path_factory.getbasetemp())
+
+
+def test_the_engine_needs_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
+    (tmp_path / "n.tflite").write_bytes(VALID_FILE)
+    with pytest.raises(Unsupported, match=r'needs the package ai-edge-litert: pip install "tpuc\[litert\]"$'):
+        ENGINE.run(tmp_path / "n.tflite", {"x": values(1, 4)})

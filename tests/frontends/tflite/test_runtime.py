@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tpuc.interpreter import Interpreter
+from tpuc_tflite.engine import ENGINE
 
 from tests.frontends.tflite.files import RELU6, SAME, Node, Tensor, constant, tflite_file
-from tests.frontends.tflite.networks import compute, read, stored
+from tests.frontends.tflite.networks import compute, read, stored, values
 
 litert = pytest.importorskip("ai_edge_litert.interpreter", reason="needs ai-edge-litert")
 
@@ -128,3 +130,31 @@ def test_products(kind: str, tmp_path: Path) -> None:
         weight = constant("w", weight.data, [0.004], [0])
         bias = constant("b", bias.data, [0.0002])
     check(tmp_path, "FULLY_CONNECTED", [x, weight, bias], y, ("FullyConnectedOptions", {}), "AUTO")
+
+
+def test_every_tensor_in_our_order(tmp_path: Path) -> None:
+    tensors = [
+        Tensor("x", (1, 4, 5, 3)),
+        constant("p", np.array([0, 2, 1, 3], np.int32)),
+        Tensor("t", (1, 5, 4, 3)),
+        Tensor("a", (1, 5, 4, 3)),
+        constant("s", np.array([1, 4, 3, 5], np.int32)),
+        Tensor("r", (1, 4, 3, 5)),
+        Tensor("b", (1, 4, 3, 5)),
+        Tensor("y", (1, 4, 3, 5)),
+    ]
+    nodes = [
+        Node("TRANSPOSE", ["x", "p"], ["t"], ("TransposeOptions", {})),
+        Node("TANH", ["t"], ["a"]),
+        Node("RESHAPE", ["a", "s"], ["r"], ("ReshapeOptions", {})),
+        Node("ABS", ["r"], ["b"]),
+        Node("LOGISTIC", ["b"], ["y"]),
+    ]
+    content = tflite_file(tensors, nodes, ["x"], ["y"])
+    module = read(content, tmp_path)
+    x = values(1, 3, 4, 5)
+    ours = Interpreter(module).run({"x": x}, "all")
+    theirs = ENGINE.run(tmp_path / "network.tflite", {"x": x})
+    assert {"a", "b", "y"} <= ours.keys() & theirs.keys()
+    for name in ours.keys() & theirs.keys():
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-6, atol=1e-6)

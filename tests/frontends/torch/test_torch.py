@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,12 @@ def test_a_module(torch: Any) -> None:
 def test_another_file(torch: Any, tmp_path: Path) -> None:
     path = tmp_path / "net.pt2"
     path.write_bytes(b"no program")
+    with pytest.raises(
+        InvalidModel, match=r"net\.pt2: not an exported program\. Write one with torch\.export\.save\.$"
+    ):
+        FRONTEND.read(path, ImportOptions(), Registry())
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("something", "else")
     with pytest.raises(InvalidModel, match=r"net\.pt2: not an exported program, or one of another torch \("):
         FRONTEND.read(path, ImportOptions(), Registry())
     with pytest.raises(InvalidModel, match=r"no\.pt2: there is no such file\. Check the path\.$"):

@@ -12,7 +12,7 @@ from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_passes.calibration.table import TensorThreshold
-from tpuc_passes.calibration.tune import Candidates, TuneJob, candidates_of, choose
+from tpuc_passes.calibration.tune import Candidates, TuneJob, candidates_of, choose, total
 
 from tests.passes.graphs import CONTEXT, Network
 
@@ -22,7 +22,8 @@ def tuned(module: Module, folder: Path, x: np.ndarray, entries: dict[str, Tensor
     samples = open_samples(inputs_of(module), folder / "x.npy")
     job = TuneJob(PortableModule(module, CONTEXT.registry), samples, entries, candidates_of(entries, 10))
     run = job.prepare()
-    return {name: entry.threshold for name, entry in choose(job, [run(range(len(samples)))], entries).items()}
+    distances = total([run(range(len(samples)))])
+    return {name: entry.threshold for name, entry in choose(job, distances, entries).items()}
 
 
 def test_ten_candidates_lie_evenly_between_threshold_and_absmax() -> None:
@@ -59,3 +60,20 @@ def test_what_a_relu_drops_does_not_count(tmp_path: Path) -> None:
         "v2": TensorThreshold(1.0, 0.0, 1.0),
     }
     assert tuned(net.finish(result), tmp_path, x, entries)["v1"] == 1.0
+
+
+def test_no_threshold_is_below_its_floor(tmp_path: Path) -> None:
+    net = Network(1, 1, 1, 1001)
+    module = net.finish(net.op(Sigmoid(), net.op(MulConst(const_val=10.0), net.input)))
+    np.save(tmp_path / "x.npy", np.linspace(-1, 1, 1001, dtype=np.float32).reshape(1, 1, 1, 1001))
+    samples = open_samples(inputs_of(module), tmp_path / "x.npy")
+    entries = {
+        "v0": TensorThreshold(1.0, -1.0, 1.0),
+        "v1": TensorThreshold(4.0, -10.0, 10.0),
+        "v2": TensorThreshold(1.0, 0.0, 1.0),
+    }
+    job = TuneJob(PortableModule(module, CONTEXT.registry), samples, entries, candidates_of(entries, 10))
+    distances = total([job.prepare()(range(1))])
+    assert choose(job, distances, entries)["v1"].threshold < 9.0  # the sigmoid is flat there
+    floors = {**entries, "v1": TensorThreshold(9.2, -10.0, 10.0)}
+    assert choose(job, distances, entries, floors)["v1"].threshold == pytest.approx(9.3333, abs=1e-3)

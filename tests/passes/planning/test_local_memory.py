@@ -27,7 +27,7 @@ def _addresses(lmem: LmemModel, shape: Shape4) -> np.ndarray:
     """The lane and the byte in it of every element, by the rule of the layout: channel c in lane c mod 4, planes padded
     to 4 bytes, batches and groups of lanes behind one another.
     """
-    n, c, h, w = shape
+    _, c, h, w = shape
     plane = -(-h * w * ITEM // 4) * 4
     places = np.zeros((*shape, 2), np.int64)
     for index in itertools.product(*(range(extent) for extent in shape)):
@@ -60,7 +60,7 @@ def test_a_part_lies_where_the_elements_of_the_whole_lie(
     first: Shape4 = (start[0], start[1], start[2], start[3])
     offset = lmem.part_offset("aligned", (n, c, h, w), ITEM, first, (a, b, d, e))
     if offset is not None:
-        assert (places == own + (0, offset)).all()
+        assert (places == own + np.array((0, offset))).all()
         assert offset % lmem.alignment == 0
     else:
         same = (places[..., 0] == own[..., 0]).all() and np.ptp(places[..., 1] - own[..., 1]) == 0

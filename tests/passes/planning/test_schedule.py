@@ -1,4 +1,4 @@
-"""The order of transfers: nothing before its data, nothing after its use, local memory filled no further than allowed."""
+"""The order of transfers: nothing before its data or after its use, local memory no fuller than allowed."""
 
 from __future__ import annotations
 

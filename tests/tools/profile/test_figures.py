@@ -17,7 +17,7 @@ each_cell = pytest.mark.parametrize(("chip", "mode"), CELLS)
 
 def check(name: str, chip: str, mode: str, data: Path | None, folder: Path) -> None:
     committed = json.loads(FIGURES.read_text())[name][f"{chip} {mode}"]
-    figures = measure(network_file(name, data, folder), chip, mode, folder)
+    figures = measure(name, network_file(name, data, folder), chip, mode, folder)
     grown = {
         key: (committed[key], figures[key])
         for key in ("cycles", "ddr_bytes", "arena_bytes")

@@ -21,6 +21,6 @@ def reduce(node: ForeignNode, build: ImportBuilder) -> Value:
     op = Reduce(
         axes=tuple(sorted(axis % rank for axis in axes)) or tuple(range(rank)),
         mode=node.op_type,
-        keepdims=bool(node.attributes.get("keepdims", 1)),
+        keepdims=node.attributes.get("keepdims", 1) == 1,
     )
     return build.build(op, [x], node.outputs[0])

@@ -30,7 +30,7 @@ def arg(node: ForeignNode, build: ImportBuilder) -> Value:
     x = build.value(node.inputs[0])
     op = Arg(
         axis=node.attributes.get("axis", 0) % x.tensor.rank,
-        keepdims=bool(node.attributes.get("keepdims", 1)),
+        keepdims=node.attributes.get("keepdims", 1) == 1,
         mode=node.op_type,
         select_last_index=bool(node.attributes.get("select_last_index", 0)),
     )

@@ -47,10 +47,7 @@ def image_gradient(gradient: Array, weight: Array, shape: tuple[int, ...], windo
     is_depthwise = inputs // group == 1 and outputs == group
     for (i, j), (rows, columns) in _taps(window, (oh, ow)):
         tap = parts[:, :, :, i, j]
-        if is_depthwise:
-            product = flat * tap.reshape(1, group, 1, 1)
-        else:
-            product = np.matmul(tap.transpose(0, 2, 1), flat)
+        product = flat * tap.reshape(1, group, 1, 1) if is_depthwise else np.matmul(tap.transpose(0, 2, 1), flat)
         result[:, :, :, rows, columns] += product.reshape(n, group, inputs // group, oh, ow)
     result = result.reshape(n, inputs, *result.shape[3:])
     return np.ascontiguousarray(_inside(result, images, window)).reshape(shape)

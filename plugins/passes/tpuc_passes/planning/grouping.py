@@ -29,11 +29,14 @@ class Settings:
     from_tail: bool = False
 
 
-TAIL = (Settings(from_tail=True), Settings(room=60, from_tail=True))
-USUAL = (Settings(), Settings(room=80), Settings(room=60), Settings(room=0))
-"""The next one is taken when the buffers of the one before cannot be placed."""
-THOROUGH = tuple(Settings(share, room) for share in (12, 6, 24) for room in (94, 98, 85))
-"""All of these are tried, and the fastest is taken."""
+LEVELS = {
+    1: (Settings(from_tail=True),),
+    2: (Settings(), Settings(from_tail=True)),
+    3: (Settings(from_tail=True), *(Settings(share, room) for share in (12, 6, 24) for room in (94, 98, 85))),
+}
+"""Plans that are made at each level; the fastest is taken."""
+CAREFUL = (Settings(room=80), Settings(room=60), Settings(room=0))
+"""When the buffers of none of them can be placed, the first of these whose buffers can."""
 
 
 class StretchPlanner:
@@ -58,25 +61,26 @@ class StretchPlanner:
         self.cycles = Cycles(chip)
         self._own: dict[Hashable, Mapping[str, int]] = {}
 
-    def run(self, opt: int, places: Sequence[Operation]) -> None:
-        """Write the plan of an optimisation level: 1 from the tail, 2 at once, 3 the best of several.
+    def run(self, opt: int, operations: Sequence[Operation]) -> None:
+        """Write the plan of an optimisation level, 1 to 3.
 
-        `places`: all operations of the function, whose marks say what shares bytes.
+        `operations`: all of the function, whose marks say what shares bytes.
         """
-        if opt < 3:
-            for settings in TAIL if opt < 2 else USUAL:
-                self._write(settings)
-                if self._measure(places) is not None:
-                    return
-            self._write(Settings(room=0))
-            return
         measured: list[tuple[int, int]] = []
-        for number, settings in enumerate(THOROUGH):
+        for number, settings in enumerate(LEVELS[opt]):
             self._write(settings)
-            cycles = self._measure(places)
+            cycles = self._measure(operations)
             if cycles is not None:
                 measured.append((cycles, number))
-        self._write(THOROUGH[min(measured)[1]] if measured else Settings(room=0))
+        if measured:
+            best = min(measured)[1]
+            if best + 1 < len(LEVELS[opt]):
+                self._write(LEVELS[opt][best])
+            return
+        for settings in CAREFUL:
+            self._write(settings)
+            if self._measure(operations) is not None:
+                return
 
     def _measure(self, operations: Sequence[Operation]) -> int | None:
         """Cycles of the written plan, None when its buffers cannot be placed."""

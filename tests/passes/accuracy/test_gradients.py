@@ -1,0 +1,156 @@
+"""Gradients against differences: what a small change of a value does to the answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpuc.api import Module, Op, Value
+from tpuc_ops.top.add import Add
+from tpuc_ops.top.avg_pool import AvgPool
+from tpuc_ops.top.concat import Concat
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.deconv import Deconv
+from tpuc_ops.top.leaky_relu import LeakyRelu
+from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.permute import Permute
+from tpuc_ops.top.prelu import PRelu
+from tpuc_ops.top.reduce import Reduce
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.reshape import Reshape
+from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops.top.silu import SiLU
+from tpuc_ops.top.slice import Slice
+from tpuc_ops.top.softmax import Softmax
+from tpuc_ops.top.sub import Sub
+from tpuc_ops.top.upsample import Upsample
+from tpuc_passes.accuracy.gradients import Gradients, answers
+from tpuc_passes.accuracy.network import FakeNetwork
+
+from tests.passes.graphs import Network
+
+SHAPE = (1, 4, 6, 6)
+
+
+def slope(module: Module, x: np.ndarray[Any, Any], direction: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """The change of the random sum along `direction`: by the gradient, and by the difference of two runs in float64
+    of the op's own float32 results, which is why the agreement is to a few parts in a thousand.
+    """
+    net = FakeNetwork(module)
+    state = net.run({"v0": x}, integer=False, keep=True)
+    slots = answers(net)
+    powers = {slot: 1.0 for slot in range(net.plan.slots)}
+    found = Gradients(net).weights(state, np.random.default_rng(3), powers)
+    (source,) = (item.slot for item in net.plan.inputs)
+    first = next(step.results[0] for step in net.plan.steps if step.operands[0] == source)
+    predicted = float((found[first].astype(np.float64) * direction).sum())
+    random, sums = np.random.default_rng(3), []
+    signs = {slot: random.integers(0, 2, state.values[slot].shape, np.int8) * 2.0 - 1 for slot in slots}  # pyright: ignore[reportOptionalMemberAccess]
+    for side in (1e-3, -1e-3):
+        moved = net.run({"v0": (x + side * direction).astype(np.float32)}, integer=False, keep=True)
+        values = {slot: moved.values[slot] for slot in slots}
+        sums.append(
+            sum(float((signs[slot] * v).sum()) / np.sqrt(v.size) for slot, v in values.items() if v is not None)
+        )
+    return predicted, (sums[0] - sums[1]) / 2e-3
+
+
+OPS: dict[str, Any] = {
+    "conv": lambda net, x: net.op(
+        Conv(kernel_shape=(3, 3), pads=(1, 1, 1, 1), strides=(2, 2)), x, net.weight(6, 4, 3, 3), net.weight(6)
+    ),
+    "dilated": lambda net, x: net.op(Conv(kernel_shape=(2, 3), dilations=(2, 1)), x, net.weight(2, 4, 2, 3), net.none),
+    "grouped": lambda net, x: net.op(Conv(kernel_shape=(3, 3), group=2), x, net.weight(6, 2, 3, 3), net.none),
+    "depthwise": lambda net, x: net.op(
+        Conv(kernel_shape=(3, 3), group=4, pads=(1, 1, 0, 0), do_relu=True), x, net.weight(4, 1, 3, 3), net.weight(4)
+    ),
+    "deconv": lambda net, x: net.op(Deconv(kernel_shape=(2, 2), strides=(2, 2)), x, net.weight(3, 4, 2, 2), net.none),
+    "matmul": lambda net, x: net.op(MatMul(right_transpose=True), x, net.weight(5, 6), net.weight(5)),
+    "square": lambda net, x: net.op(MatMul(), x, net.op(Permute(order=(0, 1, 3, 2)), x)),
+    "average": lambda net, x: net.op(AvgPool(kernel_shape=(2, 3), strides=(2, 1)), x),
+    "maximum": lambda net, x: net.op(MaxPool(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)), x),
+    "relu": lambda net, x: net.op(Relu(relu_limit=0.6), x),
+    "leaky": lambda net, x: net.op(LeakyRelu(alpha=0.2), x),
+    "prelu": lambda net, x: net.op(PRelu(), x, net.weight(1, 4, 1, 1)),
+    "silu": lambda net, x: net.op(SiLU(), x),
+    "product": lambda net, x: net.op(Mul(), x, net.op(Sigmoid(), x)),
+    "sum": lambda net, x: net.op(Add(coeff=(0.5, -2.0), do_relu=True), x, net.op(Sigmoid(), x)),
+    "difference": lambda net, x: net.op(Sub(), x, net.op(SiLU(), x)),
+    "softmax": lambda net, x: net.op(SiLU(), net.op(Softmax(axis=1), x)),
+    "mean": lambda net, x: net.op(Reduce(axes=(2, 3), mode="ReduceMean", keepdims=False), x),
+    "moves": lambda net, x: net.op(
+        SiLU(),
+        net.op(
+            Concat(axis=1),
+            net.op(Slice(offset=(0, 1, 0, 0), steps=(1, 2, 1, 1), ends=(1, 4, 6, 6)), x),
+            net.op(Permute(order=(0, 1, 3, 2)), net.op(Reshape(shape=SHAPE), x)),
+        ),
+    ),
+    "larger": lambda net, x: net.op(SiLU(), net.op(Upsample(scale_h=2, scale_w=3), x)),
+    "padded": lambda net, x: net.op(SiLU(), net.op(Pad(paddings=(0, 0, 1, 2, 0, 0, 2, 1), mode="edge"), x)),
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_a_gradient_is_the_difference_of_two_runs(name: str) -> None:
+    net = Network(*SHAPE)
+    result: Value = OPS[name](net, net.input)
+    module = net.finish(result)
+    random = np.random.default_rng(5)
+    x = random.uniform(-1, 1, SHAPE).astype(np.float32)
+    x += np.sign(x) * 0.02  # away from the corner of relus
+    predicted, wanted = slope(module, x, random.uniform(-1, 1, SHAPE))
+    assert predicted == pytest.approx(wanted, rel=0.02, abs=2e-3)
+
+
+@given(st.integers(0, 1000))
+def test_squares_of_gradients_foretell_the_error_of_small_noise(seed: int) -> None:
+    net = Network(*SHAPE)
+    hidden = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(16, 4, 1, 1), net.none)
+    module = net.finish(net.op(Conv(kernel_shape=(3, 3)), hidden, net.weight(8, 16, 3, 3), net.none))
+    fake, random = FakeNetwork(module), np.random.default_rng(seed)
+    state = fake.run({"v0": random.standard_normal(SHAPE).astype(np.float32)}, integer=False, keep=True)
+    slot = fake.plan.steps[-2].results[0]
+    noise = random.standard_normal(state.values[slot].shape)  # pyright: ignore[reportOptionalMemberAccess]
+    foretold = [
+        float(
+            ((Gradients(fake).weights(state, np.random.default_rng(k), dict.fromkeys(range(99), 1.0))[slot]) ** 2).sum()
+        )
+        for k in range(4)
+    ]
+    weight = module.weights["w3"].astype(np.float64)
+    exact = np.zeros((8, 4, 4))
+    for i, j in np.ndindex(3, 3):
+        exact += np.einsum("oc,cyx->oyx", weight[:, :, i, j], noise[0, :, i : i + 4, j : j + 4])
+    # One draw of noise against the mean over draws: 128 results of about equal size.
+    assert np.mean(foretold) == pytest.approx(float((exact**2).mean()), rel=0.6)
+
+
+def test_boxes_and_scores_in_one_output_are_two_answers() -> None:
+    net = Network(1, 4, 6, 6)
+    boxes = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 4, 1, 1), net.none)
+    scores = net.op(Sigmoid(), net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(2, 4, 1, 1), net.none))
+    joined = net.op(Reshape(shape=(1, 6, 36)), net.op(Concat(axis=1), boxes, scores))
+    fake = FakeNetwork(net.finish(net.op(Permute(order=(0, 2, 1)), joined)))
+    assert {fake.plan.names[slot] for slot in answers(fake)} == {boxes.name, scores.name}
+
+
+def test_an_op_without_a_rule_starts_gradients_anew() -> None:
+    from tpuc_ops.top.arg import Arg  # it has no slope
+
+    net = Network(1, 4, 6, 6)
+    hidden = net.op(SiLU(), net.input)
+    op: Op = Arg(axis=1, mode="ArgMax")
+    fake = FakeNetwork(net.finish(net.op(op, hidden)))
+    state = fake.run(
+        {"v0": np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)}, integer=False, keep=True
+    )
+    found = Gradients(fake).weights(state, np.random.default_rng(0), dict.fromkeys(range(9), 1.0))
+    slot = next(slot for slot, name in fake.plan.names.items() if name == hidden.name)
+    assert np.allclose(np.abs(found[slot]), (6 * 6 * 4) ** -0.5)
