@@ -69,12 +69,10 @@ def mean_average_precision(outputs: Sequence[NDArray[Any]], folder: Path, size: 
     for label, category in enumerate(classes):
         wanted: list[tuple[Boxes, Boxes]] = []
         for file in files:
-            mine = [
-                n for n in notes["annotations"] if n["image_id"] == ids[file.name] and n["category_id"] == category
-            ]
-            boxes = [[n["bbox"][0], n["bbox"][1], n["bbox"][0] + n["bbox"][2], n["bbox"][1] + n["bbox"][3]] for n in mine]
+            mine = [n for n in notes["annotations"] if n["image_id"] == ids[file.name] and n["category_id"] == category]
             crowd = np.array([bool(n.get("iscrowd")) for n in mine], bool)
-            corners = np.array(boxes, np.float64).reshape(-1, 4)
+            corners = np.array([n["bbox"] for n in mine], np.float64).reshape(-1, 4)
+            corners[:, 2:] += corners[:, :2]  # from extents
             wanted.append((corners[~crowd], corners[crowd]))
         if any(len(boxes) for boxes, _ in wanted):
             precisions.append(_average_precision([one.get(label, np.zeros((0, 5))) for one in found], wanted))
@@ -97,7 +95,7 @@ def _average_precision(found: Sequence[Boxes], wanted: Sequence[tuple[Boxes, Box
     right = np.cumsum([hit for _, hit in hits])
     recall = right / sum(len(truths) for truths, _ in wanted)
     precision = right / np.arange(1, len(hits) + 1)
-    highest = np.maximum.accumulate(precision[::-1])[::-1] if len(hits) else precision
+    highest = np.maximum.accumulate(precision[::-1])[::-1] if hits else precision
     levels = np.searchsorted(recall, np.linspace(0, 1, 101), side="left")
     return float(np.mean([highest[level] if level < len(highest) else 0.0 for level in levels]))
 

@@ -154,16 +154,12 @@ ROWS: Mapping[str, Row] = {
         {"bm1684x": Vendor(0.9000, 31.9), "cv183x": Vendor(0.9050, 31.7)},
         _anomaly_auc,
     ),
-    "mobilenet_v1": _task_row(
-        "mobilenet_v1", {"bm1684x": Vendor(38, 10.5, 14.6, 49), "cv183x": Vendor(37, 9.2, 12.7)}
-    ),
+    "mobilenet_v1": _task_row("mobilenet_v1", {"bm1684x": Vendor(38, 10.5, 14.6, 49), "cv183x": Vendor(37, 9.2, 12.7)}),
     "mobilenet_v2": _task_row(
         "mobilenet_v2", {"bm1684x": Vendor(55, 22.2, 15.9, 60), "cv183x": Vendor(55, 20.4, 14.4)}
     ),
     "blazeface": _task_row("blazeface", {"bm1684x": Vendor(39, 24.6, agree=39), "cv183x": Vendor(39, 22.3)}),
-    "ultraface": _task_row(
-        "ultraface", {"bm1684x": Vendor(38, 35.3, 19.2, 38), "cv183x": Vendor(37, 35.0, 19.1)}
-    ),
+    "ultraface": _task_row("ultraface", {"bm1684x": Vendor(38, 35.3, 19.2, 38), "cv183x": Vendor(37, 35.0, 19.1)}),
     "yunet": _task_row("yunet", {"bm1684x": Vendor(39, 3.2, agree=39), "cv183x": Vendor(39, 3.2)}),
     "yolox": _task_row(
         "yolox",
@@ -184,7 +180,12 @@ def load(row: Row, model_data: Path, work: Path) -> Module:
 
 
 def calibrate(
-    row: Row, module: Module, model_data: Path, work: Path, method: str = "kld", options: Mapping[str, Any] | None = None
+    row: Row,
+    module: Module,
+    model_data: Path,
+    work: Path,
+    method: str = "kld",
+    options: Mapping[str, Any] | None = None,
 ) -> Any:
     """The calibration table of a row."""
     (spec,) = inputs_of(module)
@@ -234,13 +235,13 @@ def measure(row: Row, module: Module, exact: Sequence[Mapping[str, Array]], lowe
             power[name][0] += float((reference**2).sum())
             power[name][1] += float((error**2).sum())
     sqnr = {name: 10 * math.log10(signal / noise) if noise else math.inf for name, (signal, noise) in power.items()}
-    outputs = [[[one[name] for name in mine] for one in all] for all, mine in zip((exact, got), names, strict=True)]
+    outputs = [[[one[name] for name in mine] for one in run] for run, mine in zip((exact, got), names, strict=True)]
     if row.score is not None:
         scores = [row.score(one, data) for one in outputs]
     else:
         assert row.right is not None
         right = row.right(data)
-        scores = [float(sum(right(one, index) for index, one in enumerate(all))) for all in outputs]
+        scores = [float(sum(right(one, index) for index, one in enumerate(run))) for run in outputs]
     agree = 0
     if row.answer is not None:
         agree = sum(row.answer(a) == row.answer(b) for a, b in zip(*outputs, strict=True))

@@ -10,6 +10,7 @@ import onnx
 from onnx import helper
 from tpuc.api import ForeignNode, Unsupported
 
+from tpuc_onnx.checking import check_node
 from tpuc_onnx.expansion import identity, needed, own_prefix, renamed
 from tpuc_onnx.graph import GraphNode, foreign_node
 from tpuc_onnx.shapes import TypeTable
@@ -39,7 +40,10 @@ def control_nodes(node: GraphNode, types: TypeTable) -> Iterator[GraphNode]:
             protos = _scan(node, types)
     foreign = node.foreign
     for proto in protos:
-        yield GraphNode(proto, foreign_node(proto, {foreign.domain: foreign.version}, foreign.source))
+        inner = GraphNode(proto, foreign_node(proto, {foreign.domain: foreign.version}, foreign.source))
+        if not is_control_flow(inner.foreign):
+            check_node(inner)
+        yield inner
 
 
 def _branches(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:

@@ -43,6 +43,10 @@ def _parse(path: Path) -> onnx.ModelProto:
             raise InvalidModel(
                 f"{path}: says that it uses opset {entry.version}, which is no version. Export it again."
             )
+    for index, node in enumerate(model.graph.node):
+        texts: list[object] = [node.op_type, node.domain, node.name, *node.input, *node.output]
+        if not all(isinstance(text, str) for text in texts):  # protobuf gives bytes where UTF-8 is broken
+            raise InvalidModel(f"{path}: node {index} has a name that is no text. Export or download the file again.")
     return model
 
 

@@ -20,7 +20,8 @@ from tpuc.api import (
 )
 
 from tpuc_passes.planning.arena import Lived, buffer_list, find_planner, make_plan
-from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip
+from tpuc_passes.planning.inplace import chains, expanded
+from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip, tasks_of
 from tpuc_passes.planning.memory import POOL, Lifetime, align, boundary_addresses, lifetimes, set_address
 from tpuc_passes.planning.places import Places
 
@@ -35,10 +36,12 @@ class AssignAddresses(Pass):
     Addresses go into the types (`tensor<..., 4295618560 : i64>`), packed constants' into `coeff_addr`, the regions into
     the module attributes that TPU-MLIR uses, the plan into `results["memory_plan"]`. `planner` is a name in
     `tpuc.planners`, also `name{option=value}`; if it is empty the session's planner, `greedy` where that has none.
+    `in_place`: results take over the memory of an operand where no tile can notice.
     """
 
     name = "assign-addresses"
     planner: str = ""
+    in_place: bool = True
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
@@ -62,13 +65,15 @@ class AssignAddresses(Pass):
         start = base + weights_bytes if description.activations_base is None else description.activations_base
         text = self.planner or context.options.get("planner") or "greedy"
         planner = find_planner(lambda name: context.registry.get("tpuc.planners", name), text)
-        lived = [Lived(f"{span.value.name}", span.size_bytes, span.first, span.last, (POOL,)) for span in inner]
-        lived = _distinct(lived)
+        points = {id(operation): point for point, operation in enumerate(function.operations)}
+        tasks = tasks_of(context, function) if self.in_place else ()
+        parts = chains(inner, tasks, places, points)
+        lived = _distinct([chain.lived(POOL) for chain in parts])
         buffers = buffer_list(lived, description.ddr_alignment)
         plan = make_plan(planner, buffers, [PoolInfo(POOL, None, description.ddr_alignment, start)], lived)
         addresses = dict(boundary)
-        for span, buffer in zip(inner, plan.buffers, strict=True):
-            addresses[id(span.value)] = start + buffer.offset
+        for chain, buffer in zip(parts, plan.buffers, strict=True):
+            addresses |= {id(span.value): start + buffer.offset for span in chain.spans}
         for operation in function.operations:
             for result in operation.results:
                 place = places.place(result)
@@ -84,7 +89,11 @@ class AssignAddresses(Pass):
         }
         context.results["buffers"] = buffers
         context.results["memory_plan"] = _whole_plan(
-            plan, constants, PlannedPool(WEIGHTS, base, None, weights_bytes, weights_bytes), spans, boundary
+            expanded(plan, parts),
+            constants,
+            PlannedPool(WEIGHTS, base, None, weights_bytes, weights_bytes),
+            spans,
+            boundary,
         )
 
 

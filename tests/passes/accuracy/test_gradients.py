@@ -45,7 +45,7 @@ def slope(module: Module, x: np.ndarray[Any, Any], direction: np.ndarray[Any, An
     net = FakeNetwork(module)
     state = net.run({"v0": x}, integer=False, keep=True)
     slots = answers(net)
-    powers = {slot: 1.0 for slot in range(net.plan.slots)}
+    powers = dict.fromkeys(range(net.plan.slots), 1.0)
     found = Gradients(net).weights(state, np.random.default_rng(3), powers)
     (source,) = (item.slot for item in net.plan.inputs)
     first = next(step.results[0] for step in net.plan.steps if step.operands[0] == source)

@@ -157,6 +157,12 @@ CONVOLUTIONS = {
         None,
         ({"h": 1, "w": 1, "k": 6}, {"h": 4, "k": 7}),
     ),
+    "deconv_extremes_f32": Sample(
+        Deconv(kernel_shape=(16, 16), strides=(16, 15)),
+        [f32(1, 3, 3, 3), Fixed(f32(2, 3, 16, 16, seed=1)), None],
+        None,
+        ({"h": 1, "w": 47}, {"h": 17, "w": 1}),
+    ),
     "deconv_grouped_f32": Sample(
         Deconv(kernel_shape=(4, 4), strides=(2, 2), pads=(1, 1, 1, 1), group=70),
         [f32(1, 70, 5, 4), Fixed(f32(1, 70, 4, 4, seed=1)), Fixed(f32(70, seed=2))],

@@ -15,8 +15,12 @@ from tpuc_ops.top.add import Add as TopAdd
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.concat import Concat as TopConcat
 from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.deconv import Deconv as TopDeconv
+from tpuc_ops.top.interp import Interp
+from tpuc_ops.top.layer_norm import LayerNorm
 from tpuc_ops.top.matmul import MatMul as TopMatMul
 from tpuc_ops.top.pad import Pad as TopPad
+from tpuc_ops.top.pow2 import Pow2
 from tpuc_ops.top.prelu import PRelu as TopPRelu
 from tpuc_ops.top.reduce import Reduce as TopReduce
 from tpuc_ops.top.scale import Scale
@@ -27,10 +31,12 @@ from tpuc_ops.tpu.add_const import AddConst
 from tpuc_ops.tpu.cast import Cast
 from tpuc_ops.tpu.concat import Concat
 from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.deconv import Deconv
 from tpuc_ops.tpu.div import Div
 from tpuc_ops.tpu.leaky_relu import LeakyRelu
 from tpuc_ops.tpu.lut import Lut
 from tpuc_ops.tpu.matmul import MatMul
+from tpuc_ops.tpu.max import Max
 from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.pad import Pad
 from tpuc_ops.tpu.pool2d import Pool2D
@@ -69,6 +75,14 @@ def conv(dims: Sequence[int] = (1, 4, 40, 40), element: ElementType = F32, **fie
     return Node(op, (t(*dims, element=element), filters, ABSENT), (result,), "node")
 
 
+def deconv(element: ElementType = F32, **fields: Any) -> Node:
+    op = Deconv(**{"kernel_shape": (1, 1), **fields})
+    x = t(1, 4, 8, 8, element=element)
+    filters = t(4, 4, *op.kernel_shape)
+    (result,) = op.infer((t(1, 4, 8, 8), filters, ABSENT)) or ()
+    return Node(op, (x, filters, ABSENT), (result,), "node")
+
+
 def pool(element: ElementType = F32, dims: Sequence[int] = (1, 4, 40, 40), **fields: Any) -> Node:
     op = Pool2D(**{"pool_mode": "Avg", "kernel_shape": (2, 2), "round_mode": "HalfUp", **fields})
     x = t(*dims, element=element)
@@ -97,6 +111,29 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
         conv(group=4),
         conv(element=F16, group=4, filter_element=F16),
         "a depthwise filter of floats must be f32, this one is f16",
+    ),
+    (deconv(dilations=(16, 1)), deconv(dilations=(17, 1)), "dilation at most 16, this one is 17"),
+    (
+        deconv(strides=(3, 3), kernel_shape=(3, 3)),
+        deconv(strides=(3, 3), kernel_shape=(3, 2)),
+        "a window of at least the stride, this one is 2 for 3",
+    ),
+    (deconv(kernel_shape=(16, 1)), deconv(kernel_shape=(17, 1)), "a window of at most 16 places, this one has 17"),
+    (
+        deconv(strides=(2, 2), kernel_shape=(3, 3), pads=(1, 1, 1, 1), output_padding=(1, 1)),
+        deconv(strides=(2, 2), kernel_shape=(3, 3), output_padding=(1, 1)),
+        "at least the output padding",
+    ),
+    (deconv(element=I8), deconv(element=POINT), "zero points must be 0, this one is 3"),
+    (
+        deconv(multiplier=(1,), rshift=(1,)),
+        deconv(multiplier=(1,), rshift=(1,), quant_mode="QDM"),
+        "only quant_mode MultiplierShift",
+    ),
+    (
+        node(Max(), [t(2, 3)] * 2),
+        node(Max(), [t(2, 3)] * 2, t(2, 3, element=F16)),
+        "operands and result of one type",
     ),
     (node(MatMul(), [t(2, 3), t(3, 4)]), node(MatMul(), [t(2, 2, 3), t(2, 3, 4)]), "a constant matrix"),
     (node(MatMul(), [t(3, 3), t(3, 4)]), node(MatMul(left_transpose=True), [t(3, 3), t(3, 4)]), "left_transpose"),
@@ -194,6 +231,7 @@ def w(*shape: int) -> np.ndarray:
 
 
 X = (1, 4, 8, 8)
+INTERP = Interp(mode="linear", coord_mode="half_pixel")
 FLAT_POOL = AvgPool(kernel_shape=(2,), strides=(1,), pads=(0, 0))
 WINDOW = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
 
@@ -216,6 +254,19 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
         "only 2-D windows, this one has 1 dimensions",
     ),
     (top(Scale(), X, w(4)), top(Scale(), X, (4,)), "the scale must be a constant"),
+    (
+        top(TopDeconv(kernel_shape=(1, 1)), X, w(4, 4, 1, 1)),
+        top(TopDeconv(kernel_shape=(1, 1)), X, X),
+        "the filter must be a constant",
+    ),
+    (
+        top(TopDeconv(kernel_shape=(1, 1)), X, w(4, 4, 1, 1)),
+        top(TopDeconv(kernel_shape=(1,)), (1, 4, 8), w(4, 4, 1)),
+        "only 2-D windows, this one has 1 dimensions",
+    ),
+    (top(Pow2(const_val=2.0), X), top(Pow2(const_val=-1.0), X), "a base above 0, this one is -1"),
+    (top(LayerNorm(), X, w(8)), top(LayerNorm(), X, (8,)), "the weight must be a constant"),
+    (top(INTERP, X), top(INTERP, (1, 4, 8)), "only images of 4 dimensions, this one has 3"),
     (top(TopReduce(axes=(1,), mode="ReduceMin"), X), top(TopReduce(axes=(1,), mode="ReduceProd"), X), "ReduceProd"),
     (top(AvgPool(kernel_shape=(2, 2)), X), top(FLAT_POOL, (1, 4, 8)), "only 2-D windows"),
     (top(TopMatMul(), (2, 3), w(3, 4)), top(TopMatMul(), (2, 3), (3, 4)), "the right operand must be a constant"),

@@ -1,0 +1,68 @@
+"""Predicted times of compiled networks, beside what the vendor's compiler reaches by the same rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpuc.api import LoadedModel
+from tpuc.data import inputs_of
+from tpuc.session import Session
+from tpuc_cv183x.isa import Conv
+from tpuc_cv183x.timing import cycles
+
+from tests.chips.cv183x.test_networks import write_resnet50
+from tests.models.resnet8 import from_tflite
+
+# Microseconds of the vendor's files by its own estimator, int8 and bf16, casts of inputs and outputs included.
+VENDOR = {
+    "resnet8": (41.8, 147.0),
+    "kws": (23.6, 45.4),
+    "vww": (60.3, 173.0),
+    "ad01": (41.0, 86.1),
+    "blazeface": (226.0, 559.0),
+    "resnet50": (10771.0, 31915.0),
+}
+MODES = ("int8", "bf16")
+MOST = 1.5
+"""Times the vendor's figure."""
+RESNET50_CONV_CYCLES = 4.31e6
+"""Of all convolutions in a trace of ResNet-50 on a CV1835, int8."""
+
+
+def _network(name: str, model_data: Path, work: Path) -> Path:
+    if name == "blazeface":
+        return model_data / "onnx" / "blazeface.onnx"
+    path = work / f"{name}.onnx"
+    if name == "resnet50":
+        return write_resnet50(path)
+    start = {"resnet8": "ic01"}.get(name, name)
+    (source,) = (model_data / "tflite" / "mlperf_tiny").glob(f"{start}*float32.tflite")
+    path.write_bytes(from_tflite(source).SerializeToString())
+    return path
+
+
+def _compiled(name: str, mode: str, model_data: Path, work: Path) -> LoadedModel:
+    session = Session(chip="cv183x", quantize=mode)
+    module = session.transform(_network(name, model_data, work))
+    table = None
+    if mode == "int8":
+        samples = {spec.name: np.random.default_rng(0).normal(0, 1, spec.shape) for spec in inputs_of(module)}
+        np.savez(work / "samples.npz", **{name: array.astype(np.float32) for name, array in samples.items()})
+        table = session.calibrate(module, dataset=work / "samples.npz", options={"tune_num": 0})
+    return session.chip.load(session.build(module, table)[1])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "resnet50" else ()) for name in VENDOR]
+)
+def test_networks_take_about_as_long_as_the_vendors(name: str, mode: str, model_data: Path, tmp_path: Path) -> None:
+    loaded = _compiled(name, mode, model_data, tmp_path)
+    microseconds = loaded.timeline("vendor").cycles / 650
+    assert microseconds <= MOST * VENDOR[name][MODES.index(mode)]
+    if (name, mode) == ("resnet50", "int8"):
+        commands = [entry.command.instruction for entry in loaded.timeline("measured").entries]
+        products = sum(cycles(command, "measured") for command in commands if isinstance(command, Conv))
+        assert products == pytest.approx(RESNET50_CONV_CYCLES, rel=0.05)

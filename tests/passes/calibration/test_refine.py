@@ -1,0 +1,151 @@
+"""From thresholds to a table: costs written out by hand, the best candidate, odd tensors and tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.api import Module
+from tpuc.errors import CalibrationError
+from tpuc.session import Session
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.silu import SiLU
+from tpuc_passes.calibration.importance import BINS, Importance, by_cost, choose_by_answers, costs
+from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+from tpuc_passes.calibration.verdict import Judge, seconds_of
+from tpuc_passes.import_calibration import ImportCalibration
+from tpuc_passes.propagate_calibration import PropagateCalibration
+
+from tests.passes.graphs import CONTEXT, Network
+
+
+def importance(*elements: tuple[float, float], limit: float = 8.0) -> Importance:
+    """One sample with elements of so much magnitude and gradient."""
+    squares, sums = np.zeros(BINS, np.float32), np.zeros(BINS, np.float32)
+    for magnitude, gradient in elements:
+        place = min(int(magnitude * BINS / limit), BINS - 1)
+        squares[place] += gradient**2
+        sums[place] += gradient
+    return Importance((squares,), (sums,))
+
+
+class TestCosts:
+    def test_rounding_costs_a_twelfth_of_the_squared_step(self) -> None:
+        (found,) = costs(importance((3.0, 2.0)), 8.0, [16.0], signed=True)
+        assert found == pytest.approx(4 * (16 / 128) ** 2 / 12)
+
+    def test_what_is_cut_off_adds_up_over_elements(self) -> None:
+        one, ten = (costs(importance(*[(7.996, 1.0)] * n), 8.0, [4.0], signed=True)[0] for n in (1, 10))
+        rounding = (4 / 128) ** 2 / 12
+        assert (ten - 10 * rounding) / (one - rounding) == pytest.approx(100, rel=1e-3)
+
+    def test_half_of_the_cost_is_that_of_values_thirty_percent_larger(self) -> None:
+        (found,) = costs(importance((7.996, 1.0)), 8.0, [8.0 * 128 / 127], signed=True)
+        step = 8.0 / 127
+        assert found == pytest.approx(step**2 / 12 + (7.996 * 1.3 - 8.0) ** 2 / 2, rel=1e-2)
+
+    def test_one_loud_element_that_nobody_hears_is_cut_off(self) -> None:
+        entries = {"a": TensorThreshold(8.0, -8.0, 8.0)}
+        quiet, loud = [(0.5 + n / 100, 1.0) for n in range(50)], (7.99, 1e-4)
+        assert choose_by_answers(entries, {"a": importance(*quiet, loud)})["a"].threshold == pytest.approx(4.0)
+        assert choose_by_answers(entries, {"a": importance(*quiet, (7.99, 9.0))})["a"].threshold > 7.9
+
+    def test_the_dearest_value_comes_first(self) -> None:
+        entries = {name: TensorThreshold(8.0, -8.0, 8.0) for name in "ab"}
+        assert by_cost(entries, {"a": importance((1.0, 1.0)), "b": importance((1.0, 3.0))}) == ["b", "a"]
+
+
+@pytest.fixture
+def module() -> Module:
+    net = Network(1, 3, 8, 8)
+    value = net.op(SiLU(), net.op(Conv(kernel_shape=(3, 3)), net.input, net.weight(8, 3, 3, 3), net.weight(8)))
+    return net.finish(net.op(Conv(kernel_shape=(3, 3)), value, net.weight(4, 8, 3, 3), net.none))
+
+
+def samples(count: int = 12) -> NDArray[np.float32]:
+    return np.random.default_rng(1).standard_normal((count, 1, 3, 8, 8)).astype(np.float32)
+
+
+class TestJudge:
+    def judge(self, module: Module) -> Judge:
+        def calibrated(entries: Any) -> Module:
+            copy = module.clone()
+            context = dataclasses.replace(CONTEXT, results={"calibration_table": CalibrationTable(entries)})
+            ImportCalibration().run(copy, context)
+            PropagateCalibration().run(copy, context)
+            return copy
+
+        return Judge(module, [{"v0": one} for one in samples(4)], calibrated)
+
+    def test_climbing_mends_a_threshold_that_is_far_too_low(self, module: Module, tmp_path: Path) -> None:
+        np.savez(tmp_path / "x.npz", v0=samples())
+        options = {"tune_num": 0, "bias_num": 0}
+        table = Session().calibrate(module, dataset=tmp_path / "x.npz", method="max", options=options)
+        judge, good = self.judge(module), dict(table.entries)
+        name = next(n for n, e in good.items() if -0.3 < e.minimum < -0.2)  # of the SiLU
+        bad = {**good, name: dataclasses.replace(good[name], threshold=good[name].threshold / 3)}
+        mended = bad
+        for _ in range(8):
+            mended = judge.climb(mended, {}, [name], seconds=1.0)
+        assert judge.decibels(bad, {}) < judge.decibels(good, {}) - 6
+        assert judge.decibels(mended, {}) > judge.decibels(good, {}) - 1
+
+    def test_time_is_reckoned_from_the_network_alone(self, module: Module) -> None:
+        assert seconds_of(module) == seconds_of(module.clone()) > 0
+
+
+def test_calibration_with_tuning_is_nearer_than_the_method_alone(module: Module, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", v0=samples(24))
+    plain = Session().calibrate(module, dataset=tmp_path / "x.npz", options={"tune_num": 0, "bias_num": 0})
+    tuned = Session().calibrate(module, dataset=tmp_path / "x.npz", options={"bias_num": 0})
+    judge = TestJudge().judge(module)
+    assert judge.decibels(tuned.entries, {}) > judge.decibels(plain.entries, {}) - 0.1
+
+
+def test_a_tensor_of_zeros_and_one_of_a_single_value_get_usable_thresholds(tmp_path: Path) -> None:
+    net = Network(1, 3, 8, 8)
+    nothing = net.op(MulConst(const_val=0.0), net.input)
+    module = net.finish(net.op(Conv(kernel_shape=(1, 1)), nothing, net.weight(2, 3, 1, 1), net.weight(2)))
+    np.savez(tmp_path / "x.npz", v0=np.full((4, 1, 3, 8, 8), 2.5, np.float32))
+    table = Session().calibrate(module, dataset=tmp_path / "x.npz")
+    thresholds = {name: entry.threshold for name, entry in table.entries.items()}
+    assert thresholds[nothing.name] == 1e-5
+    assert thresholds["v0"] == 2.5
+    assert all(value >= 1e-5 for value in thresholds.values())
+
+
+def test_an_empty_data_set_is_one_sentence(module: Module, tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    with pytest.raises(CalibrationError, match=r"images: .*\.$"):
+        Session().calibrate(module, dataset=tmp_path / "images")
+    np.savez(tmp_path / "none.npz", v0=samples(0))
+    with pytest.raises(CalibrationError, match=r"none\.npz"):
+        Session().calibrate(module, dataset=tmp_path / "none.npz")
+
+
+class TestTableOfAnotherNetwork:
+    def entries(self, module: Module, folder: Path) -> dict[str, TensorThreshold]:
+        np.savez(folder / "x.npz", v0=samples(2))
+        return dict(Session().calibrate(module, dataset=folder / "x.npz", options={"tune_num": 0}).entries)
+
+    def test_a_missing_tensor_is_named(self, module: Module, tmp_path: Path) -> None:
+        entries = self.entries(module, tmp_path)
+        gone = list(entries)[1]
+        del entries[gone]
+        context = dataclasses.replace(CONTEXT, results={"calibration_table": CalibrationTable(entries)})
+        with pytest.raises(CalibrationError, match=rf"1 of the \d+ values .* first is '{gone}'"):
+            ImportCalibration().run(module, context)
+
+    def test_a_foreign_name_is_remarked_on_and_left_out(self, module: Module, tmp_path: Path) -> None:
+        entries = {**self.entries(module, tmp_path), "foreign": TensorThreshold(1.0, -1.0, 1.0)}
+        remarks: list[str] = []
+        results = {"calibration_table": CalibrationTable(entries)}
+        ImportCalibration().run(module, dataclasses.replace(CONTEXT, results=results, remark=remarks.append))
+        (remark,) = remarks
+        assert "names 1 values that are not in module" in remark
+        assert "'foreign'" in remark
