@@ -22,6 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.models.rows import ROWS, calibrate, load, logits_of, lower, measure, run
 
+WIDTHS = (8, 8, 8, 7, 6, 8, 7, 8, 7, 7)
+
 
 def exact_values(name: str, module: Any, data: Path, cache: Path | None) -> list[dict[str, Any]]:
     """The float network's results, kept in `cache` for the next time."""
@@ -47,9 +49,10 @@ def main() -> None:
     parser.add_argument("--options", type=json.loads, default={}, help="further options of calibrate, as JSON")
     parser.add_argument("--cache", type=Path, help="folder that keeps the float results")
     arguments = parser.parse_args()
-    print(
-        f"{'row':14}{'float':>8}{'ours':>8}{'peer':>8}{'agree':>7}{'peer':>6}{'logits':>8}{'peer':>7}{'output':>8}{'peer':>7}{'  s':>7}"
+    heads = zip(
+        ("float", "ours", "peer", "agree", "peer", "logits", "peer", "output", "peer", "s"), WIDTHS, strict=True
     )
+    print("row".ljust(14) + "".join(head.rjust(width) for head, width in heads))
     gains: list[float] = []
     for name in arguments.rows or ROWS:
         row, peer = ROWS[name], ROWS[name].vendor[arguments.chip]

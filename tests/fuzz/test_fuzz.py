@@ -9,7 +9,7 @@ from tests.fuzz.harness import Child, Tally, fuzz, one_run
 from tests.fuzz.mutate import damaged
 from tests.fuzz.networks import networks
 
-COUNT = 150
+COUNT = 100
 
 
 def test_damaged_networks_give_one_sentence() -> None:

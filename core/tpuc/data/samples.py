@@ -286,6 +286,8 @@ def fit(one: SampleInput, row: Array, file: Path) -> Array:
         raise CalibrationError(
             f"{file}: holds {row.dtype}, not numbers. Give input {one.name!r} as an array of numbers."
         )
+    if not row.size:
+        raise CalibrationError(f"{file}: holds no samples for input {one.name!r}. Give at least one.")
     if row.dtype.kind == "f" and not np.isfinite(row).all():
         raise CalibrationError(
             f"{file}: NaN or infinite values for input {one.name!r}. Repair the sample or take it out."

@@ -351,7 +351,8 @@ class Session:
                     "with --calibration-table"
                 )
             with self._timed("calibrate"):
-                self._import_table(manager, context, module, calibration_table)
+                context.results["calibration_table"] = calibration_table
+                manager.run_pipeline("calibrate", module)
         tag = f"_{self.chip.description.name}_{self.mode}"
         with self._timed("lower"):
             if quantize_table is not None:
@@ -371,10 +372,6 @@ class Session:
         with self._timed("generate"):
             manager.run(module, ["generate-code"], "generate")
         return module, context.results["artifact"]
-
-    def _import_table(self, manager: PassManager, context: PassContext, module: Module, table: Any) -> None:
-        context.results["calibration_table"] = table
-        manager.run_pipeline("calibrate", module)
 
     def _verify(
         self,

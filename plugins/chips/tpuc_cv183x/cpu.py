@@ -37,7 +37,7 @@ def _number(arguments: Mapping[str, Value], name: str, default: float) -> float:
 
 
 def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]) -> list[Array]:
-    """`quant`: fp32 to int8 or uint8 by `scale` (half away from zero, saturating), or the way back.
+    """`quant`: fp32 to int8 by `scale` (half away from zero, saturating), or the way back.
 
     To bf16 the scale means nothing, and a product with a little more than 1 stands for rounding.
     """
@@ -45,7 +45,7 @@ def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Seq
     scale = _number(arguments, "scale", 0.0)
     if not scale:
         scale = 128.0 / _number(arguments, "threshold", 128.0)
-    if target.type in (TensorType.INT8, TensorType.UINT8):
+    if target.type is TensorType.INT8:
         kind = target.type.numpy
         return [quantise_product(x.astype(np.float32), scale, 0, Rounding.HALF_AWAY_FROM_ZERO, kind)]
     if target.type is TensorType.F32:

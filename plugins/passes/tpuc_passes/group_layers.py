@@ -78,7 +78,7 @@ def _host_operands(module: Module, context: PassContext) -> list[Any]:
 def _tasks(
     operation: Operation, kernel: TileKernel[Any] | MoveKernel[Any] | CpuRoutine[Any], chip: Chip, sharing: Sharing
 ) -> Sequence[Task]:
-    """The task of an operation in each view that its kernel offers; none where it only shares bytes, which is marked."""
+    """The task of an operation in each view of its kernel; none where it only shares bytes, which is marked."""
     node = Node.of(operation)
     if isinstance(kernel, MoveKernel):
         if kernel.is_alias(node):

@@ -54,8 +54,8 @@ class ImportCalibration(Pass):
         foreign = [name for name in table.entries if name not in names]
         if foreign:
             context.remark(
-                f"the calibration table names {len(foreign)} values that are not in module '{module.name}', the first is "
-                f"'{foreign[0]}'; they are left out"
+                f"the calibration table names {len(foreign)} values that are not in module '{module.name}', the first "
+                f"is '{foreign[0]}'; they are left out"
             )
         for value in values:
             value.type = value.tensor.with_element(_element(value.tensor, table.entries[value.name], asymmetric))

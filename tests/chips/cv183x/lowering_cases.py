@@ -37,8 +37,10 @@ from tpuc_ops.top.hard_swish import HardSwish
 from tpuc_ops.top.leaky_relu import LeakyRelu
 from tpuc_ops.top.log import Log
 from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.max import Max
 from tpuc_ops.top.max_const import MaxConst
 from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.top.min import Min
 from tpuc_ops.top.min_const import MinConst
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
@@ -49,6 +51,7 @@ from tpuc_ops.top.reciprocal import Reciprocal
 from tpuc_ops.top.reduce import Reduce
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.round import Round
+from tpuc_ops.top.rsqrt import Rsqrt
 from tpuc_ops.top.scale import Scale
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.silu import SiLU
@@ -124,6 +127,10 @@ CASES = {
     "sub": Case(Sub(), [X, Y], 2 * TWO),
     "sub_reverse": Case(Sub(is_reverse=True), [X, Y], 2 * TWO),
     "mul": Case(Mul(), [X, Y], TWO),
+    "max": Case(Max(), [X, Y], TWO),
+    "max_channel": Case(Max(), [X, CHANNEL], TWO + 1),
+    "min": Case(Min(), [X, uniform(1, 70, 5, 6, low=0, high=3, seed=6)], TWO),
+    "rsqrt": Case(Rsqrt(), [uniform(1, 7, 5, 6, low=0.5, high=4)]),
     "mul_number": Case(Mul(), [NUMBER, X], TWO + 1),
     "mul_channel": Case(Mul(), [X, CHANNEL], TWO + 1),
     "mul_gate": Case(Mul(), [X, uniform(1, 70, 1, 1, low=0, seed=6)], TWO),
@@ -162,7 +169,7 @@ CASES = {
     "avg_pool": Case(AvgPool(kernel_shape=(5, 6)), [X], TWO),
     "avg_pool_padded": Case(AvgPool(kernel_shape=(3, 3), pads=(1, 1, 1, 1), count_include_pad=True), [X], TWO),
     "mean": Case(Reduce(axes=(2, 3), mode="ReduceMean"), [X], TWO),
-    "max": Case(Reduce(axes=(2,), mode="ReduceMax"), [X]),
+    "largest": Case(Reduce(axes=(2,), mode="ReduceMax"), [X]),
     "concat": Case(Concat(axis=1), [X, Y], TWO),
     "concat_relu": Case(Concat(axis=3, do_relu=True), [X, Y], TWO),
     "slice": Case(Slice(offset=(0, 1, 0, -1), steps=(1, 2, 1, -1), ends=(1, 70, 4, -100)), [X]),

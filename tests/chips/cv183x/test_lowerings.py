@@ -13,6 +13,7 @@ from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.div import Div
 from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.max import Max
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.top.pad import Pad
 from tpuc_ops.top.pow import Pow
@@ -143,6 +144,13 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, 
         [None],
         t(1, 4, 1, 20),
         "ReduceMean and ReduceMax only, this one is ReduceL2",
+    ),
+    "constant_first": (
+        Max(),
+        [t(1), IMAGE],
+        [np.zeros(1, np.float32), None],
+        IMAGE,
+        "the first operand must be computed; write the constant behind it",
     ),
     "divisor": (Div(), [IMAGE, t(1)], [None, np.zeros(1, np.float32)], IMAGE, "a constant divisor must not contain 0"),
 }

@@ -124,7 +124,7 @@ def test_an_empty_data_set_is_one_sentence(module: Module, tmp_path: Path) -> No
     with pytest.raises(CalibrationError, match=r"images: .*\.$"):
         Session().calibrate(module, dataset=tmp_path / "images")
     np.savez(tmp_path / "none.npz", v0=samples(0))
-    with pytest.raises(CalibrationError, match=r"none\.npz"):
+    with pytest.raises(CalibrationError, match="none of the 1 samples can be read"):
         Session().calibrate(module, dataset=tmp_path / "none.npz")
 
 

@@ -1,7 +1,8 @@
-"""Convolutions of few input channels: the rows of the window are packed into channels, so that more lanes' data is used.
+"""Convolutions of few input channels: the rows of the window are packed into channels, so that more lanes have data.
 
-The convolution array multiplies 64 bytes of input channels at once, whether there are 64 of them or 3. Channel `r * c + i`
-of the packed input is channel i seen from window row r: every row that a result row meets with it, one after the other.
+The convolution array multiplies 64 bytes of input channels at once, whether there are 64 of them or 3. Channel
+`r * c + i` of the packed input is channel i seen from window row r: every row that a result row meets with it, one
+after the other.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class PackedRowsKernel(ConvKernel):
         n, channels, rows, width = shape
         first = row * product.dilations[0] - x.padding[0]
         stride = product.strides[0]
-        begin = min(max(-(-(-first) // stride), 0), rows)
+        begin = min(max((stride - 1 - first) // stride, 0), rows)
         end = max(min((x.shape[2] - 1 - first) // stride + 1, rows), begin)
         plain = Operand(address, kind)
         if (begin, end) != (0, rows):

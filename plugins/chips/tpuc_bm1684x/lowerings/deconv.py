@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value
 from tpuc_ops.quant.products import quantise_product
 from tpuc_ops.top.deconv import Deconv
+from tpuc_ops.tpu.cast import Cast
 from tpuc_ops.tpu.deconv import Deconv as TpuDeconv
 
-from tpuc_bm1684x.lowerings.common import ALL, Array, float_weight
+from tpuc_bm1684x.lowerings.common import ALL, Array, float_weight, has_zero_points
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
@@ -25,10 +26,6 @@ class DeconvAny(Lowering[Deconv]):
         if len(node.op.kernel_shape) != 2:
             return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
         return None
-
-    def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        wanted = Wants.FLOAT if node.mode == "int8-asym" else Wants.MODE
-        return (wanted,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op, filters, bias = node.op, node.constants[1], node.constants[2]
@@ -45,8 +42,11 @@ class DeconvAny(Lowering[Deconv]):
             with_bias=bias is not None,
         )
         source = node.operands[0]
+        if has_zero_points(source.tensor):
+            wide = source.tensor.with_element(F32).at(None)
+            source = build(Cast(with_scale=True), [source], wide, f"{node.name}_f32")
         if not source.tensor.is_quantised:
-            operands = list(node.operands)
+            operands = [source, *node.operands[1:]]
             if source.tensor.storage.name != "f32":
                 operands[1] = float_weight(build, "filter", filters, source.tensor.storage.name)
             return [build(tpu, operands, node.float_result_type())]

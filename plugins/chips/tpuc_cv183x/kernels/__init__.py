@@ -14,6 +14,8 @@ from tpuc_ops.tpu.div import Div
 from tpuc_ops.tpu.leaky_relu import LeakyRelu
 from tpuc_ops.tpu.lut import Lut
 from tpuc_ops.tpu.matmul import MatMul
+from tpuc_ops.tpu.max import Max
+from tpuc_ops.tpu.min import Min
 from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.mul_const import MulConst
 from tpuc_ops.tpu.mul_shift import MulShift
@@ -31,7 +33,7 @@ from tpuc_ops.tpu.upsample import Upsample
 from tpuc_cv183x.kernels.activation import ClipKernel, ReluKernel
 from tpuc_cv183x.kernels.cast import CastKernel
 from tpuc_cv183x.kernels.depthwise import AnyConvKernel
-from tpuc_cv183x.kernels.elementwise import DifferenceKernel, MulKernel, SumKernel
+from tpuc_cv183x.kernels.elementwise import DifferenceKernel, MaxKernel, MinKernel, MulKernel, SumKernel
 from tpuc_cv183x.kernels.pool import PoolKernel
 from tpuc_cv183x.kernels.powers import ActiveKernel, DivisionKernel
 from tpuc_cv183x.kernels.product import MatMulKernel
@@ -54,6 +56,8 @@ TABLE.runs(Pool2D)(PoolKernel)
 TABLE.runs(Add)(SumKernel)
 TABLE.runs(Sub)(DifferenceKernel)
 TABLE.runs(Mul)(MulKernel)
+TABLE.runs(Max)(MaxKernel)
+TABLE.runs(Min)(MinKernel)
 TABLE.runs(Div)(DivisionKernel)
 TABLE.runs(AddConst)(AddConstKernel)
 TABLE.runs(MulConst)(MulConstKernel)

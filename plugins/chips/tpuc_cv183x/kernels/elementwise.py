@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tpuc.api import ABSENT, Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
 
@@ -241,3 +241,37 @@ class MulKernel(ElementwiseKernel):
             )
         )
         emit_limit(node, result, asm)
+
+
+class ExtremeKernel(ElementwiseKernel):
+    """Base: one command for every operand after the first."""
+
+    operation: ClassVar[ArithmeticOp]
+
+    def refuse(self, node: Node) -> str | None:
+        if len(node.operand_types) < 2:
+            return "two operands or more, this one has one"
+        return super().refuse(node)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        result = operand(placed.result)
+        first, *others = self.sources(placed)
+        for other in others:
+            asm.record(
+                Arithmetic(
+                    operation=self.operation, shape=placed.result.shape, result=result, left=first, right=other
+                )
+            )
+            first = result
+
+
+class MaxKernel(ExtremeKernel):
+    """The largest operand."""
+
+    operation = ArithmeticOp.MAX
+
+
+class MinKernel(ExtremeKernel):
+    """The smallest operand."""
+
+    operation = ArithmeticOp.MIN

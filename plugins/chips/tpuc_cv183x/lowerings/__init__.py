@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc_cv183x.lowerings import activations, casts, elementwise, pools, products, quotients, reductions, shapes
+from tpuc_cv183x.lowerings import activations, casts, elementwise, extremes, pools, products, quotients, reductions, shapes
 from tpuc_cv183x.lowerings.table import CASTS, TABLE
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "activations",
     "casts",
     "elementwise",
+    "extremes",
     "pools",
     "products",
     "quotients",

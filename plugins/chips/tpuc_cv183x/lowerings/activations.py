@@ -33,6 +33,7 @@ from tpuc_ops.top.prelu import PRelu
 from tpuc_ops.top.reciprocal import Reciprocal
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.round import Round
+from tpuc_ops.top.rsqrt import Rsqrt
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.sign import Sign
 from tpuc_ops.top.silu import SiLU
@@ -66,6 +67,7 @@ _MODES: Mapping[type[Op], str] = {
     HardSwish: "HSWISH",
     Log: "LN",
     Mish: "MISH",
+    Rsqrt: "RSQRT",
     SiLU: "SILU",
     Sigmoid: "SIGMOID",
     Softplus: "SOFT_PLUS",

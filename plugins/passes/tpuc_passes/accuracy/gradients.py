@@ -120,7 +120,7 @@ class Gradients:
                 elif isinstance(step.operation.op, Concat):
                     numbered[position] = np.zeros(array.shape, np.float32)
             op: Any = step.operation.op
-            op = type(op)(**{**op.__dict__, "val": 0.0}) if isinstance(op, Pad) else op
+            op = Pad(op.paddings, op.mode) if isinstance(op, Pad) else op
             found = op.evaluate(step.node, numbered)
             self.sources[index] = [np.asarray(one).reshape(-1).astype(np.int32) for one in found]
         total = 1 + sum(operands[position].size for position in moved)

@@ -55,7 +55,8 @@ class Judge:
         self, entries: Entries, shifts: Mapping[str, Array], names: Sequence[str], seconds: float
     ) -> dict[str, TensorThreshold]:
         """Change the thresholds of `names` one by one while the answers get better and about `seconds` are left."""
-        best, result = self.decibels(entries, shifts), dict(entries)
+        best = self.decibels(entries, shifts)
+        result: dict[str, TensorThreshold] = dict(entries)
         runs = min(MOST_RUNS, int(seconds / (len(self.samples) * seconds_of(self.module))))
         for name in names:
             for factor in FACTORS:

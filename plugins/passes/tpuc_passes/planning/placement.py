@@ -11,7 +11,7 @@ from tpuc_passes.planning.steps import Buffer
 
 
 def place_buffers(buffers: Sequence[Buffer], lmem: LmemModel) -> bool:
-    """Give every buffer an aligned address in local memory. False when no order of placing them led to such addresses."""
+    """Give every buffer an aligned address in local memory. False when no order of placing them led to that."""
     for order in _orders(buffers):
         for buffer in order:
             buffer.address = -1

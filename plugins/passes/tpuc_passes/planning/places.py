@@ -1,4 +1,4 @@
-"""Which values share their bytes in DDR: aliases, parts that lie one after the other in a whole, parts of another value."""
+"""Which values share their bytes in DDR: aliases, parts one after the other in a whole, parts of another value."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Place:
 @dataclass(frozen=True, eq=False)
 class TensorLoad:
     """Load a part of a tensor, `source` with an address relative to its start. `value`: whose bytes they are, None
-    for a constant at byte `constant` of the task's packed ones. `writers`: by `id`, the values that must be stored first.
+    for a constant at byte `constant` of the task's packed ones. `writers`: by `id`, the values to be stored first.
     """
 
     task: TileTask

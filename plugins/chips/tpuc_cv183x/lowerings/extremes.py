@@ -1,0 +1,69 @@
+"""Maxima and minima of several tensors, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, numpy_dtype
+from tpuc_ops.quant.arithmetic import Rounding, quantise_float
+from tpuc_ops.top.max import Max
+from tpuc_ops.top.min import Min
+from tpuc_ops.tpu.max import Max as TpuMax
+from tpuc_ops.tpu.min import Min as TpuMin
+from tpuc_ops.tpu.mul_shift import MulShift
+
+from tpuc_cv183x.lowerings.common import bf16_operands, decompose8, result_with_sign
+from tpuc_cv183x.lowerings.table import TABLE
+
+
+def _tpu(op: Max | Min) -> Op:
+    return TpuMax() if isinstance(op, Max) else TpuMin()
+
+
+class _Extreme(Lowering[Any]):
+    """Base of both modes."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if node.constants[0] is not None:
+            return "the first operand must be computed; write the constant behind it"
+        return None
+
+
+@TABLE.lowers(Max, "bf16")
+@TABLE.lowers(Min, "bf16")
+class ExtremeBf16(_Extreme):
+    """Exact."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(_tpu(node.op), bf16_operands(node, build), node.float_result_type())]
+
+
+@TABLE.lowers(Max, "int8")
+@TABLE.lowers(Min, "int8")
+class ExtremeInt8(_Extreme):
+    """Of operands brought to the result's scale, each by an 8-bit multiplier and a shift."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        unsigned = all(
+            value.tensor.storage.is_unsigned if constant is None else bool((constant >= 0).all())
+            for value, constant in zip(node.operands, node.constants, strict=True)
+        )
+        result = result_with_sign(node, unsigned=unsigned)
+        values: list[Value] = []
+        for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
+            if constant is None:
+                values.append(_scaled(value, result, f"{node.name}_operand{index}", build))
+                continue
+            dtype = numpy_dtype(result.storage)
+            stored = quantise_float(constant, result.uniform.scale, 0, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+            values.append(build.weight(f"operand{index}_i8", stored, "ui8" if unsigned else "si8"))
+        return [build(_tpu(node.op), values, result)]
+
+
+def _scaled(value: Value, result: TensorType, name: str, build: LoweringBuilder) -> Value:
+    type_ = value.tensor
+    if type_.element == result.element:
+        return value
+    multiplier, shift = decompose8(type_.uniform.scale / result.uniform.scale)
+    return build(MulShift(multiplier=multiplier, rshift=shift), [value], type_.with_element(result.element).at(None), name)
