@@ -1,13 +1,16 @@
 """Calibration against ONNX Runtime: images per second of whole calibrations, side by side.
 
-`python benchmarks/calibration.py --model-data DIR`: 100 images of ResNet-8 and 40 of mobilenet_v2, each method of ours
-alone and with tuning and bias correction as `tpuc calibrate` does, in one thread; ONNX Runtime with its own default.
+`python benchmarks/calibration.py --model-data DIR`: 100 images of ResNet-8, 40 of mobilenet_v2 and 32 random ones of
+ResNet-50 with random weights, each method of ours alone and with tuning and bias correction as `tpuc calibrate` does,
+in one thread; ONNX Runtime with its own default. Then the peak memory for 32 and for 320 images, and the time of a
+search for float layers. `--only NAME` measures one of resnet8, mobilenet_v2, resnet50, memory, search.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,13 +20,16 @@ from typing import Any
 import numpy as np
 from tpuc.data import Preprocess, inputs_of
 from tpuc.session import Session
+from tpuc.session.accuracy import search_quantise_table
 from tpuc.work import one_blas_thread
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.resnet50 import build
 from tests.models import resnet8
 from tests.models.datasets import calibration_set
 
+PARTS = ("resnet8", "mobilenet_v2", "resnet50", "memory", "search")
 METHODS = {"max": "MinMax", "kld": "Entropy", "percentile": "Percentile"}
 
 
@@ -79,20 +85,78 @@ def measure(title: str, model: Path, images: Any, work: Path) -> None:
         print(f"{method:12}" + "".join(f"{figure:>18}" for figure in figures), flush=True)
 
 
+def resnet50(folder: Path, count: int) -> tuple[Path, Any]:
+    """The network with random weights, and random images."""
+    model = folder / "resnet50.onnx"
+    model.write_bytes(build().SerializeToString())
+    return model, np.random.default_rng(0).standard_normal((count, 1, 3, 224, 224), np.float32)
+
+
+def peak_memory(count: int) -> int:
+    """Megabytes that a calibration of ResNet-50 with all stages takes in a process of its own."""
+    command = [sys.executable, __file__, "--child", str(count), "--model-data", "."]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def calibrate_in_child(count: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model, images = resnet50(Path(folder), 1)
+        rows = Path(folder) / "rows"
+        rows.mkdir()
+        for index in range(count):
+            np.save(rows / f"{index:03}.npy", images[0] * np.float32(1 + index / count))
+        session = Session()
+        with one_blas_thread():
+            session.calibrate(session.transform(model), dataset=rows)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+
+
+def search(model: Path, images: Any, work: Path) -> None:
+    session = Session(chip="bm1684x", quantize="int8")
+    module = session.transform(model)
+    (spec,) = inputs_of(module)
+    samples = work / "samples.npz"
+    np.savez(samples, **{spec.name: images.reshape(-1, *spec.shape)})
+    table = session.calibrate(module, dataset=samples, options={"tune_num": 0, "bias_num": 0})
+    start = perf_counter()
+    options = {"dataset": str(samples), "input_num": 10, "workers": 2}
+    found = search_quantise_table(session, module, table, options=options)
+    print(f"\nsearch on mobilenet_v2, 10 images, 2 processes: {perf_counter() - start:.1f} s", end="")
+    print(f", {len(found.layers)} layers")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model-data", type=Path, required=True)
-    data: Path = parser.parse_args().model_data
+    parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        calibrate_in_child(arguments.child)
+        return
+    data: Path = arguments.model_data
+    parts = PARTS if arguments.only is None else (arguments.only,)
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        small = work / "resnet8.onnx"
-        small.write_bytes(resnet8.from_tflite(data / resnet8.SOURCE).SerializeToString())
-        measure("ResNet-8", small, calibration_set("ic01", data), work)
+        if "resnet8" in parts:
+            small = work / "resnet8.onnx"
+            small.write_bytes(resnet8.from_tflite(data / resnet8.SOURCE).SerializeToString())
+            measure("ResNet-8", small, calibration_set("ic01", data), work)
         preprocess = Preprocess(mean=(127.5,) * 3, scale=(1 / 127.5,) * 3, pixel_format="rgb")
         files = sorted((data / "data" / "imagenet_calib").glob("*.JPEG"))
-        images = np.concatenate([preprocess(file, (1, 3, 224, 224)) for file in files])
-        measure("mobilenet_v2", data / "onnx" / "mobilenet_v2_1.0_224_dequant.onnx", images, work)
-    print(f"\npeak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB")
+        mobilenet = data / "onnx" / "mobilenet_v2_1.0_224_dequant.onnx"
+        if "mobilenet_v2" in parts or "search" in parts:
+            images = np.concatenate([preprocess(file, (1, 3, 224, 224)) for file in files])
+            if "mobilenet_v2" in parts:
+                measure("mobilenet_v2", mobilenet, images, work)
+            if "search" in parts:
+                search(mobilenet, images, work)
+        if "resnet50" in parts:
+            measure("ResNet-50, random weights", *resnet50(work, 32), work)
+        if "memory" in parts:
+            few, many = peak_memory(32), peak_memory(320)
+            print(f"\npeak memory on ResNet-50: {few} MB with 32 images, {many} MB with 320 ({many / few - 1:+.1%})")
 
 
 if __name__ == "__main__":

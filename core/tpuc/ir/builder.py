@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tpuc.errors import InvalidModel
 from tpuc.ir.dtypes import scalar_of
 from tpuc.ir.op import ABSENT, Op
-from tpuc.ir.operation import UNKNOWN_LOCATION, Block, Location, Module, Operation, Value
+from tpuc.ir.operation import UNKNOWN_LOCATION, Block, Location, Module, Operation, Region, Value
 from tpuc.ir.traits import Absent, Constant
 from tpuc.ir.types import ElementType, NoneType, ScalarType, TensorType, Type
 
@@ -80,6 +80,13 @@ class Builder:
     ) -> tuple[Value, ...]:
         """As `operation`; all results are returned."""
         return tuple(self.operation(op, operands, result_types, name).results)
+
+    def enclose(
+        self, op: Op, body: Block, operands: Sequence[Value], result_types: Sequence[Type], names: Sequence[str]
+    ) -> Operation:
+        """Make and insert an operation whose region is `body`; one name per result."""
+        location = Location(tuple(names))
+        return self.insert(Operation(op, operands, result_types, location, regions=(Region((body,)),)))
 
     def weight(self, name: str, array: Array, element: ElementType | str | None = None) -> Value:
         """A new constant. `element` None follows the array's dtype; a taken name gets a number."""

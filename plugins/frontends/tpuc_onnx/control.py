@@ -41,8 +41,7 @@ def control_nodes(node: GraphNode, types: TypeTable) -> Iterator[GraphNode]:
     foreign = node.foreign
     for proto in protos:
         inner = GraphNode(proto, foreign_node(proto, {foreign.domain: foreign.version}, foreign.source))
-        if not is_control_flow(inner.foreign):
-            check_node(inner)
+        check_node(inner)
         yield inner
 
 

@@ -100,7 +100,8 @@ def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
     if value.name == name:
         return value
     producer = value.defining
-    if producer is None or isinstance(producer.op, (NetworkInput, Weight)) or value.name in graph.outputs or value.index:
+    is_own = producer is not None and not isinstance(producer.op, (NetworkInput, Weight)) and not value.index
+    if producer is None or not is_own or value.name in graph.outputs:
         return build.build(Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
     producer.location = Location((name, *producer.location.names[1:]))
     return value
@@ -122,8 +123,7 @@ class _Walk:
     def run(self) -> None:
         """Import every node; raises Unsupported with all unknown operators and refusals."""
         for node in self._graph.nodes:
-            if not is_control_flow(node.foreign):
-                check_node(node)
+            check_node(node)
             try:
                 self._step(node)
             except (ArithmeticError, LookupError, TypeError, ValueError) as error:

@@ -20,7 +20,7 @@ from tpuc.api import (
 )
 
 from tpuc_passes.planning.arena import Lived, buffer_list, find_planner, make_plan
-from tpuc_passes.planning.inplace import chains, expanded
+from tpuc_passes.planning.inplace import boundary_alone, chains, expanded
 from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip, tasks_of
 from tpuc_passes.planning.memory import POOL, Lifetime, align, boundary_addresses, lifetimes, set_address
 from tpuc_passes.planning.places import Places
@@ -36,12 +36,14 @@ class AssignAddresses(Pass):
     Addresses go into the types (`tensor<..., 4295618560 : i64>`), packed constants' into `coeff_addr`, the regions into
     the module attributes that TPU-MLIR uses, the plan into `results["memory_plan"]`. `planner` is a name in
     `tpuc.planners`, also `name{option=value}`; if it is empty the session's planner, `greedy` where that has none.
-    `in_place`: results take over the memory of an operand where no tile can notice.
+    `in_place`: results take over the memory of an operand where no tile can notice. `io_alone`: nothing else ever lies
+    where inputs and outputs do.
     """
 
     name = "assign-addresses"
     planner: str = ""
     in_place: bool = True
+    io_alone: bool = False
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
@@ -62,6 +64,8 @@ class AssignAddresses(Pass):
         spans = lifetimes(function, places, runs_on_chip)
         boundary = boundary_addresses(function, places, description)
         inner = [span for span in spans if id(span.value) not in boundary]
+        if self.io_alone:
+            inner = boundary_alone(inner, function, places)
         start = base + weights_bytes if description.activations_base is None else description.activations_base
         text = self.planner or context.options.get("planner") or "greedy"
         planner = find_planner(lambda name: context.registry.get("tpuc.planners", name), text)

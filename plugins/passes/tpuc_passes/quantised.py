@@ -33,6 +33,9 @@ _F32 = ScalarType("f32")
 PRODUCTS = (Conv, Deconv, MatMul)
 """Ops with a filter and an int32 bias, whose scale is the product of the operands' scales."""
 
+STORED = (Conv, MatMul)
+"""Those whose integer lowerings take filters as the network stores them."""
+
 
 def computed_values(module: Module) -> Iterator[Value]:
     """Arguments and results of `main` that are tensors, without weights."""
@@ -48,12 +51,12 @@ def has_scales(module: Module) -> bool:
 
 
 def dequantise_weights(module: Module, *, but_filters: bool = False) -> None:
-    """Weights become the numbers that their integers stand for, one for each use; with `but_filters` not those of
-    quantised products and their biases.
+    """Weights become the numbers that their integers stand for, one for each use; with `but_filters` not the
+    integers of filters and biases that lowerings take as they are.
     """
     for operation in list(module.main.operations):
         product = isinstance(operation.op, PRODUCTS) and operation.operands[0].tensor.is_quantised
-        if product and but_filters:
+        if product and but_filters and isinstance(operation.op, STORED):
             continue
         # The bias first: its scale is said by the filter.
         for index, operand in reversed(list(enumerate(operation.operands))):

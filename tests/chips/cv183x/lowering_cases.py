@@ -168,6 +168,10 @@ CASES = {
     "max_pool_far": Case(MaxPool(kernel_shape=(19, 19), strides=(1, 1), pads=(16, 9, 9, 18)), [X]),
     "avg_pool": Case(AvgPool(kernel_shape=(5, 6)), [X], TWO),
     "avg_pool_padded": Case(AvgPool(kernel_shape=(3, 3), pads=(1, 1, 1, 1), count_include_pad=True), [X], TWO),
+    "avg_pool_inside": Case(AvgPool(kernel_shape=(3, 3), pads=(1, 1, 1, 1), do_relu=True), [X], TWO + 1, CURVE),
+    "avg_pool_ceil": Case(
+        AvgPool(kernel_shape=(3, 3), strides=(2, 2), ceil_mode=True), [uniform(1, 4, 8, 6)], TWO + 1, CURVE
+    ),
     "mean": Case(Reduce(axes=(2, 3), mode="ReduceMean"), [X], TWO),
     "largest": Case(Reduce(axes=(2,), mode="ReduceMax"), [X]),
     "concat": Case(Concat(axis=1), [X, Y], TWO),

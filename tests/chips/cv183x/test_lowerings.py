@@ -8,7 +8,6 @@ from tpuc.api import F32, LoweringNode, Op, TensorType
 from tpuc_cv183x.chip import DESCRIPTION
 from tpuc_cv183x.lowerings import TABLE
 from tpuc_ops.top.add import Add
-from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.div import Div
@@ -43,7 +42,6 @@ def t(*dims: int) -> TensorType:
 IMAGE = t(1, 4, 20, 20)
 ARRAY = np.ones((4, 4, 3, 3), np.float32)
 FAR = "a stride above 15 needs windows that do not overlap, without groups and dilation; this one is 16"
-COUNTS = "an average that does not count padding needs windows without padding"
 REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, str]] = {
     "computed_filter": (
         Conv(kernel_shape=(3, 3)),
@@ -79,14 +77,6 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, 
         [None],
         t(1, 4, 19),
         "only 2-D windows, this one has 1 dimensions",
-    ),
-    "average_padding": (AvgPool(kernel_shape=(3, 3), pads=(1, 1, 1, 1)), [IMAGE], [None], IMAGE, COUNTS),
-    "average_ceil": (
-        AvgPool(kernel_shape=(3, 3), strides=(2, 2), ceil_mode=True),
-        [IMAGE],
-        [None],
-        t(1, 4, 10, 10),
-        COUNTS,
     ),
     "computed_matrix": (MatMul(), [t(3, 4), t(4, 5)], [None, None], t(3, 5), "the right operand must be a constant"),
     "batched_matrix": (

@@ -18,6 +18,7 @@ from tpuc.api import (
     UsageError,
 )
 from tpuc.registry import Registry
+from tpuc.schedule import PIPELINES
 from tpuc.session import Session
 from tpuc_passes.planning.arena import Lived, buffer_list, find_planner, make_plan
 from tpuc_passes.planning.planners.greedy import GREEDY
@@ -29,6 +30,7 @@ from tests.passes.planning.planners.verify import check_plan
 
 SMALL = ("blazeface", "mnist", "mobilenet_v1_0.25_128_bn")
 LARGE = ("mobilenet_v2_1.0_224_dequant", "ultraface_slim_320", "yolox_nano_416", "yunet_n_320")
+DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits.onnx"
 CHIPS = tuple(name for name in ("bm1684x", "cv183x") if Registry().has("tpuc.chips", name))
 
 
@@ -73,7 +75,7 @@ def check_everywhere(path: Path) -> None:
 
 
 def test_digits_are_at_the_bound() -> None:
-    check_everywhere(Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits.onnx")
+    check_everywhere(DIGITS)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -91,6 +93,40 @@ def test_larger_networks_are_at_the_bound(name: str, model_data: Path, tmp_path:
 @pytest.mark.parametrize("name", sorted(DEFINITIONS))
 def test_definitions_are_at_the_bound(name: str, tmp_path: Path) -> None:
     check_everywhere(network(name, None, tmp_path))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_constants_lie_one_behind_the_other(chip: str) -> None:
+    session = Session(chip=chip, quantize="f32" if chip == "bm1684x" else "bf16")
+    session.build(session.transform(DIGITS))
+    assert session.memory_plan is not None
+    alignment = 4096 if chip == "bm1684x" else 16
+    constants = [buffer for buffer in session.memory_plan.buffers if buffer.pool == "weights"]
+    assert len(constants) >= 4  # three convolutions and the classifier, tables of a softmax on the chip
+    at = 0
+    for buffer in constants:
+        assert (buffer.offset, buffer.offset % alignment) == (at, 0)
+        at = -(-(at + buffer.size_bytes) // alignment) * alignment
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_inputs_and_outputs_may_lie_alone(chip: str) -> None:
+    pipelines = {
+        **PIPELINES,
+        "finalize": tuple(
+            "assign-addresses{io-alone}" if name == "assign-addresses" else name for name in PIPELINES["finalize"]
+        ),
+    }
+    session = Session(chip=chip, quantize="f32" if chip == "bm1684x" else "bf16", pipelines=pipelines)
+    session.build(session.transform(DIGITS))
+    plan = session.memory_plan
+    assert plan is not None
+    verify(plan, "activations")
+    bases = {pool.name: pool.address for pool in plan.pools}
+    places = {b.name: (bases[b.pool] + b.offset, bases[b.pool] + b.offset + b.size_bytes) for b in plan.buffers}
+    for name in ("image", "probabilities"):
+        start, end = places.pop(name)
+        assert all(end <= other_start or other_end <= start for other_start, other_end in places.values())
 
 
 def test_two_hundred_tensors_take_milliseconds() -> None:

@@ -12,7 +12,7 @@ from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES
 from tpuc.session import Session
 
-CASES = [case for case in (("cv183x", "bf16", 64), ("bm1684x", "f32", 192)) if Registry().has("tpuc.chips", case[0])]
+CASES = [case for case in (("cv183x", "bf16", 160), ("bm1684x", "f32", 192)) if Registry().has("tpuc.chips", case[0])]
 CHANNELS = 32
 APART = {
     **PIPELINES,
@@ -23,7 +23,7 @@ APART = {
 
 
 def residual(size: int) -> onnx.ModelProto:
-    """Two convolutions of 1 x 1 with a shortcut around the second one, and a reduction behind."""
+    """Two convolutions of 1 x 1 with a shortcut around the second one, and pooling behind."""
     random = np.random.default_rng(3)
     weights = [
         numpy_helper.from_array(random.normal(0, 0.2, (CHANNELS, CHANNELS, 1, 1)).astype(np.float32), f"w{i}")
@@ -35,11 +35,11 @@ def residual(size: int) -> onnx.ModelProto:
         helper.make_node("Add", ["a", "b"], ["c"], name="c"),
         helper.make_node("Conv", ["c", "w2"], ["d"], name="d"),
         helper.make_node("Add", ["c", "d"], ["e"], name="e"),
-        helper.make_node("GlobalAveragePool", ["e"], ["y"], name="y"),
+        helper.make_node("MaxPool", ["e"], ["y"], name="y", kernel_shape=[2, 2], strides=[2, 2]),
     ]
     shape = [1, CHANNELS, size, size]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, CHANNELS, 1, 1])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, CHANNELS, size // 2, size // 2])
     graph = helper.make_graph(nodes, "residual", [x], [y], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
     model.ir_version = 8
@@ -64,7 +64,8 @@ def test_values_are_the_same_in_less_memory(chip: str, mode: str, size: int, tmp
     np.testing.assert_array_equal(outputs[0], outputs[1])
     assert reasons[0] == []
     assert peaks[1] <= peaks[0]
-    if chip == "cv183x":  # its local memory is too small for any of the tensors
-        assert len(reasons[1]) == 2
+    if chip == "cv183x":  # its local memory is too small for any of the values
+        # Both sums, and the first convolution: 1 x 1 over all channels reads just the pixels that it writes.
+        assert [reason.split("'")[1] for reason in reasons[1]] == ["x_bf16", "a", "c"]
         tensor = CHANNELS * size * size * 2
-        assert peaks[0] - peaks[1] >= tensor  # c no longer lies beside a and b
+        assert peaks[0] - peaks[1] >= tensor  # two of them live at once instead of three

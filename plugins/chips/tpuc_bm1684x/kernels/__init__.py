@@ -34,13 +34,13 @@ from tpuc_ops.tpu.upsample import Upsample
 
 from tpuc_bm1684x.kernels.activation import ReluKernel
 from tpuc_bm1684x.kernels.active import ActiveKernel
+from tpuc_bm1684x.kernels.batched import AnyMatMulKernel
 from tpuc_bm1684x.kernels.binary import DivKernel, ExtremeKernel, MulKernel, SumKernel
 from tpuc_bm1684x.kernels.cast import CastKernel
 from tpuc_bm1684x.kernels.deconv import DeconvKernel
 from tpuc_bm1684x.kernels.depthwise import AnyConvKernel
 from tpuc_bm1684x.kernels.lut import LutKernel
 from tpuc_bm1684x.kernels.pool import PoolKernel
-from tpuc_bm1684x.kernels.product import MatMulKernel
 from tpuc_bm1684x.kernels.reduce import ReduceKernel
 from tpuc_bm1684x.kernels.shape import AliasKernel, ConcatKernel, PadKernel, PermuteKernel, SliceKernel
 from tpuc_bm1684x.kernels.softmax import SoftmaxKernel
@@ -57,7 +57,7 @@ from tpuc_bm1684x.kernels.upsample import UpsampleKernel
 TABLE = KernelTable("bm1684x", "tpu")
 TABLE.runs(Conv2D)(AnyConvKernel)
 TABLE.runs(Deconv)(DeconvKernel)
-TABLE.runs(MatMul)(MatMulKernel)
+TABLE.runs(MatMul)(AnyMatMulKernel)
 TABLE.runs(Pool2D)(PoolKernel)
 TABLE.runs(Reduce)(ReduceKernel)
 TABLE.runs(Add, Sub)(SumKernel)

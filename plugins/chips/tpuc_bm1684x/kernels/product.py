@@ -296,9 +296,6 @@ class MatMulKernel(ProductKernel):
     """Rows times a constant matrix; every row is one position of a 1×1 convolution."""
 
     def refuse(self, node: Node) -> str | None:
-        rank = len(node.operand_types[1].dims)
-        if rank != 2:
-            return f"the right operand must be a constant matrix, this one has {rank} dimensions"
         if node.op.left_transpose or node.op.output_transpose:
             return "left_transpose and output_transpose are not supported"
         return too_large([node.operand_types[1]])

@@ -18,6 +18,7 @@ from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
 from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight
+from tpuc_bm1684x.lowerings.matmul import computed_refusal, lower_computed
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _ROUNDING = "HalfUp"
@@ -163,13 +164,16 @@ class ScaleAny(Lowering[Scale]):
 
 def _matmul_refusal(node: LoweringNode) -> str | None:
     op: MatMul = node.op
-    if node.constants[1] is None:
-        return "the right operand must be a constant"
-    if node.constants[1].ndim != 2:
-        return f"the right operand must be a matrix, this one has {node.constants[1].ndim} dimensions"
+    if _is_computed(node):
+        return computed_refusal(node)
     if op.left_transpose or op.output_transpose or op.hdim_is_batch:
         return "left_transpose, output_transpose and hdim_is_batch have no kernel"
     return None
+
+
+def _is_computed(node: LoweringNode) -> bool:
+    """Is the right operand anything but one constant matrix?"""
+    return node.constants[1] is None or node.constants[1].ndim != 2 or node.constants[0] is not None
 
 
 @TABLE.lowers(MatMul, *FLOATS)
@@ -180,6 +184,8 @@ class MatMulFloat(Lowering[MatMul]):
         return _matmul_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        if _is_computed(node):
+            return lower_computed(node, build)
         op: MatMul = node.op
         tpu = TpuMatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
         right = node.constants[1]
@@ -198,6 +204,8 @@ class MatMulInt8(Lowering[MatMul]):
         return _matmul_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        if _is_computed(node):
+            return lower_computed(node, build)
         op: MatMul = node.op
         right, bias = node.constants[1], node.constants[2]
         assert right is not None

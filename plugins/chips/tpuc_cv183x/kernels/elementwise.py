@@ -258,9 +258,7 @@ class ExtremeKernel(ElementwiseKernel):
         first, *others = self.sources(placed)
         for other in others:
             asm.record(
-                Arithmetic(
-                    operation=self.operation, shape=placed.result.shape, result=result, left=first, right=other
-                )
+                Arithmetic(operation=self.operation, shape=placed.result.shape, result=result, left=first, right=other)
             )
             first = result
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tpuc_cv183x.lowerings import activations, casts, elementwise, extremes, pools, products, quotients, reductions, shapes
+from tpuc_cv183x.lowerings import (
+    activations,
+    casts,
+    elementwise,
+    extremes,
+    pools,
+    products,
+    quotients,
+    reductions,
+    shapes,
+)
 from tpuc_cv183x.lowerings.table import CASTS, TABLE
 
 __all__ = [

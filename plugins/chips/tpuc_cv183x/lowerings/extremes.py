@@ -66,4 +66,6 @@ def _scaled(value: Value, result: TensorType, name: str, build: LoweringBuilder)
     if type_.element == result.element:
         return value
     multiplier, shift = decompose8(type_.uniform.scale / result.uniform.scale)
-    return build(MulShift(multiplier=multiplier, rshift=shift), [value], type_.with_element(result.element).at(None), name)
+    return build(
+        MulShift(multiplier=multiplier, rshift=shift), [value], type_.with_element(result.element).at(None), name
+    )

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
-from tpuc_ops.quant.arithmetic import decompose_shift_to_max
+import numpy as np
+from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value
+from tpuc_ops.quant.arithmetic import decompose_frexp31, decompose_shift_to_max
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.pool2d import Pool2D
 
-from tpuc_cv183x.lowerings.common import MAX_SHIFT, result_with_sign
+from tpuc_cv183x.lowerings.common import MAX_SHIFT, Array, as_bf16, bytes_of, result_with_sign
+from tpuc_cv183x.lowerings.qdm import MANTISSA_BITS
 from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import LOWEST, pad_apart
 
@@ -22,13 +26,6 @@ def _refuse(node: LoweringNode) -> str | None:
     if len(node.op.kernel_shape) != 2:
         return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
     return None
-
-
-def _refuse_average(node: LoweringNode) -> str | None:
-    op: AvgPool = node.op
-    if _refuse(node) is None and (any(_overhang(node)) or (any(op.pads) and not op.count_include_pad)):
-        return "an average that does not count padding needs windows without padding"
-    return _refuse(node)
 
 
 def _overhang(node: LoweringNode) -> tuple[int, int]:
@@ -51,11 +48,24 @@ def _pool2d(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, rshift: int =
     )
 
 
-def _padded(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, AvgPool]:
-    """An average's operand and op; padding beyond the fields counts as elements only where it is to count."""
-    if not node.op.count_include_pad:
-        return node.operands[0], node.op
-    return pad_apart(node.operands[0], node.op, 0.0, node.name, build)
+def _whole(node: LoweringNode) -> Any:
+    """The op with all that its windows see beyond the operand as padding that counts."""
+    (top, left, bottom, right), (below, beside) = node.op.pads, _overhang(node)
+    pads = (top, left, bottom + below, right + beside)
+    return dataclasses.replace(node.op, pads=pads, ceil_mode=None, count_include_pad=True)
+
+
+def _correction(node: LoweringNode) -> Array | None:
+    """What averages that count all padding are multiplied by, per place; None where both are the same."""
+    whole = _whole(node)
+    if not any(whole.pads) or (whole.pads == node.op.pads and node.op.count_include_pad):
+        return None
+    rows = TensorType((1, 1, *node.operand_types[0].dims[2:]), F32)
+    places = TensorType((1, 1, *node.result_type.dims[2:]), F32)
+    wanted, counted = (
+        op.evaluate(Node(op, (rows,), (places,)), [np.ones(rows.dims, np.float32)])[0] for op in (node.op, whole)
+    )
+    return wanted / counted
 
 
 @TABLE.lowers(MaxPool, "bf16", "int8")
@@ -67,30 +77,37 @@ class MaxPoolAny(Lowering[MaxPool]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         type_ = node.operands[0].tensor
-        (top, left, bottom, right), (below, beside) = node.op.pads, _overhang(node)
-        whole = dataclasses.replace(node.op, pads=(top, left, bottom + below, right + beside), ceil_mode=None)
-        value, op = pad_apart(node.operands[0], whole, LOWEST[type_.storage.name], node.name, build)
+        value, op = pad_apart(node.operands[0], _whole(node), LOWEST[type_.storage.name], node.name, build)
         return [build(_pool2d(op, "Max"), [value], type_.with_shape(node.result_type.dims))]
 
 
 @TABLE.lowers(AvgPool, "bf16")
 class AvgPoolBf16(Lowering[AvgPool]):
-    """Sum times 1 / window."""
+    """Sum times 1 / window; where padding does not count, times what that makes too little."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return _refuse_average(node)
+        return _refuse(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        value, op = _padded(node, build)
-        return [build(_pool2d(op, "Avg"), [value], node.float_result_type())]
+        result, correction = node.float_result_type(), _correction(node)
+        value, op = pad_apart(node.operands[0], _whole(node), 0.0, node.name, build)
+        pool = _pool2d(op, "Avg")
+        if correction is None:
+            return [build(pool, [value], result)]
+        average = build(dataclasses.replace(pool, do_relu=False), [value], result, f"{node.name}_counted")
+        factors = build.weight("correction_bf16", as_bf16(correction), "bf16")
+        return [build(Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), [average, factors], result)]
 
 
 @TABLE.lowers(AvgPool, "int8")
 class AvgPoolInt8(Lowering[AvgPool]):
-    """sum * multiplier >> shift with Sx / (Sy * window) as an unsigned byte; the sign of the operand stays."""
+    """sum * multiplier >> shift with Sx / (Sy * window) as an unsigned byte; the sign of the operand stays.
+
+    Where padding does not count, the result times bytes per place.
+    """
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return _refuse_average(node)
+        return _refuse(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: AvgPool = node.op
@@ -99,5 +116,19 @@ class AvgPoolInt8(Lowering[AvgPool]):
         taps = op.kernel_shape[0] * op.kernel_shape[1]
         factor = source.uniform.scale / (result.uniform.scale * taps)
         multiplier, shift = decompose_shift_to_max(factor, _FACTOR_LIMIT, MAX_SHIFT)
-        value, op = _padded(node, build)
-        return [build(_pool2d(op, "Avg", multiplier, shift), [value], result)]
+        value, op = pad_apart(node.operands[0], _whole(node), 0.0, node.name, build)
+        pool, correction = _pool2d(op, "Avg", multiplier, shift), _correction(node)
+        if correction is None:
+            return [build(pool, [value], result)]
+        average = build(dataclasses.replace(pool, do_relu=False), [value], result, f"{node.name}_counted")
+        stored, scale, element = bytes_of(correction)
+        number, places = decompose_frexp31(scale)
+        product = Mul(
+            do_relu=op.do_relu,
+            relu_limit=op.relu_limit,
+            multiplier=number,
+            rshift=places - MANTISSA_BITS,
+            quant_mode="QDM",
+            round_mode="HalfAwayFromZero",
+        )
+        return [build(product, [average, build.weight("correction_u8", stored, element)], result)]

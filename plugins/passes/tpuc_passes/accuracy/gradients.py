@@ -92,12 +92,13 @@ class Gradients:
         op: Any = step.operation.op
         if isinstance(op, _MOVES):
             return self._moved(index, step, operands, given)
-        (gradient, *_), result = given, results[0]
+        gradient, result = given[0], results[0]
         if gradient is None:
             return None
-        if isinstance(op, FusesRelu) and op.__dict__["do_relu"]:
-            gradient = gradient * _is_open(result, op.__dict__["relu_limit"])
-        rule = _RULES.get(type(op))
+        fields: Mapping[str, Any] = op.__dict__
+        if isinstance(op, FusesRelu) and fields["do_relu"]:
+            gradient = gradient * _is_open(result, fields["relu_limit"])
+        rule = _RULES.get(type(step.operation.op))
         if rule is not None:
             return rule(op, operands, result, gradient)
         if isinstance(op, Elementwise):

@@ -32,7 +32,7 @@ JUDGES, MOST_JUDGES = 4, 48
 JUDGE_SECONDS = 0.5
 """Samples on which whole tables are compared: as many as take about so long, within these limits."""
 FILTER_SAMPLES = 8
-CLIMB_SECONDS = 10.0
+CLIMB_SECONDS = 3.0
 _WHATEVER = TensorThreshold(1.0, -1.0, 1.0)
 
 Entries = Mapping[str, TensorThreshold]

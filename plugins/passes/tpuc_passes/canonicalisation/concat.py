@@ -29,7 +29,8 @@ class PermuteBeforeConcat(Pattern):
             return False
         op: Any = operation.op
         axis = concat.op.axis % concat.result.tensor.rank
-        position = list(op.order).index(axis)
+        order: tuple[int, ...] = op.order
+        position = order.index(axis)
         dims = operation.result.tensor.dims
         if axis == 0 or any(extent > 1 for extent in dims[:position]) or position >= axis:
             return False
@@ -38,7 +39,7 @@ class PermuteBeforeConcat(Pattern):
             rewriter.build(
                 op,
                 [part],
-                part.tensor.with_shape(tuple(part.tensor.dims[index] for index in op.order)),
+                part.tensor.with_shape(tuple(part.tensor.dims[index] for index in order)),
                 self.names.new(f"{part.name}_permuted"),
             )
             for part in concat.operands

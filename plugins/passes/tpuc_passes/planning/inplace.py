@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tpuc.api import NO_PADS, MemoryPlan, NetworkInput, Phase, PlannedBuffer, Value
+from tpuc.api import NO_PADS, Function, MemoryPlan, NetworkInput, Phase, PlannedBuffer, Value
 
 from tpuc_passes.planning.arena import Lived
 from tpuc_passes.planning.memory import Lifetime
@@ -52,6 +52,14 @@ def chains(spans: Sequence[Lifetime], tasks: Iterable[Any], places: Places, poin
     unique = {id(members): members for members in by_root.values()}
     order = {id(span): number for number, span in enumerate(spans)}
     return [Chain(tuple(members)) for members in sorted(unique.values(), key=lambda one: order[id(one[0])])]
+
+
+def boundary_alone(spans: Sequence[Lifetime], function: Function, places: Places) -> list[Lifetime]:
+    """The lifetimes with those of inputs and outputs stretched over the whole program."""
+    ends = [operation.result for operation in function.operations if isinstance(operation.op, NetworkInput)]
+    kept = {id(places.place(value).root) for value in (*ends, *function.outputs)}
+    last = len(function.operations)
+    return [replace(span, first=-1, last=last) if id(span.value) in kept else span for span in spans]
 
 
 def _may_follow(before: Lifetime, born: Lifetime, task: TileTask, places: Places, point: int) -> bool:

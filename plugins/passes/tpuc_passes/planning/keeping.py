@@ -103,7 +103,7 @@ class Keeper:
         while (point := self._worst_point()) is not None:
             if not self._send_away(point):
                 self._leave_alone(point)
-        return [self._residency(point) for point in range(len(self.tasks))]
+        return list(self._residencies())
 
     # -- what could stay -----------------------------------------------------------------------------------------------
 
@@ -244,14 +244,16 @@ class Keeper:
         """From the last task on, the longest runs in which everything stays that can; nothing stays between them."""
         everything, chosen, stop = self.segments, list[_Segment](), len(self.tasks)
         while stop > 0:
-            start, best = stop - 1, list[_Segment]()
-            while start > 0:
-                self.segments = [part for segment in everything for part in self._within(segment, start - 1, stop)]
-                if self._worst_point() is not None:
-                    break
-                start, best = start - 1, self.segments
+            low, high, best = 0, stop - 1, list[_Segment]()
+            while low < high:  # what fits in a run fits in every shorter one that ends with it
+                start = (low + high) // 2
+                self.segments = [part for segment in everything for part in self._within(segment, start, stop)]
+                if self._worst_point() is None:
+                    high, best = start, self.segments
+                else:
+                    low = start + 1
             chosen += best
-            stop = start
+            stop = high
         self.segments = chosen
 
     def _within(self, segment: _Segment, start: int, stop: int) -> Iterator[_Segment]:
@@ -299,32 +301,37 @@ class Keeper:
 
     # -- the answer ----------------------------------------------------------------------------------------------------
 
-    def _residency(self, point: int) -> Kept:
-        task = self.whole[point]
-        mine = [segment for segment in self.segments if point in segment.points]
-        if task is None or not mine:
-            return None
+    def _residencies(self) -> Iterator[Kept]:
+        mine: list[list[_Segment]] = [[] for _ in self.tasks]
+        for segment in self.segments:
+            for point in sorted(segment.points):
+                mine[point].append(segment)
+        stays = {use for segment in self.segments if segment.makers for use in segment.uses}
+        for point, (task, segments) in enumerate(zip(self.whole, mine, strict=True)):
+            yield self._residency(point, task, segments, stays) if task is not None and segments else None
+
+    def _residency(self, point: int, task: TileTask, segments: Sequence[_Segment], stays: set[Use]) -> Kept:
         fetched: set[int] = set()
         kept: set[int] = set()
         held: set[int] = set()
-        for segment in mine:
+        for segment in segments:
             uses = {index for at, index in segment.uses if at == point}
             (kept if segment.makers or segment.start != point else fetched).update(uses)
             held.update(index for at, index in segment.makers if at == point)
-        stored = {index for index, value in enumerate(task.operation.results) if self._is_stored(value)}
+        stored = {index for index, value in enumerate(task.operation.results) if self._is_stored(value, stays)}
         return task, Residency(frozenset(kept), frozenset(fetched), frozenset(held), frozenset(stored))
 
-    def _is_stored(self, value: Value) -> bool:
+    def _is_stored(self, value: Value, stays: set[Use]) -> bool:
+        """Does anyone read the value, or what it is a part of, from DDR? `stays`: uses that need not."""
         item = self.traffic[id(value)]
         for merge in self.assembled.values():
             if any(part is value for part, _ in merge.parts):
-                return self._leaves(item) or self._leaves(self.traffic[id(merge.whole)])
-        return self._leaves(item) or not item.uses
+                return _leaves(item, stays) or _leaves(self.traffic[id(merge.whole)], stays)
+        return _leaves(item, stays) or not item.uses
 
-    def _leaves(self, item: _Traffic) -> bool:
-        """Does anyone read the value from DDR?"""
-        stays = {use for segment in self.segments if segment.makers for use in segment.uses}
-        return item.is_output or any(use not in stays for use in item.uses)
+
+def _leaves(item: _Traffic, stays: set[Use]) -> bool:
+    return item.is_output or any(use not in stays for use in item.uses)
 
 
 def merged_start(part: Sequence[int], offset: int) -> tuple[int, int, int, int] | None:

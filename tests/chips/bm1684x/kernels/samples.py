@@ -169,6 +169,21 @@ CONVOLUTIONS = {
         None,
         ({"c": 64, "h": 3, "w": 1},),
     ),
+    "attention_f32": Sample(
+        MatMul(), [f32(2, 3, 7, 21), f32(2, 3, 21, 70, seed=1), None, None, None], None, ({"n": 4, "c": 64, "h": 3},)
+    ),
+    "attention_turned_f32": Sample(
+        MatMul(right_transpose=True, do_relu=True),
+        [f32(3, 7, 21), f32(3, 150, 21, seed=1), None, None, None],
+        None,
+        ({"n": 2, "c": 128, "h": 5},),
+    ),
+    "attention_i8": Sample(
+        MatMul(multipliers=(2**30,), rshifts=(39,), round_mode="HalfUp"),
+        [i8(2, 3, 7, 100), u8(2, 3, 100, 130, seed=1), None, None, None],
+        quantised_element("int8", 0.05, 9),
+        ({"n": 4, "c": 64, "h": 3},),
+    ),
     "matmul_i8": Sample(
         MatMul(multipliers=(2**30,), rshifts=(40,), round_mode="HalfUp"),
         [i8(3, 5, 130), Fixed(integers(130, 70, seed=3), "si8"), None, None, None],

@@ -41,6 +41,7 @@ from tpuc_ops.top.interp import Interp
 from tpuc_ops.top.layer_norm import LayerNorm
 from tpuc_ops.top.leaky_relu import LeakyRelu
 from tpuc_ops.top.log import Log
+from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.max import Max
 from tpuc_ops.top.max_const import MaxConst
 from tpuc_ops.top.max_pool import MaxPool
@@ -173,7 +174,15 @@ EVERYTHING_IN_INTEGERS = {**PIPELINES, "lower": ("convert-top-to-tpu",)}
 IMAGE = uniform(1, 5, 4, 6, seed=9)
 _TURNED = Fixed(uniform(8, 5, 4, 4, seed=4))
 _EIGHT = uniform(8, seed=5)
+_LEFT, _RIGHT = uniform(2, 3, 7, 40, seed=4), uniform(2, 3, 40, 70, low=-1, high=2, seed=5)
 CASES |= {
+    "attention": Case(MatMul(), [_LEFT, _RIGHT, None], 12),
+    "attention_turned": Case(
+        MatMul(right_transpose=True, do_relu=True), [_LEFT, _RIGHT.swapaxes(2, 3).copy(), None], 12
+    ),
+    "matmul_computed": Case(MatMul(), [_LEFT, _RIGHT[0, 0], None], 12),
+    "matmul_constants": Case(MatMul(), [_LEFT, Fixed(_RIGHT), Fixed(uniform(70, seed=6))], 12),
+    "matmul_from_constant": Case(MatMul(), [Fixed(_LEFT), _RIGHT, None], 12),
     "log": Case(Log(), [POSITIVE]),
     "max_pool_ceil": Case(MaxPool(kernel_shape=(3, 2), strides=(2, 2), ceil_mode=True), [X]),
     "avg_pool_border": Case(AvgPool(kernel_shape=(3, 3), pads=(1, 1, 1, 1)), [X]),

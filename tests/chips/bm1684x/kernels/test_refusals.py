@@ -135,7 +135,26 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
         node(Max(), [t(2, 3)] * 2, t(2, 3, element=F16)),
         "operands and result of one type",
     ),
-    (node(MatMul(), [t(2, 3), t(3, 4)]), node(MatMul(), [t(2, 2, 3), t(2, 3, 4)]), "a constant matrix"),
+    (
+        node(MatMul(), [t(2, 2, 3), t(2, 3, 4)]),
+        node(MatMul(), [t(2, 2, 3), t(1, 3, 4)]),
+        "both operands have the same number of matrices",
+    ),
+    (
+        node(MatMul(), [t(2, 2, 3), t(2, 3, 4), ABSENT]),
+        node(MatMul(), [t(2, 2, 3), t(2, 3, 4), t(4)]),
+        "takes no bias",
+    ),
+    (
+        node(MatMul(multipliers=(1,), rshifts=(1,)), [q(2, 2, 3), q(2, 3, 4)], q(2, 2, 4)),
+        node(MatMul(multipliers=(1, 1), rshifts=(1, 1)), [q(2, 2, 3), q(2, 3, 4)], q(2, 2, 4)),
+        "one multiplier for all columns",
+    ),
+    (
+        node(MatMul(), [t(2, 65535, 3), t(2, 3, 4)]),
+        node(MatMul(), [t(2, 65536, 3), t(2, 3, 4)]),
+        "at most 65535 matrices, rows and columns",
+    ),
     (node(MatMul(), [t(3, 3), t(3, 4)]), node(MatMul(left_transpose=True), [t(3, 3), t(3, 4)]), "left_transpose"),
     (node(Add(), [t(2, 3)] * 2), node(Add(), [t(2, 3)] * 3), "two operands, this one has 3"),
     (node(Add(coeff=(1.0, 1.0)), [t(2, 3)] * 2), node(Add(coeff=(1.0, 2.0)), [t(2, 3)] * 2), "coefficients other"),
@@ -269,8 +288,8 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     (top(INTERP, X), top(INTERP, (1, 4, 8)), "only images of 4 dimensions, this one has 3"),
     (top(TopReduce(axes=(1,), mode="ReduceMin"), X), top(TopReduce(axes=(1,), mode="ReduceProd"), X), "ReduceProd"),
     (top(AvgPool(kernel_shape=(2, 2)), X), top(FLAT_POOL, (1, 4, 8)), "only 2-D windows"),
-    (top(TopMatMul(), (2, 3), w(3, 4)), top(TopMatMul(), (2, 3), (3, 4)), "the right operand must be a constant"),
-    (top(TopMatMul(), (2, 3), w(3, 4)), top(TopMatMul(), (2, 2, 3), w(2, 3, 4)), "the right operand must be a matrix"),
+    (top(TopMatMul(), (2, 3), (3, 4)), top(TopMatMul(), (3,), (3, 4)), "two matrices, one operand is a vector"),
+    (top(TopMatMul(), (3, 2, 3), (1, 3, 4)), top(TopMatMul(), (1, 2, 3), (3, 3, 4)), "the same number of matrices"),
     (top(TopMatMul(), (3, 3), w(3, 4)), top(TopMatMul(left_transpose=True), (3, 3), w(3, 4)), "left_transpose"),
 ]  # fmt: skip
 

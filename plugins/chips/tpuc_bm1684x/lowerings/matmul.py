@@ -1,0 +1,88 @@
+"""Products of two computed tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tpuc.api import F32, LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc_ops.quant.arithmetic import decompose_search
+from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.tpu.add import Add as TpuAdd
+from tpuc_ops.tpu.cast import Cast
+from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
+from tpuc_ops.tpu.reshape import Reshape as TpuReshape
+
+from tpuc_bm1684x.lowerings.common import float_weight, has_zero_points
+
+
+def computed_refusal(node: LoweringNode) -> str | None:
+    """What a product of computed tensors cannot do."""
+    op: MatMul = node.op
+    if op.left_transpose or op.output_transpose or op.hdim_is_batch:
+        return "left_transpose, output_transpose and hdim_is_batch have no kernel"
+    left, right = node.operand_types[:2]
+    if len(left.dims) < 2 or len(right.dims) < 2:
+        return "two matrices, one operand is a vector"
+    if math.prod(right.dims[:-2]) > 1 and left.dims[:-2] != right.dims[:-2]:
+        return "both operands have the same number of matrices, or the right one a single one"
+    return None
+
+
+def lower_computed(node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+    """Matrix by matrix. Integers of two computed tensors without zero points stay integers; else floats."""
+    op: MatMul = node.op
+    values, result = _operands(node, build)
+    left, right = values
+    dims = result.dims
+    if math.prod(right.tensor.dims[:-2]) == 1:
+        depth = left.tensor.dims[-1]
+        left = _reshaped(build, left, (1, left.tensor.size // depth, depth), f"{node.name}_left")
+        right = _reshaped(build, right, (1, *right.tensor.dims[-2:]), f"{node.name}_right")
+    shape = (*left.tensor.dims[:-1], dims[-1])
+    bias = node.constants[2] if len(node.constants) > 2 else None
+    relu = {} if bias is not None else {"do_relu": op.do_relu, "relu_limit": op.relu_limit}
+    tpu = TpuMatMul(right_transpose=op.right_transpose, **relu)
+    if result.is_quantised:
+        factor = left.tensor.uniform.scale * right.tensor.uniform.scale / result.uniform.scale
+        multiplier, shift = decompose_search(factor)
+        tpu = TpuMatMul(
+            right_transpose=op.right_transpose, multipliers=(multiplier,), rshifts=(shift,), round_mode="HalfUp", **relu
+        )
+    plain = shape == dims
+    name = node.name if plain and bias is None else f"{node.name}_product"
+    value = build(tpu, [left, right, *[build.none()] * 3], result.with_shape(shape).at(None), name)
+    if not plain:
+        value = _reshaped(build, value, dims, node.name if bias is None else f"{node.name}_shaped")
+    if bias is None:
+        return [value]
+    added = float_weight(build, "bias", bias.reshape(-1), result.storage.name)
+    return [build(TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit), [value, added], result)]
+
+
+def _operands(node: LoweringNode, build: LoweringBuilder) -> tuple[tuple[Value, Value], TensorType]:
+    """Both operands in one element type, and the type of the result."""
+    pairs = list(zip(node.operands[:2], node.constants[:2], strict=True))
+    computed = [value for value, constant in pairs if constant is None]
+    quantised = [value.tensor for value in computed if value.tensor.is_quantised]
+    with_bias = len(node.constants) > 2 and node.constants[2] is not None
+    if len(quantised) == 2 and not with_bias:
+        result = node.quantised_result_type()
+        if not has_zero_points(*quantised):
+            return (node.operands[0], node.operands[1]), result
+    result = node.float_result_type()
+    values: list[Value] = []
+    for index, (value, constant) in enumerate(pairs):
+        if constant is not None:
+            value = float_weight(build, f"operand{index}", constant, result.storage.name)
+        elif value.tensor.is_quantised:
+            wide = value.tensor.with_element(F32).at(None)
+            value = build(Cast(with_scale=True), [value], wide, f"{node.name}_operand{index}")
+        values.append(value)
+    return (values[0], values[1]), result
+
+
+def _reshaped(build: LoweringBuilder, value: Value, dims: tuple[int, ...], name: str) -> Value:
+    if value.tensor.dims == dims:
+        return value
+    return build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)

@@ -1,0 +1,145 @@
+"""Shows what stays in local memory as layer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tpuc.api import (
+    Absent,
+    Builder,
+    Chip,
+    Constant,
+    Function,
+    Location,
+    Module,
+    NoneType,
+    Operation,
+    Pass,
+    PassContext,
+    RunsInPlace,
+    UsageError,
+    Value,
+)
+from tpuc_ops.top.none import NoneOp
+from tpuc_ops.tpu.group import Group
+from tpuc_ops.tpu.yield_ import Yield
+
+from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.kernels import chip_of, runs_on_chip, tasks_of
+from tpuc_passes.planning.memory import address_of
+from tpuc_passes.planning.outline import Outline
+from tpuc_passes.planning.places import ALIAS, Places
+from tpuc_passes.planning.program import build_stretch, order_and_place
+from tpuc_passes.planning.schedule import Item
+from tpuc_passes.planning.steps import Step, Steps
+from tpuc_passes.planning.task import HostTask, Task
+
+
+@dataclass(frozen=True)
+class OutlineGroups(Pass):
+    """Puts every longest run of operations that hand on values in local memory into a `tpu.Group`, in TPU-MLIR's form:
+    `tpu.Load` and `tpu.Store` where the run meets DDR, `ginfo = #tpu.lg<...>` with the addresses in local memory,
+    `flow` with the order of the program. For readers of the module: code is generated from the module before it.
+    """
+
+    name = "outline-groups"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises UsageError before addresses are there. A module that has groups stays as it is."""
+        chip = chip_of(context, self.name)
+        function = module.main
+        if any(isinstance(operation.op, RunsInPlace) for operation in function.operations):
+            return False
+        if "module.neuron_addr" not in module.attributes:
+            raise UsageError("the module has no addresses: run the pass assign-addresses before outline-groups")
+        runs = list(_runs(chip, context, function))
+        if not runs:
+            return False
+        absent = Builder(module, before=function.operations[0]).build(NoneOp(), (), NoneType())
+        for run in runs:
+            _outline(module, run, absent)
+        for operation in reversed(list(function.operations)):  # views of which only copies are read now
+            if ALIAS in operation.extra_attributes and not any(result.uses for result in operation.results):
+                operation.erase()
+        return True
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Operations of one block from the first to the last that has a step, and the program that they are part of."""
+
+    operations: tuple[Operation, ...]
+    first: dict[Operation, Step]
+    order: Sequence[Item]
+
+
+def _runs(chip: Chip, context: PassContext, function: Function) -> Iterator[_Run]:
+    places, cycles = Places(function.operations), Cycles(chip)
+    for tasks in _stretches(tasks_of(context, function)):
+        stretch = build_stretch(tasks, chip, cycles, places, address_of)
+        spans = _connected(stretch.steps)
+        order = order_and_place(stretch, chip)[0] if spans else []
+        for begin, end in spans:
+            first: dict[Operation, Step] = {}
+            for step in stretch.steps.steps[begin : end + 1]:
+                first.setdefault(step.task.operation, step)
+            ends = [function.body.position(operation) for operation in first]
+            between = function.operations[ends[0] : ends[-1] + 1]
+            yield _Run(tuple(operation for operation in between if runs_on_chip(operation)), first, order)
+
+
+def _stretches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
+    """Tasks that no host function interrupts, as for code."""
+    stretch: list[Task] = []
+    for task in tasks:
+        if isinstance(task, HostTask):
+            yield stretch
+            stretch = []
+        else:
+            stretch.append(task)
+    yield stretch
+
+
+def _connected(steps: Steps) -> list[tuple[int, int]]:
+    """The first and the last step of every run of at least two tasks that hand on a buffer."""
+    begins, ends = dict[Operation, int](), dict[Operation, int]()
+    for index, step in enumerate(steps.steps):
+        begins.setdefault(step.task.operation, index)
+        ends[step.task.operation] = index
+    spans: list[tuple[int, int]] = []
+    for buffer in sorted(steps.buffers, key=lambda buffer: buffer.first):
+        start, stop = (steps.steps[index].task.operation for index in (buffer.first, buffer.last))
+        if start is stop:
+            continue
+        begin, end = begins[start], ends[stop]
+        if spans and begin <= spans[-1][1]:
+            begin, end = spans[-1][0], max(end, spans.pop()[1])
+        spans.append((begin, end))
+    return spans
+
+
+def _outline(module: Module, run: _Run, absent: Value) -> None:
+    """Put one run into a group behind its last operation, and take the run away."""
+    body = module.main.body
+    outline = Outline(run.operations, run.first, run.order, absent)
+    leaving, results = outline.run()
+    names = [value.name for value in leaving]
+    op = Group(flow=outline.flow())
+    outline.block.append(Operation(Yield(), results, (), Location(tuple(names))))
+    inside = dict.fromkeys(outline.block.operations)
+    read = [value for operation in inside for value in operation.operands if value.defining not in inside]
+    inputs = [value for value in dict.fromkeys(read) if not _is_constant(value)]
+    following = body.operations[body.position(run.operations[-1]) + 1]
+    group = Builder(module, before=following).enclose(op, outline.block, inputs, [v.type for v in results], names)
+    members = dict.fromkeys(run.operations)
+    for value, result in zip(leaving, group.results, strict=True):
+        for user, index in list(value.uses):
+            if user not in members:
+                user.set_operand(index, result)
+    for operation in reversed(run.operations):
+        operation.erase()
+
+
+def _is_constant(value: Value) -> bool:
+    return value.defining is not None and isinstance(value.defining.op, (Absent, Constant))
