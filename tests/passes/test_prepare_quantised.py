@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.api import Calibrated, Module, PassContext, TensorType, UsageError
+from tpuc.api import Calibrated, CalibrationError, Module, PassContext, TensorType, UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.session import Session
@@ -165,3 +165,13 @@ def test_canonicalisation_leaves_integer_arithmetic_alone(tmp_path: Path) -> Non
     module = Session(Registry()).transform(network(tmp_path))
     computing = [o.op.name for o in module.walk() if o.op.name.startswith(("top.", "quant.")) and o.operands]
     assert computing == ["top.Input", "top.Conv", "top.Add", "quant.qcast"]  # the pad is the convolution's own
+
+
+def test_there_is_nothing_to_calibrate(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.zeros((1, 4, 4, 4), np.int8))
+    session = Session(Registry())
+    with pytest.raises(
+        CalibrationError,
+        match=r"^int8: is quantised already, its values have their scales; compile it without a table$",
+    ):
+        session.calibrate(session.transform(network(tmp_path)), dataset=tmp_path / "x.npz")

@@ -20,6 +20,7 @@ from tpuc.errors import UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module, TensorType
 from tpuc.ir.dtypes import numpy_dtype
+from tpuc.ir.traits import NetworkInput
 from tpuc.ir.types import Uniform
 from tpuc.session.compare import real_values, types_of
 from tpuc.session.reports import ProfileReport
@@ -32,7 +33,8 @@ def needs_calibration(mode: str, module: Module) -> bool:
     """In the integer modes, unless the network's values have scales already."""
     if mode in ("f32", "f16", "bf16"):
         return False
-    types = (value.type for operation in module.main.operations for value in operation.results)
+    computing = (operation for operation in module.main.operations if operation.operands)
+    types = (value.type for o in computing if not isinstance(o.op, NetworkInput) for value in o.results)
     return not any(isinstance(type, TensorType) and isinstance(type.element, Uniform) for type in types)
 
 

@@ -13,6 +13,7 @@ from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.lint import lint
 from tpuc_passes.calibration.refine import Refinement
 from tpuc_passes.calibration.table import CalibrationTable, make_remarks
+from tpuc_passes.quantised import has_scales
 
 DEFAULT = "kld"
 COMPARED = "percentile"
@@ -52,7 +53,11 @@ class Calibrate(Pass):
     strict: bool = False
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises CalibrationError for samples that cannot be read or do not fit."""
+        """See Pass; raises CalibrationError for samples that cannot be read or do not fit, and for integers."""
+        if has_scales(module):
+            raise CalibrationError(
+                f"{module.name}: is quantised already, its values have their scales; compile it without a table"
+            )
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
         inputs = inputs_of(module)
         samples = open_samples(inputs, _path(self.dataset), _path(self.data_list), self.input_num)

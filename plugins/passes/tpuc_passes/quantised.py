@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tpuc.api import (
     Constant,
     Module,
+    NetworkInput,
     Operation,
     ScalarType,
     TensorType,
@@ -46,8 +47,12 @@ def computed_values(module: Module) -> Iterator[Value]:
 
 
 def has_scales(module: Module) -> bool:
-    """Is any computed value stored as integers with a scale?"""
-    return any(value.tensor.is_quantised for value in computed_values(module))
+    """Is any value that an op computes stored as integers with a scale? Inputs may be bytes of images anyway."""
+    return any(
+        value.tensor.is_quantised
+        for value in computed_values(module)
+        if value.defining is not None and not isinstance(value.defining.op, NetworkInput)
+    )
 
 
 def dequantise_weights(module: Module, *, but_filters: bool = False) -> None:

@@ -72,6 +72,7 @@ class Attempt:
 
 
 def essence(said: str) -> str:
-    """The failure without what changes when parts go: numbers of further refusals and their text."""
+    """The failure without what changes from run to run, addresses, or when parts go: the text of further refusals."""
+    said = re.sub(r"\b(0x[0-9a-f]+|\d{9,})\b", "N", said)
     said = re.sub(r" \(and \d+ more:.*?\)(?=[.;]|$)", "", said, flags=re.DOTALL)
     return re.sub(r"^tpuc: ", "", said)

@@ -399,8 +399,8 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         [t(1, 4, element=BF16)],
         t(1, 4, element=BF16),
         (
-            "modes ABSVAL, ELU, ERF, EXP, GELU, HSIGMOID, HSWISH, LN, MISH, RSQRT, SIGMOID, SILU, SOFT_PLUS, SQRT, SQUARE, "
-            "TANH, this one is SIN"
+            "modes ABSVAL, ELU, ERF, EXP, GELU, HSIGMOID, HSWISH, LN, MISH, RSQRT, SIGMOID, SILU, SOFT_PLUS, SQRT, "
+            "SQUARE, TANH, this one is SIN"
         ),
     ),
     "repeats": (Upsample(scale_h=9, scale_w=9), [X], t(1, 4, 180, 180), "each element at most 64 times, here 81 times"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,9 @@ from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.session import Session
 from tpuc_caffe.frontend import FRONTEND
+
+from tests.frontends.caffe.files import Array
+from tests.models.measures import centre_crop, load_rgb
 
 TRAINED = (
     "lenet_mnist",
@@ -55,3 +59,40 @@ def test_architectures_with_random_weights(name: str, model_data: Path) -> None:
     kernels = [o for o in module.walk() if o.op.name in ("top.Conv", "top.MatMul", "top.Scale")]
     count = sum(module.weights[v.name].size for o in kernels for v in o.operands[1:] if v.name in module.weights)
     assert count == ARCHITECTURES[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "floor"), [("lenet_mnist", 198), ("squeezenet_v1.0_deepcompressed", 39)])
+def test_int8_keeps_the_right_answers(name: str, floor: int, model_data: Path, tmp_path: Path) -> None:
+    """Of 200 digits and of 60 images; the floors are what the vendor's own compiler reaches."""
+    folder, data = model_data / "caffe" / name, model_data / "data"
+    (text,), (weights,) = folder.glob("*.prototxt"), folder.glob("*.caffemodel")
+    calibration, samples, labels = _digits(data) if name == "lenet_mnist" else _images(data)
+    session = Session(chip="bm1684x", quantize="int8")
+    module = session.transform(text, model_data=weights, batch=1)
+    np.savez(tmp_path / "samples.npz", data=np.concatenate(calibration))
+    final, _ = session.build(module, session.calibrate(module, dataset=tmp_path / "samples.npz"))
+    interpreter = Interpreter(final)
+    outputs = [interpreter.run({"data": x})[interpreter.output_names[0]] for x in samples]
+    assert sum(int(y.argmax()) == label for y, label in zip(outputs, labels, strict=True)) >= floor
+
+
+def _digits(data: Path) -> tuple[list[Array], list[Array], list[int]]:
+    with np.load(data / "mnist_calib.npz") as calibration, np.load(data / "mnist_eval.npz") as samples:
+        made = [
+            [(x.astype(np.float32) / 256).reshape(1, 1, 28, 28) for x in stored]
+            for stored in (calibration["x"][:50], samples["x"])
+        ]
+        return made[0], made[1], samples["y"].tolist()
+
+
+def _images(data: Path) -> tuple[list[Array], list[Array], list[int]]:
+    def prepared(path: Path) -> Array:
+        pixels = centre_crop(load_rgb(path), 227)[..., ::-1].astype(np.float32) - np.float32([104, 117, 123])
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
+
+    with (data / "imagenet_eval" / "labels.tsv").open(encoding="utf-8") as stream:
+        labels = {row["file"]: int(row["index"]) for row in csv.DictReader(stream, delimiter="\t")}
+    calibration = sorted((data / "imagenet_calib").glob("*.JP*G")) or sorted((data / "imagenet_calib").glob("*.jp*g"))
+    samples = [data / "imagenet_eval" / name for name in sorted(labels)]
+    return [prepared(p) for p in calibration[:20]], [prepared(p) for p in samples], [labels[p.name] for p in samples]

@@ -105,3 +105,19 @@ def test_labelled_photographs(name: str, size: int, right: int, model_data: Path
     rows = [line.split("\t") for line in (folder / "labels.tsv").read_text().splitlines()[1:]]
     crops = [(centre_crop(load_rgb(folder / row[0]), size)[None], int(row[1]) + 1) for row in rows]
     assert sum(best(module, x) == label for x, label in crops) == right
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "cv183x"])
+@pytest.mark.parametrize("name", ["ic01_resnet8_int8", "kws01_dscnn_int8", "vww01_mobilenet025_96_int8"])
+def test_quantised_networks_need_no_calibration(name: str, chip: str, model_data: Path) -> None:
+    session = Session(chip=chip, quantize="int8")
+    top = session.transform(model_data / "tflite" / "mlperf_tiny" / f"{name}.tflite")
+    compiled = Interpreter(session.build(top)[0])
+    given, made = top.main.inputs[0].tensor.uniform, top.main.outputs[0].tensor.uniform
+    for x, (expected,) in samples(model_data, f"mlperf_tiny/{name}"):
+        real = (x.astype(np.float64) - given.zero_point) * given.scale
+        (input_name,) = compiled.inputs
+        (ours,) = compiled.run({input_name: np.ascontiguousarray(real.transpose(0, 3, 1, 2), np.float32)}).values()
+        a = ours.reshape(-1).astype(np.float64)
+        b = (expected.reshape(-1).astype(np.float64) - made.zero_point) * made.scale
+        assert a @ b / np.sqrt((a @ a) * (b @ b)) >= (0.9999 if chip == "bm1684x" else 0.995)

@@ -43,6 +43,7 @@ def test_few_tries_are_needed() -> None:
             "node 'a': x on y: no. Change it.",
         ),
         ("ValueError: 7", "ValueError: 7"),
+        ("KeyError: 140509815594640 at 0x7f00", "KeyError: N at N"),
     ],
 )
 def test_further_refusals_do_not_count(said: str, left: str) -> None:

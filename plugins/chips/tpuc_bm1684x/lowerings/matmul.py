@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -41,14 +42,13 @@ def lower_computed(node: LoweringNode, build: LoweringBuilder) -> Sequence[Value
         right = _reshaped(build, right, (1, *right.tensor.dims[-2:]), f"{node.name}_right")
     shape = (*left.tensor.dims[:-1], dims[-1])
     bias = node.constants[2] if len(node.constants) > 2 else None
-    relu = {} if bias is not None else {"do_relu": op.do_relu, "relu_limit": op.relu_limit}
-    tpu = TpuMatMul(right_transpose=op.right_transpose, **relu)
+    tpu = TpuMatMul(right_transpose=op.right_transpose)
+    if bias is None:
+        tpu = dataclasses.replace(tpu, do_relu=op.do_relu, relu_limit=op.relu_limit)
     if result.is_quantised:
         factor = left.tensor.uniform.scale * right.tensor.uniform.scale / result.uniform.scale
         multiplier, shift = decompose_search(factor)
-        tpu = TpuMatMul(
-            right_transpose=op.right_transpose, multipliers=(multiplier,), rshifts=(shift,), round_mode="HalfUp", **relu
-        )
+        tpu = dataclasses.replace(tpu, multipliers=(multiplier,), rshifts=(shift,), round_mode="HalfUp")
     plain = shape == dims
     name = node.name if plain and bias is None else f"{node.name}_product"
     value = build(tpu, [left, right, *[build.none()] * 3], result.with_shape(shape).at(None), name)

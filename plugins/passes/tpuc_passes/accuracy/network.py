@@ -58,12 +58,15 @@ class FakeNetwork:
     floats: frozenset[str] = frozenset()
     plan: Plan = field(init=False)
     grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
+    constants: frozenset[int] = field(init=False, default_factory=frozenset[int])
+    """The slots of weights."""
     _base: list[Array | None] = field(init=False, default_factory=list["Array | None"])
     _biases: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
     _filters: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
 
     def __post_init__(self) -> None:
         self.plan = make_plan(self.module)
+        self.constants = frozenset(slot for slot, _ in self.plan.constants)
         self._base = [None] * self.plan.slots
         self._base[0] = np.zeros((0,), np.float32)
         for slot, operation in self.plan.constants:
@@ -76,11 +79,6 @@ class FakeNetwork:
         if not isinstance(value.type, TensorType):
             return None
         return grid_of(value.type, self.chip, self.mode, value.name)
-
-    @property
-    def constants(self) -> frozenset[int]:
-        """The slots of weights."""
-        return frozenset(slot for slot, _ in self.plan.constants)
 
     def constant(self, slot: int) -> Array | None:
         """The array of a weight."""
@@ -149,6 +147,10 @@ class FakeNetwork:
             assert array is not None
             self._filters[index] = fake_filters(step.operation.op, array)
         return self._filters[index]
+
+    def share_filters(self, other: FakeNetwork) -> None:
+        """Take the int8 filters of a network over the same weights, made or still to be made."""
+        self._filters = other._filters
 
     def evaluate(self, index: int, operands: Sequence[Array]) -> list[Array]:
         """The op of a step on given operands, as float32."""

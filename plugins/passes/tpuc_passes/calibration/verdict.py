@@ -32,17 +32,19 @@ class Judge:
     module: Module
     samples: Sequence[Mapping[str, Array]]
     calibrated: Callable[[Entries], Module]
+    exact: FakeNetwork = field(init=False)
     wanted: list[list[Array]] = field(init=False, default_factory=list["list[Array]"])
     slots: list[int] = field(init=False, default_factory=list[int])
 
     def __post_init__(self) -> None:
-        net = FakeNetwork(self.module)
-        self.slots = answers(net)
-        self.wanted = [self._answers(net.run(sample, integer=False, keep=True)) for sample in self.samples]
+        self.exact = FakeNetwork(self.module)
+        self.slots = answers(self.exact)
+        self.wanted = [self._answers(self.exact.run(sample, integer=False, keep=True)) for sample in self.samples]
 
     def decibels(self, entries: Entries, shifts: Mapping[str, Array]) -> float:
         """The mean over the answers of their signal-to-noise ratio over all samples."""
         net = FakeNetwork(self.calibrated(entries))
+        net.share_filters(self.exact)
         net.shift_biases(shifts)
         sums = np.zeros((len(self.slots), 2))
         for sample, wanted in zip(self.samples, self.wanted, strict=True):

@@ -1,0 +1,65 @@
+"""Our layer groups in the vendor's tool: it reads them, and prints them as we do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpuc.api import Module
+from tpuc.data import inputs_of
+from tpuc.session import Session
+from tpuc_passes.outline_groups import OutlineGroups
+
+from tests.interop.test_mlir_text import reprinted, tpuc_opt
+from tests.models.networks import Network
+
+__all__ = ["tpuc_opt"]  # a fixture
+
+pytestmark = pytest.mark.interop
+
+
+def check(session: Session, module: Module, tool: Path, folder: Path, operations: int) -> None:
+    """All lines of all groups are printed again as they were; there are as many operations in them as expected."""
+    assert OutlineGroups().run(module, session.context())
+    path = folder / "net_groups.mlir"
+    session.save(module, path)
+    ours, theirs = (groups_of(text) for text in (path.read_text(), reprinted(tool, path)))
+    assert theirs == ours
+    assert sum("#tpu.lg<" in line for line in ours) == operations
+    shutil.rmtree(folder, ignore_errors=True)  # weights of whole networks
+
+
+def groups_of(text: str) -> list[str]:
+    """The lines from each `tpu.Group` to its end."""
+    return [
+        line
+        for group in re.findall(r'^ *%\S+ = "tpu\.Group"\(.*?^ *\}\) \{.*?$', text, re.DOTALL | re.MULTILINE)
+        for line in group.splitlines()
+    ]
+
+
+@pytest.mark.parametrize(("name", "operations"), [("digits", 19), ("resnet8", 39)])
+def test_small_networks(
+    name: str, operations: int, network: Callable[[str], Network], tpuc_opt: Path, tmp_path: Path
+) -> None:
+    net = network(name)
+    session = Session(chip="bm1684x", quantize="int8")
+    module, _ = session.build(net.module, net.table)
+    check(session, module, tpuc_opt, tmp_path, operations)
+
+
+@pytest.mark.slow
+def test_a_network_of_real_size(tpuc_opt: Path, model_data: Path, tmp_path: Path) -> None:
+    session = Session(chip="bm1684x", quantize="int8")
+    module = session.transform(model_data / "onnx" / "mobilenet_v2_1.0_224_dequant.onnx")
+    (spec,) = inputs_of(module)
+    samples = tmp_path / "samples.npz"
+    noise = np.random.default_rng(0).uniform(-1, 1, (1, *spec.shape)).astype(np.float32)
+    np.savez(samples, **{spec.name: noise})  # ranges do not matter for groups
+    table = session.calibrate(module, dataset=samples, method="max", options={"tune_num": 0})
+    final, _ = session.build(module, table)
+    check(session, final, tpuc_opt, tmp_path, 175)
