@@ -111,6 +111,7 @@ def test_compile_passes_everything_on(tpuc: CommandLine, calls: Calls) -> None:
             "compile",
             ("net.onnx", "net.bin"),
             {
+                "random_weights": False,
                 "input_shapes": ((1, 3),),
                 "output_names": ("a", "b"),
                 "dataset": Path("samples"),
@@ -208,6 +209,7 @@ def test_transform_passes_preprocessing_on(tpuc: CommandLine, calls: Calls) -> N
     settings = {
         "model_name": "net",
         "model_data": Path("table"),
+        "random_weights": False,
         "input_shapes": ((1, 3),),
         "preprocess": preprocess,
     }
@@ -228,7 +230,8 @@ def test_transform_knows_every_word_about_images(tpuc: CommandLine, calls: Calls
         "pad_type": "normal",
         "channel_format": "nhwc",
     }
-    assert calls[1] == ("transform", ("net.onnx",), {"model_name": "net", "batch": 4, "preprocess": preprocess})
+    settings = {"model_name": "net", "random_weights": False, "batch": 4, "preprocess": preprocess}
+    assert calls[1] == ("transform", ("net.onnx",), settings)
 
 
 def test_compile_and_deploy_know_the_border_of_the_network(tpuc: CommandLine, calls: Calls) -> None:

@@ -52,7 +52,6 @@ def test_small_networks(
     check(session, module, tpuc_opt, tmp_path, operations)
 
 
-@pytest.mark.slow
 def test_a_network_of_real_size(tpuc_opt: Path, model_data: Path, tmp_path: Path) -> None:
     session = Session(chip="bm1684x", quantize="int8")
     module = session.transform(model_data / "onnx" / "mobilenet_v2_1.0_224_dequant.onnx")

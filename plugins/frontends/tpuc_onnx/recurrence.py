@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import ForeignNode
 
-from tpuc_onnx.script import Script
+from tpuc_onnx.script import Array, Script
 
 MOST_STEPS = 1024
 _GATES: Mapping[str, int] = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -80,37 +80,24 @@ def unroll(script: Script) -> bool:
         h, c = (_state(script, place, index, count, by_batch) for place in (5, 6))
         rows: list[str] = [""] * steps
         for step in range(steps):
-            h, c, place = _masked_step(script, way, step, steps, bool(backwards), lengths, h, c, rows)
-            del place
+            place = steps - 1 - step if backwards else step
+            h, c, rows[place] = _masked_step(script, way, place, lengths, h, c)
         lasts.append((h, c))
         outputs.append(_stack(script, rows, 0))
     _results(script, outputs, lasts, by_batch)
     return True
 
 
-def _masked_step(
-    script: Script,
-    way: _Way,
-    step: int,
-    steps: int,
-    backwards: bool,
-    lengths: np.ndarray | None,
-    h: str,
-    c: str,
-    rows: list[str],
-) -> tuple[str, str, int]:
-    """States after a step; sequences that have ended keep theirs, and their output is 0."""
-    place = steps - 1 - step if backwards else step
+def _masked_step(script: Script, way: _Way, place: int, lengths: Array | None, h: str, c: str) -> tuple[str, str, str]:
+    """States after the step at `place`, and its output; sequences that have ended keep theirs, and give 0."""
     axis = 1 if script.node.attributes.get("layout", 0) else 0
     x = script("Gather", script.node.inputs[0], script.constant(f"place{place}", np.array(place)), axis=axis)
     new_h, new_c = _step(script, way, x, h, c)
     if lengths is None or (place < lengths).all():
-        rows[place] = new_h
-        return new_h, new_c, place
+        return new_h, new_c, new_h
     runs = script.constant(f"runs{way.index}_{place}", (place < lengths)[:, None])
-    zero = script.constant("zero", np.array(0, np.float32))
-    rows[place] = script("Where", runs, new_h, zero)
-    return script("Where", runs, new_h, h), script("Where", runs, new_c, c) if c else "", place
+    output = script("Where", runs, new_h, script.constant("zero", np.array(0, np.float32)))
+    return script("Where", runs, new_h, h), script("Where", runs, new_c, c) if c else "", output
 
 
 def _way(script: Script, index: int) -> _Way:
