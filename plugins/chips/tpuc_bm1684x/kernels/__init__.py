@@ -40,9 +40,10 @@ from tpuc_bm1684x.kernels.cast import CastKernel
 from tpuc_bm1684x.kernels.deconv import DeconvKernel
 from tpuc_bm1684x.kernels.depthwise import AnyConvKernel
 from tpuc_bm1684x.kernels.lut import LutKernel
+from tpuc_bm1684x.kernels.pad import AnyPadKernel
 from tpuc_bm1684x.kernels.pool import PoolKernel
 from tpuc_bm1684x.kernels.reduce import ReduceKernel
-from tpuc_bm1684x.kernels.shape import AliasKernel, ConcatKernel, PadKernel, PermuteKernel, SliceKernel
+from tpuc_bm1684x.kernels.shape import AliasKernel, ConcatKernel, PermuteKernel, SliceKernel
 from tpuc_bm1684x.kernels.softmax import SoftmaxKernel
 from tpuc_bm1684x.kernels.unary import (
     AddConstKernel,
@@ -80,4 +81,4 @@ TABLE.runs(Reshape)(AliasKernel)
 TABLE.runs(Permute)(PermuteKernel)
 TABLE.runs(Concat)(ConcatKernel)
 TABLE.runs(Slice)(SliceKernel)
-TABLE.runs(Pad)(PadKernel)
+TABLE.runs(Pad)(AnyPadKernel)

@@ -331,6 +331,8 @@ MOVES = {
     "permute_i8": Sample(Permute(order=(0, 2, 3, 1)), [i8(2, 9, 4, 5)], TensorType((2, 4, 5, 9), I8)),
     "permute_six_f32": Sample(Permute(order=(0, 3, 4, 1, 5, 2)), [f32(2, 2, 3, 5, 4, 3)]),
     "pad_i8": Sample(Pad(paddings=(0, 1, 2, 0, 0, 3, 0, 1), val=-7.0), [i8(2, 9, 4, 5)], TensorType((2, 13, 6, 6), I8)),
+    "pad_image_i8": Sample(Pad(paddings=(0, 0, 2, 1, 0, 0, 1, 3), val=-7.0), [i8(2, 70, 4, 5)]),
+    "pad_channels_f32": Sample(Pad(paddings=(0, 0, 0, 0, 0, 80, 0, 0), val=0.5), [f32(2, 9, 4, 5)]),
     "pad_u8": Sample(Pad(paddings=(0, 0, 0, 5), val=200.0), [u8(7, 9)], TensorType((7, 14), U8)),
     "pad_cut_f32": Sample(Pad(paddings=(0, -1, 2, 1, -2, 0), val=0.3), [f32(2, 9, 4)]),
     "pad_all_f32": Sample(Pad(paddings=(1, 1, 1, 1, 1, 1, 1, 1, 1, 1), val=-1.5), [f32(2, 3, 4, 3, 2)]),

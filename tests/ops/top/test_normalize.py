@@ -1,0 +1,34 @@
+"""top.Normalize."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.testing import OpConformance, uniform
+from tpuc_ops.top.normalize import Normalize
+
+
+def unit(axes: tuple[int, ...]) -> Any:
+    """Divided by the length over `axes`, times the scale of each channel."""
+
+    def reference(operands: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        x, scale = (operand.astype(np.float64) for operand in operands)
+        length = np.sqrt((x * x).sum(axes, keepdims=True) + 1e-10)
+        return [x / length * scale.reshape(1, -1, 1, 1)]
+
+    return reference
+
+
+class TestNormalize(OpConformance):
+    op = Normalize(channel_shared=False)
+    reference = unit((1,))
+    samples = ([uniform(2, 3, 4, 5), uniform(1, 3, 1, 1)],)
+
+
+class TestNormalizeAcrossSpace(OpConformance):
+    op = Normalize(across_spatial=True)
+    reference = unit((1, 2, 3))
+    samples = ([uniform(2, 3, 4, 5), uniform(1)],)
