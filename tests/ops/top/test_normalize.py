@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,10 @@ from tpuc_ops.top.normalize import Normalize
 def unit(axes: tuple[int, ...]) -> Any:
     """Divided by the length over `axes`, times the scale of each channel."""
 
-    def reference(operands: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        x, scale = (operand.astype(np.float64) for operand in operands)
+    def reference(x: NDArray[Any], scale: NDArray[Any]) -> NDArray[Any]:
+        x = x.astype(np.float64)
         length = np.sqrt((x * x).sum(axes, keepdims=True) + 1e-10)
-        return [x / length * scale.reshape(1, -1, 1, 1)]
+        return x / length * scale.reshape(1, -1, 1, 1)
 
     return reference
 
