@@ -25,7 +25,7 @@ def test_readme_has_one_command_to_run_and_one_to_test() -> None:
     script = Path(shlex.split(run)[-1])
     assert script.parts[0] == "examples"
     assert (ROOT / script).is_file()
-    assert test.endswith(".venv/bin/python -m pytest tests")
+    assert test.endswith(".venv/bin/python -m pytest tests -n auto")
 
 
 def test_extras_in_the_documents_exist() -> None:

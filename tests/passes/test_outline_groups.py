@@ -373,11 +373,11 @@ def _ddr(value: Any) -> str:
     return f"{value.tensor.encoding.value:#x}"
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-def test_a_module_without_runs_stays_as_it_is(chip: str, tmp_path: Path) -> None:
+@pytest.mark.skipif("bm1684x" not in CHIPS, reason="needs a chip that computes floats without casts")
+def test_a_module_without_runs_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "one.onnx"
     path.write_bytes(model([node("Relu", "x", "y")], [1, 4, 8, 8], ["y"]).SerializeToString())
-    session = Session(chip="bm1684x" if "bm1684x" in CHIPS else chip, quantize="f32")
+    session = Session(chip="bm1684x", quantize="f32")
     module, _ = session.build(session.transform(path))
     text = print_module(module)
     assert not OutlineGroups().run(module, session.context())
