@@ -20,6 +20,7 @@ from tpuc.ir.text import parse_module, print_module
 from tpuc.registry import Registry
 from tpuc.schedule import PassContext
 from tpuc.session import Session
+from tpuc_passes.generate_code import GenerateCode
 from tpuc_passes.outline_groups import OutlineGroups
 
 from tests.models.networks import Network
@@ -334,6 +335,14 @@ def test_a_saved_module_runs(drawn: Callable[[str, str], Outlined], tmp_path: Pa
     got = Session().run(tmp_path / "drawn_groups.mlir", [tmp_path / "in.npz"])
     for value, array in Interpreter(case.flat).run(case.inputs).items():
         np.testing.assert_array_equal(got[value], array)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_code_is_generated_from_the_module_before(chip: str, drawn: Callable[[str, str], Outlined]) -> None:
+    case = drawn("residual", chip)
+    wanted = r"^the module has groups: take the one before the pass outline-groups for generate-code$"
+    with pytest.raises(UsageError, match=wanted):
+        GenerateCode().run(case.module, case.session.context())
 
 
 @pytest.mark.skipif("bm1684x" not in CHIPS, reason="reads this chip's commands")

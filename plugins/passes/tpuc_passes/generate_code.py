@@ -15,6 +15,7 @@ from tpuc.api import (
     Operation,
     Pass,
     PassContext,
+    RunsInPlace,
     StringAttr,
     TensorInfo,
     UsageError,
@@ -38,6 +39,8 @@ class GenerateCode(Pass):
         chip = chip_of(context, self.name)
         if "module.neuron_addr" not in module.attributes:
             raise UsageError("the module has no addresses: run the pass assign-addresses before generate-code")
+        if any(isinstance(operation.op, RunsInPlace) for operation in module.main.operations):
+            raise UsageError("the module has groups: take the one before the pass outline-groups for generate-code")
         hook = context.registry.hooks.hook
         context.results["artifact"] = hook.generate_code(
             chip=chip, module=module, proceed=lambda: self._generate(chip, module, context)

@@ -86,11 +86,12 @@ class Outline:
     for operands that are not there.
     """
 
-    operations: tuple[Operation, ...]
+    operations: Sequence[Operation]
     first: dict[Operation, Step]
     order: Sequence[Item]
     absent: Value
     block: Block = field(default_factory=Block)
+    _inside: dict[Operation, None] = field(default_factory=dict[Operation, None])
     _local: dict[Value, Value] = field(default_factory=dict[Value, Value])
     """Where a value lies in local memory at the moment."""
     _ddr: dict[Value, Value] = field(default_factory=dict[Value, Value])
@@ -102,6 +103,7 @@ class Outline:
 
     def run(self) -> tuple[list[Value], list[Value]]:
         """Fill the block. Returns the values that leave, and what they are in the block."""
+        self._inside = dict.fromkeys(self.operations)
         for operation in self.operations:
             if operation in self.first:
                 self._compute(operation, self.first[operation])
@@ -109,9 +111,8 @@ class Outline:
                 copy = self._copy(operation, [self._in_ddr(value) for value in operation.operands], None)
                 self._items[operation] = [copy]
                 self._ddr.update(zip(operation.results, copy.results, strict=True))
-        inside = dict.fromkeys(self.operations)
         made = [value for operation in self.operations for value in operation.results]
-        leaving = [value for value in made if any(user not in inside for user in value.users)]
+        leaving = [value for value in made if any(user not in self._inside for user in value.users)]
         results = [self._in_ddr(value) for value in leaving]
         for number, operation in enumerate(self.block.operations):
             info = group_info(self._spots.get(operation), operation.result.type, number, self._stages[operation])
@@ -178,7 +179,7 @@ class Outline:
         operation = value.defining
         if value in self._ddr:
             return self._ddr[value]
-        if operation is None or operation not in self.operations:
+        if operation is None or operation not in self._inside:
             return value
         assert is_free(operation), f"'{value.name}' is read from DDR but stays in local memory"
         copy = self._copy(operation, [self._in_ddr(operand) for operand in operation.operands], None)
