@@ -37,7 +37,7 @@ FLOORS = {
     "ultraface": Floor(38),
     "yunet": Floor(38),
     # Its activations need finer tuning than 10 thresholds on 10 samples give (6.8 dB).
-    "yolox": Floor(tensor="output", sqnr_db=7.3, options={"tune_num": 40, "tune_candidates": 40}),
+    "yolox": Floor(tensor="output", sqnr_db=7.3),
 }
 
 
