@@ -28,6 +28,10 @@ _NUMBERS: Mapping[str, tuple[float, float]] = {
 """Defaults of alpha and beta."""
 
 
+PLAIN_STEPS = 64
+"""Plain layers of more steps stay one op. Chips run products and activations, so shorter ones are better written out."""
+
+
 def directions(node: ForeignNode) -> tuple[int, ...]:
     """For each one, whether it runs backwards."""
     return {"forward": (0,), "reverse": (1,), "bidirectional": (0, 1)}[node.attributes.get("direction", "forward")]
@@ -63,13 +67,13 @@ class _Way:
 
 
 def unroll(script: Script) -> bool:
-    """One copy of the layer for each step; False for a layer that TOP has."""
+    """One copy of the layer for each step; False for a long layer that TOP has."""
     node = script.node
-    if is_plain(node):
-        return False
     by_batch = bool(node.attributes.get("layout", 0))
     dims = script.shape(node.inputs[0])
     steps, count = (dims[1], dims[0]) if by_batch else dims[:2]
+    if is_plain(node) and steps > PLAIN_STEPS:
+        return False
     if steps > MOST_STEPS:
         raise script.refused(f"it has {steps} steps, and more than {MOST_STEPS} are too many to write out")
     lengths = script.known(4, "the list of lengths")

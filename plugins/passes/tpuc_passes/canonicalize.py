@@ -11,6 +11,7 @@ from tpuc_ops.top.weight import Weight
 from tpuc_passes.canonicalisation.affine import AffineIntoProduct, BatchNormToScale
 from tpuc_passes.canonicalisation.common import FloatOnly, Names
 from tpuc_passes.canonicalisation.concat import PermuteBeforeConcat
+from tpuc_passes.canonicalisation.patches import PatchesIntoChannels
 from tpuc_passes.canonicalisation.pooling import SingleWindowStride
 from tpuc_passes.canonicalisation.recognition import SigmoidTimesOperand
 from tpuc_passes.canonicalisation.relu import ClipToRelu, ReluIntoProducer
@@ -57,6 +58,7 @@ class Canonicalize(Pass):
             BatchNormToScale(names),
             AffineIntoProduct(names),
             SpaceToDepthIntoConv(names),
+            PatchesIntoChannels(names),
             ClipToRelu(),
             ReluIntoProducer(),
         ]

@@ -14,9 +14,9 @@ _ROW_PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
 def whole_tiling(task: TileTask, share: int) -> TileTask | None:
-    """The task cut so that scratch and constants of its tiles take at most one part in `share` of local memory, in as few
-    tiles as possible, and so that its results can stay; None when no cut does that. Rows are cut only where batches and
-    channels do not suffice.
+    """The task cut so that scratch and constants of its tiles take at most one part in `share` of local memory, in as
+    few tiles as possible, and so that its results can stay; None when no cut does that. Rows are cut only where batches
+    and channels do not suffice.
     """
     budget = task.chip.lmem.lane_bytes // share
     names = [axis.name for axis in task.space.axes]
