@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from tpuc.api import (
-    BufferInfo,
     ChipDescription,
     Constant,
     Function,
     IntegerAttr,
     NetworkInput,
     Operation,
-    Planner,
-    PoolInfo,
     TensorType,
     Value,
 )
@@ -33,18 +30,6 @@ class Lifetime:
     first: int
     last: int
     size_bytes: int
-
-
-@dataclass
-class MemoryPlan:
-    """Addresses in bytes. `peak_bytes` of the activations against `bound_bytes`, the most that is live at once."""
-
-    weights_address: int = 0
-    weights_bytes: int = 0
-    activations_address: int = 0
-    activations_bytes: int = 0
-    bound_bytes: int = 0
-    addresses: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def lifetimes(function: Function, places: Places, runs: Callable[[Operation], bool]) -> list[Lifetime]:
@@ -88,40 +73,6 @@ def boundary_addresses(function: Function, places: Places, description: ChipDesc
     roots = (places.place(value).root for value in (*inputs, *function.outputs))
     values = {id(value): value for value in roots}
     return dict(zip(values, description.boundary_bases, strict=False))
-
-
-def plan_activations(
-    spans: Sequence[Lifetime], description: ChipDescription, planner: Planner
-) -> tuple[dict[int, int], int, int]:
-    """Byte offset of every lifetime's value (by `id`), the peak, and the most that is live at once."""
-    names = [f"{index}" for index in range(len(spans))]
-    aligned = [align(span.size_bytes, description.ddr_alignment) for span in spans]
-    buffers = [
-        BufferInfo(
-            name,
-            size,
-            description.ddr_alignment,
-            frozenset(
-                other_name
-                for other_name, other in zip(names, spans, strict=True)
-                if other is not span and other.first <= span.last and span.first <= other.last
-            ),
-            (POOL,),
-        )
-        for name, span, size in zip(names, spans, aligned, strict=True)
-    ]
-    plan = planner.plan(buffers, [PoolInfo(POOL, None, description.ddr_alignment)])
-    offsets = {id(span.value): plan[name].offset for name, span in zip(names, spans, strict=True)}
-    peak = max((plan[name].offset + size for name, size in zip(names, aligned, strict=True)), default=0)
-    points = sorted({span.first for span in spans})
-    bound = max(
-        (
-            sum(size for span, size in zip(spans, aligned, strict=True) if span.first <= point <= span.last)
-            for point in points
-        ),
-        default=0,
-    )
-    return offsets, peak, bound
 
 
 def address_of(value: Value) -> int:
