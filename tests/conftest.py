@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
+from tpuc.registry import Registry
 
 from tests.models import resnet8
 from tests.models.networks import network  # a fixture
@@ -46,6 +47,16 @@ def pytest_configure(config: pytest.Config) -> None:
         folder: Path | None = config.getoption(option)
         if folder is not None and not (folder / needed).exists():
             raise pytest.UsageError(f"{option} {folder}: no {needed!r} there")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests marked `chip`, or with a chip as parameter, need that chip's package."""
+    wanted = [mark.args[0] for mark in item.iter_markers("chip")]
+    if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+        wanted += [value for name, value in item.callspec.params.items() if name == "chip"]
+    for chip in wanted:
+        if isinstance(chip, str) and chip not in Registry().names("tpuc.chips"):
+            pytest.skip(f"needs the chip {chip}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -55,6 +55,7 @@ def test_the_surplus_goes(
     assert [operation.op for operation in optimised(after).walk()] == [operation.op for operation in after.walk()]
 
 
+@pytest.mark.chip("bm1684x")
 def test_such_a_network_compiles(tmp_path: Path) -> None:
     Session(chip="bm1684x", quantize="f16").deploy(optimised(network((1, 1), (1, 1, 1, 1))), tmp_path / "net.bmodel")
     assert (tmp_path / "net.bmodel").stat().st_size > 0

@@ -84,6 +84,7 @@ def compiled(path: Path, chip: str, remarks: list[str] | None = None) -> tuple[M
 
 
 @pytest.mark.parametrize("kind", ["INT8", "UINT8"])
+@pytest.mark.chip("bm1684x")
 def test_integers_with_zero_points_stay_what_they_are(kind: str, tmp_path: Path) -> None:
     top, tpu = compiled(network(tmp_path, kind), "bm1684x")
     limits = np.iinfo(kind.lower())
@@ -97,6 +98,7 @@ def test_integers_with_zero_points_stay_what_they_are(kind: str, tmp_path: Path)
     assert (steps < 0.01).mean() > 0.9
 
 
+@pytest.mark.chip("cv183x")
 def test_symmetric_chips_get_the_ranges(tmp_path: Path) -> None:
     remarks: list[str] = []
     top, tpu = compiled(network(tmp_path), "cv183x", remarks)
@@ -136,6 +138,7 @@ def test_float_parts_stay_float(chip: str, tmp_path: Path) -> None:
     assert np.abs(run(tpu, x) - run(top, x)).max() < 0.07 * 2 / 4 + 0.01
 
 
+@pytest.mark.chip("bm1684x")
 def test_a_float_mode_makes_no_sense(tmp_path: Path) -> None:
     session = Session(Registry(), chip="bm1684x", quantize="f16")
     with pytest.raises(
@@ -146,6 +149,7 @@ def test_a_float_mode_makes_no_sense(tmp_path: Path) -> None:
         session.build(session.transform(network(tmp_path)))
 
 
+@pytest.mark.chip("bm1684x")
 def test_the_default_mode_becomes_an_integer_mode(tmp_path: Path) -> None:
     remarks: list[str] = []
     session = Session(Registry(), chip="bm1684x", remark=remarks.append)
@@ -153,6 +157,7 @@ def test_the_default_mode_becomes_an_integer_mode(tmp_path: Path) -> None:
     assert remarks == ["int8: is quantised already, so it is compiled in mode 'int8-asym'"]
 
 
+@pytest.mark.chip("bm1684x")
 def test_stages_are_compared_by_what_integers_mean(tmp_path: Path) -> None:
     x = np.random.default_rng(1).integers(-128, 128, (1, 4, 4, 4)).astype(np.int8)
     np.savez(tmp_path / "x.npz", x=x)

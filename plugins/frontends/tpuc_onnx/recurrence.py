@@ -29,7 +29,7 @@ _NUMBERS: Mapping[str, tuple[float, float]] = {
 
 
 PLAIN_STEPS = 64
-"""Plain layers of more steps stay one op. Chips run products and activations, so shorter ones are better written out."""
+"""Plain layers of more steps stay one op. Chips run products and activations, so shorter ones are written out."""
 
 
 def directions(node: ForeignNode) -> tuple[int, ...]:

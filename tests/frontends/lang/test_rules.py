@@ -48,6 +48,7 @@ def test_the_published_example(tmp_path: Path) -> None:
         assert sorted(weights) == ["BMTensor1", "BMTensor2"]
 
 
+@pytest.mark.chip("bm1684x")
 def test_what_was_written_compiles(tmp_path: Path) -> None:
     x = floats(1, 3, 12, 10)
     y = tl.softmax(tl.relu(tl.conv_v2(x, const(numbers(4, 3, 3, 3)))), axis=1)

@@ -42,6 +42,7 @@ def check(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tupl
     return code, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.chip("bm1684x")
 def test_a_network_without_obstacles(digits_onnx: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for mode in ("f32", "int8"):
         code, result = check(digits_onnx, capsys, "--quantize", mode)
@@ -51,6 +52,7 @@ def test_a_network_without_obstacles(digits_onnx: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out.startswith("digits.onnx on bm1684x in f32: all ")
 
 
+@pytest.mark.chip("bm1684x")
 def test_an_attribute_beyond_the_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     weights = {"w": np.ones((4, 4, 3, 3), np.float32)}
     path = save(tmp_path, [CONV, LRN], "b", weights)
@@ -66,6 +68,7 @@ def test_an_attribute_beyond_the_chip(tmp_path: Path, capsys: pytest.CaptureFixt
     assert conv["way_out"]
 
 
+@pytest.mark.chip("bm1684x")
 def test_unknown_operators_and_what_comes_before_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     weights = {"w": np.ones((4, 4, 3, 3), np.float32)}
     nodes = [CONV, helper.make_node("Mystery", ["a"], ["c"], name="riddle"), LAST]
@@ -76,6 +79,7 @@ def test_unknown_operators_and_what_comes_before_them(tmp_path: Path, capsys: py
     assert second["op"] == "top.Conv"
 
 
+@pytest.mark.chip("bm1684x")
 def test_layers_of_caffe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "net.prototxt"
     path.write_text(

@@ -83,6 +83,7 @@ def test_an_onnx_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["transform", "--model-name=s", f"--model-def={output}", f"--mlir={tmp_path / 's.mlir'}"]) == 1
 
 
+@pytest.mark.chip("bm1684x")
 def test_a_module_on_a_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = tmp_path / "net.prototxt", tmp_path / "small.mlir"
     path.write_text(
