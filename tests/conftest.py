@@ -50,13 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests marked `chip`, or with a chip as parameter, need that chip's package."""
-    wanted = [mark.args[0] for mark in item.iter_markers("chip")]
-    if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-        wanted += [value for name, value in item.callspec.params.items() if name == "chip"]
-    for chip in wanted:
-        if isinstance(chip, str) and chip not in Registry().names("tpuc.chips"):
-            pytest.skip(f"needs the chip {chip}")
+    """Tests marked `chip` need that chip's package."""
+    for mark in item.iter_markers("chip"):
+        if mark.args[0] not in Registry().names("tpuc.chips"):
+            pytest.skip(f"needs the chip {mark.args[0]}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -129,7 +129,7 @@ def test_requantise_symmetric_by_itself(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("chip", ["bm1684x", "cv183x"])
+@pytest.mark.parametrize("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv183x")])
 def test_float_parts_stay_float(chip: str, tmp_path: Path) -> None:
     top, tpu = compiled(network(tmp_path, floats=True), chip)
     x = np.random.default_rng(1).uniform(-3, 3, (1, 4, 4, 4)).astype(np.float32)

@@ -107,7 +107,7 @@ def test_labelled_photographs(name: str, size: int, right: int, model_data: Path
     assert sum(best(module, x) == label for x, label in crops) == right
 
 
-@pytest.mark.parametrize("chip", ["bm1684x", "cv183x"])
+@pytest.mark.parametrize("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv183x")])
 @pytest.mark.parametrize("name", ["ic01_resnet8_int8", "kws01_dscnn_int8", "vww01_mobilenet025_96_int8"])
 def test_quantised_networks_need_no_calibration(name: str, chip: str, model_data: Path) -> None:
     session = Session(chip=chip, quantize="int8")
