@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpuc.api import LmemModel, Shape4
+from tpuc.api import LmemModel, LmemOverflow, Phase, Shape4
 from tpuc_passes.planning.placement import place_buffers
-from tpuc_passes.planning.steps import Buffer
+from tpuc_passes.planning.program import Stretch, order_and_place
+from tpuc_passes.planning.steps import Buffer, Step, Steps
 
-from tests.passes.planning.tiny import TinyLmem
+from tests.passes.planning.tiny import TinyLmem, conv_task
 
 ITEM = 2
 
@@ -108,3 +109,14 @@ def test_buffers_begin_in_different_banks_where_there_is_room() -> None:
 @pytest.mark.parametrize(("size", "expected"), [(128, True), (132, False)])
 def test_a_step_that_does_not_fit_is_told(size: int, expected: bool) -> None:
     assert place_buffers([Buffer(128, 0, 0), Buffer(size, 0, 0)], TinyLmem()) is expected
+
+
+def test_buffers_that_cannot_be_placed_name_their_nodes() -> None:
+    task = conv_task(1, 4, 4, 4, 4)
+    steps = Steps([Step(task, task.tiles[0], Phase.ONLY, (), (), (), (), (), (), 1)], [Buffer(260, 0, 0)])
+    with pytest.raises(LmemOverflow) as caught:
+        order_and_place(Stretch(steps), task.chip)
+    assert str(caught.value) == (
+        "nodes 'conv' and 0 more: their buffers cannot be placed in 256 bytes of local memory per lane; "
+        "cut the largest of them in the network"
+    )

@@ -14,7 +14,7 @@ import numpy as np
 from tpuc.api import Box, Constant, Value, View
 
 from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.places import Merge, origin
+from tpuc_passes.planning.places import Merge, merged_start, origin
 from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.task import Task, TileTask
 from tpuc_passes.planning.whole import operand_addressable, results_addressable, whole_tiling
@@ -332,9 +332,3 @@ class Keeper:
 
 def _leaves(item: _Traffic, stays: set[Use]) -> bool:
     return item.is_output or any(use not in stays for use in item.uses)
-
-
-def merged_start(part: Sequence[int], offset: int) -> tuple[int, int, int, int] | None:
-    """Where a part of n, c, h, w lies in a whole whose channels are those of its parts; None if not at a channel."""
-    n, _, h, w = part
-    return (0, offset // (h * w), 0, 0) if n == 1 and offset % (h * w) == 0 else None

@@ -94,6 +94,12 @@ def merge_of(operation: Operation) -> Merge:
     return Merge(operation, operation.result, tuple((origin(part), offset // size) for part, offset in parts))
 
 
+def merged_start(part: Sequence[int], offset: int) -> tuple[int, int, int, int] | None:
+    """Where a part of n, c, h, w lies in a whole whose channels are those of its parts; None if not at a channel."""
+    n, _, h, w = part
+    return (0, offset // (h * w), 0, 0) if n == 1 and offset % (h * w) == 0 else None
+
+
 def _numbers(attribute: ArrayAttr) -> list[int]:
     return [item.value for item in attribute.items if isinstance(item, IntegerAttr)]
 

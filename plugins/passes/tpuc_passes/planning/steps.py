@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from tpuc.api import Box, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Shape4, Tile, Value, View
 
 from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.keeping import merged_start
 from tpuc_passes.planning.pack import Block, blocks_of, constant_tensors
-from tpuc_passes.planning.places import Places, origin
+from tpuc_passes.planning.places import Places, merged_start, origin
 from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.task import TileTask
 
