@@ -57,10 +57,11 @@ def main() -> None:
     for name in arguments.rows or ROWS:
         row, peer = ROWS[name], ROWS[name].vendor[arguments.chip]
         with tempfile.TemporaryDirectory() as folder, one_blas_thread():
-            module = load(row, arguments.model_data, Path(folder))
+            module = load(row, arguments.model_data, row.batch)
             exact = exact_values(name, module, arguments.model_data / "data", arguments.cache)
             start = perf_counter()
-            table = calibrate(row, module, arguments.model_data, Path(folder), arguments.method, arguments.options)
+            single = load(row, arguments.model_data)
+            table = calibrate(row, single, arguments.model_data, Path(folder), arguments.method, arguments.options)
             seconds = perf_counter() - start
             got = measure(row, module, exact, lower(module, arguments.chip, table), arguments.model_data / "data")
         worst = min(got.output_db.values())

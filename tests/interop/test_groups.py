@@ -52,13 +52,25 @@ def test_small_networks(
     check(session, module, tpuc_opt, tmp_path, operations)
 
 
-def test_a_network_of_real_size(tpuc_opt: Path, model_data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "operations"),
+    [
+        ("mnist", 17),
+        ("mobilenet_v1_0.25_128_bn", 92),
+        ("mobilenet_v2_1.0_224_dequant", 177),
+        ("blazeface", 154),
+        ("ultraface_slim_320", 175),
+        ("yunet_n_320", 223),
+        ("yolox_nano_416", 602),
+    ],
+)
+def test_networks_of_real_size(file: str, operations: int, tpuc_opt: Path, model_data: Path, tmp_path: Path) -> None:
     session = Session(chip="bm1684x", quantize="int8")
-    module = session.transform(model_data / "onnx" / "mobilenet_v2_1.0_224_dequant.onnx")
+    module = session.transform(model_data / "onnx" / f"{file}.onnx")
     (spec,) = inputs_of(module)
     samples = tmp_path / "samples.npz"
     noise = np.random.default_rng(0).uniform(-1, 1, (1, *spec.shape)).astype(np.float32)
     np.savez(samples, **{spec.name: noise})  # ranges do not matter for groups
     table = session.calibrate(module, dataset=samples, method="max", options={"tune_num": 0})
     final, _ = session.build(module, table)
-    check(session, final, tpuc_opt, tmp_path, 175)
+    check(session, final, tpuc_opt, tmp_path, operations)

@@ -121,18 +121,20 @@ class Task:
     right: Callable[[Outputs, int], bool]
 
 
-def _images(folder: Path) -> list[Path]:
+def image_files(folder: Path) -> list[Path]:
+    """The images of a folder in order."""
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
 
 
-def _labels(folder: Path) -> list[int]:
+def image_labels(folder: Path) -> list[int]:
+    """Their classes, from `labels.tsv`."""
     with (folder / "labels.tsv").open() as stream:
         rows = {row["file"]: int(row["index"]) for row in csv.DictReader(stream, delimiter="\t")}
-    return [rows[path.name] for path in _images(folder)]
+    return [rows[path.name] for path in image_files(folder)]
 
 
 def _with(prepare: Callable[[Image.Image], Array], folder: str) -> Callable[[Path], list[Array]]:
-    return lambda data: [prepare(load_rgb(path)) for path in _images(data / folder)]
+    return lambda data: [prepare(load_rgb(path)) for path in image_files(data / folder)]
 
 
 def _classifier(file: str, size: int, background: int) -> Task:
@@ -143,7 +145,7 @@ def _classifier(file: str, size: int, background: int) -> Task:
         file,
         _with(prepare, "imagenet_calib"),
         _with(prepare, "imagenet_eval"),
-        lambda data: _labels(data / "imagenet_eval"),
+        lambda data: image_labels(data / "imagenet_eval"),
         lambda outputs, label: int(np.argmax(outputs[0])) == label + background,
     )
 
@@ -155,7 +157,7 @@ def _faces(
         file,
         _with(prepare, "imagenet_calib"),
         _with(prepare, "lfw"),
-        lambda data: [1] * len(_images(data / "lfw")),
+        lambda data: [1] * len(image_files(data / "lfw")),
         lambda outputs, _: finds_the_face(*top(outputs)),
     )
 
@@ -178,7 +180,7 @@ TASKS: Mapping[str, Task] = {
         "yolox_nano_416.onnx",
         _with(_yolox, "imagenet_calib"),
         _with(_yolox, "coco"),
-        lambda data: [0] * len(_images(data / "coco")),
+        lambda data: [0] * len(image_files(data / "coco")),
         lambda _, __: True,
     ),
 }

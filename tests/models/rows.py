@@ -17,9 +17,8 @@ from tpuc.schedule import PassManager
 from tpuc.session import Session
 from tpuc.session.compare import real_values, types_of
 
-from tests.models import resnet8
 from tests.models.mean_precision import mean_average_precision
-from tests.models.measures import TASKS, Outputs, Task
+from tests.models.measures import TASKS, Outputs, Task, centre_crop, image_files, image_labels, load_rgb, nchw
 
 Array = NDArray[Any]
 Score = Callable[[Sequence[Outputs], Path], float]
@@ -39,7 +38,9 @@ class Vendor:
 
 @dataclass(frozen=True)
 class Row:
-    """`answer` is what float and int8 have to agree on; `score` replaces the count of right answers."""
+    """`model`: a file, or a folder with a Caffe network. `answer` is what float and int8 have to agree on; `score`
+    replaces the count of right answers. `batch`: samples that run at once.
+    """
 
     model: str
     calibration: Callable[[Path], list[Array]]
@@ -48,6 +49,7 @@ class Row:
     answer: Callable[[Outputs], object] | None
     vendor: Mapping[str, Vendor]
     score: Score | None = None
+    batch: int = 1
 
 
 @dataclass
@@ -72,13 +74,17 @@ def _npz(name: str, part: str, scale: float = 1.0) -> Callable[[Path], list[Arra
     return read
 
 
+_WINDOWS = 196
+"""Of a clip."""
+
+
 def _windows(part: str) -> Callable[[Path], list[Array]]:
     """Five frames of 128 bins in a row, from every place of a clip where they are there."""
 
     def read(data: Path) -> list[Array]:
         with np.load(data / f"ad01_{part}.npz") as arrays:
             clips = arrays["x"]
-        return [clip[start : start + 5].reshape(1, 640) for clip in clips for start in range(196)]
+        return [clip[start : start + 5].reshape(1, 640) for clip in clips for start in range(_WINDOWS)]
 
     return read
 
@@ -99,10 +105,13 @@ def _top(outputs: Outputs) -> object:
 def _labelled(name: str) -> Callable[[Path], Callable[[Outputs, int], bool]]:
     def open_labels(data: Path) -> Callable[[Outputs, int], bool]:
         with np.load(data / f"{name}_eval.npz") as arrays:
-            labels = arrays["y"]
-        return lambda outputs, index: _top(outputs) == int(labels[index])
+            return _right_of(arrays["y"].tolist())
 
     return open_labels
+
+
+def _right_of(labels: Sequence[int]) -> Callable[[Outputs, int], bool]:
+    return lambda outputs, index: _top(outputs) == labels[index]
 
 
 def _array_row(model: str, name: str, vendor: Mapping[str, Vendor], scale: float = 1.0) -> Row:
@@ -116,11 +125,26 @@ def _task_row(name: str, vendor: Mapping[str, Vendor], score: Score | None = Non
         labels = task.labels(data)
         return lambda outputs, index: bool(task.right(outputs, labels[index]))
 
-    answer = _top if name.startswith("mobilenet") else lambda outputs: bool(task.right(outputs, 1))
+    def finds(outputs: Outputs) -> object:
+        return bool(task.right(outputs, 1))
+
+    answer = _top if name.startswith("mobilenet") else finds
     right = None if score is not None else open_labels
     return Row(
         f"onnx/{task.file}", task.calibration, task.samples, right, None if score is not None else answer, vendor, score
     )
+
+
+_MEANS = np.array([104, 117, 123], np.float32).reshape(1, 3, 1, 1)
+"""Of blue, green and red."""
+
+
+def _imagenet(part: str) -> Callable[[Path], list[Array]]:
+    def read(data: Path) -> list[Array]:
+        files = image_files(data / f"imagenet_{part}")
+        return [nchw(centre_crop(load_rgb(path), 227), bgr=True) - _MEANS for path in files]
+
+    return read
 
 
 def _tiny(file: str) -> str:
@@ -153,6 +177,7 @@ ROWS: Mapping[str, Row] = {
         None,
         {"bm1684x": Vendor(0.9000, 31.9), "cv183x": Vendor(0.9050, 31.7)},
         _anomaly_auc,
+        _WINDOWS,
     ),
     "mobilenet_v1": _task_row("mobilenet_v1", {"bm1684x": Vendor(38, 10.5, 14.6, 49), "cv183x": Vendor(37, 9.2, 12.7)}),
     "mobilenet_v2": _task_row(
@@ -166,17 +191,29 @@ ROWS: Mapping[str, Row] = {
         {"bm1684x": Vendor(0.337, 7.3), "cv183x": Vendor(0.306, 7.2)},
         lambda outputs, data: mean_average_precision([one[0] for one in outputs], data / "coco", 416),
     ),
+    "squeezenet": Row(
+        "caffe/squeezenet_v1.0_deepcompressed",
+        _imagenet("calib"),
+        _imagenet("eval"),
+        lambda data: _right_of(image_labels(data / "imagenet_eval")),
+        _top,
+        {"bm1684x": Vendor(39, 25.3, agree=54), "cv183x": Vendor(39, 20.4)},
+    ),
+    "lenet": _array_row(
+        "caffe/lenet_mnist",
+        "mnist",
+        {"bm1684x": Vendor(198, 50.1, 37.8, 200), "cv183x": Vendor(198, 49.9, 37.3)},
+        1 / 256,
+    ),
 }
 
 
-def load(row: Row, model_data: Path, work: Path) -> Module:
+def load(row: Row, model_data: Path, batch: int = 1) -> Module:
     """The optimised TOP module of a row."""
-    path = model_data / row.model
-    if path.suffix == ".tflite":
-        rewritten = work / f"{path.stem}.onnx"
-        rewritten.write_bytes(resnet8.from_tflite(path).SerializeToString())
-        path = rewritten
-    return Session().transform(path)
+    path, weights = model_data / row.model, None
+    if path.is_dir():
+        (weights,), (path,) = path.glob("*.caffemodel"), path.glob("*.prototxt")
+    return Session().transform(path, model_data=weights, batch=batch)
 
 
 def calibrate(
@@ -190,13 +227,14 @@ def calibrate(
     """The calibration table of a row."""
     (spec,) = inputs_of(module)
     samples = work / "samples.npz"
-    np.savez(samples, **{spec.name: np.stack(row.calibration(model_data / "data"))})
+    arrays: dict[str, Any] = {spec.name: np.stack(row.calibration(model_data / "data"))}
+    np.savez(samples, **arrays)
     return Session().calibrate(module, dataset=samples, method=method, options=options)
 
 
-def lower(module: Module, chip: str, table: Any) -> Module:
-    """The int8 module for a chip, before memory is planned."""
-    session = Session(chip=chip, quantize="int8")
+def lower(module: Module, chip: str, table: Any, mode: str = "int8") -> Module:
+    """The module for a chip, before memory is planned."""
+    session = Session(chip=chip, quantize=mode)
     lowered = module.clone()
     manager = PassManager(session.context({"calibration_table": table}))
     for stage in ("calibrate", "lower", "tpu-optimize"):
@@ -210,13 +248,22 @@ def logits_of(module: Module) -> str:
 
 
 def run(module: Module, names: Sequence[str], samples: Sequence[Array]) -> list[dict[str, Array]]:
-    """Real values of the outputs and of `names` for every sample, on the host (simulators give the same integers)."""
+    """Real values of the outputs and of `names` for every sample, on the host (simulators give the same integers).
+
+    As many samples at once as the module takes; a sample has one of everything.
+    """
     host, types = Interpreter(module), types_of(module)
     results: list[dict[str, Array]] = []
-    (given,) = host.inputs.items()
-    for x in samples:
-        values = host.run({given[0]: x.reshape(given[1].dims)}, names)
-        results.append({name: real_values(array, types[name]) for name, array in values.items()})
+    ((name, type_),) = host.inputs.items()
+    batch = type_.dims[0]
+    for start in range(0, len(samples), batch):
+        x = np.concatenate([one.reshape(1, *type_.dims[1:]) for one in samples[start : start + batch]])
+        values = host.run({name: x}, names)
+        real = {key: real_values(array, types[key]) for key, array in values.items()}
+        if batch == 1:
+            results.append(real)
+        else:
+            results += [{key: array[index : index + 1] for key, array in real.items()} for index in range(batch)]
     return results
 
 

@@ -31,6 +31,8 @@ class ChipDescription:
     Packed constants begin at `ddr_base`; activations behind them, or at `activations_base` where they have a memory of
     their own. `boundary_bases` are memories for one network input or output each, inputs first; those that are left
     over lie with the activations.
+
+    `channel_scales`: ops whose symmetric int8 lowerings take and give values with a scale per channel.
     """
 
     name: str
@@ -46,6 +48,7 @@ class ChipDescription:
     symmetric_divisor: int = 128
     activations_base: int | None = None
     boundary_bases: tuple[int, ...] = ()
+    channel_scales: tuple[str, ...] = ()
 
     def quantise(self, type: TensorType, mode: str, name: str) -> TensorType:
         """The stored type of a calibrated value in an integer mode."""
@@ -134,6 +137,12 @@ class Assembler(Recorder):
 
     def move(self, target: DdrTensor, source: DdrTensor) -> None:
         """Copy within DDR, strided on both sides."""
+        raise NotImplementedError
+
+    def move_rows(self, target: DdrTensor, source: DdrTensor, index: DdrTensor, scatters: bool) -> None:
+        """Copy rows within DDR as `RowMove` says; extents are (1, channels, rows, elements), the index has one element
+        per row.
+        """
         raise NotImplementedError
 
     def fill(self, target: DdrTensor, value: float) -> None:

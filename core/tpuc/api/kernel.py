@@ -7,6 +7,7 @@ emits the compute instructions. All tensors are seen as four-dimensional views (
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
@@ -320,6 +321,22 @@ class Move:
     fill: float | None = None
 
 
+@dataclass(frozen=True)
+class RowMove(Move):
+    """A move of whole rows between places that an operand of int32 chooses; rows lie along h, of extent w.
+
+    Gather: target row i is source row `index[c, i]`, 0 where there is no such row. With `scatters` source row i becomes
+    target row `index[c, i]`; where there is no such row it is left out. `shape` is what moves, (1, c, rows, w); `rows`:
+    how many there are to choose from. An index stride of 0 for c shares one index.
+    """
+
+    index: int = 0
+    index_offset: int = 0
+    index_strides: tuple[int, int] = (0, 1)
+    rows: int = 1
+    scatters: bool = False
+
+
 class MoveKernel(Generic[OpT]):
     """Base of kernels that only move data (Permute, Concat, Slice, Pad, Reshape)."""
 
@@ -330,6 +347,10 @@ class MoveKernel(Generic[OpT]):
     def is_alias(self, node: Node) -> bool:
         """Is the result the same bytes as the first operand? Then it needs no instruction and shares the address."""
         return False
+
+    def local(self, node: Node) -> TileKernel[Any] | None:
+        """The same move in local memory, for operands that are there already and a result that stays; None: no way."""
+        return None
 
     def moves(self, node: Node) -> Sequence[Move]:
         """The copies that make the result."""
@@ -390,3 +411,38 @@ def elementwise_view(shape: Sequence[int]) -> Shape4:
     for extent in dims[3:]:
         tail *= extent
     return (dims[0], dims[1], dims[2], tail)
+
+
+def broadcast_views(operands: Sequence[Sequence[int]], result: Sequence[int]) -> tuple[Shape4, ...]:
+    """Operands of any shapes and, last, their result as n, c, h, w, so that each extent is the result's or 1.
+
+    Shapes are aligned at the last dimensions as broadcasting does. Beyond four dimensions, neighbours in which the same
+    operands repeat become one; where more than four remain, some view has an extent that is neither.
+    """
+    rank = len(result)
+    dims = [(1,) * (rank - len(shape)) + tuple(shape) for shape in (*operands, result)]
+    views = tuple(elementwise_view(shape) for shape in dims)
+    if all(own in (1, whole) for view in views for own, whole in zip(view, views[-1], strict=True)):
+        return views
+    runs: list[tuple[tuple[bool, ...], list[int]]] = []
+    for axis, extent in enumerate(result):
+        repeats = tuple(shape[axis] == 1 for shape in dims)
+        if runs and (extent == 1 or runs[-1][0] == repeats):
+            runs[-1][1].append(axis)
+        elif extent > 1:
+            runs.append((repeats, [axis]))
+    if len(runs) > 4:
+        return views
+    merged = [[math.prod(shape[axis] for axis in axes) for _, axes in runs] for shape in dims]
+    return tuple(_from_runs(shape) for shape in merged)
+
+
+def _from_runs(dims: Sequence[int]) -> Shape4:
+    """Two to four merged dimensions as n, c, h, w, the first of few as channels."""
+    match dims:
+        case [c, w]:
+            return (1, c, 1, w)
+        case [c, h, w]:
+            return (1, c, h, w)
+        case _:
+            return elementwise_view(dims)

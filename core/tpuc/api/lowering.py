@@ -24,6 +24,7 @@ class Wants(Enum):
 
     MODE = "the mode's own type: quantised in int8 modes, else f32, f16 or bf16"
     FLOAT = "f32 whatever the mode is"
+    INDEX = "whole numbers that choose places: f32, as are the ops that only lead to them"
     AS_IS = "whatever its producer made (shape ops)"
 
 
@@ -33,7 +34,7 @@ class LoweringNode(Node):
 
     `operands` are lowered values that already have the wanted types; constants keep their float TOP weight.
     `constants[i]` is the array of a constant operand, None for computed ones. `result_names`: of every result; an op
-    of several results must give each of them to the op that computes it.
+    of several results must give each of them to the op that computes it. `users`: the ops that take the results.
     """
 
     operands: tuple[Value, ...] = ()
@@ -41,6 +42,7 @@ class LoweringNode(Node):
     mode: str = "f32"
     chip: ChipDescription | None = None
     result_names: tuple[str, ...] = ()
+    users: tuple[Op, ...] = ()
 
     def quantised_result_type(self, index: int = 0) -> TensorType:
         """The result's type as the chip stores it in the int8 modes, from its calibration.

@@ -13,7 +13,7 @@ Pipelines: TypeAlias = Mapping[str, Sequence[str]]
 PIPELINES: Pipelines = {
     "top-optimize": ("canonicalize", "fold-constants", "count-flops"),
     "calibrate": ("import-calibration", "propagate-calibration"),
-    "lower": ("prepare-quantised", "keep-tail-float", "correct-bias", "convert-top-to-tpu"),
+    "lower": ("prepare-quantised", "keep-tail-float", "correct-bias", "scale-channels", "convert-top-to-tpu"),
     "tpu-optimize": (),
     "finalize": ("group-layers", "pack-weights", "assign-addresses"),
 }

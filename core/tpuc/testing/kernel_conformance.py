@@ -29,7 +29,7 @@ FLOAT_BOUNDS = {"float32": FLOAT_BOUND, "float16": 1e-3, "bfloat16": 2.0**-7}
 """The same by dtype."""
 
 _TILING = "tiling"
-_RESIDENCY = ("kept", "fetched", "held", "stored", "view", "assembled")
+_RESIDENCY = ("kept", "fetched", "held", "stored", "view", "assembled", "sliced")
 """Attributes by which values stay in local memory."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tpuc.api import Assembler, DdrTensor, Instruction, LocalBlock, LocalTensor, Shape4
 
-from tpuc_bm1684x.isa import ChannelBroadcast, DType, Fill, Scalar, TensorCopy
+from tpuc_bm1684x.isa import ChannelBroadcast, DType, Fill, RowGather, RowScatter, Scalar, TensorCopy
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LMEM_BASE, round_up
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 from tpuc_bm1684x.timing import CHANNELS, PAGE_BYTES, cycles
@@ -88,6 +88,23 @@ class Bm1684xAssembler(Assembler):
                 dtype=dtype_of(source.element),
                 source_strides=source.strides,
                 destination_strides=target.strides,
+            )
+        )
+
+    def move_rows(self, target: DdrTensor, source: DdrTensor, index: DdrTensor, scatters: bool) -> None:
+        kind = RowScatter if scatters else RowGather
+        self.record(
+            kind(
+                source=source.address,
+                source_size=source.shape[1:],
+                source_strides=source.strides[1:3],
+                destination=target.address,
+                destination_size=target.shape[1:],
+                destination_strides=target.strides[1:3],
+                index=index.address,
+                index_size=index.shape[1:3],
+                index_strides=index.strides[1:3],
+                dtype=dtype_of(source.element),
             )
         )
 

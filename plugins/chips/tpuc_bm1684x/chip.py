@@ -14,6 +14,7 @@ from tpuc.api import (
     Recorder,
     TensorType,
     Uniform,
+    UniformPerAxis,
 )
 from tpuc_ops.quant.elements import asymmetric_element, symmetric_element
 
@@ -26,7 +27,7 @@ def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> E
 
     What is quantised already keeps its type.
     """
-    if isinstance(type.element, Uniform):
+    if isinstance(type.element, (Uniform, UniformPerAxis)):
         return type.element
     if mode == "int8-asym":
         return asymmetric_element(type, name)
@@ -42,6 +43,10 @@ DESCRIPTION = ChipDescription(
     ddr_base=DDR_BASE,
     ddr_alignment=4096,  # each tensor, as the vendor's compiler does (isa notes, "Sizes")
     quantised_element=quantised_element,
+    channel_scales=(
+        *("top.Conv", "top.Elu", "top.Erf", "top.GELU", "top.HardSigmoid", "top.HardSwish", "top.Mish", "top.Sigmoid"),
+        *("top.SiLU", "top.Softplus", "top.Softsign", "top.Tanh"),
+    ),
     clock_hz=1_000_000_000,  # both engines in the vendor's performance model
 )
 

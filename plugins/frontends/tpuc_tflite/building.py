@@ -7,6 +7,7 @@ only where a value is there in another one; a TRANSPOSE of the file merely chang
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -154,6 +155,21 @@ class TfliteBuilder:
         order = tuple(range(value.tensor.rank)) if order is None else order
         self._home[name] = order
         self._values[name] = {order: value}
+
+    def declare(self, entry: TensorEntry) -> None:
+        """Make a tensor known that is written into the graph from elsewhere."""
+        self.entries[entry.name] = entry
+        if entry.data is not None:
+            self.constants[entry.name] = entry.data
+
+    def alias(self, source: str, target: str) -> None:
+        """Give what is known under one name another name too."""
+        if source in self.constants:
+            self.constants[target] = self.constants[source]
+            self.entries[target] = dataclasses.replace(self.entries[source], name=target)
+            return
+        order = self.order(source)
+        self.accept(target, Arranged(self.value(source, order), order))
 
     def _settle(self, name: str) -> None:
         later = self._later.pop(name, None)

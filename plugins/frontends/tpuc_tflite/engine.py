@@ -29,6 +29,7 @@ class LiteRtEngine(HostEngine):
         """See HostEngine."""
         from tpuc_tflite.loading import load_graph
         from tpuc_tflite.ordering import needed_part
+        from tpuc_tflite.states import with_states
 
         try:
             litert: Any = importlib.import_module("ai_edge_litert.interpreter")
@@ -37,6 +38,11 @@ class LiteRtEngine(HostEngine):
                 f'{path}: comparing with LiteRT needs the package ai-edge-litert: pip install "tpuc[litert]"'
             ) from None
         graph = needed_part(load_graph(path), ())
+        if with_states(graph) is not graph:
+            raise Unsupported(
+                f"{path}: it keeps a state from run to run, which LiteRT does not take as an input. Cut it before with "
+                "--output-names to compare the rest."
+            )
         kept = orders(graph, inputs)
         quantised = any(tensor.is_quantised for tensor in graph.tensors.values())
         resolvers = litert.OpResolverType

@@ -39,6 +39,13 @@ def fold(node: ForeignNode, build: TfliteBuilder) -> Sequence[Array] | None:
     if node.op_type in ("SHAPE", "RANK") and build.is_known(node.inputs[0]):
         shape = build.shape(node.inputs[0])
         return [np.array(shape, np.int32) if node.op_type == "SHAPE" else np.array(len(shape), np.int32)]
+    if (
+        node.op_type == "ZEROS_LIKE"
+        and build.is_known(node.inputs[0])
+        and not build.entry(node.outputs[0]).is_quantised
+    ):
+        dtype = _DTYPES.get(build.entry(node.outputs[0]).kind, np.float32)
+        return [np.zeros(_checked(build.shape(node.inputs[0])), dtype)]
     rule = _FOLDS.get(node.op_type)
     arrays = [build.constant(name) for name in node.inputs if name]
     if rule is None or not arrays or any(array is None for array in arrays):
@@ -145,6 +152,11 @@ def _broadcast_to(_: ForeignNode, arrays: Sequence[Array], __: Sequence[TensorEn
     return [np.broadcast_to(arrays[0], _checked(arrays[1].reshape(-1).tolist()))]
 
 
+def _broadcast_args(_: ForeignNode, arrays: Sequence[Array], __: Sequence[TensorEntry]) -> Sequence[Array]:
+    shapes = [_checked(array.reshape(-1).tolist()) for array in arrays]
+    return [np.array(np.broadcast_shapes(*shapes), np.int64)]
+
+
 def _tile(_: ForeignNode, arrays: Sequence[Array], __: Sequence[TensorEntry]) -> Sequence[Array]:
     times = [int(count) for count in arrays[1].reshape(-1)]
     _checked([extent * count for extent, count in zip(arrays[0].shape, times, strict=True)])
@@ -168,8 +180,10 @@ def _transpose(_: ForeignNode, arrays: Sequence[Array], __: Sequence[TensorEntry
 _FOLDS: Mapping[str, Fold] = {
     "ABS": _elementwise(np.abs),
     "ADD": _elementwise(np.add),
+    "BROADCAST_ARGS": _broadcast_args,
     "BROADCAST_TO": _broadcast_to,
     "CAST": _same,
+    "CEIL": _elementwise(np.ceil),
     "CONCATENATION": _concatenation,
     "DEQUANTIZE": _same,
     "DIV": _elementwise(_quotient),
@@ -179,14 +193,23 @@ _FOLDS: Mapping[str, Fold] = {
     "FLOOR_DIV": _elementwise(np.floor_divide),
     "FLOOR_MOD": _elementwise(np.mod),
     "GATHER": _gather,
+    "FLOOR": _elementwise(np.floor),
     "GREATER": _elementwise(np.greater),
+    "GREATER_EQUAL": _elementwise(np.greater_equal),
     "LESS": _elementwise(np.less),
+    "LESS_EQUAL": _elementwise(np.less_equal),
+    "LOGICAL_AND": _elementwise(np.logical_and),
+    "LOGICAL_NOT": _elementwise(np.logical_not),
+    "LOGICAL_OR": _elementwise(np.logical_or),
     "MAXIMUM": _elementwise(np.maximum),
     "MINIMUM": _elementwise(np.minimum),
     "MUL": _elementwise(np.multiply),
     "NEG": _elementwise(np.negative),
+    "NOT_EQUAL": _elementwise(np.not_equal),
     "PACK": _pack,
     "RANGE": _range,
+    "REDUCE_ALL": _reduction(np.all),
+    "REDUCE_ANY": _reduction(np.any),
     "REDUCE_MAX": _reduction(np.max),
     "REDUCE_MIN": _reduction(np.min),
     "REDUCE_PROD": _reduction(np.prod),
@@ -203,5 +226,4 @@ _FOLDS: Mapping[str, Fold] = {
     "TILE": _tile,
     "TRANSPOSE": _transpose,
     "UNPACK": _unpack,
-    "ZEROS_LIKE": _elementwise(np.zeros_like),
 }

@@ -18,9 +18,10 @@ class TfliteFrontend(Frontend):
         """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
         from tpuc_tflite.loading import load_graph
         from tpuc_tflite.ordering import needed_part
+        from tpuc_tflite.states import with_states
         from tpuc_tflite.translation import translate
 
-        graph = needed_part(load_graph(path), options.output_names)
+        graph = with_states(needed_part(load_graph(path), options.output_names))
         return translate(graph, options, registry)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -63,7 +63,10 @@ class TensorEntry:
 
 @dataclass(frozen=True)
 class Graph:
-    """The first subgraph: nodes in the file's order, tensors by name, names of inputs and outputs."""
+    """A subgraph: nodes in the file's order, tensors by name, names of inputs and outputs.
+
+    `subgraphs` are those that control flow of the first one may run, by their places in the file.
+    """
 
     source: str
     name: str
@@ -71,6 +74,7 @@ class Graph:
     nodes: tuple[ForeignNode, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    subgraphs: Mapping[int, Graph] = field(default_factory=dict[int, "Graph"])
 
 
 def element_of(kind: str, quantisation: Quantisation, axis: int) -> ElementType:

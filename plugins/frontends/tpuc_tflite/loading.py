@@ -21,6 +21,7 @@ from tpuc_tflite.graph import MOST_ELEMENTS, Array, Graph, Quantisation, Shape, 
 from tpuc_tflite.options import OptionReader, members
 
 SCHEMA_VERSION = 3
+SUBGRAPH_ATTRIBUTES = ("then_subgraph_index", "else_subgraph_index", "cond_subgraph_index", "body_subgraph_index")
 _DTYPES = {
     "BOOL": np.bool_,
     "FLOAT16": np.float16,
@@ -39,7 +40,7 @@ _BROKEN = (struct.error, ValueError, TypeError, IndexError, AttributeError, Over
 
 
 def load_graph(path: Path) -> Graph:
-    """The first subgraph of a file; raises InvalidModel or Unsupported."""
+    """The first subgraph of a file, with those that it runs; raises InvalidModel or Unsupported."""
     content = _read(path)
     tflite = _tflite(path)
     try:
@@ -87,7 +88,7 @@ class _Loader:
         self._model = tflite.Model.GetRootAs(content, 0)
 
     def graph(self) -> Graph:
-        """The first subgraph."""
+        """The first subgraph, with those that its control flow may run."""
         model = self._model
         if model.Version() != SCHEMA_VERSION:
             raise Unsupported(
@@ -97,13 +98,33 @@ class _Loader:
         if self._count(model.SubgraphsLength()) < 1:
             raise self._error("holds no graph")
         codes = [self._operator_name(model.OperatorCodes(i)) for i in range(self._count(model.OperatorCodesLength()))]
-        subgraph = model.Subgraphs(0)
+        first = self._subgraph(0, codes)
+        if not first.inputs or not first.outputs:
+            raise self._error("its graph has no inputs, or no outputs")
+        return dataclasses.replace(first, subgraphs=self._called(first, codes))
+
+    def _called(self, first: Graph, codes: list[tuple[str, str, int]]) -> dict[int, Graph]:
+        """Every subgraph that is named by control flow, directly or through another one."""
+        found: dict[int, Graph] = {}
+        waiting = [first]
+        while waiting:
+            for node in waiting.pop().nodes:
+                numbers = [int(node.attributes.get(name, 0)) for name in SUBGRAPH_ATTRIBUTES]
+                for index in numbers if not node.domain else []:
+                    if index == 0 or index in found:
+                        continue
+                    if not 0 < index < self._model.SubgraphsLength():
+                        raise self._error(f"is damaged: node '{node.name}' runs graph {index}, which is not there")
+                    found[index] = self._subgraph(index, codes)
+                    waiting.append(found[index])
+        return found
+
+    def _subgraph(self, index: int, codes: list[tuple[str, str, int]]) -> Graph:
+        subgraph = self._model.Subgraphs(index)
         tensors = self._tensors(subgraph)
         names = [tensor.name for tensor in tensors]
         inputs = self._pick(names, self._ints(subgraph, "Inputs"), "the graph's inputs")
         outputs = self._pick(names, self._ints(subgraph, "Outputs"), "the graph's outputs")
-        if not inputs or not outputs:
-            raise self._error("its graph has no inputs, or no outputs")
         nodes = [
             self._node(subgraph.Operators(i), i, codes, names) for i in range(self._count(subgraph.OperatorsLength()))
         ]

@@ -17,6 +17,13 @@ def needed_part(graph: Graph, output_names: Sequence[str]) -> Graph:
     outputs = tuple(output_names) or graph.outputs
     for name in outputs:
         _check_output(graph, name)
+    for inner in graph.subgraphs.values():
+        _check_order(inner)
+    inner = {index: _without_idle_nodes(inner, inner.outputs) for index, inner in graph.subgraphs.items()}
+    return dataclasses.replace(_without_idle_nodes(graph, outputs), subgraphs=inner)
+
+
+def _without_idle_nodes(graph: Graph, outputs: tuple[str, ...]) -> Graph:
     read, nodes = set(outputs), list[ForeignNode]()
     for node in reversed(graph.nodes):
         if not read.isdisjoint(node.outputs):

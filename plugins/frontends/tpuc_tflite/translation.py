@@ -31,12 +31,17 @@ from tpuc_ops.top.input import Input, image_input
 from tpuc_ops.top.reshape import Reshape
 
 from tpuc_tflite.building import NCHW, Arranged, Importer, Later, TfliteBuilder, show_shape
+from tpuc_tflite.control import control_nodes, is_control_flow
+from tpuc_tflite.dilation import with_dilations
 from tpuc_tflite.folding import fold
 from tpuc_tflite.graph import Graph, Shape
 from tpuc_tflite.rebatching import Rebatching
 
 OWN_DIALECT = "top"
 SHOWN_NODES = 5
+MOST_WRITTEN = 1 << 15
+"""Nodes that control flow becomes."""
+
 _CONTRADICTIONS = (IndexError, KeyError, ValueError, TypeError, ArithmeticError, AssertionError, MemoryError)
 """What importers run into when an operand is missing or has another form than the operator's."""
 
@@ -48,6 +53,7 @@ def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
 
 def translated(graph: Graph, options: ImportOptions, registry: Any) -> tuple[Module, TfliteBuilder]:
     """The TOP module of a graph, and the builder, which knows the orders of values."""
+    graph = with_dilations(graph)
     name = re.sub(r"[^A-Za-z0-9_.$-]", "_", options.model_name or graph.name)
     name = name if re.match(r"[A-Za-z_]", name) else f"_{name}"
     shapes = _input_shapes(graph, options)
@@ -165,6 +171,7 @@ class _Walk:
         self._unknown: dict[str, list[str]] = {}
         self._refused: list[str] = []
         self._lost: set[str] = set()
+        self._written = 0
 
     def run(self) -> None:
         """Import every node; raises Unsupported with all unknown operators and refusals."""
@@ -182,6 +189,9 @@ class _Walk:
             if folded is not None:
                 self._build.constants.update(zip(node.outputs, folded, strict=True))
                 return
+            if is_control_flow(node) and not lost:
+                self._write_out(node)
+                return
             importer = self._find(node)
             if importer is None:
                 self._unknown.setdefault(importer_key(node), []).append(node.name)
@@ -193,14 +203,22 @@ class _Walk:
             self._refused.append(str(error))
             self._lost.update(node.outputs)
 
+    def _write_out(self, node: ForeignNode) -> None:
+        try:
+            for inner in control_nodes(node, self._build, self._graph.subgraphs):
+                self._step(inner)
+                self._written += 1
+                if self._written > MOST_WRITTEN:
+                    raise self._build.refuse(node, f"written out, it has more than {MOST_WRITTEN} nodes")
+        except _CONTRADICTIONS as error:
+            raise _contradiction(node, error) from error
+        self._lost.update(name for name in node.outputs if not self._build.is_known(name))
+
     def _import(self, node: ForeignNode, importer: Importer) -> None:
         try:
             result = importer(node, self._build)
         except _CONTRADICTIONS as error:
-            raise InvalidModel(
-                f"{node.source}: node '{node.name}' ({node.op_type}): its operands and attributes contradict each "
-                f"other ({str(error).rstrip('.')}). Export the network again."
-            ) from error
+            raise _contradiction(node, error) from error
         results = [result] if isinstance(result, (Value, Arranged, Later)) else result
         for name, value in zip(node.outputs, results, strict=False):
             self._build.accept(name, value)
@@ -208,6 +226,8 @@ class _Walk:
 
     def _check_shape(self, node: ForeignNode, name: str) -> None:
         """The file states every shape; a network that was given another input shape has others."""
+        if name not in self._graph.tensors:
+            return  # inside a loop, extents may grow from step to step
         expected, got = self._graph.tensors[name].shape, self._build.shape(name)
         if self._is_reshaped or expected == got or math.prod(expected) == math.prod(got) == 1 or not expected:
             return
@@ -224,6 +244,13 @@ class _Walk:
             f"Install a package that imports {'it' if one else 'them'}, or cut the network before "
             f"{'it' if one else 'them'} with --output-names."
         )
+
+
+def _contradiction(node: ForeignNode, error: Exception) -> InvalidModel:
+    return InvalidModel(
+        f"{node.source}: node '{node.name}' ({node.op_type}): its operands and attributes contradict each other "
+        f"({str(error).rstrip('.')}). Export the network again."
+    )
 
 
 def _nodes(names: Sequence[str]) -> str:

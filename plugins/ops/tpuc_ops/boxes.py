@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tpuc_ops.arrays import Array
@@ -52,3 +54,23 @@ def suppressed(boxes: Array, scores: Array, least: float, overlap: float, count:
             if eta < 1 and overlap > 0.5:
                 overlap *= eta
     return np.array(kept, np.int64)
+
+
+def pixel_anchors(base: float, ratios: Sequence[float], scales: Sequence[float]) -> Array:
+    """Boxes `[ratios * scales, 4]` of whole pixels around the first `base` by `base` ones, the last pixel included."""
+    middle, boxes = (base - 1) / 2, list[tuple[float, ...]]()
+    for ratio in ratios:
+        width = np.round(np.sqrt(base * base / ratio))
+        height = np.round(width * ratio)
+        boxes += [
+            (middle - (w - 1) / 2, middle - (h - 1) / 2, middle + (w - 1) / 2, middle + (h - 1) / 2)
+            for w, h in ((width * scale, height * scale) for scale in scales)
+        ]
+    return np.array(boxes, np.float32)
+
+
+def centred_boxes(centres: Array, sizes: Array, offsets: Array) -> Array:
+    """Boxes from centres moved by shares of the size, and sizes times exponentials; all `[..., 2]`, offsets 4."""
+    middle = offsets[..., :2] * sizes + centres
+    half = np.float32(0.5) * np.exp(offsets[..., 2:]) * sizes
+    return np.concatenate([middle - half, middle + half], -1)

@@ -83,8 +83,15 @@ def elu(x: Array, alpha: float) -> Array:
 
 BY_MODE: Mapping[str, Callable[[Array], Array]] = {
     "ABSVAL": np.abs,
+    "ARCCOS": np.arccos,
+    "ARCCOSH": np.arccosh,
+    "ARCSIN": np.arcsin,
+    "ARCSINH": np.arcsinh,
+    "ARCTAN": np.arctan,
+    "ARCTANH": np.arctanh,
     "CEIL": np.ceil,
     "COS": np.cos,
+    "COSH": np.cosh,
     "ERF": erf,
     "EXP": np.exp,
     "FLOOR": np.floor,
@@ -100,10 +107,12 @@ BY_MODE: Mapping[str, Callable[[Array], Array]] = {
     "SIGN": np.sign,
     "SILU": silu,
     "SIN": np.sin,
+    "SINH": np.sinh,
     "SOFT_PLUS": softplus,
     "SOFT_SIGN": softsign,
     "SQRT": np.sqrt,
     "SQUARE": np.square,
+    "TAN": np.tan,
     "TANH": np.tanh,
     "TGELU": tanh_gelu,
 }

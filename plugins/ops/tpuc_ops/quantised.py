@@ -15,7 +15,7 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.convolution import as_images, convolve, exact_dtype
 from tpuc_ops.integers import integer_bounds
 from tpuc_ops.pooling import window_counts, window_maxima, window_sums
-from tpuc_ops.quant import tflite
+from tpuc_ops.quant import division, tflite
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 
 
@@ -112,6 +112,20 @@ def multiply(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     return tflite.multiply(operands[0], operands[1], types, node.result_type.uniform, bounds)
 
 
+def divide(op: Any, node: Node, operands: Sequence[Array]) -> Array:
+    """`top.Div`."""
+    left, right = (1, 0) if op.is_reverse else (0, 1)
+    types = (node.operand_types[left].uniform, node.operand_types[right].uniform)
+    bounds = bounds_of(op, node.result_type)
+    return division.divide(operands[left], operands[right], types, node.result_type.uniform, bounds)
+
+
+def where(node: Node, operands: Sequence[Array]) -> Array:
+    """`top.Where` of the stored integers."""
+    _same_types(node)
+    return np.where(operands[0] != 0, operands[1], operands[2])
+
+
 def average_pool(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     """`top.AvgPool`: the stored integers themselves are averaged, so both types must be the same."""
     _same_types(node)
@@ -152,9 +166,10 @@ def _in_scale(x: Array, source: Uniform, target: Uniform) -> Array:
 
 def softmax(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     """`top.Softmax`."""
+    source, y = node.operand_types[0].uniform, node.result_type.uniform
     if op.log:
-        raise ValueError("a quantised softmax has no logarithm")
-    return tflite.softmax(operands[0], op.axis, node.operand_types[0].uniform, node.result_type.uniform, op.beta)
+        return tflite.log_softmax(operands[0], op.axis, source, y, op.beta)
+    return tflite.softmax(operands[0], op.axis, source, y, op.beta)
 
 
 def pad(op: Any, node: Node, operands: Sequence[Array], function: Callable[..., Array]) -> Array:
@@ -215,12 +230,17 @@ def hard_swish(node: Node, operands: Sequence[Array]) -> Array:
     return tflite.hard_swish(operands[0], node.operand_types[0].uniform, node.result_type.uniform)
 
 
-def function_of_one(node: Node, operands: Sequence[Array], function: Callable[[Array], Array]) -> Array:
+def function_of_one(
+    node: Node,
+    operands: Sequence[Array],
+    function: Callable[[Array], Array],
+    rounding: Rounding = Rounding.HALF_AWAY_FROM_ZERO,
+) -> Array:
     """Any op of one operand, element by element: by a table of all integers of 8 bits."""
     source, y = node.operand_types[0].uniform, node.result_type.uniform
     if source.storage.bits > 8:
         raise ValueError(f"quantised values of {source.storage.bits} bits are not supported here")
-    return tflite.by_table(operands[0], source, y, function)
+    return tflite.by_table(operands[0], source, y, function, rounding)
 
 
 def resize(op: Any, node: Node, operands: Sequence[Array], values: Callable[[Array], Array]) -> Array:

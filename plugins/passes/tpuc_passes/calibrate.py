@@ -8,7 +8,9 @@ from pathlib import Path
 from tpuc.api import CalibrationError, Calibrator, Module, Pass, PassContext
 from tpuc.api.host import inputs_of, open_pool, open_samples
 
-from tpuc_passes.accuracy.bias import SHIFTS, shift_lines
+from tpuc_passes.accuracy.bias import SHIFTS
+from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS
+from tpuc_passes.accuracy.notes import note_lines
 from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.lint import lint
 from tpuc_passes.calibration.refine import Refinement
@@ -24,7 +26,7 @@ class Calibrate(Pass):
     """Two passes over the samples, ranges first and histograms then, so memory does not grow with their number; then
     tuning on `tune_num` of them (0: none) with `tune_candidates` thresholds per value, by the error of ops and by what
     reaches the network's answers: of the tables the one that keeps the answers best is taken (`kld` is compared with
-    `percentile` too); then the mean errors of products on `bias_num` samples (0: none), which `correct-bias` takes out
+    `percentile` too), with thresholds per channel around functions of one tensor where those help; then the mean errors of products on `bias_num` samples (0: none), which `correct-bias` takes out
     of them where that helps. These samples are spread over the data set.
 
     Network inputs keep their largest magnitude whatever the method: their values are few and evenly spread (pixels),
@@ -70,12 +72,12 @@ class Calibrate(Pass):
             engine.collect(progress, histograms=calibrator.needs_histogram)
             options = Refinement(self.tune_num, self.tune_candidates, self.bias_num, _others(calibrator, context))
             names = frozenset(one.name for one in inputs)
-            entries, shifts, tuned = engine.refine(progress, calibrator, names, options)
+            found = engine.refine(progress, calibrator, names, options)
         count = len(progress.samples) - len(progress.skipped)
-        remarks = make_remarks((self.method,), self.histogram_bin_num, count, tuned, context.options.get("epoch"))
-        context.results["calibration_table"] = CalibrationTable(
-            entries, remarks, {SHIFTS: shift_lines(shifts)} if shifts else {}
-        )
+        remarks = make_remarks((self.method,), self.histogram_bin_num, count, found.tuned, context.options.get("epoch"))
+        notes = {SHIFTS: note_lines(found.shifts), CHANNEL_THRESHOLDS: note_lines(found.channels)}
+        sections = {name: lines for name, lines in notes.items() if lines}
+        context.results["calibration_table"] = CalibrationTable(found.entries, remarks, sections)
         return False
 
     def _check(self, findings: tuple[str, ...], context: PassContext) -> None:

@@ -10,8 +10,9 @@ from tpuc.api import CalibrationError, Module, Pass, PassContext, drop_unused_we
 from tpuc.api.host import Array, inputs_of, open_samples
 from tpuc_ops.top.matmul import MatMul
 
-from tpuc_passes.accuracy.bias import SHIFTS, apply_shifts, find_shifts, parse_shifts
+from tpuc_passes.accuracy.bias import SHIFTS, apply_shifts, find_shifts
 from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.accuracy.notes import parse_notes
 from tpuc_passes.calibration.table import CalibrationTable, read_table
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.propagate_calibration import PropagateCalibration
@@ -69,7 +70,7 @@ def noted_shifts(module: Module, table: CalibrationTable) -> dict[str, Array]:
         if len(operation.operands) == 3 and operation.results and operation.result.tensor.rank > 1
     }
     try:
-        return parse_shifts(table.sections.get(SHIFTS, ()), channels)
+        return parse_notes(table.sections.get(SHIFTS, ()), channels)
     except ValueError as error:
         raise CalibrationError(
             f"the calibration table's bias shifts do not fit module '{module.name}': {error}; calibrate it again with "

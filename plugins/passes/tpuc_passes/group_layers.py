@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuc.api import (
+    Attribute,
     Chip,
     CpuRoutine,
     Module,
@@ -20,8 +21,9 @@ from tpuc.api import (
 )
 
 from tpuc_passes.planning.grouping import StretchPlanner
-from tpuc_passes.planning.kernels import chip_of, find_kernel, runs_on_chip
-from tpuc_passes.planning.places import ALIAS, MERGED, Sharing, is_free, merge_of
+from tpuc_passes.planning.kernels import LOCAL, chip_of, find_kernel, runs_on_chip
+from tpuc_passes.planning.places import ALIAS, INSIDE, MERGED, Sharing, is_free, merge_of
+from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.task import HostTask, MoveTask, Task
 from tpuc_passes.planning.tiling import make_task
 
@@ -31,7 +33,8 @@ USUAL_LEVEL = 2
 @dataclass(frozen=True)
 class GroupLayers(Pass):
     """Writes on every op with a tile kernel how it is cut (`tiling = {axis = size, ...}`) and which of its operands and
-    results stay in local memory; `alias`, `merged` or `inside` on ops that share bytes.
+    results stay in local memory; `alias`, `merged` or `inside` on ops that share bytes; `local` on ops that only move
+    data and do so in local memory, because all that they read and write stays there and the program is faster so.
 
     `opt` 1: values stay within runs of ops that are cut from the last one on; 2: the faster of that and of values that
     stay wherever there is room; 3: the fastest of many plans. 0: what the session says, else 2.
@@ -43,49 +46,111 @@ class GroupLayers(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises Unsupported where the chip has no kernel, LmemOverflow where no tile fits."""
         chip = chip_of(context, self.name)
-        outputs = module.main.outputs
-        sharing = Sharing(outputs)
+        level = self.opt or int(context.options.get("opt") or USUAL_LEVEL)
+        _Planning(module, context, chip, level).run()
+        return True
+
+
+class _Planning:
+    """Plans a module with moves in DDR, and with those in local memory that can stay there."""
+
+    def __init__(self, module: Module, context: PassContext, chip: Chip, level: int) -> None:
+        self.module = module
+        self.operations = [o for o in module.main.operations if runs_on_chip(o)]
+        self.chip = chip
+        self.level = level
+        self.kernels = {id(operation): find_kernel(context, operation) for operation in self.operations}
+        self._tiled: dict[int, Sequence[Task]] = {}
+
+    def run(self) -> None:
+        """Write the fastest plan."""
+        best = self._plan([])
+        local = [operation for operation in self.operations if self._has_room(operation)]
+        if not local:
+            return
+        kept = self._marks()
+        cycles: int | None = None
+        while local:
+            cycles = self._plan(local)
+            staying = [operation for operation in local if _stays(operation)]
+            if len(staying) == len(local):
+                break
+            local = staying
+        if not local or cycles is None or (best is not None and best <= cycles):
+            self._restore(kept)
+
+    def _has_room(self, operation: Operation) -> bool:
+        """Is the operation a move that can happen in local memory?"""
+        kernel, node = self.kernels[id(operation)], Node.of(operation)
+        local = kernel.local(node) if isinstance(kernel, MoveKernel) else None
+        if local is None:
+            return False
+        [task, *_] = self._tasks_of(operation, local)
+        assert not isinstance(task, (MoveTask, HostTask))
+        boxes = enumerate(task.boxes(task.tiles[0]))
+        need = sum(task.operand_bytes(index, box) for index, box in boxes if box is not None)
+        return need + task.result_bytes(0, task.result_box(task.tiles[0], 0)) <= self.chip.lmem.lane_bytes
+
+    def _plan(self, local: Sequence[Operation]) -> int | None:
+        """Plan everything, moves in `local` in local memory. Returns the cycles, None where buffers have no place."""
+        function, sharing = self.module.main, Sharing(self.module.main.outputs)
         stretches: list[list[Sequence[Task]]] = [[]]
-        for operation in module.main.operations:
-            if not runs_on_chip(operation):
-                continue
-            choices = _tasks(operation, find_kernel(context, operation), chip, sharing)
+        for operation in self.operations:
+            for name in (ALIAS, MERGED, INSIDE, LOCAL):
+                operation.extra_attributes.pop(name, None)
+        for operation in local:
+            operation.extra_attributes[LOCAL] = UnitAttr()
+        for operation in self.operations:
+            choices = self._choices(operation, sharing)
             if choices and isinstance(choices[0], HostTask):
                 stretches.append([])
             elif choices:
                 stretches[-1].append(choices)
-        merges = [merge_of(o) for o in module.main.operations if MERGED in o.extra_attributes]
-        shared = [
-            v for o in module.main.operations if is_free(o) and ALIAS not in o.extra_attributes for v in o.operands
-        ]
+        merges = [merge_of(o) for o in function.operations if MERGED in o.extra_attributes]
+        shared = [v for o in function.operations if is_free(o) and ALIAS not in o.extra_attributes for v in o.operands]
+        hosts = [v for o in self.operations if isinstance(self.kernels[id(o)], CpuRoutine) for v in o.operands]
+        total: int | None = 0
         for index, stretch in enumerate(stretches):
             later = [v for other in stretches[index + 1 :] for task, *_ in other for v in task.operation.operands]
-            hosts = _host_operands(module, context) if len(stretches) > 1 else []
-            planner = StretchPlanner(chip, stretch, [*outputs, *later, *hosts], shared, merges)
-            planner.run(self.opt or int(context.options.get("opt") or USUAL_LEVEL), module.main.operations)
-        return True
+            planner = StretchPlanner(self.chip, stretch, [*function.outputs, *later, *hosts], shared, merges)
+            cycles = planner.run(self.level, function.operations)
+            total = None if total is None or cycles is None else total + cycles
+        return total
+
+    def _choices(self, operation: Operation, sharing: Sharing) -> Sequence[Task]:
+        """The task of an operation in each view; none where it only shares bytes, which is marked."""
+        kernel, node = self.kernels[id(operation)], Node.of(operation)
+        if isinstance(kernel, CpuRoutine):
+            return (HostTask(operation, node, kernel),)
+        if isinstance(kernel, MoveKernel):
+            local = kernel.local(node) if LOCAL in operation.extra_attributes else None
+            if local is not None:
+                return self._tasks_of(operation, local)
+            if kernel.is_alias(node):
+                operation.extra_attributes[ALIAS] = UnitAttr()
+                return ()
+            moves = kernel.moves(node)
+            return () if sharing.mark(operation, moves) else (MoveTask(operation, node, moves),)
+        return self._tasks_of(operation, kernel)
+
+    def _tasks_of(self, operation: Operation, kernel: TileKernel[Any]) -> Sequence[Task]:
+        key = id(operation)
+        if key not in self._tiled:
+            views = range(len(kernel.spaces(Node.of(operation))))
+            self._tiled[key] = [make_task(operation, kernel, self.chip, view) for view in views]
+        return self._tiled[key]
+
+    def _marks(self) -> list[dict[str, Attribute]]:
+        return [dict(operation.extra_attributes) for operation in self.operations]
+
+    def _restore(self, marks: Sequence[dict[str, Attribute]]) -> None:
+        for operation, known in zip(self.operations, marks, strict=True):
+            operation.extra_attributes.clear()
+            operation.extra_attributes.update(known)
 
 
-def _host_operands(module: Module, context: PassContext) -> list[Any]:
-    return [
-        operand
-        for operation in module.main.operations
-        if runs_on_chip(operation) and isinstance(find_kernel(context, operation), CpuRoutine)
-        for operand in operation.operands
-    ]
-
-
-def _tasks(
-    operation: Operation, kernel: TileKernel[Any] | MoveKernel[Any] | CpuRoutine[Any], chip: Chip, sharing: Sharing
-) -> Sequence[Task]:
-    """The task of an operation in each view of its kernel; none where it only shares bytes, which is marked."""
-    node = Node.of(operation)
-    if isinstance(kernel, MoveKernel):
-        if kernel.is_alias(node):
-            operation.extra_attributes[ALIAS] = UnitAttr()
-            return ()
-        moves = kernel.moves(node)
-        return () if sharing.mark(operation, moves) else (MoveTask(operation, node, moves),)
-    if isinstance(kernel, CpuRoutine):
-        return (HostTask(operation, node, kernel),)
-    return [make_task(operation, kernel, chip, view) for view in range(len(kernel.spaces(node)))]
+def _stays(operation: Operation) -> bool:
+    """Is all that the operation reads and writes in local memory?"""
+    residency = Residency.of(operation)
+    at_hand = residency.kept | residency.fetched
+    return 0 in residency.held and at_hand == frozenset(range(len(operation.operands)))

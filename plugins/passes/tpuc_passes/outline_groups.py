@@ -28,7 +28,7 @@ from tpuc_ops.tpu.yield_ import Yield
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip, tasks_of
 from tpuc_passes.planning.memory import address_of
-from tpuc_passes.planning.outline import Outline
+from tpuc_passes.planning.outline import Outline, completed
 from tpuc_passes.planning.places import ALIAS, Places
 from tpuc_passes.planning.program import build_stretch, order_and_place
 from tpuc_passes.planning.schedule import Item
@@ -62,6 +62,8 @@ class OutlineGroups(Pass):
         for operation in reversed(list(function.operations)):  # views of which only copies are read now
             if ALIAS in operation.extra_attributes and not any(result.uses for result in operation.results):
                 operation.erase()
+        for operation in function.operations:
+            operation.set_operands(completed(operation, operation.operands, absent))
         return True
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tpuc.api import Constant, Module, Operation, Pass, PassContext, StringAttr
 
 from tpuc_passes.planning.kernels import COEFFICIENTS, tasks_of
-from tpuc_passes.planning.pack import Array, pack_task
-from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.pack import Array, pack_moves, pack_task
+from tpuc_passes.planning.task import HostTask, TileTask
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,10 @@ class PackWeights(Pass):
         """See Pass."""
         changed = False
         for task in tasks_of(context, module.main):
-            if not isinstance(task, TileTask):
+            if isinstance(task, HostTask):
                 continue
-            packed = pack_task(
-                task, [_constant(module, task.operation, i) for i in range(len(task.node.operand_types))]
-            )
+            arrays = [_constant(module, task.operation, i) for i in range(len(task.node.operand_types))]
+            packed = pack_task(task, arrays) if isinstance(task, TileTask) else pack_moves(task, arrays)
             if packed.size:
                 name = f"{task.operation.name}_packed"
                 module.weights[name] = packed

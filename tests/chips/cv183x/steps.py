@@ -15,7 +15,7 @@ Array = NDArray[Any]
 BF16_BOUND = 2.0**-7
 """Of a tensor's largest value, in whose binade it is one unit of bf16's last place: order of sums and tables are the
 chip's own."""
-ORDERED = ("tpu.Conv2D", "tpu.MatMul", "tpu.Pool2D", "tpu.Active", "tpu.Div", "tpu.Softmax")
+ORDERED = ("tpu.Conv2D", "tpu.Deconv", "tpu.MatMul", "tpu.Pool2D", "tpu.Active", "tpu.Div", "tpu.Softmax")
 """Ops of which floats are not exact."""
 
 

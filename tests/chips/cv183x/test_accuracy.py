@@ -1,111 +1,30 @@
-"""int8 and bf16 on real networks and labelled data: right answers and signal to noise, against the float network."""
+"""int8 and bf16 on labelled networks: right answers and signal to noise, against the float network."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import numpy as np
 import pytest
-from numpy.typing import NDArray
-from tpuc.data import inputs_of
-from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.session.compare import real_values, types_of
 
-from tests.models.measures import TASKS, Task
+from tests.models.accuracy import FLOORS, QUICK, Bench, Floor, parameters
 
+LOSS_DB = 2.0
+"""What multipliers of eight bits may cost beside those of 32; and one answer."""
 
-@dataclass(frozen=True)
-class Floor:
-    """The least right answers, and the least dB on `tensor` ("logits": what the final Softmax takes)."""
-
-    right: int = 0
-    tensor: str = ""
-    sqnr_db: float = -math.inf
-
-
-# What the vendor's own compiler reaches on its other chip with the same calibration data, less one count and 2 dB:
-# multipliers of eight bits lose that much.
-FLOORS = {
-    "mobilenet_v1": Floor(32),
-    "mobilenet_v2": Floor(53, "logits", 13.9),
-    "blazeface": Floor(38),
-    "ultraface": Floor(37),
-    "yunet": Floor(37),
-    "yolox": Floor(tensor="output", sqnr_db=5.3),
-}
 # One count, or one dB, below what was measured when every value equalled the vendor's model.
 FLOATS = {
-    "mobilenet_v1": Floor(33, "logits", 20.7),
-    "mobilenet_v2": Floor(53, "logits", 20.4),
-    "blazeface": Floor(39, "199", 39.1),
-    "ultraface": Floor(39, "logits", 39.2),
-    "yunet": Floor(38, "obj_8", 36.6),
-    "yolox": Floor(tensor="output", sqnr_db=19.8),
+    "mobilenet_v1": Floor(33, 19.0, 20.7),
+    "mobilenet_v2": Floor(53, 27.0, 20.4),
+    "blazeface": Floor(39, 39.1),
+    "ultraface": Floor(39, 39.0, 39.2),
+    "yunet": Floor(38, 24.0),
+    "yolox": Floor(0.42, 19.8),
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TASKS)
-def test_int8_reaches_the_floor(name: str, model_data: Path, tmp_path: Path) -> None:
-    _check(measure(TASKS[name], "int8", model_data, tmp_path), FLOORS[name])
+@pytest.mark.parametrize("name", parameters(FLOORS, QUICK))
+def test_int8_reaches_the_floor(name: str, bench: Bench) -> None:
+    FLOORS[name].less(LOSS_DB).check(bench.measure(name, "cv183x"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TASKS)
-def test_bf16_reaches_the_floor(name: str, model_data: Path, tmp_path: Path) -> None:
-    _check(measure(TASKS[name], "bf16", model_data, tmp_path), FLOATS[name])
-
-
-def _check(result: Measured, floor: Floor) -> None:
-    assert result.right >= floor.right, f"{result.right} right, float {result.right_float}"
-    if floor.tensor:
-        tensor = result.logits if floor.tensor == "logits" else floor.tensor
-        assert result.sqnr_db[tensor] >= floor.sqnr_db, f"{tensor}: {result.sqnr_db[tensor]:.2f} dB"
-
-
-@dataclass
-class Measured:
-    """Right answers of the float network and of its lowered form, and pooled signal to noise per tensor in dB."""
-
-    right_float: int
-    right: int
-    sqnr_db: dict[str, float]
-    logits: str
-
-
-def measure(task: Task, mode: str, model_data: Path, work: Path) -> Measured:
-    """Lower and run every sample on the host: the files compute the same integers, see the networks' tests."""
-    session = Session(chip="cv183x", quantize=mode)
-    module = session.transform(model_data / "onnx" / task.file)
-    (spec,) = inputs_of(module)
-    table = None
-    if mode == "int8":
-        samples = work / "samples.npz"
-        np.savez(samples, **{spec.name: np.concatenate(task.calibration(model_data / "data"))})
-        table = session.calibrate(module, dataset=samples)
-    final, _ = session.build(module, table)
-    logits = next((o.operands[0].name for o in module.main.operations if o.op.name == "top.Softmax"), "")
-    hosts = Interpreter(module), Interpreter(final)
-    types = types_of(final)
-    right = [0, 0]
-    power: dict[str, list[float]] = {}
-    keep = [name for name in (logits,) if name]
-    names = [hosts[0].output_names, hosts[1].output_names]
-    for x, label in zip(task.samples(model_data / "data"), task.labels(model_data / "data"), strict=True):
-        values = [host.run({spec.name: x}, keep) for host in hosts]
-        for index in (0, 1):
-            outputs: list[NDArray[Any]] = [values[index][name] for name in names[index]]
-            right[index] += bool(task.right(outputs, label))
-        pairs = [*zip(names[0], names[1], strict=True), *((name, name) for name in keep)]
-        for float_name, name in pairs:
-            reference = values[0][float_name].astype(np.float64)
-            error = real_values(values[1][name], types[name]).reshape(reference.shape) - reference
-            sums = power.setdefault(float_name, [0.0, 0.0])
-            sums[0] += float((reference**2).sum())
-            sums[1] += float((error**2).sum())
-    sqnr = {name: 10 * math.log10(signal / noise) if noise else math.inf for name, (signal, noise) in power.items()}
-    return Measured(right[0], right[1], sqnr, logits)
+@pytest.mark.parametrize("name", parameters(FLOATS, ()))
+def test_bf16_reaches_the_floor(name: str, bench: Bench) -> None:
+    FLOATS[name].check(bench.measure(name, "cv183x", "bf16"))

@@ -254,6 +254,15 @@ FLOATS = {
         for other, result in (("i8", I8), ("u8", U8), ("f32", F32), ("bf16", BF16))
         if other in targets
     },
+    **{
+        f"nearest_f32_to_{other}": Sample(
+            Cast(in_half=True, round_mode="HalfToEven", round_half=True),
+            [uniform(2, 40, 5, 6, low=-9, high=14)],
+            quantised_element({"i8": "int8", "u8": "uint8"}[other], 0.05),
+            [{"h": 2}],
+        )
+        for other in ("i8", "u8")
+    },
     "from_bytes": Sample(Cast(with_scale=False), [_bytes(1, 40, 5, 6, dtype="uint8")], BF16),
     "to_bytes": Sample(Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], I8),
     "to_unsigned": Sample(Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], U8),

@@ -39,6 +39,7 @@ class Tensor:
     zeros: tuple[int, ...] = ()
     axis: int = 0
     signature: tuple[int, ...] | None = None
+    is_variable: bool = False
 
 
 def constant(name: str, data: Any, scales: Sequence[float] = (), zeros: Sequence[int] = (), axis: int = 0) -> Tensor:
@@ -58,33 +59,56 @@ class Node:
     custom: str = field(default="")
 
 
+@dataclass(frozen=True)
+class Subgraph:
+    """What one graph of a file consists of."""
+
+    tensors: Sequence[Tensor]
+    nodes: Sequence[Node]
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+
+
 def tflite_file(
-    tensors: Sequence[Tensor], nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str], version: int = 3
+    tensors: Sequence[Tensor],
+    nodes: Sequence[Node],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    version: int = 3,
+    more: Sequence[Subgraph] = (),
 ) -> bytes:
-    """The bytes of a file with one subgraph."""
+    """The bytes of a file with one subgraph, and those that control flow runs."""
     b = flatbuffers.Builder(1024)
-    index = {tensor.name: i for i, tensor in enumerate(tensors)} | {"": -1}
-    codes = list(dict.fromkeys((node.op, node.custom) for node in nodes))
-    buffers = [_buffer(b, None), *(_buffer(b, tensor.data) for tensor in tensors)]
-    tables = [_tensor(b, tensor, i + 1) for i, tensor in enumerate(tensors)]
-    operators = [_operator(b, node, codes.index((node.op, node.custom)), index) for node in nodes]
-    parts = {
-        "Tensors": _offsets(b, tables),
-        "Inputs": b.CreateNumpyVector(np.array([index[name] for name in inputs], np.int32)),
-        "Outputs": b.CreateNumpyVector(np.array([index[name] for name in outputs], np.int32)),
-        "Operators": _offsets(b, operators),
-        "Name": b.CreateString("main"),
-    }
-    subgraph = _table(b, "SubGraph", parts)
+    graphs = [Subgraph(tensors, nodes, inputs, outputs), *more]
+    codes = list(dict.fromkeys((node.op, node.custom) for graph in graphs for node in graph.nodes))
+    buffers, subgraphs = [_buffer(b, None)], list[int]()
+    for graph in graphs:
+        subgraphs.append(_subgraph(b, graph, codes, buffers))
     opcodes = [_code(b, op, custom) for op, custom in codes]
     model = {
         "Version": version,
         "OperatorCodes": _offsets(b, opcodes),
-        "Subgraphs": _offsets(b, [subgraph]),
+        "Subgraphs": _offsets(b, subgraphs),
         "Buffers": _offsets(b, buffers),
     }
     b.Finish(_table(b, "Model", model), b"TFL3")
     return bytes(b.Output())
+
+
+def _subgraph(b: Any, graph: Subgraph, codes: list[tuple[str, str]], buffers: list[int]) -> int:
+    index = {tensor.name: i for i, tensor in enumerate(graph.tensors)} | {"": -1}
+    start = len(buffers)
+    buffers += [_buffer(b, tensor.data) for tensor in graph.tensors]
+    tables = [_tensor(b, tensor, start + i) for i, tensor in enumerate(graph.tensors)]
+    operators = [_operator(b, node, codes.index((node.op, node.custom)), index) for node in graph.nodes]
+    parts = {
+        "Tensors": _offsets(b, tables),
+        "Inputs": b.CreateNumpyVector(np.array([index[name] for name in graph.inputs], np.int32)),
+        "Outputs": b.CreateNumpyVector(np.array([index[name] for name in graph.outputs], np.int32)),
+        "Operators": _offsets(b, operators),
+        "Name": b.CreateString("main"),
+    }
+    return _table(b, "SubGraph", parts)
 
 
 def _table(b: Any, kind: str, fields: Mapping[str, Any]) -> int:
@@ -115,6 +139,8 @@ def _tensor(b: Any, tensor: Tensor, buffer: int) -> int:
         "Buffer": buffer,
         "Name": b.CreateString(tensor.name),
     }
+    if tensor.is_variable:
+        fields["IsVariable"] = True
     if tensor.signature is not None:
         fields["ShapeSignature"] = b.CreateNumpyVector(np.array(tensor.signature, np.int32))
     if tensor.scales:

@@ -74,14 +74,15 @@ def test_schema_version(tmp_path: Path) -> None:
 def test_unknown_operators_are_listed_together(tmp_path: Path) -> None:
     tensors = [X, *(Tensor(name, (1, 4)) for name in "abcy")]
     nodes = [
-        Node("RFFT2D", ["x"], ["a"]),
+        Node("", ["x"], ["a"], custom="Fold"),
         Node("", ["a"], ["b"], custom="TFLite_Detection_PostProcess"),
         Node("ABS", ["b"], ["c"]),
-        Node("RFFT2D", ["x"], ["y"]),
+        Node("", ["x"], ["y"], custom="Fold"),
     ]
     assert sentence(tflite_file(tensors, nodes, ["x"], ["c", "y"]), tmp_path) == (
-        "network.tflite: 2 operators are not known: RFFT2D (nodes 'a', 'y'), custom::TFLite_Detection_PostProcess "
-        "(node 'b'). Install a package that imports them, or cut the network before them with --output-names."
+        "network.tflite: 2 operators are not known: custom::Fold (nodes 'a', 'y'), "
+        "custom::TFLite_Detection_PostProcess (node 'b'). Install a package that imports them, or cut the network "
+        "before them with --output-names."
     )
 
 
@@ -148,7 +149,10 @@ def test_a_way_out_with_output_names(tmp_path: Path) -> None:
         (
             [Tensor("x", (1, 4), "INT8", None, (0.1,), (0,)), Tensor("y", (1, 4), "INT8", None, (0.1,), (0,))],
             [Node("NEG", ["x"], ["y"])],
-            "node 'y' (NEG): its quantised form is not supported: export this node as float.",
+            (
+                "node 'y' (NEG): the runtime turns the stored integers around without looking at scales: export this "
+                "node as float."
+            ),
         ),
         (
             [Tensor("x", (1, 4), "INT8", None, (0.1, 0.2), (0, 0), 1), Y],

@@ -13,7 +13,8 @@ from tpuc.session import Session
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.max_pool import MaxPool
-from tpuc_passes.accuracy.bias import apply_shifts, parse_shifts, shift_lines
+from tpuc_passes.accuracy.bias import apply_shifts
+from tpuc_passes.accuracy.notes import note_lines, parse_notes
 from tpuc_passes.accuracy.rescale import find_links, reader_ranges, writer_ranges
 from tpuc_passes.equalise_weights import EqualiseWeights
 from tpuc_passes.migrate_outliers import MigrateOutliers
@@ -77,10 +78,10 @@ def test_equalisation_keeps_any_network(data: st.DataObject) -> None:
 
 def test_bias_shifts_survive_text_and_leave_float_layers_alone() -> None:
     shifts = {"conv a": np.array([1.0, -0.1, 3e-9], np.float32), "b": np.array([0.5], np.float32)}
-    back = parse_shifts(shift_lines(shifts), {"b": 1, "conv a": 3})
+    back = parse_notes(note_lines(shifts), {"b": 1, "conv a": 3})
     assert {name: array.tolist() for name, array in back.items()} == {n: a.tolist() for n, a in shifts.items()}
     with pytest.raises(ValueError, match="no op with so many channels"):
-        parse_shifts(["b 1 2"], {"b": 1})
+        parse_notes(["b 1 2"], {"b": 1})
     module = chain()
     name = module.main.operations[-2].name
     before = run(module)

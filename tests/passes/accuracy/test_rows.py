@@ -21,8 +21,8 @@ def test_small_networks_are_at_least_as_near_as_with_the_vendor(name: str, model
     row = ROWS[name]
     peer = row.vendor["bm1684x"]
     with one_blas_thread():
-        module = load(row, model_data, tmp_path)
-        table = calibrate(row, module, model_data, tmp_path)
+        table = calibrate(row, load(row, model_data), model_data, tmp_path)
+        module = load(row, model_data, row.batch)
         logits = logits_of(module)
         exact = run(module, [logits] if logits else [], row.samples(model_data / "data"))
         got = measure(row, module, exact, lower(module, "bm1684x", table), model_data / "data")

@@ -37,6 +37,8 @@ DMA
     MatrixCopy       source, destination, rows, columns, row_stride, width, pieces, local_strides (n, c), dtype;
                      transpose, mask
     LinearCopy       source, destination, count, dtype; mask
+    RowGather, RowScatter   source, destination, index with _size (c, h, w; index c, h) and _strides (c, h), dtype;
+                     constant
     EndDma
 
 RawCommand           any other command of the tables: encodes, decodes and prints
@@ -52,6 +54,7 @@ from tpuc_bm1684x.isa.command import Bm1684xInstruction, ComputeInstruction, Dma
 from tpuc_bm1684x.isa.conv import Conv, ConvOp
 from tpuc_bm1684x.isa.dma import ChannelBroadcast, Fill, TensorCopy, TransposeCW, TransposeNC
 from tpuc_bm1684x.isa.dma_matrix import LinearCopy, MatrixCopy
+from tpuc_bm1684x.isa.dma_rows import RowGather, RowScatter
 from tpuc_bm1684x.isa.gather import Gather, GatherLines, GatherLinesOp, GatherOp
 from tpuc_bm1684x.isa.geometry import lane_address, lmem
 from tpuc_bm1684x.isa.lanes import LaneTransfer, TransferOp
@@ -97,6 +100,8 @@ __all__ = [
     "RawCommand",
     "Requantise",
     "RequantiseOp",
+    "RowGather",
+    "RowScatter",
     "Scalar",
     "ScaleBias",
     "ScaleOp",

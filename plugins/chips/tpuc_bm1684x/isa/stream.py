@@ -14,6 +14,7 @@ from tpuc_bm1684x.isa.command import HEADER, Bm1684xInstruction, FieldReader
 from tpuc_bm1684x.isa.conv import Conv
 from tpuc_bm1684x.isa.dma import ChannelBroadcast, Fill, TensorCopy, TransposeCW, TransposeNC
 from tpuc_bm1684x.isa.dma_matrix import LinearCopy, MatrixCopy
+from tpuc_bm1684x.isa.dma_rows import RowGather, RowScatter
 from tpuc_bm1684x.isa.gather import Gather, GatherLines
 from tpuc_bm1684x.isa.lanes import LaneTransfer
 from tpuc_bm1684x.isa.matmul import MatMul, SplitMatMul
@@ -65,6 +66,10 @@ def _class_of(table: CommandTable, fields: Fields) -> type[Bm1684xInstruction] |
             return MatrixCopy
         case "DMA_general":
             return LinearCopy if special == 0 else None
+        case "DMA_gather":
+            return RowGather
+        case "DMA_scatter":
+            return RowScatter
         case _:
             return _BY_TABLE.get(table.name) or _LONG.get(table.name)
 

@@ -6,12 +6,17 @@ from tpuc.api import KernelTable
 from tpuc_ops.tpu.active import Active
 from tpuc_ops.tpu.add import Add
 from tpuc_ops.tpu.add_const import AddConst
+from tpuc_ops.tpu.arg import Arg
+from tpuc_ops.tpu.bitwise import Bitwise
 from tpuc_ops.tpu.cast import Cast
 from tpuc_ops.tpu.clip import Clip
+from tpuc_ops.tpu.compare import Compare
+from tpuc_ops.tpu.compare_const import CompareConst
 from tpuc_ops.tpu.concat import Concat
 from tpuc_ops.tpu.conv2d import Conv2D
 from tpuc_ops.tpu.deconv import Deconv
 from tpuc_ops.tpu.div import Div
+from tpuc_ops.tpu.gather_rows import GatherRows
 from tpuc_ops.tpu.leaky_relu import LeakyRelu
 from tpuc_ops.tpu.lut import Lut
 from tpuc_ops.tpu.matmul import MatMul
@@ -24,25 +29,37 @@ from tpuc_ops.tpu.pad import Pad
 from tpuc_ops.tpu.permute import Permute
 from tpuc_ops.tpu.pool2d import Pool2D
 from tpuc_ops.tpu.prelu import PRelu
+from tpuc_ops.tpu.rank import Rank
 from tpuc_ops.tpu.reduce import Reduce
 from tpuc_ops.tpu.relu import Relu
+from tpuc_ops.tpu.remainder import Remainder
 from tpuc_ops.tpu.reshape import Reshape
+from tpuc_ops.tpu.row_index import RowIndex
+from tpuc_ops.tpu.scan import Scan
+from tpuc_ops.tpu.scatter_rows import ScatterRows
 from tpuc_ops.tpu.slice import Slice
 from tpuc_ops.tpu.softmax import Softmax
 from tpuc_ops.tpu.sub import Sub
 from tpuc_ops.tpu.upsample import Upsample
+from tpuc_ops.tpu.where import Where
 
 from tpuc_bm1684x.kernels.activation import ReluKernel
 from tpuc_bm1684x.kernels.active import ActiveKernel
+from tpuc_bm1684x.kernels.arg import ArgKernel
 from tpuc_bm1684x.kernels.batched import AnyMatMulKernel
 from tpuc_bm1684x.kernels.binary import DivKernel, ExtremeKernel, MulKernel, SumKernel
 from tpuc_bm1684x.kernels.cast import CastKernel
 from tpuc_bm1684x.kernels.deconv import DeconvKernel
 from tpuc_bm1684x.kernels.depthwise import AnyConvKernel
+from tpuc_bm1684x.kernels.logic import BitwiseKernel, ComparisonKernel, RowIndexKernel, WhereKernel
 from tpuc_bm1684x.kernels.lut import LutKernel
 from tpuc_bm1684x.kernels.pad import AnyPadKernel
 from tpuc_bm1684x.kernels.pool import PoolKernel
+from tpuc_bm1684x.kernels.rank import RankKernel
 from tpuc_bm1684x.kernels.reduce import ReduceKernel
+from tpuc_bm1684x.kernels.remainder import RemainderKernel
+from tpuc_bm1684x.kernels.rows import GatherRowsKernel, ScatterRowsKernel
+from tpuc_bm1684x.kernels.scan import ScanKernel
 from tpuc_bm1684x.kernels.shape import AliasKernel, ConcatKernel, PermuteKernel, SliceKernel
 from tpuc_bm1684x.kernels.softmax import SoftmaxKernel
 from tpuc_bm1684x.kernels.unary import (
@@ -82,3 +99,13 @@ TABLE.runs(Permute)(PermuteKernel)
 TABLE.runs(Concat)(ConcatKernel)
 TABLE.runs(Slice)(SliceKernel)
 TABLE.runs(Pad)(AnyPadKernel)
+TABLE.runs(Compare, CompareConst)(ComparisonKernel)
+TABLE.runs(Where)(WhereKernel)
+TABLE.runs(Bitwise)(BitwiseKernel)
+TABLE.runs(RowIndex)(RowIndexKernel)
+TABLE.runs(GatherRows)(GatherRowsKernel)
+TABLE.runs(ScatterRows)(ScatterRowsKernel)
+TABLE.runs(Arg)(ArgKernel)
+TABLE.runs(Scan)(ScanKernel)
+TABLE.runs(Rank)(RankKernel)
+TABLE.runs(Remainder)(RemainderKernel)

@@ -10,7 +10,7 @@ from tpuc_ops.integers import integer_bounds
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Scalar
-from tpuc_bm1684x.kernels.common import elementwise_space, flat_or_plain, flat_space, too_large
+from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, too_large
 from tpuc_bm1684x.operands import operand
 
 
@@ -62,7 +62,7 @@ class ReluKernel(TileKernel[Any]):
         return flat_space(node)
 
     def spaces(self, node: Node) -> Sequence[Space]:
-        return flat_or_plain(flat_space(node), elementwise_space(node))
+        return elementwise_spaces(node)
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))

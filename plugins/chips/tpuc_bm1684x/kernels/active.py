@@ -22,7 +22,9 @@ from tpuc_bm1684x.kernels.exponential import (
     emit_square_root,
     exponential_scratch,
 )
-from tpuc_bm1684x.kernels.series import SERIES, table_bytes, table_row
+from tpuc_bm1684x.kernels.hyperbolic import HYPERBOLIC
+from tpuc_bm1684x.kernels.series import SERIES as _SERIES
+from tpuc_bm1684x.kernels.series import Series, table_bytes, table_row
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
 from tpuc_bm1684x.lmem import Bm1684xLmem
 
@@ -115,7 +117,8 @@ _MODES: Mapping[str, Callable[[_Emitter], None]] = {
     "SQUARE": _Emitter.square,
     "TANH": _Emitter.tanh,
 }
-_WITH_EXTRA = "GELU"
+SERIES: Mapping[str, Series] = {**_SERIES, **HYPERBOLIC}
+_WITH_EXTRA = ("GELU", *HYPERBOLIC)
 _EXPONENTIAL = ("ELU", "EXP", "SIGMOID", "SILU", "TANH")
 
 
@@ -145,7 +148,7 @@ class ActiveKernel(ElementwiseKernel):
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         shape = tile_shape(tile)
         buffers = [*exponential_scratch(shape)] if _has_buffers(node) else []
-        if node.op.mode == _WITH_EXTRA:
+        if node.op.mode in _WITH_EXTRA:
             buffers.append(Scratch("extra", Bm1684xLmem().tensor_bytes("aligned", shape, 4)))
         return (*buffers, *widening_scratch(node, shape, shape))
 

@@ -11,7 +11,7 @@ from tpuc_ops.tpu.cast import Cast
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Requantise, RequantiseOp, Scalar
-from tpuc_bm1684x.kernels.common import elementwise_space, flat_or_plain, flat_space, too_large
+from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, operand
@@ -38,7 +38,7 @@ class CastKernel(TileKernel[Cast]):
         return flat_space(node)
 
     def spaces(self, node: Node) -> Sequence[Space]:
-        return flat_or_plain(flat_space(node), elementwise_space(node))
+        return elementwise_spaces(node)
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))

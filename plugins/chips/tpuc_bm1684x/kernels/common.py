@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -14,6 +15,7 @@ from tpuc.api import (
     TensorType,
     Tile,
     View,
+    broadcast_views,
     elementwise_view,
     window,
 )
@@ -31,13 +33,8 @@ MAX_WINDOW_STEP = 15  # 4-bit pads, strides, inserted zeros
 
 def views_of(node: Node) -> tuple[tuple[View, ...], View]:
     """Element-wise views of all operands, aligned at the last dimensions as broadcasting does, and of the result."""
-    result = node.result_type.dims
-    views = [View(_aligned(type_.dims, len(result))) for type_ in node.operand_types]
-    return tuple(views), View(elementwise_view(result))
-
-
-def _aligned(shape: Sequence[int], rank: int) -> Shape4:
-    return elementwise_view((1,) * (rank - len(shape)) + tuple(shape))
+    *views, result = broadcast_views([type_.dims for type_ in node.operand_types], node.result_type.dims)
+    return tuple(map(View, views)), View(result)
 
 
 def parallel_axes(shape: Shape4, order: str = "nchw", whole: str = "") -> tuple[Axis, ...]:
@@ -124,9 +121,28 @@ def flat_space(node: Node) -> Space:
     return Space(parallel_axes(view.shape), (view,) * len(space.operands), (view,))
 
 
-def flat_or_plain(flat: Space, plain: Space) -> tuple[Space, ...]:
-    """Both spaces of an op, or the one that they are."""
-    return (flat,) if flat == plain else (flat, plain)
+def matrices_view(dims: Sequence[int]) -> Shape4:
+    """Matrices as batches, rows across the lanes, the elements of a row along h: how products of rows see them."""
+    dims = (1, 1, *dims)
+    return (math.prod(dims[:-2]), dims[-2], dims[-1], 1)
+
+
+def matrices_space(node: Node) -> Space | None:
+    """The space of an op without reductions whose operands have the extents of its result, as matrices."""
+    dims = node.result_type.dims
+    if any(type_.dims != dims for type_ in node.operand_types) or max(matrices_view(dims)) > MAX_EXTENT:
+        return None
+    view = View(matrices_view(dims))
+    return Space(parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
+
+
+def elementwise_spaces(node: Node) -> tuple[Space, ...]:
+    """All spaces of an op to which every element is like every other, the best for a lone op first."""
+    spaces = [flat_space(node)]
+    for space in (matrices_space(node), elementwise_space(node)):
+        if space is not None and space not in spaces:
+            spaces.append(space)
+    return tuple(spaces)
 
 
 def _rows(size: int) -> View | None:

@@ -12,7 +12,7 @@ from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, LaneTransfer, Operand, Scalar, TransferOp
 from tpuc_bm1684x.isa.geometry import LANES
-from tpuc_bm1684x.kernels.common import elementwise_space, flat_or_plain, flat_space, too_large, views_of
+from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, too_large, views_of
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, strided
 
@@ -39,7 +39,7 @@ class ElementwiseKernel(TileKernel[Any]):
         return flat_space(node)
 
     def spaces(self, node: Node) -> Sequence[Space]:
-        return flat_or_plain(flat_space(node), elementwise_space(node))
+        return elementwise_spaces(node)
 
     def tiling_key(self, node: Node) -> Hashable:
         return (self.needed(node), tuple(self.spread_operands(node)))

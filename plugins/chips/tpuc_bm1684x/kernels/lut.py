@@ -14,7 +14,8 @@ from tpuc_ops.tpu.lut import Lut
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Gather, Layout, Operand
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES
-from tpuc_bm1684x.kernels.common import elementwise_space, flat_or_plain, flat_space, too_large
+from tpuc_bm1684x.kernels.common import elementwise_space, elementwise_spaces, too_large
+from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -24,7 +25,7 @@ _LONGEST = MAX_EXTENT // EU_BYTES * EU_BYTES  # part of a plane in one command: 
 
 
 class LutKernel(TileKernel[Lut]):
-    """Every lane holds the whole table; the stored byte, taken without sign, is the index."""
+    """Every lane holds the whole table, or those of its channels; the stored byte, taken without sign, is the index."""
 
     banks_apart = True
 
@@ -39,26 +40,35 @@ class LutKernel(TileKernel[Lut]):
 
     def spaces(self, node: Node) -> Sequence[Space]:
         alone = Node(node.op, node.operand_types[:1], node.result_types, node.name)
-        spaces = flat_or_plain(flat_space(alone), elementwise_space(alone))
+        spaces = (elementwise_space(alone),) if _by_channel(node) else elementwise_spaces(alone)
         return [Space(space.axes, (*space.operands, None), space.results) for space in spaces]
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
-        return (PackedConstant("table", broadcast=True),)
+        return (PackedConstant("table", ("c",)) if _by_channel(node) else PackedConstant("table", broadcast=True),)
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
-        return 1, _ENTRIES * node.operand_types[1].storage.bits // 8
+        size = _ENTRIES * node.operand_types[1].storage.bits // 8
+        channels = tile.size("c")
+        return (min(channels, LANES), slots_of(channels) * size) if _by_channel(node) else (1, size)
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         table = arrays[1]
         assert table is not None
+        if _by_channel(node):
+            c0, c1 = tile.range("c")
+            return by_lane(np.ascontiguousarray(table).reshape(-1, _ENTRIES)[c0:c1])
         return np.ascontiguousarray(table).reshape(1, -1).view(np.uint8)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        table = Operand(placed.constants["table"].address, dtype_of(placed.result.element), Layout.TABLE)
-        for x, result, shape in _parts(placed.operand(0), placed.result):
+        layout = Layout.ALIGNED if _by_channel(node) else Layout.TABLE
+        table = Operand(placed.constants["table"].address, dtype_of(placed.result.element), layout)
+        for x, result, shape, slot in _parts(placed.operand(0), placed.result):
+            if _by_channel(node):
+                rows = placed.constants["table"].address + slot * _ENTRIES * table.dtype.bytes
+                table = Operand(rows, table.dtype, layout)
             asm.record(
                 Gather(
                     shape=shape,
@@ -71,11 +81,17 @@ class LutKernel(TileKernel[Lut]):
             )
 
 
-def _parts(x: LocalTensor, result: LocalTensor) -> Iterator[tuple[int, int, Shape4]]:
-    """Addresses of index and result, and extents: the whole, or pieces of its planes that fit the index's field."""
+def _by_channel(node: Node) -> bool:
+    return node.operand_types[1].size != _ENTRIES
+
+
+def _parts(x: LocalTensor, result: LocalTensor) -> Iterator[tuple[int, int, Shape4, int]]:
+    """Addresses of index and result, extents, and the first channel in multiples of the lanes: the whole, or pieces of
+    its planes that fit the index's field.
+    """
     n, c, h, w = x.shape
     if h * w <= MAX_EXTENT:
-        yield x.address, result.address, (n, c, 1, h * w)  # the gather takes planes as single rows
+        yield x.address, result.address, (n, c, 1, h * w), 0  # the gather takes planes as single rows
         return
     source, target = operand(x), operand(result)
     for batch in range(n):
@@ -87,4 +103,4 @@ def _parts(x: LocalTensor, result: LocalTensor) -> Iterator[tuple[int, int, Shap
             lanes = min(LANES, c - slot * LANES)
             for first in range(0, h * w, _LONGEST):
                 length = min(_LONGEST, h * w - first)
-                yield starts[0] + first, starts[1] + first * target.dtype.bytes, (1, lanes, 1, length)
+                yield starts[0] + first, starts[1] + first * target.dtype.bytes, (1, lanes, 1, length), slot

@@ -1,4 +1,4 @@
-"""Elements around images and channels behind them, in local memory; other pads are copies in DDR."""
+"""Elements around images, and channels before and behind them, in local memory; other pads are copies in DDR."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from tpuc.api import Box, KernelChoice, Layouts, MoveKernel, Node, Phase, Placed
 from tpuc_ops.tpu.pad import Pad
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import ArithmeticOp, Operand, Scalar
+from tpuc_bm1684x.isa import ArithmeticOp, Scalar
 from tpuc_bm1684x.kernels.common import Pair, parallel_axes, too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic, tile_shape
+from tpuc_bm1684x.kernels.local_moves import copy, part_of
 from tpuc_bm1684x.kernels.shape import PadKernel
 from tpuc_bm1684x.operands import dtype_of, operand
 
@@ -22,11 +23,11 @@ class LocalPadKernel(TileKernel[Pad]):
     """The result is filled with the value, then the operand is copied to its place."""
 
     def serves(self, node: Node) -> bool:
-        """Are these constants around images, with whole channels only behind the others?"""
+        """Are these constants around images?"""
         paddings = node.op.paddings
         if node.op.mode != "constant" or len(paddings) != 8 or min(paddings) < 0:
             return False
-        return not (paddings[0] or paddings[1] or paddings[4])
+        return not (paddings[0] or paddings[4])
 
     def refuse(self, node: Node) -> str | None:
         return too_large([*node.operand_types, node.result_type])
@@ -34,7 +35,8 @@ class LocalPadKernel(TileKernel[Pad]):
     def space(self, node: Node) -> Space:
         n, c, h, w = node.result_type.dims
         a, b, d, e = node.operand_types[0].dims
-        return Space(parallel_axes((n, c, h, w)), (View((a, b, d, e)),), (View((n, c, h, w)),))
+        whole = "c" if node.op.paddings[1] else ""  # channels that change their lanes do so all at once
+        return Space(parallel_axes((n, c, h, w), whole=whole), (View((a, b, d, e)),), (View((n, c, h, w)),))
 
     def tiling_key(self, node: Node) -> Any:
         return node.op.paddings
@@ -68,20 +70,12 @@ class LocalPadKernel(TileKernel[Pad]):
         parts = [self._source(node, placed.tile, axis) for axis in _SPATIAL]
         if any(stop <= start for start, stop in parts):
             return
-        _, c, h, w = (shape[0], *(stop - start for start, stop in parts))
-        steps = operand(result).strides(result.shape)
-        offset = 0
+        place = [0, 0, 0, 0]
         for axis, (start, _) in zip(_SPATIAL, parts, strict=True):
-            first, _ = placed.tile.range("nchw"[axis])
-            offset += (start + node.op.paddings[axis] - first) * (steps[axis] if axis > 1 else 0)
-        source = operand(x)
-        arithmetic(
-            asm,
-            ArithmeticOp.COPY,
-            (shape[0], c, h, w),
-            Operand(result.address + offset * kind.bytes, kind, steps),
-            Operand(x.address, source.dtype, source.strides(x.shape)),
-        )
+            place[axis] = start + node.op.paddings[axis] - placed.tile.range("nchw"[axis])[0]
+        n, c, h, w = place
+        kept = (shape[0], *(stop - start for start, stop in parts))
+        copy(asm, (kept[0], kept[1], kept[2], kept[3]), part_of(x, (0, 0, 0, 0)), part_of(result, (n, c, h, w)))
 
 
 class AnyPadKernel(KernelChoice[Pad]):

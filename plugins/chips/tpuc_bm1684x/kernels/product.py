@@ -150,7 +150,7 @@ class ProductKernel(TileKernel[Any]):
             channels = product.output.shape[1]
             multipliers = product.multipliers * (channels // len(product.multipliers))
             shifts = product.right_shifts * (channels // len(product.right_shifts))
-            return requantise_records(multipliers[c0:c1], shifts[c0:c1], node.result_type.uniform.zero_point)
+            return requantise_records(multipliers[c0:c1], shifts[c0:c1], zero_point(node.result_type))
         if name == "bias":
             bias = arrays[2]
             assert bias is not None

@@ -12,8 +12,9 @@ from tpuc_ops.tpu.reduce import Reduce
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
+from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.binary import emit_requantise
-from tpuc_bm1684x.kernels.common import parallel_axes
+from tpuc_bm1684x.kernels.common import matrices_view, parallel_axes
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.exponential import emit_square_root
 from tpuc_bm1684x.kernels.pool import lowest
@@ -49,12 +50,20 @@ class ReduceKernel(TileKernel[Reduce]):
 
     def space(self, node: Node) -> Space:
         outer, inner, width = self._extents(node)
+        dims, axes = node.operand_types[0].dims, self._axes(node)
+        if axes == [len(dims) - 1] and len(dims) > 1 and dims[-2] >= min(outer, LANES):
+            n, rows, *_ = matrices_view(dims)
+            result = View((n, rows, 1, 1))
+            return Space(parallel_axes(result.shape), (View((n, rows, width, 1)),), (result,))
         source = View((1, outer, inner, width), (outer * width * inner, width * inner, 1, inner))
         result = View((1, outer, inner, 1))
         return Space(parallel_axes(result.shape), (source,), (result,))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        (c0, c1), (h0, h1) = tile.range("c"), tile.range("h")
+        (n0, n1), (c0, c1), (h0, h1) = (tile.range(name) for name in "nch")
+        view = space.operands[0]
+        if view is not None and view.strides is None:
+            return [Box((n0, c0, 0, 0), (n1 - n0, c1 - c0, *view.shape[2:]))]
         return [Box((0, c0, h0, 0), (1, c1 - c0, h1 - h0, self._extents(node)[2]))]
 
     def layouts(self, node: Node) -> Layouts:
@@ -62,7 +71,7 @@ class ReduceKernel(TileKernel[Reduce]):
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         lmem = Bm1684xLmem()
-        rows = (1, tile.size("c"), tile.size("h"))
+        rows = (tile.size("n"), tile.size("c"), tile.size("h"))
         if is_integer(node.result_type) and node.op.mode != "ReduceMax":
             return (Scratch("sum", lmem.tensor_bytes("aligned", (*rows, 1), 4)),)
         if node.op.mode not in _MAXIMA and node.operand_types[0].storage.name in ("f16", "bf16"):
@@ -116,14 +125,16 @@ class ReduceKernel(TileKernel[Reduce]):
         asm: Bm1684xAssembler,
     ) -> None:
         x = placed.operand(0)
+        rows = placed.result.shape[2]
+        width = x.shape[2] * x.shape[3] // rows  # along h or along w, a plane is one run of them
         asm.record(
             PoolOrDepthwise(
                 operation=operation,
                 result=target,
                 shape=placed.result.shape,
                 input=source,
-                input_size=(x.shape[2], x.shape[3]),
-                kernel=(1, x.shape[3]),
+                input_size=(rows, width),
+                kernel=(1, width),
                 weight=weight,
                 pad_value=lowest(dtype_of(x.element)) if operation is PoolOp.MAX else None,
             )

@@ -16,7 +16,7 @@ from tpuc_bm1684x.kernels.exponential import Array, coefficients
 Op = ArithmeticOp
 
 # Coefficients from the constant upwards, by interpolation at Chebyshev nodes; errors in f32 are below 6e-7.
-_LOGARITHM = (  # log(1 + t) / t within a third of 0
+LOGARITHM = (  # log(1 + t) / t within a third of 0
     1.00000000384, -0.500000003532, 0.333331608207, -0.249998413644, 0.200122976164,
     -0.166779736639, 0.139825788565, -0.122213591721, 0.140788892595, -0.127262891232,
 )  # fmt: skip
@@ -85,7 +85,7 @@ def _bits(operand: Operand) -> Operand:
     return Operand(operand.address, DType.INT32)
 
 
-def _logarithm(emitter: FloatEmitter) -> None:
+def emit_logarithm(emitter: FloatEmitter) -> None:
     """``e * ln 2 + log(m)`` with m in [2/3, 4/3); minus infinity for 0 and below."""
     s, t, n = emitter.buffers
     emitter.asm.record(SpecialFunction(operation=SpecialOp.EXPONENT, shape=emitter.shape, result=n, input=emitter.x))
@@ -93,7 +93,7 @@ def _logarithm(emitter: FloatEmitter) -> None:
     emitter.integers(Op.MUL, _bits(s), n, 1 << _MANTISSA)
     emitter.integers(Op.SUB, _bits(t), _bits(emitter.x), _bits(s))
     emitter.do(Op.SUB, s, t, 1.0)
-    _polynomial(emitter, t, s, len(_LOGARITHM))
+    _polynomial(emitter, t, s, len(LOGARITHM))
     emitter.do(Op.MUL, t, t, s)
     emitter.do(Op.CAST, s, n)
     emitter.do(Op.MUL, s, s, math.log(2))
@@ -217,7 +217,7 @@ SERIES: Mapping[str, Series] = {
     "COS": Series(_cosine, _COSINE),
     "ERF": Series(lambda emitter: _error_function(emitter, emitter.x), _ERROR),
     "GELU": Series(_gelu, _ERROR),
-    "LN": Series(_logarithm, _LOGARITHM),
+    "LN": Series(emit_logarithm, LOGARITHM),
     "LOG_SIGMOID": Series(_log_sigmoid, _UNIT_LOGARITHM),
     "MISH": Series(_mish),
     "SIGN": Series(_sign),
@@ -227,4 +227,4 @@ SERIES: Mapping[str, Series] = {
     "TGELU": Series(_tanh_gelu),
 }
 
-__all__ = ["SERIES", "Series", "table_bytes", "table_row"]
+__all__ = ["LOGARITHM", "SERIES", "Series", "emit_logarithm", "table_bytes", "table_row"]

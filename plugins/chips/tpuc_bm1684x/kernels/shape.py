@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from tpuc.api import Move, MoveKernel, Node
+from tpuc.api import Move, MoveKernel, Node, TileKernel
 from tpuc_ops.shapes import positive_axis, slice_ranges
 
 from tpuc_bm1684x.kernels.copies import MAX_COPIES, Copy, dense_strides, moves_of
+from tpuc_bm1684x.kernels.local_moves import LocalConcatKernel, LocalMoveKernel, LocalSliceKernel
 from tpuc_bm1684x.operands import dtype_of
 
 __all__ = ["AliasKernel", "ConcatKernel", "PadKernel", "PermuteKernel", "SliceKernel"]
@@ -23,6 +24,11 @@ class AliasKernel(MoveKernel[Any]):
 
 class CopyKernel(MoveKernel[Any]):
     """Base: the result is made of copies and fills of any rank."""
+
+    in_local_memory: ClassVar[LocalMoveKernel | None] = None
+
+    def local(self, node: Node) -> TileKernel[Any] | None:
+        return self.in_local_memory if self.in_local_memory and self.in_local_memory.serves(node) else None
 
     def copies(self, node: Node) -> Sequence[Copy]:
         """The parts of the result."""
@@ -53,6 +59,8 @@ class PermuteKernel(CopyKernel):
 class ConcatKernel(CopyKernel):
     """Each operand becomes its part of the result."""
 
+    in_local_memory = LocalConcatKernel()
+
     def refuse(self, node: Node) -> str | None:
         if node.op.multipliers:
             return "operands are in the result's scale already, these have multipliers"
@@ -74,6 +82,8 @@ class ConcatKernel(CopyKernel):
 
 class SliceKernel(CopyKernel):
     """Regular places of the operand; a step backwards is one copy per element of that dimension."""
+
+    in_local_memory = LocalSliceKernel()
 
     def copies(self, node: Node) -> Sequence[Copy]:
         source = node.operand_types[0].dims

@@ -12,9 +12,10 @@ from tpuc_ops.tpu.softmax import Softmax
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
+from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.binary import DIVISION_STEPS
-from tpuc_bm1684x.kernels.common import parallel_axes
-from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.kernels.common import matrices_view, parallel_axes
+from tpuc_bm1684x.kernels.elementwise import arithmetic, tile_shape
 from tpuc_bm1684x.kernels.exponential import (
     COEFFICIENTS,
     COEFFICIENTS_SHAPE,
@@ -38,14 +39,17 @@ class SoftmaxKernel(TileKernel[Softmax]):
             return "log softmax has no kernel yet"
         if node.operand_types[0].storage.name != "f32":
             return f"only f32, this one is {node.operand_types[0].storage.name}"
-        if self._view(node).shape[3] > MAX_EXTENT:
-            return f"at most {MAX_EXTENT} values along the axis, this one has {self._view(node).shape[3]}"
+        width = node.operand_types[0].dims[op.axis]
+        if width > MAX_EXTENT:
+            return f"at most {MAX_EXTENT} values along the axis, this one has {width}"
         return None
 
     def _view(self, node: Node) -> View:
         dims = node.operand_types[0].dims
         op: Softmax = node.op
         axis = op.axis % len(dims)
+        if axis == len(dims) - 1 and len(dims) > 1 and dims[-2] >= min(math.prod(dims[:-1]), LANES):
+            return View(matrices_view(dims))
         outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
         width = dims[axis]
         return View((1, outer, inner, width), (outer * width * inner, width * inner, 1, inner))
@@ -53,7 +57,7 @@ class SoftmaxKernel(TileKernel[Softmax]):
     def space(self, node: Node) -> Space:
         view = self._view(node)
         operands = (view, *(None for _ in node.operand_types[1:]))
-        return Space(parallel_axes(view.shape, whole="w"), operands, (view,))
+        return Space(parallel_axes(view.shape, whole="w" if view.strides else "h"), operands, (view,))
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
@@ -68,12 +72,17 @@ class SoftmaxKernel(TileKernel[Softmax]):
         return coefficients()
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        rows = (1, tile.size("c"), tile.size("h"))
-        column = Bm1684xLmem().tensor_bytes("aligned", (*rows, 1), 4)
-        return (*exponential_scratch((*rows, tile.size("w"))), Scratch("column", column))
+        n, c, h, w = self._rows(node, tile_shape(tile))
+        column = Bm1684xLmem().tensor_bytes("aligned", (n, c, h, 1), 4)
+        return (*exponential_scratch((n, c, h, w)), Scratch("column", column))
+
+    def _rows(self, node: Node, shape: Shape4) -> Shape4:
+        """The axis along w, where the view has it along h: a plane of one column is a plane of one row."""
+        n, c, h, w = shape
+        return shape if self._view(node).strides else (n, c, w, h)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        shape = placed.result.shape
+        shape = self._rows(node, placed.result.shape)
         column = Operand(placed.scratch["column"].address, DType.F32)
         exponential = Exponential.at(asm, shape, placed.scratch, placed.constants)
         repeated = Operand(column.address, DType.F32, _repeat_column(column, shape))

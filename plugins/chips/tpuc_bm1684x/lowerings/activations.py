@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, numpy_dtype
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Node, Op, TensorType, UniformPerAxis, Value, numpy_dtype
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
 from tpuc_ops.top.abs import Abs
@@ -61,8 +61,15 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 _MODES: Mapping[type[Op], str] = {
     Abs: "ABSVAL",
+    Arccos: "ARCCOS",
+    Arccosh: "ARCCOSH",
+    Arcsin: "ARCSIN",
+    Arcsinh: "ARCSINH",
+    Arctan: "ARCTAN",
+    Arctanh: "ARCTANH",
     Ceil: "CEIL",
     Cos: "COS",
+    Cosh: "COSH",
     Elu: "ELU",
     Erf: "ERF",
     Exp: "EXP",
@@ -78,41 +85,43 @@ _MODES: Mapping[type[Op], str] = {
     Sigmoid: "SIGMOID",
     Sign: "SIGN",
     Sin: "SIN",
+    Sinh: "SINH",
     Softplus: "SOFT_PLUS",
     Softsign: "SOFT_SIGN",
     Sqrt: "SQRT",
+    Tan: "TAN",
     Tanh: "TANH",
 }
 _TABLES: Sequence[type[Op]] = (
     *_MODES,
-    Arccos,
-    Arccosh,
-    Arcsin,
-    Arcsinh,
-    Arctan,
-    Arctanh,
     Clip,
-    Cosh,
     LeakyRelu,
     MaxConst,
     MinConst,
     Pow,
     Pow2,
     Reciprocal,
-    Sinh,
-    Tan,
 )
 
 
 def table_of(op: Op, source: TensorType, result: TensorType) -> np.ndarray[Any, np.dtype[Any]]:
-    """What `op` makes of each of the 256 stored bytes of `source`, as `result` stores it; NaN counts as 0."""
+    """What `op` makes of each of the 256 stored bytes of `source`, as `result` stores it; NaN counts as 0. A row for
+    each channel when either side has scales per channel.
+    """
     stored = np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage))
-    x = dequantise(stored, source.uniform.scale, zero_point(source))
-    plain = TensorType(x.shape, source.uniform.expressed)
+    (scale, point), (result_scale, result_point) = (_by_rows(one) for one in (source, result))
+    x = dequantise(stored, scale, point)
+    plain = TensorType(x.shape, source.shape_only().storage)
     (y,) = op.evaluate(Node(op, (plain,), (plain,)), [x])
-    uniform, dtype = result.uniform, numpy_dtype(result.storage)
     y = np.where(np.isnan(y), 0, y)
-    return quantise_float(y, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+    return quantise_float(y, result_scale, result_point, Rounding.HALF_AWAY_FROM_ZERO, numpy_dtype(result.storage))
+
+
+def _by_rows(type: TensorType) -> tuple[Any, Any]:
+    """Scale and zero point, as columns when there are several."""
+    if isinstance(type.element, UniformPerAxis):
+        return np.reshape(type.element.scales, (-1, 1)), np.reshape(type.element.zero_points, (-1, 1))
+    return type.uniform.scale, zero_point(type)
 
 
 class LutInt8(Lowering[Any]):
@@ -122,7 +131,8 @@ class LutInt8(Lowering[Any]):
         result = node.quantised_result_type()
         table = table_of(node.op, node.operands[0].tensor, result)
         element = "ui8" if result.storage.is_unsigned else "si8"
-        return [build(Lut(), [node.operands[0], build.weight("table", table.reshape(1, 1, 1, -1), element)], result)]
+        rows = table.reshape(1, -1, 1, 256)
+        return [build(Lut(), [node.operands[0], build.weight("table", rows, element)], result)]
 
 
 class ActiveFloat(Lowering[Any]):

@@ -66,11 +66,12 @@ class ConvFloat(Lowering[Conv]):
 
 def _quantised(node: LoweringNode, filters: Array, bias: Array | None, result: TensorType) -> QuantisedProduct:
     """Filters by output channel, as the network stores them where it is quantised already."""
-    source, uniform = node.operands[0].tensor.uniform, result.uniform
+    source = node.operands[0].tensor
     element = node.operand_types[1].element if len(node.operand_types) > 1 else None
     if isinstance(element, (Uniform, UniformPerAxis)):
-        return stored_product(filters, element, bias, source, uniform)
-    return quantise_product(filters, bias, source, uniform)
+        return stored_product(filters, element, bias, source.uniform, result.uniform)
+    scales = [one.element for one in (source, result) if isinstance(one.element, (Uniform, UniformPerAxis))]
+    return quantise_product(filters, bias, *scales)
 
 
 @TABLE.lowers(Conv, *INTEGERS)
@@ -90,6 +91,8 @@ class ConvInt8(Lowering[Conv]):
             operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
         op = _conv2d(node.op, with_bias=product.bias is not None)
         op = dataclasses.replace(op, multiplier=product.multipliers, rshift=product.right_shifts, round_mode=_ROUNDING)
+        if isinstance(result.element, UniformPerAxis):
+            op = dataclasses.replace(op, relu_limit=-1.0)  # no channel's range reaches beyond the limit
         return [build(op, operands, result)]
 
 

@@ -186,6 +186,8 @@ class Arithmetic(ComputeInstruction):
             if (*sources, self.result.dtype) != (DType.INT16, DType.INT8, DType.INT16):
                 raise IllegalCommand(f"{name}: takes int16 by int8 to int16 only; convert the operands")
             return
+        if op in _LOGIC and any(dtype.signed for dtype in sources):
+            raise IllegalCommand(f"{name}: of signed operands; bits have no sign, make them unsigned")
         if op not in _LOGIC and any(dtype.planes != wide for dtype in sources):
             kinds = " and ".join(map(str, sources))
             raise IllegalCommand(f"{name}: operands {kinds}, it takes {8 * wide}-bit ones; convert them")

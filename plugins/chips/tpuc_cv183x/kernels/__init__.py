@@ -10,6 +10,7 @@ from tpuc_ops.tpu.cast import Cast
 from tpuc_ops.tpu.clip import Clip
 from tpuc_ops.tpu.concat import Concat
 from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.deconv import Deconv
 from tpuc_ops.tpu.div import Div
 from tpuc_ops.tpu.leaky_relu import LeakyRelu
 from tpuc_ops.tpu.lut import Lut
@@ -31,13 +32,15 @@ from tpuc_ops.tpu.sub import Sub
 from tpuc_ops.tpu.upsample import Upsample
 
 from tpuc_cv183x.kernels.activation import ClipKernel, ReluKernel
+from tpuc_cv183x.kernels.batched import AnyMatMulKernel
 from tpuc_cv183x.kernels.cast import CastKernel
+from tpuc_cv183x.kernels.deconv import DeconvKernel
 from tpuc_cv183x.kernels.depthwise import AnyConvKernel
 from tpuc_cv183x.kernels.elementwise import DifferenceKernel, MaxKernel, MinKernel, MulKernel, SumKernel
+from tpuc_cv183x.kernels.pads import AnyPadKernel
 from tpuc_cv183x.kernels.pool import PoolKernel
 from tpuc_cv183x.kernels.powers import ActiveKernel, DivisionKernel
-from tpuc_cv183x.kernels.product import MatMulKernel
-from tpuc_cv183x.kernels.shape import AliasKernel, AnyPermuteKernel, ConcatKernel, PadKernel, SliceKernel
+from tpuc_cv183x.kernels.shape import AliasKernel, AnyPermuteKernel, ConcatKernel, SliceKernel
 from tpuc_cv183x.kernels.softmax import SoftmaxRoutine
 from tpuc_cv183x.kernels.unary import (
     AddConstKernel,
@@ -51,7 +54,8 @@ from tpuc_cv183x.kernels.upsample import UpsampleKernel
 
 TABLE = KernelTable("cv183x", "tpu")
 TABLE.runs(Conv2D)(AnyConvKernel)
-TABLE.runs(MatMul)(MatMulKernel)
+TABLE.runs(Deconv)(DeconvKernel)
+TABLE.runs(MatMul)(AnyMatMulKernel)
 TABLE.runs(Pool2D)(PoolKernel)
 TABLE.runs(Add)(SumKernel)
 TABLE.runs(Sub)(DifferenceKernel)
@@ -75,4 +79,4 @@ TABLE.runs(Reshape)(AliasKernel)
 TABLE.runs(Permute)(AnyPermuteKernel)
 TABLE.runs(Concat)(ConcatKernel)
 TABLE.runs(Slice)(SliceKernel)
-TABLE.runs(Pad)(PadKernel)
+TABLE.runs(Pad)(AnyPadKernel)

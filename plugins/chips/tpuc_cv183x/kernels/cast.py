@@ -33,6 +33,7 @@ from tpuc_cv183x.lmem import planes_bytes
 from tpuc_cv183x.operands import MAX_EXTENT, operand
 
 _BF16_BYTES, _F32_BYTES = 2, 4
+_WORD_BITS, _WORD_PLANES = 16, 2
 _UPPER = 2  # offset of the upper half of a float32
 
 
@@ -83,7 +84,10 @@ class ChipKernel(TileKernel[Cast]):
         return Layouts(("aligned",), ("aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        return (Scratch("half", planes_bytes(tile_shape(tile), _BF16_BYTES)),) if _has_half(node) else ()
+        shape = tile_shape(tile)
+        half = [Scratch("half", planes_bytes(shape, _BF16_BYTES))] if _has_half(node) else []
+        carry = [Scratch("carry", _WORD_PLANES * planes_bytes(shape))] if _rounds_half(node) else []
+        return (*half, *carry)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         source, result = placed.operand(0), placed.result
@@ -91,7 +95,9 @@ class ChipKernel(TileKernel[Cast]):
         work = placed.scratch.get("half")
         half = Operand(work.address, DType.BF16) if work is not None else None
         values = operand(source) if source.element == BF16 else half or operand(result)
-        if source.element == F32:
+        if _rounds_half(node):
+            _round_half(source, placed.scratch["carry"].address, values, asm)
+        elif source.element == F32:
             upper = Operand(source.address + _UPPER, DType.BF16, natural_strides(shape, _F32_BYTES))
             _compute(ArithmeticOp.COPY, values, upper, shape, asm)
         elif source.element != BF16:
@@ -122,6 +128,24 @@ def _has_half(node: Node) -> bool:
     if source == BF16:
         return _factor(node) != 1.0
     return BF16 not in (source, result)
+
+
+def _rounds_half(node: Node) -> bool:
+    return node.op.round_half and node.op.in_half and node.operand_types[0].storage == F32
+
+
+def _round_half(source: LocalTensor, carry: int, target: Operand, asm: Cv183xAssembler) -> None:
+    """Both halves of a float32 as 16-bit integers: the upper one minus what the lower one's highest bit, as its sign,
+    leaves when everything below is shifted out, -1 or 0.
+    """
+    shape = source.shape
+    strides = natural_strides(shape, _F32_BYTES)
+    lower = Operand(source.address, DType.INT16, strides, 1)
+    upper = Operand(source.address + _UPPER, DType.INT16, strides, 1)
+    signs = Operand(carry, DType.INT16)
+    words = Operand(target.address, DType.INT16, natural_strides(shape, _BF16_BYTES), 1)
+    _compute(ArithmeticOp.SHIFT, signs, lower, shape, asm, Scalar.of(1 - _WORD_BITS, DType.INT8))
+    _compute(ArithmeticOp.SUB, words, upper, shape, asm, signs)
 
 
 def _compute(

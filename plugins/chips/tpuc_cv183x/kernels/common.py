@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tpuc.api import Axis, Box, Node, Shape4, Space, TensorType, Tile, View, elementwise_view, window
+from tpuc.api import Axis, Box, Node, Shape4, Space, TensorType, Tile, View, broadcast_views, elementwise_view, window
 from tpuc_ops.window import Window
 
 from tpuc_cv183x.isa.geometry import LANES
@@ -23,21 +23,15 @@ def views_of(node: Node) -> tuple[tuple[View, ...], View]:
 
     An operand of one channel beside a result of more is loaded into all lanes: its channels have stride 0.
     """
-    dims = node.result_type.dims
-    result = elementwise_view(dims)
+    *shapes, result = broadcast_views([type_.dims for type_ in node.operand_types], node.result_type.dims)
     views: list[View] = []
-    for type_ in node.operand_types:
-        shape = _aligned(type_.dims, len(dims))
+    for shape in shapes:
         if shape[1] == 1 < result[1]:
             n, _, h, w = shape
             views.append(View((n, result[1], h, w), (h * w, 0, w, 1)))
         else:
             views.append(View(shape))
     return tuple(views), View(result)
-
-
-def _aligned(shape: Sequence[int], rank: int) -> Shape4:
-    return elementwise_view((1,) * (rank - len(shape)) + tuple(shape))
 
 
 def parallel_axes(
@@ -59,8 +53,8 @@ def element_refusal(node: Node) -> str | None:
             continue
         if not is_computable(type_.storage):
             return f"int8, uint8 and bf16 only, this one has {type_.storage}"
-        if type_.is_quantised and type_.uniform.zero_point:
-            return f"zero points must be 0, this one is {type_.uniform.zero_point}"
+        if isinstance(type_.element, Uniform) and type_.element.zero_point:
+            return f"zero points must be 0, this one is {type_.element.zero_point}"
     return None
 
 

@@ -20,7 +20,6 @@ from tpuc.api import (
     Tile,
     TileKernel,
     View,
-    elementwise_view,
 )
 from tpuc_ops.tpu.conv2d import Conv2D
 
@@ -37,32 +36,39 @@ from tpuc_cv183x.kernels.packing import (
     pack_bias,
     pack_planes,
 )
-from tpuc_cv183x.kernels.product import ConvKernel, convolution_refusal
+from tpuc_cv183x.kernels.product import ConvKernel, Product, convolution, convolution_refusal
 from tpuc_cv183x.operands import dtype_of, operand
 
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class DepthwiseConvKernel(TileKernel[Conv2D]):
+class DepthwiseConvKernel(TileKernel[Any]):
     """One filter per channel; sums are finished as those of a full convolution."""
+
+    def product(self, node: Node) -> Product:
+        """Geometry and requantisation."""
+        return convolution(node)
+
+    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
+        """The filters, channels first."""
+        filters = arrays[1]
+        assert filters is not None
+        return np.ascontiguousarray(filters)
 
     def refuse(self, node: Node) -> str | None:
         return convolution_refusal(node)
 
     def space(self, node: Node) -> Space:
-        op: Conv2D = node.op
+        product = self.product(node)
         operands: list[View | None] = [None] * len(node.operand_types)
-        operands[0] = View(elementwise_view(node.operand_types[0].dims))
-        result = View(elementwise_view(node.result_type.dims))
-        limits = window_limits(op.window().extents, op.strides)
-        return Space(parallel_axes(result.shape, "cnhw", limits), tuple(operands), (result,))
+        operands[0] = product.input
+        limits = window_limits(product.extent, product.strides)
+        return Space(parallel_axes(product.output.shape, "cnhw", limits), tuple(operands), (product.output,))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        op: Conv2D = node.op
+        product = self.product(node)
         boxes: list[Box | None] = [None] * len(node.operand_types)
-        view = space.operands[0]
-        assert view is not None
-        boxes[0] = window_box(tile, view, tile.range("c"), op.window().extents, op.strides, op.pads)
+        boxes[0] = window_box(tile, product.input, tile.range("c"), product.extent, product.strides, product.pads)
         return boxes
 
     def layouts(self, node: Node) -> Layouts:
@@ -84,13 +90,11 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
         return min(channels, LANES), groups_of(channels) * size
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
-        op: Conv2D = node.op
+        op: Any = node.op
         c0, c1 = tile.range("c")
         channels = node.result_type.dims[1]
         if name == "filter":
-            filters = arrays[1]
-            assert filters is not None
-            return pack_planes(np.ascontiguousarray(filters).reshape(channels, -1)[c0:c1])
+            return pack_planes(self.filter_array(node, arrays).reshape(channels, -1)[c0:c1])
         bias = arrays[2].reshape(-1)[c0:c1] if _has_bias(node) and arrays[2] is not None else None
         if name == "bias":
             assert bias is not None
@@ -100,7 +104,7 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
         return channel_blocks(bias, multipliers[c0:c1], shifts[c0:c1])
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
-        op: Conv2D = node.op
+        product = self.product(node)
         x, result = placed.operand(0), placed.result
         block, bias = placed.constants.get("block"), placed.constants.get("bias")
         asm.record(
@@ -110,10 +114,11 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
                 input=operand(x),
                 input_size=(x.shape[2], x.shape[3]),
                 weight=Operand(placed.constants["filter"].address, dtype_of(node.operand_types[1].storage)),
-                kernel=op.window().kernel,
-                stride=op.window().strides,
+                kernel=product.kernel,
+                stride=product.strides,
                 pads=x.padding,
-                dilation=op.window().dilations,
+                dilation=product.dilations,
+                insert=product.inserts,
                 block=ChannelBlock(block.address, _has_bias(node)) if block is not None else None,
                 bias=bias.address if bias is not None else None,
                 relu=has_relu(node),

@@ -65,12 +65,13 @@ from tpuc_cv183x.operands import MAX_DMA_EXTENT, dtype_of, operand
 
 Array: TypeAlias = npt.NDArray[Any]
 
-_PARTIAL = {
+PARTIAL = {
     Phase.ONLY: PartialSum.OFF,
     Phase.FIRST: PartialSum.FIRST,
     Phase.MIDDLE: PartialSum.MIDDLE,
     Phase.LAST: PartialSum.LAST,
 }
+"""What a step of a reduction does with the sums."""
 _SEPARATE, _SEPARATE_FLOATS = 11, 5
 """Groups of result columns up to which rows are images: a cycle of products per group, for ints half of one, against
 5.5 cycles for the memory block of an element."""
@@ -90,6 +91,8 @@ class Product:
     has_bias: bool = False
     multipliers: tuple[int, ...] = ()
     right_shifts: tuple[int, ...] = ()
+    inserts: Pair = (0, 0)
+    """Zeros between the input's rows and columns."""
 
     @property
     def extent(self) -> Pair:
@@ -217,10 +220,11 @@ class ProductKernel(TileKernel[Any]):
                 stride=product.strides,
                 pads=x.padding,
                 dilation=product.dilations,
+                insert=product.inserts,
                 block=ChannelBlock(block.address, product.has_bias) if block is not None and phase.ends else None,
                 bias=bias.address if bias is not None and phase.ends else None,
                 relu=phase.ends and has_relu(node),
-                partial=_PARTIAL[phase],
+                partial=PARTIAL[phase],
                 double=not _is_float(node) and channels >= 4 and channels % 2 == 0,
             )
         )
@@ -263,6 +267,22 @@ def convolution_refusal(node: Node) -> str | None:
     )
 
 
+def convolution(node: Node) -> Product:
+    """A `tpu.Conv2D` as it is."""
+    op: Conv2D = node.op
+    return Product(
+        View(elementwise_view(node.operand_types[0].dims)),
+        View(elementwise_view(node.result_type.dims)),
+        kernel=(op.kernel_shape[0], op.kernel_shape[1]),
+        strides=(op.strides[0], op.strides[1]),
+        pads=op.pads,
+        dilations=(op.dilations[0], op.dilations[1]),
+        has_bias=node.operand_types[2] is not ABSENT,
+        multipliers=op.multiplier,
+        right_shifts=op.rshift,
+    )
+
+
 class ConvKernel(ProductKernel):
     """Convolution without groups."""
 
@@ -270,18 +290,7 @@ class ConvKernel(ProductKernel):
         return convolution_refusal(node)
 
     def product(self, node: Node) -> Product:
-        op: Conv2D = node.op
-        return Product(
-            View(elementwise_view(node.operand_types[0].dims)),
-            View(elementwise_view(node.result_type.dims)),
-            kernel=(op.kernel_shape[0], op.kernel_shape[1]),
-            strides=(op.strides[0], op.strides[1]),
-            pads=op.pads,
-            dilations=(op.dilations[0], op.dilations[1]),
-            has_bias=node.operand_types[2] is not ABSENT,
-            multipliers=op.multiplier,
-            right_shifts=op.rshift,
-        )
+        return convolution(node)
 
     def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
         filters = arrays[1]
@@ -297,9 +306,6 @@ class MatMulKernel(ProductKernel):
 
     def refuse(self, node: Node) -> str | None:
         op: MatMul = node.op
-        rank = len(node.operand_types[1].dims)
-        if rank != 2:
-            return f"the right operand must be a constant matrix, this one has {rank} dimensions"
         if op.left_transpose or op.output_transpose:
             return "left_transpose and output_transpose are not supported"
         if op.input_zp or op.right_zp:

@@ -14,9 +14,7 @@ from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp
 from tpuc_cv183x.kernels.common import parallel_axes
 from tpuc_cv183x.kernels.copies import MAX_COPIES, Copy, dense_strides, moves_of
-from tpuc_cv183x.operands import MAX_DMA_EXTENT, MAX_EXTENT, is_computable, operand
-
-__all__ = ["AliasKernel", "AnyPermuteKernel", "ConcatKernel", "PadKernel", "SliceKernel"]
+from tpuc_cv183x.operands import MAX_DMA_EXTENT, MAX_EXTENT, operand
 
 
 class AliasKernel(MoveKernel[Any]):
@@ -143,38 +141,3 @@ class SliceKernel(CopyKernel):
             if step < 0 and dims[axis] > 1:
                 whole = [part for copy in whole for part in copy.split(axis)]
         return whole
-
-
-class PadKernel(CopyKernel):
-    """The operand is copied into place; every border is filled by itself, so nothing is written twice."""
-
-    def refuse(self, node: Node) -> str | None:
-        if node.op.mode != "constant":
-            return f"only mode constant, this one is {node.op.mode}"
-        if not is_computable(node.result_type.storage):
-            return f"int8, uint8 and bf16 only, this one has {node.result_type.storage}"
-        return super().refuse(node)
-
-    def copies(self, node: Node) -> Sequence[Copy]:
-        dims, source = node.result_type.dims, node.operand_types[0].dims
-        rank = len(dims)
-        before, after = node.op.paddings[:rank], node.op.paddings[rank:]
-        target, strides = dense_strides(dims), dense_strides(source)
-        kept = tuple(extent + min(b, 0) + min(a, 0) for extent, b, a in zip(source, before, after, strict=True))
-        first = sum(max(-b, 0) * stride for b, stride in zip(before, strides, strict=True))
-        start = [max(b, 0) for b in before]
-        parts = [Copy(0, kept, first, strides, _offset(start, target), target)]
-        # What is left of the result shrinks to the operand's place, dimension by dimension.
-        low, extent = [0] * rank, list(dims)
-        for axis in range(rank):
-            for at, size in ((0, max(before[axis], 0)), (start[axis] + kept[axis], max(after[axis], 0))):
-                if size:
-                    place = [*low[:axis], at, *low[axis + 1 :]]
-                    shape = (*extent[:axis], size, *extent[axis + 1 :])
-                    parts.append(Copy(0, shape, 0, (0,) * rank, _offset(place, target), target, node.op.val))
-            low[axis], extent[axis] = start[axis], kept[axis]
-        return parts
-
-
-def _offset(place: Sequence[int], strides: Sequence[int]) -> int:
-    return sum(index * stride for index, stride in zip(place, strides, strict=True))

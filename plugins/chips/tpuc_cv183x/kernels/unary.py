@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Space, Tile, TileKernel
+from tpuc.api import Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
 from tpuc_ops.tpu.lut import Lut
 
 from tpuc_cv183x.assembler import Cv183xAssembler
-from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar
+from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar, natural_strides
+from tpuc_cv183x.isa.geometry import LANES
 from tpuc_cv183x.kernels.activation import emit_limit
-from tpuc_cv183x.kernels.common import element_refusal, flat_space, tile_shape
+from tpuc_cv183x.kernels.common import element_refusal, elementwise_space, flat_space, tile_shape
 from tpuc_cv183x.kernels.elementwise import MAX_SHIFT, ElementwiseKernel
+from tpuc_cv183x.kernels.packing import by_lane, groups_of
 from tpuc_cv183x.lmem import planes_bytes
 from tpuc_cv183x.operands import operand
 
@@ -24,7 +26,7 @@ _ENTRIES = 256
 
 
 class LutKernel(TileKernel[Lut]):
-    """Every lane holds the whole table; the stored byte, taken without sign, is the index."""
+    """Every lane holds the whole table, or those of its channels; the stored byte, taken without sign, is the index."""
 
     def refuse(self, node: Node) -> str | None:
         if node.operand_types[1].storage.bits != 8:
@@ -32,33 +34,56 @@ class LutKernel(TileKernel[Lut]):
         return element_refusal(_without_constant(node))
 
     def space(self, node: Node) -> Space:
-        space = flat_space(_without_constant(node))
+        alone = _without_constant(node)
+        space = elementwise_space(alone) if _by_channel(node) else flat_space(alone)
         return Space(space.axes, (*space.operands, None), space.results)
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
-        return (PackedConstant("table", broadcast=True),)
+        return (PackedConstant("table", ("c",)) if _by_channel(node) else PackedConstant("table", broadcast=True),)
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
-        return 1, _ENTRIES
+        if not _by_channel(node):
+            return 1, _ENTRIES
+        channels = tile.size("c")
+        return min(channels, LANES), groups_of(channels) * _ENTRIES
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         table = arrays[1]
         assert table is not None
-        return np.ascontiguousarray(table).reshape(1, -1).view(np.uint8)
+        rows = np.ascontiguousarray(table).reshape(-1, _ENTRIES).view(np.uint8)
+        return by_lane(rows[slice(*tile.range("c"))]) if _by_channel(node) else rows
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
-        x, result = placed.operand(0), placed.result
-        asm.record(
-            Lookup(
-                shape=result.shape,
-                result=Operand(result.address, DType.UINT8),
-                input=Operand(x.address, DType.UINT8),
-                table=placed.constants["table"].address,
+        x, result, table = placed.operand(0), placed.result, placed.constants["table"].address
+        for shape, offset, group in _table_parts(result.shape) if _by_channel(node) else [(result.shape, 0, 0)]:
+            asm.record(
+                Lookup(
+                    shape=shape,
+                    result=Operand(result.address + offset, DType.UINT8),
+                    input=Operand(x.address + offset, DType.UINT8),
+                    table=table + group * _ENTRIES,
+                )
             )
-        )
+
+
+def _by_channel(node: Node) -> bool:
+    return node.operand_types[1].size != _ENTRIES
+
+
+def _table_parts(shape: Shape4) -> Iterator[tuple[Shape4, int, int]]:
+    """Parts of a tile whose channels lie in lanes of their own: shape, offset in bytes, and index of the channels."""
+    n, c, h, w = shape
+    image, plane, _, _ = natural_strides(shape, 1)
+    if c <= LANES:
+        yield shape, 0, 0
+        return
+    for group in range(groups_of(c)):
+        channels = min(LANES, c - group * LANES)
+        for index in range(n):
+            yield (1, channels, h, w), index * image + group * plane, group
 
 
 def _without_constant(node: Node) -> Node:

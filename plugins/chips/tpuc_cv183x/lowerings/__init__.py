@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from tpuc_cv183x.lowerings import (
     activations,
+    arrangement,
     casts,
+    comparisons,
+    deconv,
     elementwise,
     extremes,
+    gathers,
+    normalisations,
     pools,
     products,
     quotients,
     reductions,
+    resampling,
     shapes,
 )
 from tpuc_cv183x.lowerings.table import CASTS, TABLE
@@ -19,12 +25,18 @@ __all__ = [
     "CASTS",
     "TABLE",
     "activations",
+    "arrangement",
     "casts",
+    "comparisons",
+    "deconv",
     "elementwise",
     "extremes",
+    "gathers",
+    "normalisations",
     "pools",
     "products",
     "quotients",
     "reductions",
+    "resampling",
     "shapes",
 ]

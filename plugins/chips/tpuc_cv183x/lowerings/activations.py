@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,9 +53,18 @@ from tpuc_ops.tpu.prelu import PRelu as TpuPRelu
 from tpuc_ops.tpu.relu import Relu as TpuRelu
 from tpuc_ops.tpu.softmax import Softmax as TpuSoftmax
 
-from tpuc_cv183x.lowerings.common import bf16, bf16_operands, decompose8, quantised_constant, result_with_sign
+from tpuc_cv183x.lowerings.common import (
+    bf16,
+    bf16_operands,
+    may_move_scale,
+    quantised_constant,
+    result_with_sign,
+    short_factor,
+    with_scale,
+)
 from tpuc_cv183x.lowerings.table import TABLE
 
+_STEPS = 127
 _LARGEST = float(np.float32(3.3895313892515355e38))  # the greatest bf16 number
 
 _MODES: Mapping[type[Op], str] = {
@@ -194,7 +204,9 @@ class PReluBf16(Lowering[PRelu]):
 
 @TABLE.lowers(PRelu, "int8")
 class PReluInt8(Lowering[PRelu]):
-    """One slope is a table. Several: Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below."""
+    """One slope is a table. Several: Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below; Sy is
+    the nearest scale for which a byte says Sx / Sy exactly.
+    """
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _slope_refusal(node)
@@ -217,9 +229,11 @@ class PReluInt8(Lowering[PRelu]):
         result = result_with_sign(node, unsigned=False)
         if node.operands[0].tensor.storage.is_unsigned:
             return LutInt8().lower(dataclasses.replace(node, op=LeakyRelu(alpha=1.0)), build)
-        factor = node.operands[0].tensor.uniform.scale / result.uniform.scale
-        multiplier, shift = decompose8(factor)
-        stored, common = quantised_constant(slope * factor)
+        scale = node.operands[0].tensor.uniform.scale
+        multiplier, shift = short_factor(scale / result.uniform.scale, _STEPS)
+        if may_move_scale(node):
+            result = with_scale(result, scale / math.ldexp(multiplier, -shift))
+        stored, common = quantised_constant(slope * (scale / result.uniform.scale))
         op = TpuPRelu(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
         dims = node.operand_types[0].dims
         row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))

@@ -1,24 +1,31 @@
-"""Numbers that several lowerings need: 8-bit multipliers, constants as bytes or bf16, results with a chosen sign."""
+"""Numbers that several lowerings need: constants as bytes or bf16, results with a chosen sign or scale."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import Calibrated, LoweringBuilder, LoweringNode, Op, ScalarType, TensorType, Uniform, Value
-from tpuc_ops.quant.arithmetic import Rounding, decompose_shift_to_max, round_to_int, saturate, symmetric_scale
+from tpuc_ops.quant.arithmetic import Rounding, decompose_frexp31, round_to_int, saturate, symmetric_scale
+from tpuc_ops.top.concat import Concat
+from tpuc_ops.top.max import Max
+from tpuc_ops.top.min import Min
+from tpuc_ops.tpu.mul import Mul
 
 Array: TypeAlias = npt.NDArray[Any]
 
 MAX_SHIFT = 31
-decompose8 = partial(decompose_shift_to_max, highest_shift=MAX_SHIFT)
-"""An int8 multiplier, cut off, with the largest shift to the right (SPEC 3.3, "8-bit rule")."""
+MANTISSA_BITS = 31
+"""Of the multipliers that requantise in two steps (QDM)."""
+QDM: Mapping[str, Any] = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
 
+_JOINS = (Concat, Max, Min)
 _GREATEST_SHIFT = 30
 _SMALLEST = 1e-5  # thresholds below it count as it (SPEC 3.5)
 _STEPS = 127
@@ -80,6 +87,45 @@ def result_with_sign(node: LoweringNode, *, unsigned: bool) -> TensorType:
     assert node.chip is not None
     scale = symmetric_scale(max(element.threshold, _SMALLEST), not unsigned, node.chip.symmetric_divisor)
     return plain.with_element(Uniform(ScalarType("u8" if unsigned else "i8"), plain.uniform.expressed, scale))
+
+
+def may_move_scale(node: LoweringNode) -> bool:
+    """May the result's scale differ a little from its calibration's? Joins copy operands that have theirs."""
+    return not any(isinstance(user, _JOINS) for user in node.users)
+
+
+def with_scale(type: TensorType, scale: float) -> TensorType:
+    """The quantised type with another scale: a result may mean what the chip's short multipliers can say exactly."""
+    return type.with_element(dataclasses.replace(type.uniform, scale=scale))
+
+
+def short_factor(factor: float, limit: int) -> tuple[int, int]:
+    """The nearest multiplier up to `limit` and its shift to the right."""
+    shift = min(max(0, math.floor(math.log2((limit + 0.5) / factor))), MAX_SHIFT)
+    return min(max(1, round(math.ldexp(factor, shift))), limit), shift
+
+
+def rescaled(value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
+    """Stored integers in the element of `wanted`: times the largest byte and 31 bits, as the bytes they are where both
+    elements are the same.
+    """
+    source = value.tensor
+    if source.element == wanted.element:
+        return value
+    unsigned = wanted.storage.is_unsigned
+    dtype, element = (np.uint8, "ui8") if unsigned else (np.int8, "si8")
+    largest = np.full((1,) * len(source.dims), 255 if unsigned else _STEPS, dtype)
+    factor = source.uniform.scale / (wanted.uniform.scale * float(largest.item()))
+    if factor >= 1.0:
+        raise ValueError(f"a value's scale is {source.uniform.scale / wanted.uniform.scale:g} times that of the result")
+    multiplier, shift = decompose_frexp31(max(factor, 2.0**-MANTISSA_BITS))
+    op = Mul(multiplier=multiplier, rshift=shift - MANTISSA_BITS, **QDM)
+    return build(
+        op,
+        [value, build.weight(f"{name}_number", largest, element)],
+        source.with_element(wanted.element).at(None),
+        name,
+    )
 
 
 def quantised_constant(factors: Array) -> tuple[Array, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
 from tpuc_ops.quant.arithmetic import decompose_frexp31
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
@@ -22,13 +22,18 @@ from tpuc_ops.tpu.mul import Mul as TpuMul
 from tpuc_ops.tpu.mul_const import MulConst as TpuMulConst
 from tpuc_ops.tpu.sub import Sub as TpuSub
 
-from tpuc_cv183x.lowerings.common import MAX_SHIFT, bf16, bf16_operands, bytes_of, result_with_sign
-from tpuc_cv183x.lowerings.qdm import MANTISSA_BITS
+from tpuc_cv183x.lowerings.common import (
+    MANTISSA_BITS,
+    QDM,
+    bf16,
+    bf16_operands,
+    bytes_of,
+    may_move_scale,
+    result_with_sign,
+    with_scale,
+)
+from tpuc_cv183x.lowerings.sums import choose_multipliers
 from tpuc_cv183x.lowerings.table import TABLE
-
-_WIDE, _OFFSET_SHIFT = 32767, 8
-"""16-bit sums, and the shift up to which 128 of its steps fit them: unsigned results of signed sums take those off."""
-_LIMIT, _LEFT = 127, 15
 
 
 def _coefficients_refusal(node: LoweringNode) -> str | None:
@@ -115,7 +120,9 @@ def stored_operands(
 @TABLE.lowers(Add, "int8")
 @TABLE.lowers(Sub, "int8")
 class SumInt8(Lowering[Any]):
-    """Each operand times coefficient * Sx / Sy over one common power of two; one rounding at the end."""
+    """Each operand times coefficient * Sx / Sy over one common power of two; one rounding at the end. Sy moves by a
+    few per cent to where the multipliers say the factors best.
+    """
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Add | Sub = node.op
@@ -125,47 +132,14 @@ class SumInt8(Lowering[Any]):
             coefficients[0 if op.is_reverse else 1] *= -1
         terms = stored_operands(node, build, coefficients)
         factors = [term.coefficient * term.scale / result.uniform.scale for term in terms]
-        multipliers, shift = _common(factors, [term.value.tensor for term in terms], result)
-        tpu = TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit, multipliers=multipliers, rshifts=(shift,))
-        return [build(tpu, [term.value for term in terms], result)]
-
-
-def _common(factors: Sequence[float], types: Sequence[TensorType], result: TensorType) -> tuple[tuple[int, ...], int]:
-    """Multipliers and their shift with the least error, the smallest such shift.
-
-    A multiplier is a signed byte; the largest is one times a power of two, because its product can be shifted left
-    before the next one is added. The whole sum fits 16 bits where it passes through them.
-    """
-    steps = [255 if type_.storage.is_unsigned else 128 for type_ in types]
-    mixed = result.storage.is_unsigned and (min(steps) < 255 or min(factors) < 0)
-    is_wide = mixed or len(factors) > 2
-    best: tuple[float, int, tuple[int, ...]] | None = None
-    for shift in range((_OFFSET_SHIFT if result.storage.is_unsigned else MAX_SHIFT) + 1):
-        multipliers = _bytes(factors, shift)
-        if multipliers is None or (is_wide and np.dot(np.abs(multipliers), steps) > _WIDE):
-            break
-        terms = zip(multipliers, factors, steps, strict=True)
-        error = sum(abs(math.ldexp(m, -shift) - factor) * step for m, factor, step in terms)
-        if best is None or error < best[0]:
-            best = (error, shift, multipliers)
-    if best is None:
-        shown = ", ".join(f"{factor:g}" for factor in factors)
-        raise ValueError(
-            f"the operands' scales are {shown} times that of the result, and the chip's multipliers smaller"
+        choice = choose_multipliers(
+            factors, [term.value.tensor for term in terms], result, fixed=not may_move_scale(node)
         )
-    return best[2], best[1]
-
-
-def _bytes(factors: Sequence[float], shift: int) -> tuple[int, ...] | None:
-    """`factors * 2**shift` as multipliers, None when they do not fit."""
-    multipliers = [round(math.ldexp(factor, shift)) for factor in factors]
-    largest = max(range(len(factors)), key=lambda index: abs(multipliers[index]))
-    left = max(0, (abs(multipliers[largest]) // (_LIMIT + 1)).bit_length())
-    multipliers[largest] = round(math.ldexp(factors[largest], shift - left)) << left
-    if left > _LEFT or abs(multipliers[largest]) >> left > _LIMIT:
-        return None
-    rest = [abs(value) for index, value in enumerate(multipliers) if index != largest]
-    return None if max(rest, default=0) > _LIMIT else tuple(multipliers)
+        tpu = TpuAdd(
+            do_relu=op.do_relu, relu_limit=op.relu_limit, multipliers=choice.multipliers, rshifts=(choice.shift,)
+        )
+        wanted = with_scale(result, result.uniform.scale * choice.widening)
+        return [build(tpu, [term.value for term in terms], wanted)]
 
 
 @TABLE.lowers(Mul, "int8")
@@ -185,8 +159,7 @@ class MulInt8(Lowering[Mul]):
             relu_limit=node.op.relu_limit,
             multiplier=multiplier,
             rshift=shift - MANTISSA_BITS,
-            quant_mode="QDM",
-            round_mode="HalfAwayFromZero",
+            **QDM,
         )
         return [build(op, [term.value for term in terms], result)]
 

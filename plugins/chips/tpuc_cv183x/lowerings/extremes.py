@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, numpy_dtype
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, numpy_dtype
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 from tpuc_ops.top.max import Max
 from tpuc_ops.top.min import Min
 from tpuc_ops.tpu.max import Max as TpuMax
 from tpuc_ops.tpu.min import Min as TpuMin
-from tpuc_ops.tpu.mul_shift import MulShift
 
-from tpuc_cv183x.lowerings.common import bf16_operands, decompose8, result_with_sign
+from tpuc_cv183x.lowerings.common import bf16_operands, rescaled, result_with_sign
 from tpuc_cv183x.lowerings.table import TABLE
 
 
@@ -42,7 +41,7 @@ class ExtremeBf16(_Extreme):
 @TABLE.lowers(Max, "int8")
 @TABLE.lowers(Min, "int8")
 class ExtremeInt8(_Extreme):
-    """Of operands brought to the result's scale, each by an 8-bit multiplier and a shift."""
+    """Of operands brought to the result's scale."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         unsigned = all(
@@ -53,19 +52,9 @@ class ExtremeInt8(_Extreme):
         values: list[Value] = []
         for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
             if constant is None:
-                values.append(_scaled(value, result, f"{node.name}_operand{index}", build))
+                values.append(rescaled(value, result, f"{node.name}_operand{index}", build))
                 continue
             dtype = numpy_dtype(result.storage)
             stored = quantise_float(constant, result.uniform.scale, 0, Rounding.HALF_AWAY_FROM_ZERO, dtype)
             values.append(build.weight(f"operand{index}_i8", stored, "ui8" if unsigned else "si8"))
         return [build(_tpu(node.op), values, result)]
-
-
-def _scaled(value: Value, result: TensorType, name: str, build: LoweringBuilder) -> Value:
-    type_ = value.tensor
-    if type_.element == result.element:
-        return value
-    multiplier, shift = decompose8(type_.uniform.scale / result.uniform.scale)
-    return build(
-        MulShift(multiplier=multiplier, rshift=shift), [value], type_.with_element(result.element).at(None), name
-    )

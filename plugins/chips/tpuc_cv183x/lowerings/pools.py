@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value
-from tpuc_ops.quant.arithmetic import decompose_frexp31, decompose_shift_to_max
+from tpuc_ops.quant.arithmetic import decompose_frexp31
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.pool2d import Pool2D
 
-from tpuc_cv183x.lowerings.common import MAX_SHIFT, Array, as_bf16, bytes_of, result_with_sign
-from tpuc_cv183x.lowerings.qdm import MANTISSA_BITS
+from tpuc_cv183x.lowerings.common import (
+    MANTISSA_BITS,
+    QDM,
+    Array,
+    as_bf16,
+    bytes_of,
+    may_move_scale,
+    result_with_sign,
+    short_factor,
+    with_scale,
+)
+from tpuc_cv183x.lowerings.lines import over_lines
 from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import LOWEST, pad_apart
 
@@ -69,6 +80,7 @@ def _correction(node: LoweringNode) -> Array | None:
 
 
 @TABLE.lowers(MaxPool, "bf16", "int8")
+@over_lines
 class MaxPoolAny(Lowering[MaxPool]):
     """The maximum of stored values; the result keeps the operand's type."""
 
@@ -82,6 +94,7 @@ class MaxPoolAny(Lowering[MaxPool]):
 
 
 @TABLE.lowers(AvgPool, "bf16")
+@over_lines
 class AvgPoolBf16(Lowering[AvgPool]):
     """Sum times 1 / window; where padding does not count, times what that makes too little."""
 
@@ -100,10 +113,12 @@ class AvgPoolBf16(Lowering[AvgPool]):
 
 
 @TABLE.lowers(AvgPool, "int8")
+@over_lines
 class AvgPoolInt8(Lowering[AvgPool]):
     """sum * multiplier >> shift with Sx / (Sy * window) as an unsigned byte; the sign of the operand stays.
 
-    Where padding does not count, the result times bytes per place.
+    The result's scale is the nearest one that a byte says exactly: averages are sums of many values, which the same
+    error in all of them would leave. Where padding does not count, the result times bytes per place.
     """
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -115,20 +130,23 @@ class AvgPoolInt8(Lowering[AvgPool]):
         result = result_with_sign(node, unsigned=source.storage.is_unsigned)
         taps = op.kernel_shape[0] * op.kernel_shape[1]
         factor = source.uniform.scale / (result.uniform.scale * taps)
-        multiplier, shift = decompose_shift_to_max(factor, _FACTOR_LIMIT, MAX_SHIFT)
+        multiplier, shift = short_factor(factor, _FACTOR_LIMIT)
+        correction = _correction(node)
+        exact = result
+        if correction is not None or may_move_scale(node):
+            exact = with_scale(result, source.uniform.scale / (math.ldexp(multiplier, -shift) * taps))
         value, op = pad_apart(node.operands[0], _whole(node), 0.0, node.name, build)
-        pool, correction = _pool2d(op, "Avg", multiplier, shift), _correction(node)
+        pool = _pool2d(op, "Avg", multiplier, shift)
         if correction is None:
-            return [build(pool, [value], result)]
-        average = build(dataclasses.replace(pool, do_relu=False), [value], result, f"{node.name}_counted")
+            return [build(pool, [value], exact)]
+        average = build(dataclasses.replace(pool, do_relu=False), [value], exact, f"{node.name}_counted")
         stored, scale, element = bytes_of(correction)
-        number, places = decompose_frexp31(scale)
+        number, places = decompose_frexp31(scale * exact.uniform.scale / result.uniform.scale)
         product = Mul(
             do_relu=op.do_relu,
             relu_limit=op.relu_limit,
             multiplier=number,
             rshift=places - MANTISSA_BITS,
-            quant_mode="QDM",
-            round_mode="HalfAwayFromZero",
+            **QDM,
         )
         return [build(product, [average, build.weight("correction_u8", stored, element)], result)]

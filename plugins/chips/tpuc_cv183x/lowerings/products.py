@@ -1,4 +1,4 @@
-"""Convolution and matrix product with constant filters."""
+"""Convolution and matrix product, with constant filters."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tpuc_ops.tpu.conv2d import Conv2D
 from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
 from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
-from tpuc_cv183x.lowerings.common import Array, Renamed, as_bf16
+from tpuc_cv183x.lowerings.common import QDM, Array, Renamed, as_bf16
+from tpuc_cv183x.lowerings.computed import computed_refusal, is_computed, lower_computed
+from tpuc_cv183x.lowerings.lines import over_lines
 from tpuc_cv183x.lowerings.qdm import quantise_qdm
 from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import pad_apart, stride_refusal, strides_apart
-
-_QUANT_MODE, _ROUNDING = "QDM", "HalfAwayFromZero"
 
 
 def _refusal(node: LoweringNode) -> str | None:
@@ -68,6 +68,7 @@ def _plain_groups(op: Conv, filters: Array, channels: int) -> tuple[Array, int]:
 
 
 @TABLE.lowers(Conv, "bf16")
+@over_lines
 class ConvBf16(Lowering[Conv]):
     """The same convolution on bf16; the bias stays float32, as the chip adds it."""
 
@@ -84,6 +85,7 @@ class ConvBf16(Lowering[Conv]):
 
 
 @TABLE.lowers(Conv, "int8")
+@over_lines
 class ConvInt8(Lowering[Conv]):
     """Filters per output channel; int32 sums with bias, one 31-bit multiplier and shift per channel, two roundings."""
 
@@ -103,8 +105,7 @@ class ConvInt8(Lowering[Conv]):
             _conv2d(near, group, with_bias=product.bias is not None),
             multiplier=product.multipliers,
             rshift=product.right_shifts,
-            quant_mode=_QUANT_MODE,
-            round_mode=_ROUNDING,
+            **QDM,
         )
         return [build(op, operands, result)]
 
@@ -156,28 +157,18 @@ class ScaleAny(Lowering[Scale]):
         return [build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims))]
 
 
-def _matmul_refusal(node: LoweringNode) -> str | None:
-    op: MatMul = node.op
-    if node.constants[1] is None:
-        return "the right operand must be a constant"
-    if node.constants[1].ndim != 2:
-        return f"the right operand must be a matrix, this one has {node.constants[1].ndim} dimensions"
-    if op.left_transpose or op.output_transpose or op.hdim_is_batch:
-        return "left_transpose, output_transpose and hdim_is_batch have no kernel"
-    return None
-
-
 @TABLE.lowers(MatMul, "bf16")
 class MatMulBf16(Lowering[MatMul]):
     """The same product on bf16; the bias stays float32."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return _matmul_refusal(node)
+        return computed_refusal(node) if is_computed(node) else None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: MatMul = node.op
         right = node.constants[1]
-        assert right is not None
+        if right is None or is_computed(node):
+            return lower_computed(node, build)
         tpu = TpuMatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
         absent = build.none()
         stored = build.weight("filter_bf16", as_bf16(right), "bf16")
@@ -190,12 +181,14 @@ class MatMulInt8(Lowering[MatMul]):
     """As the convolution: one multiplier and shift per column of the result."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return _matmul_refusal(node)
+        return computed_refusal(node) if is_computed(node) else None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: MatMul = node.op
-        right, bias = node.constants[1], node.constants[2]
-        assert right is not None
+        right = node.constants[1]
+        if right is None or is_computed(node):
+            return lower_computed(node, build)
+        bias = node.constants[2]
         result = node.quantised_result_type()
         columns = right if op.right_transpose else right.T
         product = quantise_qdm(columns, bias, node.operands[0].tensor.uniform, result.uniform)
@@ -208,8 +201,7 @@ class MatMulInt8(Lowering[MatMul]):
             relu_limit=op.relu_limit,
             multipliers=product.multipliers,
             rshifts=product.right_shifts,
-            quant_mode=_QUANT_MODE,
-            round_mode=_ROUNDING,
+            **QDM,
         )
         operands = [node.operands[0], build.weight("filter_i8", stored, "si8"), bias32, absent, absent]
         return [build(tpu, operands, result)]

@@ -8,13 +8,12 @@ import numpy as np
 from tpuc.api import Uniform
 from tpuc_ops.quant.arithmetic import Rounding, decompose_each, decompose_frexp31, round_to_int, saturate
 
-from tpuc_cv183x.lowerings.common import Array
+from tpuc_cv183x.lowerings.common import MANTISSA_BITS, Array
 
 _STEPS = 127.0
 _LARGEST, _SMALLEST = 0.999999, 2.0**-31
 """What a multiplier with a shift from 0 to 31 can say."""
 _BIAS_STEPS = 0x7FFFFFFF * 0.998
-MANTISSA_BITS = 31
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from tpuc_ops.top.squeeze import Squeeze
 from tpuc_ops.top.unsqueeze import Unsqueeze
 from tpuc_ops.top.upsample import Upsample
 from tpuc_ops.tpu.concat import Concat as TpuConcat
-from tpuc_ops.tpu.mul_shift import MulShift
 from tpuc_ops.tpu.pad import Pad as TpuPad
 from tpuc_ops.tpu.permute import Permute as TpuPermute
 from tpuc_ops.tpu.relu import Relu as TpuRelu
@@ -27,7 +26,7 @@ from tpuc_ops.tpu.slice import Slice as TpuSlice
 from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
 from tpuc_cv183x.lowerings.casts import cast
-from tpuc_cv183x.lowerings.common import decompose8, result_with_sign
+from tpuc_cv183x.lowerings.common import rescaled, result_with_sign
 from tpuc_cv183x.lowerings.table import TABLE
 
 
@@ -120,11 +119,6 @@ class PadAny(ShapeLowering):
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.MODE,) * len(node.operand_types)
 
-    def refuse(self, node: LoweringNode) -> str | None:
-        if node.op.mode != "constant":
-            return f"only mode constant, this one is {node.op.mode}"
-        return None
-
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Pad = node.op
         type_ = node.operands[0].tensor
@@ -133,12 +127,12 @@ class PadAny(ShapeLowering):
             uniform, dtype = type_.uniform, numpy_dtype(type_.storage)
             stored = quantise_float(value, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
             value = float(stored)
-        return [build(TpuPad(paddings=op.paddings, val=value), node.operands[:1], self.result(node))]
+        return [build(TpuPad(paddings=op.paddings, mode=op.mode, val=value), node.operands[:1], self.result(node))]
 
 
 @TABLE.lowers(Concat, "bf16", "int8")
 class ConcatAny(ShapeLowering):
-    """Integers are first brought to the result's scale, each by an 8-bit multiplier and a shift.
+    """Integers are first brought to the result's scale.
 
     As soon as one operand is a float, all become floats: f32 if one is, else bf16.
     """
@@ -178,5 +172,4 @@ class ConcatAny(ShapeLowering):
             return value
         if not type_.is_quantised or not wanted.is_quantised:
             return cast(value, wanted, name, build)
-        multiplier, shift = decompose8(type_.uniform.scale / wanted.uniform.scale)
-        return build(MulShift(multiplier=multiplier, rshift=shift), [value], wanted, name)
+        return rescaled(value, wanted, name, build)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from tpuc_tflite.importers import (
     activation,
+    batches,
     convolution,
     elementwise,
+    indexing,
     logic,
     matmul,
     pooling,
     quantisation,
     recurrent,
     reduction,
+    refused,
     resize,
     shape,
 )
@@ -20,14 +23,17 @@ from tpuc_tflite.importers.common import TABLE
 __all__ = [
     "TABLE",
     "activation",
+    "batches",
     "convolution",
     "elementwise",
+    "indexing",
     "logic",
     "matmul",
     "pooling",
     "quantisation",
     "recurrent",
     "reduction",
+    "refused",
     "resize",
     "shape",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc.api import ForeignNode, Op, Value
+from tpuc.api import ForeignNode, Op
 from tpuc_ops.top.abs import Abs
 from tpuc_ops.top.ceil import Ceil
 from tpuc_ops.top.clip import Clip
@@ -15,6 +15,7 @@ from tpuc_ops.top.gelu import GELU
 from tpuc_ops.top.hard_swish import HardSwish
 from tpuc_ops.top.leaky_relu import LeakyRelu
 from tpuc_ops.top.log import Log
+from tpuc_ops.top.lrn import LRN
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.pow import Pow
@@ -30,10 +31,13 @@ from tpuc_ops.top.softmax import Softmax
 from tpuc_ops.top.sqrt import Sqrt
 from tpuc_ops.top.tanh import Tanh
 
-from tpuc_tflite.building import Arranged, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, unary
+from tpuc_tflite.building import NCHW, Arranged, TfliteBuilder
+from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, from_floats, images, real_value, unary
 
 _LARGEST = float(np.finfo(np.float32).max)
+MOST_NEIGHBOURS = 1 << 10
+"""Channels on one side that a normalisation looks at."""
+
 _SIMPLE: dict[str, Op] = {
     "ABS": Abs(),
     "CEIL": Ceil(),
@@ -66,16 +70,18 @@ TABLE.imports("LEAKY_RELU")(unary(lambda node: LeakyRelu(alpha=float(node.attrib
 @TABLE.imports("NEG")
 def neg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """The operand times -1."""
-    float_only(node, build)
+    if build.is_quantised():
+        raise build.refuse(
+            node, "the runtime turns the stored integers around without looking at scales: export this node as float"
+        )
     return unary(lambda _: MulConst(const_val=-1.0))(node, build)
 
 
 @TABLE.imports("GELU")
 def gelu(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Only the exact form has an op of its own."""
-    if node.attributes.get("approximate", False):
-        raise build.refuse(node, "the approximation by tanh is not supported: export it with the exact form")
-    return unary(lambda _: GELU())(node, build)
+    """The exact form, or the approximation by tanh."""
+    mode = "tanh" if node.attributes.get("approximate", False) else "normal"
+    return unary(lambda _: GELU(approx_mode=mode))(node, build)
 
 
 @TABLE.imports("PRELU")
@@ -92,8 +98,6 @@ def softmax(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     if not order:
         raise build.refuse(node, "its operand has no dimension")
     log = node.op_type == "LOG_SOFTMAX"
-    if log:
-        float_only(node, build)
     beta = 1.0 if log else float(node.attributes.get("beta", 1.0))
     op = Softmax(axis=order.index(len(order) - 1), beta=beta, log=log)
     return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
@@ -101,16 +105,28 @@ def softmax(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("L2_NORMALIZATION")
 def l2_normalization(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Each row divided by the root of its squares' sum, which the runtime takes to be at least 1e-6."""
-    float_only(node, build)
+    """Each row divided by the root of its squares' sum, which the runtime takes to be at least 1e-6.
+
+    Of quantised rows too, in floats: the runtime's fixed point gives the same integers but for one in some hundreds,
+    which it rounds to the other side.
+    """
     name, order = node.outputs[0], build.order(node.inputs[0])
     axis = order.index(axis_of(node, build, -1))
-    x = build.value(node.inputs[0], order)
+    x = real_value(build, build.value(node.inputs[0], order))
     norm = build.build(Reduce(axes=(axis,), mode="ReduceL2", keepdims=True), [x], f"{name}_norm")
     bounded = build.build(Clip(min=1e-6, max=_LARGEST), [norm], f"{name}_bounded")
     inverse = build.build(Pow(exponent=-1.0), [bounded], f"{name}_inverse")
-    return Arranged(_product(build, x, inverse, name), order)
+    return Arranged(from_floats(build, Mul(), [x, inverse], name), order)
 
 
-def _product(build: TfliteBuilder, x: Value, y: Value, name: str) -> Value:
-    return build.build(Mul(), [x, y], name)
+@TABLE.imports("LOCAL_RESPONSE_NORMALIZATION")
+def lrn(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """Over `radius` channels on each side; alpha is for each of them."""
+    float_only(node, build)
+    radius = int(node.attributes.get("radius", 0))
+    if not 0 <= radius < MOST_NEIGHBOURS:
+        raise build.refuse(node, f"its radius is {radius}, and must be below {MOST_NEIGHBOURS}")
+    size = 2 * radius + 1
+    alpha, beta, bias = (float(node.attributes.get(name, 0.0)) for name in ("alpha", "beta", "bias"))
+    op = LRN(size=size, alpha=alpha * size, beta=beta, bias=bias)
+    return Arranged(build.build(op, [images(node, build)], node.outputs[0]), NCHW)

@@ -21,7 +21,7 @@ from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, aligned, finish, float_only, scalar
+from tpuc_tflite.importers.common import TABLE, aligned, finish, float_only, from_floats, real_value, scalar
 
 
 @TABLE.imports("ADD", "ADD_N")
@@ -57,7 +57,6 @@ def sub(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 @TABLE.imports("DIV")
 def div(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     """Quotient; by a constant it is a product."""
-    float_only(node, build)
     number = scalar(node, build)
     if number is not None and number[0] == 1 and number[1] != 0:
         return _with_number(node, build, MulConst(const_val=1.0 / number[1]), 0)
@@ -78,12 +77,12 @@ def extreme(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 @TABLE.imports("SQUARED_DIFFERENCE")
 def squared_difference(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """The difference times itself."""
-    float_only(node, build)
+    """The difference times itself; of quantised values too, in floats, where the runtime rounds three times."""
     operands, order = aligned(node, build, (0, 1))
+    operands = [real_value(build, operand) for operand in operands]
     name = node.outputs[0]
     difference = build.build(Sub(), operands, f"{name}_difference")
-    return Arranged(build.build(Pow(exponent=2.0), [difference], name), order)
+    return Arranged(from_floats(build, Pow(exponent=2.0), [difference], name), order)
 
 
 @TABLE.imports("FLOOR_DIV")

@@ -47,7 +47,6 @@ def logical_not(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 @TABLE.imports("SELECT", "SELECT_V2")
 def select(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """SELECT takes a condition of one dimension for the first one of its branches, which chooses whole parts."""
-    float_only(node, build)
     condition, branch = (len(build.shape(name)) for name in node.inputs[:2])
     if node.op_type == "SELECT" and condition == 1 and branch > 1:
         raise build.refuse(node, "a condition that chooses whole parts is not supported: export it with SELECT_V2")
@@ -72,7 +71,6 @@ def arg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 @TABLE.imports("TOPK_V2")
 def topk(node: ForeignNode, build: TfliteBuilder) -> Results:
     """Along the last dimension, best first."""
-    float_only(node, build)
     order = build.order(node.inputs[0])
     count = integers(constant(node, build, 1, "the number of elements"))[0]
     op = TopK(axis=order.index(axis_of(node, build, -1)), K=count)

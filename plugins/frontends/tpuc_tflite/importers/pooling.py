@@ -5,9 +5,12 @@ from __future__ import annotations
 from tpuc.api import ForeignNode, Value
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.sqrt import Sqrt
 
 from tpuc_tflite.building import NCHW, Arranged, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, finish, images
+from tpuc_tflite.graph import Shape
+from tpuc_tflite.importers.common import TABLE, finish, float_only, images
 from tpuc_tflite.importers.window import pads_of, strides_of
 
 
@@ -15,8 +18,24 @@ from tpuc_tflite.importers.window import pads_of, strides_of
 def pool(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     """Padding never counts."""
     x = images(node, build)
-    kernel = (int(node.attributes.get("filter_height", 1)), int(node.attributes.get("filter_width", 1)))
-    strides = strides_of(node, build)
-    pads = pads_of(node, build, x.tensor.dims[2:], kernel, strides)
+    kernel, strides, pads = _geometry(node, build, x.tensor.dims[2:])
     kind = MaxPool if node.op_type == "MAX_POOL_2D" else AvgPool
     return finish(node, build, kind(kernel_shape=kernel, strides=strides, pads=pads), [x], NCHW)
+
+
+@TABLE.imports("L2_POOL_2D")
+def l2_pool(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
+    """The root of the mean square; padding never counts."""
+    float_only(node, build)
+    x, name = images(node, build), node.outputs[0]
+    kernel, strides, pads = _geometry(node, build, x.tensor.dims[2:])
+    squares = build.build(Pow(exponent=2.0), [x], f"{name}_squares")
+    means = build.build(AvgPool(kernel_shape=kernel, strides=strides, pads=pads), [squares], f"{name}_means")
+    return finish(node, build, Sqrt(), [means], NCHW)
+
+
+def _geometry(node: ForeignNode, build: TfliteBuilder, size: Shape) -> tuple[Shape, Shape, Shape]:
+    """Kernel, strides and pads."""
+    kernel = (int(node.attributes.get("filter_height", 1)), int(node.attributes.get("filter_width", 1)))
+    strides = strides_of(node, build)
+    return kernel, strides, pads_of(node, build, size, kernel, strides)

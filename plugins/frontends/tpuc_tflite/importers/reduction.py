@@ -8,8 +8,11 @@ from tpuc_ops.top.reduce import Reduce
 from tpuc_tflite.building import Arranged, Order, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, axis_of, constant, integers
 
+# True is 1 and false is 0.
 _MODES = {
     "MEAN": "ReduceMean",
+    "REDUCE_ALL": "ReduceMin",
+    "REDUCE_ANY": "ReduceMax",
     "REDUCE_MAX": "ReduceMax",
     "REDUCE_MIN": "ReduceMin",
     "REDUCE_PROD": "ReduceProd",
@@ -20,6 +23,8 @@ _MODES = {
 @TABLE.imports(*_MODES)
 def reduce(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """In the operand's order; no axes mean that nothing happens."""
+    if node.op_type == "REDUCE_PROD" and build.is_quantised():
+        raise build.refuse(node, "products of quantised values are not supported: export this node as float")
     name, order = node.outputs[0], build.order(node.inputs[0])
     axes = {axis_of(node, build, axis) for axis in integers(constant(node, build, 1, "the list of axes"))}
     value = build.value(node.inputs[0], order)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from tpuc.api import ForeignNode, Value
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.depth2space import Depth2Space
@@ -18,6 +19,8 @@ from tpuc_tflite.building import NCHW, Arranged, Later, Results, TfliteBuilder, 
 from tpuc_tflite.graph import Shape
 from tpuc_tflite.importers.common import TABLE, axis_of, constant, finish, images, integers
 from tpuc_tflite.slicing import strided_slices
+
+_SYMMETRIC = 1
 
 
 @TABLE.imports("RESHAPE")
@@ -101,6 +104,8 @@ def pad(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     order = build.order(node.inputs[0])
     if len(pairs) != len(order):
         raise build.refuse(node, f"it pads {len(pairs)} dimensions of {len(order)}")
+    if node.op_type == "MIRROR_PAD" and node.attributes.get("mode", 0) == _SYMMETRIC:
+        return _with_border(node, build, pairs)
     paddings = tuple(int(pairs[axis][side]) for side in (0, 1) for axis in order)
     number = 0.0
     if node.op_type == "PADV2":
@@ -108,16 +113,25 @@ def pad(node: ForeignNode, build: TfliteBuilder) -> Arranged:
         real = build.real(node.inputs[2])
         assert real is not None
         number = float(real.reshape(-1)[0])
-    op = Pad(paddings=paddings, mode=_pad_mode(node, build), val=number)
+    op = Pad(paddings=paddings, mode="reflect" if node.op_type == "MIRROR_PAD" else "constant", val=number)
     return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
 
 
-def _pad_mode(node: ForeignNode, build: TfliteBuilder) -> str:
-    if node.op_type != "MIRROR_PAD":
-        return "constant"
-    if node.attributes.get("mode", 0) != 0:
-        raise build.refuse(node, "mode SYMMETRIC is not supported, only REFLECT")
-    return "reflect"
+def _with_border(node: ForeignNode, build: TfliteBuilder, pairs: Sequence[Sequence[int]]) -> Arranged:
+    """Mirrored with the border itself, by the index of each element."""
+    name, order = node.outputs[0], build.order(node.inputs[0])
+    x = build.value(node.inputs[0], order)
+    padded = [axis for axis, pair in enumerate(pairs) if any(pair)]
+    for axis in padded:
+        before, after = pairs[axis]
+        place = order.index(axis)
+        extent = x.tensor.dims[place]
+        if not (0 <= before <= extent and 0 <= after <= extent):
+            raise build.refuse(node, f"{before} and {after} elements around {extent} are more than a mirror shows")
+        places = np.pad(np.arange(extent), (before, after), "symmetric")
+        index = build.weight(f"{name}_places{axis}", places)
+        x = build.build(Gather(axis=place), [x, index], name if axis == padded[-1] else f"{name}_axis{axis}")
+    return Arranged(x, order)
 
 
 @TABLE.imports("SLICE")
@@ -227,25 +241,6 @@ def unpack(node: ForeignNode, build: TfliteBuilder) -> Results:
         names = [f"{name}_part" for name in node.outputs]
         parts = build.build_many(Split(axis=axis, num=dims[axis], split_size=(1,) * dims[axis]), [value], names)
     return [build.reshape(part, wanted, name) for part, name in zip(parts, node.outputs, strict=True)]
-
-
-@TABLE.imports("GATHER")
-def gather(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """Indices along an axis; one index keeps the order of the rest."""
-    if node.attributes.get("batch_dims", 0):
-        raise build.refuse(node, "batch_dims other than 0 is not supported")
-    axis = axis_of(node, build, int(node.attributes.get("axis", 0)))
-    indices = build.constant(node.inputs[1])
-    extent = build.shape(node.inputs[0])[axis]
-    if indices is not None and indices.size and not (indices.min() >= 0 and indices.max() < extent):
-        raise build.refuse(node, f"it takes elements {indices.min()} to {indices.max()} of a dimension of {extent}")
-    if indices is None:
-        index = build.value(node.inputs[1])
-    else:
-        index = build.weight(f"{node.inputs[1]}_indices", indices if indices.ndim else indices.reshape(1))
-    one = indices is not None and indices.ndim == 0
-    operands = [build.value(node.inputs[0]), index]
-    return build.build(Gather(axis=axis, keepdims=not one), operands, node.outputs[0])
 
 
 @TABLE.imports("TILE")

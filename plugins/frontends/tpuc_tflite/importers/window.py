@@ -20,7 +20,13 @@ def pads_of(
     strides: Sequence[int],
     dilations: Sequence[int] = (1, 1),
 ) -> Shape:
-    """Top, left, bottom, right: SAME gives as many results as strides begin in the input, the odd one at the end."""
+    """Top, left, bottom, right: SAME gives as many results as strides begin in the input, the odd one at the end.
+
+    Attribute `pads` states them outright; files have none, but a node made from several may.
+    """
+    stated = node.attributes.get("pads")
+    if stated is not None:
+        return tuple(stated)
     mode = node.attributes.get("padding", SAME)
     if mode not in (SAME, VALID):
         raise build.refuse(node, f"padding {mode} is not known, only SAME (0) and VALID (1)")

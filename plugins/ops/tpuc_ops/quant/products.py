@@ -38,34 +38,45 @@ class QuantisedProduct:
 def quantise_product(
     filters: Array,
     bias: Array | None,
-    source: Uniform,
-    result: Uniform,
+    source: Uniform | UniformPerAxis,
+    result: Uniform | UniformPerAxis,
     decompose: Callable[[float], Decomposition] = decompose_frexp31,
 ) -> QuantisedProduct:
     """Quantise per output channel (the first axis of `filters`).
 
     Filter scale w = absmax / 127, q = round half away from zero (f / w); bias32 = round(b / (w * Sx) - Zx * sum(q));
     factor w * Sx / Sy as multiplier / 2**shift. A channel whose bias would leave int32 gets a larger filter scale.
+    Scales per channel of the operand are those of depthwise convolutions, the zero points are 0.
     """
     channels = filters.shape[0]
+    of_source, of_result = _scales(source, channels), _scales(result, channels)
+    point = source.zero_point if isinstance(source, Uniform) else 0
     rows = filters.reshape(channels, -1).astype(np.float64)
     scales = np.maximum(np.abs(rows).max(axis=1, initial=0.0) / _FILTER_STEPS, _SMALLEST_SCALE)
     if bias is not None:
         # Half of int32 leaves room for the sum of products.
-        scales = np.maximum(scales, np.abs(bias.astype(np.float64)) / (2.0**30 * source.scale))
+        scales = np.maximum(scales, np.abs(bias.astype(np.float64)) / (2.0**30 * of_source))
     quantised = saturate(round_to_int(rows / scales[:, None], Rounding.HALF_AWAY_FROM_ZERO), np.int8)
-    shift_of_zero = quantised.astype(np.int64).sum(axis=1) * source.zero_point
+    shift_of_zero = quantised.astype(np.int64).sum(axis=1) * point
     bias32: Array | None = None
-    if bias is not None or source.zero_point:
-        plain = np.zeros(channels) if bias is None else bias.astype(np.float64) / (scales * source.scale)
+    if bias is not None or point:
+        plain = np.zeros(channels) if bias is None else bias.astype(np.float64) / (scales * of_source)
         bias32 = saturate(round_to_int(plain - shift_of_zero, Rounding.HALF_AWAY_FROM_ZERO), np.int32)
-    multipliers, shifts = decompose_each(scales * source.scale / result.scale, decompose)
+    multipliers, shifts = decompose_each(scales * of_source / of_result, decompose)
     return QuantisedProduct(
         quantised.reshape(filters.shape),
         bias32,
         tuple(int(value) for value in multipliers),
         tuple(int(value) for value in shifts),
     )
+
+
+def _scales(element: Uniform | UniformPerAxis, channels: int) -> Array:
+    """Of every output channel; several of them may read one channel of the operand."""
+    if isinstance(element, Uniform):
+        return np.full(channels, element.scale)
+    scales = np.asarray(element.scales, np.float64)
+    return np.repeat(scales, channels // len(scales))
 
 
 def stored_product(

@@ -158,6 +158,20 @@ def softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -> Ar
     return np.moveaxis(np.clip(whole + y.zero_point, *integer_limits(dtype)).astype(dtype), -1, axis)
 
 
+def log_softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -> Array:
+    """The distance to the maximum less the logarithm of the exponentials' sum, in float32, rounded half to even."""
+    x = np.moveaxis(x, axis, -1).astype(np.int64)
+    scale, result_scale = np.float32(source.scale), np.float32(y.scale)
+    step = -np.float32(scale * np.float32(beta))
+    table = np.exp(step * np.arange(256, dtype=np.float32), dtype=np.float32)
+    largest = x.max(-1, keepdims=True)
+    sums = np.cumsum(table[largest - x], -1, dtype=np.float32)[..., -1:]
+    offset = (scale * largest.astype(np.float32) + np.log(sums)) / result_scale
+    whole = np.rint(scale / result_scale * x.astype(np.float32) - offset).astype(np.int64)
+    dtype = numpy_dtype(y.storage)
+    return np.moveaxis(np.clip(whole + y.zero_point, *integer_limits(dtype)).astype(dtype), -1, axis)
+
+
 def hard_swish(x: Array, source: Uniform, y: Uniform) -> Array:
     """``x * clip(x / 6 + 1 / 2, 0, 1)`` in products of 16 bits."""
     fine = centred(x, source) << 7
@@ -190,14 +204,21 @@ def _clip16(x: Array) -> Array:
     return np.clip(x, -(1 << 15), (1 << 15) - 1)
 
 
-def by_table(x: Array, source: Uniform, y: Uniform, function: Callable[[Array], Array]) -> Array:
+def by_table(
+    x: Array,
+    source: Uniform,
+    y: Uniform,
+    function: Callable[[Array], Array],
+    rounding: Rounding = Rounding.HALF_AWAY_FROM_ZERO,
+) -> Array:
     """A function of one value, in float32, for each of the 256 integers."""
     low, high = integer_limits(x.dtype)
     every = np.arange(low, high + 1)
     values = np.float32(source.scale) * (every - source.zero_point).astype(np.float32)
     with np.errstate(all="ignore"):
         results = function(values).astype(np.float32) * (np.float32(1) / np.float32(y.scale))
-    table = quantise_float(results, 1.0, y.zero_point, Rounding.HALF_AWAY_FROM_ZERO, numpy_dtype(y.storage))
+    results = np.where(np.isnan(results), -np.inf, results)  # outside the function's domain: the lowest integer
+    table = quantise_float(results, 1.0, y.zero_point, rounding, numpy_dtype(y.storage))
     return table[x.astype(np.int64) - low]
 
 

@@ -80,6 +80,7 @@ DIALECT = Dialect(
         "Pow": "tpuc_ops.top.pow:Pow",
         "Pow2": "tpuc_ops.top.pow2:Pow2",
         "Pow3": "tpuc_ops.top.pow3:Pow3",
+        "Proposal": "tpuc_ops.top.proposal:Proposal",
         "QuantizeLinear": "tpuc_ops.top.quantize_linear:QuantizeLinear",
         "RMSNorm": "tpuc_ops.top.rms_norm:RMSNorm",
         "RNN": "tpuc_ops.top.rnn:RNN",

@@ -38,7 +38,8 @@ class Arg(Op):
         places = self._places(x)[..., None]
         values = np.take_along_axis(np.moveaxis(x, self.axis, -1), places, -1)
         dims = node.result_type.dims
-        return [result.reshape(dims).astype(np.float32, copy=False) for result in (places, values)]
+        places, values = places.reshape(dims).astype(np.float32), values.reshape(dims)
+        return [places, values.astype(operands[0].dtype) if node.result_types[1].is_quantised else values]
 
     def _places(self, x: Array) -> Array:
         """With the axis last and gone."""

@@ -11,7 +11,7 @@ from tpuc.api import I64, Elementwise, Node, Op, Str, Types
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import broadcast_type
 
-_MODES: Mapping[str, Callable[[Array, Array], Array]] = {
+MODES: Mapping[str, Callable[[Array, Array], Array]] = {
     "And": np.bitwise_and,
     "Or": np.bitwise_or,
     "Xor": np.bitwise_xor,
@@ -32,13 +32,13 @@ class Bitwise(Op, Elementwise):
     bits: I64 = 0
 
     def infer(self, operands: Types) -> Types:
-        if self.mode not in _MODES:
-            raise ValueError(f"mode must be one of {', '.join(_MODES)}, this one is {self.mode}")
+        if self.mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(MODES)}, this one is {self.mode}")
         return (broadcast_type(operands[:2]),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         left, right = (operand.astype(np.int64) for operand in operands[:2])
-        result = _MODES[self.mode](left, right)
+        result = MODES[self.mode](left, right)
         return [(result & ((1 << self.bits) - 1) if 0 < self.bits < 63 else result).astype(np.float32)]
 
     def flops(self, node: Node) -> int:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from tpuc.api import Node
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.quantised import function_of_one
 
 
 @dataclass(frozen=True)
 class Sqrt(UnaryOp):
-    """``sqrt(x)``, NaN below 0."""
+    """``sqrt(x)``, NaN below 0. Of stored integers it is rounded down, as TFLite does with this function alone."""
 
     name = "top.Sqrt"
 
     def function(self, x: Array) -> Array:
         return np.sqrt(x)
+
+    def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
+        return function_of_one(node, operands, self.function, Rounding.DOWN)

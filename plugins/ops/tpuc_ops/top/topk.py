@@ -31,8 +31,9 @@ class TopK(Op):
         return (result, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        x = as_float(operands[0])
-        order = np.argsort(-x if self.largest else x, axis=self.axis, kind="stable")
+        x = operands[0] if node.result_type.is_quantised else as_float(operands[0])
+        keys = as_float(x)
+        order = np.argsort(-keys if self.largest else keys, axis=self.axis, kind="stable")
         places = np.take(order, np.arange(self.K), self.axis)
         return [np.take_along_axis(x, places, self.axis), places.astype(np.float32)]
 

@@ -22,13 +22,15 @@ class Cast(Op):
     - Float to float: to nearest even; to bf16 with `round_mode` TowardsZero by leaving out the lower half.
 
     Without `with_scale`, or where an integer type has no scale, the scale is 1 and the zero point 0. With
-    `in_half` the product with the scale is one of bf16: f32 operands are cut to it, the factor and the product rounded.
+    `in_half` the product with the scale is one of bf16: f32 operands are cut to it, or rounded half away from zero with
+    `round_half`, the factor and the product rounded.
     """
 
     name = "tpu.Cast"
     with_scale: Bool = True
     round_mode: RoundMode = "HalfAwayFromZero"
     in_half: Bool = False
+    round_half: Bool = False
     ginfo: Raw = None
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
@@ -54,7 +56,8 @@ class Cast(Op):
         scale, zero_point = self._scale(type)
         with np.errstate(over="ignore", invalid="ignore"):
             if self.in_half:
-                scaled = _half(_cut(x) * _half(np.asarray(1.0 / scale, np.float32)))
+                near = _rounded_away(x) if self.round_half else _cut(x)
+                scaled = _half(near * _half(np.asarray(1.0 / scale, np.float32)))
             else:
                 scaled = x * np.float32(1.0 / scale)
             if zero_point:
@@ -70,6 +73,11 @@ class Cast(Op):
 def _cut(x: Array) -> Array:
     """Without the lower half."""
     return (x.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def _rounded_away(x: Array) -> Array:
+    """The nearest bf16 number, as float32; the one away from 0 of two."""
+    return _cut((x.view(np.uint32) + np.uint32(0x8000)).view(np.float32))
 
 
 def _half(x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""A table of 256 entries."""
+"""A table of 256 entries, or one for each channel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Elementwise, Node, Op, Raw, Types
+from tpuc.api import Elementwise, Node, Op, Raw, TensorType, Types
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.integers import is_integer
@@ -17,7 +17,8 @@ from tpuc_ops.shapes import show
 class Lut(Op, Elementwise):
     """``table[q]`` where the index is the stored byte without sign: -1 takes entry 255.
 
-    What integer entries mean is said by the declared result type.
+    A table `[1, c, 1, 256]` has a row for each channel (the second axis of the operand). What integer entries mean is
+    said by the declared result type.
     """
 
     name = "tpu.Lut"
@@ -25,7 +26,7 @@ class Lut(Op, Elementwise):
 
     def infer(self, operands: Types) -> Types | None:
         x, table = operands[:2]
-        if x.storage.bits != 8 or table.size != 256:
+        if x.storage.bits != 8 or not (table.size == 256 or _has_rows(x, table)):
             raise ValueError(f"bytes and 256 entries are needed, these are {x.storage} and {show(table.dims)}")
         if is_integer(table):
             return None
@@ -33,7 +34,16 @@ class Lut(Op, Elementwise):
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x, table = operands[:2]
-        return [np.take(table.reshape(-1), np.ascontiguousarray(x).view(np.uint8))]
+        index = np.ascontiguousarray(x).view(np.uint8)
+        if table.size == 256:
+            return [np.take(table.reshape(-1), index)]
+        first = np.arange(index.shape[1], dtype=np.intp).reshape(-1, *(1,) * (index.ndim - 2)) * 256
+        return [np.take(table.reshape(-1), index + first)]
 
     def flops(self, node: Node) -> int:
         return node.result_type.size
+
+
+def _has_rows(x: TensorType, table: TensorType) -> bool:
+    """Does every channel have a table of its own?"""
+    return x.rank > 1 and table.size == 256 * x.dims[1]

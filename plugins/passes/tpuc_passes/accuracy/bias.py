@@ -93,24 +93,3 @@ def apply_shifts(module: Module, shifts: Mapping[str, Array], floats: Iterable[s
         set_constant(module, operation, 2, shift if bias is None else (bias.reshape(-1) + shift).reshape(bias.shape))
         changed = True
     return changed
-
-
-def shift_lines(shifts: Mapping[str, Array]) -> tuple[str, ...]:
-    """As the section of a table; nine digits keep every float32."""
-    return tuple(f"{name} {' '.join(f'{value:.9g}' for value in shift)}" for name, shift in shifts.items())
-
-
-def parse_shifts(lines: Iterable[str], channels: Mapping[str, int]) -> dict[str, Array]:
-    """From the section of a table; names may hold spaces, so `channels` says how many values each op has.
-
-    Raises ValueError for a line that fits no op.
-    """
-    result: dict[str, Array] = {}
-    for line in lines:
-        for name, count in channels.items():
-            if line.startswith(f"{name} ") and len(values := line[len(name) :].split()) == count:
-                result[name] = np.array([float(value) for value in values], np.float32)
-                break
-        else:
-            raise ValueError(f"no op with so many channels in '{line[:40]}...'")
-    return result

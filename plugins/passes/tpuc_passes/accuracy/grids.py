@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Calibrated, ChipDescription, TensorType, Uniform, numpy_dtype
+from tpuc.api import Calibrated, ChipDescription, TensorType, Uniform, UniformPerAxis, numpy_dtype
 from tpuc.api.host import Array
 from tpuc_ops.quant.elements import symmetric_element
 from tpuc_ops.top.conv import Conv
@@ -47,9 +47,33 @@ class Grid:
         return (self.low - self.zero_point) * self.scale, (self.high - self.zero_point) * self.scale
 
 
-def grid_of_uniform(element: Uniform) -> Grid:
+@dataclass(frozen=True)
+class ChannelGrid(Grid):
+    """As `Grid`, with a scale for each index of the second axis; `scale` is the largest."""
+
+    scales: tuple[float, ...] = ()
+
+    def round(self, x: Array) -> Array:
+        scales = self._scales(x)
+        result = np.divide(x, scales, dtype=np.float32)
+        np.rint(result, out=result)
+        np.clip(result, self.low, self.high, out=result)
+        np.multiply(result, scales, out=result)
+        return result
+
+    def clip(self, x: Array) -> Array:
+        scales = self._scales(x)
+        return np.clip(x, self.low * scales, self.high * scales)
+
+    def _scales(self, x: Array) -> Array:
+        return np.asarray(self.scales, np.float32).reshape(-1, *(1,) * (x.ndim - 2))
+
+
+def grid_of_uniform(element: Uniform | UniformPerAxis) -> Grid:
     """The grid of a stored element type."""
     limits = np.iinfo(numpy_dtype(element.storage))
+    if isinstance(element, UniformPerAxis):
+        return ChannelGrid(max(element.scales), int(limits.min), int(limits.max), 0, element.scales)
     return Grid(element.scale, int(limits.min), int(limits.max), element.zero_point)
 
 
@@ -58,6 +82,8 @@ def grid_of(type: TensorType, chip: ChipDescription | None, mode: str, name: str
 
     None for values that are stored as floats (not calibrated).
     """
+    if isinstance(type.element, UniformPerAxis):
+        return grid_of_uniform(type.element)
     if not isinstance(type.element, Calibrated):
         return None
     element = (

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import CalibrationError, Calibrator, Module, PassContext
-from tpuc.api.host import Array, Pool, PortableModule, SampleSource, units_of
+from tpuc.api.host import Pool, PortableModule, SampleSource, units_of
 
 from tpuc_passes.calibration.collect import CountJob, RangeJob, UnitResult, absmax, grown, merge_counts, merge_ranges
 from tpuc_passes.calibration.methods import Max, usable_threshold
 from tpuc_passes.calibration.progress_file import Progress, load, save
-from tpuc_passes.calibration.refine import Refinement, Refiner
+from tpuc_passes.calibration.refine import Refined, Refinement, Refiner
 from tpuc_passes.calibration.statistics import Histogram, TensorRange
 from tpuc_passes.calibration.table import TensorThreshold
 
@@ -131,14 +131,15 @@ class Engine:
 
     def refine(
         self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement
-    ) -> tuple[dict[str, TensorThreshold], dict[str, Array], int]:
-        """Thresholds and bias shifts that keep the answers best, and how many samples tuning used."""
+    ) -> Refined:
+        """What keeps the answers best."""
         entries = self.thresholds(progress, calibrator, given)
         refiner = Refiner(self.module, self.context, self.pool, progress, options)
         if options.tune_num and calibrator.needs_histogram:
             others = [self.thresholds(progress, other, given) for other in options.others]
             entries = refiner.tune(entries, others, given)
-        return entries, refiner.shifts(entries) if options.bias_num else {}, refiner.tuned
+        shifts = refiner.shifts(entries) if options.bias_num else {}
+        return Refined(entries, refiner.channels, shifts, refiner.tuned)
 
 
 def remark(context: PassContext, text: str) -> None:

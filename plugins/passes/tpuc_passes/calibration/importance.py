@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource
 
+from tpuc_passes.accuracy.channels import bin_costs
 from tpuc_passes.accuracy.gradients import Gradients
 from tpuc_passes.accuracy.grids import symmetric_grid
 from tpuc_passes.accuracy.network import FakeNetwork
@@ -28,13 +29,19 @@ Powers = Mapping[int, "tuple[float, int]"]
 
 @dataclass(frozen=True)
 class Importance:
-    """Per sample and bin of magnitude: squared gradients summed, and gradients with the sign of their value summed."""
+    """Per sample and bin of magnitude: squared gradients summed, and gradients with the sign of their value summed.
+
+    `channels`: the `bin_costs` of all samples, for values that may have thresholds per channel.
+    """
 
     squares: tuple[NDArray[np.float32], ...] = ()
     sums: tuple[NDArray[np.float32], ...] = ()
+    channels: NDArray[np.float32] | None = None
 
     def __add__(self, other: Importance) -> Importance:
-        return Importance(self.squares + other.squares, self.sums + other.sums)
+        both = self.channels is not None and other.channels is not None
+        channels = self.channels + other.channels if both else other.channels if self.channels is None else self.channels
+        return Importance(self.squares + other.squares, self.sums + other.sums, channels)
 
 
 @dataclass(frozen=True)
@@ -64,12 +71,15 @@ class PowerJob(Job["dict[int, tuple[float, int]]"]):
 
 @dataclass(frozen=True)
 class ImportanceJob(Job["dict[str, Importance]"]):
-    """Per value in `limits`, with bins up to that limit. `powers` are the mean squares that `Gradients` needs."""
+    """Per value in `limits`, with bins up to that limit; for those in `wide` also by channel. `powers` are the mean
+    squares that `Gradients` needs.
+    """
 
     network: PortableModule
     samples: SampleSource
     limits: Mapping[str, float]
     powers: Mapping[int, float]
+    wide: frozenset[str] = frozenset()
 
     def prepare(self) -> Callable[[range], dict[str, Importance]]:
         net, reader = FakeNetwork(self.network.module), SampleReader(self.samples)
@@ -80,22 +90,25 @@ class ImportanceJob(Job["dict[str, Importance]"]):
             result: dict[str, Importance] = {}
             for index in unit:
                 state = net.run(reader.read(index), integer=False, keep=True)
-                found = gradients.weights(state, np.random.default_rng(index), self.powers)
+                weights = gradients.weights(state, np.random.default_rng(index), self.powers)
                 for slot, name in names.items():
-                    value, gradient = state.values[slot], found.get(slot)
+                    value, gradient = state.values[slot], weights.get(slot)
                     if value is not None and gradient is not None:
-                        result[name] = result.get(name, Importance()) + _importance(value, gradient, self.limits[name])
+                        limit = self.limits[name]
+                        channels = bin_costs(value, gradient, limit) if name in self.wide else None
+                        found = _importance(value, gradient, limit, channels)
+                        result[name] = result[name] + found if name in result else found
             return result
 
         return run
 
 
-def _importance(value: Array, gradient: Array, limit: float) -> Importance:
+def _importance(value: Array, gradient: Array, limit: float, channels: Array | None) -> Importance:
     value, gradient = value.reshape(-1), gradient.reshape(-1)
     places = np.minimum(np.abs(value) * np.float32(BINS / limit), np.float32(BINS - 1)).astype(np.int32)
     squares = np.bincount(places, weights=gradient * gradient, minlength=BINS)
     sums = np.bincount(places, weights=np.copysign(gradient, gradient * value), minlength=BINS)
-    return Importance((squares.astype(np.float32),), (sums.astype(np.float32),))
+    return Importance((squares.astype(np.float32),), (sums.astype(np.float32),), channels)
 
 
 def merged_powers(results: Iterable[Powers]) -> dict[int, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ from tpuc.api import Calibrator, Module, PassContext
 from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSource, one_blas_thread, units_of
 
 from tpuc_passes.accuracy.bias import find_filter_shifts, find_shifts
+from tpuc_passes.accuracy.channels import choose_channels, eligible, set_channel_scales
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.importance import (
+    Importance,
     ImportanceJob,
     PowerJob,
     by_cost,
@@ -33,6 +35,8 @@ JUDGE_SECONDS = 0.5
 """Samples on which whole tables are compared: as many as take about so long, within these limits."""
 FILTER_SAMPLES = 8
 CLIMB_SECONDS = 3.0
+CHANNEL_GAIN_DB = 0.3
+"""Thresholds per channel are taken when they are so much better."""
 _WHATEVER = TensorThreshold(1.0, -1.0, 1.0)
 
 Entries = Mapping[str, TensorThreshold]
@@ -48,9 +52,21 @@ class Refinement:
     others: tuple[Calibrator, ...] = ()
 
 
+@dataclass(frozen=True)
+class Refined:
+    """Thresholds of values and of some values' channels, bias shifts, and how many samples tuning used."""
+
+    entries: dict[str, TensorThreshold]
+    channels: Mapping[str, Array]
+    shifts: Mapping[str, Array]
+    tuned: int
+
+
 @dataclass
 class Refiner:
-    """One calibration's tuning. `tuned` is how many samples it used."""
+    """One calibration's tuning. `tuned` is how many samples it used, `channels` the thresholds per channel that `tune`
+    has settled on.
+    """
 
     module: Module
     context: PassContext
@@ -58,6 +74,8 @@ class Refiner:
     progress: Progress
     options: Refinement
     tuned: int = 0
+    channels: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    _importance: Mapping[str, Importance] = field(default_factory=dict[str, Importance])
     _worst: Sequence[str] = ()
     _kept_judge: Judge | None = None
     _kept_shifts: dict[str, Array] | None = None
@@ -82,15 +100,34 @@ class Refiner:
         verdicts = [judge.decibels(one, shifts) for one in candidates]
         self.context.log(f"tables compared: {', '.join(f'{verdict:.2f}' for verdict in verdicts)} dB")
         best = candidates[int(np.argmax(verdicts))]
-        return judge.climb(best, shifts, [name for name in self._worst if name not in given], CLIMB_SECONDS)
+        self._try_channels(best, shifts, max(verdicts))
+        names = [name for name in self._worst if name not in given and name not in self.channels]
+        return judge.climb(best, shifts, names, CLIMB_SECONDS)
+
+    def _try_channels(self, entries: Entries, shifts: Mapping[str, Array], verdict: float) -> None:
+        """Thresholds per channel, where answers are clearly better for them."""
+        found: dict[str, Array] = {}
+        for name, one in self._importance.items():
+            if one.channels is not None and entries[name].threshold > 0:
+                entry = entries[name]
+                limit = max(-entry.minimum, entry.maximum)
+                found[name] = choose_channels(one.channels, limit, entry.threshold, signed=entry.minimum < 0)
+        if not found:
+            return
+        self.channels = found
+        with_channels = self._judge().decibels(entries, shifts)
+        self.context.log(f"thresholds per channel of {len(found)} values: {with_channels:.2f} dB")
+        if with_channels < verdict + CHANNEL_GAIN_DB:
+            self.channels = {}
 
     def _by_answers(self, entries: Entries, samples: SampleSource, given: frozenset[str]) -> dict[str, TensorThreshold]:
         network = PortableModule(self.module, self.context.registry)
         powers = merged_powers(self._map(PowerJob(network, samples), samples, "powers"))
         limits = {name: max(-one.minimum, one.maximum) for name, one in entries.items() if name not in given}
         limits = {name: limit for name, limit in limits.items() if limit > 0}
-        job = ImportanceJob(network, samples, limits, powers)
-        importance = merged(self._map(job, samples, "sensitivities"))
+        wide = frozenset(value.name for value in eligible(self._calibrated(entries)))
+        job = ImportanceJob(network, samples, limits, powers, wide)
+        importance = self._importance = merged(self._map(job, samples, "sensitivities"))
         self._worst = by_cost(entries, importance)
         return choose_by_answers(entries, importance)
 
@@ -132,6 +169,8 @@ class Refiner:
         context = dataclasses.replace(self.context, results={"calibration_table": CalibrationTable(entries)})
         ImportCalibration().run(calibrated, context)
         PropagateCalibration().run(calibrated, context)
+        if self.channels:
+            set_channel_scales(eligible(calibrated), self.channels)
         return calibrated
 
     def _map(self, job: Any, samples: SampleSource, what: str) -> Iterable[Any]:

@@ -12,7 +12,7 @@ from tpuc.api import CalibrationError, write_atomic
 
 COLUMNS = "# op_name    threshold    min    max"
 SECTIONS = ("asym_op", "int4_th")  # what TPU-MLIR appends below the table proper
-NOTES = ("bias_shift",)  # sections of our own, as remarks line by line, which TPU-MLIR reads over
+NOTES = ("bias_shift", "channel_threshold")  # sections of our own, as remarks line by line, which TPU-MLIR reads over
 
 
 @dataclass(frozen=True)

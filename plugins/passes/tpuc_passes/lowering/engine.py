@@ -13,6 +13,7 @@ from tpuc.api import (
     ABSENT,
     Chip,
     Constant,
+    Elementwise,
     Location,
     Lowering,
     LoweringNode,
@@ -38,6 +39,8 @@ Array: TypeAlias = npt.NDArray[Any]
 FindCell: TypeAlias = "Callable[[str, str], Lowering[Any] | None]"
 """(op name, mode) to the chip's lowering, None when there is none."""
 
+_EXACT = "f32"
+"""The mode in which whole numbers are exact up to 2**24."""
 _ELEMENT_OF = {"int8": "i8", "uint8": "ui8", "int16": "i16", "int32": "i32", "float32": "f32", "float16": "f16"}
 
 
@@ -94,10 +97,12 @@ class Lowerer:
     def _choose(self) -> dict[int, Choice]:
         choices: dict[int, Choice] = {}
         refusals: list[str] = []
+        leads_to_index = self._leads_to_index()
         for operation in self.module.main.operations[:-1]:
             if is_kept(operation) or isinstance(operation.op, (Quantise, Dequantise)):
                 continue
-            mode = self.modes.get(operation.name, self.mode)
+            usual = _EXACT if id(operation) in leads_to_index else self.mode
+            mode = self.modes.get(operation.name, usual)
             cell = self.find(operation.op.name, mode)
             reason = None
             if cell is not None:
@@ -113,6 +118,24 @@ class Lowerer:
             more = f" (and {len(refusals) - 1} more: {'; '.join(refusals[1:])})" if len(refusals) > 1 else ""
             raise Unsupported(f"{refusals[0]}{more}. Change the node, choose another mode for it, or another chip.")
         return choices
+
+    def _leads_to_index(self) -> set[int]:
+        """Element-wise and moving ops whose results only choose places: 16 bits would change whole numbers."""
+        found: set[int] = set()
+        for operation in reversed(self.module.main.operations[:-1]):
+            uses = [use for result in operation.results for use in result.uses]
+            if is_kept(operation) or not uses or self.find(operation.op.name, _EXACT) is None:
+                continue
+            moves = isinstance(operation.op, Elementwise) or self._wants(operation)[0] is Wants.AS_IS
+            if moves and all(id(user) in found or self._wants(user)[index] is Wants.INDEX for user, index in uses):
+                found.add(id(operation))
+        return found
+
+    def _wants(self, operation: Operation) -> Sequence[Wants]:
+        """What an operation's operands should be, by its cell in the usual mode."""
+        cell, node = self.find(operation.op.name, self.mode), self._node(operation, (), self.mode)
+        plain = (Wants.MODE,) * max(len(operation.operands), 1)
+        return plain if cell is None or cell.refuse(node) is not None else cell.requires(node) or plain
 
     def _copy(self, operation: Operation) -> None:
         operands = [self.values.get(id(operand), operand) for operand in operation.operands]
@@ -144,9 +167,18 @@ class Lowerer:
         node = operation.node()
         constants = tuple(self._constant(operand) for operand in operation.operands)
         names = tuple(result.name for result in operation.results)
-        description = self.chip.description
+        users = tuple(user.op for result in operation.results for user, _ in result.uses)
         return LoweringNode(
-            node.op, node.operand_types, node.result_types, node.name, operands, constants, mode, description, names
+            node.op,
+            node.operand_types,
+            node.result_types,
+            node.name,
+            operands,
+            constants,
+            mode,
+            self.chip.description,
+            names,
+            users,
         )
 
     def _constant(self, value: Value) -> Array | None:
@@ -182,7 +214,7 @@ class Lowerer:
             return value
         type_ = value.tensor
         description = self.chip.description
-        if want is Wants.FLOAT:
+        if want in (Wants.FLOAT, Wants.INDEX):
             return self.cast(value, description.float_type(type_, "f32"))
         if mode in ("f32", "f16", "bf16"):
             return self.cast(value, description.float_type(type_, mode))

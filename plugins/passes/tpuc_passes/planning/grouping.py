@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpuc.api import Chip, DictAttr, IntegerAttr, LmemOverflow, Operation, UnitAttr, Value
 
@@ -11,8 +11,11 @@ from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.keeping import Keeper, Kept
 from tpuc_passes.planning.kernels import TILING, VIEW
 from tpuc_passes.planning.places import ASSEMBLED, MERGED, Merge, Places, origin
-from tpuc_passes.planning.program import build_stretch, order_and_place
+from tpuc_passes.planning.program import Stretch, build_stretch, order_and_place
 from tpuc_passes.planning.residency import forget
+from tpuc_passes.planning.runs import RunFinder, write_run
+from tpuc_passes.planning.slicing import SLICED, Run
+from tpuc_passes.planning.steps import Steps
 from tpuc_passes.planning.task import Task, TileTask
 from tpuc_passes.planning.tiling import choose_tiling, make_task
 from tpuc_passes.planning.views import ViewChooser
@@ -21,20 +24,27 @@ from tpuc_passes.planning.views import ViewChooser
 @dataclass(frozen=True)
 class Settings:
     """`share`: scratch and constants of a tile take at most one part in so many of local memory; `room`: percent of
-    local memory for values that stay; `from_tail`: values stay within runs of operations, cut from the last one on.
+    local memory for values that stay; `from_tail`: values stay within runs of operations, cut from the last one on;
+    `sliced`: rows pass through runs of operations in slices where that saves transfers.
     """
 
     share: int = 12
     room: int = 94
     from_tail: bool = False
+    sliced: bool = False
 
 
+_MANY = tuple(Settings(share, room) for share in (12, 6, 24) for room in (94, 98, 85))
 LEVELS = {
     1: (Settings(from_tail=True),),
-    2: (Settings(), Settings(from_tail=True)),
-    3: (Settings(from_tail=True), *(Settings(share, room) for share in (12, 6, 24) for room in (94, 98, 85))),
+    2: (Settings(), Settings(from_tail=True), Settings(sliced=True)),
+    3: (Settings(from_tail=True), *_MANY, *(replace(settings, sliced=True) for settings in _MANY)),
 }
 """Plans that are made at each level; the fastest is taken."""
+_PLAIN = frozenset(
+    replace(settings, sliced=False) for level in LEVELS.values() for settings in level if settings.sliced
+)
+"""Plans that runs in slices are compared with."""
 CAREFUL = (Settings(room=80), Settings(room=60), Settings(room=0))
 """When the buffers of none of them can be placed, the first of these whose buffers can."""
 
@@ -56,71 +66,96 @@ class StretchPlanner:
         self.leaving = leaving
         self.shared = shared
         outer = {id(part) for merge in merges for part, _ in merge.parts}
-        self.merges = [merge for merge in merges if _is_plain(merge, outer)]
+        made = {id(origin(value)) for options in choices for value in options[0].operation.results}
+        self.merges = [merge for merge in merges if _is_plain(merge, outer) and _is_made_by(merge, made)]
         self.tasks = ViewChooser(choices, [*leaving, *shared]).run()
         self.cycles = Cycles(chip)
         self._own: dict[Hashable, Mapping[str, int]] = {}
+        self._steps: dict[Settings, Steps] = {}
 
-    def run(self, opt: int, operations: Sequence[Operation]) -> None:
-        """Write the plan of an optimisation level, 1 to 3.
+    def run(self, opt: int, operations: Sequence[Operation]) -> int | None:
+        """Write the plan of an optimisation level, 1 to 3. Returns its cycles, None if its buffers cannot be placed.
 
         `operations`: all of the function, whose marks say what shares bytes.
         """
         measured: list[tuple[int, int]] = []
         for number, settings in enumerate(LEVELS[opt]):
-            self._write(settings)
-            cycles = self._measure(operations)
+            self._write(settings, operations)
+            cycles = self._measure(settings, operations)
             if cycles is not None:
                 measured.append((cycles, number))
         if measured:
-            best = min(measured)[1]
+            fewest, best = min(measured)
             if best + 1 < len(LEVELS[opt]):
-                self._write(LEVELS[opt][best])
-            return
+                self._write(LEVELS[opt][best], operations)
+            return fewest
         for settings in CAREFUL:
-            self._write(settings)
-            if self._measure(operations) is not None:
-                return
+            self._write(settings, operations)
+            cycles = self._measure(settings, operations)
+            if cycles is not None:
+                return cycles
+        return None
 
-    def _measure(self, operations: Sequence[Operation]) -> int | None:
+    def _measure(self, settings: Settings, operations: Sequence[Operation]) -> int | None:
         """Cycles of the written plan, None when its buffers cannot be placed."""
-        base = self.chip.description.ddr_base
-        tasks = [_as_written(task) for task in self.tasks]
-        stretch = build_stretch(tasks, self.chip, self.cycles, Places(operations), lambda _: base)
+        stretch = self._build(operations)
+        if settings in _PLAIN:
+            self._steps[settings] = stretch.steps
         try:
             return order_and_place(stretch, self.chip)[1]
         except LmemOverflow:
             return None
 
-    def _write(self, settings: Settings) -> None:
+    def _build(self, operations: Sequence[Operation]) -> Stretch:
+        """The steps of the written plan."""
+        base = self.chip.description.ddr_base
+        tasks = [_as_written(task) for task in self.tasks]
+        return build_stretch(tasks, self.chip, self.cycles, Places(operations), lambda _: base)
+
+    def _find_runs(self, settings: Settings, operations: Sequence[Operation]) -> Sequence[Run]:
+        """Runs that gain by slices against the plan without any."""
+        plain = replace(settings, sliced=False)
+        if plain not in self._steps:
+            self._write(plain, operations)
+            self._steps[plain] = self._build(operations).steps
+        finder = RunFinder(self.tasks, [*self.leaving, *self.shared], self.cycles, Places(operations))
+        return finder.run(self._steps[plain], self.chip.lmem.lane_bytes * settings.room // 100)
+
+    def _write(self, settings: Settings, operations: Sequence[Operation]) -> None:
+        runs = self._find_runs(settings, operations) if settings.sliced else ()
         for task in self.tasks:
             forget(task.operation)
-            task.operation.extra_attributes.pop(VIEW, None)
+            for name in (VIEW, SLICED):
+                task.operation.extra_attributes.pop(name, None)
         for merge in self.merges:
             merge.operation.extra_attributes.pop(ASSEMBLED, None)
-        for task, plan in zip(self.tasks, self._keep(settings), strict=True):
+        sliced = {id(task.operation) for run in runs for task in run.tasks}
+        for task, plan in zip(self.tasks, self._keep(settings, runs), strict=True):
             if not isinstance(task, TileTask):
                 continue
             if plan is None:
-                _write_tiling(task.operation, self._own_tiling(task))
+                if id(task.operation) not in sliced:
+                    _write_tiling(task.operation, self._own_tiling(task))
                 continue
             kept, residency = plan
-            _write_tiling(task.operation, kept.sizes)
-            if kept.facts.view:
-                task.operation.extra_attributes[VIEW] = IntegerAttr(kept.facts.view)
+            _write_cut(kept)
             residency.write(task.operation)
+        for run in runs:
+            for task in run.tasks:
+                _write_cut(task)
+            write_run(run)
 
-    def _keep(self, settings: Settings) -> Sequence[Kept]:
+    def _keep(self, settings: Settings, runs: Sequence[Run]) -> Sequence[Kept]:
         """What stays. Parts of a value that is assembled in DDR leave local memory, others need not."""
         if settings.room == 0:
             return [None] * len(self.tasks)
         merges = [] if settings.from_tail else self.merges
         limits = (settings.share, settings.room)
-        merges = [*Keeper(self.tasks, self.leaving, merges, *limits).assembled.values()]
+        merges = [*Keeper(self.tasks, self.leaving, merges, *limits, runs).assembled.values()]
         while True:
             inside = {id(part) for merge in merges for part, _ in merge.parts}
             leaving = [*self.leaving, *(value for value in self.shared if id(origin(value)) not in inside)]
-            keeper = Keeper(self.tasks, leaving, merges, *limits)
+            keeper = Keeper(self.tasks, leaving, merges, *limits, runs)
             before = len(keeper.assembled)
             plans = keeper.run(from_tail=settings.from_tail)
             merges = [*keeper.assembled.values()]
@@ -153,10 +188,21 @@ def _as_written(task: Task) -> Task:
     return task.with_sizes({name: size.value for name, size in sizes.items if isinstance(size, IntegerAttr)})
 
 
+def _write_cut(task: TileTask) -> None:
+    _write_tiling(task.operation, task.sizes)
+    if task.facts.view:
+        task.operation.extra_attributes[VIEW] = IntegerAttr(task.facts.view)
+
+
 def _is_plain(merge: Merge, outer: set[int]) -> bool:
     """A whole that is no part, of parts that are no wholes."""
     wholes = [part.defining is not None and MERGED in part.defining.extra_attributes for part, _ in merge.parts]
     return id(merge.whole) not in outer and not any(wholes)
+
+
+def _is_made_by(merge: Merge, made: set[int]) -> bool:
+    """Are all its parts results of one stretch? Others' merges are planned with their own."""
+    return all(id(part) in made for part, _ in merge.parts)
 
 
 def _write_tiling(operation: Operation, sizes: Mapping[str, int]) -> None:

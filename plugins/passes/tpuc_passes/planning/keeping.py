@@ -16,6 +16,7 @@ from tpuc.api import Box, Constant, Value, View
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.places import Merge, merged_start, origin
 from tpuc_passes.planning.residency import Residency
+from tpuc_passes.planning.slicing import Run
 from tpuc_passes.planning.task import Task, TileTask
 from tpuc_passes.planning.whole import operand_addressable, results_addressable, whole_tiling
 
@@ -75,12 +76,19 @@ class Keeper:
         merges: Sequence[Merge] = (),
         share: int = 12,
         room: int = 94,
+        runs: Sequence[Run] = (),
     ) -> None:
         self.tasks = list(tasks)
         chip = next((task.chip for task in tasks if isinstance(task, TileTask)), None)
         self.capacity = chip.lmem.lane_bytes * room // 100 if chip is not None else 0
         self.cycles = Cycles(chip) if chip is not None else None
         self.whole = [whole_tiling(task, share) if isinstance(task, TileTask) else None for task in self.tasks]
+        self.reserved = np.zeros(len(self.tasks), np.int64)
+        """Bytes that are needed for slices."""
+        for run in runs:
+            for point in range(run.start, run.start + len(run.tasks)):
+                self.whole[point] = None
+                self.reserved[point] = run.need
         self.traffic = self._traffic({id(origin(value)) for value in outputs})
         self._own: dict[tuple[int, frozenset[int], frozenset[int]], int] = {}
         self.assembled: dict[int, Merge] = {}
@@ -204,6 +212,7 @@ class Keeper:
         for point, (kept, held) in enumerate(zip(*self._sides(), strict=True)):
             if kept or held:
                 live[point] += self._own_bytes(point, frozenset(kept), frozenset(held))
+        live[:-1] += np.where(live[:-1] > 0, self.reserved, 0)
         point = int(live.argmax())
         return point if live[point] > self.capacity else None
 

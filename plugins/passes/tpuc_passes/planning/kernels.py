@@ -31,8 +31,10 @@ from tpuc_passes.planning.tiling import make_task
 
 TILING = "tiling"
 VIEW = "view"
-COEFFICIENTS = "coeff"
-COEFFICIENTS_ADDRESS = "coeff_addr"
+LOCAL = "local"
+"""On an operation that only moves data and does so in local memory."""
+COEFFICIENTS = "packed"
+COEFFICIENTS_ADDRESS = "packed_addr"
 
 
 def chip_of(context: PassContext, pass_name: str) -> Chip:
@@ -64,6 +66,8 @@ def find_kernel(context: PassContext, operation: Operation) -> TileKernel[Any] |
     found: TileKernel[Any] | MoveKernel[Any] | CpuRoutine[Any] | KernelChoice[Any] = cell.value
     node = Node.of(operation)
     kernel = found.kernel(node) if isinstance(found, KernelChoice) else found
+    if LOCAL in operation.extra_attributes and isinstance(kernel, MoveKernel):
+        kernel = kernel.local(node) or kernel
     reason = kernel.refuse(node)
     if reason is not None:
         raise Unsupported(f"{place}: {reason}; change the node or choose another chip")

@@ -18,6 +18,7 @@ from tpuc.api import (
 
 from tpuc_passes.planning.places import Places, is_free
 from tpuc_passes.planning.residency import Residency
+from tpuc_passes.planning.slicing import Slicing
 
 POOL = "activations"
 
@@ -44,6 +45,7 @@ def lifetimes(function: Function, places: Places, runs: Callable[[Operation], bo
         _, first, last = spans.get(id(root), (root, point, point))
         spans[id(root)] = (root, min(first, point), max(last, point))
 
+    spread = _runs(function)
     for point, operation in enumerate(function.operations):
         if isinstance(operation.op, NetworkInput):
             touch(operation.result, point)
@@ -53,7 +55,9 @@ def lifetimes(function: Function, places: Places, runs: Callable[[Operation], bo
         for index, operand in enumerate(operation.operands):
             if index not in residency.kept and isinstance(operand.type, TensorType) and not _is_constant(operand):
                 touch(operand, point)
+                touch(operand, spread.get(point, (point, point))[1])
         for index in sorted(residency.stored):
+            touch(operation.results[index], spread.get(point, (point, point))[0])
             touch(operation.results[index], point)
     for value in function.outputs:
         touch(value, end)
@@ -61,6 +65,16 @@ def lifetimes(function: Function, places: Places, runs: Callable[[Operation], bo
         Lifetime(value, first, last, value.tensor.size_bytes)
         for value, first, last in sorted(spans.values(), key=lambda span: span[1])
     ]
+
+
+def _runs(function: Function) -> dict[int, tuple[int, int]]:
+    """First and last point of the run that an operation is part of: its slices read and store in turn."""
+    ends: dict[int, list[int]] = {}
+    for point, operation in enumerate(function.operations):
+        slicing = Slicing.of(operation)
+        if slicing is not None:
+            ends.setdefault(slicing.run, []).append(point)
+    return {point: (points[0], points[-1]) for points in ends.values() for point in points}
 
 
 def _is_constant(value: Value) -> bool:

@@ -6,9 +6,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from tpuc.api import Attribute, Block, Box, Constant, DialectAttr, Location, Operation, TensorType, Type, Value
+from tpuc.api import (
+    Attribute,
+    Block,
+    BoolAttr,
+    Box,
+    Constant,
+    DialectAttr,
+    IntegerAttr,
+    Location,
+    Op,
+    Operation,
+    ScalarType,
+    TensorType,
+    Type,
+    Value,
+)
+from tpuc_ops.tpu.deconv import Deconv
 from tpuc_ops.tpu.load import Load
+from tpuc_ops.tpu.mul_const import MulConst
+from tpuc_ops.tpu.pad import Pad
+from tpuc_ops.tpu.permute import Permute
+from tpuc_ops.tpu.reduce import Reduce
+from tpuc_ops.tpu.slice import Slice
 from tpuc_ops.tpu.store import Store
+from tpuc_ops.tpu.upsample import Upsample
+from tpuc_ops.tpu.where import Where
 
 from tpuc_passes.planning.pack import constant_tensors
 from tpuc_passes.planning.places import ALIAS, ASSEMBLED, is_free, origin
@@ -20,6 +43,28 @@ from tpuc_passes.planning.task import MoveTask, TileTask
 
 LOADING, COMPUTING, STORING = 0, 1, 2
 """Stages of a group's pipeline."""
+OPERANDS: tuple[tuple[type[Op], int], ...] = (
+    (Deconv, 3),
+    (Pad, 4),
+    (Permute, 2),
+    (Reduce, 3),
+    (Slice, 5),
+    (Upsample, 2),
+    (Where, 4),
+)
+"""How many operands TPU-MLIR's op has: paddings, offsets, buffers behind ours, which are absent here."""
+
+ATTRIBUTES: tuple[tuple[type[Op], dict[str, Attribute]], ...] = (
+    (MulConst, {"multiplier": IntegerAttr(1, ScalarType("si32")), "rshift": IntegerAttr(0, ScalarType("si32"))}),
+    (Pad, {"with_insert_zero": BoolAttr(False)}),
+)
+"""What TPU-MLIR's op says beside ours, at the value that changes nothing."""
+
+
+def completed(operation: Operation, operands: Sequence[Value], absent: Value) -> list[Value]:
+    """The operands with absent ones behind them, as many as TPU-MLIR's op has."""
+    count = next((count for kind, count in OPERANDS if isinstance(operation.op, kind)), 0)
+    return [*operands, *[absent] * (count - len(operands))]
 
 
 @dataclass(frozen=True)
@@ -212,7 +257,9 @@ class Outline:
     def _copy(self, operation: Operation, operands: Sequence[Value], spot: Spot | None) -> Operation:
         types = [value.type if spot is None else _local_type(value.type) for value in operation.results]
         extra = dict(operation.extra_attributes)
-        return self._append(Operation(operation.op, operands, types, operation.location, extra), spot, COMPUTING)
+        extra |= next((entries for kind, entries in ATTRIBUTES if isinstance(operation.op, kind)), {})
+        inputs = completed(operation, operands, self.absent)
+        return self._append(Operation(operation.op, inputs, types, operation.location, extra), spot, COMPUTING)
 
     def _append(self, operation: Operation, spot: Spot | None, stage: int) -> Operation:
         if spot is not None:

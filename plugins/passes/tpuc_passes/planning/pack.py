@@ -8,11 +8,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Constant, PackedConstant, Tile
+from tpuc.api import Constant, PackedConstant, RowMove, Tile
 
-from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.task import MoveTask, TileTask
 
 Array: TypeAlias = npt.NDArray[Any]
+
+_MOVED_ALIGNMENT = 64
+"""Bytes; moves of 4-byte elements need 4."""
 
 
 @dataclass(frozen=True)
@@ -102,4 +105,30 @@ def pack_task(task: TileTask, arrays: Sequence[Array | None]) -> Array:
                 )
             lanes[: data.shape[0], offset : offset + count] = data
         packed[block.offset : block.offset + block.stored_bytes] = lanes.reshape(-1)[: block.stored_bytes]
+    return packed
+
+
+def move_constants(task: MoveTask) -> dict[int, int]:
+    """Constant operands that moves read: operand index to the offset of its dense bytes in the packed ones."""
+    operands = task.operation.operands
+    read = {move.operand for move in task.moves if move.fill is None}
+    read |= {move.index for move in task.moves if isinstance(move, RowMove)}
+    at, offsets = 0, dict[int, int]()
+    for index in sorted(read):
+        producer = operands[index].defining
+        if producer is not None and isinstance(producer.op, Constant):
+            offsets[index] = at
+            at += -(-operands[index].tensor.size_bytes // _MOVED_ALIGNMENT) * _MOVED_ALIGNMENT
+    return offsets
+
+
+def pack_moves(task: MoveTask, arrays: Sequence[Array | None]) -> Array:
+    """The packed bytes (uint8) of the constants that a task moves or is indexed by."""
+    offsets = move_constants(task)
+    ends = [at + task.node.operand_types[index].size_bytes for index, at in offsets.items()]
+    packed = np.zeros(max(ends, default=0), np.uint8)
+    for index, at in offsets.items():
+        array = arrays[index]
+        assert array is not None
+        packed[at : at + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return packed

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import ArrayAttr, Constant, IntegerAttr, Move, NetworkInput, Operation, Value
+from tpuc.api import ArrayAttr, Constant, IntegerAttr, Move, NetworkInput, Operation, RowMove, Value
 
 ALIAS = "alias"
 MERGED = "merged"
@@ -118,7 +118,7 @@ class Sharing:
 
     def mark(self, operation: Operation, moves: Sequence[Move]) -> bool:
         """Mark an operation whose result is its operands one after the other, or a part of its only operand."""
-        if len(operation.results) != 1 or any(move.fill is not None for move in moves):
+        if len(operation.results) != 1 or any(move.fill is not None or isinstance(move, RowMove) for move in moves):
             return False
         shifts = _shifts(moves)
         if shifts is None:

@@ -124,9 +124,13 @@ class StepBuilder:
 
     def add(self, task: TileTask, residency: Residency) -> Iterator[Step]:
         """Append the steps of a task, one by one."""
-        for step in _TaskSteps(self, task, residency, self._cycles).run():
-            self.result.steps.append(step)
-            yield step
+        for step in TaskSteps(self, task, residency, self._cycles).run():
+            yield self.append(step)
+
+    def append(self, step: Step) -> Step:
+        """Append one step."""
+        self.result.steps.append(step)
+        return step
 
     @property
     def now(self) -> int:
@@ -162,7 +166,7 @@ class StepBuilder:
         return buffer, offset
 
 
-class _TaskSteps:
+class TaskSteps:
     """The steps of one task; remembers what consecutive tiles share."""
 
     def __init__(self, builder: StepBuilder, task: TileTask, residency: Residency, cycles: Cycles) -> None:
@@ -187,24 +191,25 @@ class _TaskSteps:
                 self.builder.keep(value, task, task.layouts.results[index], task.space.results[index].shape)
                 self.results[index] = self.builder.kept(value)
         for tile in task.tiles:
-            yield self._step(tile)
+            yield self.step(tile)
 
-    def _step(self, tile: Tile) -> Step:
+    def step(self, tile: Tile) -> Step:
+        """The step of one tile."""
         task = self.task
         self.loads = []
         phase = task.phase(tile)
         boxes = tuple(task.boxes(tile))
-        operands = tuple(None if box is None else self._operand(index, box) for index, box in enumerate(boxes))
-        constants = tuple(entry for index in range(len(task.constant_groups)) for entry in self._block(index, tile))
-        results = tuple(self._result(index, tile, phase) for index in range(len(task.node.result_types)))
-        scratch = tuple(self._scratch(tile, phase, results))
-        stores = tuple(self._stores(tile, results)) if phase.ends else ()
+        operands = tuple(None if box is None else self.operand(index, box) for index, box in enumerate(boxes))
+        constants = tuple(entry for index in range(len(task.constant_groups)) for entry in self.block(index, tile))
+        results = tuple(self.result(index, tile, phase) for index in range(len(task.node.result_types)))
+        scratch = tuple(self.working_memory(tile, phase, results))
+        stores = tuple(self.stores(tile, results)) if phase.ends else ()
         if task.kernel.banks_apart:
             _keep_apart([place.buffer for place in operands if place is not None], [place.buffer for place in results])
         cycles = self.cycles.compute(task, tile, phase, boxes)
         return Step(task, tile, phase, tuple(self.loads), stores, operands, results, constants, scratch, cycles)
 
-    def _operand(self, index: int, box: Box) -> Place:
+    def operand(self, index: int, box: Box) -> Place:
         task, residency = self.task, self.residency
         element = task.node.operand_types[index].storage
         layout = task.layouts.operands[index]
@@ -217,7 +222,7 @@ class _TaskSteps:
                 whole = Box((0, 0, 0, 0), view.shape)
                 self.builder.keep(value, task, layout, view.shape)
                 buffer, _ = self.builder.kept(value)
-                self._load(index, whole, buffer)
+                self.load(index, whole, buffer)
                 self.held[index] = (whole, buffer)
             offset, strides = addressed(task, index, box)
             buffer, base = self.builder.kept(value)
@@ -227,11 +232,11 @@ class _TaskSteps:
             held[1].last = self.builder.now
             return Place(held[1], 0, tensor)
         buffer = self.builder.buffer(task.operand_bytes(index, box))
-        self._load(index, box, buffer)
+        self.load(index, box, buffer)
         self.held[index] = (box, buffer)
         return Place(buffer, 0, tensor)
 
-    def _load(self, index: int, box: Box, buffer: Buffer) -> None:
+    def load(self, index: int, box: Box, buffer: Buffer) -> None:
         task = self.task
         view = task.space.operands[index]
         assert view is not None
@@ -244,7 +249,7 @@ class _TaskSteps:
         cycles = self.cycles.load(task, index, box)
         self.loads.append(TensorLoad(task, value, writers, constant or 0, place, source, cycles))
 
-    def _block(self, index: int, tile: Tile) -> Iterator[tuple[str, Buffer, int, int, int]]:
+    def block(self, index: int, tile: Tile) -> Iterator[tuple[str, Buffer, int, int, int]]:
         task = self.task
         block = self.blocks[index, task.constant_key(task.constant_groups[index], tile)]
         held = self.held_blocks[index]
@@ -260,7 +265,7 @@ class _TaskSteps:
         for name, (offset, size) in block.places.items():
             yield name, buffer, offset, size, lanes
 
-    def _result(self, index: int, tile: Tile, phase: Phase) -> Place:
+    def result(self, index: int, tile: Tile, phase: Phase) -> Place:
         task = self.task
         box = task.result_box(tile, index)
         element = task.node.result_types[index].storage
@@ -281,7 +286,7 @@ class _TaskSteps:
         place.buffer.last = max(place.buffer.last, self.builder.now)
         return place
 
-    def _scratch(self, tile: Tile, phase: Phase, results: Sequence[Place]) -> Iterator[tuple[str, Buffer, int]]:
+    def working_memory(self, tile: Tile, phase: Phase, results: Sequence[Place]) -> Iterator[tuple[str, Buffer, int]]:
         for item in self.task.scratch(tile):
             known = self.scratch.get(item.name)
             if known is None or phase.starts or known.size < item.bytes_per_lane:
@@ -290,7 +295,7 @@ class _TaskSteps:
             known.last = self.builder.now
             yield item.name, known, item.bytes_per_lane
 
-    def _stores(self, tile: Tile, results: Sequence[Place]) -> Iterator[Store]:
+    def stores(self, tile: Tile, results: Sequence[Place]) -> Iterator[Store]:
         task = self.task
         for index, (value, place) in enumerate(zip(task.operation.results, results, strict=True)):
             if index in self.residency.stored:

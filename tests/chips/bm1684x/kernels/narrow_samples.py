@@ -107,7 +107,7 @@ ASYMMETRIC = {
         MatMul(multipliers=(2**30,), rshifts=(40,), round_mode="HalfUp"),
         [point(3, 5, 130), Fixed(integers(130, 70, seed=3), "si8"), None, None, None],
         POINT,
-        ({"n": 4, "c": 64, "k": 64},),
+        ({"n": 2, "h": 64, "k": 64},),
     ),
     "add": Sample(
         Add(multipliers=(1 << 20, 777777), rshifts=(21,)),

@@ -188,7 +188,28 @@ CONVOLUTIONS = {
         MatMul(multipliers=(2**30,), rshifts=(40,), round_mode="HalfUp"),
         [i8(3, 5, 130), Fixed(integers(130, 70, seed=3), "si8"), None, None, None],
         I8,
-        ({"n": 4, "c": 64, "k": 64},),
+        ({"n": 2, "h": 64, "k": 64},),
+    ),
+    "matmul_one_row_i8": Sample(
+        MatMul(multipliers=(2**30,), rshifts=(40,), round_mode="HalfUp"),
+        [i8(1, 130), Fixed(integers(130, 70, seed=3), "si8"), None, None, None],
+        I8,
+        ({"c": 64, "k": 64},),
+    ),
+    "matmul_rows_i8": Sample(
+        MatMul(multipliers=scales(130)[0], rshifts=scales(130)[1], round_mode="HalfUp", do_relu=True),
+        [i8(70, 130), Fixed(integers(130, 130, seed=3), "si8"), Fixed(integers(1, 130, dtype="int32")), None, None],
+        I8,
+        ({"h": 64, "k": 64}, {"h": 128}),
+    ),
+    "matmul_rows_f32": Sample(
+        MatMul(right_transpose=True, do_relu=True, relu_limit=3.0),
+        [f32(3, 70, 65), Fixed(f32(130, 65, seed=3)), Fixed(f32(130, seed=4)), None, None],
+        None,
+        ({"n": 2, "h": 64, "k": 64},),
+    ),
+    "matmul_many_rows_f32": Sample(
+        MatMul(), [f32(1536, 20), Fixed(f32(20, 70, seed=3)), None, None, None], None, ({"n": 1, "h": 64},)
     ),
 }
 

@@ -1,0 +1,43 @@
+"""Which cells of a chip's support table no test case stands behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING
+
+from tpuc.cli.commands.matrix import lowering_rows
+from tpuc.ir import Op
+from tpuc.ir.op import op_fields
+from tpuc.registry import Registry
+
+
+def uncovered(chip: str, cases: Mapping[str, Iterable[Op]], registry: Registry, dialect: str = "top") -> list[str]:
+    """What the support table claims and no case shows, one sentence each, sorted.
+
+    `cases`: by mode, the ops of `dialect` that are compiled for `chip`, run and compared. An op whose attributes have
+    usual values needs a case in which one of them has another, or two cases that differ in attributes without any.
+    """
+    description = registry.get("tpuc.chips", chip).description
+    owners = (chip, *description.families)
+    missing: list[str] = []
+    for mode, ops in cases.items():
+        shown: dict[str, list[Op]] = {}
+        for op in ops:
+            shown.setdefault(op.name, []).append(op)
+        for name, row in lowering_rows(registry, owners, dialect, (mode,)).items():
+            if row[mode] is None:
+                continue
+            if name not in shown:
+                missing.append(f"{name} {mode}: no case")
+            elif _are_usual(shown[name]):
+                missing.append(f"{name} {mode}: no case with an attribute other than the usual one")
+    return sorted(missing)
+
+
+def _are_usual(ops: Sequence[Op]) -> bool:
+    """Has the op attributes, and do all cases give them the usual values, the others one and the same?"""
+    fields = op_fields(type(ops[0]))
+    optional = [field for field in fields if field.default is not MISSING]
+    if not fields or any(getattr(op, field.name) != field.default for op in ops for field in optional):
+        return False
+    return len(set(ops)) == 1

@@ -1,0 +1,168 @@
+"""DMA transfers of rows that an index chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+from tpuc.api import IllegalCommand, Region
+
+from tpuc_bm1684x.isa.command import DmaInstruction, FieldReader
+from tpuc_bm1684x.isa.dma import (
+    ALL_LANES,
+    address_fields,
+    dma_region,
+    mask_fields,
+    read_address,
+    read_mask,
+)
+from tpuc_bm1684x.isa.types import Array, DType, Pair, Shape4, Strides, dtype_of, in_lmem
+
+if TYPE_CHECKING:
+    from tpuc_bm1684x.machine import Machine
+
+Extents3 = tuple[int, int, int]
+"""Channels, rows, elements of a row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexedRows(DmaInstruction):
+    """Base: rows between places in DDR, chosen by int32 numbers without sign.
+
+    Extents are (channels, rows, elements), strides (channel, row) in elements; a row is contiguous. One channel of
+    index or source serves all channels. Numbers beyond the rows there are: see the subclasses.
+    """
+
+    harmless = frozenset({"nchw_copy", "localmem_mask_l32", "localmem_mask_h32", "constant_value"})
+    scatters: ClassVar[bool] = False
+
+    source: int
+    source_size: Extents3
+    source_strides: Pair
+    destination: int
+    destination_size: Extents3
+    destination_strides: Pair
+    index: int
+    index_size: Pair
+    """Channels and rows."""
+    index_strides: Pair
+    dtype: DType
+    constant: int = 0
+    """The bits where there is no row to take."""
+
+    def fields(self) -> dict[str, int]:
+        fields = {"stride_enable": 1, "src_data_format": self.dtype.prec, "constant_value": self.constant}
+        sides = (
+            ("src", self.source, self.source_size, self.source_strides),
+            ("dst", self.destination, self.destination_size, self.destination_strides),
+            ("index", self.index, self.index_size, self.index_strides),
+        )
+        for prefix, address, size, strides in sides:
+            fields |= address_fields(prefix, address)
+            fields |= {f"{prefix}_{name}size": extent for name, extent in zip("chw", size, strict=False)}
+            fields |= {f"{prefix}_{name}stride": step for name, step in zip("ch", strides, strict=True)}
+        return fields | mask_fields(ALL_LANES)
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        if not fields["stride_enable"] or read_mask(fields) != ALL_LANES:
+            raise IllegalCommand("indexed rows without strides or with a lane mask are not known here")
+        return cls(
+            source=read_address(fields, "src"),
+            source_size=(fields["src_csize"], fields["src_hsize"], fields["src_wsize"]),
+            source_strides=(fields["src_cstride"], fields["src_hstride"]),
+            destination=read_address(fields, "dst"),
+            destination_size=(fields["dst_csize"], fields["dst_hsize"], fields["dst_wsize"]),
+            destination_strides=(fields["dst_cstride"], fields["dst_hstride"]),
+            index=read_address(fields, "index"),
+            index_size=(fields["index_csize"], fields["index_hsize"]),
+            index_strides=(fields["index_cstride"], fields["index_hstride"]),
+            dtype=dtype_of(fields["src_data_format"]),
+            constant=fields["constant_value"],
+        )
+
+    def check(self) -> None:
+        super().check()
+        for name, address in (("source", self.source), ("destination", self.destination), ("index", self.index)):
+            if in_lmem(address):
+                raise IllegalCommand(f"{self.mnemonic()}: the {name} must lie in DDR; move it there")
+        for address, unit in ((self.source, self.dtype.bytes), (self.destination, self.dtype.bytes), (self.index, 4)):
+            if address % unit:
+                raise IllegalCommand(f"{self.mnemonic()}: {address:#x} is no multiple of {unit} bytes")
+        moved = self.source_size if self.scatters else self.destination_size
+        channels = self.destination_size[0]
+        if min(*self.source_size, *self.destination_size) < 1 or (
+            self.source_size[2] != self.destination_size[2]
+            or self.index_size[1] != moved[1]
+            or self.index_size[0] not in (1, channels)
+            or self.source_size[0] not in (1, channels)
+        ):
+            raise IllegalCommand(
+                f"{self.mnemonic()}: source {self.source_size}, destination {self.destination_size} and index "
+                f"{self.index_size} do not fit"
+            )
+
+    def _parts(self) -> tuple[tuple[Shape4, Strides], tuple[Shape4, Strides], tuple[Shape4, Strides]]:
+        return (
+            ((1, *self.source_size), (0, *self.source_strides, 1)),
+            ((1, *self.destination_size), (0, *self.destination_strides, 1)),
+            ((1, *self.index_size, 1), (0, *self.index_strides, 1)),
+        )
+
+    def reads(self) -> Sequence[Region]:
+        source, _, index = self._parts()
+        return [dma_region(self.source, *source, self.dtype), dma_region(self.index, *index, DType.INT32)]
+
+    def writes(self) -> Sequence[Region]:
+        return [dma_region(self.destination, *self._parts()[1], self.dtype)]
+
+    def execute(self, machine: Machine) -> None:
+        (shape, strides), (target_shape, target_strides), (index_shape, index_strides) = self._parts()
+        source = machine.read(self.source, shape, strides, self.dtype)[0]
+        rows = machine.read(self.index, index_shape, index_strides, DType.INT32)[0, :, :, 0]
+        numbers = np.ascontiguousarray(rows).view(np.uint32).astype(np.int64)
+        channels = self.destination_size[0]
+        source = np.broadcast_to(source, (channels, *source.shape[1:]))
+        numbers = np.broadcast_to(numbers, (channels, numbers.shape[1]))
+        result = self._moved(machine, source, numbers, (target_shape, target_strides))
+        machine.write(self.destination, target_shape, target_strides, self.dtype, result[None])
+
+    def _moved(self, machine: Machine, source: Array, numbers: Array, target: tuple[Shape4, Strides]) -> Array:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowGather(IndexedRows):
+    """`destination[c, i, :] = source[c, index[c, i], :]`, `constant` where there is no such row (DMA_gather)."""
+
+    table_name = "DMA_gather"
+
+    def mnemonic(self) -> str:
+        return "dma.gather"
+
+    def _moved(self, machine: Machine, source: Array, numbers: Array, target: tuple[Shape4, Strides]) -> Array:
+        inside = numbers < self.source_size[1]
+        lanes = np.arange(numbers.shape[0])[:, None]
+        result = source[lanes, np.where(inside, numbers, 0)]
+        bits = np.array(self.constant & ((1 << 8 * self.dtype.bytes) - 1), f"u{self.dtype.bytes}")
+        result[~inside] = bits.view(self.dtype.numpy)
+        return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowScatter(IndexedRows):
+    """`destination[c, index[c, i], :] = source[c, i, :]`, rows in order; others stay (DMA_scatter)."""
+
+    table_name = "DMA_scatter"
+    scatters = True
+
+    def mnemonic(self) -> str:
+        return "dma.scatter"
+
+    def _moved(self, machine: Machine, source: Array, numbers: Array, target: tuple[Shape4, Strides]) -> Array:
+        result = machine.read(self.destination, *target, self.dtype)[0].copy()
+        lanes, rows = np.nonzero(numbers < self.destination_size[1])
+        result[lanes, numbers[lanes, rows]] = source[lanes, rows]
+        return result

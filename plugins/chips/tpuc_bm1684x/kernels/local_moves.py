@@ -1,0 +1,149 @@
+"""Concat and Slice in local memory, for values that stay there: copies within lanes, and from lane to lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tpuc.api import (
+    Axis,
+    Box,
+    Instruction,
+    Layouts,
+    LocalTensor,
+    Node,
+    Phase,
+    PlacedTile,
+    Shape4,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+    elementwise_view,
+)
+from tpuc_ops.shapes import positive_axis, slice_ranges
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import ArithmeticOp, LaneTransfer, Operand, TensorCopy, TransferOp
+from tpuc_bm1684x.isa.geometry import LANE_BYTES, LANES, LMEM_BASE
+from tpuc_bm1684x.kernels.common import too_large
+from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.operands import operand
+from tpuc_bm1684x.timing import cycles
+
+_CHANNELS = 1
+
+
+class LocalMoveKernel(TileKernel[Any]):
+    """Base: whole tensors in one tile. Only worth it where operands and result stay: from DDR to DDR it moves twice."""
+
+    def serves(self, node: Node) -> bool:
+        """Is the node one that local memory can hold as it is?"""
+        types = [*node.operand_types, node.result_type]
+        return all(2 <= len(type_.dims) <= 4 for type_ in types) and too_large(types) is None
+
+    def space(self, node: Node) -> Space:
+        result = View(elementwise_view(node.result_type.dims))
+        axes = tuple(Axis(name, size, granularity=size) for name, size in zip("nchw", result.shape, strict=True))
+        return Space(axes, tuple(View(elementwise_view(type_.dims)) for type_ in node.operand_types), (result,))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        return [None if view is None else Box((0, 0, 0, 0), view.shape) for view in space.operands]
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+
+
+class LocalConcatKernel(LocalMoveKernel):
+    """Operands along channels whose places begin in another lane than 0, or along rows or columns.
+
+    Others lie one behind the other without being moved.
+    """
+
+    def serves(self, node: Node) -> bool:
+        if not super().serves(node):
+            return False
+        dims = node.result_type.dims
+        axis = positive_axis(node.op.axis, len(dims))
+        extents = [type_.dims[axis] for type_ in node.operand_types]
+        if axis == _CHANNELS:
+            return dims[0] > 1 or any(sum(extents[:index]) % LANES for index in range(len(extents)))
+        return axis > _CHANNELS
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        axis = positive_axis(node.op.axis, len(node.result_type.dims))
+        place = [0, 0, 0, 0]
+        for local in placed.operands:
+            assert local is not None
+            copy(asm, local.shape, part_of(local, (0, 0, 0, 0)), part_of(placed.result, _four(place)))
+            place[axis] += local.shape[axis]
+
+
+class LocalSliceKernel(LocalMoveKernel):
+    """Regular places in rising order; of channels and batches every one from the first to the last."""
+
+    def serves(self, node: Node) -> bool:
+        steps = node.op.steps
+        return super().serves(node) and min(steps) > 0 and max(steps[: _CHANNELS + 1]) == 1
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        x, result = placed.operand(0), placed.result
+        ranges = slice_ranges(node.operand_types[0].dims, node.op.offset, node.op.steps, node.result_type.dims)
+        missing = 4 - len(ranges)
+        start = [*(one.start for one in ranges), *[0] * missing]
+        steps = [*(one.step or 1 for one in ranges), *[1] * missing]
+        copy(asm, result.shape, part_of(x, _four(start), _four(steps)), part_of(result, (0, 0, 0, 0)))
+
+
+def part_of(local: LocalTensor, start: Shape4, steps: Shape4 = (1, 1, 1, 1)) -> Operand:
+    """The part of a tensor that begins at `start`, which may be in another lane."""
+    whole = operand(local)
+    n, slot, h, w = whole.strides(local.shape)
+    slots, lane = divmod(start[1], LANES)
+    items = start[0] * n + slots * slot + start[2] * h + start[3] * w
+    address = whole.address + items * whole.dtype.bytes + lane * LANE_BYTES
+    return Operand(address, whole.dtype, (n, slot, h * steps[2], w * steps[3]))
+
+
+def copy(asm: Bm1684xAssembler, shape: Shape4, source: Operand, target: Operand) -> None:
+    """Copy `shape` elements: within lanes by arithmetic, from lane to lane by the fastest command."""
+    if source.lane == target.lane:
+        arithmetic(asm, ArithmeticOp.COPY, shape, target, source)
+        return
+    choices: list[list[Instruction]] = [[_transfer(shape, source, target)]]
+    rows = [Operand(0, source.dtype).strides((1, *shape[1:]))[1:]] * 2
+    if [_steps(operand)[1:] for operand in (source, target)] == rows:
+        choices.append([_lane_copy(shape, source, target, index) for index in range(shape[0])])
+    for instruction in min(choices, key=lambda instructions: sum(cycles(one) for one in instructions)):
+        asm.record(instruction)
+
+
+def _transfer(shape: Shape4, source: Operand, target: Operand) -> Instruction:
+    return TensorCopy(
+        source=LMEM_BASE + source.address,
+        destination=LMEM_BASE + target.address,
+        shape=shape,
+        dtype=source.dtype,
+        source_strides=_steps(source),
+        destination_strides=_steps(target),
+    )
+
+
+def _lane_copy(shape: Shape4, source: Operand, target: Operand, batch: int) -> Instruction:
+    return LaneTransfer(
+        operation=TransferOp.COPY,
+        shape=(1, *shape[1:]),
+        dtype=source.dtype,
+        source=source.address + batch * _steps(source)[0] * source.dtype.bytes,
+        result=target.address + batch * _steps(target)[0] * target.dtype.bytes,
+    )
+
+
+def _steps(part: Operand) -> Shape4:
+    assert isinstance(part.layout, tuple)
+    return part.layout
+
+
+def _four(values: Sequence[int]) -> Shape4:
+    n, c, h, w = values
+    return (n, c, h, w)

@@ -1,0 +1,80 @@
+"""Products of two computed tensors by the matrix command: every row of all three matrices lies in a lane of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tpuc.api import Axis, Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.tpu.matmul import MatMul
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import DType, MatMulOp, Operand
+from tpuc_bm1684x.isa import MatMul as MatMulCommand
+from tpuc_bm1684x.isa.geometry import LANES
+from tpuc_bm1684x.kernels.activation import emit_relu
+from tpuc_bm1684x.kernels.binary import emit_rescale
+from tpuc_bm1684x.kernels.common import matrices_view
+from tpuc_bm1684x.kernels.elementwise import tile_shape
+from tpuc_bm1684x.kernels.row_products import batch_of
+from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.operands import MAX_EXTENT, operand
+
+
+class MatricesKernel(TileKernel[MatMul]):
+    """Matrix by matrix; of 8-bit integers and 16-bit floats."""
+
+    def suits(self, node: Node) -> bool:
+        """Does the matrix command take these types and extents?"""
+        left, right = (type_.storage for type_ in node.operand_types[:2])
+        extents = (*matrices_view(node.operand_types[0].dims), *matrices_view(node.operand_types[1].dims))
+        alike = left == right if left.is_float else left.bits == right.bits == 8
+        return alike and left.bits <= 16 and max(extents) <= MAX_EXTENT
+
+    def space(self, node: Node) -> Space:
+        views = [View(matrices_view(type_.dims)) for type_ in node.operand_types[:2]]
+        result = matrices_view(node.result_type.dims)
+        axes = (
+            Axis("n", result[0]),
+            Axis("h", result[2], granularity=LANES),
+            Axis("c", result[1], granularity=LANES),
+        )
+        return Space(axes, (*views, *(None for _ in node.operand_types[2:])), (View(result),))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        depth = node.operand_types[0].dims[-1]
+        (n0, _), (c0, _), (h0, _) = (tile.range(name) for name in "nch")
+        n, c, h, _ = tile_shape(tile)
+        right = Box((n0, 0, h0, 0), (n, depth, h, 1))
+        if node.op.right_transpose:
+            right = Box((n0, h0, 0, 0), (n, h, depth, 1))
+        return [Box((n0, c0, 0, 0), (n, c, depth, 1)), right, *(None for _ in node.operand_types[2:])]
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        if not node.op.multipliers:
+            return ()
+        return (Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)),)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        left, right, result = placed.operand(0), placed.operand(1), placed.result
+        target = Operand(placed.scratch["sum"].address, DType.INT32) if node.op.multipliers else operand(result)
+        for batch in range(result.shape[0]):
+            asm.record(
+                MatMulCommand(
+                    operation=MatMulOp.NT if node.op.right_transpose else MatMulOp.NN,
+                    rows=result.shape[1],
+                    columns=result.shape[2],
+                    depth=left.shape[2],
+                    result=batch_of(target, result.shape, batch),
+                    left=batch_of(operand(left), left.shape, batch),
+                    right=batch_of(operand(right), right.shape, batch),
+                )
+            )
+        if node.op.multipliers:
+            (multiplier,), (shift,) = node.op.multipliers, node.op.rshifts
+            point = node.result_type.uniform.zero_point
+            emit_rescale(target, result, point, multiplier, shift, Rounding(node.op.round_mode), asm)
+        emit_relu(node, result, asm)

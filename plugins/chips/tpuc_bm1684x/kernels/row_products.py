@@ -1,0 +1,382 @@
+"""Many rows times a constant matrix: each row lies in a lane of its own, as the layers around a product see it."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import (
+    Axis,
+    Box,
+    DdrTensor,
+    Layouts,
+    LocalTensor,
+    Node,
+    PackedConstant,
+    Phase,
+    PlacedTile,
+    ScalarType,
+    Scratch,
+    Shape4,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+)
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import (
+    ArithmeticOp,
+    Conv,
+    DType,
+    LaneTransfer,
+    Layout,
+    MatMul,
+    MatMulOp,
+    Operand,
+    TensorCopy,
+    TransferOp,
+)
+from tpuc_bm1684x.isa.geometry import DDR_BASE, EU_BYTES, LANES, LMEM_BASE, round_up
+from tpuc_bm1684x.kernels.activation import emit_relu
+from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.kernels.packing import by_lane, slots_of
+from tpuc_bm1684x.kernels.product import MatMulKernel
+from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
+from tpuc_bm1684x.timing import cycles
+from tpuc_bm1684x.vectors import vector_loads, vector_stores
+
+Array: TypeAlias = npt.NDArray[Any]
+
+MOST_ROWS = 1024
+"""Rows that are not cut; more of them are seen as batches."""
+
+
+_UNUSED_BYTES = 4  # a block of nothing is no legal transfer
+
+
+class Form(enum.Enum):
+    """How a product of rows and a constant matrix is computed."""
+
+    CHANNELS = "channels"
+    """A row is an image of one pixel: its elements lie across the lanes."""
+    IMAGE = "image"
+    """Rows are turned, so that they are the pixels of one image, and the result is turned back."""
+    WIDE = "wide"
+    """The matrix command, one row per lane."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cycles of both engines."""
+
+    compute: int
+    transfers: int
+
+    @property
+    def total(self) -> int:
+        """Of both, one after the other."""
+        return self.compute + self.transfers
+
+
+def rows_view(dims: Sequence[int]) -> Shape4 | None:
+    """Rows across the lanes, their elements along h. None: no number of rows per batch divides them."""
+    rows, width = math.prod(dims[:-1]), dims[-1]
+    if width > MAX_EXTENT:
+        return None
+    if len(dims) == 3 and dims[0] > 1 and dims[1] <= MOST_ROWS:
+        return (dims[0], dims[1], width, 1)
+    if rows <= MOST_ROWS:
+        return (1, rows, width, 1)
+    sizes = [size for size in range(MOST_ROWS, LANES - 1, -1) if rows % size == 0]
+    best = next((size for size in sizes if size % LANES == 0), sizes[0] if sizes else 0)
+    return (rows // best, best, width, 1) if best and rows // best <= MAX_EXTENT else None
+
+
+@functools.cache
+def _costs(view: Shape4, width: int, element: ScalarType, filters: ScalarType, result: ScalarType) -> dict[Form, Cost]:
+    """What each form takes where the rows come from DDR and go there."""
+    n, rows, depth, _ = view
+    kind, weight = dtype_of(element), Operand(0, dtype_of(filters), Layout.COMPACT)
+    total = Operand(0, DType.F32 if kind.is_float else DType.INT32)
+
+    def conv(shape: Shape4) -> int:
+        source = (depth, shape[2], shape[3])
+        return cycles(
+            Conv(result=total, result_shape=shape, input=Operand(0, kind), input_shape=source, weight=weight)
+        )
+
+    def turn(shape: Shape4, dtype: DType) -> int:
+        return cycles(
+            LaneTransfer(operation=TransferOp.TRANSPOSE_WC, shape=shape, dtype=dtype, result=0, source=EU_BYTES)
+        )
+
+    def copy(shape: Shape4, dtype: DType, *, load: bool) -> int:
+        strides = (shape[1] * shape[2], shape[2], 1, 1)
+        source, target = (DDR_BASE, LMEM_BASE) if load else (LMEM_BASE, DDR_BASE)
+        return cycles(
+            TensorCopy(
+                source=source,
+                destination=target,
+                shape=shape,
+                dtype=dtype,
+                source_strides=strides,
+                destination_strides=strides,
+            )
+        )
+
+    moves = copy(view, kind, load=True) + copy((n, rows, width, 1), dtype_of(result), load=False)
+    flat, out = (n * rows, depth, 1, 1), (n * rows, width, 1, 1)
+    loads = vector_loads(LocalTensor(0, flat, "aligned", element), _dense(flat, element))
+    stores = vector_stores(_dense(out, result), LocalTensor(0, out, "aligned", result))
+    turns = turn((n, depth, 1, rows), kind) + turn((n, rows, 1, width), dtype_of(result))
+    found = {
+        Form.CHANNELS: Cost(conv(out), min(map(cycles, loads)) + min(map(cycles, stores))),
+        Form.IMAGE: Cost(conv((n, width, 1, rows)) + turns, moves),
+    }
+    if kind.is_float and kind.bytes == 2:
+        left = Operand(0, kind)
+        product = MatMul(
+            operation=MatMulOp.NN, rows=rows, columns=width, depth=depth, result=total, left=left, right=left
+        )
+        found[Form.WIDE] = Cost(n * cycles(product), moves)
+    return found
+
+
+def _dense(shape: Shape4, element: ScalarType) -> DdrTensor:
+    return DdrTensor(DDR_BASE, shape, (shape[1], 1, 1, 1), element)
+
+
+class ImageRowsKernel(MatMulKernel):
+    """Rows turned within local memory to be the pixels of an image, and the result turned back."""
+
+    def space(self, node: Node) -> Space:
+        view = rows_view(node.operand_types[0].dims)
+        assert view is not None
+        n, rows, depth, _ = view
+        width = node.result_type.dims[-1]
+        operands = (View(view), *(None for _ in node.operand_types[1:]))
+        axes = (Axis("h", width, granularity=LANES), Axis("n", n), Axis("k", depth, reduction=True, granularity=LANES))
+        return Space(axes, operands, (View((n, rows, width, 1)),))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        view = space.operands[0]
+        assert view is not None
+        (n0, n1), (k0, k1) = tile.range("n"), tile.range("k")
+        box = Box((n0, 0, k0, 0), (n1 - n0, view.shape[1], k1 - k0, 1))
+        return [box, *(None for _ in node.operand_types[1:])]
+
+    def _turned(self, node: Node, tile: Tile) -> Tile:
+        """The tile as the convolution sees it: columns are channels, rows are columns of an image."""
+        (n0, n1), (h0, h1), (k0, k1) = (tile.range(name) for name in "nhk")
+        view = rows_view(node.operand_types[0].dims)
+        assert view is not None
+        return Tile(("n", "c", "h", "w", "k"), (n0, h0, 0, 0, k0), (n1, h1, 1, view[1], k1))
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        return super().constant_shape(node, name, self._turned(node, tile))
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        return super().pack(node, name, self._turned(node, tile), arrays)
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        turned = self._turned(node, tile)
+        n, rows = turned.size("n"), turned.size("w")
+        sizes = {
+            "turned_rows": (turned.size("k"), node.operand_types[0]),
+            "turned_result": (turned.size("c"), node.result_type),
+        }
+        lmem = Bm1684xLmem()
+        buffers = [
+            Scratch(name, lmem.tensor_bytes("aligned", (n, channels, 1, rows), type_.storage.bits // 8))
+            for name, (channels, type_) in sizes.items()
+        ]
+        return (*super().scratch(node, turned), *buffers)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        x, result = placed.operand(0), placed.result
+        n, rows, depth, _ = x.shape
+        columns = result.shape[2]
+        source = LocalTensor(placed.scratch["turned_rows"].address, (n, depth, 1, rows), "aligned", x.element)
+        target = LocalTensor(placed.scratch["turned_result"].address, (n, columns, 1, rows), "aligned", result.element)
+        _turn(source.shape, x, source, asm)
+        turned = self._turned(node, placed.tile)
+        inner = replace(placed, tile=turned, operands=(source, *placed.operands[1:]), results=(target,))
+        super().emit(node, inner, phase, asm)
+        if phase.ends:
+            _turn((n, rows, 1, columns), target, result, asm)
+
+
+def _turn(shape: Shape4, source: LocalTensor, result: LocalTensor, asm: Bm1684xAssembler) -> None:
+    asm.record(
+        LaneTransfer(
+            operation=TransferOp.TRANSPOSE_WC,
+            shape=shape,
+            dtype=dtype_of(source.element),
+            result=result.address,
+            source=source.address,
+        )
+    )
+
+
+class WideRowsKernel(ImageRowsKernel):
+    """Rows of 16-bit floats by the matrix command: sums in f32, then the bias, then one rounding.
+
+    The bias is one row that every lane adds, so it comes as a tensor and not by channels.
+    """
+
+    def space(self, node: Node) -> Space:
+        space = super().space(node)
+        if not self.product(node).has_bias:
+            return space
+        row = View((1, 1, node.result_type.dims[-1], 1))
+        return replace(space, operands=(*space.operands[:2], row, *space.operands[3:]))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        boxes = list(super().reads(node, space, tile))
+        if space.operands[2] is not None:
+            boxes[2] = Box((0, 0, tile.range("h")[0], 0), (1, 1, tile.size("h"), 1))
+        return boxes
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        columns, depth = tile.size("h"), tile.size("k")
+        if name == "bias":
+            return 1, _UNUSED_BYTES
+        return min(depth, LANES), slots_of(depth) * round_up(columns * 2, EU_BYTES)
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        if name == "bias":
+            return np.zeros((1, _UNUSED_BYTES), np.uint8)
+        (h0, h1), (k0, k1) = tile.range("h"), tile.range("k")
+        matrix = self.filter_array(node, arrays)[h0:h1, k0:k1, 0, 0].T
+        padded = np.zeros((k1 - k0, round_up((h1 - h0) * 2, EU_BYTES) // 2), matrix.dtype)
+        padded[:, : h1 - h0] = matrix
+        return by_lane(padded)
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        turned, columns = self._turned(node, tile), tile.size("h")
+        shape = (tile.size("n"), turned.size("w"), columns, 1)
+        buffers = [Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", shape, 4))]
+        if self.product(node).has_bias:
+            buffers.append(Scratch("bias_rows", round_up(columns * 4, EU_BYTES)))
+        return buffers
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        x, result = placed.operand(0), placed.result
+        n, rows, depth, _ = x.shape
+        columns = result.shape[2]
+        total = Operand(placed.scratch["sum"].address, DType.F32)
+        left = operand(x)
+        for batch in range(n):
+            asm.record(
+                MatMul(
+                    operation=MatMulOp.NN,
+                    rows=rows,
+                    columns=columns,
+                    depth=depth,
+                    result=batch_of(total, result.shape, batch),
+                    left=batch_of(left, x.shape, batch),
+                    right=Operand(placed.constants["filter"].address, left.dtype),
+                    accumulate=not phase.starts,
+                )
+            )
+        if not phase.ends:
+            return
+        if self.product(node).has_bias:
+            spread = placed.scratch["bias_rows"].address
+            asm.record(
+                LaneTransfer(
+                    operation=TransferOp.BROADCAST,
+                    shape=(1, min(rows, LANES), columns, 1),
+                    dtype=DType.F32,
+                    result=spread,
+                    source=placed.operand(2).address,
+                )
+            )
+            row = Operand(spread, DType.F32, (0, 0, 1, 1))
+            arithmetic(asm, ArithmeticOp.ADD, result.shape, total, total, row)
+        arithmetic(asm, ArithmeticOp.CAST, result.shape, operand(result), total)
+        emit_relu(node, result, asm)
+
+
+def batch_of(whole: Operand, shape: Shape4, number: int) -> Operand:
+    """One batch of an aligned tensor, as a tensor of its own."""
+    return Operand(whole.address + number * whole.strides(shape)[0] * whole.dtype.bytes, whole.dtype)
+
+
+class ConstantMatMulKernel(MatMulKernel):
+    """Rows as they suit the layers around: one form by the rows' elements across the lanes, one by rows."""
+
+    def __init__(self) -> None:
+        self._image, self._wide = ImageRowsKernel(), WideRowsKernel()
+
+    def _forms(self, node: Node) -> list[Form]:
+        """The forms to choose from, the fastest for a lone product first."""
+        view = rows_view(node.operand_types[0].dims)
+        if view is None or view[0] * view[1] == 1 or node.result_type.dims[-1] > MAX_EXTENT:
+            return [Form.CHANNELS]
+        left, right = node.operand_types[:2]
+        costs = _costs(view, node.result_type.dims[-1], left.storage, right.storage, node.result_type.storage)
+        rows = [form for form in costs if form is not Form.CHANNELS]
+        ranked = sorted([Form.CHANNELS, min(rows, key=lambda form: costs[form].total)], key=lambda f: costs[f].total)
+        first, second = (costs[form] for form in ranked)
+        # Where rows stay in local memory, transfers do not count, but the other form must not compute for longer.
+        return ranked if second.compute <= first.total else ranked[:1]
+
+    def _by_rows(self, node: Node) -> TileKernel[Any]:
+        return self._wide if Form.WIDE in self._forms(node) else self._image
+
+    def _kernel(self, node: Node, tile: Tile) -> TileKernel[Any] | None:
+        """The kernel of a tile of rows, None of one by channels."""
+        return None if "c" in tile.names else self._by_rows(node)
+
+    def space(self, node: Node) -> Space:
+        return self.spaces(node)[0]
+
+    def spaces(self, node: Node) -> Sequence[Space]:
+        plain = super().space(node)
+        return [plain if form is Form.CHANNELS else self._by_rows(node).space(node) for form in self._forms(node)]
+
+    def layouts(self, node: Node) -> Layouts:
+        """Only the form by channels reads parts of larger tensors."""
+        plain = super().layouts(node)
+        return plain if self._forms(node) == [Form.CHANNELS] else Layouts(plain.operands, plain.results)
+
+    def tiling_key(self, node: Node) -> Hashable:
+        return (super().tiling_key(node), tuple(self._forms(node)))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        kernel = self._kernel(node, tile)
+        return super().reads(node, space, tile) if kernel is None else kernel.reads(node, space, tile)
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        """Columns of the matrix are cut along c or along h."""
+        without = "bias" if self._forms(node) == [Form.WIDE] else ""
+        constants = [constant for constant in super().constants(node) if constant.name != without]
+        return [replace(constant, axes=(*constant.axes, "h")) for constant in constants]
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        kernel = self._kernel(node, tile)
+        return super().constant_shape(node, name, tile) if kernel is None else kernel.constant_shape(node, name, tile)
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        kernel = self._kernel(node, tile)
+        return super().pack(node, name, tile, arrays) if kernel is None else kernel.pack(node, name, tile, arrays)
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        kernel = self._kernel(node, tile)
+        return super().scratch(node, tile) if kernel is None else kernel.scratch(node, tile)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        kernel = self._kernel(node, placed.tile)
+        if kernel is None:
+            super().emit(node, placed, phase, asm)
+        else:
+            kernel.emit(node, placed, phase, asm)

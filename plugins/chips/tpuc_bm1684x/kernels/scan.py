@@ -1,0 +1,112 @@
+"""Running sums and products: the dimension lies along h of each lane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tpuc.api import Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
+from tpuc_ops.shapes import positive_axis
+from tpuc_ops.tpu.scan import Scan
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar
+from tpuc_bm1684x.isa.geometry import LANE_BYTES, LANES
+from tpuc_bm1684x.kernels.common import parallel_axes, too_large
+from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.operands import MAX_EXTENT, operand
+
+_ENOUGH_LANES = 32
+LONGEST = LANE_BYTES // 32
+"""Elements along the dimension: operand, result and two f32 buffers lie in a lane, twice for neighbouring tiles."""
+
+
+class ScanKernel(TileKernel[Scan]):
+    """Doubling between two f32 buffers: every row plus the one 1, 2, 4, ... rows before it."""
+
+    def refuse(self, node: Node) -> str | None:
+        outer, inner, length = self._extents(node)
+        if not node.operand_types[0].storage.is_float:
+            return f"only floats, these are {node.operand_types[0].storage}"
+        if length > LONGEST:
+            return f"at most {LONGEST} values along the axis, there are {length}"
+        if max(outer, inner) > MAX_EXTENT:
+            return f"at most {MAX_EXTENT} values before and after the axis, there are {max(outer, inner)}"
+        return too_large([node.result_type])
+
+    def _extents(self, node: Node) -> tuple[int, int, int]:
+        """Elements before, after and along the axis."""
+        dims = node.operand_types[0].dims
+        axis = positive_axis(node.op.axis, len(dims))
+        return math.prod(dims[:axis]), math.prod(dims[axis + 1 :]), dims[axis]
+
+    def space(self, node: Node) -> Space:
+        outer, inner, length = self._extents(node)
+        if outer >= _ENOUGH_LANES or inner == 1:
+            view = View((1, outer, length, inner))
+        else:
+            lanes = next(count for count in range(LANES, 0, -1) if inner % count == 0)
+            width = inner // lanes
+            view = View((outer, lanes, length, width), (length * inner, width, inner, 1))
+        return Space(parallel_axes(view.shape, whole="h"), (view,), (view,))
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",), ("aligned",))
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
+        size = Bm1684xLmem().tensor_bytes("aligned", shape, 4)
+        return (Scratch("even", size), Scratch("odd", size))
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        op: Scan = node.op
+        shape, current = placed.result.shape, operand(placed.operand(0))
+        buffers = [Operand(placed.scratch[name].address, DType.F32) for name in ("even", "odd")]
+        if current.dtype is not DType.F32:
+            arithmetic(asm, ArithmeticOp.CAST, shape, buffers[1], current)
+            current = buffers[1]
+        combine = ArithmeticOp.ADD if op.mode == "Sum" else ArithmeticOp.MUL
+        length, step = shape[2], 1
+        while step < length:
+            target, rest = buffers[0], length - step
+            kept, changed, before = (0, step, 0) if not op.reverse else (rest, 0, step)
+            arithmetic(
+                asm,
+                combine,
+                _rows(shape, rest),
+                _part(target, shape, changed),
+                _part(current, shape, changed),
+                _part(current, shape, before),
+            )
+            arithmetic(
+                asm, ArithmeticOp.COPY, _rows(shape, step), _part(target, shape, kept), _part(current, shape, kept)
+            )
+            current, step = target, step * 2
+            buffers.reverse()
+        self._finish(op, current, placed, asm)
+
+    def _finish(self, op: Scan, current: Operand, placed: PlacedTile, asm: Bm1684xAssembler) -> None:
+        shape, result = placed.result.shape, operand(placed.result)
+        # AR CAST between equal float types rounds to whole numbers.
+        move = ArithmeticOp.COPY if result.dtype is DType.F32 else ArithmeticOp.CAST
+        if not op.exclusive:
+            arithmetic(asm, move, shape, result, current)
+            return
+        last = shape[2] - 1
+        target, source, first = (0, 1, last) if op.reverse else (1, 0, 0)
+        if last:
+            arithmetic(asm, move, _rows(shape, last), _part(result, shape, target), _part(current, shape, source))
+        start = Scalar.of(0.0 if op.mode == "Sum" else 1.0, result.dtype)
+        arithmetic(asm, ArithmeticOp.COPY, _rows(shape, 1), _part(result, shape, first), start)
+
+
+def _rows(shape: Shape4, count: int) -> Shape4:
+    n, c, _, w = shape
+    return (n, c, count, w)
+
+
+def _part(whole: Operand, shape: Shape4, first: int) -> Operand:
+    """From row `first` on."""
+    strides = whole.strides(shape)
+    return Operand(whole.address + first * strides[2] * whole.dtype.bytes, whole.dtype, strides)

@@ -1,0 +1,191 @@
+"""Comparison, logic, choice and arithmetic of whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Op, ScalarType, TensorType, Value, Wants
+from tpuc_ops.arrays import stored
+from tpuc_ops.shapes import is_absent
+from tpuc_ops.top.bitwise import Bitwise
+from tpuc_ops.top.compare import Compare
+from tpuc_ops.top.compare_const import CompareConst
+from tpuc_ops.top.mod import Mod
+from tpuc_ops.top.trilu import Trilu
+from tpuc_ops.top.where import Where
+from tpuc_ops.tpu.bitwise import Bitwise as TpuBitwise
+from tpuc_ops.tpu.cast import Cast
+from tpuc_ops.tpu.compare import Compare as TpuCompare
+from tpuc_ops.tpu.compare_const import CompareConst as TpuCompareConst
+from tpuc_ops.tpu.remainder import Remainder
+from tpuc_ops.tpu.where import Where as TpuWhere
+
+from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, f32_result, float_weight
+from tpuc_bm1684x.lowerings.places import as_element, common_element, stored_values, stored_weight
+from tpuc_bm1684x.lowerings.table import TABLE
+
+
+class ExactFloats(Lowering[Any]):
+    """Base: operands in f32, or in the 16 bits that all of them have already; quantised ones are f32."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        wanted = Wants.FLOAT if node.mode in INTEGERS else Wants.AS_IS
+        return (wanted,) * len(node.operand_types)
+
+    def operands(self, node: LoweringNode, build: LoweringBuilder) -> list[Value]:
+        """Stored alike: whole numbers and borders are not rounded before they are compared."""
+        computed = [v for v, c in zip(node.operands, node.constants, strict=True) if c is None]
+        elements = {value.tensor.element for value in computed}
+        kind = elements.pop() if len(elements) == 1 else F32
+        if not isinstance(kind, ScalarType) or not kind.is_float:
+            kind = F32
+        if any(constant is not None and not _is_exact(constant, kind) for constant in node.constants):
+            kind = F32
+        return [
+            float_weight(build, f"operand{index}", constant, kind.name)
+            if constant is not None
+            else _cast(node, build, value, kind, index)
+            for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True))
+        ]
+
+
+def _cast(node: LoweringNode, build: LoweringBuilder, value: Value, kind: ScalarType, index: int) -> Value:
+    if value.tensor.element == kind:
+        return value
+    wanted = value.tensor.with_element(kind).at(None)
+    return build(Cast(with_scale=True), [value], wanted, f"{node.name}_operand{index}")
+
+
+def _is_exact(constant: Array, kind: ScalarType) -> bool:
+    type_ = TensorType(constant.shape, kind)
+    with np.errstate(over="ignore"):
+        return bool(np.array_equal(stored_as(constant, type_), constant.astype(np.float32), equal_nan=True))
+
+
+def stored_as(constant: Array, type_: TensorType) -> Array:
+    """What is left of constants in a float type, in f32."""
+    return stored(constant.astype(np.float32), type_).astype(np.float32)
+
+
+@TABLE.lowers(Compare, *ALL)
+class CompareAny(ExactFloats):
+    """1 or 0 in the operands' float type."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        values = self.operands(node, build)
+        return [build(TpuCompare(mode=node.op.mode), values, node.result_type.with_element(values[0].tensor.element))]
+
+
+@TABLE.lowers(CompareConst, *ALL)
+class CompareConstAny(ExactFloats):
+    """With an immediate; in f32 when 16 bits do not hold the number."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: CompareConst = node.op
+        (value,) = self.operands(node, build)
+        number = np.full((1,), op.const_val, np.float32)
+        kind = value.tensor.element
+        assert isinstance(kind, ScalarType)
+        if not _is_exact(number, kind):
+            value = _cast(node, build, value, F32, 0)
+        tpu = TpuCompareConst(mode=op.mode, const_val=float(number[0]), inversed=op.inversed)
+        return [build(tpu, [value], node.result_type.with_element(value.tensor.element))]
+
+
+@TABLE.lowers(Bitwise, *ALL)
+class BitwiseFloat(Lowering[Bitwise]):
+    """Whole numbers in f32, in every mode."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.FLOAT,) * len(node.operand_types)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(TpuBitwise(mode=node.op.mode, bits=node.op.bits), node.operands, f32_result(node))]
+
+
+@TABLE.lowers(Mod, *ALL)
+class ModFloat(Lowering[Mod]):
+    """In f32 in every mode."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.FLOAT,) * len(node.operand_types)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(Remainder(fmod=node.op.fmod), node.operands, f32_result(node))]
+
+
+@TABLE.lowers(Where, *ALL)
+class WhereAny(Lowering[Where]):
+    """Computed branches as they are stored, in one type; with a constant branch integers become f32.
+
+    Numbers that stand for "never" are far beyond everything else: no 8-bit scale holds both.
+    """
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        wanted = Wants.MODE if node.mode in FLOATS or self._are_computed(node) else Wants.FLOAT
+        condition = Wants.AS_IS if node.mode in FLOATS else Wants.FLOAT
+        return (condition, wanted, wanted)[: len(node.operand_types)]
+
+    def _are_computed(self, node: LoweringNode) -> bool:
+        branches = zip(node.operand_types[1:3], node.constants[1:3], strict=True)
+        return all(not is_absent(type_) and constant is None for type_, constant in branches)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Where = node.op
+        numbers = [
+            self._number(node, 1, op.x_is_const, op.x_const_val),
+            self._number(node, 2, op.y_is_const, op.y_const_val),
+        ]
+        computed = [index for index in (1, 2) if numbers[index - 1] is None]
+        tensors = [index for index in computed if node.constants[index] is None]
+        element = common_element(node, computed) if tensors else node.float_result_type().element
+        result = node.result_type.with_element(element)
+        branches: list[Value] = []
+        stored: list[float] = []
+        for index, number in enumerate(numbers, 1):
+            if number is None:
+                branches.append(as_element(node, build, index, element))
+            elif computed or index == 1:
+                branches.append(build.none())
+            else:  # one branch must be a tensor
+                branches.append(stored_weight(build, "number", np.full((1,), number, np.float32), result))
+                number = None
+                numbers[1] = None
+            stored.append(0.0 if number is None else float(stored_values(np.asarray(number, np.float32), result)))
+        tpu = TpuWhere(
+            x_is_const=numbers[0] is not None,
+            y_is_const=numbers[1] is not None,
+            x_const_val=stored[0],
+            y_const_val=stored[1],
+        )
+        return [build(tpu, [self._condition(node, build), *branches], result)]
+
+    def _condition(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+        constant = node.constants[0]
+        return node.operands[0] if constant is None else build.weight("mask", (constant != 0).astype(np.uint8), "ui8")
+
+    def _number(self, node: LoweringNode, index: int, is_number: bool, value: float) -> float | None:
+        """The one number that a branch is."""
+        if is_number:
+            return value
+        constant = node.constants[index]
+        return float(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else None
+
+
+@TABLE.lowers(Trilu, *ALL)
+class TriluAny(Lowering[Trilu]):
+    """A choice by a constant mask between what is stored and what 0 is stored as."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.AS_IS,)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Trilu = node.op
+        (value,) = node.operands
+        ones = np.ones(value.tensor.dims[-2:], np.uint8)
+        mask = build.weight("mask", (np.triu if op.upper else np.tril)(ones, op.diagonal), "ui8")
+        zero = float(stored_values(np.zeros((), np.float32), value.tensor))
+        tpu: Op = TpuWhere(y_is_const=True, y_const_val=zero)
+        return [build(tpu, [mask, value, build.none()], value.tensor.at(None))]

@@ -1,0 +1,132 @@
+"""What lowerings of gathers and scatters share: values of one type, and whole numbers as places in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import ElementType, LoweringBuilder, LoweringNode, TensorType, Value, numpy_dtype
+from tpuc_ops.quant.arithmetic import Rounding, quantise_float
+from tpuc_ops.tpu.cast import Cast
+from tpuc_ops.tpu.mul_shift import MulShift
+from tpuc_ops.tpu.reshape import Reshape as TpuReshape
+from tpuc_ops.tpu.row_index import RowIndex
+
+from tpuc_bm1684x.lowerings.common import INTEGERS, Array, decompose_rescale, float_weight
+
+_LARGEST_PLACE = 1 << 31
+
+
+def reshaped(build: LoweringBuilder, value: Value, dims: Sequence[int], name: str) -> Value:
+    """The same bytes under another shape; the value itself when it has that shape."""
+    shape = tuple(dims)
+    if value.tensor.dims == shape:
+        return value
+    return build(TpuReshape(shape=shape), [value], value.tensor.with_shape(shape).at(None), name)
+
+
+def finished(build: LoweringBuilder, value: Value, type_: TensorType) -> Value:
+    """The node's result: `value` under the result's shape, by the node's own name."""
+    return build(TpuReshape(shape=type_.dims), [value], value.tensor.with_shape(type_.dims).at(None))
+
+
+def common_element(node: LoweringNode, indices: Sequence[int]) -> ElementType:
+    """The element in which operands can be moved together: their own if it is one, else that of the result."""
+    types = [node.operands[index].tensor for index in indices if node.constants[index] is None]
+    if types and len({type_.element for type_ in types}) == 1:
+        return types[0].element
+    if node.mode in INTEGERS and all(type_.is_quantised for type_ in types):
+        return node.quantised_result_type().element
+    return node.float_result_type().element
+
+
+def as_element(
+    node: LoweringNode, build: LoweringBuilder, index: int, element: ElementType, dims: Sequence[int] | None = None
+) -> Value:
+    """An operand stored as `element`, also under another shape; a constant becomes a weight of it."""
+    value, constant = node.operands[index], node.constants[index]
+    wanted = TensorType(node.operand_types[index].dims, element)
+    shape = wanted.dims if dims is None else tuple(dims)
+    if constant is not None:
+        return stored_weight(build, f"operand{index}", constant.reshape(shape), wanted.with_shape(shape))
+    type_ = value.tensor
+    if type_.element != element:
+        name = f"{node.name}_operand{index}"
+        if type_.is_quantised and wanted.is_quantised:
+            multiplier, shift = decompose_rescale(type_, wanted)
+            value = build(MulShift(multiplier=multiplier, rshift=shift), [value], wanted, name)
+        else:
+            value = build(Cast(with_scale=True), [value], wanted, name)
+    return reshaped(build, value, shape, f"{node.name}_shaped{index}")
+
+
+def stored_weight(build: LoweringBuilder, suffix: str, array: Array, type_: TensorType) -> Value:
+    """A constant as `type_` stores it."""
+    if not type_.is_quantised:
+        return float_weight(build, suffix, clamped(array, type_), type_.storage.name)
+    dtype = numpy_dtype(type_.storage)
+    name = {"int8": "si8", "uint8": "ui8"}[np.dtype(dtype).name]
+    return build.weight(f"{suffix}_{name}", stored_values(array, type_), name)
+
+
+def stored_values(array: Array, type_: TensorType) -> Array:
+    """Real values as `type_` stores them; those beyond a float type become its largest."""
+    if not type_.is_quantised:
+        return clamped(array, type_)
+    uniform = type_.uniform
+    dtype = numpy_dtype(type_.storage)
+    return quantise_float(array, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+
+
+def clamped(array: Array, type_: TensorType) -> Array:
+    """Finite values that stay finite in a narrow float: masks are often as large as f32 allows."""
+    if type_.storage.name != "f16":
+        return array
+    return np.where(np.isfinite(array), np.clip(array, -65504.0, 65504.0), array)
+
+
+def whole(constant: Array, extent: int) -> Array:
+    """Constant indices from the front; raises ValueError beyond the extent."""
+    indices = constant.astype(np.int64)
+    if indices.size and not -extent <= int(indices.min()) <= int(indices.max()) < extent:
+        raise ValueError(f"an index in {int(indices.min())}..{int(indices.max())} is beyond the extent {extent}")
+    return np.where(indices < 0, indices + extent, indices)
+
+
+def places_of(
+    node: LoweringNode,
+    build: LoweringBuilder,
+    dims: Sequence[int],
+    extent: int,
+    stride: int = 1,
+    base: Array | None = None,
+) -> Value:
+    """Operand 1, indices of one dimension, as int32 places of shape `dims`: ``index * stride + base``."""
+    constant = node.constants[1]
+    if constant is not None:
+        places = whole(constant, extent) * stride
+        places = places if base is None else places + base
+        return build.weight("places", np.broadcast_to(places, constant.shape).reshape(dims).astype(np.int32))
+    value, op = node.operands[1], RowIndex(extent=extent, stride=stride)
+    if base is None:
+        value = reshaped(build, value, dims, f"{node.name}_indices")
+        return build(op, [value], None, f"{node.name}_places")
+    bases = build.weight("bases", np.ascontiguousarray(base).astype(np.int32))
+    return reshaped(build, build(op, [value, bases], None, f"{node.name}_places"), dims, f"{node.name}_rows")
+
+
+def offsets(dims: Sequence[int], steps: Sequence[int], varying: Sequence[int]) -> Array:
+    """Sums of index * step over the dimensions `varying`; the others have extent 1."""
+    total = np.zeros((1,) * len(dims), np.int64)
+    for axis in varying:
+        shape = [1] * len(dims)
+        shape[axis] = dims[axis]
+        total = total + (np.arange(dims[axis], dtype=np.int64) * steps[axis]).reshape(shape)
+    return total
+
+
+def too_far(dims: Sequence[int]) -> str | None:
+    """The refusal of tensors with more elements than int32 counts."""
+    size = math.prod(dims)
+    return f"at most {_LARGEST_PLACE - 1} elements, there are {size}" if size >= _LARGEST_PLACE else None

@@ -1,0 +1,113 @@
+"""Tensors with elements or parts replaced."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
+from tpuc_ops.shapes import positive_axis
+from tpuc_ops.top.scatter_elements import ScatterElements
+from tpuc_ops.top.scatter_nd import ScatterND
+from tpuc_ops.tpu.add import Add as TpuAdd
+from tpuc_ops.tpu.gather_rows import GatherRows
+from tpuc_ops.tpu.max import Max as TpuMax
+from tpuc_ops.tpu.min import Min as TpuMin
+from tpuc_ops.tpu.mul import Mul as TpuMul
+from tpuc_ops.tpu.scatter_rows import ScatterRows
+
+from tpuc_bm1684x.kernels.copies import dense_strides
+from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, Array
+from tpuc_bm1684x.lowerings.gathers import row_places
+from tpuc_bm1684x.lowerings.places import (
+    as_element,
+    common_element,
+    finished,
+    offsets,
+    places_of,
+    too_far,
+    whole,
+)
+from tpuc_bm1684x.lowerings.table import TABLE
+
+_COMBINED: dict[str, type[Op]] = {"add": TpuAdd, "mul": TpuMul, "max": TpuMax, "min": TpuMin}
+
+
+class Scattering(Lowering[Any]):
+    """Base: tensor and updates in one type, indices exact. A reduction needs places that are all different."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if node.op.reduction != "none":
+            if node.constants[1] is None:
+                return f"reduction {node.op.reduction} needs constant indices"
+            places = self.constant_places(node)
+            if len(np.unique(places)) < places.size:
+                return f"reduction {node.op.reduction} needs indices that are all different"
+        return too_far(node.operand_types[0].dims)
+
+    def constant_places(self, node: LoweringNode) -> Array:
+        """The places of constant indices, one per row."""
+        raise NotImplementedError
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        wanted = Wants.AS_IS
+        if node.op.reduction != "none":
+            wanted = Wants.FLOAT if node.mode in INTEGERS else Wants.MODE
+        return (wanted, Wants.INDEX, wanted)
+
+    def scattered(self, node: LoweringNode, build: LoweringBuilder, view: tuple[int, int, int], places: Value) -> Value:
+        """The result of updates at places of the tensor seen as (channels, rows, width)."""
+        element = common_element(node, (0, 2))
+        channels, _, width = view
+        x = as_element(node, build, 0, element, view)
+        updates = as_element(node, build, 2, element, (channels, places.tensor.dims[1], width))
+        result = node.result_type.with_element(element).with_shape(view)
+        if node.op.reduction != "none":
+            old = build(GatherRows(), [x, places], updates.tensor.with_element(element), f"{node.name}_old")
+            op = _COMBINED[node.op.reduction]()
+            updates = build(op, [old, updates], old.tensor, f"{node.name}_combined")
+        value = build(ScatterRows(), [x, places, updates], result, f"{node.name}_scattered")
+        return finished(build, value, node.result_type)
+
+
+@TABLE.lowers(ScatterElements, *ALL)
+class ScatterElementsAny(Scattering):
+    """An index per element becomes its place among all that share the dimensions before the axis, or among all."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        dims, taken = node.operand_types[0].dims, node.operand_types[1].dims
+        axis = positive_axis(node.op.axis, len(dims))
+        steps = dense_strides(dims)
+        shared = axis if taken[:axis] == dims[:axis] else 0
+        others = [index for index in range(shared, len(dims)) if index != axis and taken[index] > 1]
+        base = offsets(taken, steps, others) if others else None
+        channels = math.prod(dims[:shared])
+        places = places_of(node, build, (channels, math.prod(taken[shared:])), dims[axis], steps[axis], base)
+        return [self.scattered(node, build, (channels, math.prod(dims[shared:]), 1), places)]
+
+    def constant_places(self, node: LoweringNode) -> Array:
+        dims, taken = node.operand_types[0].dims, node.operand_types[1].dims
+        axis = positive_axis(node.op.axis, len(dims))
+        steps = dense_strides(dims)
+        others = [index for index in range(len(dims)) if index != axis]
+        assert node.constants[1] is not None
+        return whole(node.constants[1], dims[axis]) * steps[axis] + offsets(taken, steps, others)
+
+
+@TABLE.lowers(ScatterND, *ALL)
+class ScatterNDAny(Scattering):
+    """The indices of the leading dimensions become one, of rows."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        dims = node.operand_types[0].dims
+        indexed = dims[: node.operand_types[1].dims[-1]]
+        view = (1, math.prod(indexed), math.prod(dims[len(indexed) :]))
+        return [self.scattered(node, build, view, row_places(node, build, 1, indexed))]
+
+    def constant_places(self, node: LoweringNode) -> Array:
+        indexed = node.operand_types[0].dims[: node.operand_types[1].dims[-1]]
+        indices, steps = node.constants[1], dense_strides(indexed)
+        assert indices is not None
+        return np.asarray(sum(whole(indices[..., i], indexed[i]) * steps[i] for i in range(len(indexed))))

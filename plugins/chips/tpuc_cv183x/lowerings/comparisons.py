@@ -1,0 +1,162 @@
+"""Comparisons, choices and rounding, in bf16 in every mode: truths are 0 and 1, made by steep slopes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.top.ceil import Ceil
+from tpuc_ops.top.compare import Compare
+from tpuc_ops.top.compare_const import CompareConst
+from tpuc_ops.top.floor import Floor
+from tpuc_ops.top.round import Round
+from tpuc_ops.top.sign import Sign
+from tpuc_ops.top.where import Where
+from tpuc_ops.tpu.add import Add
+from tpuc_ops.tpu.max import Max
+from tpuc_ops.tpu.min import Min
+from tpuc_ops.tpu.mul import Mul
+from tpuc_ops.tpu.sub import Sub
+
+from tpuc_cv183x.lowerings.halves import Halves
+from tpuc_cv183x.lowerings.table import TABLE
+
+_WHOLE_FROM = 128.0
+"""From here on bf16 has whole numbers only, below twice that all of them."""
+
+
+class InHalves(Lowering[Any]):
+    """Base."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.AS_IS,) * len(node.operand_types)
+
+
+def _truth(steps: Halves, value: Value) -> Value:
+    """1 for every number but 0."""
+    return steps.is_positive(steps.function("ABSVAL", value))
+
+
+def _compared(steps: Halves, mode: str, left: Value, right: Value) -> Value:
+    """1 where ``left mode right`` holds."""
+    match mode:
+        case "Greater":
+            return steps.is_positive(steps.do(Sub(), [left, right]))
+        case "Less":
+            return _compared(steps, "Greater", right, left)
+        case "GreaterOrEqual":
+            return steps.inverted(_compared(steps, "Greater", right, left))
+        case "LessOrEqual":
+            return steps.inverted(_compared(steps, "Greater", left, right))
+        case "NotEqual":
+            return _truth(steps, steps.do(Sub(), [left, right]))
+        case "Equal":
+            return steps.inverted(_compared(steps, "NotEqual", left, right))
+        case "And":
+            return steps.do(Min(), [_truth(steps, left), _truth(steps, right)])
+        case "Or":
+            return steps.do(Max(), [_truth(steps, left), _truth(steps, right)])
+        case _:
+            return _compared(steps, "NotEqual", _truth(steps, left), _truth(steps, right))
+
+
+@TABLE.lowers(Compare, "bf16", "int8")
+class CompareAny(InHalves):
+    """Of what bf16 holds: differences keep their sign."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _constant_refusal(node, 2)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        steps = Halves(node, build)
+        return steps.last(_compared(steps, node.op.mode, steps.operand(0), steps.operand(1)))
+
+
+@TABLE.lowers(CompareConst, "bf16", "int8")
+class CompareConstAny(InHalves):
+    """With a number that bf16 holds."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: CompareConst = node.op
+        steps = Halves(node, build)
+        value = steps.operand()
+        number = steps.constant(np.full((1,) * len(value.tensor.dims), op.const_val, np.float32))
+        sides = (number, value) if op.inversed else (value, number)
+        return steps.last(_compared(steps, op.mode, *sides))
+
+
+def _constant_refusal(node: LoweringNode, count: int) -> str | None:
+    if all(constant is not None for constant in node.constants[:count]):
+        return "all operands are constants; fold it into the network"
+    return None
+
+
+@TABLE.lowers(Where, "bf16", "int8")
+class WhereAny(InHalves):
+    """Each branch times its own truth, and the sum: one of them is always 0."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Where = node.op
+        steps = Halves(node, build)
+        given = node.constants[0]
+        if given is not None:
+            truth = steps.constant((given != 0).astype(np.float32))
+            other = steps.constant((given == 0).astype(np.float32))
+        else:
+            truth = _truth(steps, steps.operand(0))
+            other = steps.inverted(truth)
+        parts = (
+            (truth, op.x_const_val if op.x_is_const else None, 1),
+            (other, op.y_const_val if op.y_is_const else None, 2),
+        )
+        chosen = [_part(steps, share, number, index) for share, number, index in parts]
+        return steps.last(steps.do(Add(), chosen) if len(chosen) > 1 else chosen[0])
+
+
+def _part(steps: Halves, share: Value, number: float | None, index: int) -> Value:
+    """A branch where it is chosen, else 0; the computed operand comes first."""
+    if number is not None:
+        branch = steps.constant(np.full((1,) * len(share.tensor.dims), number, np.float32))
+    else:
+        branch = steps.operand(index)
+    is_constant = number is not None or steps.node.constants[index] is not None
+    return steps.do(Mul(), [share, branch] if is_constant else [branch, share])
+
+
+@TABLE.lowers(Round, "bf16")
+@TABLE.lowers(Floor, "bf16")
+@TABLE.lowers(Ceil, "bf16")
+class RoundBf16(InHalves):
+    """Sums with 128 have no digits behind the point; larger numbers have none anyway. Both signs apart."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        steps = Halves(node, build)
+        value = steps.operand()
+        above = self._magnitude(steps, steps.do(Max(), [value, self._zero(steps, value)]))
+        below = self._magnitude(steps, steps.do(Max(), [steps.times(value, -1.0), self._zero(steps, value)]))
+        whole = steps.do(Sub(), [above, below])
+        if isinstance(node.op, Floor):
+            whole = steps.do(Sub(), [whole, steps.is_positive(steps.do(Sub(), [whole, value]))])
+        elif isinstance(node.op, Ceil):
+            whole = steps.do(Add(), [whole, steps.is_positive(steps.do(Sub(), [value, whole]))])
+        return steps.last(whole)
+
+    def _zero(self, steps: Halves, value: Value) -> Value:
+        return steps.constant(np.zeros((1,) * len(value.tensor.dims), np.float32))
+
+    def _magnitude(self, steps: Halves, value: Value) -> Value:
+        near = steps.within(value, 0.0, _WHOLE_FROM)
+        whole = steps.plus(steps.plus(near, _WHOLE_FROM), -_WHOLE_FROM)
+        return steps.do(Add(), [whole, steps.do(Sub(), [value, near])])
+
+
+@TABLE.lowers(Sign, "bf16")
+class SignBf16(InHalves):
+    """A steep slope, cut off on both sides."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        steps = Halves(node, build)
+        steep = steps.times(steps.within(steps.operand(), -1.0, 1.0), 2.0**126)
+        return steps.last(steps.within(steep, -1.0, 1.0))

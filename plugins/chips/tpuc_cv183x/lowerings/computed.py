@@ -1,0 +1,137 @@
+"""Products of two computed tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import BF16, LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc_ops.quant.arithmetic import decompose_frexp31
+from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.tpu.add import Add as TpuAdd
+from tpuc_ops.tpu.concat import Concat as TpuConcat
+from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
+from tpuc_ops.tpu.permute import Permute as TpuPermute
+from tpuc_ops.tpu.reshape import Reshape as TpuReshape
+
+from tpuc_cv183x.lowerings.casts import cast
+from tpuc_cv183x.lowerings.common import MANTISSA_BITS, QDM, as_bf16, result_with_sign
+
+
+def is_computed(node: LoweringNode) -> bool:
+    """Is the right operand more than one constant matrix?"""
+    right = node.constants[1]
+    return right is None or right.ndim != 2 or node.op.left_transpose or node.op.output_transpose
+
+
+def computed_refusal(node: LoweringNode) -> str | None:
+    """What a product of computed tensors cannot do."""
+    if node.op.hdim_is_batch:
+        return "hdim_is_batch has no kernel; permute the operands so that batches come first"
+    if any(len(type_.dims) < 2 for type_ in node.operand_types[:2]):
+        return "two matrices, one operand is a vector"
+    return None
+
+
+def lower_computed(node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+    """Matrix by matrix, operands turned before, the result behind. Integers stay integers where the product's scale is
+    below the result's and nothing is constant; else bf16.
+    """
+    product = _Product(node, build)
+    return [product.value()]
+
+
+class _Product:
+    """The steps of one node."""
+
+    def __init__(self, node: LoweringNode, build: LoweringBuilder) -> None:
+        self.node, self.build, self.op = node, build, node.op
+        self.bias = node.constants[2] if len(node.constants) > 2 else None
+        self.factor: float | None = None
+        self.result = node.result_type.shape_only().with_element(BF16)
+        types = [value.tensor for value in node.operands[:2]]
+        has_constant = any(constant is not None for constant in node.constants)
+        if node.mode != "int8" or has_constant or not all(type_.is_quantised for type_ in types):
+            return
+        # The chip gives unsigned products of unsigned operands only.
+        unsigned = all(type_.storage.is_unsigned for type_ in types)
+        result = result_with_sign(node, unsigned=True) if unsigned else node.quantised_result_type()
+        factor = types[0].uniform.scale * types[1].uniform.scale / result.uniform.scale
+        if factor < 1.0:
+            self.factor, self.result = factor, result
+
+    def value(self) -> Value:
+        """The result."""
+        op: MatMul = self.op
+        left, right = self._together(
+            self._operand(0, op.left_transpose, "left_turned"), self._operand(1, op.right_transpose, "right_turned")
+        )
+        shape = (*left.tensor.dims[:-1], right.tensor.dims[-1])
+        tpu = TpuMatMul() if self.bias is not None else TpuMatMul(do_relu=op.do_relu, relu_limit=op.relu_limit)
+        if self.factor is not None:
+            multiplier, shift = decompose_frexp31(max(self.factor, 2.0**-MANTISSA_BITS))
+            fields = {"multipliers": (multiplier,), "rshifts": (shift - MANTISSA_BITS,), **QDM}
+            tpu = TpuMatMul(do_relu=op.do_relu, relu_limit=op.relu_limit, **fields)
+        type_ = self.result.with_shape(shape).at(None)
+        dims = self.node.result_type.dims
+        plain = shape == dims and self.bias is None and not op.output_transpose
+        name = self.node.name if plain else f"{self.node.name}_product"
+        value = self.build(tpu, [left, right, *(self.build.none() for _ in range(3))], type_, name)
+        if plain:
+            return value
+        if op.output_transpose:
+            value = self._turned(value, "turned")
+        if self.bias is None:
+            return self.build(TpuReshape(shape=dims), [value], self.result, self.node.name)
+        value = self._reshaped(value, dims, "shaped")
+        added = self.build.weight("bias_bf16", as_bf16(self.bias.reshape(-1)), "bf16")
+        return self.build(TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit), [value, added], self.result)
+
+    def _operand(self, index: int, turned: bool, suffix: str) -> Value:
+        """As it takes part in the product; a constant with the other one's batches."""
+        constant, value = self.node.constants[index], self.node.operands[index]
+        if constant is not None:
+            constant = constant.swapaxes(-1, -2) if turned else constant
+            other = self.node.operand_types[1 - index].dims[:-2]
+            dims = (*np.broadcast_shapes(constant.shape[:-2], other), *constant.shape[-2:])
+            dims = dims if len(dims) > 2 else (1, *dims)
+            spread = np.ascontiguousarray(np.broadcast_to(constant, dims))
+            return self.build.weight(f"operand{index}_bf16", as_bf16(spread), "bf16")
+        if self.factor is None and value.tensor.storage != BF16:
+            wanted = value.tensor.shape_only().with_element(BF16)
+            value = cast(value, wanted, f"{self.node.name}_operand{index}", self.build)
+        return self._turned(value, suffix) if turned else value
+
+    def _turned(self, value: Value, suffix: str) -> Value:
+        *batch, rows, columns = value.tensor.dims
+        order = (*range(len(batch)), len(batch) + 1, len(batch))
+        return self._step(TpuPermute(order=order), value, (*batch, columns, rows), suffix)
+
+    def _together(self, left: Value, right: Value) -> tuple[Value, Value]:
+        """With the same batches: a single right matrix for all rows, else what there is one of repeated."""
+        rows, columns = left.tensor.dims, right.tensor.dims
+        if math.prod(columns[:-2]) == 1 and self.node.constants[0] is None:
+            left = self._reshaped(left, (1, math.prod(rows[:-1]), rows[-1]), "left")
+            return left, self._reshaped(right, (1, *columns[-2:]), "right")
+        batch = np.broadcast_shapes(rows[:-2], columns[:-2])
+        return self._repeated(left, batch, "left"), self._repeated(right, batch, "right")
+
+    def _repeated(self, value: Value, batch: tuple[int, ...], suffix: str) -> Value:
+        dims = value.tensor.dims
+        value = self._reshaped(value, (1,) * (len(batch) + 2 - len(dims)) + dims, f"{suffix}_rank")
+        for axis, count in enumerate(batch):
+            dims = value.tensor.dims
+            if dims[axis] != count:
+                wanted = (*dims[:axis], count, *dims[axis + 1 :])
+                name = f"{self.node.name}_{suffix}_axis{axis}"
+                type_ = value.tensor.with_shape(wanted).at(None)
+                value = self.build(TpuConcat(axis=axis), [value] * count, type_, name)
+        return value
+
+    def _reshaped(self, value: Value, dims: tuple[int, ...], suffix: str) -> Value:
+        return value if value.tensor.dims == dims else self._step(TpuReshape(shape=dims), value, dims, suffix)
+
+    def _step(self, op: TpuReshape | TpuPermute, value: Value, dims: tuple[int, ...], suffix: str) -> Value:
+        type_: TensorType = value.tensor.with_shape(dims).at(None)
+        return self.build(op, [value], type_, f"{self.node.name}_{suffix}")

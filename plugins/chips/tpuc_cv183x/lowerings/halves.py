@@ -1,0 +1,128 @@
+"""Builds the inner ops of a node in bf16, whatever the mode is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import BF16, LoweringBuilder, LoweringNode, Op, TensorType, Value
+from tpuc_ops.tpu.active import Active
+from tpuc_ops.tpu.add_const import AddConst
+from tpuc_ops.tpu.clip import Clip
+from tpuc_ops.tpu.mul_const import MulConst
+from tpuc_ops.tpu.permute import Permute
+from tpuc_ops.tpu.pool2d import Pool2D
+from tpuc_ops.tpu.reshape import Reshape
+
+from tpuc_cv183x.lowerings.casts import cast
+from tpuc_cv183x.lowerings.common import Array, as_bf16, bf16
+
+_STEEP = 2.0**126
+"""Times the least bf16 number it is 1."""
+_LARGEST = float(np.uint32(0x7F7F0000).view(np.float32))
+_MOST_PLACES = 2048
+"""Of a window: larger ones are two, so that local memory holds what they see."""
+
+
+class Halves:
+    """Inner ops of one node; the last one is called as the node is, all others get a suffix of their own."""
+
+    def __init__(self, node: LoweringNode, build: LoweringBuilder) -> None:
+        self.node, self.build = node, build
+        self._count = 0
+
+    def operand(self, index: int = 0) -> Value:
+        """An operand of the node as bf16; infinite constants become the largest numbers."""
+        constant, value = self.node.constants[index], self.node.operands[index]
+        if constant is not None:
+            return self.constant(constant)
+        if value.tensor.storage == BF16:
+            return value
+        return cast(value, value.tensor.shape_only().with_element(BF16), self._name(), self.build)
+
+    def constant(self, array: Array) -> Value:
+        """A constant as bf16."""
+        self._count += 1
+        finite = np.clip(array.astype(np.float32), -_LARGEST, _LARGEST)
+        return self.build.weight(f"constant{self._count}_bf16", as_bf16(finite), "bf16")
+
+    def do(self, op: Op, operands: Sequence[Value], dims: Sequence[int] | None = None) -> Value:
+        """An op whose result has the extents `dims`, or those that its operands broadcast to."""
+        shape = tuple(dims) if dims is not None else np.broadcast_shapes(*(value.tensor.dims for value in operands))
+        return self.build(op, operands, TensorType(shape, BF16), self._name())
+
+    def last(self, value: Value) -> list[Value]:
+        """The result: `value` under the node's name."""
+        dims = self.node.result_type.dims
+        type_ = self.node.result_type.shape_only().with_element(BF16)
+        return [self.build(Reshape(shape=dims), [value], type_, self.node.name)]
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"{self.node.name}_step{self._count}"
+
+    def reshape(self, value: Value, dims: Sequence[int]) -> Value:
+        """The same elements under other extents."""
+        dims = tuple(dims)
+        return value if value.tensor.dims == dims else self.do(Reshape(shape=dims), [value], dims)
+
+    def permute(self, value: Value, order: Sequence[int]) -> Value:
+        """Another order of dimensions."""
+        dims = [value.tensor.dims[axis] for axis in order]
+        if list(order) == sorted(order):
+            return value
+        return self.do(Permute(order=tuple(order)), [value], dims)
+
+    def function(self, mode: str, value: Value) -> Value:
+        """A function of `tpu.Active`."""
+        return self.do(Active(mode=mode), [value])
+
+    def times(self, value: Value, number: float) -> Value:
+        """The product with a number."""
+        return self.do(MulConst(const_val=bf16(number)), [value]) if number != 1.0 else value
+
+    def plus(self, value: Value, number: float) -> Value:
+        """The sum with a number."""
+        return self.do(AddConst(const_val=bf16(number)), [value]) if number else value
+
+    def within(self, value: Value, low: float, high: float) -> Value:
+        """Cut off at both bounds."""
+        return self.do(Clip(min=bf16(low), max=bf16(high)), [value])
+
+    def is_positive(self, value: Value) -> Value:
+        """1 for what is above 0, else 0."""
+        return self.within(self.times(self.within(value, 0.0, 1.0), _STEEP), 0.0, 1.0)
+
+    def inverted(self, truth: Value) -> Value:
+        """1 for 0 and 0 for 1."""
+        return self.plus(self.times(truth, -1.0), 1.0)
+
+    def powers(self, value: Value, exponent: float) -> Value:
+        """Positive numbers to an exponent."""
+        match exponent:
+            case 1.0:
+                return value
+            case 2.0:
+                return self.function("SQUARE", value)
+            case 0.5:
+                return self.function("SQRT", value)
+            case -0.5:
+                return self.function("RSQRT", value)
+            case _:
+                return self.function("EXP", self.times(self.function("LN", value), exponent))
+
+    def planes(self, value: Value, rows: int) -> Value:
+        """`[1, rows, a, b]`: every row a plane of its own, b as long as windows may be."""
+        count = math.prod(value.tensor.dims) // rows
+        width = max(width for width in range(1, min(count, _MOST_PLACES) + 1) if count % width == 0)
+        return self.reshape(value, (1, rows, count // width, width))
+
+    def pooled(self, value: Value, mode: str, kernel: tuple[int, int]) -> Value:
+        """The average or maximum of all rows, all columns, or both; `kernel` has their extents, or 1."""
+        for single in ((1, kernel[1]), (kernel[0], 1)):
+            if single != (1, 1):
+                n, c, h, w = value.tensor.dims
+                dims = (n, c, h // single[0], w // single[1])
+                value = self.do(Pool2D(pool_mode=mode, kernel_shape=single), [value], dims)
+        return value

@@ -1,0 +1,150 @@
+"""Normalisations, in bf16 in every mode: differences, means and roots of rows that are planes of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tpuc.api import ABSENT, Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.shapes import positive_axis
+from tpuc_ops.top.group_norm import GroupNorm
+from tpuc_ops.top.instance_norm import InstanceNorm
+from tpuc_ops.top.layer_norm import LayerNorm
+from tpuc_ops.top.lrn import LRN
+from tpuc_ops.top.normalize import EPSILON, Normalize
+from tpuc_ops.top.rms_norm import RMSNorm
+from tpuc_ops.tpu.add import Add
+from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.mul import Mul
+from tpuc_ops.tpu.sub import Sub
+
+from tpuc_cv183x.lowerings.common import Array, as_bf16
+from tpuc_cv183x.lowerings.halves import Halves
+from tpuc_cv183x.lowerings.table import TABLE
+
+
+class Normalisation(Lowering[Any]):
+    """Base: in bf16, with constant weights."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.AS_IS,) * len(node.operand_types)
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        for label, type_, constant in zip(("weight", "bias"), node.operand_types[1:], node.constants[1:], strict=False):
+            if constant is None and type_ is not ABSENT:
+                return f"the {label} must be a constant"
+        return None
+
+    def constants(self, node: LoweringNode) -> tuple[Array | None, Array | None]:
+        """Weight and bias."""
+        given = [constant if constant is not None and constant.size else None for constant in node.constants[1:3]]
+        weight, bias = [*given, None, None][:2]
+        return weight, bias
+
+
+def _normalised(steps: Halves, value: Value, rows: int, eps: float, *, centred: bool) -> Value:
+    """``(x - mean) / sqrt(variance + eps)`` of every row, or without the mean, as planes `[1, rows, a, b]`."""
+    value = steps.planes(value, rows)
+    _, _, *kernel = value.tensor.dims
+    whole = (kernel[0], kernel[1])
+    if centred:
+        # The mean is rounded as the values are: what is left of it goes in a second step.
+        for _ in range(2):
+            value = steps.do(Sub(), [value, steps.pooled(value, "Avg", whole)])
+    variance = steps.pooled(steps.function("SQUARE", value), "Avg", whole)
+    return steps.do(Mul(), [value, steps.function("RSQRT", steps.plus(variance, eps))])
+
+
+def _affine(steps: Halves, value: Value, weight: Array | None, bias: Array | None) -> Value:
+    if weight is not None:
+        value = steps.do(Mul(), [value, steps.constant(weight)])
+    if bias is not None:
+        value = steps.do(Add(), [value, steps.constant(bias)])
+    return value
+
+
+@TABLE.lowers(LayerNorm, "bf16", "int8")
+@TABLE.lowers(RMSNorm, "bf16", "int8")
+class LastDimensions(Normalisation):
+    """Over the last dimensions."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: LayerNorm | RMSNorm = node.op
+        steps, dims = Halves(node, build), node.result_type.dims
+        start = positive_axis(op.axis, len(dims)) if isinstance(op, LayerNorm) else len(dims) - 1
+        rows = math.prod(dims[:start])
+        value = _normalised(steps, steps.operand(), rows, op.eps, centred=isinstance(op, LayerNorm))
+        shape = (1, 1, *value.tensor.dims[2:])
+        weight, bias = (None if part is None else part.reshape(shape) for part in self.constants(node))
+        return steps.last(_affine(steps, value, weight, bias))
+
+
+@TABLE.lowers(InstanceNorm, "bf16", "int8")
+@TABLE.lowers(GroupNorm, "bf16", "int8")
+class PerChannel(Normalisation):
+    """Over groups of channels, seen as rows; weight and bias are per channel."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: InstanceNorm | GroupNorm = node.op
+        steps, dims = Halves(node, build), node.result_type.dims
+        groups = op.num_groups if isinstance(op, GroupNorm) else dims[1]
+        value = _normalised(steps, steps.operand(), dims[0] * groups, op.eps, centred=True)
+        value = steps.reshape(value, (dims[0], dims[1], 1, math.prod(dims[2:])))
+        weight, bias = (None if part is None else part.reshape(1, -1, 1, 1) for part in self.constants(node))
+        return steps.last(_affine(steps, value, weight, bias))
+
+
+def _mixed(steps: Halves, value: Value, filters: Array, bias: float) -> Value:
+    """A 1x1 convolution `[oc, c]` of `value: [n, c, h, w]`; sums and bias are float32."""
+    n, _, h, w = value.tensor.dims
+    weight = steps.build.weight("mix_bf16", as_bf16(filters[:, :, None, None]), "bf16")
+    biases = steps.build.weight("mix_bias", np.full(filters.shape[0], bias, np.float32))
+    return steps.do(Conv2D(kernel_shape=(1, 1)), [value, weight, biases], (n, filters.shape[0], h, w))
+
+
+@TABLE.lowers(LRN, "bf16", "int8")
+class LrnAny(Normalisation):
+    """Sums of neighbouring channels are a convolution with a band of ones."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: LRN = node.op
+        steps, dims = Halves(node, build), node.result_type.dims
+        value = steps.reshape(steps.operand(), (dims[0], dims[1], 1, math.prod(dims[2:])))
+        distance = np.arange(dims[1])[None, :] - np.arange(dims[1])[:, None]
+        before = (op.size - 1) // 2
+        band = ((distance >= -before) & (distance < op.size - before)) * (op.alpha / op.size)
+        sums = _mixed(steps, steps.function("SQUARE", value), band.astype(np.float32), op.bias)
+        if op.beta == 0.75:
+            root = steps.function("RSQRT", sums)
+            factor = steps.do(Mul(), [root, steps.function("SQRT", root)])
+        else:
+            factor = steps.powers(sums, -op.beta)
+        return steps.last(steps.do(Mul(), [value, factor]))
+
+
+@TABLE.lowers(Normalize, "bf16", "int8")
+class NormalizeAny(Normalisation):
+    """Squares are added over the channels by a convolution with ones, or over a whole sample."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return None if node.constants[1] is not None else "the scale must be a constant"
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Normalize = node.op
+        steps, dims = Halves(node, build), node.result_type.dims
+        scale = node.constants[1]
+        assert scale is not None
+        if op.across_spatial:
+            count = math.prod(dims[1:])
+            # The length is the root of the mean, times that of how many there are.
+            value = _normalised(steps, steps.operand(), dims[0], EPSILON / count, centred=False)
+            scale = scale / math.sqrt(count)
+            value = steps.reshape(value, (dims[0], dims[1], 1, math.prod(dims[2:])))
+        else:
+            value = steps.reshape(steps.operand(), (dims[0], dims[1], 1, math.prod(dims[2:])))
+            ones = np.ones((1, dims[1]), np.float32)
+            sums = _mixed(steps, steps.function("SQUARE", value), ones, EPSILON)
+            value = steps.do(Mul(), [value, steps.function("RSQRT", sums)])
+        return steps.last(_affine(steps, value, scale.reshape(1, -1, 1, 1), None))

@@ -1,0 +1,184 @@
+"""Images at other sizes: repetition, transposed convolution with a triangle, or products with matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value
+from tpuc_ops.top.interp import Interp
+from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.deconv import Deconv as TpuDeconv
+from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
+from tpuc_ops.tpu.pad import Pad as TpuPad
+from tpuc_ops.tpu.reshape import Reshape as TpuReshape
+from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
+
+from tpuc_cv183x.lowerings.common import Array, as_bf16
+from tpuc_cv183x.lowerings.qdm import quantise_qdm
+from tpuc_cv183x.lowerings.table import TABLE
+
+Pair = tuple[int, int]
+
+_MOST_REPEATS = 64
+_LARGEST_FACTOR = 8
+"""Of transposed convolutions: their windows have twice as many places, of which commands know 16."""
+
+
+@TABLE.lowers(Interp, "bf16", "int8")
+class InterpAny(Lowering[Interp]):
+    """Nearest places of a whole factor are repeated as stored. Linear ones of a whole factor are a depthwise transposed
+    convolution with a triangle, between borders that repeat. Everything else: a product with a matrix per dimension.
+    """
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if len(node.operand_types[0].dims) != 4:
+            return f"only images of 4 dimensions, this one has {len(node.operand_types[0].dims)}"
+        return None
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        value, dims = node.operands[0], node.result_type.dims
+        factors = _repeats(node)
+        if factors is not None:
+            tpu = TpuUpsample(scale_h=factors[0], scale_w=factors[1])
+            return [build(tpu, [value], value.tensor.with_shape(dims).at(None))]
+        return _Resampling(node, build).value()
+
+
+def _factors(node: LoweringNode) -> Pair | None:
+    """Whole factors between the extents, where that is also what the network says."""
+    op: Interp = node.op
+    (_, _, h, w), (_, _, rows, columns) = node.operand_types[0].dims, node.result_type.dims
+    if op.coord_mode == "align_corners" or rows % h or columns % w:
+        return None
+    down, right = rows // h, columns // w
+    for scale, factor in ((op.scale_h, down), (op.scale_w, right)):
+        if scale > 0 and scale != factor:
+            return None
+    return down, right
+
+
+def _repeats(node: LoweringNode) -> Pair | None:
+    """Factors by which nearest neighbours repeat."""
+    factors = _factors(node) if node.op.mode == "nearest" else None
+    return factors if factors is not None and math.prod(factors) <= _MOST_REPEATS else None
+
+
+class _Resampling:
+    """The steps of one node. Every value in between has the operand's type, which holds all averages of its values."""
+
+    def __init__(self, node: LoweringNode, build: LoweringBuilder) -> None:
+        self.node, self.build = node, build
+        self.source = node.operands[0]
+        self.type = node.quantised_result_type() if node.mode == "int8" else node.float_result_type()
+
+    def value(self) -> list[Value]:
+        """The result."""
+        factors = _factors(self.node) if self.node.op.mode == "linear" else None
+        (_, _, h, w), (_, _, rows, columns) = self.source.tensor.dims, self.type.dims
+        if factors is not None and 1 < max(factors) <= _LARGEST_FACTOR:
+            return [self._spread(factors)]
+        value = self.source
+        if columns != w:
+            value = self._columns(value, columns, is_last=rows == h)
+        if rows != h or columns == w:
+            value = self._rows(value, rows)
+        return [value]
+
+    def _columns(self, value: Value, columns: int, *, is_last: bool) -> Value:
+        n, c, h, w = value.tensor.dims
+        matrix = _matrix(self.node.op, w, columns, self.node.op.scale_w)
+        type_ = self.type if is_last else value.tensor.with_shape((n, c, h, columns)).at(None)
+        filters, fields = self._filters("columns", matrix.T, value, type_, transposed=True)
+        tpu = TpuMatMul(**_plural(fields))
+        operands = [value, filters, *(self.build.none() for _ in range(3))]
+        return self.build(tpu, operands, type_, self.node.name if is_last else f"{self.node.name}_columns")
+
+    def _rows(self, value: Value, rows: int) -> Value:
+        """Every image is a 1x1 convolution whose channels are the rows."""
+        n, c, h, w = value.tensor.dims
+        images = self._reshaped(value, (n * c, h, 1, w), f"{self.node.name}_images")
+        matrix = _matrix(self.node.op, h, rows, self.node.op.scale_h).T.reshape(rows, h, 1, 1)
+        type_ = self.type.with_shape((n * c, rows, 1, w)).at(None)
+        filters, fields = self._filters("rows", matrix, images, type_)
+        tpu = Conv2D(kernel_shape=(1, 1), with_bias=False, **fields)
+        result = self.build(tpu, [images, filters, self.build.none()], type_, f"{self.node.name}_rows")
+        return self.build(TpuReshape(shape=self.type.dims), [result], self.type, self.node.name)
+
+    def _spread(self, factors: Pair) -> Value:
+        """Borders repeated as far as places lie outside, then triangles of twice the factor around every place."""
+        n, c, h, w = self.source.tensor.dims
+        is_centred = self.node.op.coord_mode != "asymmetric"
+        before = [int(factor > 1 and is_centred) for factor in factors]
+        after = [int(factor > 1) for factor in factors]
+        dims = (n, c, h + before[0] + after[0], w + before[1] + after[1])
+        pad = TpuPad(paddings=(0, 0, *before, 0, 0, *after), mode="edge")
+        value = self.build(pad, [self.source], self.source.tensor.with_shape(dims).at(None), f"{self.node.name}_edged")
+        (down, above, below), (right, left, beside) = (_triangle(one, is_centred=is_centred) for one in factors)
+        kernel = (len(down), len(right))
+        filters = np.broadcast_to(np.outer(down, right).astype(np.float32), (c, 1, *kernel))
+        weights, fields = self._filters("triangles", filters, value, self.type, transposed=True)
+        tpu = TpuDeconv(
+            kernel_shape=kernel, strides=factors, pads=(above, left, below, beside), group=c, with_bias=False, **fields
+        )
+        return self.build(tpu, [value, weights, self.build.none()], self.type)
+
+    def _filters(
+        self, suffix: str, filters: Array, source: Value, result: TensorType, *, transposed: bool = False
+    ) -> tuple[Value, dict[str, Any]]:
+        """Constant filters, output channels first, and the op's attributes for them. `transposed`: stored with the
+        first two dimensions exchanged.
+        """
+        fields: dict[str, Any] = {}
+        element = "bf16"
+        if result.is_quantised:
+            product = quantise_qdm(filters, None, source.tensor.uniform, result.uniform)
+            fields = {
+                "multiplier": product.multipliers,
+                "rshift": product.right_shifts,
+                "quant_mode": "QDM",
+                "round_mode": "HalfAwayFromZero",
+            }
+            stored, element = product.filters, "si8"
+        else:
+            stored = as_bf16(filters)
+        stored = np.ascontiguousarray(stored.swapaxes(0, 1) if transposed else stored)
+        return self.build.weight(f"shares_{suffix}", stored, element), fields
+
+    def _reshaped(self, value: Value, dims: tuple[int, ...], name: str) -> Value:
+        return self.build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)
+
+
+def _plural(fields: dict[str, Any]) -> dict[str, Any]:
+    """As the matrix product calls them."""
+    names = {"multiplier": "multipliers", "rshift": "rshifts"}
+    return {names.get(name, name): value for name, value in fields.items()}
+
+
+def _triangle(factor: int, *, is_centred: bool) -> tuple[Array, int, int]:
+    """Shares of a place in the results around it, and how many results are cut off before and behind.
+
+    Result o lies at ``(o + 1/2) / factor - 1/2`` of the operand, or at ``o / factor``; a place's share falls with the
+    distance and is nothing at the next place.
+    """
+    if factor == 1:
+        return np.ones(1), 0, 0
+    # In results, how far the first place lies from result 0: one border place is there in front of centred ones.
+    first = -(factor + 1) / 2 if is_centred else 0.0
+    cut = math.floor(factor - 1e-9 - first)
+    places = np.arange(2 * factor + 1) - cut - first
+    shares = 1 - np.abs(places) / factor
+    shares = shares[: int(np.flatnonzero(shares > 0)[-1]) + 1]
+    behind = len(shares) - cut + (factor if is_centred else 0)
+    return shares, cut, behind
+
+
+def _matrix(op: Interp, extent: int, count: int, scale: float) -> Array:
+    """What one dimension of the op does to unit vectors: `[extent, count]`."""
+    single = Interp(mode=op.mode, coord_mode=op.coord_mode, scale_w=scale)
+    units = np.eye(extent, dtype=np.float32)[None, None]
+    types = TensorType((1, 1, extent, extent), F32), TensorType((1, 1, extent, count), F32)
+    (result,) = single.evaluate(Node(single, (types[0],), (types[1],)), [units])
+    return result[0, 0]

@@ -1,0 +1,126 @@
+"""Control flow written out: branches that are chosen, loops that are unrolled, into the graph around them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+from tpuc.api import ForeignNode, Unsupported
+
+from tpuc_tflite.building import TfliteBuilder
+from tpuc_tflite.graph import Graph
+
+_OPERATORS = frozenset({"IF", "WHILE"})
+MOST_STEPS = 1024
+"""More steps of a loop are refused: each becomes operations of its own."""
+
+DEEPEST = 8
+"""Subgraphs inside subgraphs."""
+
+
+def is_control_flow(node: ForeignNode) -> bool:
+    """Is it one of the operators that are written out here?"""
+    return node.op_type in _OPERATORS and not node.domain
+
+
+def control_nodes(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[int, Graph]) -> Iterator[ForeignNode]:
+    """The nodes that take the place of an IF or WHILE; its results are noted in `build` at the end.
+
+    They must be imported one after the other: what follows may depend on what folding made of those before.
+    """
+    if node.name.count("/step") + node.name.count("/branch") > DEEPEST:
+        raise _refused(node, f"its subgraphs lie more than {DEEPEST} deep in each other")
+    return _if(node, build, subgraphs) if node.op_type == "IF" else _while(node, build, subgraphs)
+
+
+def _if(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[int, Graph]) -> Iterator[ForeignNode]:
+    """The chosen branch, or both and a selection where the condition is computed."""
+    ways = [_subgraph(node, subgraphs, f"{way}_subgraph_index") for way in ("then", "else")]
+    operands = node.inputs[1:]
+    condition = build.constant(node.inputs[0])
+    if condition is not None:
+        chosen = ways[0] if condition.reshape(-1)[:1].any() else ways[1]
+        inner = _Inlined(node, build, chosen, operands, f"{node.name}/branch/")
+        yield from inner.nodes()
+        inner.hand_over(node.outputs)
+        return
+    both = [_Inlined(node, build, way, operands, f"{node.name}/branch{i}/") for i, way in enumerate(ways)]
+    for inner in both:
+        yield from inner.nodes()
+    for index, name in enumerate(node.outputs):
+        taken, other = (inner.outputs[index] for inner in both)
+        if build.is_known(taken) and build.is_known(other) and build.shape(taken) != build.shape(other):
+            raise _refused(node, f"its branches give '{name}' different shapes, and which one runs depends on the data")
+        operands = (node.inputs[0], taken, other)
+        yield ForeignNode("SELECT_V2", name, operands, (name,), {}, "", node.version, node.source)
+
+
+def _while(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[int, Graph]) -> Iterator[ForeignNode]:
+    condition, body = (_subgraph(node, subgraphs, f"{part}_subgraph_index") for part in ("cond", "body"))
+    carried: Sequence[str] = node.inputs
+    for step in range(MOST_STEPS + 1):
+        asked = _Inlined(node, build, condition, carried, f"{node.name}/step{step}/going/")
+        yield from asked.nodes()
+        going = build.constant(asked.outputs[0]) if asked.outputs else None
+        if going is None or going.size != 1:
+            raise _refused(node, "whether it goes on depends on the data, and compiled networks are static")
+        if not going.any():
+            hand_over(build, carried, node.outputs)
+            return
+        if step == MOST_STEPS:
+            raise _refused(node, f"it runs more than {MOST_STEPS} steps, which are too many to write out")
+        inner = _Inlined(node, build, body, carried, f"{node.name}/step{step}/")
+        yield from inner.nodes()
+        carried = inner.outputs
+
+
+class _Inlined:
+    """A subgraph in the place of a node, its tensors under names of their own."""
+
+    def __init__(
+        self, node: ForeignNode, build: TfliteBuilder, graph: Graph, operands: Sequence[str], prefix: str
+    ) -> None:
+        if len(operands) != len(graph.inputs):
+            raise _refused(node, f"it gives {len(operands)} operands to a subgraph of {len(graph.inputs)}")
+        self._graph = graph
+        self._prefix = prefix
+        self._build = build
+        self._names = {"": "", **{name: f"{prefix}{name}" for name in graph.tensors}}
+        self._names.update(zip(graph.inputs, operands, strict=True))
+        self.outputs = tuple(self._names[name] for name in graph.outputs)
+
+    def nodes(self) -> Iterator[ForeignNode]:
+        """Renamed, each tensor made known when the first of them is asked for."""
+        inputs = frozenset(self._graph.inputs)
+        for name, entry in self._graph.tensors.items():
+            if name not in inputs:
+                self._build.declare(dataclasses.replace(entry, name=self._names[name]))
+        for node in self._graph.nodes:
+            yield dataclasses.replace(
+                node,
+                name=f"{self._prefix}{node.name}",
+                inputs=tuple(self._names[name] for name in node.inputs),
+                outputs=tuple(self._names[name] for name in node.outputs),
+            )
+
+    def hand_over(self, targets: Sequence[str]) -> None:
+        """The outputs as the results of the node that this stands for."""
+        hand_over(self._build, self.outputs, targets)
+
+
+def hand_over(build: TfliteBuilder, sources: Sequence[str], targets: Sequence[str]) -> None:
+    """What is known under one name under another too."""
+    for source, target in zip(sources, targets, strict=False):
+        if source and build.is_known(source):
+            build.alias(source, target)
+
+
+def _subgraph(node: ForeignNode, subgraphs: Mapping[int, Graph], attribute: str) -> Graph:
+    graph = subgraphs.get(int(node.attributes.get(attribute, -1)))
+    if graph is None:
+        raise _refused(node, f"the file has no subgraph for its {attribute}")
+    return graph
+
+
+def _refused(node: ForeignNode, reason: str) -> Unsupported:
+    return Unsupported(f"{node.source}: node '{node.name}' ({node.op_type}): {reason}.")

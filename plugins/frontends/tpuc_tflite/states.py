@@ -1,0 +1,40 @@
+"""Layers that keep a state from one run to the next: compiled networks keep nothing, so states go in and come out."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tpuc.api import ForeignNode
+
+from tpuc_tflite.graph import Graph, TensorEntry
+
+_STATE_OF = {"SVDF": 4}
+"""Which operand of an operator is its state."""
+
+
+def with_states(graph: Graph) -> Graph:
+    """Each state as one more network input, and the one for the next run as one more output, `STATE_next`."""
+    tensors, nodes = dict(graph.tensors), list[ForeignNode]()
+    inputs, outputs = list(graph.inputs), list(graph.outputs)
+    for node in graph.nodes:
+        entry = _state(graph, node)
+        if entry is None or entry.name in inputs:
+            nodes.append(node)
+            continue
+        following = f"{entry.name}_next"
+        while following in tensors:
+            following += "_"
+        tensors[entry.name] = dataclasses.replace(entry, is_variable=False)
+        tensors[following] = dataclasses.replace(entry, name=following, is_variable=False)
+        nodes.append(dataclasses.replace(node, outputs=(*node.outputs, following)))
+        inputs.append(entry.name)
+        outputs.append(following)
+    if len(inputs) == len(graph.inputs):
+        return graph
+    return dataclasses.replace(graph, tensors=tensors, nodes=tuple(nodes), inputs=tuple(inputs), outputs=tuple(outputs))
+
+
+def _state(graph: Graph, node: ForeignNode) -> TensorEntry | None:
+    index = _STATE_OF.get(node.op_type, len(node.inputs)) if not node.domain else len(node.inputs)
+    entry = graph.tensors.get(node.inputs[index]) if index < len(node.inputs) else None
+    return entry if entry is not None and entry.is_variable else None

@@ -1,0 +1,36 @@
+"""Comparison with a constant number, as the chip computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import F64, Bool, Elementwise, Node, Op, Raw, Str, Types
+
+from tpuc_ops.arrays import Array, as_float, stored
+from tpuc_ops.top.compare import MODES, check_mode
+
+
+@dataclass(frozen=True)
+class CompareConst(Op, Elementwise):
+    """As `top.CompareConst`, with the number in the operand's float type; the result is 1 or 0 in that type."""
+
+    name = "tpu.CompareConst"
+    mode: Str
+    const_val: F64
+    inversed: Bool = False
+    ginfo: Raw = None
+
+    def infer(self, operands: Types) -> Types:
+        check_mode(self.mode)
+        return (operands[0].at(None),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        x = as_float(operands[0])
+        number = as_float(stored(np.asarray(self.const_val, np.float32), node.operand_types[0]))
+        compare = MODES[self.mode]
+        return [stored(compare(number, x) if self.inversed else compare(x, number), node.result_type)]
+
+    def flops(self, node: Node) -> int:
+        return node.result_type.size

@@ -1,0 +1,132 @@
+"""Thresholds per channel for values around functions of one tensor, which tables per channel can take (SPEC 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+import numpy as np
+from tpuc.api import Calibrated, Constant, FusesRelu, Module, Operation, ScalarType, UniformPerAxis, Value
+from tpuc.api.host import Array
+from tpuc_ops.quant.arithmetic import symmetric_scale
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.elu import Elu
+from tpuc_ops.top.erf import Erf
+from tpuc_ops.top.gelu import GELU
+from tpuc_ops.top.hard_sigmoid import HardSigmoid
+from tpuc_ops.top.hard_swish import HardSwish
+from tpuc_ops.top.mish import Mish
+from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops.top.silu import SiLU
+from tpuc_ops.top.softplus import Softplus
+from tpuc_ops.top.softsign import Softsign
+from tpuc_ops.top.tanh import Tanh
+
+from tpuc_passes.accuracy.grids import DIVISOR
+
+CHANNEL_THRESHOLDS = "channel_threshold"
+"""The section of a calibration table that holds them: remarks of the form `#channel_threshold name t0 t1 ...`."""
+FUNCTIONS = (Elu, Erf, GELU, HardSigmoid, HardSwish, Mish, Sigmoid, SiLU, Softplus, Softsign, Tanh)
+"""Functions of one tensor that a factor per channel does not pass through unchanged."""
+
+STEPS_PER_OCTAVE = 8
+BINS = 16 * STEPS_PER_OCTAVE
+UNSEEN = 1.3
+"""Other data may reach so much further than the calibration's: half of the cost is that of values so much larger."""
+LOWEST = 1 / 256
+"""A channel's threshold is at least this part of the tensor's: other data may use what these samples do not."""
+_SHIFT = 20  # leaves 3 bits of a float32's mantissa, 8 steps per octave
+_CANDIDATES = np.exp2(np.arange(-24, 3) / 4)
+_I8, _U8 = ScalarType("i8"), ScalarType("u8")
+
+
+def eligible(module: Module, floats: Collection[str] = (), ops: Collection[str] | None = None) -> Iterator[Value]:
+    """Calibrated images between a convolution and a function, or a function and depthwise convolutions, with nothing
+    else that reads them. None next to an op in `floats`; with `ops` only between ops of these names.
+    """
+    outputs = set(map(id, module.main.outputs))
+    for operation in module.main.operations:
+        if len(operation.results) != 1 or not isinstance(operation.op, (Conv, *FUNCTIONS)):
+            continue
+        value = operation.result
+        users = value.users
+        if id(value) in outputs or not users or not isinstance(value.tensor.element, Calibrated):
+            continue
+        if value.tensor.rank != 4 or not (isinstance(operation.op, FUNCTIONS) or _is_product(operation)):
+            continue
+        through = [isinstance(one.op, FUNCTIONS) for one in (operation, *users)]
+        takes = all(isinstance(user.op, FUNCTIONS) or _is_depthwise(user) for user in users)
+        known = ops is None or all(one.op.name in ops for one in (operation, *users))
+        if any(through) and takes and known and not any(one.name in floats for one in (operation, *users)):
+            yield value
+
+
+def _is_product(operation: Operation) -> bool:
+    if not isinstance(operation.op, Conv):
+        return False
+    filters = operation.operands[1].defining
+    return filters is not None and isinstance(filters.op, Constant)
+
+
+def _is_depthwise(operation: Operation) -> bool:
+    return _is_product(operation) and operation.op.__dict__["group"] == operation.operands[0].tensor.dims[1]
+
+
+def set_channel_scales(values: Iterator[Value], thresholds: Mapping[str, Array], divisor: int = DIVISOR) -> bool:
+    """Give the values that have thresholds per channel their stored type; returns whether there were any."""
+    changed = False
+    for value in list(values):
+        found, element = thresholds.get(value.name), value.tensor.element
+        if found is None or not isinstance(element, Calibrated):
+            continue
+        signed = element.minimum < 0
+        limit = _limit(value)
+        scales = tuple(symmetric_scale(min(max(float(t), 1e-5), limit), signed, divisor) for t in found)
+        per_channel = UniformPerAxis(_I8 if signed else _U8, element.expressed, 1, scales, (0,) * len(scales))
+        value.type = value.tensor.with_element(per_channel)
+        changed = True
+    return changed
+
+
+def _limit(value: Value) -> float:
+    """Of a relu in the op that makes it."""
+    fields = value.defining.op.__dict__ if value.defining is not None else {}
+    fused = value.defining is not None and isinstance(value.defining.op, FusesRelu)
+    return fields["relu_limit"] if fused and fields["do_relu"] and fields["relu_limit"] > 0 else np.inf
+
+
+def bin_costs(value: Array, gradient: Array, limit: float) -> Array:
+    """Squared gradients of an image, summed per channel and bin of magnitude: `[channels, BINS]`.
+
+    Bins are eighths of octaves; the last one ends behind `limit`, the first takes what is smaller.
+    """
+    channels = value.shape[1]
+    places = np.abs(value, dtype=np.float32).view(np.int32) >> _SHIFT
+    np.clip(places - _first_bin(limit), 0, BINS - 1, out=places)
+    places += (np.arange(channels, dtype=np.int32) * BINS).reshape(1, -1, 1, 1)
+    flat = gradient.reshape(-1)
+    sums = np.bincount(places.reshape(-1), weights=flat * flat, minlength=channels * BINS)
+    return sums.reshape(channels, BINS).astype(np.float32)
+
+
+def _first_bin(limit: float) -> int:
+    return int(np.float32(limit).view(np.int32) >> _SHIFT) - BINS + 1
+
+
+def choose_channels(costs: Array, limit: float, threshold: float, *, signed: bool) -> Array:
+    """The thresholds of a value's channels that cost the answers least, by `bin_costs` summed over samples.
+
+    `threshold` is the tensor's, which channels keep where nothing was seen.
+    """
+    edges = (np.arange(BINS + 1, dtype=np.int32) + _first_bin(limit) << _SHIFT).view(np.float32).astype(np.float64)
+    centres = (edges[:-1] + edges[1:]) / 2
+    top = np.where(costs > 0, edges[1:], 0.0).max(axis=1)
+    best, lowest = np.full(len(costs), threshold), np.full(len(costs), np.inf)
+    for part in _CANDIDATES:
+        candidate = np.maximum(top * part, threshold * LOWEST)[:, None]
+        step = candidate / (127 if signed else 255)
+        found = (costs * np.where(centres < step / 2, centres**2, step**2 / 12)).sum(axis=1)
+        for reach in (1.0, UNSEEN):
+            found += (costs * np.maximum(centres * reach - candidate, 0.0) ** 2).sum(axis=1) / 2
+        better = (found < lowest) & (top > 0)
+        best[better], lowest[better] = candidate[better, 0], found[better]
+    return best

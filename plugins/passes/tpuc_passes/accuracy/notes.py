@@ -1,0 +1,31 @@
+"""Numbers per channel as lines of a calibration table's notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from tpuc.api.host import Array
+
+
+def note_lines(values: Mapping[str, Array]) -> tuple[str, ...]:
+    """As a section of a table; nine digits keep every float32."""
+    return tuple(f"{name} {' '.join(f'{value:.9g}' for value in numbers)}" for name, numbers in values.items())
+
+
+def parse_notes(lines: Iterable[str], channels: Mapping[str, int]) -> dict[str, Array]:
+    """From a section of a table; names may hold spaces, so `channels` says how many numbers each has.
+
+    Raises ValueError for a line that fits no name.
+    """
+    counts = sorted(set(channels.values()))
+    result: dict[str, Array] = {}
+    for line in lines:
+        for count in counts:
+            name, *numbers = line.rsplit(" ", count)
+            if channels.get(name) == len(numbers) == count:
+                result[name] = np.array([float(number) for number in numbers], np.float32)
+                break
+        else:
+            raise ValueError(f"no op with so many channels in '{line[:40]}...'")
+    return result

@@ -1,0 +1,175 @@
+"""TOP ops that choose, compare and order, in every mode: the lowered op means the same and the file computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.api import Module, Op
+from tpuc.interpreter import Interpreter
+from tpuc.registry import Registry
+from tpuc.schedule import PIPELINES
+from tpuc.session import Session
+from tpuc.session.compare import real_values
+from tpuc.testing import uniform
+from tpuc.testing.kernel_conformance import FLOAT_BOUNDS, Fixed, Operand, Sample, float_error, sample_module
+from tpuc.testing.values import build_exposed
+from tpuc_ops.top.arg import Arg
+from tpuc_ops.top.bitwise import Bitwise
+from tpuc_ops.top.compare import Compare
+from tpuc_ops.top.compare_const import CompareConst
+from tpuc_ops.top.cum_prod import CumProd
+from tpuc_ops.top.cum_sum import CumSum
+from tpuc_ops.top.gather import Gather
+from tpuc_ops.top.gather_elements import GatherElements
+from tpuc_ops.top.gather_nd import GatherND
+from tpuc_ops.top.mod import Mod
+from tpuc_ops.top.scatter_elements import ScatterElements
+from tpuc_ops.top.scatter_nd import ScatterND
+from tpuc_ops.top.topk import TopK
+from tpuc_ops.top.trilu import Trilu
+from tpuc_ops.top.where import Where
+from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+
+Array = NDArray[Any]
+MODES = ("f32", "f16", "bf16", "int8", "int8-asym")
+EVERYTHING_IN_INTEGERS = {**PIPELINES, "lower": ("convert-top-to-tpu",)}
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """An op on float operands. `exact`: its results are whole numbers in every mode. `steps` of 8 bits else."""
+
+    op: Op
+    operands: list[Operand]
+    exact: bool = False
+    steps: float = 1.5
+
+
+def grid(*shape: int, seed: int = 0) -> Array:
+    """Values that every mode holds: 1/8 steps within 4, the greatest magnitude is 4."""
+    array = np.random.default_rng(seed).integers(-31, 32, shape).astype(np.float32) / 8
+    array.reshape(-1)[0] = -4.0
+    return array
+
+
+def indices(*shape: int, below: int, low: int = 0, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).integers(low, below, shape).astype(np.float32)
+
+
+def different(*shape: int, below: int, seed: int = 0) -> Array:
+    """Rows of numbers, none twice in a row."""
+    rng = np.random.default_rng(seed)
+    rows = [rng.permutation(below)[: shape[-1]] for _ in range(int(np.prod(shape[:-1])))]
+    return np.stack(rows).reshape(shape).astype(np.float32)
+
+
+X, Y = grid(2, 5, 6, 7), grid(2, 5, 6, 7, seed=1)
+TABLE = Fixed(grid(50, 24, seed=2))
+_GATHER_ND = np.stack([indices(2, 3, below=5), indices(2, 3, below=6, low=-6, seed=1)], -1)
+_PLACES = np.array([[0, 1], [4, 5], [2, -1]], np.float32)
+
+CASES = {
+    "embedding": Case(Gather(axis=0), [TABLE, indices(2, 9, below=50)]),
+    "gather": Case(Gather(axis=2), [X, indices(4, below=6, low=-6)]),
+    "gather_first": Case(Gather(axis=0), [grid(9, 70), indices(2, 3, below=9)]),
+    "gather_last": Case(Gather(axis=-1), [X, indices(3, below=7)]),
+    "gather_one": Case(Gather(axis=1, keepdims=False), [X, indices(1, below=5)]),
+    "gather_constant": Case(Gather(axis=1), [X, Fixed(np.array([3, -5, 4], np.float32))]),
+    "gather_slice": Case(Gather(axis=2), [X, Fixed(np.array([1, 3, 5], np.float32))]),
+    "gather_constant_one": Case(Gather(axis=2, keepdims=False), [X, Fixed(np.array([-1], np.float32))]),
+    "gather_far": Case(Gather(axis=0), [Fixed(grid(3000, 4)), np.array([2999, 2047, 2049, 0], np.float32)]),
+    "elements": Case(GatherElements(axis=1), [X, indices(2, 3, 6, 7, below=5, low=-5)]),
+    "elements_last": Case(GatherElements(axis=3), [X, indices(2, 5, 6, 9, below=7)]),
+    "elements_part": Case(GatherElements(axis=2), [X, indices(1, 4, 9, 5, below=6)]),
+    "elements_constant": Case(GatherElements(axis=1), [X, Fixed(indices(2, 3, 6, 7, below=5, low=-5))]),
+    "nd": Case(GatherND(batch_dims=1), [X, _GATHER_ND]),
+    "nd_all": Case(GatherND(), [grid(4, 5), np.array([[0, 1], [3, 4], [-1, 2]], np.float32)]),
+    "nd_constant": Case(GatherND(batch_dims=1), [X, Fixed(_GATHER_ND)]),
+    "scatter": Case(
+        ScatterElements(axis=1),
+        [grid(3, 9, 4), different(3, 4, 9, below=9).swapaxes(1, 2)[:, :5].copy(), grid(3, 5, 4, seed=1)],
+    ),
+    "scatter_last": Case(ScatterElements(axis=-1), [grid(2, 9), different(2, 4, below=9), grid(2, 4, seed=1)]),
+    "scatter_part": Case(ScatterElements(axis=1), [grid(3, 9), different(2, 4, below=9), grid(2, 4, seed=1)]),
+    "scatter_constant": Case(
+        ScatterElements(axis=1), [grid(3, 9), Fixed(different(2, 4, below=9)), Fixed(grid(2, 4, seed=1))]
+    ),
+    "scatter_add": Case(
+        ScatterElements(axis=1, reduction="add"), [grid(3, 9), Fixed(different(3, 4, below=9)), grid(3, 4, seed=1)]
+    ),
+    "scatter_nd": Case(ScatterND(), [grid(5, 6, 7), _PLACES, grid(3, 7, seed=1)]),
+    "scatter_nd_max": Case(ScatterND(reduction="max"), [grid(5, 6, 7), Fixed(_PLACES), grid(3, 7, seed=1)]),
+    "scatter_nd_mul": Case(ScatterND(reduction="mul"), [grid(5, 6), Fixed(_PLACES), grid(3, seed=1)]),
+    "where": Case(Where(), [indices(2, 5, 1, 7, below=2), X, Y]),
+    "where_number": Case(Where(y_is_const=True, y_const_val=-1e9), [indices(2, 1, 6, 7, below=2), X, None]),
+    "where_weights": Case(Where(), [X, Fixed(grid(7)), Fixed(np.full((1,), 2.0, np.float32))]),
+    "where_numbers": Case(Where(x_is_const=True, y_is_const=True, x_const_val=0.0, y_const_val=-3.0), [X, None, None]),
+    "where_mask": Case(Where(), [Fixed(indices(6, 7, below=2)), X, Y]),
+    "equal": Case(Compare(mode="Equal"), [X, Y], True),
+    "less_channel": Case(Compare(mode="LessOrEqual"), [X, Fixed(grid(5, 1, 1, seed=3))], True),
+    "not": Case(CompareConst(mode="Equal", const_val=0.0), [X], True),
+    "far": Case(CompareConst(mode="Greater", const_val=2999.0), [indices(70, below=3001, low=2990)], True),
+    "and": Case(Compare(mode="And"), [indices(3, 40, below=2), indices(3, 40, below=2, seed=1)], True),
+    "bits": Case(Bitwise(mode="Xor"), [indices(3, 40, below=2000), indices(3, 40, below=2000, seed=1)], True),
+    "mod": Case(Mod(), [indices(3, 40, below=2000, low=-2000), Fixed(np.array([7.0], np.float32))], True),
+    "trilu": Case(Trilu(upper=1, diagonal=1), [X]),
+    "tril": Case(Trilu(upper=0), [X]),
+    "argmax": Case(Arg(axis=1), [X], True),
+    "argmin_last": Case(Arg(axis=3, mode="ArgMin", select_last_index=True, keepdims=False), [X], True),
+    "topk": Case(TopK(axis=-1, K=3), [X], True),
+    "topk_smallest": Case(TopK(axis=1, K=2, largest=False), [X], True),
+    "sums": Case(CumSum(axis=2), [X]),
+    "sums_back": Case(CumSum(axis=1, reverse=True, exclusive=True), [X]),
+    "products": Case(CumProd(axis=3), [grid(2, 3, 4, 3)]),
+}
+
+
+def _module(operands: Sequence[Operand], op: Op) -> tuple[Module, dict[str, Array], dict[str, Array]]:
+    module, inputs = sample_module({"y": Sample(op, operands)}, Registry())
+    return module, inputs, Interpreter(module).run(inputs, "all")
+
+
+def _table(values: dict[str, Array]) -> CalibrationTable:
+    """Every value's own range, inputs' on their grid."""
+    entries: dict[str, TensorThreshold] = {}
+    for name, array in values.items():
+        greatest = max(float(np.abs(array).max()), 1e-3)
+        entries[name] = TensorThreshold(greatest, min(float(array.min()), -1e-3), max(float(array.max()), 1e-3))
+    return CalibrationTable(entries)
+
+
+def _check_file(session: Session, final: Module, data: bytes, inputs: dict[str, Array]) -> dict[str, Array]:
+    lowered = Interpreter(final).run(inputs, "all")
+    for name, array in session.chip.load(data).run(inputs).items():
+        wanted = lowered[name]
+        if array.dtype.kind in "iu":
+            assert np.array_equal(array.reshape(wanted.shape), wanted), name
+        else:
+            assert float_error(array.reshape(wanted.shape), wanted) <= FLOAT_BOUNDS[wanted.dtype.name], name
+    return lowered
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", CASES)
+def test_the_lowered_op_means_the_same(name: str, mode: str) -> None:
+    case = CASES[name]
+    module, inputs, values = _module(case.operands, case.op)
+    integer = mode.startswith("int8")
+    session = Session(chip="bm1684x", quantize=mode, pipelines=EVERYTHING_IN_INTEGERS)
+    final, data = build_exposed(session, module, _table(values) if integer else None)
+    result = _check_file(session, final, data, inputs)["y"]
+    type_ = next(o.result.tensor for o in final.main.operations if o.results and o.name == "y")
+    wanted = values["y"].reshape(result.shape)
+    found = real_values(result, type_) if type_.is_quantised else result.astype(np.float32)
+    if case.exact and not name.startswith("topk"):
+        assert np.array_equal(found, wanted)
+        return
+    if mode == "f16":
+        wanted = np.clip(wanted, -65504, 65504)
+    bound = {"f32": 1e-6, "f16": 1e-3, "bf16": 8e-3}.get(mode, case.steps / 120)
+    assert np.abs(found - wanted).max() <= bound * np.abs(wanted).max()

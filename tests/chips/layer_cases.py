@@ -1,0 +1,123 @@
+"""TOP ops by themselves that every chip's lowering tests take in, most with attributes that networks rarely set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Op
+from tpuc.testing import uniform
+from tpuc.testing.kernel_conformance import Fixed, Operand
+from tpuc_ops.top.add_const import AddConst
+from tpuc_ops.top.arccos import Arccos
+from tpuc_ops.top.arccosh import Arccosh
+from tpuc_ops.top.arcsin import Arcsin
+from tpuc_ops.top.arcsinh import Arcsinh
+from tpuc_ops.top.arctan import Arctan
+from tpuc_ops.top.arctanh import Arctanh
+from tpuc_ops.top.ceil import Ceil
+from tpuc_ops.top.cos import Cos
+from tpuc_ops.top.cosh import Cosh
+from tpuc_ops.top.div import Div
+from tpuc_ops.top.erf import Erf
+from tpuc_ops.top.floor import Floor
+from tpuc_ops.top.gelu import GELU
+from tpuc_ops.top.group_norm import GroupNorm
+from tpuc_ops.top.hard_sigmoid import HardSigmoid
+from tpuc_ops.top.instance_norm import InstanceNorm
+from tpuc_ops.top.interp import Interp
+from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.mish import Mish
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.reciprocal import Reciprocal
+from tpuc_ops.top.reduce import Reduce
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.reshape import Reshape
+from tpuc_ops.top.rms_norm import RMSNorm
+from tpuc_ops.top.round import Round
+from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops.top.sign import Sign
+from tpuc_ops.top.sin import Sin
+from tpuc_ops.top.sinh import Sinh
+from tpuc_ops.top.softplus import Softplus
+from tpuc_ops.top.softsign import Softsign
+from tpuc_ops.top.tan import Tan
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCase:
+    """An op on float operands.
+
+    `steps`: of the stored result that the integer form may be off in all; `error`: that of the bf16 form, as a part of
+    the largest value; `result`: the result's dims where the op does not infer them.
+    """
+
+    op: Op
+    operands: list[Operand]
+    steps: float = 0.51
+    error: float = 2.0**-7
+    result: tuple[int, ...] | None = None
+
+
+TWO_ROUNDINGS = 1.6
+"""Steps of a rounding and an 8-bit multiplier, which is off by up to 1/128 of 127 steps."""
+CURVE = 2.0**-6
+"""Two units of the last place: a value and its slope by table, each rounded, and a product."""
+
+_X = uniform(1, 70, 5, 6, low=-4, high=4)
+_Y = uniform(1, 70, 5, 6, low=-2, high=2, seed=1)
+_UNIT = uniform(1, 7, 5, 6, low=-0.95, high=0.95, seed=2)
+_AT_LEAST_ONE = uniform(1, 7, 5, 6, low=1.25, high=4, seed=3)
+_BOTH_SIGNS = _AT_LEAST_ONE * np.where(np.arange(6) % 2, np.float32(1), np.float32(-1))
+_IMAGE = uniform(1, 5, 4, 6, seed=9)
+_IN_STEPS = np.rint(_X * 32) / np.float32(32)  # which 8 bits hold, so that no rounding carries a value over an integer
+_IN_STEPS[0, 0, 0, 0] = -4
+
+CASES = {
+    "arccos": LayerCase(Arccos(), [_UNIT], error=CURVE),
+    "arccosh": LayerCase(Arccosh(), [_AT_LEAST_ONE], error=CURVE),
+    "arcsin": LayerCase(Arcsin(), [_UNIT], error=CURVE),
+    "arcsinh": LayerCase(Arcsinh(), [_X], error=CURVE),
+    "arctan": LayerCase(Arctan(), [_X], error=CURVE),
+    "arctanh": LayerCase(Arctanh(), [_UNIT], error=CURVE),
+    "ceil_all": LayerCase(Ceil(), [_IN_STEPS]),
+    "cosine": LayerCase(Cos(), [_X], error=CURVE),
+    "cosh": LayerCase(Cosh(), [_UNIT], error=CURVE),
+    "erf_all": LayerCase(Erf(), [_X], error=CURVE),
+    "floor_all": LayerCase(Floor(), [_IN_STEPS]),
+    "mish_all": LayerCase(Mish(), [_X], error=CURVE),
+    "round_all": LayerCase(Round(), [_IN_STEPS]),
+    "sign_all": LayerCase(Sign(), [_X]),
+    "sine": LayerCase(Sin(), [_X / 4], error=CURVE),
+    "sinh": LayerCase(Sinh(), [_UNIT], error=CURVE),
+    "softplus_all": LayerCase(Softplus(), [_X], error=CURVE),
+    "softsign_all": LayerCase(Softsign(), [_X], error=CURVE),
+    "tan": LayerCase(Tan(), [_UNIT], error=CURVE),
+    "gelu_by_tanh": LayerCase(GELU(approx_mode="tanh"), [_X], error=CURVE),
+    "hard_sigmoid_steep": LayerCase(HardSigmoid(alpha=0.4, beta=0.3), [_X]),
+    "sigmoid_logarithm": LayerCase(Sigmoid(log=True), [_X], error=CURVE),
+    "square_of_both_signs": LayerCase(Pow(exponent=2.0), [_X], error=CURVE),
+    "reciprocal_of_two": LayerCase(Reciprocal(const_val=2.0), [_BOTH_SIGNS], error=CURVE),
+    "relu_three": LayerCase(Relu(relu_limit=3.0), [_X], 1.6),  # the operand takes the result's range, perhaps by bf16
+    "add_const_relu": LayerCase(AddConst(const_val=0.3, do_relu=True), [_X], TWO_ROUNDINGS),
+    "mul_relu": LayerCase(Mul(do_relu=True), [_X, _Y], TWO_ROUNDINGS + 1),
+    "div_relu": LayerCase(Div(do_relu=True), [_X, _Y / 4 + 2], 2 * TWO_ROUNDINGS + 1, CURVE),
+    "matmul_turned": LayerCase(
+        MatMul(right_transpose=True, do_relu=True),
+        [uniform(3, 40), Fixed(uniform(20, 40, seed=7)), Fixed(uniform(20, seed=8))],
+        3,
+    ),
+    "largest_apart": LayerCase(Reduce(axes=(3,), mode="ReduceMax", keepdims=False), [_X]),
+    "reshape_to": LayerCase(Reshape(shape=(1, 35, 10, 6)), [_X]),
+    "nearest_by_scale": LayerCase(
+        Interp(mode="nearest", coord_mode="asymmetric", scale_h=2.0, scale_w=2.0), [_IMAGE], result=(1, 5, 8, 12)
+    ),
+    "group_norm_far_eps": LayerCase(
+        GroupNorm(num_groups=7, eps=0.1), [_X, Fixed(uniform(70, seed=3)), None], 3, 2.0**-5
+    ),
+    "instance_norm_far_eps": LayerCase(
+        InstanceNorm(eps=0.1), [_X, Fixed(uniform(70, seed=3)), Fixed(uniform(70, seed=4))], 3, 2.0**-5
+    ),
+    "rms_norm_far_eps": LayerCase(RMSNorm(eps=0.1), [_X, Fixed(uniform(6, seed=3))], 3, 2.0**-5),
+}

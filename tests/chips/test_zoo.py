@@ -1,0 +1,70 @@
+"""Networks of many kinds, from ONNX to the simulators: nothing crashes, integers are exact, answers are close."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from tpuc.interpreter import Interpreter
+from tpuc.session import Session
+
+from tests.models.zoo import NETWORKS
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+SAMPLES = 4
+LEAST_COSINE = {"f32": 0.999999, "f16": 0.999, "bf16": 0.99, "int8": 0.99, "int8-asym": 0.98}
+"""Random networks spread their values widely, so that 8 bits hold them well."""
+RUNS = [
+    pytest.param(chip, mode, marks=[pytest.mark.chip(chip), *([pytest.mark.slow] if mode in slow else [])], id=name)
+    for chip, modes, slow in (
+        ("bm1684x", ("f32", "f16", "int8", "int8-asym"), ("f32", "int8-asym")),
+        ("cv183x", ("int8", "bf16"), ()),
+    )
+    for mode in modes
+    for name in [f"{chip}-{mode}"]
+]
+
+
+def _inputs(session: Any, seed: int) -> dict[str, NDArray[Any]]:
+    random = np.random.default_rng(seed)
+    return {
+        one.name: random.integers(0, 100, one.shape)
+        if "int" in one.type
+        else random.normal(0, 1, one.shape).astype(np.float32)
+        for one in session.get_inputs()
+    }
+
+
+@pytest.mark.parametrize(("chip", "mode"), RUNS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network_compiles_and_answers(name: str, chip: str, mode: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.onnx"
+    onnx.save(NETWORKS[name](), path)
+    runtime = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for seed in range(SAMPLES):
+        np.savez(tmp_path / f"{seed}.npz", **_inputs(runtime, seed))
+    inputs = _inputs(runtime, 0)
+    wanted = dict(zip((one.name for one in runtime.get_outputs()), runtime.run(None, inputs), strict=True))
+    given = {key: array.astype(np.float32) for key, array in inputs.items()}
+
+    module = Session().transform(path)
+    top = Interpreter(module).run(given)
+    assert max(float(np.abs(x - y).max()) for x, y in zip(top.values(), wanted.values(), strict=True)) < 1e-3
+
+    session = Session(chip=chip, quantize=mode)
+    table = session.calibrate(module, dataset=tmp_path, input_num=SAMPLES) if mode.startswith("int8") else None
+    final, data = session.build(module, table)
+    got = session.chip.load(data).run(given)
+    lowered = Interpreter(final).run(given)
+    assert len(got) == len(wanted)
+    for (key, array), answer in zip(got.items(), wanted.values(), strict=True):
+        if array.dtype.kind in "iu" and lowered[key].dtype.kind in "iu":
+            np.testing.assert_array_equal(array.reshape(lowered[key].shape), lowered[key])
+        found, exact = array.astype(np.float64).ravel(), answer.astype(np.float64).ravel()
+        cosine = found @ exact / np.sqrt((found @ found) * (exact @ exact))
+        assert cosine >= LEAST_COSINE[mode], f"{key}: cosine {cosine:.5f}"
