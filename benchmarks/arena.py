@@ -1,11 +1,14 @@
 """Memory planners on hard instances and on networks: peak over the lower bound, and milliseconds.
 
-python benchmarks/arena.py [--planner NAME] [--minimalloc DIR] [--networks]
+python benchmarks/arena.py [--planner NAME] [--minimalloc DIR] [--networks [--model-data DIR] [NAME ...]]
 
 The hard instances are rectangles of time and bytes that fill a memory without a gap, cut at random (fixed seeds), so
 that a plan at the bound is known to exist. `--minimalloc` adds the instances of that project (csv files: id, lower,
-upper, size). `--networks` plans every tensor of ResNet-50, MobileNetV2 and YOLOv5s, nothing kept in local memory.
-Ratios are deterministic: planners have budgets of moves, not of seconds.
+upper, size). Ratios are deterministic: planners have budgets of moves, not of seconds.
+
+`--networks` instead shows for each network, ungrouped (every value between operators) and as every chip and mode groups
+it, the most that is live at once, the peak of the plan and the first planner that reaches what is live or proves that
+nothing lower exists. The lives come from the plan's own text; `tests/passes/planning/planners/verify.py` checks it.
 """
 
 from __future__ import annotations
@@ -15,23 +18,29 @@ import csv
 import math
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from tpuc.api import BufferInfo, Planner, PoolInfo
+from tpuc.api import BufferInfo, PlannedBuffer, Planner, PoolAllocation, PoolInfo, TpucError
 from tpuc.registry import Registry
 from tpuc.session import Session
 from tpuc_passes.planning.arena import Lived, buffer_list, find_planner
+from tpuc_passes.planning.planners.exact import Exact
+from tpuc_passes.planning.planners.greedy import GREEDY
+from tpuc_passes.planning.planners.hill_climb import HillClimb
 from tpuc_passes.planning.planners.packing import Packing
-from tpuc_passes.planning.pools import WORKSPACE
-from tpuc_passes.planning.usmp import DEFAULT_POOLS, analyse, buffer_array, lower_constants
+from tpuc_passes.planning.usmp import Pools, lower_constants, plan_program
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.definitions import DEFINITIONS
+from benchmarks.traffic import ARENA, MODES, NAMES, compiled, network_file, source_options
+from tests.passes.planning.planners.verify import buffers_of, check_plan, live_bytes
 
 CAPACITY = 1 << 20
+PROVING: tuple[Planner, ...] = (GREEDY, HillClimb(), Exact())
+"""From fast to thorough."""
 HARD = tuple((f"cut-{pieces}-{seed}", pieces, seed) for pieces in (150, 300, 450) for seed in (1, 2))
 
 
@@ -66,13 +75,51 @@ def csv_instance(path: Path) -> list[Lived]:
     ]
 
 
-def network_buffers(name: str) -> list[BufferInfo]:
-    """Every value of a network between its operators, in float."""
+def network_plans(name: str, data: Path | None, folder: Path) -> Iterator[tuple[str, list[PlannedBuffer], str]]:
+    """The planned activations of a network, ungrouped and on every chip, each with its planner."""
+    path = network_file(name, data, folder)
+    module = Session().transform(path, **source_options(name, path))
+    program = lower_constants(module, ("c",))
+    plans = (plan_program(program, Pools(), planner).workspace for planner in PROVING)
+    best = next(plans)
+    while best.peak_bytes > best.bound_bytes and (other := next(plans, None)) is not None:
+        best = other
+    yield "ungrouped", list(best.buffers), best.planner
+    for chip, modes in MODES.items():
+        for mode in modes:
+            try:
+                memory = compiled(name, path, chip, mode, folder)[0].memory_plan
+            except TpucError as error:
+                print(f"{name:22} {f'{chip} {mode}':13} {error}", flush=True)
+                continue
+            assert memory is not None
+            yield f"{chip} {mode}", [one for one in memory.buffers if one.pool == ARENA], memory.planner
+
+
+def show_network(name: str, data: Path | None) -> None:
+    """Print a line for each way to plan a network; fails where buffers overlap."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{name}.onnx"
-        path.write_bytes(DEFINITIONS[name](1).SerializeToString())
-        module = Session().transform(path)
-    return buffer_array(analyse(lower_constants(module, ("c",))), DEFAULT_POOLS, WORKSPACE)[0]
+        for form, planned, planner in network_plans(name, data, Path(folder)):
+            spans = [(one.first, one.last, one.size_bytes) for one in planned]
+            buffers, pool = buffers_of(spans), PoolInfo("memory")
+            plan = {
+                buffer.name: PoolAllocation(pool.name, one.offset) for buffer, one in zip(buffers, planned, strict=True)
+            }
+            peak, live = check_plan(buffers, [pool], plan)[pool.name], live_bytes(spans)
+            again = buffer_list([Lived(f"b{n}", size, first, last) for n, (first, last, size) in enumerate(spans)])
+            start = perf_counter()
+            GREEDY.plan(again, [pool])
+            milliseconds = (perf_counter() - start) * 1000
+            verdict = (
+                "at the bound" if peak == live else "proven least" if _is_least(again, peak) else "ABOVE THE BOUND"
+            )
+            figures = f"{len(planned):5} {live:>12,} {peak:>12,} {milliseconds:7.1f}"
+            print(f"{name:22} {form:13} {figures}  {verdict} ({planner})", flush=True)
+
+
+def _is_least(buffers: list[BufferInfo], peak: int) -> bool:
+    found = Exact().pack(Packing.of(buffers), None)
+    return found.proven and Packing.of(buffers).peak(found.offsets) == peak
 
 
 def measure(name: str, buffers: list[BufferInfo], planner: Planner) -> float:
@@ -94,7 +141,14 @@ def main() -> None:
     )
     parser.add_argument("--minimalloc", type=Path, metavar="DIR")
     parser.add_argument("--networks", action="store_true")
+    parser.add_argument("--model-data", type=Path)
+    parser.add_argument("names", nargs="*", default=NAMES)
     arguments = parser.parse_args()
+    if arguments.networks:
+        print(f"{'network':22} {'form':13} count         live         peak  greedy ms")
+        for name in arguments.names:
+            show_network(name, arguments.model_data)
+        return
     registry = Registry()
     sets: dict[str, list[tuple[str, list[BufferInfo]]]] = {
         "hard": [(name, buffer_list(cut_rectangles(pieces, seed))) for name, pieces, seed in HARD]
@@ -102,8 +156,6 @@ def main() -> None:
     if arguments.minimalloc is not None:
         files = sorted(arguments.minimalloc.glob("*.csv"))
         sets["minimalloc"] = [(file.stem, buffer_list(csv_instance(file))) for file in files]
-    if arguments.networks:
-        sets["networks"] = [(name, network_buffers(name)) for name in DEFINITIONS]
     for text in arguments.planner or ("greedy", "hill-climb"):
         planner = find_planner(lambda name: registry.get("tpuc.planners", name), text)
         for title, instances in sets.items():

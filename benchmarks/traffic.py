@@ -102,13 +102,15 @@ def network_file(name: str, data: Path | None, folder: Path) -> Path:
     return data / "tflite" / TFLITE[name] if name in TFLITE else data / FILES[name]
 
 
-def measure(name: str, path: Path, chip: str, mode: str, folder: Path) -> Figures:
-    """The figures of one network on one chip in one mode."""
+def source_options(name: str, path: Path) -> dict[str, Any]:
+    """What else `transform` needs: the weights of a Caffe network, and its batch."""
+    return {"model_data": path.with_name(CAFFE[name][1]), "batch": 1} if name in CAFFE else {}
+
+
+def compiled(name: str, path: Path, chip: str, mode: str, folder: Path) -> tuple[Session, bytes]:
+    """A session that has built the file of a network, and the file."""
     session = Session(chip=chip, quantize=mode)
-    weights = CAFFE[name][1] if name in CAFFE else None
-    module = session.transform(
-        path, model_data=path.with_name(weights) if weights else None, batch=1 if weights else None
-    )
+    module = session.transform(path, **source_options(name, path))
     table: Any = None
     if mode.startswith("int"):
         random = np.random.default_rng(0)
@@ -117,7 +119,12 @@ def measure(name: str, path: Path, chip: str, mode: str, folder: Path) -> Figure
             samples, **{spec.name: random.uniform(0, 1, spec.shape).astype(np.float32) for spec in inputs_of(module)}
         )
         table = session.calibrate(module, dataset=samples, method="max", options={"tune_num": 0, "bias_num": 0})
-    _, data = session.build(module, table)
+    return session, session.build(module, table)[1]
+
+
+def measure(name: str, path: Path, chip: str, mode: str, folder: Path) -> Figures:
+    """The figures of one network on one chip in one mode."""
+    session, data = compiled(name, path, chip, mode, folder)
     loaded = session.chip.load(data)
     constants = (session.chip.description.ddr_base, loaded.memory["weights"])
     analysis = analyse(loaded, loaded.timeline(session.chip.profiles[0]), constants)

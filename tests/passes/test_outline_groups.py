@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tpuc.api import Absent, Constant, DialectAttr, Module, Operation, UsageError
+from tpuc.api import Absent, Constant, DialectAttr, Module, NoneType, Operation, TensorType, UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.ir.equality import first_difference
 from tpuc.ir.text import parse_module, print_module
@@ -22,6 +22,7 @@ from tpuc.schedule import PassContext
 from tpuc.session import Session
 from tpuc_passes.generate_code import GenerateCode
 from tpuc_passes.outline_groups import OutlineGroups
+from tpuc_passes.planning.grouping import LEVELS, Settings
 
 from tests.models.networks import Network
 
@@ -306,8 +307,11 @@ def _is_free(operation: Operation) -> bool:
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-def test_a_value_that_is_sent_away_is_loaded_again(chip: str, drawn: Callable[[str, str], Outlined]) -> None:
-    (group,) = drawn("crowded", chip).groups
+def test_a_value_that_is_sent_away_is_loaded_again(chip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LEVELS, 2, (Settings(),))  # slices of rows would send nothing away
+    path = tmp_path / "drawn.onnx"
+    path.write_bytes(NETWORKS["crowded"](chip).SerializeToString())
+    (group,) = outlined(path, chip).groups
     operations = body(group)
     (again,) = [o for o in operations if o.op.name == "tpu.Load" and o.operands[0].defining in operations]
     assert again.operands[0].defining is not None
@@ -405,3 +409,49 @@ def test_it_needs_a_chip_and_addresses(chip: str, tmp_path: Path) -> None:
         OutlineGroups().run(module, session.context())
     with pytest.raises(UsageError, match=r"^pass 'outline-groups' needs a chip: add --chip NAME$"):
         OutlineGroups().run(module, PassContext(Registry()))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_operands_that_only_tpu_mlir_has_are_absent(chip: str, tmp_path: Path) -> None:
+    made = model(
+        [
+            node("Conv", "x w1a", "a"),
+            node(
+                "Resize",
+                "a none scales",
+                "up",
+                mode="nearest",
+                coordinate_transformation_mode="asymmetric",
+                nearest_mode="floor",
+            ),
+            node("Pad", "up pads", "padded"),
+            node("Conv", "padded w1b", "b"),
+            node("Transpose", "b", "y", perm=[0, 2, 3, 1]),
+        ],
+        [1, 8, 6, 6],
+        ["y"],
+    )
+    made.graph.node[1].input[1] = ""
+    made.graph.initializer.extend(
+        [
+            numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales"),
+            numpy_helper.from_array(np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64), "pads"),
+        ]
+    )
+    path = tmp_path / "net.onnx"
+    path.write_bytes(made.SerializeToString())
+    session = Session(chip=chip, quantize=MODES[chip])
+    final, _ = session.build(session.transform(path))
+    assert OutlineGroups().run(final, session.context())
+    inner = [
+        inside for outer in final.main.operations for region in outer.regions for inside in region.blocks[0].operations
+    ]
+    found = {operation.op.name: operation for operation in (*final.main.operations, *inner)}
+    # Their declarations: input and buffer; input, paddings, buffer and slope; input and buffer.
+    for name, count in {"tpu.Upsample": 2, "tpu.Pad": 4, "tpu.Permute": 2}.items():
+        if name in found:
+            first, *others = found[name].operands
+            assert len(others) == count - 1
+            assert isinstance(first.type, TensorType)
+            assert all(isinstance(value.type, NoneType) for value in others)
+    assert "tpu.Upsample" in found

@@ -61,6 +61,7 @@ from tpuc.api.lowering import (
 )
 from tpuc.api.planning import (
     BufferInfo,
+    LayerCommands,
     MemoryPlan,
     PlannedBuffer,
     PlannedPool,
@@ -252,6 +253,7 @@ __all__ = [
     "InvalidModel",
     "KernelChoice",
     "KernelTable",
+    "LayerCommands",
     "Layouts",
     "LmemModel",
     "LmemOverflow",

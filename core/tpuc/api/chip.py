@@ -30,7 +30,7 @@ class ChipDescription:
 
     Packed constants begin at `ddr_base`; activations behind them, or at `activations_base` where they have a memory of
     their own. `boundary_bases` are memories for one network input or output each, inputs first; those that are left
-    over lie with the activations.
+    over lie one behind the other from `boundary_rest` on, or with the activations where there is no such memory.
 
     `channel_scales`: ops whose symmetric int8 lowerings take and give values with a scale per channel.
     """
@@ -48,6 +48,7 @@ class ChipDescription:
     symmetric_divisor: int = 128
     activations_base: int | None = None
     boundary_bases: tuple[int, ...] = ()
+    boundary_rest: int | None = None
     channel_scales: tuple[str, ...] = ()
 
     def quantise(self, type: TensorType, mode: str, name: str) -> TensorType:

@@ -92,12 +92,27 @@ class PlannedPool:
 
 
 @dataclass(frozen=True)
+class LayerCommands:
+    """What a layer (an operation of kind `op`) became: by engine the numbers of its commands, counted from 1 over the
+    whole program, in ranges that include both ends. A layer that only shares bytes, or runs on the host, has none.
+    """
+
+    name: str
+    op: str
+    commands: Mapping[str, tuple[tuple[int, int], ...]]
+
+
+@dataclass(frozen=True)
 class MemoryPlan:
-    """What a planner decided: pools with their peaks and proven lower bounds, and every buffer with its reason."""
+    """What a planner decided: pools with their peaks and proven lower bounds, and every buffer with its reason.
+
+    `layers`: once there is code, the commands of every layer in the order of the network.
+    """
 
     planner: str
     pools: tuple[PlannedPool, ...]
     buffers: tuple[PlannedBuffer, ...]
+    layers: tuple[LayerCommands, ...] = ()
 
     @property
     def peak_bytes(self) -> int:
@@ -127,4 +142,5 @@ class MemoryPlan:
             "planner": self.planner,
             "pools": [vars(pool) for pool in self.pools],
             "buffers": [vars(buffer) for buffer in self.buffers],
+            **({"layers": [vars(layer) for layer in self.layers]} if self.layers else {}),
         }

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuc.errors import TpucError
-from tpuc.ir import Module, TensorType, Uniform
+from tpuc.ir import Module, TensorType, Uniform, UniformPerAxis
 from tpuc.session.reports import StageComparison
 from tpuc.similarity import NothingToCompare, similarity
 
@@ -34,6 +34,10 @@ def real_values(array: Array, type: TensorType) -> Array:
     element = type.element
     if isinstance(element, Uniform) and array.dtype.kind in "iu":
         return (array.astype(np.float64) - element.zero_point) * element.scale
+    if isinstance(element, UniformPerAxis) and array.dtype.kind in "iu":
+        shape = [-1 if axis == element.axis else 1 for axis in range(array.ndim)]
+        points, scales = np.reshape(element.zero_points, shape), np.reshape(element.scales, shape)
+        return (array.astype(np.float64) - points) * scales
     return array.astype(np.float64)
 
 

@@ -367,10 +367,10 @@ class Session:
         self._keep(module, f"{tag}_tpu")
         with self._timed("finalize"):
             manager.run_pipeline("finalize", module)
-        self.memory_plan = context.results.get("memory_plan")
         self._keep(module, f"{tag}_final")
         with self._timed("generate"):
             manager.run(module, ["generate-code"], "generate")
+        self.memory_plan = context.results.get("memory_plan")
         return module, context.results["artifact"]
 
     def _verify(

@@ -25,6 +25,8 @@ from tpuc_bm1684x.isa import (
     PoolOrDepthwise,
     Requantise,
     RequantiseOp,
+    RowGather,
+    RowScatter,
     ScaleBias,
     SpecialFunction,
     SpecialOp,
@@ -209,6 +211,8 @@ def _dma(instruction: Instruction) -> int:
             return _plain(instruction.shape, instruction.dtype)
         case MatrixCopy():
             return _matrix(instruction)
+        case RowGather() | RowScatter():
+            return _rows(instruction)
         case LinearCopy():
             return int(instruction.count * instruction.dtype.bytes / _rate(instruction.source, instruction.destination))
         case _:
@@ -271,3 +275,10 @@ def _matrix(copy: MatrixCopy) -> int:
     """Pieces below a line cost a line each, in proportion for the last one."""
     size = copy.rows * copy.columns * max(copy.dtype.bytes, LINE_BYTES / copy.width)
     return int(size / (PLAIN_LOAD if in_lmem(copy.destination) else PLAIN_STORE))
+
+
+def _rows(command: RowGather | RowScatter) -> int:
+    """Rows as the runs of a copy, and the index; not measured."""
+    channels, rows, width = command.source_size if isinstance(command, RowScatter) else command.destination_size
+    moved = channels * rows * max(width * command.dtype.bytes, LINE_BYTES)
+    return int((moved + command.index_size[0] * rows * DType.INT32.bytes) / MOVE)

@@ -13,15 +13,20 @@ from tpuc.api import (
     Module,
     Recorder,
     TensorType,
+    UniformPerAxis,
 )
 from tpuc_ops.quant.elements import symmetric_element
 
-from tpuc_cv183x.isa.geometry import BASE_REGISTERS, FIRST_IO, LANE_BYTES, LANES, SHARED, WEIGHTS, gmem
+from tpuc_cv183x.isa.geometry import BASE_REGISTERS, FIRST_IO, LANE_BYTES, LANES, PRIVATE, SHARED, WEIGHTS, gmem
 from tpuc_cv183x.lmem import Cv183xLmem
 
 
 def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> ElementType:
-    """Symmetric int8, uint8 where a value is never negative: zero points do not exist on this chip."""
+    """Symmetric int8, uint8 where a value is never negative: zero points do not exist on this chip. What has scales per
+    channel keeps them.
+    """
+    if isinstance(type.element, UniformPerAxis):
+        return type.element
     return symmetric_element(type, divisor, name)
 
 
@@ -34,9 +39,14 @@ DESCRIPTION = ChipDescription(
     ddr_base=gmem(WEIGHTS),
     ddr_alignment=16,  # as the vendor's compiler does (isa notes, "Alignment rules")
     quantised_element=quantised_element,
+    channel_scales=(
+        *("top.Conv", "top.Elu", "top.Erf", "top.GELU", "top.HardSigmoid", "top.HardSwish", "top.Mish", "top.Sigmoid"),
+        *("top.SiLU", "top.Softplus", "top.Softsign", "top.Tanh"),
+    ),
     clock_hz=650_000_000,  # of the vendor's cycle estimator
     activations_base=gmem(SHARED),
     boundary_bases=tuple(gmem(base) for base in range(FIRST_IO, BASE_REGISTERS)),
+    boundary_rest=gmem(PRIVATE),  # no other program and no activation ever lies there
 )
 
 

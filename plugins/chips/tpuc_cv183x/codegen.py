@@ -24,7 +24,7 @@ from tpuc_cv183x.container import (
 from tpuc_cv183x.container.model import DEFAULT_TIME, RANK
 from tpuc_cv183x.isa import encode_cmdbuf
 from tpuc_cv183x.isa.command import ID_LIMIT
-from tpuc_cv183x.isa.geometry import split_gmem
+from tpuc_cv183x.isa.geometry import PRIVATE, split_gmem
 
 _FILE_TYPES = {
     "f32": TensorType.F32,
@@ -51,8 +51,20 @@ def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
         tuple(tensors.values()),
         tuple(routines),
         shared_bytes=layout.activations_bytes,
+        private_bytes=_private_bytes((*layout.inputs, *layout.outputs)),
     )
     return CviModel(layout.name, (program,), tuple(sections), time=layout.build_time or DEFAULT_TIME).to_bytes()
+
+
+def _private_bytes(infos: Iterable[TensorInfo]) -> int:
+    """How much lies in the memory of all inputs and outputs that have none of their own."""
+    ends = [0]
+    for info in infos:
+        tag, offset = split_gmem(info.address)
+        if tag == PRIVATE:
+            type_ = TypeOfTensor(info.shape, info.element)
+            ends.append(offset + type_.size * type_.storage.bits // 8)
+    return max(ends)
 
 
 def _with_own_shapes(call: HostCall, tensors: dict[str, Tensor]) -> HostCall:

@@ -32,7 +32,11 @@ def is_computable(element: ScalarType) -> bool:
 
 def operand(local: LocalTensor) -> Operand:
     """A tile's tensor as an operand."""
-    return Operand(local.address, dtype_of(local.element))
+    dtype = dtype_of(local.element)
+    if local.strides is None:
+        return Operand(local.address, dtype)
+    n, c, h, w = (step * dtype.bytes for step in local.strides)
+    return Operand(local.address, dtype, (n, c, h, w))
 
 
 def strided(local: LocalTensor, shape: Shape4) -> Operand:

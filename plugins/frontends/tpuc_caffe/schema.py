@@ -70,6 +70,7 @@ PARAMETERS: Mapping[str, Fields] = {
     "embed_param": f"num_output:i input_dim:i bias_term:b {_FILLERS}",
     "exp_param": "base:f scale:f shift:f",
     "flatten_param": "axis:i end_axis:i",
+    "frcn_detection_param": "nms_threshold:f obj_threshold:f keep_topk:i class_num:i",
     "hdf5_data_param": "source:s batch_size:i shuffle:b",
     "hdf5_output_param": "file_name:s",
     "hinge_loss_param": "norm:HingeNorm",
@@ -97,7 +98,8 @@ PARAMETERS: Mapping[str, Fields] = {
     "prior_box_param": "min_size:f* max_size:f* aspect_ratio:f* flip:b clip:b variance:f* img_size:i img_h:i img_w:i "
     "step:f step_h:f step_w:f offset:f",
     "proposal_param": "feat_stride:i base_size:i min_size:i ratio:f* scale:f* pre_nms_topn:i post_nms_topn:i "
-    "nms_thresh:f",
+    "nms_thresh:f anchor_base_size:i rpn_obj_threshold:f rpn_nms_threshold:f rpn_nms_post_top_n:i net_input_h:i "
+    "net_input_w:i",
     "python_param": "module:s layer:s param_str:s share_in_parallel:b",
     "recurrent_param": f"num_output:i debug_info:b expose_hidden:b {_FILLERS}",
     "lstm_param": f"num_output:i clipping_threshold:f batch_size:i {_FILLERS}",
@@ -105,6 +107,7 @@ PARAMETERS: Mapping[str, Fields] = {
     "relu_param": "negative_slope:f engine:Engine",
     "reorg_param": "stride:i reverse:b",
     "reshape_param": "shape:BlobShape axis:i num_axes:i",
+    "retinaface_detection_param": "nms_threshold:f confidence_threshold:f keep_topk:i",
     "reverse_param": "axis:i",
     "roi_pooling_param": "pooled_h:i pooled_w:i spatial_scale:f",
     "scale_param": "axis:i num_axes:i bias_term:b filler:Filler bias_filler:Filler",
@@ -123,6 +126,8 @@ PARAMETERS: Mapping[str, Fields] = {
     "pad_out_h:b pad_out_w:b",
     "window_data_param": "source:s scale:f mean_file:s batch_size:i crop_size:i mirror:b fg_threshold:f "
     "bg_threshold:f fg_fraction:f context_pad:i crop_mode:s cache_images:b root_folder:s",
+    "yolo_detection_param": "net_input_h:i net_input_w:i nms_threshold:f obj_threshold:f keep_topk:i spp_net:b tiny:b "
+    "class_num:i anchors:s yolo_v4:b",
 }
 """Of layers; each has a message of its own."""
 

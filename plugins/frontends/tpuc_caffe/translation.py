@@ -13,18 +13,16 @@ from tpuc.api import (
     ImportOptions,
     InvalidModel,
     Module,
-    PluginConflict,
     TensorType,
     Unsupported,
     Value,
 )
 from tpuc_ops.building import ModuleSource, TopBuilder
+from tpuc_ops.importing import ImporterFinder, Obstacles, show_names
 
 from tpuc_caffe.layers import Layer, Network, Shape
 from tpuc_caffe.weights import Array, LayerWeights, MissingWeights
 
-OWN_DIALECT = "top"
-SHOWN_LAYERS = 5
 INPUT_TYPES = frozenset({"Input", "Data", "ImageData", "MemoryData", "HDF5Data", "WindowData", "AnnotatedData"})
 TRAINING_TYPES = frozenset(
     {
@@ -226,45 +224,44 @@ class _Walk:
         self._weights = weights
         self._is_random = is_random
         self._unknown_field = unknown_field
-        self._find = _ImporterFinder(registry)
+        self._find = ImporterFinder(registry, "caffe")
         self._source = build.source.path
-        self._unknown: dict[str, list[str]] = {}
-        self._refused: list[str] = []
+        self._obstacles = Obstacles(build.source.path, "layer type", "layer")
         self._weightless: list[str] = []
-        self._lost: set[str] = set()
 
     def run(self, steps: Sequence[Step]) -> None:
-        """Import every layer; raises Unsupported with all unknown types and refusals."""
+        """Import every layer; raises ImportRefused with all unknown types and refusals."""
         for step in steps:
             self._step(step)
         self._build.node = None
-        sentences = [self._unknown_sentence()] if self._unknown else []
-        if self._unknown_field and not self._unknown:
+        if self._unknown_field and self._obstacles.knows_all:
             raise InvalidModel(
                 f"{self._unknown_field.rstrip('.')}. Remove it if the network means the same without it."
             )
         if self._weightless:
-            sentences.append(
-                f"{self._source}: {_layers(self._weightless)} need{'s' * (len(self._weightless) == 1)} weights, and "
+            one = len(self._weightless) == 1
+            self._obstacles.note(
+                f"{self._source}: {show_names(self._weightless, 'layer')} need{'s' * one} weights, and "
                 "there is no file with them. Give the caffemodel with --model-data, or draw them with --random-weights."
             )
-        if sentences or self._refused:
-            raise Unsupported("\n".join([*sentences, *self._refused]))
+        read = {name for step in steps for name in step.layer.bottoms}
+        outputs = [name for step in steps for name in step.layer.tops if name not in read]
+        ends = [(step.layer.bottoms, step.layer.tops) for step in steps]
+        self._obstacles.tell(ends, outputs, self._build.values.__contains__)
 
     def _step(self, step: Step) -> None:
         layer = step.layer
         if layer.type in TRAINING_TYPES:
-            self._refused.append(
-                f"{self._source}: layer '{layer.name}' ({layer.type}) is for training. Give the deploy version of the "
+            self._obstacles.note(
+                f"{self._source}: layer '{layer.name}' ({layer.type}): it is for training. Give the deploy version of the "
                 "network, or choose outputs before it with --output-names."
             )
         importer = self._find(layer.type) if layer.type not in TRAINING_TYPES else None
         if importer is None and layer.type not in TRAINING_TYPES:
-            self._unknown.setdefault(layer.type, []).append(layer.name)
-        if importer is None or not self._lost.isdisjoint(layer.bottoms):
-            self._lost.update(layer.tops)
+            self._obstacles.note_unknown(layer.type, layer.name)
+        if importer is None or self._obstacles.concern(layer.bottoms):
+            self._obstacles.lost.update(layer.tops)
             return
-        self._lost.difference_update(layer.tops)
         self._import(step, importer)
 
     def _import(self, step: Step, importer: Any) -> None:
@@ -277,15 +274,14 @@ class _Walk:
         try:
             result: Value | Sequence[Value] = importer(node, self._build)
         except Unsupported as error:
-            self._refused.append(str(error))
-            self._lost.update(layer.tops)
+            self._obstacles.note(error, layer.tops)
             return
         except MissingWeights as error:
             if own.can_be_had:
-                self._refused.append(str(self._build.refuse(node, str(error))))
+                self._obstacles.note(self._build.refuse(node, str(error)))
             else:
                 self._weightless.append(layer.name)
-            self._lost.update(layer.tops)
+            self._obstacles.lost.update(layer.tops)
             return
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise InvalidModel(
@@ -300,50 +296,7 @@ class _Walk:
             )
         self._build.values.update(zip(layer.tops, results, strict=True))
 
-    def _unknown_sentence(self) -> str:
-        listed = ", ".join(f"{type or 'without a type'} ({_layers(names)})" for type, names in self._unknown.items())
-        one = len(self._unknown) == 1
-        return (
-            f"{self._source}: {len(self._unknown)} layer type{' is' if one else 's are'} not known: {listed}. Install "
-            f"a package that imports {'it' if one else 'them'}, or cut the network before {'it' if one else 'them'} "
-            "with --output-names."
-        )
-
 
 def _told(error: Exception) -> str:
     said = str(error).rstrip(".")
     return f"no entry {said}" if isinstance(error, KeyError) else said or type(error).__name__
-
-
-def _layers(names: Sequence[str]) -> str:
-    shown = ", ".join(f"'{name}'" for name in names[:SHOWN_LAYERS])
-    more = f" and {len(names) - SHOWN_LAYERS} more" if len(names) > SHOWN_LAYERS else ""
-    return f"layer{'s' if len(names) > 1 else ''} {shown}{more}"
-
-
-class _ImporterFinder:
-    """Looks up importers: `caffe.top` first, so that a new package changes nothing that could be read before."""
-
-    def __init__(self, registry: Any) -> None:
-        self._registry = registry
-        others: list[str] = registry.table_dialects("tpuc.importers", "caffe")
-        self._others = [dialect for dialect in others if dialect != OWN_DIALECT]
-        self._found: dict[str, Any] = {}
-
-    def __call__(self, type: str) -> Any:
-        if type not in self._found:
-            self._found[type] = self._look_up(type)
-        return self._found[type]
-
-    def _look_up(self, type: str) -> Any:
-        own = self._registry.find_cell("tpuc.importers", ("caffe",), OWN_DIALECT, type)
-        if own is not None:
-            return own.value
-        cells = [self._registry.find_cell("tpuc.importers", ("caffe",), dialect, type) for dialect in self._others]
-        cells = [cell for cell in cells if cell is not None]
-        if len(cells) > 1:
-            packages = ", ".join(sorted(cell.offer.provider for cell in cells))
-            raise PluginConflict(
-                f"importer '{type}' for caffe is offered for several dialects: {packages}. Uninstall one of them."
-            )
-        return cells[0].value if cells else None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from tpuc.api import (
     Module,
     NetworkInput,
     Operation,
-    PluginConflict,
     PluginError,
     Return,
     StringAttr,
@@ -28,6 +26,7 @@ from tpuc.api import (
     Unsupported,
     Value,
 )
+from tpuc_ops.importing import ImporterFinder, Obstacles, importer_key, module_name
 from tpuc_ops.top.input import Input, image_input
 from tpuc_ops.top.reshape import Reshape
 from tpuc_ops.top.weight import Weight
@@ -42,16 +41,13 @@ from tpuc_onnx.rebatching import Rebatching
 from tpuc_onnx.rewrites import is_rewritten, rewritten
 from tpuc_onnx.shapes import TypeTable, input_shapes, show_shape
 
-OWN_DIALECT = "top"
-SHOWN_NODES = 5
 GLUE = frozenset({"ConstantOfShape", "Range", "Shape", "Size"})
 """Operators that vanish by folding where shapes are known; behind an unknown operator they are not."""
 
 
 def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
     """The TOP module of a graph."""
-    name = re.sub(r"[^A-Za-z0-9_.$-]", "_", options.model_name or graph.name)
-    name = name if re.match(r"[A-Za-z_]", name) else f"_{name}"
+    name = module_name(options.model_name or graph.name)
     attributes = {
         "module.chip": StringAttr("ALL"),
         "module.platform": StringAttr("ONNX"),
@@ -115,22 +111,22 @@ class _Walk:
         self._rebatching = rebatching
         self._build = build
         self._types = build.types
-        self._find = _ImporterFinder(registry)
-        self._unknown: dict[str, list[str]] = {}
-        self._refused: list[str] = []
-        self._lost: set[str] = set()
+        self._find = ImporterFinder(registry, "onnx")
+        self._obstacles = Obstacles(graph.source)
 
     def run(self) -> None:
-        """Import every node; raises Unsupported with all unknown operators and refusals."""
+        """Import every node; raises ImportRefused with all unknown operators and refusals."""
         for node in self._graph.nodes:
             check_node(node)
             try:
                 self._step(node)
             except (ArithmeticError, LookupError, TypeError, ValueError) as error:
                 raise _contradiction(node.foreign, error) from error
-        sentences = [self._unknown_sentence()] if self._unknown else []
-        if sentences or self._refused:
-            raise Unsupported("\n".join([*sentences, *self._refused]))
+        steps = [(node.reads, node.foreign.outputs) for node in self._graph.nodes]
+        self._obstacles.tell(steps, self._graph.outputs, self._is_computed)
+
+    def _is_computed(self, name: str) -> bool:
+        return name in self._build.values and name not in self._types.constants
 
     def _step(self, node: GraphNode) -> None:
         folded = fold(node, self._types)
@@ -144,14 +140,14 @@ class _Walk:
             self._types.infer(node)
         if self._is_empty(node.foreign):
             return
-        importer = self._find(node.foreign)
-        lost = not self._lost.isdisjoint(node.reads)
+        importer = self._find(importer_key(node.foreign))
+        lost = self._obstacles.concern(node.reads)
         if (importer is None or is_rewritten(node.foreign)) and not lost and self._expand(node, importer is None):
             return
         if importer is None and not (lost and node.foreign.op_type in GLUE):
-            self._unknown.setdefault(importer_key(node.foreign), []).append(node.foreign.name)
+            self._obstacles.note_unknown(importer_key(node.foreign), node.foreign.name)
         if importer is None or lost:
-            self._lost.update(node.foreign.outputs)
+            self._obstacles.lost.update(node.foreign.outputs)
             return
         self._import(node.foreign, importer)
 
@@ -179,8 +175,7 @@ class _Walk:
             for part in inner:
                 self._step(part)
         except Unsupported as error:
-            self._refused.append(str(error))
-            self._lost.update(node.foreign.outputs)
+            self._obstacles.note(error, node.foreign.outputs)
         return True
 
     def _import(self, node: ForeignNode, importer: Importer) -> None:
@@ -188,8 +183,7 @@ class _Walk:
         try:
             result = importer(node, self._build)
         except Unsupported as error:
-            self._refused.append(str(error))
-            self._lost.update(node.outputs)
+            self._obstacles.note(error, node.outputs)
             return
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise _contradiction(node, error) from error
@@ -209,21 +203,6 @@ class _Walk:
         self._build.values[name] = value
         self._types.correct(name, got)
 
-    def _unknown_sentence(self) -> str:
-        listed = ", ".join(f"{key} ({_nodes(names)})" for key, names in self._unknown.items())
-        one = len(self._unknown) == 1
-        return (
-            f"{self._graph.source}: {len(self._unknown)} operator{' is' if one else 's are'} not known: {listed}. "
-            f"Install a package that imports {'it' if one else 'them'}, or cut the network before "
-            f"{'it' if one else 'them'} with --output-names."
-        )
-
-
-def _nodes(names: Sequence[str]) -> str:
-    shown = ", ".join(f"'{name}'" for name in names[:SHOWN_NODES])
-    more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
-    return f"node{'s' if len(names) > 1 else ''} {shown}{more}"
-
 
 def _contradiction(node: ForeignNode, error: Exception) -> InvalidModel:
     reason = (" ".join(str(error).split()) or type(error).__name__).rstrip(".")
@@ -231,37 +210,3 @@ def _contradiction(node: ForeignNode, error: Exception) -> InvalidModel:
         f"{node.source}: node '{node.name}' ({node.op_type}): its attributes and operands contradict each other: "
         f"{reason}. Export the network again."
     )
-
-
-def importer_key(node: ForeignNode) -> str:
-    """The cell of importer tables that a node needs."""
-    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-
-
-class _ImporterFinder:
-    """Looks up importers: `onnx.top` first, so that a new package changes nothing that could be read before."""
-
-    def __init__(self, registry: Any) -> None:
-        self._registry = registry
-        others: list[str] = registry.table_dialects("tpuc.importers", "onnx")
-        self._others = [dialect for dialect in others if dialect != OWN_DIALECT]
-        self._found: dict[str, Importer | None] = {}
-
-    def __call__(self, node: ForeignNode) -> Importer | None:
-        key = importer_key(node)
-        if key not in self._found:
-            self._found[key] = self._look_up(key)
-        return self._found[key]
-
-    def _look_up(self, key: str) -> Importer | None:
-        own = self._registry.find_cell("tpuc.importers", ("onnx",), OWN_DIALECT, key)
-        if own is not None:
-            return own.value
-        cells = [self._registry.find_cell("tpuc.importers", ("onnx",), dialect, key) for dialect in self._others]
-        cells = [cell for cell in cells if cell is not None]
-        if len(cells) > 1:
-            packages = ", ".join(sorted(cell.offer.provider for cell in cells))
-            raise PluginConflict(
-                f"importer '{key}' for onnx is offered for several dialects: {packages}. Uninstall one of them."
-            )
-        return cells[0].value if cells else None

@@ -32,6 +32,15 @@ _DTYPES = {
 _BROKEN = (ValueError, TypeError, IndexError, KeyError, ArithmeticError, OverflowError, MemoryError)
 
 
+QUESTIONS = frozenset({"FILL", "RANGE", "RANK", "SHAPE", "ZEROS_LIKE", "BROADCAST_ARGS"})
+"""Operators that vanish by folding where shapes are known, and have no other form."""
+
+
+def foldable() -> Sequence[str]:
+    """Operators that are computed here when their operands are constants."""
+    return sorted(_FOLDS)
+
+
 def fold(node: ForeignNode, build: TfliteBuilder) -> Sequence[Array] | None:
     """The node's results when they are constant, None when it has to run."""
     if node.domain:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ from tpuc.api import (
     Module,
     NetworkInput,
     Operation,
-    PluginConflict,
     Return,
     StringAttr,
     TensorType,
@@ -27,6 +25,7 @@ from tpuc.api import (
     UsageError,
     Value,
 )
+from tpuc_ops.importing import ImporterFinder, Obstacles, importer_key, module_name
 from tpuc_ops.top.input import Input, image_input
 from tpuc_ops.top.reshape import Reshape
 
@@ -37,8 +36,6 @@ from tpuc_tflite.folding import fold
 from tpuc_tflite.graph import Graph, Shape
 from tpuc_tflite.rebatching import Rebatching
 
-OWN_DIALECT = "top"
-SHOWN_NODES = 5
 MOST_WRITTEN = 1 << 15
 """Nodes that control flow becomes."""
 
@@ -54,8 +51,7 @@ def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
 def translated(graph: Graph, options: ImportOptions, registry: Any) -> tuple[Module, TfliteBuilder]:
     """The TOP module of a graph, and the builder, which knows the orders of values."""
     graph = with_dilations(graph)
-    name = re.sub(r"[^A-Za-z0-9_.$-]", "_", options.model_name or graph.name)
-    name = name if re.match(r"[A-Za-z_]", name) else f"_{name}"
+    name = module_name(options.model_name or graph.name)
     shapes = _input_shapes(graph, options)
     orders = [NCHW if len(shape) == 4 else tuple(range(len(shape))) for shape in shapes]
     dims = [tuple(shape[axis] for axis in order) for shape, order in zip(shapes, orders, strict=True)]
@@ -162,28 +158,28 @@ class _Walk:
     ) -> None:
         self._graph = graph
         self._build = build
-        self._find = _ImporterFinder(registry)
+        self._find = ImporterFinder(registry, "tflite")
         changed = [graph.tensors[name].shape != shape for name, shape in zip(graph.inputs, shapes, strict=True)]
         self._is_reshaped = any(changed)
         old = {graph.tensors[name].shape[0] for name in graph.inputs if graph.tensors[name].shape}
         new = {shape[0] for shape in shapes if shape}
         self._rebatching = Rebatching(new.pop() if len(new) == 1 else None, old)
-        self._unknown: dict[str, list[str]] = {}
-        self._refused: list[str] = []
-        self._lost: set[str] = set()
+        self._obstacles = Obstacles(graph.source)
         self._written = 0
 
     def run(self) -> None:
-        """Import every node; raises Unsupported with all unknown operators and refusals."""
+        """Import every node; raises ImportRefused with all unknown operators and refusals."""
         for node in self._graph.nodes:
             self._step(node)
-        sentences = [self._unknown_sentence()] if self._unknown else []
-        if sentences or self._refused:
-            raise Unsupported("\n".join([*sentences, *self._refused]))
+        steps = [(node.inputs, node.outputs) for node in self._graph.nodes]
+        self._obstacles.tell(steps, self._graph.outputs, self._is_computed)
+
+    def _is_computed(self, name: str) -> bool:
+        return self._build.is_known(name) and name not in self._build.constants
 
     def _step(self, node: ForeignNode) -> None:
         self._build.node = node
-        lost = not self._lost.isdisjoint(node.inputs)
+        lost = self._obstacles.concern(node.inputs)
         try:
             folded = None if lost else fold(node, self._build)
             if folded is not None:
@@ -192,16 +188,15 @@ class _Walk:
             if is_control_flow(node) and not lost:
                 self._write_out(node)
                 return
-            importer = self._find(node)
+            importer = self._find(importer_key(node))
             if importer is None:
-                self._unknown.setdefault(importer_key(node), []).append(node.name)
+                self._obstacles.note_unknown(importer_key(node), node.name)
             if importer is None or lost:
-                self._lost.update(node.outputs)
+                self._obstacles.lost.update(node.outputs)
                 return
             self._import(self._rebatching(node, self._build), importer)
         except Unsupported as error:
-            self._refused.append(str(error))
-            self._lost.update(node.outputs)
+            self._obstacles.note(error, node.outputs)
 
     def _write_out(self, node: ForeignNode) -> None:
         try:
@@ -212,7 +207,7 @@ class _Walk:
                     raise self._build.refuse(node, f"written out, it has more than {MOST_WRITTEN} nodes")
         except _CONTRADICTIONS as error:
             raise _contradiction(node, error) from error
-        self._lost.update(name for name in node.outputs if not self._build.is_known(name))
+        self._obstacles.lost.update(name for name in node.outputs if not self._build.is_known(name))
 
     def _import(self, node: ForeignNode, importer: Importer) -> None:
         try:
@@ -236,58 +231,9 @@ class _Walk:
             f"and its operands make it {show_shape(got)}. Export the network again."
         )
 
-    def _unknown_sentence(self) -> str:
-        listed = ", ".join(f"{key} ({_nodes(names)})" for key, names in self._unknown.items())
-        one = len(self._unknown) == 1
-        return (
-            f"{self._graph.source}: {len(self._unknown)} operator{' is' if one else 's are'} not known: {listed}. "
-            f"Install a package that imports {'it' if one else 'them'}, or cut the network before "
-            f"{'it' if one else 'them'} with --output-names."
-        )
-
 
 def _contradiction(node: ForeignNode, error: Exception) -> InvalidModel:
     return InvalidModel(
         f"{node.source}: node '{node.name}' ({node.op_type}): its operands and attributes contradict each other "
         f"({str(error).rstrip('.')}). Export the network again."
     )
-
-
-def _nodes(names: Sequence[str]) -> str:
-    shown = ", ".join(f"'{name}'" for name in names[:SHOWN_NODES])
-    more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
-    return f"node{'s' if len(names) > 1 else ''} {shown}{more}"
-
-
-def importer_key(node: ForeignNode) -> str:
-    """The cell of importer tables that a node needs."""
-    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-
-
-class _ImporterFinder:
-    """Looks up importers: `tflite.top` first, so that a new package changes nothing that could be read before."""
-
-    def __init__(self, registry: Any) -> None:
-        self._registry = registry
-        others: list[str] = registry.table_dialects("tpuc.importers", "tflite")
-        self._others = [dialect for dialect in others if dialect != OWN_DIALECT]
-        self._found: dict[str, Importer | None] = {}
-
-    def __call__(self, node: ForeignNode) -> Importer | None:
-        key = importer_key(node)
-        if key not in self._found:
-            self._found[key] = self._look_up(key)
-        return self._found[key]
-
-    def _look_up(self, key: str) -> Importer | None:
-        own = self._registry.find_cell("tpuc.importers", ("tflite",), OWN_DIALECT, key)
-        if own is not None:
-            return own.value
-        cells = [self._registry.find_cell("tpuc.importers", ("tflite",), dialect, key) for dialect in self._others]
-        cells = [cell for cell in cells if cell is not None]
-        if len(cells) > 1:
-            packages = ", ".join(sorted(cell.offer.provider for cell in cells))
-            raise PluginConflict(
-                f"importer '{key}' for tflite is offered for several dialects: {packages}. Uninstall one of them."
-            )
-        return cells[0].value if cells else None

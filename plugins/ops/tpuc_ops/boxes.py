@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -58,15 +59,14 @@ def suppressed(boxes: Array, scores: Array, least: float, overlap: float, count:
 
 def pixel_anchors(base: float, ratios: Sequence[float], scales: Sequence[float]) -> Array:
     """Boxes `[ratios * scales, 4]` of whole pixels around the first `base` by `base` ones, the last pixel included."""
-    middle, boxes = (base - 1) / 2, list[tuple[float, ...]]()
+    sizes: list[tuple[float, float]] = []
     for ratio in ratios:
-        width = np.round(np.sqrt(base * base / ratio))
-        height = np.round(width * ratio)
-        boxes += [
-            (middle - (w - 1) / 2, middle - (h - 1) / 2, middle + (w - 1) / 2, middle + (h - 1) / 2)
-            for w, h in ((width * scale, height * scale) for scale in scales)
-        ]
-    return np.array(boxes, np.float32)
+        width = float(round(math.sqrt(base * base / ratio)))
+        height = float(round(width * ratio))
+        sizes += [(width * scale, height * scale) for scale in scales]
+    half = (np.array(sizes, np.float32) - 1) / 2
+    middle = np.float32((base - 1) / 2)
+    return np.concatenate([middle - half, middle + half], 1)
 
 
 def centred_boxes(centres: Array, sizes: Array, offsets: Array) -> Array:
@@ -74,3 +74,30 @@ def centred_boxes(centres: Array, sizes: Array, offsets: Array) -> Array:
     middle = offsets[..., :2] * sizes + centres
     half = np.float32(0.5) * np.exp(offsets[..., 2:]) * sizes
     return np.concatenate([middle - half, middle + half], -1)
+
+
+def duelled(boxes: Array, scores: Array, overlap: float, margin: float = 0.0) -> Array:
+    """Indices of the boxes that win against all that come after them, in their order.
+
+    One after the other, each box that is left meets those behind it: of two that overlap by more than `overlap` the
+    worse one goes, and of equal ones the first. `margin` is what areas, but not intersections, count extents wider.
+    """
+    left = np.ones(len(boxes), bool)
+    areas = (boxes[:, 2:] - boxes[:, :2] + np.float32(margin)).prod(1)
+    for index in range(len(boxes)):
+        if not left[index]:
+            continue
+        rest = np.flatnonzero(left[index + 1 :]) + index + 1
+        low, high = np.maximum(boxes[index, :2], boxes[rest, :2]), np.minimum(boxes[index, 2:], boxes[rest, 2:])
+        common = (high - low).clip(0).prod(1)
+        union = areas[index] + areas[rest] - common
+        met = rest[common > overlap * union]
+        lost = np.flatnonzero(scores[met] >= scores[index])
+        left[met if not len(lost) else met[: lost[0]]] = False
+        left[index] = not len(lost)
+    return np.flatnonzero(left)
+
+
+def cells(rows: int, columns: int) -> Array:
+    """Column and row of every cell of a grid, `[rows, columns, 2]`."""
+    return np.indices((rows, columns), np.float32)[::-1].transpose(1, 2, 0)

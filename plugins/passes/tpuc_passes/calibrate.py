@@ -26,8 +26,9 @@ class Calibrate(Pass):
     """Two passes over the samples, ranges first and histograms then, so memory does not grow with their number; then
     tuning on `tune_num` of them (0: none) with `tune_candidates` thresholds per value, by the error of ops and by what
     reaches the network's answers: of the tables the one that keeps the answers best is taken (`kld` is compared with
-    `percentile` too), with thresholds per channel around functions of one tensor where those help; then the mean errors of products on `bias_num` samples (0: none), which `correct-bias` takes out
-    of them where that helps. These samples are spread over the data set.
+    `percentile` too), with thresholds per channel around functions of one tensor where answers are better for them;
+    then the mean errors of products on `bias_num` samples (0: none), which `correct-bias` takes out of them where that
+    helps. These samples are spread over the data set.
 
     Network inputs keep their largest magnitude whatever the method: their values are few and evenly spread (pixels),
     where a divergence of histograms says nothing. Samples come from `dataset` (folder or file) or `data_list`; `method`

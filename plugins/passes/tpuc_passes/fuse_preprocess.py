@@ -18,7 +18,7 @@ class FusePreprocess(Pass):
     order of channels, layout and normalisation happen in the network, on a lowered module.
 
     Where the input was quantised, tables give exactly the integers that normalising in float32 and casting gave;
-    float inputs get the same two float32 operations. Left out, the format is the network's own.
+    float inputs get the same two float32 operations, or a table where the chip has none. Left out, the format is the network's own.
     """
 
     name = "fuse-preprocess"
@@ -36,8 +36,9 @@ class FusePreprocess(Pass):
                 f"{module.name}: no input says how an image becomes it, so there is nothing to fuse. Transform the "
                 "network with --pixel-format, --mean and --scale."
             )
+        has_f32 = context.chip is None or "f32" in context.chip.description.modes
         for operation in images:
-            fuse_image(module, operation, self._format(operation))
+            fuse_image(module, operation, self._format(operation), has_f32=has_f32)
         remove_dead(module)
         module.main.update_type()
         return True

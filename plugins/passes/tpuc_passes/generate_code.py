@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tpuc.api import (
     Chip,
     CompiledLayout,
+    Engine,
     HostCall,
+    Instruction,
     IntegerAttr,
+    LayerCommands,
+    MemoryPlan,
     Module,
     NetworkInput,
     Operation,
@@ -23,7 +28,7 @@ from tpuc.api import (
 )
 
 from tpuc_passes.planning.emit import Emitter
-from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, tasks_of
+from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip, tasks_of
 from tpuc_passes.planning.memory import address_of
 from tpuc_passes.planning.places import Places
 
@@ -52,7 +57,32 @@ class GenerateCode(Pass):
         tasks = [(task, _coefficients(task.operation)) for task in tasks_of(context, module.main)]
         emitter = Emitter(chip, asm, address_of, Places(module.main.operations))
         emitter.run(tasks)
+        plan = context.results.get("memory_plan")
+        if isinstance(plan, MemoryPlan):
+            layers = _layers(module, emitter.makers, asm.instructions)
+            context.results["memory_plan"] = replace(plan, layers=tuple(layers))
         return chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
+
+
+def _layers(
+    module: Module, makers: Sequence[Operation], instructions: Sequence[Instruction]
+) -> Iterator[LayerCommands]:
+    """The commands of every operation that does something, in the order of the network."""
+    ranges: dict[int, dict[str, list[list[int]]]] = {}
+    counts = dict.fromkeys(Engine, 0)
+    for operation, instruction in zip(makers, instructions, strict=True):
+        counts[instruction.engine] += 1
+        number = counts[instruction.engine]
+        mine = ranges.setdefault(id(operation), {}).setdefault(instruction.engine.name.lower(), [])
+        if mine and mine[-1][1] == number - 1:
+            mine[-1][1] = number
+        else:
+            mine.append([number, number])
+    for operation in module.main.operations:
+        if runs_on_chip(operation):
+            mine = ranges.get(id(operation), {})
+            commands = {engine: tuple((first, last) for first, last in mine[engine]) for engine in sorted(mine)}
+            yield LayerCommands(operation.name, operation.op.name, commands)
 
 
 def _coefficients(operation: Operation) -> int:

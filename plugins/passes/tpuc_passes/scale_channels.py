@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpuc.api import CalibrationError, ChipDescription, Module, Pass, PassContext
+from tpuc.api import CalibrationError, ChipDescription, Module, Pass, PassContext, TensorType, UniformPerAxis
 from tpuc.api.host import Array
 
-from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS, eligible, set_channel_scales
+from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS, channel_elements, eligible
 from tpuc_passes.accuracy.notes import parse_notes
 from tpuc_passes.calibration.table import CalibrationTable, read_table
 
@@ -34,24 +34,32 @@ class ScaleChannels(Pass):
         mode = str(context.results.get("mode") or context.options.get("quantize") or "")
         if table is None or mode != "int8" or context.chip is None:
             return False
-        return scale_channels(module, table, context.chip.description, context.results.get("quantise_table", {}))
+        floats = context.results.get("quantise_table", {})
+        elements = noted_elements(module, table, context.chip.description, floats)
+        for operation in module.main.operations:
+            for value in operation.results:
+                if value.name in elements:
+                    value.type = value.tensor.with_element(elements[value.name])
+        return bool(elements)
 
 
-def scale_channels(module: Module, table: CalibrationTable, chip: ChipDescription, floats: Collection[str]) -> bool:
-    """As the pass does, on a calibrated module; returns whether any value got several scales."""
+def noted_elements(
+    module: Module, table: CalibrationTable, chip: ChipDescription, floats: Collection[str]
+) -> dict[str, UniformPerAxis]:
+    """How the values of a calibrated module that get several scales on the chip are stored, by name."""
     if not chip.channel_scales:
-        return False
+        return {}
     thresholds = noted_thresholds(module, table)
-    return set_channel_scales(eligible(module, floats, chip.channel_scales), thresholds, chip.symmetric_divisor)
+    return channel_elements(eligible(module, floats, chip.channel_scales), thresholds, chip.symmetric_divisor)
 
 
 def noted_thresholds(module: Module, table: CalibrationTable) -> dict[str, Array]:
     """The thresholds per channel in a table by value name; raises CalibrationError for those of another network."""
     channels = {
-        result.name: result.tensor.dims[1]
+        value.name: value.tensor.dims[1]
         for operation in module.main.operations
-        for result in operation.results[:1]
-        if result.name and result.type is not None and getattr(result.type, "shape", None) and result.tensor.rank == 4
+        for value in operation.results
+        if isinstance(value.type, TensorType) and value.tensor.rank == 4
     }
     try:
         return parse_notes(table.sections.get(CHANNEL_THRESHOLDS, ()), channels)

@@ -17,6 +17,7 @@ from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.keep_tail_float import KeepTailFloat
 from tpuc_passes.planning.kernels import chip_of
 from tpuc_passes.propagate_calibration import PropagateCalibration
+from tpuc_passes.scale_channels import noted_elements
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,17 @@ class SearchQuantiseTable(Pass):
         ImportCalibration().run(calibrated, context)
         PropagateCalibration().run(calibrated, context)
         KeepTailFloat().run(calibrated, context)
-        shifts = noted_shifts(module, context.results["calibration_table"])
+        table = context.results["calibration_table"]
+        shifts = noted_shifts(module, table)
         dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
         everything = open_samples(inputs_of(module), dataset, data_list)
         samples = dataclasses.replace(everything, samples=everything.samples[-self.input_num :])
         floats = frozenset(context.results.get("quantise_table", {}))
+        elements = noted_elements(calibrated, table, chip, floats) if mode == "int8" else {}
         network = PortableModule(calibrated, context.registry)
         units = units_of(len(samples), 1)  # few samples, much work each
         with open_pool(self.workers, self.cluster) as pool:
-            single = SensitivityJob(network, samples, chip, mode, floats, shifts)
+            single = SensitivityJob(network, samples, chip, mode, floats, shifts, elements)
             net, _ = single.open()
             layers = candidates(net)
             results = context.progress(pool.map(single, units), "searching: single layers", len(units))
@@ -69,7 +72,7 @@ class SearchQuantiseTable(Pass):
 
             def try_out(choices: Sequence[tuple[str, ...]]) -> list[Point]:
                 """The networks in which these are float."""
-                job = MixedJob(network, samples, chip, mode, floats, shifts, tuple(map(frozenset, choices)))
+                job = MixedJob(network, samples, chip, mode, floats, shifts, elements, tuple(map(frozenset, choices)))
                 results = context.progress(pool.map(job, units), "searching: mixed networks", len(units))
                 scores = total(results, len(choices))
                 return [Point(one, score.cosine, -score.sqnr_db) for one, score in zip(choices, scores, strict=True)]

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from tpuc_check.trial import Trials
 
 HOST_OPERATIONS_PER_MS = 1_000_000
-"""A slow core's floating-point operations; what the host may be asked to do is told in these."""
+"""One per nanosecond: what a core of 1 GHz does that executes an instruction per cycle without vectors. Most hosts are
+faster.
+"""
 
 
 @click.command("check", cls=Command)
@@ -112,17 +114,18 @@ class Result:
 
 def check(app: App, session: Any, network: Path, settings: dict[str, Any], folder: Path) -> Result:
     """Import as far as possible, then every op by itself, then the whole."""
+    from tpuc_ops.importing import ImportRefused
+
     from tpuc_check.findings import import_findings
-    from tpuc_check.frontier import readable_outputs
 
     findings: list[Finding] = []
     module: Module | None = None
     try:
         module = session.transform(network, **settings)
     except TpucError as error:
-        findings = import_findings(str(error), str(network))
-        lost = {name for finding in findings for name in finding.nodes}
-        outputs = readable_outputs(network, lost)
+        refused = error if isinstance(error, ImportRefused) else ImportRefused(str(error), {}, ())
+        findings = import_findings(str(error), str(network), refused.unknown)
+        outputs = refused.readable
         if outputs:
             app.remark(f"looking at what comes before: {', '.join(outputs)}")
             module = _read_part(session, network, {**settings, "output_names": outputs})
@@ -183,12 +186,18 @@ def _way_out(op: str, found: Sequence[Operation], floats: dict[str, Trials]) -> 
         cycles = [verdict.cycles or 0 for verdict in verdicts]
         if all(verdict.reason is None for verdict in verdicts):
             return f"keep it in {mode} by a quantise table (`NODE {mode}`): {sum(cycles)} cycles", sum(cycles), None
-    work = sum(operation.op.flops(operation.node()) for operation in found)
+    work = sum(_host_operations(operation) for operation in found)
     host = f"about {work / HOST_OPERATIONS_PER_MS:.2g} ms for {work} operations of one core"
     hint = REWRITES.get(op)
     if hint is not None:
         return f"{hint} ({host})", None, work
     return f"cut the network there with --output-names and compute it on the host: {host}", None, work
+
+
+def _host_operations(operation: Operation) -> int:
+    """Its arithmetic, and one for each value that goes in or comes out."""
+    node = operation.node()
+    return operation.op.flops(node) + sum(type.size for type in (*node.operand_types, *node.result_types))
 
 
 def _whole(session: Any, module: Module, folder: Path) -> list[Finding]:

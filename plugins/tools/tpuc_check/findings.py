@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 IMPORT, LOWERING, CODE, NETWORK = "import", "lowering", "code", "network"
 """Where it came out: reading the file, choosing the chip's instructions, writing them, or only for the whole."""
 
+_HOST_BOXES = "end the network before it and decode the boxes on the host"
 REWRITES = {
-    "top.DetectionOutput": "end the network before it and decode the boxes on the host",
+    "top.Det": "compute it on the host, or write it out as products for small matrices",
+    **dict.fromkeys(("top.DetectionOutput", "top.FrcnDetection", "top.Proposal"), _HOST_BOXES),
+    **dict.fromkeys(("top.RetinaFaceDetection", "top.YoloDetection"), _HOST_BOXES),
+    "top.DeformConv2D": "use a Conv of the same size and train on",
+    "top.GridSampler": "use Resize where the grid is regular, or split the network there and sample on the host",
     "top.Erf": "write GELU and the like as one op, or with tanh",
     "top.GELU": "use its form with tanh, or sigmoid(1.702 x) * x",
     "top.InstanceNorm": "use BatchNorm with fixed statistics",
@@ -20,6 +25,9 @@ REWRITES = {
     "top.GRU": "unroll its steps into matrix products",
     "top.ROIPooling": "split the network there and crop the regions on the host",
     "top.Normalize": "use a Reduce of squares, Sqrt and Div",
+    "top.RoiAlign": "split the network there and crop the regions on the host",
+    "top.ScatterElements": "use Where with a mask, or Concat of the parts",
+    "top.ScatterND": "use Where with a mask, or Concat of the parts",
     "top.TopK": "end the network before it and sort on the host",
 }
 """What people do where no chip has an instruction."""
@@ -63,14 +71,19 @@ class Finding:
         }
 
 
-def import_findings(message: str, path: str) -> list[Finding]:
-    """What a front end says, line by line, as findings."""
+def import_findings(
+    message: str, path: str, unknown_nodes: Mapping[str, tuple[str, ...]] | None = None
+) -> list[Finding]:
+    """What a front end says, line by line, as findings; a sentence names only the first nodes of an unknown operator,
+    `unknown_nodes` all of them.
+    """
+    known = unknown_nodes or {}
     found: list[Finding] = []
     for line in message.splitlines():
         line = line.removeprefix(f"{path}: ")
         unknown, node = _UNKNOWN.search(line), _NODE.match(line)
         if unknown is not None:
-            found += _unknown_ops(unknown.group(1))
+            found += _unknown_ops(unknown.group(1), known)
         elif node is not None:
             reason, way_out = _last_sentence(node.group(3))
             found.append(Finding(IMPORT, (node.group(1),), node.group(2), reason, way_out))
@@ -80,9 +93,9 @@ def import_findings(message: str, path: str) -> list[Finding]:
     return found
 
 
-def _unknown_ops(text: str) -> Iterator[Finding]:
+def _unknown_ops(text: str, known: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
     for match in _ITEM.finditer(text):
-        nodes = tuple(re.findall(r"'([^']*)'", match.group(2)))
+        nodes = known.get(match.group(1)) or tuple(re.findall(r"'([^']*)'", match.group(2)))
         way_out = "install a package that imports it, or cut the network before it with --output-names"
         yield Finding(IMPORT, nodes, match.group(1), "no importer knows this operator", way_out)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tpuc.api import Engine, LoadedModel, Region, Timeline, TimelineEntry
+from tpuc.api import Engine, LayerCommands, LoadedModel, Region, Timeline, TimelineEntry
 
 LMEM = "lmem"
 
@@ -44,16 +44,33 @@ class Tensor:
 
 @dataclass
 class Step:
-    """The commands that serve one stored tensor: a layer, or a group of layers that stay in local memory."""
+    """The commands of a layer; where its name is not known, those that serve one stored tensor, which may be a group of
+    layers that stay in local memory. `lmem_bytes`: of a lane that they read or write. `op`: the kind of a known layer.
+    """
 
     tensor: int
     start: int
     end: int
+    name: str = ""
+    op: str = ""
     compute_cycles: int = 0
     dma_cycles: int = 0
     commands: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
+    lmem_bytes: int = 0
+
+    def add(self, entry: TimelineEntry, moved: tuple[int, int]) -> None:
+        """Count a command."""
+        self.start = min(self.start, entry.start) if self.commands else entry.start
+        self.end = max(self.end, entry.end)
+        self.commands += 1
+        if entry.command.engine is Engine.COMPUTE:
+            self.compute_cycles += entry.end - entry.start
+        else:
+            self.dma_cycles += entry.end - entry.start
+        self.read_bytes += moved[0]
+        self.written_bytes += moved[1]
 
 
 @dataclass(frozen=True)
@@ -234,17 +251,43 @@ class _Follower:
             if owner not in numbers:
                 numbers[owner] = len(steps)
                 steps.append(Step(owner, entry.start, entry.end))
-            step = steps[numbers[owner]]
+            steps[numbers[owner]].add(entry, self._moved[index])
             steps_of.append(numbers[owner])
-            step.end = max(step.end, entry.end)
-            step.commands += 1
-            if entry.command.engine is Engine.COMPUTE:
-                step.compute_cycles += entry.end - entry.start
-            else:
-                step.dma_cycles += entry.end - entry.start
-            step.read_bytes += self._moved[index][0]
-            step.written_bytes += self._moved[index][1]
+        _measure_lmem(self._timeline, steps, steps_of)
         return steps, steps_of
+
+
+def by_layer(analysis: Analysis, layers: Sequence[LayerCommands]) -> Analysis:
+    """The same with a step for every layer, in their order; raises ValueError where the commands are others."""
+    numbers: dict[tuple[Engine, int], int] = {}
+    for index, layer in enumerate(layers):
+        for name, ranges in layer.commands.items():
+            numbers |= {(Engine[name.upper()], n): index for first, last in ranges for n in range(first, last + 1)}
+    if len(numbers) != len(analysis.timeline.entries):
+        raise ValueError(f"its layers have {len(numbers)} commands, the file has {len(analysis.timeline.entries)}")
+    steps = [Step(-1, 0, 0, layer.name, layer.op) for layer in layers]
+    counts = dict.fromkeys(Engine, 0)
+    steps_of: list[int] = []
+    for entry, moved in zip(analysis.timeline.entries, analysis.moved, strict=True):
+        counts[entry.command.engine] += 1
+        key = (entry.command.engine, counts[entry.command.engine])
+        if key not in numbers:
+            raise ValueError(f"none of its layers has {key[0].name.lower()} command {key[1]}")
+        steps_of.append(numbers[key])
+        steps[numbers[key]].add(entry, moved)
+    _measure_lmem(analysis.timeline, steps, steps_of)
+    return replace(analysis, steps=steps, steps_of=steps_of)
+
+
+def _measure_lmem(timeline: Timeline, steps: Sequence[Step], steps_of: Sequence[int]) -> None:
+    touched: list[dict[tuple[int, int], None]] = [{} for _ in steps]
+    for entry, number in zip(timeline.entries, steps_of, strict=True):
+        instruction = entry.command.instruction
+        for region in (*instruction.reads(), *instruction.writes()):
+            if region.space == LMEM:
+                touched[number][region.start, region.end] = None
+    for step, intervals in zip(steps, touched, strict=True):
+        step.lmem_bytes = _union([*intervals])
 
 
 @dataclass(frozen=True, order=True)

@@ -11,7 +11,7 @@ from tpuc.api import InvalidModel, UsageError, write_atomic
 from tpuc.api.command import FILE, App, Command, check_inputs, check_writable, open_compiled, pass_app
 
 if TYPE_CHECKING:
-    from tpuc.api import Chip, LoadedModel
+    from tpuc.api import Chip, LayerCommands, LoadedModel
 
     from tpuc_profile.analysis import PlannedPlace
     from tpuc_profile.report import WhatIf
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("file", type=FILE)
 @click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one if not given.")
 @click.option("--what-if", metavar="ddr=X,clock=Y", default="", help="Also with DDR or clock X or Y times as fast.")
-@click.option("--plan", type=FILE, metavar="FILE.json", help="Names and reasons from `--memory-plan` of the compiler.")
+@click.option("--plan", type=FILE, metavar="FILE.json", help="Layers, names, reasons: what `--memory-plan` wrote.")
 @click.option("--trace", type=FILE, metavar="FILE.json", help="Write a timeline that Perfetto opens.")
 @click.option("--html", "page", type=FILE, metavar="FILE.html", help="Write a page with maps of both memories.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -41,14 +41,20 @@ def command(
     for path in (trace, page):
         if path is not None:
             check_writable(path)
-    from tpuc_profile.analysis import analyse, name_tensors
+    from tpuc_profile.analysis import analyse, by_layer, name_tensors
     from tpuc_profile.report import Report
 
     factors = read_what_if(what_if)
     chip, loaded = open_compiled(app, file)
     name = _profile(chip, profile_name)
     analysis = analyse(loaded, loaded.timeline(name), (chip.description.ddr_base, loaded.memory.get("weights", 0)))
-    reasons = name_tensors(analysis, None if plan is None else _read_plan(plan))
+    places, layers = ([], []) if plan is None else _read_plan(plan)
+    reasons = name_tensors(analysis, places or None)
+    if plan is not None and layers:
+        try:
+            analysis = by_layer(analysis, layers)
+        except ValueError as error:
+            raise UsageError(f"{plan} is the plan of another file than {file}: {error}; give its own.") from error
     report = Report(
         str(file),
         chip,
@@ -109,18 +115,33 @@ def _time_again(chip: Chip, loaded: LoadedModel, profile: str, factors: dict[str
     return WhatIf(ddr, clock, cycles, cycles / (chip.description.clock_hz * clock) * 1000)
 
 
-def _read_plan(path: Path) -> list[PlannedPlace]:
+def _read_plan(path: Path) -> tuple[list[PlannedPlace], list[LayerCommands]]:
+    from tpuc.api import LayerCommands
+
     from tpuc_profile.analysis import PlannedPlace
 
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
         bases = {pool["name"]: pool["address"] for pool in content["pools"]}
-        return [
+        places = [
             PlannedPlace(
                 bases[row["pool"]] + row["offset"], row["first"], row["size_bytes"], row["name"], row["reason"]
             )
             for row in content["buffers"]
         ]
+        layers = [
+            LayerCommands(
+                row["name"],
+                row["op"],
+                {
+                    engine: tuple((int(first), int(last)) for first, last in ranges)
+                    for engine, ranges in row["commands"].items()
+                    if engine in ("compute", "dma")
+                },
+            )
+            for row in content.get("layers", [])
+        ]
+        return places, layers
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidModel(
             f"{path} is no memory plan ({type(error).__name__}: {error}); write one with `tpuc deploy --memory-plan`"

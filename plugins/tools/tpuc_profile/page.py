@@ -21,7 +21,7 @@ def page_text(report: Report) -> str:
             [int(e.command.engine), e.start, e.end, step, e.command.instruction.describe()]
             for e, step in zip(analysis.timeline.entries, analysis.steps_of, strict=True)
         ],
-        "steps": [report.step_name(step.tensor) for step in analysis.steps],
+        "steps": [report.step_name(step) for step in analysis.steps],
         "blocks": [
             [b.start, b.end, b.born, max(b.read, b.born + 1), analysis.steps_of[b.writer], b.writer]
             for b in analysis.blocks
@@ -40,9 +40,15 @@ def page_text(report: Report) -> str:
         for t, name, reason in zip(analysis.tensors, report.names, report.reasons, strict=True)
     )
     layers = "\n".join(
-        f"<tr><td>{html.escape(report.step_name(s.tensor))}</td><td class=n>{s.start:,}</td><td class=n>{s.end:,}</td>"
-        f"<td class=n>{s.compute_cycles:,}</td><td class=n>{s.dma_cycles:,}</td><td class=n>{s.read_bytes:,}</td>"
-        f"<td class=n>{s.written_bytes:,}</td></tr>"
+        f"<tr><td>{html.escape(report.step_name(s))}</td><td>{html.escape(s.op)}</td>"
+        + "".join(
+            f"<td class=n>{figure:,}</td>"
+            for figure in (
+                *(s.start, s.end, s.compute_cycles, s.dma_cycles),
+                *(s.read_bytes, s.written_bytes, s.lmem_bytes),
+            )
+        )
+        + "</tr>"
         for s in analysis.steps
     )
     template = (files("tpuc_profile") / "page.html").read_text(encoding="utf-8")

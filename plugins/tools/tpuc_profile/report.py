@@ -8,7 +8,7 @@ from typing import Any
 
 from tpuc.api import Chip, Engine, LoadedModel
 
-from tpuc_profile.analysis import Analysis
+from tpuc_profile.analysis import Analysis, Step
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Report:
         """Of one engine."""
         return sum(entry.command.engine is engine for entry in self.analysis.timeline.entries)
 
-    def step_name(self, tensor: int) -> str:
-        """The name of the tensor that a step makes."""
-        return self.names[tensor] if tensor >= 0 else "(nothing stored)"
+    def step_name(self, step: Step) -> str:
+        """The name of a layer, or of the tensor that a step makes."""
+        return step.name or (self.names[step.tensor] if step.tensor >= 0 else "(nothing stored)")
 
     def text(self, layers: bool = True) -> str:
         """For people."""
@@ -114,13 +114,19 @@ class Report:
         )
 
     def _layer_lines(self) -> list[str]:
-        head = f"{'from':>11} {'to':>11} {'compute':>11} {'dma':>11} {'read B':>11} {'written B':>11}  made"
+        known = any(step.name for step in self.analysis.steps)
+        head = (
+            f"{'from':>11} {'to':>11} {'compute':>11} {'dma':>11} {'read B':>11} {'written B':>11} {'LMEM B':>8}  "
+            f"{'layer' if known else 'made'}"
+        )
         return [
             "",
             head,
             *(
-                f"{step.start:>11,} {step.end:>11,} {step.compute_cycles:>11,} {step.dma_cycles:>11,} "
-                f"{step.read_bytes:>11,} {step.written_bytes:>11,}  {self.step_name(step.tensor)}"
+                f"{_cycle(step, step.start):>11} {_cycle(step, step.end):>11} {step.compute_cycles:>11,} "
+                f"{step.dma_cycles:>11,} "
+                f"{step.read_bytes:>11,} {step.written_bytes:>11,} {step.lmem_bytes:>8,}  {self.step_name(step)}"
+                f"{f' ({step.op})' if step.op else ''}"
                 for step in self.analysis.steps
             ),
         ]
@@ -147,7 +153,8 @@ class Report:
             "lmem_bytes_per_lane": {"peak": self.analysis.lmem_peak_bytes, "size": self.chip.lmem.lane_bytes},
             "layers": [
                 {
-                    "name": self.step_name(step.tensor),
+                    "name": self.step_name(step),
+                    **({"op": step.op} if step.op else {}),
                     "start": step.start,
                     "end": step.end,
                     "compute_cycles": step.compute_cycles,
@@ -155,6 +162,7 @@ class Report:
                     "commands": step.commands,
                     "read_bytes": step.read_bytes,
                     "written_bytes": step.written_bytes,
+                    "lmem_bytes_per_lane": step.lmem_bytes,
                 }
                 for step in self.analysis.steps
             ],
@@ -162,3 +170,8 @@ class Report:
         if self.what_if is not None:
             values["what_if"] = vars(self.what_if)
         return values
+
+
+def _cycle(step: Step, cycle: int) -> str:
+    """When a step begins or ends; a layer without commands is at no time."""
+    return f"{cycle:,}" if step.commands else "-"

@@ -27,21 +27,20 @@ def trace_text(report: Report) -> str:
     for engine in Engine:
         name = {"name": engine.name.lower()}
         events.append({"ph": "M", "pid": 1, "tid": int(engine), "name": "thread_name", "args": name})
-    for step in analysis.steps:
-        events.append(
-            {
-                "ph": "b",
-                "cat": "layer",
-                "id": step.tensor + 1,
-                "pid": 1,
-                "tid": layers,
-                "name": report.step_name(step.tensor),
-                "ts": step.start * microseconds,
-                "args": {"read_bytes": step.read_bytes, "written_bytes": step.written_bytes},
-            }
-        )
-        end = {"ph": "e", "cat": "layer", "id": step.tensor + 1, "pid": 1, "tid": layers}
-        events.append({**end, "name": report.step_name(step.tensor), "ts": step.end * microseconds})
+    for number, step in enumerate(analysis.steps):
+        if not step.commands:
+            continue
+        event = {"cat": "layer", "id": number + 1, "pid": 1, "tid": layers, "name": report.step_name(step)}
+        args = {
+            "op": step.op,
+            "compute_cycles": step.compute_cycles,
+            "dma_cycles": step.dma_cycles,
+            "read_bytes": step.read_bytes,
+            "written_bytes": step.written_bytes,
+            "lmem_bytes_per_lane": step.lmem_bytes,
+        }
+        events.append({"ph": "b", **event, "ts": step.start * microseconds, "args": args})
+        events.append({"ph": "e", **event, "ts": step.end * microseconds})
     total = 0
     for entry, step, moved in zip(analysis.timeline.entries, analysis.steps_of, analysis.moved, strict=True):
         text = entry.command.instruction.describe()
@@ -58,7 +57,7 @@ def trace_text(report: Report) -> str:
                     "number": entry.command.number,
                     "wait": entry.command.wait,
                     "cycles": entry.end - entry.start,
-                    "layer": report.step_name(analysis.steps[step].tensor),
+                    "layer": report.step_name(analysis.steps[step]),
                 },
             }
         )

@@ -12,7 +12,7 @@ from tpuc_bm1684x.isa.geometry import LMEM_BASE
 from tpuc_bm1684x.isa.types import ROUNDINGS
 
 from tests.chips.bm1684x.draw import FLOATS, INTEGERS, RESULT, A, B, C, Case, D, Draw
-from tests.chips.bm1684x.window_cases import conv, dma, float_conv, matmul, pool
+from tests.chips.bm1684x.window_cases import conv, dma, float_conv, matmul, pool, rows
 
 Op = isa.ArithmeticOp
 
@@ -298,6 +298,7 @@ GENERATORS: dict[str, Callable[[Draw], Case]] = {
     "pool": pool,
     "matmul": matmul,
     "dma": dma,
+    "rows": rows,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from tpuc_bm1684x import isa
 from tpuc_bm1684x.isa import DType, Layout, Operand, PadMode, Scalar
 from tpuc_bm1684x.isa.dma import dma_strides
@@ -234,3 +235,40 @@ def dma(draw: Draw) -> Case:
         [(place, draw.values(dtype, shape))],
         Place(target, instruction.result_shape(), other, dtype),
     )
+
+
+def rows(draw: Draw) -> Case:
+    """Rows that are gathered or scattered by index within DDR, some of them beyond the last one."""
+    dtype, kind = draw.pick(*INTEGERS, *FLOATS), draw.pick(isa.RowGather, isa.RowScatter)
+    channels, count, extent, width = (draw.number(1, limit) for limit in (6, 40, 30, 20))
+    scatters = kind is isa.RowScatter
+    index_channels = draw.pick(1, channels)
+    source, target = DDR_BASE, DDR_BASE + 0x20000
+    sizes = [(channels, extent, width), (channels, count, width)]
+    if scatters:
+        sizes.reverse()
+    gap = draw.number(0, 4)
+    steps = [(high * (width + gap), width + gap) for _, high, _ in sizes]
+    # Numbers that are different: which of several updates of a row is the last is of no interest here.
+    numbers = np.stack([draw.rng.permutation(max(extent, count) + 5)[:count] for _ in range(index_channels)])
+    instruction = kind(
+        source=source,
+        source_size=sizes[0],
+        source_strides=steps[0],
+        destination=target,
+        destination_size=sizes[1],
+        destination_strides=steps[1],
+        index=DDR_BASE + 0x10000,
+        index_size=(index_channels, count),
+        index_strides=(count, 1),
+        dtype=dtype,
+        constant=0 if scatters else draw.number(0, 100),
+    )
+    places = [
+        Place(address, (1, *size), (0, *step, 1), dtype)
+        for address, size, step in zip((source, target), sizes, steps, strict=True)
+    ]
+    index = Place(DDR_BASE + 0x10000, (1, index_channels, count, 1), (0, count, 1, 1), DType.INT32)
+    writes = [(place, draw.values(dtype, place.shape)) for place in places]
+    writes.append((index, numbers.astype(np.int32).reshape(index.shape)))
+    return Case(instruction, writes, places[1])

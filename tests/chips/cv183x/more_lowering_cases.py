@@ -32,13 +32,20 @@ from tpuc_ops.top.interp import Interp
 from tpuc_ops.top.layer_norm import LayerNorm
 from tpuc_ops.top.lrn import LRN
 from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.max import Max
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.top.normalize import Normalize
 from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.pow2 import Pow2
+from tpuc_ops.top.pow3 import Pow3
 from tpuc_ops.top.reduce import Reduce
 from tpuc_ops.top.rms_norm import RMSNorm
 from tpuc_ops.top.round import Round
+from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.sign import Sign
+from tpuc_ops.top.softmax import Softmax
+from tpuc_ops.top.softsign import Softsign
 from tpuc_ops.top.tile import Tile
 from tpuc_ops.top.where import Where
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
@@ -104,6 +111,16 @@ DECONVS = {
     "deconv_dilated": Layer(
         Deconv(kernel_shape=(3, 2), strides=(2, 2), dilations=(2, 3), pads=(1, 1, 1, 1), output_padding=(1, 1)),
         [IMAGE, _filter(8, 5, 3, 2), None],
+        FILTERS,
+    ),
+    "deconv_far": Layer(
+        Deconv(kernel_shape=(32, 20), strides=(16, 8), pads=(8, 6, 8, 6), do_relu=True),
+        [IMAGE, _filter(6, 5, 32, 20), Fixed(uniform(6, seed=8))],
+        FILTERS,
+    ),
+    "deconv_far_depthwise": Layer(
+        Deconv(kernel_shape=(40, 3), strides=(20, 2), group=5, output_padding=(3, 1)),
+        [IMAGE, _filter(1, 5, 40, 3), None],
         FILTERS,
     ),
     "deconv_line": Layer(
@@ -239,6 +256,23 @@ CHOICES = {
 }
 
 
+POSITIVE = uniform(1, 7, 5, 6, low=0.25, high=3, seed=16)
+CURVES = {
+    "cube": Layer(Pow(exponent=3.0), [X / 2], error=CURVE),
+    "reciprocal_cube": Layer(Pow(exponent=-3.0), [POSITIVE], error=2 * CURVE),
+    "power": Layer(Pow(exponent=1.7), [POSITIVE], 2.6, 2 * CURVE),
+    "power_of_two": Layer(Pow2(const_val=2.0), [X], 3, 2 * CURVE),
+    "powers": Layer(Pow3(), [POSITIVE, X[:, :7] / 2], 3, 4 * CURVE),
+    "powers_of_numbers": Layer(Pow3(), [Fixed(POSITIVE), X[:, :7] / 2], 3, 2 * CURVE),
+    "sigmoid_scaled": Layer(Sigmoid(scale=2.0, bias=0.5, log=True), [X], error=CURVE),
+    "sigmoid_logarithm": Layer(Sigmoid(log=True), [X], error=CURVE),
+    "softmax_logarithm": Layer(Softmax(axis=1, log=True), [X], 2, CURVE),
+    "softmax_steep": Layer(Softmax(axis=-1, beta=2.0), [X], 3, 2 * CURVE),
+    "softsign": Layer(Softsign(), [X], error=CURVE),
+    "max_behind": Layer(Max(), [Fixed(np.zeros(1, np.float32)), X], 1.6),
+}
+
+
 @dataclass(frozen=True, eq=False)
 class CompiledLayers:
     """Ops in one file, all values visible: each one's result is called after it."""
@@ -327,4 +361,5 @@ LAYERS: Sequence[tuple[str, Mapping[str, Layer]]] = (
     ("norms", NORMS),
     ("reductions", REDUCTIONS),
     ("choices", CHOICES),
+    ("curves", CURVES),
 )

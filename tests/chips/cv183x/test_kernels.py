@@ -175,6 +175,21 @@ INTEGERS = {
     "mul_shift": Sample(MulShift(multiplier=-90, rshift=7), [_bytes(1, 40, 5, 6)], I8),
     "mul_shift_unsigned": Sample(MulShift(multiplier=90, rshift=6), [_bytes(1, 40, 5, 6, dtype="uint8")], U8),
     "relu": Sample(Relu(relu_limit=3.0), [_bytes(1, 40, 5, 6)], I8),
+    "lut_channels": Sample(
+        Lut(),
+        [_bytes(2, 70, 5, 6), Fixed(np.random.default_rng(9).integers(-128, 128, (1, 70, 1, 256), np.int8), "si8")],
+        I8,
+        [{"c": 32}, {"n": 1, "h": 2}],
+    ),
+    "lut_lanes": Sample(
+        Lut(),
+        [
+            _bytes(3, 20, 4, 6, dtype="uint8"),
+            Fixed(np.random.default_rng(8).integers(0, 256, (1, 20, 1, 256), np.uint8)),
+        ],
+        U8,
+        [{"n": 2}],
+    ),
     "lut": Sample(Lut(), [_bytes(1, 40, 5, 6), _filter(1, 1, 1, 256)], I8, [{"h": 2}]),
     "prelu": Sample(PRelu(rshift=7, multiplier_pos=90, rshift_pos=6), [_bytes(1, 40, 5, 6), _filter(1, 40, 1, 1)], I8),
     "upsample": Sample(Upsample(scale_h=2, scale_w=3), [_bytes(1, 40, 5, 6)], I8, [{"h": 2}, {"h": 4, "w": 6}]),

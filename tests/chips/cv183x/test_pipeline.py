@@ -17,7 +17,7 @@ from tpuc.data import quantise
 from tpuc.interpreter import Interpreter
 from tpuc.session import Boundary, Session
 from tpuc_cv183x.container import CviModel
-from tpuc_cv183x.isa.geometry import BASE_REGISTERS, FIRST_IO, SHARED
+from tpuc_cv183x.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE
 
 from tests.models.networks import Network
 
@@ -124,8 +124,8 @@ def _many_headed(path: Path, heads: int) -> Path:
 
 
 @pytest.mark.parametrize("heads", [4, 5, 9])
-def test_inputs_and_outputs_beyond_five_lie_among_the_activations(heads: int, tmp_path: Path) -> None:
-    """Five memories are left for them; each has one tensor, at its start."""
+def test_inputs_and_outputs_beyond_five_lie_in_the_programs_own_memory(heads: int, tmp_path: Path) -> None:
+    """Five memories are left for one tensor each; the others share one where nothing else lies."""
     session = Session(chip="cv183x", quantize="bf16")
     final, data = session.build(session.transform(_many_headed(tmp_path / "heads.onnx", heads)))
     loaded = session.chip.load(data)
@@ -137,9 +137,11 @@ def test_inputs_and_outputs_beyond_five_lie_among_the_activations(heads: int, tm
     places: dict[int, list[int]] = {}
     for info in (*loaded.inputs, *loaded.outputs):
         places.setdefault(info.address >> 40, []).append(info.address & 0xFFFFFFFF)
-    own = {memory: offsets for memory, offsets in places.items() if memory != SHARED}
-    assert own == {memory: [0] for memory in range(FIRST_IO, BASE_REGISTERS)}
-    assert len(places.get(SHARED, [])) == max(0, 1 + heads - len(own))
+    rest = places.pop(PRIVATE, [])
+    assert places == {memory: [0] for memory in range(FIRST_IO, BASE_REGISTERS)}
+    assert rest == [offset * 128 for offset in range(1 + heads - len(places))]  # 2 x 4 x 4 of float32
+    (program,) = CviModel.from_bytes(data).programs
+    assert program.private_bytes == 128 * len(rest)
 
 
 @pytest.mark.parametrize("size", [0, 10, 60, 3000])

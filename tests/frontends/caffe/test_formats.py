@@ -208,7 +208,7 @@ HEAD = inputs(x=X.shape)
         (HEAD + layer("ReLU", "slope: 3"), 'Message type "Layer" has no field named "slope"'),
         (
             HEAD + layer("SoftmaxWithLoss", bottoms="x x"),
-            "layer 'it' (SoftmaxWithLoss) is for training. Give the deploy",
+            "layer 'it' (SoftmaxWithLoss): it is for training. Give the deploy",
         ),
         (inputs(x=(1, 0, 5)) + layer("ReLU"), "input 'x' has the shape 1x0x5, and extents are at least 1."),
         (inputs(x=(1 << 20, 1 << 20, 9)) + layer("ReLU"), "a tensor of 1048576x1048576x9 cannot be held"),

@@ -15,6 +15,7 @@ from tpuc.session import Session
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.silu import SiLU
+from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.importance import BINS, Importance, by_cost, choose_by_answers, costs
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.calibration.verdict import Judge, seconds_of
@@ -73,14 +74,14 @@ def samples(count: int = 12) -> NDArray[np.float32]:
 
 class TestJudge:
     def judge(self, module: Module) -> Judge:
-        def calibrated(entries: Any) -> Module:
+        def quantised(entries: Any) -> FakeNetwork:
             copy = module.clone()
             context = dataclasses.replace(CONTEXT, results={"calibration_table": CalibrationTable(entries)})
             ImportCalibration().run(copy, context)
             PropagateCalibration().run(copy, context)
-            return copy
+            return FakeNetwork(copy)
 
-        return Judge(module, [{"v0": one} for one in samples(4)], calibrated)
+        return Judge(module, [{"v0": one} for one in samples(4)], quantised)
 
     def test_climbing_mends_a_threshold_that_is_far_too_low(self, module: Module, tmp_path: Path) -> None:
         np.savez(tmp_path / "x.npz", v0=samples())

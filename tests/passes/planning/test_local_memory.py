@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,12 +112,17 @@ def test_a_step_that_does_not_fit_is_told(size: int, expected: bool) -> None:
     assert place_buffers([Buffer(128, 0, 0), Buffer(size, 0, 0)], TinyLmem()) is expected
 
 
-def test_buffers_that_cannot_be_placed_name_their_nodes() -> None:
+@pytest.mark.parametrize(
+    ("names", "nodes", "which"),
+    [(["conv"], "node 'conv': its", "it"), (["b", "a", "c"], "nodes 'a' and 2 more: their", "the largest")],
+)
+def test_buffers_that_cannot_be_placed_name_their_nodes(names: list[str], nodes: str, which: str) -> None:
     task = conv_task(1, 4, 4, 4, 4)
-    steps = Steps([Step(task, task.tiles[0], Phase.ONLY, (), (), (), (), (), (), 1)], [Buffer(260, 0, 0)])
+    tasks = [replace(task, node=replace(task.node, name=name)) for name in names]
+    steps = [Step(task, task.tiles[0], Phase.ONLY, (), (), (), (), (), (), 1) for task in tasks]
     with pytest.raises(LmemOverflow) as caught:
-        order_and_place(Stretch(steps), task.chip)
+        order_and_place(Stretch(Steps(steps, [Buffer(260, 0, 0)])), task.chip)
     assert str(caught.value) == (
-        "nodes 'conv' and 0 more: their buffers cannot be placed in 256 bytes of local memory per lane; "
-        "cut the largest of them in the network"
+        f"{nodes} buffers, up to 260 bytes at once, cannot be placed in 256 bytes of local memory per lane; "
+        f"cut {which} in the network"
     )

@@ -90,4 +90,4 @@ def test_idle_time_is_used_for_later_loads() -> None:
     assert eager.cycles == 10 + 300  # both later loads run beside the first two tiles
     tight = Scheduler(chain([(100, 10, 4, False, False), (100, 90, 4, False, False)]), {}, 0, ALIGNMENT)
     tight.run()
-    assert tight.cycles == 10 + 100 + 100  # no room for an early load: it still runs beside the tile before it
+    assert tight.cycles == 10 + 100 + 100 + 90  # no room for an early load: it waits until the tile before it ends

@@ -14,14 +14,18 @@ from tpuc.api import Unsupported
 from tpuc.cli import main
 from tpuc.session import Session
 from tpuc_check.findings import import_findings
-from tpuc_check.frontier import readable_outputs
 from tpuc_check.trial import isolated
+
+from tests.frontends.caffe.files import inputs, layer
+from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
 
 RELU = helper.make_node("Relu", ["x"], ["a"], name="first")
 LRN = helper.make_node("LRN", ["a"], ["b"], name="norm", size=3)
 UNKNOWN = helper.make_node("Mystery", ["b"], ["c"], name="riddle")
 LAST = helper.make_node("Relu", ["c"], ["d"], name="last")
-CONV = helper.make_node("Conv", ["x", "w"], ["a"], name="wide", strides=[17, 17])
+CONV = helper.make_node("Conv", ["x", "w"], ["a"], name="wide", strides=[17, 17], pads=[8, 8, 8, 8])
+WIDE = {"w": np.ones((4, 4, 17, 17), np.float32)}
+"""289 taps, which windows of such strides are not split into."""
 
 
 def save(folder: Path, nodes: list[onnx.NodeProto], output: str, weights: dict[str, Any] | None = None) -> Path:
@@ -54,8 +58,7 @@ def test_a_network_without_obstacles(digits_onnx: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.chip("bm1684x")
 def test_an_attribute_beyond_the_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    weights = {"w": np.ones((4, 4, 3, 3), np.float32)}
-    path = save(tmp_path, [CONV, LRN], "b", weights)
+    path = save(tmp_path, [CONV, LRN], "b", WIDE)
     code, result = check(path, capsys, "--quantize", "int8")
     assert code == 1
     conv = next(finding for finding in result["findings"] if finding["op"] == "top.Conv")
@@ -63,16 +66,15 @@ def test_an_attribute_beyond_the_chip(tmp_path: Path, capsys: pytest.CaptureFixt
     # The reason is part of what compiling says.
     session = Session(chip="bm1684x", quantize="f32")
     with pytest.raises(Unsupported) as caught:
-        session.build(session.transform(save(tmp_path, [CONV], "a", weights)))
+        session.build(session.transform(save(tmp_path, [CONV], "a", WIDE)))
     assert conv["reason"] in str(caught.value)
     assert conv["way_out"]
 
 
 @pytest.mark.chip("bm1684x")
 def test_unknown_operators_and_what_comes_before_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    weights = {"w": np.ones((4, 4, 3, 3), np.float32)}
     nodes = [CONV, helper.make_node("Mystery", ["a"], ["c"], name="riddle"), LAST]
-    code, result = check(save(tmp_path, nodes, "d", weights), capsys)
+    code, result = check(save(tmp_path, nodes, "d", WIDE), capsys)
     assert (code, result["complete"], result["ops"]) == (1, False, 1)
     first, second = result["findings"]
     assert (first["stage"], first["nodes"], first["op"]) == ("import", ["riddle"], "Mystery")
@@ -117,14 +119,6 @@ def test_sentences_of_front_ends() -> None:
     ]
 
 
-def test_where_an_onnx_file_can_be_cut(tmp_path: Path) -> None:
-    path = save(tmp_path, [RELU, LRN, UNKNOWN, LAST], "d")
-    assert readable_outputs(path, {"riddle"}) == ("b",)
-    assert readable_outputs(path, {"first"}) == ()
-    assert readable_outputs(path, {"nobody"}) == ()
-    assert readable_outputs(tmp_path / "net.prototxt", {"riddle"}) == ()
-
-
 def test_an_op_alone_computes_the_same(digits_onnx: Path) -> None:
     from tpuc.interpreter import Interpreter
 
@@ -137,3 +131,93 @@ def test_an_op_alone_computes_the_same(digits_onnx: Path) -> None:
             alone.verify()
             inputs = {name: values.get(name, image) for name in Interpreter(alone).inputs}
             np.testing.assert_array_equal(Interpreter(alone).run(inputs)[operation.name], values[operation.name])
+
+
+def planted_onnx(folder: Path) -> Path:
+    """Two of the format's own operators that no network can hold, an unknown one, and two that no chip has."""
+    nodes = [
+        RELU,
+        helper.make_node("NonZero", ["a"], ["p1"], name="open"),
+        helper.make_node("RandomUniformLike", ["a"], ["p2"], name="random"),
+        helper.make_node("Mystery", ["a"], ["p3"], name="riddle"),
+        helper.make_node("Det", ["a"], ["p4"], name="det"),
+        helper.make_node("Conv", ["a", "a"], ["p5"], name="computed_filter"),
+        helper.make_node("Relu", ["p3"], ["p6"], name="behind"),
+    ]
+    path = save(folder, nodes, "p1")
+    model = onnx.load(path)
+    model.graph.output.extend(helper.make_empty_tensor_value_info(f"p{i}") for i in range(2, 7))
+    onnx.save(model, path)
+    return path
+
+
+def planted_tflite(folder: Path) -> Path:
+    tensors = [
+        Tensor("x", (1, 4, 4, 3)),
+        *(Tensor(name, (1, 4, 4, 3)) for name in ("a", "p1", "p2", "p3", "p6")),
+        Tensor("f", (3, 2, 2, 3)),
+        constant("i", np.array([1, 2], np.int32)),
+        Tensor("p4", (1, 1, 3)),
+        Tensor("p5", (1, 3, 3, 3)),
+    ]
+    nodes = [
+        Node("ABS", ["x"], ["a"]),
+        Node("RFFT2D", ["a"], ["p1"]),
+        Node("", ["a"], ["p2"], custom="Mystery"),
+        Node("REVERSE_SEQUENCE", ["a"], ["p3"]),
+        Node("CONV_2D", ["a", "f"], ["p5"], ("Conv2DOptions", {"Padding": 1, "StrideH": 1, "StrideW": 1})),
+        Node("UNIQUE", ["a"], ["p4"]),
+        Node("ABS", ["p2"], ["p6"]),
+    ]
+    path = folder / "net.tflite"
+    path.write_bytes(tflite_file(tensors, nodes, ["x", "f"], [f"p{i}" for i in range(1, 7)]))
+    return path
+
+
+def planted_caffe(folder: Path) -> Path:
+    path = folder / "net.prototxt"
+    text = inputs(x=(1, 4, 8, 8), s=(1, 18, 4, 4), d=(1, 36, 4, 4))
+    text += layer("AbsVal", "", "x", "a", "fine")
+    text += layer("Nonsense", "", "a", "p1", "riddle")
+    text += layer("LRN", "lrn_param { local_size: 4 }", "a", "p2", "even")
+    text += layer("Reorg", "reorg_param { stride: 3 }", "a", "p3", "odd")
+    text += layer("Accuracy", "", "a x", "p4", "training")
+    body = "proposal_param { net_input_h: 64 net_input_w: 64 }"
+    text += layer("Proposal", body, "s d", "p5", "regions") + layer("AbsVal", "", "p1", "p6", "behind")
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+PLANTED = {
+    "onnx": (planted_onnx, {"NonZero", "RandomUniformLike", "Mystery", "top.Det", "top.Conv"}, 3),
+    "tflite": (planted_tflite, {"RFFT2D", "custom::Mystery", "REVERSE_SEQUENCE", "UNIQUE", "top.Conv"}, 2),
+    "caffe": (planted_caffe, {"Nonsense", "LRN", "Reorg", "Accuracy", "top.Proposal"}, 2),
+}
+
+
+@pytest.mark.chip("bm1684x")
+@pytest.mark.parametrize("form", PLANTED)
+def test_five_different_obstacles_are_told_at_once(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant, wanted, least = PLANTED[form]
+    code, result = check(plant(tmp_path), capsys)
+    assert (code, result["supported"], result["complete"]) == (1, False, False)
+    assert {finding["op"] for finding in result["findings"]} == wanted
+    assert all(finding["nodes"] and finding["reason"] and finding["way_out"] for finding in result["findings"])
+    assert result["ops"] >= least  # what does not depend on them was looked at too
+    on_chip = [finding for finding in result["findings"] if finding["op"].startswith("top.")]
+    assert on_chip
+    assert all(finding["host_operations"] or finding["cycles"] for finding in on_chip)
+
+
+@pytest.mark.chip("bm1684x")
+def test_every_node_of_an_unknown_operator_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [helper.make_node("Mystery", ["x"], [f"y{i}"], name=f"riddle{i}") for i in range(9)]
+    _, result = check(save(tmp_path, nodes, "y0"), capsys)
+    (finding,) = result["findings"]
+    assert finding["nodes"] == ["riddle0"]  # the others are not needed
+    path = save(tmp_path, [*nodes, helper.make_node("Concat", [f"y{i}" for i in range(9)], ["z"], axis=1)], "z")
+    _, result = check(path, capsys)
+    (finding,) = result["findings"]
+    assert finding["nodes"] == [f"riddle{i}" for i in range(9)]

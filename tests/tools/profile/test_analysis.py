@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tpuc.api import Engine, Unsupported
-from tpuc_profile.analysis import Analysis, PlannedPlace, analyse, name_tensors
+from tpuc.api import Engine, LayerCommands, Unsupported
+from tpuc_profile.analysis import Analysis, PlannedPlace, analyse, by_layer, name_tensors
 
 from tests.tools.profile.programs import ACTIVATIONS, WEIGHTS, Loaded
 
@@ -69,6 +69,44 @@ def test_a_plan_gives_names_and_reasons(analysis: Analysis) -> None:
     reasons = name_tensors(analysis, plan)
     assert [tensor.name for tensor in analysis.tensors] == ["picture", "conv1", "result"]
     assert reasons == ["first", "second", "above"]
+
+
+LAYERS = (
+    LayerCommands("conv1", "tpu.Conv2D", {"compute": ((1, 1),), "dma": ((1, 2), (4, 4))}),
+    LayerCommands("flat", "tpu.Reshape", {}),
+    LayerCommands("conv2", "tpu.Conv2D", {"compute": ((2, 2),), "dma": ((3, 3), (5, 6))}),
+)
+
+
+def test_layers_of_the_plan_get_their_own_commands(analysis: Analysis) -> None:
+    found = by_layer(analysis, LAYERS)
+    rows = [
+        (s.name, s.op, s.start, s.end, s.compute_cycles, s.dma_cycles, s.read_bytes, s.written_bytes, s.lmem_bytes)
+        for s in found.steps
+    ]
+    assert rows == [
+        ("conv1", "tpu.Conv2D", 0, 90, 30, 10 + 20 + 30, 40 + 80, 120, 36 + 30),  # bytes 0 to 36 and 48 to 78
+        ("flat", "tpu.Reshape", 0, 0, 0, 0, 0, 0, 0),
+        ("conv2", "tpu.Conv2D", 30, 140, 10, 5 + 30 + 10, 20 + 120, 40, 50 + 10),  # 80 to 130 and 0 to 10
+    ]
+    assert [found.steps[number].name for number in found.steps_of].count("conv1") == 4
+
+
+@pytest.mark.parametrize(
+    ("layers", "reason"),
+    [
+        (LAYERS[:1], "its layers have 4 commands, the file has 8"),
+        (
+            (LayerCommands("all", "tpu.Add", {"compute": ((1, 3),), "dma": ((1, 5),)}),),
+            "none of its layers has dma command 6",
+        ),
+    ],
+)
+def test_layers_of_another_program_are_refused(
+    analysis: Analysis, layers: tuple[LayerCommands, ...], reason: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{reason}$"):
+        by_layer(analysis, layers)
 
 
 def test_a_chip_that_cannot_say_what_if_says_so() -> None:

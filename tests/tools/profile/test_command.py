@@ -59,8 +59,47 @@ def test_the_figures_of_digits(digits: Path, capsys: pytest.CaptureFixture[str])
     assert sum(layer["read_bytes"] for layer in values["layers"]) == values["ddr_bytes"]["read"]
     assert sum(layer["compute_cycles"] for layer in values["layers"]) == values["busy_cycles"]["compute"]
     # On one of the chips the softmax is a function of the runtime: what its program stores last are the scores.
-    assert values["layers"][-1]["name"].startswith("probabilities" if digits.suffix == ".bmodel" else "scores")
+    last = [layer["name"] for layer in values["layers"] if layer["commands"]][-1]
+    assert last.startswith("probabilities" if digits.suffix == ".bmodel" else "scores")
     assert values["overlap_cycles"] <= min(values["busy_cycles"].values())
+
+
+LAYERS = ["relu1", "relu2", "maxpool1", "relu3", "average", "flat", "scores", "probabilities"]
+
+
+def test_every_layer_has_its_own_figures(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan, trace, page = digits.with_name("plan.json"), tmp_path / "trace.json", tmp_path / "page.html"
+    values = profile(capsys, digits, "--plan", plan, "--trace", trace, "--html", page)
+    layers = {layer["name"]: layer for layer in values["layers"]}
+    assert [name for name in layers if name in LAYERS] == LAYERS  # casts may stand between them
+    total = {name: sum(layer[name] for layer in layers.values()) for name in ("compute_cycles", "dma_cycles")}
+    assert total == {f"{name}_cycles": cycles for name, cycles in values["busy_cycles"].items()}
+    for name in ("read", "written"):
+        assert sum(layer[f"{name}_bytes"] for layer in layers.values()) == values["ddr_bytes"][name]
+    pool = layers["maxpool1"]  # between two convolutions, in local memory all the time
+    assert pool["op"] == "tpu.Pool2D"
+    assert pool["compute_cycles"] > 0
+    assert pool["read_bytes"] == pool["written_bytes"] == 0
+    assert 0 < pool["lmem_bytes_per_lane"] <= values["lmem_bytes_per_lane"]["peak"]
+    assert layers["flat"]["commands"] == 0
+    begun = {event["name"]: event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "b"}
+    assert set(begun) == {name for name, layer in layers.items() if layer["commands"]}
+    assert begun["maxpool1"]["args"]["compute_cycles"] == pool["compute_cycles"]
+    text = page.read_text()
+    assert all(f"<tr><td>{name}</td><td>{layer['op']}</td>" in text for name, layer in layers.items())
+    assert main(["profile", str(digits), "--plan", str(plan)]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"  {name} ({layer['op']})\n" in printed + "\n" for name, layer in layers.items())
+
+
+def test_the_plan_of_another_file_is_refused(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = json.loads(digits.with_name("plan.json").read_text())
+    content["layers"] = content["layers"][:1]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(content))
+    assert main(["profile", str(digits), "--plan", str(plan)]) == 2
+    sentence = r"plan\.json is the plan of another file than .*: its layers have \d+ commands, the file has \d+; give "
+    assert re.search(sentence + r"its own\.", capsys.readouterr().err.replace("\n", " "))
 
 
 def test_people_get_the_same(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:

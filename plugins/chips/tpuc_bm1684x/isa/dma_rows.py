@@ -163,6 +163,7 @@ class RowScatter(IndexedRows):
 
     def _moved(self, machine: Machine, source: Array, numbers: Array, target: tuple[Shape4, Strides]) -> Array:
         result = machine.read(self.destination, *target, self.dtype)[0].copy()
-        lanes, rows = np.nonzero(numbers < self.destination_size[1])
-        result[lanes, numbers[lanes, rows]] = source[lanes, rows]
+        for channel in range(numbers.shape[0]):
+            inside = numbers[channel] < self.destination_size[1]
+            result[channel, numbers[channel, inside]] = source[channel, inside]
         return result

@@ -30,6 +30,7 @@ from tpuc_ops.tpu.permute import Permute
 from tpuc_ops.tpu.pool2d import Pool2D
 from tpuc_ops.tpu.prelu import PRelu
 from tpuc_ops.tpu.rank import Rank
+from tpuc_ops.tpu.recurrent_steps import RecurrentSteps
 from tpuc_ops.tpu.reduce import Reduce
 from tpuc_ops.tpu.relu import Relu
 from tpuc_ops.tpu.remainder import Remainder
@@ -40,6 +41,7 @@ from tpuc_ops.tpu.scatter_rows import ScatterRows
 from tpuc_ops.tpu.slice import Slice
 from tpuc_ops.tpu.softmax import Softmax
 from tpuc_ops.tpu.sub import Sub
+from tpuc_ops.tpu.truncate import Truncate
 from tpuc_ops.tpu.upsample import Upsample
 from tpuc_ops.tpu.where import Where
 
@@ -56,12 +58,14 @@ from tpuc_bm1684x.kernels.lut import LutKernel
 from tpuc_bm1684x.kernels.pad import AnyPadKernel
 from tpuc_bm1684x.kernels.pool import PoolKernel
 from tpuc_bm1684x.kernels.rank import RankKernel
-from tpuc_bm1684x.kernels.reduce import ReduceKernel
+from tpuc_bm1684x.kernels.recurrent import RecurrentKernel
+from tpuc_bm1684x.kernels.reduce_product import AnyReduceKernel
 from tpuc_bm1684x.kernels.remainder import RemainderKernel
 from tpuc_bm1684x.kernels.rows import GatherRowsKernel, ScatterRowsKernel
 from tpuc_bm1684x.kernels.scan import ScanKernel
 from tpuc_bm1684x.kernels.shape import AliasKernel, ConcatKernel, PermuteKernel, SliceKernel
 from tpuc_bm1684x.kernels.softmax import SoftmaxKernel
+from tpuc_bm1684x.kernels.truncate import TruncateKernel
 from tpuc_bm1684x.kernels.unary import (
     AddConstKernel,
     ClipKernel,
@@ -77,7 +81,8 @@ TABLE.runs(Conv2D)(AnyConvKernel)
 TABLE.runs(Deconv)(DeconvKernel)
 TABLE.runs(MatMul)(AnyMatMulKernel)
 TABLE.runs(Pool2D)(PoolKernel)
-TABLE.runs(Reduce)(ReduceKernel)
+TABLE.runs(RecurrentSteps)(RecurrentKernel)
+TABLE.runs(Reduce)(AnyReduceKernel)
 TABLE.runs(Add, Sub)(SumKernel)
 TABLE.runs(Mul)(MulKernel)
 TABLE.runs(Div)(DivKernel)
@@ -109,3 +114,4 @@ TABLE.runs(Arg)(ArgKernel)
 TABLE.runs(Scan)(ScanKernel)
 TABLE.runs(Rank)(RankKernel)
 TABLE.runs(Remainder)(RemainderKernel)
+TABLE.runs(Truncate)(TruncateKernel)

@@ -33,7 +33,7 @@ Array: TypeAlias = npt.NDArray[Any]
 _SATURATED = 80.0  # a sigmoid is 0 or 1 to f32 precision long before; its exponential and quotient stay finite
 
 
-class _Emitter(FloatEmitter):
+class ActiveEmitter(FloatEmitter):
     """The functions that the exponential, bounds and products give."""
 
     def one_plus_exponential(self, factor: float) -> Operand:
@@ -101,21 +101,21 @@ class _Emitter(FloatEmitter):
         self.do(ArithmeticOp.CAST, self.result, self.x, rounding=rounding)
 
 
-_MODES: Mapping[str, Callable[[_Emitter], None]] = {
-    "ABSVAL": _Emitter.absolute,
+_MODES: Mapping[str, Callable[[ActiveEmitter], None]] = {
+    "ABSVAL": ActiveEmitter.absolute,
     "CEIL": lambda emitter: emitter.rounded(Rounding.UP),
-    "ELU": _Emitter.elu,
-    "EXP": _Emitter.exp,
+    "ELU": ActiveEmitter.elu,
+    "EXP": ActiveEmitter.exp,
     "FLOOR": lambda emitter: emitter.rounded(Rounding.DOWN),
-    "HSIGMOID": _Emitter.hard_sigmoid,
-    "HSWISH": _Emitter.hard_swish,
+    "HSIGMOID": ActiveEmitter.hard_sigmoid,
+    "HSWISH": ActiveEmitter.hard_swish,
     "ROUND": lambda emitter: emitter.rounded(Rounding.HALF_TO_EVEN),
-    "RSQRT": _Emitter.reciprocal_root,
-    "SIGMOID": _Emitter.sigmoid,
-    "SILU": _Emitter.silu,
-    "SQRT": _Emitter.square_root,
-    "SQUARE": _Emitter.square,
-    "TANH": _Emitter.tanh,
+    "RSQRT": ActiveEmitter.reciprocal_root,
+    "SIGMOID": ActiveEmitter.sigmoid,
+    "SILU": ActiveEmitter.silu,
+    "SQRT": ActiveEmitter.square_root,
+    "SQUARE": ActiveEmitter.square,
+    "TANH": ActiveEmitter.tanh,
 }
 SERIES: Mapping[str, Series] = {**_SERIES, **HYPERBOLIC}
 _WITH_EXTRA = ("GELU", *HYPERBOLIC)
@@ -161,7 +161,7 @@ class ActiveKernel(ElementwiseKernel):
         wide = Widened.of(placed, asm)
         coeffs = tuple(node.op.coeffs or ())
         table = placed.constants["coefficients"].address if _has_buffers(node) else 0
-        emitter = _Emitter(asm, shape, wide.input, wide.result, exponential, coeffs, extra, table)
+        emitter = ActiveEmitter(asm, shape, wide.input, wide.result, exponential, coeffs, extra, table)
         if node.op.mode in SERIES:
             SERIES[node.op.mode].emit(emitter)
         else:

@@ -11,7 +11,6 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
-
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, SpecialFunction, SpecialOp
 from tpuc_bm1684x.isa.geometry import EU_BYTES
 from tpuc_bm1684x.kernels.emitter import FloatEmitter

@@ -50,7 +50,7 @@ class ComparisonKernel(ElementwiseKernel):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape, result = placed.result.shape, operand(placed.result)
         sources: list[Operand | Scalar] = [*self.sources(node, placed, asm)]
-        mode = node.op.mode
+        mode: str = node.op.mode
         if node.op.name == "tpu.CompareConst":
             sources.append(Scalar.of(node.op.const_val, result.dtype))
             # An immediate goes second: the first operand says how the result lies.

@@ -35,13 +35,16 @@ class RemainderKernel(ElementwiseKernel):
         )
 
         def do(
-            operation: ArithmeticOp, target: Operand, *sources: Operand | Scalar, third: Scalar | None = None
+            operation: ArithmeticOp,
+            target: Operand,
+            left: Operand | Scalar,
+            right: Operand | Scalar | None = None,
+            third: Scalar | None = None,
         ) -> None:
             iterations = DIVISION_STEPS if operation is ArithmeticOp.DIV else 0
             rounding = Rounding.DOWN if operation is ArithmeticOp.CAST else Rounding.HALF_TO_EVEN
-            right = sources[1] if len(sources) > 1 else None
             arithmetic(
-                asm, operation, shape, target, sources[0], right, third=third, rounding=rounding, iterations=iterations
+                asm, operation, shape, target, left, right, third=third, rounding=rounding, iterations=iterations
             )
 
         def choose(

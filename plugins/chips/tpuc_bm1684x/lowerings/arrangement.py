@@ -11,13 +11,13 @@ from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.interp import Interp
 from tpuc_ops.top.split import Split
 from tpuc_ops.top.tile import Tile
-from tpuc_ops.tpu.concat import Concat as TpuConcat
 from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
 from tpuc_ops.tpu.permute import Permute as TpuPermute
 from tpuc_ops.tpu.slice import Slice as TpuSlice
 from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, Array, float_weight
+from tpuc_bm1684x.lowerings.repetition import tiled
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _SWAPPED = (0, 1, 3, 2)
@@ -57,11 +57,8 @@ class TileAny(AsStored):
         value = node.operands[0]
         repeated = [axis for axis, count in enumerate(node.op.tile) if count != 1]
         for axis in repeated or [0]:
-            count = node.op.tile[axis]
-            dims = list(value.tensor.dims)
-            dims[axis] *= count
             name = node.name if axis == (repeated or [0])[-1] else f"{node.name}_axis{axis}"
-            value = build(TpuConcat(axis=axis), [value] * count, value.tensor.with_shape(tuple(dims)).at(None), name)
+            value = tiled(build, value, axis, node.op.tile[axis], name)
         return [value]
 
 

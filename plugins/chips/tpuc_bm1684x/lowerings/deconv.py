@@ -14,6 +14,7 @@ from tpuc_ops.tpu.deconv import Deconv as TpuDeconv
 
 from tpuc_bm1684x.lowerings.common import ALL, Array, float_weight, has_zero_points
 from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_bm1684x.lowerings.windows import back_from_row, over_a_row, row_window
 
 
 @TABLE.lowers(Deconv, *ALL)
@@ -23,11 +24,17 @@ class DeconvAny(Lowering[Deconv]):
     def refuse(self, node: LoweringNode) -> str | None:
         if node.constants[1] is None:
             return "the filter must be a constant"
-        if len(node.op.kernel_shape) != 2:
-            return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
+        if len(node.op.kernel_shape) > 2:
+            return f"only windows over 1 or 2 dimensions, this one has {len(node.op.kernel_shape)}"
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        if len(node.op.kernel_shape) == 1:
+            extra = node.op.output_padding
+            op = dataclasses.replace(node.op, **row_window(node.op), output_padding=extra and (0, *extra[-1:]))
+            row, inner = over_a_row(node, build, op)
+            (value,) = self.lower(row, inner)
+            return [back_from_row(node, build, value)]
         op, filters, bias = node.op, node.constants[1], node.constants[2]
         assert filters is not None
         tpu = TpuDeconv(

@@ -20,7 +20,7 @@ from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.sub import Sub
 
 from tpuc_bm1684x.lowerings.common import ALL, Array
-from tpuc_bm1684x.lowerings.speller import Part, Speller, Spelled
+from tpuc_bm1684x.lowerings.speller import Part, Spelled, Speller
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _POINT = Conv(kernel_shape=(1, 1), strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))
@@ -107,7 +107,7 @@ class BatchNormAny(Spelled):
             root = do(Pow(exponent=-0.5), do(AddConst(const_val=op.epsilon), root))
         else:
             root = 1 / np.sqrt(np.asarray(root, np.float32) + np.float32(op.epsilon))
-        steps: list[tuple[type[Mul] | type[Add], Part]] = [(Mul, root), (Mul, gamma), (Add, beta)]
+        steps: list[tuple[type[Mul | Add], Part]] = [(Mul, root), (Mul, gamma), (Add, beta)]
         present = [(kind, part) for kind, part in steps if part is not None]
         for index, (kind, part) in enumerate(present):
             value = do(kind(), value, part, last=index == len(present) - 1 and not op.do_relu)

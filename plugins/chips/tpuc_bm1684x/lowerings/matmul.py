@@ -17,29 +17,15 @@ from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 from tpuc_bm1684x.lowerings.common import float_weight, has_zero_points
 
 
-def computed_refusal(node: LoweringNode) -> str | None:
-    """What a product of computed tensors cannot do."""
-    op: MatMul = node.op
-    if op.left_transpose or op.output_transpose or op.hdim_is_batch:
-        return "left_transpose, output_transpose and hdim_is_batch have no kernel"
-    left, right = node.operand_types[:2]
-    if len(left.dims) < 2 or len(right.dims) < 2:
-        return "two matrices, one operand is a vector"
-    if math.prod(right.dims[:-2]) > 1 and left.dims[:-2] != right.dims[:-2]:
-        return "both operands have the same number of matrices, or the right one a single one"
-    return None
-
-
 def lower_computed(node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
     """Matrix by matrix. Integers of two computed tensors without zero points stay integers; else floats."""
     op: MatMul = node.op
     values, result = _operands(node, build)
     left, right = values
     dims = result.dims
-    if math.prod(right.tensor.dims[:-2]) == 1:
-        depth = left.tensor.dims[-1]
-        left = _reshaped(build, left, (1, left.tensor.size // depth, depth), f"{node.name}_left")
-        right = _reshaped(build, right, (1, *right.tensor.dims[-2:]), f"{node.name}_right")
+    for_left, for_right = _shapes(node)
+    left = _reshaped(build, left, for_left, f"{node.name}_left")
+    right = _reshaped(build, right, for_right, f"{node.name}_right")
     shape = (*left.tensor.dims[:-1], dims[-1])
     bias = node.constants[2] if len(node.constants) > 2 else None
     tpu = TpuMatMul(right_transpose=op.right_transpose)
@@ -60,6 +46,14 @@ def lower_computed(node: LoweringNode, build: LoweringBuilder) -> Sequence[Value
     return [build(TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit), [value, added], result)]
 
 
+def _shapes(node: LoweringNode) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Both operands' extents in the product: with one right matrix, all rows on the left are of one matrix."""
+    left, right = (type_.dims for type_ in node.operand_types[:2])
+    if math.prod(right[:-2]) > 1:
+        return left, right
+    return (1, math.prod(left[:-1]), left[-1]), (1, *right[-2:])
+
+
 def _operands(node: LoweringNode, build: LoweringBuilder) -> tuple[tuple[Value, Value], TensorType]:
     """Both operands in one element type, and the type of the result."""
     pairs = list(zip(node.operands[:2], node.constants[:2], strict=True))
@@ -74,7 +68,7 @@ def _operands(node: LoweringNode, build: LoweringBuilder) -> tuple[tuple[Value, 
     values: list[Value] = []
     for index, (value, constant) in enumerate(pairs):
         if constant is not None:
-            value = float_weight(build, f"operand{index}", constant, result.storage.name)
+            value = float_weight(build, f"operand{index}", constant.reshape(_shapes(node)[index]), result.storage.name)
         elif value.tensor.is_quantised:
             wide = value.tensor.with_element(F32).at(None)
             value = build(Cast(with_scale=True), [value], wide, f"{node.name}_operand{index}")

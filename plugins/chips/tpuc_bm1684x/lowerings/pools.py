@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
@@ -14,18 +15,70 @@ from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.pool2d import Pool2D
+from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
+from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight, has_zero_points
 from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_bm1684x.lowerings.windows import (
+    InnerBuilder,
+    back_from_row,
+    lowest_stored,
+    over_a_row,
+    padded,
+    row_window,
+    windows_apart,
+)
 
 # The multiplier of an average is an unsigned byte, its shift cannot go left (isa notes, PorD).
 _decompose = partial(decompose_search, bits=8, lowest_shift=0)
 
 
 def _refuse(node: LoweringNode) -> str | None:
-    if len(node.op.kernel_shape) != 2:
-        return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
+    op: MaxPool | AvgPool = node.op
+    if len(op.kernel_shape) > 2:
+        return f"only windows over 1 or 2 dimensions, this one has {len(op.kernel_shape)}"
+    if _is_far(op) and not _is_apart(node):
+        return f"a stride above {MAX_WINDOW_STEP} needs windows that do not overlap, without padding"
     return None
+
+
+def _is_far(op: MaxPool | AvgPool) -> bool:
+    return max(op.window().strides) > MAX_WINDOW_STEP and max(op.strides) > 1
+
+
+def _is_apart(node: LoweringNode) -> bool:
+    """Windows that neither overlap nor reach beyond the operand."""
+    op: MaxPool | AvgPool = node.op
+    window, size = op.window(), op.size(node)
+    apart = all(kernel <= stride for kernel, stride in zip(window.kernel, window.strides, strict=True))
+    return apart and not any(window.pads) and not any(window.overhang(size))
+
+
+class PoolLowering(Lowering[Any]):
+    """Base: windows over a row, and windows so far apart that each is an image of its own."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _refuse(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        if len(node.op.kernel_shape) == 1:
+            row, inner = over_a_row(node, build, dataclasses.replace(node.op, **row_window(node.op)))
+            return [back_from_row(node, build, self.plane(row, inner))]
+        return [self.plane(node, build)]
+
+    def plane(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+        """Windows over images."""
+        if not _is_far(node.op):
+            return self.plain(node, build)
+        apart = windows_apart(node, build)
+        value = self.plain(apart, InnerBuilder(build, apart.name))
+        dims = node.result_type.dims
+        return build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims).at(None))
+
+    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+        """Windows within the fields of the commands."""
+        raise NotImplementedError
 
 
 def _pool2d(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, rshift: int = 0) -> Pool2D:
@@ -45,30 +98,32 @@ def _pool2d(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, rshift: int =
 
 
 @TABLE.lowers(MaxPool, *ALL)
-class MaxPoolAny(Lowering[MaxPool]):
+class MaxPoolAny(PoolLowering):
     """The maximum of stored values; the result keeps the operand's type."""
 
-    def refuse(self, node: LoweringNode) -> str | None:
-        return _refuse(node)
+    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+        result = node.operands[0].tensor.with_shape(node.result_type.dims).at(None)
+        op: MaxPool = node.op
+        pads = op.pads
+        if max(pads) <= MAX_WINDOW_STEP:
+            return build(_pool2d(op, "Max"), node.operands, result)
+        source = node.operands[0]
+        value = padded(build, source, pads, f"{node.name}_padded", lowest_stored(source.tensor))
+        return build(dataclasses.replace(_pool2d(op, "Max"), pads=(0, 0, 0, 0)), [value], result)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        result = node.operands[0].tensor.with_shape(node.result_type.dims)
-        return [build(_pool2d(node.op, "Max"), node.operands, result)]
 
-
-class AvgPoolBase(Lowering[AvgPool]):
+class AvgPoolBase(PoolLowering):
     """Windows that see padding that does not count are floats: the mean of the whole window, times a map of factors."""
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        return _refuse(node)
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT if _factors(node) is not None and node.mode in INTEGERS else Wants.MODE,)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+        if max(node.op.pads) > MAX_WINDOW_STEP:
+            return self._padded(node, build)
         factors = _factors(node)
         if factors is None:
-            return [self.plain(node, build)]
+            return self.full(node, build)
         op: AvgPool = node.op
         top, left, bottom, right = op.pads
         down, across = op.window().overhang(op.size(node))
@@ -82,10 +137,29 @@ class AvgPoolBase(Lowering[AvgPool]):
         result = node.float_result_type()
         value = build(reaching, node.operands, result, f"{node.name}_counted")
         operands = [value, float_weight(build, "factors", factors, result.storage.name)]
-        return [build(Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), operands, result)]
+        return build(Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), operands, result)
 
-    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
-        """Without such windows."""
+    def _padded(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+        """The padding as an op of its own; where it does not count, a map of factors says so."""
+        op: AvgPool = node.op
+        factors = _factors(node)
+        source = padded(build, node.operands[0], op.pads, f"{node.name}_padded")
+        last = factors is None
+        inner = dataclasses.replace(
+            node,
+            op=dataclasses.replace(op, pads=(0, 0, 0, 0), do_relu=op.do_relu and last),
+            operand_types=(node.operand_types[0].with_shape(source.tensor.dims),),
+            operands=(source,),
+            name=node.name if last else f"{node.name}_counted",
+        )
+        value = self.full(inner, build if last else InnerBuilder(build, inner.name))
+        if factors is None:
+            return value
+        operands = [value, float_weight(build, "factors", factors, value.tensor.storage.name)]
+        return build(Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), operands, value.tensor.at(None))
+
+    def full(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+        """Every element of every window counts."""
         raise NotImplementedError
 
 
@@ -101,7 +175,7 @@ def _factors(node: LoweringNode) -> Array | None:
 class AvgPoolFloat(AvgPoolBase):
     """Sum times 1 / window."""
 
-    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+    def full(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         return build(_pool2d(node.op, "Avg"), node.operands, node.float_result_type())
 
 
@@ -111,8 +185,10 @@ class AvgPoolInt8(AvgPoolBase):
     f32 scale, and an offset (SPEC 3.2, T14).
     """
 
-    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+    def full(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         op: AvgPool = node.op
+        if not node.operands[0].tensor.is_quantised:
+            return build(_pool2d(op, "Avg"), node.operands, node.float_result_type())
         result = node.quantised_result_type()
         source = node.operands[0].tensor.uniform
         taps = op.kernel_shape[0] * op.kernel_shape[1]

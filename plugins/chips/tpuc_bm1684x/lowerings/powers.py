@@ -6,15 +6,20 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
+from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
 from tpuc_ops.top.div import Div
 from tpuc_ops.top.pow import Pow
 from tpuc_ops.top.pow2 import Pow2
+from tpuc_ops.top.pow3 import Pow3
 from tpuc_ops.top.reciprocal import Reciprocal
 from tpuc_ops.tpu.active import Active
+from tpuc_ops.tpu.compare_const import CompareConst
 from tpuc_ops.tpu.div import Div as TpuDiv
+from tpuc_ops.tpu.max import Max
 from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.mul_const import MulConst
+from tpuc_ops.tpu.remainder import Remainder
+from tpuc_ops.tpu.where import Where
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, f32_result
 from tpuc_bm1684x.lowerings.elementwise import BinaryFloat
@@ -22,6 +27,7 @@ from tpuc_bm1684x.lowerings.table import TABLE
 
 _MODES = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}
 _LONGEST_CHAIN = 8
+_LEAST = 2.0**-126
 
 
 @TABLE.lowers(Div, *ALL)
@@ -34,7 +40,7 @@ class DivFloat(BinaryFloat):
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,) * len(node.operand_types)
 
-    def tpu(self, op: Div) -> Op:
+    def tpu(self, op: Div, last: bool = True) -> Op:
         return TpuDiv(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
 
 
@@ -94,3 +100,39 @@ class Pow2Float(Lowering[Pow2]):
         result = f32_result(node)
         product = build(MulConst(const_val=math.log(node.op.const_val)), node.operands, result, f"{node.name}_product")
         return [build(Active(mode="EXP"), [product], result)]
+
+
+@TABLE.lowers(Pow3, *ALL)
+class Pow3Float(Lowering[Pow3]):
+    """``e**(exponent * log |base|)`` in f32. Odd exponents keep the base's sign; 0 stays 0, or is 1 by exponent 0."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.FLOAT, Wants.FLOAT)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        base, exponent = node.operands
+        base_type, exponent_type, result = (t.with_element(F32) for t in (*node.operand_types, node.result_type))
+
+        def step(op: Op, operands: Sequence[Value], type_: TensorType, name: str) -> Value:
+            return build(op, operands, type_.at(None), f"{node.name}_{name}")
+
+        constant = node.constants[0]
+        if constant is not None and bool((constant > 0).all()):
+            logarithm = build.weight("logarithm", np.log(constant.astype(np.float64)).astype(np.float32))
+            product = step(Mul(), [logarithm, exponent], result, "product")
+            return [build(Active(mode="EXP"), [product], result)]
+        magnitude = step(Active(mode="ABSVAL"), [base], base_type, "magnitude")
+        # The logarithm of the smallest number is finite, so exponent 0 gives 1; 0 itself is put back below.
+        kept = step(Max(), [magnitude, build.weight("least", np.full((1,), _LEAST, np.float32))], base_type, "kept")
+        logarithm = step(Active(mode="LN"), [kept], base_type, "log")
+        product = step(Mul(), [logarithm, exponent], result, "product")
+        power = step(Active(mode="EXP"), [product], result, "power")
+        below = step(CompareConst(mode="Less", const_val=0.0), [base], base_type, "below")
+        two = build.weight("two", np.full((1,), 2.0, np.float32))
+        odd = step(Remainder(), [exponent, two], exponent_type, "odd")
+        negated = step(MulConst(const_val=-1.0), [power], result, "negated")
+        turned = step(Mul(), [below, odd], result, "turned")
+        signed = step(Where(), [turned, negated, power], result, "signed")
+        is_zero = step(CompareConst(mode="Equal", const_val=0.0), [base], base_type, "zero")
+        is_one = step(CompareConst(mode="Equal", const_val=0.0), [exponent], exponent_type, "one")
+        return [build(Where(), [is_zero, is_one, signed], result)]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Uniform, UniformPerAxis, Value
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Uniform, UniformPerAxis, Value
 from tpuc_ops.quant.products import QuantisedProduct, quantise_product, stored_product
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.matmul import MatMul
@@ -18,8 +17,18 @@ from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
 from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight
-from tpuc_bm1684x.lowerings.matmul import computed_refusal, lower_computed
+from tpuc_bm1684x.lowerings.matmul import lower_computed
 from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_bm1684x.lowerings.turned import is_turned, lower_turned
+from tpuc_bm1684x.lowerings.windows import (
+    InnerBuilder,
+    back_from_row,
+    far_refusal,
+    near_convolution,
+    needs_rewriting,
+    over_a_row,
+    row_window,
+)
 
 _ROUNDING = "HalfUp"
 
@@ -28,9 +37,29 @@ def _conv_refusal(node: LoweringNode) -> str | None:
     op: Conv = node.op
     if node.constants[1] is None:
         return "the filter must be a constant"
-    if len(op.kernel_shape) != 2:
-        return f"only 2-D windows, this one has {len(op.kernel_shape)} dimensions"
-    return None
+    if len(op.kernel_shape) > 2:
+        return f"only windows over 1 or 2 dimensions, this one has {len(op.kernel_shape)}"
+    return far_refusal(op)
+
+
+class ConvBase(Lowering[Conv]):
+    """What the chip has no command for becomes what it has."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _conv_refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        if len(node.op.kernel_shape) == 1:
+            row, inner = over_a_row(node, build, dataclasses.replace(node.op, **row_window(node.op)))
+            (value,) = self.lower(row, inner)
+            return [back_from_row(node, build, value)]
+        if needs_rewriting(node.op):
+            node = near_convolution(node, build)
+        return [self.plain(node, build)]
+
+    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+        """A convolution of images within the fields of the commands."""
+        raise NotImplementedError
 
 
 def _conv2d(op: Conv, *, with_bias: bool) -> Conv2D:
@@ -47,13 +76,10 @@ def _conv2d(op: Conv, *, with_bias: bool) -> Conv2D:
 
 
 @TABLE.lowers(Conv, *FLOATS)
-class ConvFloat(Lowering[Conv]):
+class ConvFloat(ConvBase):
     """The same convolution on floats with f32 biases; depthwise the chip computes in f32, with f32 filters."""
 
-    def refuse(self, node: LoweringNode) -> str | None:
-        return _conv_refusal(node)
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         filters = node.constants[1]
         assert filters is not None
         operands = list(node.operands)
@@ -61,7 +87,7 @@ class ConvFloat(Lowering[Conv]):
         if node.mode != "f32" and not depthwise:
             operands[1] = float_weight(build, "filter", filters, node.mode)
         op = _conv2d(node.op, with_bias=node.constants[2] is not None)
-        return [build(op, operands, node.float_result_type())]
+        return build(op, operands, node.float_result_type())
 
 
 def _quantised(node: LoweringNode, filters: Array, bias: Array | None, result: TensorType) -> QuantisedProduct:
@@ -70,18 +96,18 @@ def _quantised(node: LoweringNode, filters: Array, bias: Array | None, result: T
     element = node.operand_types[1].element if len(node.operand_types) > 1 else None
     if isinstance(element, (Uniform, UniformPerAxis)):
         return stored_product(filters, element, bias, source.uniform, result.uniform)
-    scales = [one.element for one in (source, result) if isinstance(one.element, (Uniform, UniformPerAxis))]
-    return quantise_product(filters, bias, *scales)
+    return quantise_product(filters, bias, _scales(source), _scales(result))
+
+
+def _scales(type: TensorType) -> Uniform | UniformPerAxis:
+    return type.element if isinstance(type.element, UniformPerAxis) else type.uniform
 
 
 @TABLE.lowers(Conv, *INTEGERS)
-class ConvInt8(Lowering[Conv]):
+class ConvInt8(ConvBase):
     """Filters per output channel; int32 sums, bias, one multiplier and shift per channel, rounded half up."""
 
-    def refuse(self, node: LoweringNode) -> str | None:
-        return _conv_refusal(node)
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         filters, bias = node.constants[1], node.constants[2]
         assert filters is not None
         result = node.quantised_result_type()
@@ -93,26 +119,7 @@ class ConvInt8(Lowering[Conv]):
         op = dataclasses.replace(op, multiplier=product.multipliers, rshift=product.right_shifts, round_mode=_ROUNDING)
         if isinstance(result.element, UniformPerAxis):
             op = dataclasses.replace(op, relu_limit=-1.0)  # no channel's range reaches beyond the limit
-        return [build(op, operands, result)]
-
-
-@dataclass(frozen=True)
-class _Renamed(LoweringBuilder):
-    """A builder whose nameless ops are inner ones of the node."""
-
-    inner: LoweringBuilder
-    name: str
-
-    def __call__(
-        self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
-    ) -> Value:
-        return self.inner(op, operands, result, name or self.name)
-
-    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
-        return self.inner.weight(suffix, array, element)
-
-    def none(self) -> Value:
-        return self.inner.none()
+        return build(op, operands, result)
 
 
 @TABLE.lowers(Scale, *ALL)
@@ -161,17 +168,12 @@ class ScaleAny(Lowering[Scale]):
         cell = ConvInt8() if node.mode in INTEGERS else ConvFloat()
         if images == dims:
             return cell.lower(conv, build)
-        (value,) = cell.lower(conv, _Renamed(build, conv.name))
+        (value,) = cell.lower(conv, InnerBuilder(build, conv.name))
         return [build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims))]
 
 
 def _matmul_refusal(node: LoweringNode) -> str | None:
-    op: MatMul = node.op
-    if _is_computed(node):
-        return computed_refusal(node)
-    if op.left_transpose or op.output_transpose or op.hdim_is_batch:
-        return "left_transpose, output_transpose and hdim_is_batch have no kernel"
-    return None
+    return "hdim_is_batch has no kernel; permute the operands" if node.op.hdim_is_batch else None
 
 
 def _is_computed(node: LoweringNode) -> bool:
@@ -187,6 +189,8 @@ class MatMulFloat(Lowering[MatMul]):
         return _matmul_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        if is_turned(node):
+            return lower_turned(node, build, self.lower)
         if _is_computed(node):
             return lower_computed(node, build)
         op: MatMul = node.op
@@ -207,6 +211,8 @@ class MatMulInt8(Lowering[MatMul]):
         return _matmul_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        if is_turned(node):
+            return lower_turned(node, build, self.lower)
         if _is_computed(node):
             return lower_computed(node, build)
         op: MatMul = node.op

@@ -28,9 +28,6 @@ class ReduceAny(Lowering[Reduce]):
     modes stay f32.
     """
 
-    def refuse(self, node: LoweringNode) -> str | None:
-        return "mode ReduceProd has no kernel" if node.op.mode == "ReduceProd" else None
-
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         wanted = Wants.FLOAT if node.mode in INTEGERS and node.op.mode not in _INTEGER_MODES else Wants.MODE
         return (wanted,) * len(node.operand_types)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tpuc.api import ElementType, Lowering, LoweringBuilder, LoweringNode, TensorType, Value, Wants, numpy_dtype
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Value, Wants, numpy_dtype
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.depth2space import Depth2Space
@@ -17,9 +17,7 @@ from tpuc_ops.top.slice import Slice
 from tpuc_ops.top.squeeze import Squeeze
 from tpuc_ops.top.unsqueeze import Unsqueeze
 from tpuc_ops.top.upsample import Upsample
-from tpuc_ops.tpu.cast import Cast
 from tpuc_ops.tpu.concat import Concat as TpuConcat
-from tpuc_ops.tpu.mul_shift import MulShift
 from tpuc_ops.tpu.pad import Pad as TpuPad
 from tpuc_ops.tpu.permute import Permute as TpuPermute
 from tpuc_ops.tpu.relu import Relu as TpuRelu
@@ -27,7 +25,9 @@ from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 from tpuc_ops.tpu.slice import Slice as TpuSlice
 from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
-from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, decompose_rescale
+from tpuc_bm1684x.lowerings.borders import bordered, is_far_backwards, taken_backwards
+from tpuc_bm1684x.lowerings.common import ALL
+from tpuc_bm1684x.lowerings.places import as_element, common_element
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
@@ -94,6 +94,8 @@ class SliceAny(ShapeLowering):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Slice = node.op
+        if is_far_backwards(node):
+            return [taken_backwards(node, build)]
         tpu = TpuSlice(offset=op.offset, steps=op.steps, ends=op.ends)
         return [build(tpu, node.operands[:1], self.result(node))]
 
@@ -110,15 +112,12 @@ class UpsampleAny(ShapeLowering):
 
 @TABLE.lowers(Pad, *ALL)
 class PadAny(ShapeLowering):
-    """Stored values with a border of what the pad value is stored as."""
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        if node.op.mode != "constant":
-            return f"only mode constant, this one is {node.op.mode}"
-        return None
+    """Stored values with a border of what the pad value is stored as, or of parts of the tensor."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Pad = node.op
+        if op.mode != "constant":
+            return [bordered(node, build)]
         type_ = node.operands[0].tensor
         value = op.val
         if type_.is_quantised:
@@ -132,39 +131,16 @@ class PadAny(ShapeLowering):
 class ConcatAny(ShapeLowering):
     """Integers are first brought to the result's scale and zero point, each by a multiplier and a shift.
 
-    As soon as one operand is a float, all become floats.
+    As soon as one operand is a float, all become floats. Constants are stored as the others are.
     """
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        if any(constant is not None for constant in node.constants):
-            return "a constant operand has no kernel; fold it into the network"
-        return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Concat = node.op
-        wanted = self._element(node, [value.tensor for value in node.operands])
-        parts = [
-            self._converted(value, value.tensor.with_element(wanted), f"{node.name}_part{index}", build)
-            for index, value in enumerate(node.operands)
-        ]
+        indices = range(len(node.operands))
+        wanted = common_element(node, indices)
+        parts = [as_element(node, build, index, wanted) for index in indices]
         result = node.result_type.with_element(wanted)
         if not op.do_relu:
             return [build(TpuConcat(axis=op.axis), parts, result)]
         whole = build(TpuConcat(axis=op.axis), parts, result, f"{node.name}_whole")
         return [build(TpuRelu(relu_limit=op.relu_limit), [whole], result)]
-
-    def _element(self, node: LoweringNode, types: Sequence[TensorType]) -> ElementType:
-        if len({type_.element for type_ in types}) == 1:
-            return types[0].element
-        if node.mode in INTEGERS and all(type_.is_quantised for type_ in types):
-            return node.quantised_result_type().element
-        return node.float_result_type().element
-
-    def _converted(self, value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
-        type_ = value.tensor
-        if type_.element == wanted.element:
-            return value
-        if not type_.is_quantised or not wanted.is_quantised:
-            return build(Cast(with_scale=True), [value], wanted.at(None), name)
-        multiplier, shift = decompose_rescale(type_, wanted)
-        return build(MulShift(multiplier=multiplier, rshift=shift), [value], wanted.at(None), name)

@@ -58,7 +58,8 @@ class Speller:
         shape = tuple(dims) if dims is not None else self._inferred(op, types)
         chip = self.node.chip
         assert chip is not None
-        operands = tuple(self._value(part, array, f"{suffix}_{i}") for i, (part, array) in enumerate(zip(parts, arrays, strict=True)))
+        pairs = enumerate(zip(parts, arrays, strict=True))
+        operands = tuple(self._value(part, array, f"{suffix}_{index}") for index, (part, array) in pairs)
         own = self.node.name if last else name or f"{self.node.name}_{suffix}"
         result = TensorType(shape, F32)
         inner = LoweringNode(op, tuple(types), (result,), own, operands, tuple(arrays), "f32", chip, (own,))
@@ -76,12 +77,12 @@ class Speller:
             return value
         return self(Reshape(shape=dims), value, dims=dims, last=last)
 
-    def permute(self, value: Value, *order: int, last: bool = False) -> Value:
+    def permute(self, value: Value, *order: int, last: bool = False, name: str | None = None) -> Value:
         """The dimensions in another order."""
-        if order == tuple(range(len(order))) and not last:
+        if order == tuple(range(len(order))) and not last and name is None:
             return value
         dims = [value.tensor.dims[axis] for axis in order]
-        return self(Permute(order=order), value, dims=dims, last=last)
+        return self(Permute(order=order), value, dims=dims, last=last, name=name)
 
     def _array(self, part: Part) -> Array | None:
         if part is None or isinstance(part, Value):

@@ -37,6 +37,7 @@ from tpuc_cv183x.kernels.cast import CastKernel
 from tpuc_cv183x.kernels.deconv import DeconvKernel
 from tpuc_cv183x.kernels.depthwise import AnyConvKernel
 from tpuc_cv183x.kernels.elementwise import DifferenceKernel, MaxKernel, MinKernel, MulKernel, SumKernel
+from tpuc_cv183x.kernels.half_tables import AnyLutKernel
 from tpuc_cv183x.kernels.pads import AnyPadKernel
 from tpuc_cv183x.kernels.pool import PoolKernel
 from tpuc_cv183x.kernels.powers import ActiveKernel, DivisionKernel
@@ -45,7 +46,6 @@ from tpuc_cv183x.kernels.softmax import SoftmaxRoutine
 from tpuc_cv183x.kernels.unary import (
     AddConstKernel,
     LeakyReluKernel,
-    LutKernel,
     MulConstKernel,
     MulShiftKernel,
     PReluKernel,
@@ -71,7 +71,7 @@ TABLE.runs(Clip)(ClipKernel)
 TABLE.runs(LeakyRelu)(LeakyReluKernel)
 TABLE.runs(PRelu)(PReluKernel)
 TABLE.runs(Active)(ActiveKernel)
-TABLE.runs(Lut)(LutKernel)
+TABLE.runs(Lut)(AnyLutKernel)
 TABLE.runs(Cast)(CastKernel)
 TABLE.runs(Softmax)(SoftmaxRoutine)
 TABLE.runs(Upsample)(UpsampleKernel)

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tpuc.api import Axis, Box, Node, Shape4, Space, TensorType, Tile, View, broadcast_views, elementwise_view, window
+from tpuc.api import (
+    Axis,
+    Box,
+    Node,
+    Shape4,
+    Space,
+    TensorType,
+    Tile,
+    Uniform,
+    View,
+    broadcast_views,
+    elementwise_view,
+    window,
+)
 from tpuc_ops.window import Window
 
 from tpuc_cv183x.isa.geometry import LANES

@@ -35,7 +35,8 @@ class ElementwiseKernel(TileKernel[Any]):
         return flat_space(node)
 
     def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+        operands = len(node.operand_types)
+        return Layouts(("aligned",) * operands, ("aligned",), frozenset(range(operands)))
 
     def sources(self, placed: PlacedTile) -> list[Operand]:
         """The operands over the result's extents."""

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, Wants, numpy_dtype
-from tpuc_ops.integers import zero_point
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, numpy_dtype
 from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
 from tpuc_ops.top.abs import Abs
 from tpuc_ops.top.add_const import AddConst
@@ -39,7 +38,6 @@ from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.sign import Sign
 from tpuc_ops.top.silu import SiLU
 from tpuc_ops.top.sin import Sin
-from tpuc_ops.top.softmax import Softmax
 from tpuc_ops.top.softplus import Softplus
 from tpuc_ops.top.softsign import Softsign
 from tpuc_ops.top.sqrt import Sqrt
@@ -51,7 +49,6 @@ from tpuc_ops.tpu.leaky_relu import LeakyRelu as TpuLeakyRelu
 from tpuc_ops.tpu.lut import Lut
 from tpuc_ops.tpu.prelu import PRelu as TpuPRelu
 from tpuc_ops.tpu.relu import Relu as TpuRelu
-from tpuc_ops.tpu.softmax import Softmax as TpuSoftmax
 
 from tpuc_cv183x.lowerings.common import (
     bf16,
@@ -59,6 +56,7 @@ from tpuc_cv183x.lowerings.common import (
     may_move_scale,
     quantised_constant,
     result_with_sign,
+    scales_of,
     short_factor,
     with_scale,
 )
@@ -106,34 +104,31 @@ _TABLES: Sequence[type[Op]] = (
 
 
 def table_of(op: Op, source: TensorType, result: TensorType) -> np.ndarray[Any, np.dtype[Any]]:
-    """What `op` makes of each of the 256 stored bytes of `source`, as `result` stores it; NaN counts as 0."""
+    """What `op` makes of each of the 256 stored bytes of `source`, as `result` stores it; NaN counts as 0. A row for
+    each channel where either side has scales per channel, else one.
+    """
     stored = np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage))
-    x = dequantise(stored, source.uniform.scale, zero_point(source))
-    plain = TensorType(x.shape, source.uniform.expressed)
+    x = dequantise(stored, scales_of(source.element)[:, None], 0)
+    plain = TensorType(x.shape, source.shape_only().storage)
     (y,) = op.evaluate(Node(op, (plain,), (plain,)), [x])
-    uniform, dtype = result.uniform, numpy_dtype(result.storage)
     y = np.where(np.isnan(y), 0, y)
-    return quantise_float(y, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+    return quantise_float(
+        y, scales_of(result.element)[:, None], 0, Rounding.HALF_AWAY_FROM_ZERO, numpy_dtype(result.storage)
+    )
 
 
 class LutInt8(Lowering[Any]):
-    """One table: the exact function of every stored value, rounded half away from zero."""
+    """One table, or one per channel: the exact function of every stored value, rounded half away from zero."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         result = node.quantised_result_type()
         table = table_of(node.op, node.operands[0].tensor, result)
         element = "ui8" if result.storage.is_unsigned else "si8"
-        return [build(Lut(), [node.operands[0], build.weight("table", table.reshape(1, 1, 1, -1), element)], result)]
+        return [build(Lut(), [node.operands[0], build.weight("table", table.reshape(1, -1, 1, 256), element)], result)]
 
 
 class ActiveBf16(Lowering[Any]):
     """By the mode of `tpu.Active`: tables of values and slopes."""
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        op: Any = node.op
-        if isinstance(op, Sigmoid) and (op.scale, op.bias, op.log) != (1.0, 0.0, False):
-            return "a sigmoid with scale 1, bias 0 and no logarithm"
-        return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Any = node.op
@@ -151,7 +146,8 @@ class ActiveBf16(Lowering[Any]):
 for _op in _TABLES:
     TABLE.lowers(_op, "int8")(LutInt8)
 for _op in _MODES:
-    TABLE.lowers(_op, "bf16")(ActiveBf16)
+    if _op is not Sigmoid:
+        TABLE.lowers(_op, "bf16")(ActiveBf16)
 
 
 @TABLE.lowers(Clip, "bf16")
@@ -246,16 +242,3 @@ class ReluAny(Lowering[Relu]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         return [build(TpuRelu(relu_limit=node.op.relu_limit), node.operands, node.operands[0].tensor.at(None))]
-
-
-@TABLE.lowers(Softmax, "bf16", "int8")
-class SoftmaxFloat(Lowering[Softmax]):
-    """f32 in every mode, by the runtime: eight bits cannot hold the tail of a distribution over many classes."""
-
-    def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        return (Wants.FLOAT,) * len(node.operand_types)
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Softmax = node.op
-        tpu = TpuSoftmax(axis=op.axis, beta=op.beta, log=op.log)
-        return [build(tpu, node.operands, node.operands[0].tensor.at(None))]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from tpuc.api import BF16, F32, Lowering, LoweringBuilder, LoweringNode, TensorType, Value
 from tpuc_ops.tpu.cast import Cast
 
-from tpuc_cv183x.lowerings.common import bf16, with_scale
 from tpuc_cv183x.lowerings.table import CASTS as TABLE
 
 __all__ = ["TABLE", "CastAny", "cast"]
@@ -19,7 +18,7 @@ class CastAny(Lowering[Cast]):
     bytes, with a bf16 product for the scale; float32 to bf16 leaves out the lower half.
 
     The runtime does not know uint8: bytes of images pass bf16 unchanged, also as parts of 255, other values lose no
-    more than int8 would. The scale is what the bf16 factor says.
+    more than int8 would.
     """
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
@@ -36,7 +35,5 @@ def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder) ->
     stored, plain = (source, wanted) if source.is_quantised else (wanted, source)
     if plain.storage == F32 and not stored.storage.is_unsigned:
         return build(Cast(), [value], wanted, name)
-    if stored is wanted:
-        wanted = with_scale(wanted, 1.0 / bf16(1.0 / wanted.uniform.scale))
     op = Cast(in_half=True, round_mode="HalfToEven", round_half=source.storage == F32)
     return build(op, [value], wanted, name)

@@ -11,7 +11,18 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Calibrated, LoweringBuilder, LoweringNode, Op, ScalarType, TensorType, Uniform, Value
+from tpuc.api import (
+    Calibrated,
+    ElementType,
+    LoweringBuilder,
+    LoweringNode,
+    Op,
+    ScalarType,
+    TensorType,
+    Uniform,
+    UniformPerAxis,
+    Value,
+)
 from tpuc_ops.quant.arithmetic import Rounding, decompose_frexp31, round_to_int, saturate, symmetric_scale
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.max import Max
@@ -25,6 +36,7 @@ MANTISSA_BITS = 31
 """Of the multipliers that requantise in two steps (QDM)."""
 QDM: Mapping[str, Any] = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
 
+_FEWEST_BITS = 16
 _JOINS = (Concat, Max, Min)
 _GREATEST_SHIFT = 30
 _SMALLEST = 1e-5  # thresholds below it count as it (SPEC 3.5)
@@ -94,9 +106,30 @@ def may_move_scale(node: LoweringNode) -> bool:
     return not any(isinstance(user, _JOINS) for user in node.users)
 
 
+def scales_of(element: ElementType) -> Array:
+    """The scale of quantised values, or those of their channels, as float64."""
+    if isinstance(element, UniformPerAxis):
+        return np.asarray(element.scales, np.float64)
+    assert isinstance(element, Uniform), "stored integers have a scale"
+    return np.asarray([element.scale], np.float64)
+
+
 def with_scale(type: TensorType, scale: float) -> TensorType:
     """The quantised type with another scale: a result may mean what the chip's short multipliers can say exactly."""
     return type.with_element(dataclasses.replace(type.uniform, scale=scale))
+
+
+def decompose_qdm(factor: float) -> tuple[int, int]:
+    """Multiplier and shift of `multiplier / 2**(31 + shift)` for a factor below 1.
+
+    The chip rounds after the 31 bits and again after the shift, and halves of the second time go away from 0: a small
+    shift would leave a bias. None is needed as long as enough bits remain for the multiplier.
+    """
+    multiplier = round(math.ldexp(factor, MANTISSA_BITS))
+    if multiplier >> _FEWEST_BITS - 1:
+        return min(multiplier, (1 << MANTISSA_BITS) - 1), 0
+    multiplier, places = decompose_frexp31(max(factor, 2.0**-MANTISSA_BITS))
+    return multiplier, places - MANTISSA_BITS
 
 
 def short_factor(factor: float, limit: int) -> tuple[int, int]:
@@ -118,8 +151,8 @@ def rescaled(value: Value, wanted: TensorType, name: str, build: LoweringBuilder
     factor = source.uniform.scale / (wanted.uniform.scale * float(largest.item()))
     if factor >= 1.0:
         raise ValueError(f"a value's scale is {source.uniform.scale / wanted.uniform.scale:g} times that of the result")
-    multiplier, shift = decompose_frexp31(max(factor, 2.0**-MANTISSA_BITS))
-    op = Mul(multiplier=multiplier, rshift=shift - MANTISSA_BITS, **QDM)
+    multiplier, shift = decompose_qdm(factor)
+    op = Mul(multiplier=multiplier, rshift=shift, **QDM)
     return build(
         op,
         [value, build.weight(f"{name}_number", largest, element)],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from tpuc.api import BF16, LoweringBuilder, LoweringNode, TensorType, Value
-from tpuc_ops.quant.arithmetic import decompose_frexp31
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.tpu.add import Add as TpuAdd
 from tpuc_ops.tpu.concat import Concat as TpuConcat
@@ -16,7 +16,7 @@ from tpuc_ops.tpu.permute import Permute as TpuPermute
 from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
 from tpuc_cv183x.lowerings.casts import cast
-from tpuc_cv183x.lowerings.common import MANTISSA_BITS, QDM, as_bf16, result_with_sign
+from tpuc_cv183x.lowerings.common import QDM, as_bf16, decompose_qdm, result_with_sign
 
 
 def is_computed(node: LoweringNode) -> bool:
@@ -70,8 +70,8 @@ class _Product:
         shape = (*left.tensor.dims[:-1], right.tensor.dims[-1])
         tpu = TpuMatMul() if self.bias is not None else TpuMatMul(do_relu=op.do_relu, relu_limit=op.relu_limit)
         if self.factor is not None:
-            multiplier, shift = decompose_frexp31(max(self.factor, 2.0**-MANTISSA_BITS))
-            fields = {"multipliers": (multiplier,), "rshifts": (shift - MANTISSA_BITS,), **QDM}
+            multiplier, shift = decompose_qdm(self.factor)
+            fields: dict[str, Any] = {"multipliers": (multiplier,), "rshifts": (shift,), **QDM}
             tpu = TpuMatMul(do_relu=op.do_relu, relu_limit=op.relu_limit, **fields)
         type_ = self.result.with_shape(shape).at(None)
         dims = self.node.result_type.dims

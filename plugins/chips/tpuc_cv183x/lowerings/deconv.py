@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, NoneType, TensorType, Value
 from tpuc_ops.top.deconv import Deconv
 from tpuc_ops.tpu.deconv import Deconv as TpuDeconv
 
-from tpuc_cv183x.lowerings.common import Array, as_bf16
+from tpuc_cv183x.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv183x.lowerings.lines import over_lines
+from tpuc_cv183x.lowerings.phases import lower_phases, phase_filters, phases_refusal
 from tpuc_cv183x.lowerings.qdm import quantise_qdm
 from tpuc_cv183x.lowerings.table import TABLE
+from tpuc_cv183x.lowerings.windows import MAX_STEP
 
 
-def _plain_groups(op: Deconv, filters: Array) -> tuple[Array, int]:
-    """One filter per channel as it is; other groups as one group whose filters are zero outside their own part."""
+def _plain_groups(op: Deconv, filters: Array, *, always: bool) -> tuple[Array, int]:
+    """One filter per channel as it is; other groups as one group whose filters are zero outside their own part, those
+    of single channels too where that is wanted.
+    """
     groups, (outputs, channels) = op.group, filters.shape[:2]
-    if groups == 1 or (outputs, channels) == (1, groups):
+    if groups == 1 or ((outputs, channels) == (1, groups) and not always):
         return filters, groups
     whole = np.zeros((groups, outputs, *filters.shape[1:]), filters.dtype)
     depth = channels // groups
@@ -68,7 +74,55 @@ def _refusal(node: LoweringNode) -> str | None:
         return "the filter must be a constant"
     if len(node.op.kernel_shape) != 2:
         return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
-    return None
+    near, _ = _near(node.op, node.constants[1])
+    return phases_refusal(near) if _is_far(near) else None
+
+
+def _is_far(op: Deconv) -> bool:
+    """Does the window reach further than the fields of a command?"""
+    window, extra = op.window(), op.output_padding or (0, 0)
+    return any(
+        extent - 1 - min(first, last - added) > MAX_STEP or stride > MAX_STEP + 1 or dilation > MAX_STEP + 1
+        for extent, stride, dilation, first, last, added in zip(
+            window.extents, window.strides, window.dilations, window.pads[:2], window.pads[2:], extra, strict=True
+        )
+    )
+
+
+class _Deconvolution:
+    """What both modes share: one command where the fields are wide enough, else a convolution for all phases."""
+
+    def __init__(self, node: LoweringNode, build: LoweringBuilder) -> None:
+        constant = node.constants[1]
+        assert constant is not None
+        self.node, self.build = node, build
+        self.near, constant = _near(node.op, constant)
+        self.is_far = _is_far(self.near)
+        self.filters, self.group = _plain_groups(self.near, constant, always=self.is_far)
+
+    def channels(self) -> Array:
+        """The filters with output channels first."""
+        if self.is_far:
+            return phase_filters(self.near, self.filters)
+        return self.filters if self.group == 1 else self.filters.swapaxes(0, 1)
+
+    def biases(self, bias: Array) -> Array:
+        """One for every output channel."""
+        return np.repeat(bias.reshape(-1), math.prod(self.near.strides)) if self.is_far else bias
+
+    def value(self, stored: Value, bias: Value, result: TensorType, **fields: Any) -> Value:
+        """The result, from stored filters and biases."""
+        with_bias = not isinstance(bias.type, NoneType)
+        source = self.node.operands[0]
+        if not self.is_far:
+            op = _deconv(self.near, self.group, with_bias=with_bias)
+            return self.build(dataclasses.replace(op, **fields), [source, stored, bias], result)
+        return lower_phases(self.node, self.build, self.near, [source, stored, bias], result, fields)
+
+    def stored(self, filters: Array) -> Array:
+        """The filters of `channels`, quantised, as the op has them."""
+        own = filters if self.is_far or self.group == 1 else filters.swapaxes(0, 1)
+        return np.ascontiguousarray(own)
 
 
 @TABLE.lowers(Deconv, "bf16")
@@ -80,13 +134,12 @@ class DeconvBf16(Lowering[Deconv]):
         return _refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        constant, bias = node.constants[1:3]
-        assert constant is not None
-        near, constant = _near(node.op, constant)
-        filters, group = _plain_groups(near, constant)
-        op = _deconv(near, group, with_bias=bias is not None)
-        operands = [node.operands[0], build.weight("filter_bf16", as_bf16(filters), "bf16"), node.operands[2]]
-        return [build(op, operands, node.float_result_type())]
+        parts, bias = _Deconvolution(node, build), node.constants[2]
+        stored = build.weight("filter_bf16", parts.stored(as_bf16(parts.channels())), "bf16")
+        added = build.none()
+        if bias is not None:
+            added = build.weight("bias_f32", parts.biases(bias).astype(np.float32))
+        return [parts.value(stored, added, node.float_result_type())]
 
 
 @TABLE.lowers(Deconv, "int8")
@@ -98,23 +151,12 @@ class DeconvInt8(Lowering[Deconv]):
         return _refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        constant, bias = node.constants[1:3]
-        assert constant is not None
-        near, constant = _near(node.op, constant)
-        filters, group = _plain_groups(near, constant)
+        parts, bias = _Deconvolution(node, build), node.constants[2]
         result = node.quantised_result_type()
-        # One group: output channels come first. One filter per channel: channels are the second dimension.
-        rows = filters if group == 1 else filters.swapaxes(0, 1)
-        product = quantise_qdm(rows, bias, node.operands[0].tensor.uniform, result.uniform)
-        stored = product.filters if group == 1 else product.filters.swapaxes(0, 1)
-        operands = [node.operands[0], build.weight("filter_i8", np.ascontiguousarray(stored), "si8"), build.none()]
+        biases = None if bias is None else parts.biases(bias)
+        product = quantise_qdm(parts.channels(), biases, node.operands[0].tensor.uniform, result.uniform)
+        stored = build.weight("filter_i8", parts.stored(product.filters), "si8")
+        added = build.none()
         if product.bias is not None:
-            operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
-        op = dataclasses.replace(
-            _deconv(near, group, with_bias=product.bias is not None),
-            multiplier=product.multipliers,
-            rshift=product.right_shifts,
-            quant_mode="QDM",
-            round_mode="HalfAwayFromZero",
-        )
-        return [build(op, operands, result)]
+            added = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
+        return [parts.value(stored, added, result, multiplier=product.multipliers, rshift=product.right_shifts, **QDM)]

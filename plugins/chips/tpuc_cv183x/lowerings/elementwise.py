@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
-from tpuc_ops.quant.arithmetic import decompose_frexp31
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
 from tpuc_ops.top.mul import Mul
@@ -23,11 +22,11 @@ from tpuc_ops.tpu.mul_const import MulConst as TpuMulConst
 from tpuc_ops.tpu.sub import Sub as TpuSub
 
 from tpuc_cv183x.lowerings.common import (
-    MANTISSA_BITS,
     QDM,
     bf16,
     bf16_operands,
     bytes_of,
+    decompose_qdm,
     may_move_scale,
     result_with_sign,
     with_scale,
@@ -153,12 +152,12 @@ class MulInt8(Lowering[Mul]):
         factor = math.prod(term.scale for term in terms) / result.uniform.scale
         if factor >= 1.0:
             raise ValueError(f"the product's scale is {factor:g} times that of the result, and must be below 1 of it")
-        multiplier, shift = decompose_frexp31(max(factor, 2.0**-MANTISSA_BITS))
+        multiplier, shift = decompose_qdm(factor)
         op = TpuMul(
             do_relu=node.op.do_relu,
             relu_limit=node.op.relu_limit,
             multiplier=multiplier,
-            rshift=shift - MANTISSA_BITS,
+            rshift=shift,
             **QDM,
         )
         return [build(op, [term.value for term in terms], result)]

@@ -24,9 +24,17 @@ class _Extreme(Lowering[Any]):
     """Base of both modes."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        if node.constants[0] is not None:
-            return "the first operand must be computed; write the constant behind it"
+        if all(constant is not None for constant in node.constants):
+            return "all operands are constants; fold it into the network"
         return None
+
+
+def _computed_first(node: LoweringNode, values: Sequence[Value]) -> list[Value]:
+    """The first operand's type says what the op is one of."""
+    pairs = list(zip(node.constants, values, strict=True))
+    return [value for constant, value in pairs if constant is None] + [
+        value for constant, value in pairs if constant is not None
+    ]
 
 
 @TABLE.lowers(Max, "bf16")
@@ -35,7 +43,7 @@ class ExtremeBf16(_Extreme):
     """Exact."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(_tpu(node.op), bf16_operands(node, build), node.float_result_type())]
+        return [build(_tpu(node.op), _computed_first(node, bf16_operands(node, build)), node.float_result_type())]
 
 
 @TABLE.lowers(Max, "int8")
@@ -57,4 +65,4 @@ class ExtremeInt8(_Extreme):
             dtype = numpy_dtype(result.storage)
             stored = quantise_float(constant, result.uniform.scale, 0, Rounding.HALF_AWAY_FROM_ZERO, dtype)
             values.append(build.weight(f"operand{index}_i8", stored, "ui8" if unsigned else "si8"))
-        return [build(_tpu(node.op), values, result)]
+        return [build(_tpu(node.op), _computed_first(node, values), result)]

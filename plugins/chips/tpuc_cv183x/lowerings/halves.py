@@ -54,9 +54,18 @@ class Halves:
 
     def last(self, value: Value) -> list[Value]:
         """The result: `value` under the node's name."""
-        dims = self.node.result_type.dims
+        return [self.last_of(value, 0)]
+
+    def last_of(self, value: Value, position: int) -> Value:
+        """One of several results, under its own name."""
+        type_ = self.node.result_types[position].shape_only().with_element(BF16)
+        name = self.node.result_names[position] if self.node.result_names else self.node.name
+        return self.build(Reshape(shape=type_.dims), [value], type_, name)
+
+    def named(self, mode: str, value: Value) -> Value:
+        """The node's result as a function of `tpu.Active`."""
         type_ = self.node.result_type.shape_only().with_element(BF16)
-        return [self.build(Reshape(shape=dims), [value], type_, self.node.name)]
+        return self.build(Active(mode=mode), [value], type_, self.node.name)
 
     def _name(self) -> str:
         self._count += 1

@@ -100,7 +100,7 @@ def _mixed(steps: Halves, value: Value, filters: Array, bias: float) -> Value:
     """A 1x1 convolution `[oc, c]` of `value: [n, c, h, w]`; sums and bias are float32."""
     n, _, h, w = value.tensor.dims
     weight = steps.build.weight("mix_bf16", as_bf16(filters[:, :, None, None]), "bf16")
-    biases = steps.build.weight("mix_bias", np.full(filters.shape[0], bias, np.float32))
+    biases = steps.build.weight("mix_bias", np.ones(filters.shape[0], np.float32) * np.float32(bias))
     return steps.do(Conv2D(kernel_shape=(1, 1)), [value, weight, biases], (n, filters.shape[0], h, w))
 
 

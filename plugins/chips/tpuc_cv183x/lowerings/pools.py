@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value
-from tpuc_ops.quant.arithmetic import decompose_frexp31
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.pool2d import Pool2D
 
 from tpuc_cv183x.lowerings.common import (
-    MANTISSA_BITS,
     QDM,
     Array,
     as_bf16,
     bytes_of,
+    decompose_qdm,
     may_move_scale,
     result_with_sign,
     short_factor,
@@ -141,12 +140,12 @@ class AvgPoolInt8(Lowering[AvgPool]):
             return [build(pool, [value], exact)]
         average = build(dataclasses.replace(pool, do_relu=False), [value], exact, f"{node.name}_counted")
         stored, scale, element = bytes_of(correction)
-        number, places = decompose_frexp31(scale * exact.uniform.scale / result.uniform.scale)
+        number, places = decompose_qdm(scale * exact.uniform.scale / result.uniform.scale)
         product = Mul(
             do_relu=op.do_relu,
             relu_limit=op.relu_limit,
             multiplier=number,
-            rshift=places - MANTISSA_BITS,
+            rshift=places,
             **QDM,
         )
         return [build(product, [average, build.weight("correction_u8", stored, element)], result)]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, UniformPerAxis, Value
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.scale import Scale
@@ -18,7 +18,7 @@ from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 from tpuc_cv183x.lowerings.common import QDM, Array, Renamed, as_bf16
 from tpuc_cv183x.lowerings.computed import computed_refusal, is_computed, lower_computed
 from tpuc_cv183x.lowerings.lines import over_lines
-from tpuc_cv183x.lowerings.qdm import quantise_qdm
+from tpuc_cv183x.lowerings.qdm import quantise_qdm, within_reach
 from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import pad_apart, stride_refusal, strides_apart
 
@@ -96,8 +96,8 @@ class ConvInt8(Lowering[Conv]):
         bias = node.constants[2]
         value, near, constant = _within_fields(node, build)
         filters, group = _plain_groups(near, constant, value.tensor.dims[1])
-        result = node.quantised_result_type()
-        product = quantise_qdm(filters, bias, value.tensor.uniform, result.uniform)
+        result = within_reach(node.quantised_result_type(), filters, value.tensor.element)
+        product = quantise_qdm(filters, bias, value.tensor.element, result.element)
         operands = [value, build.weight("filter_i8", product.filters, "si8"), build.none()]
         if product.bias is not None:
             operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
@@ -107,6 +107,8 @@ class ConvInt8(Lowering[Conv]):
             rshift=product.right_shifts,
             **QDM,
         )
+        if isinstance(result.element, UniformPerAxis):
+            op = dataclasses.replace(op, relu_limit=-1.0)  # no channel's range reaches beyond the limit
         return [build(op, operands, result)]
 
 
@@ -191,7 +193,7 @@ class MatMulInt8(Lowering[MatMul]):
         bias = node.constants[2]
         result = node.quantised_result_type()
         columns = right if op.right_transpose else right.T
-        product = quantise_qdm(columns, bias, node.operands[0].tensor.uniform, result.uniform)
+        product = quantise_qdm(columns, bias, node.operands[0].tensor.element, result.element)
         absent = build.none()
         stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
         bias32 = absent if product.bias is None else build.weight("bias_i32", product.bias.reshape(1, -1))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Uniform
-from tpuc_ops.quant.arithmetic import Rounding, decompose_each, decompose_frexp31, round_to_int, saturate
+from tpuc.api import ElementType, TensorType, UniformPerAxis
+from tpuc_ops.quant.arithmetic import Rounding, decompose_each, round_to_int, saturate
 
-from tpuc_cv183x.lowerings.common import MANTISSA_BITS, Array
+from tpuc_cv183x.lowerings.common import MANTISSA_BITS, Array, decompose_qdm, scales_of
 
 _STEPS = 127.0
 _LARGEST, _SMALLEST = 0.999999, 2.0**-31
@@ -26,21 +27,23 @@ class QdmProduct:
     right_shifts: tuple[int, ...]
 
 
-def quantise_qdm(filters: Array, bias: Array | None, source: Uniform, result: Uniform) -> QdmProduct:
-    """Quantise per output channel (the first axis of `filters`).
+def quantise_qdm(filters: Array, bias: Array | None, source: ElementType, result: ElementType) -> QdmProduct:
+    """Quantise per output channel (the first axis of `filters`); operand and result may have a scale per channel.
 
     Factor q = absmax * Sx / (127 * Sy), more where the bias needs it, below 1; filters and bias are divided by q as the
     multiplier says it, so that its rounding does no harm.
     """
     channels = filters.shape[0]
-    rows = filters.reshape(channels, -1).astype(np.float64) * (source.scale / result.scale)
+    of_result = np.broadcast_to(scales_of(result), channels)
+    scaled = filters.astype(np.float64) * _by_filter(scales_of(source), filters)
+    rows = scaled.reshape(channels, -1) / of_result[:, None]
     factors = np.abs(rows).max(axis=1, initial=0.0) / _STEPS
-    scaled_bias = None if bias is None else bias.reshape(-1).astype(np.float64) / result.scale
+    scaled_bias = None if bias is None else bias.reshape(-1).astype(np.float64) / of_result
     if scaled_bias is not None:
         needed = np.abs(scaled_bias) / _BIAS_STEPS
         factors = np.where((needed > factors) & (needed < 1.0), needed, factors)
-    multipliers, shifts = decompose_each(np.clip(factors, _SMALLEST, _LARGEST), decompose_frexp31)
-    exact = np.ldexp(multipliers.astype(np.float64), -shifts.astype(np.int32))
+    multipliers, shifts = decompose_each(np.clip(factors, _SMALLEST, _LARGEST), decompose_qdm)
+    exact = np.ldexp(multipliers.astype(np.float64), -MANTISSA_BITS - shifts.astype(np.int32))
     quantised = saturate(round_to_int(rows / exact[:, None], Rounding.HALF_TO_EVEN), np.int8)
     bias32: Array | None = None
     if scaled_bias is not None:
@@ -49,5 +52,25 @@ def quantise_qdm(filters: Array, bias: Array | None, source: Uniform, result: Un
         quantised.reshape(filters.shape),
         bias32,
         tuple(int(value) for value in multipliers),
-        tuple(int(value) - MANTISSA_BITS for value in shifts),
+        tuple(int(value) for value in shifts),
     )
+
+
+def within_reach(result: TensorType, filters: Array, source: ElementType) -> TensorType:
+    """The result with scales per channel for which the factors of `quantise_qdm` are below 1: a channel whose values
+    were all small may have one that filters would have to be cut off for.
+    """
+    if not isinstance(result.element, UniformPerAxis):
+        return result
+    scaled = np.abs(filters.astype(np.float64) * _by_filter(scales_of(source), filters))
+    lowest = scaled.reshape(filters.shape[0], -1).max(axis=1, initial=0.0) / (_STEPS * _LARGEST)
+    scales = np.maximum(scales_of(result.element), lowest)
+    return result.with_element(dataclasses.replace(result.element, scales=tuple(scales.tolist())))
+
+
+def _by_filter(scales: Array, filters: Array) -> Array:
+    """Of the operand's channels, to be multiplied with: a filter has one channel of its own, or sees all of them."""
+    if scales.size == 1:
+        return scales
+    axis = 0 if filters.shape[1] == 1 else 1
+    return scales.reshape(*(1,) * axis, -1, *(1,) * (filters.ndim - axis - 1))

@@ -7,20 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import BF16, Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
+from tpuc.api import BF16, Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_ops.top.div import Div
 from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.pow import Pow
 from tpuc_ops.top.reciprocal import Reciprocal
-from tpuc_ops.tpu.active import Active
 from tpuc_ops.tpu.div import Div as TpuDiv
 
 from tpuc_cv183x.lowerings.casts import cast
 from tpuc_cv183x.lowerings.common import as_bf16
 from tpuc_cv183x.lowerings.elementwise import MulBf16, MulInt8
 from tpuc_cv183x.lowerings.table import TABLE
-
-_POWERS = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}
 
 
 def _divides_by_constant(node: LoweringNode) -> bool:
@@ -84,17 +80,3 @@ class ReciprocalBf16(Lowering[Reciprocal]):
         number = build.weight("number", as_bf16(np.full((1,) * rank, op.const_val, np.float32)), "bf16")
         tpu = TpuDiv(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=True)
         return [build(tpu, [node.operands[0], number], node.float_result_type())]
-
-
-@TABLE.lowers(Pow, "bf16")
-class PowBf16(Lowering[Pow]):
-    """Squares and square roots."""
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        if node.op.exponent not in _POWERS:
-            return f"exponents {', '.join(f'{value:g}' for value in _POWERS)}, this one is {node.op.exponent:g}"
-        return None
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Op = Active(mode=_POWERS[node.op.exponent])
-        return [build(op, node.operands, node.float_result_type())]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tpuc_caffe.importers import (
     activation,
     arrangement,
+    boxes,
     convolution,
     detection,
     elementwise,
@@ -21,6 +22,7 @@ __all__ = [
     "TABLE",
     "activation",
     "arrangement",
+    "boxes",
     "convolution",
     "detection",
     "elementwise",

@@ -44,6 +44,7 @@ DIALECT = Dialect(
         "Exp": "tpuc_ops.top.exp:Exp",
         "Flatten": "tpuc_ops.top.flatten:Flatten",
         "Floor": "tpuc_ops.top.floor:Floor",
+        "FrcnDetection": "tpuc_ops.top.frcn_detection:FrcnDetection",
         "GELU": "tpuc_ops.top.gelu:GELU",
         "GRU": "tpuc_ops.top.gru:GRU",
         "Gather": "tpuc_ops.top.gather:Gather",
@@ -89,6 +90,7 @@ DIALECT = Dialect(
         "Reduce": "tpuc_ops.top.reduce:Reduce",
         "Relu": "tpuc_ops.top.relu:Relu",
         "Reshape": "tpuc_ops.top.reshape:Reshape",
+        "RetinaFaceDetection": "tpuc_ops.top.retina_face_detection:RetinaFaceDetection",
         "RoiAlign": "tpuc_ops.top.roi_align:RoiAlign",
         "Round": "tpuc_ops.top.round:Round",
         "Rsqrt": "tpuc_ops.top.rsqrt:Rsqrt",
@@ -118,5 +120,6 @@ DIALECT = Dialect(
         "Upsample": "tpuc_ops.top.upsample:Upsample",
         "Weight": "tpuc_ops.top.weight:Weight",
         "Where": "tpuc_ops.top.where:Where",
+        "YoloDetection": "tpuc_ops.top.yolo_detection:YoloDetection",
     },
 )

@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api import F64, I64, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
-from tpuc_ops.boxes import centred_boxes, pixel_anchors, suppressed
+from tpuc_ops.boxes import cells, centred_boxes, duelled, pixel_anchors
 from tpuc_ops.shapes import show
 
 RATIOS, SCALES = (0.5, 1.0, 2.0), (8.0, 16.0, 32.0)
@@ -18,8 +18,8 @@ ANCHORS = len(RATIOS) * len(SCALES)
 
 @dataclass(frozen=True)
 class Proposal(Op):
-    """Rows (image, left, top, right, bottom) in pixels of the network's input, best first: `[n, 1, m, 5]`, m being
-    `rpn_nms_post_top_n`; rows that nothing was found for are zeros.
+    """Rows (image, left, top, right, bottom) in pixels of the network's input, in the anchors' order: `[n, 1, m, 5]`, m
+    being `rpn_nms_post_top_n`; rows that nothing was found for are zeros.
 
     Operands: probabilities of background, then of objects, for nine anchors `[n, 18, h, w]`, and their offsets
     `[n, 36, h, w]`. Anchors have the ratios 1/2, 1, 2 and the scales 8, 16, 32.
@@ -48,7 +48,7 @@ class Proposal(Op):
         anchors = pixel_anchors(float(self.anchor_base_size), RATIOS, SCALES)
         size = anchors[:, 2:] - anchors[:, :2] + 1
         middle = anchors[:, :2] + np.float32(0.5) * (size - 1)
-        places = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), -1).astype(np.float32) * self.feat_stride
+        places = cells(rows, columns) * self.feat_stride
         centres = middle[:, None, None] + places
         sizes = np.broadcast_to(size[:, None, None], centres.shape)
         limit = np.array([self.net_input_w - 1, self.net_input_h - 1] * 2, np.float32)
@@ -57,7 +57,8 @@ class Proposal(Op):
             values = scores[image, ANCHORS:].reshape(-1)
             moves = offsets[image].reshape(ANCHORS, 4, rows, columns).transpose(0, 2, 3, 1)
             boxes = centred_boxes(centres, sizes, moves).reshape(-1, 4).clip(0, limit)
-            kept = suppressed(boxes, values, self.rpn_obj_threshold, self.rpn_nms_threshold, -1)
+            likely = np.flatnonzero(values >= np.float32(self.rpn_obj_threshold))
+            kept = likely[duelled(boxes[likely], values[likely], self.rpn_nms_threshold, 1.0)]
             kept = kept[: self.rpn_nms_post_top_n]
             result[image, 0, : len(kept), 0] = image
             result[image, 0, : len(kept), 1:] = boxes[kept]

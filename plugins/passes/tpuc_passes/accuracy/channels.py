@@ -71,20 +71,20 @@ def _is_depthwise(operation: Operation) -> bool:
     return _is_product(operation) and operation.op.__dict__["group"] == operation.operands[0].tensor.dims[1]
 
 
-def set_channel_scales(values: Iterator[Value], thresholds: Mapping[str, Array], divisor: int = DIVISOR) -> bool:
-    """Give the values that have thresholds per channel their stored type; returns whether there were any."""
-    changed = False
-    for value in list(values):
+def channel_elements(
+    values: Iterator[Value], thresholds: Mapping[str, Array], divisor: int = DIVISOR
+) -> dict[str, UniformPerAxis]:
+    """How the values that have thresholds per channel are stored, by name."""
+    result: dict[str, UniformPerAxis] = {}
+    for value in values:
         found, element = thresholds.get(value.name), value.tensor.element
         if found is None or not isinstance(element, Calibrated):
             continue
         signed = element.minimum < 0
         limit = _limit(value)
         scales = tuple(symmetric_scale(min(max(float(t), 1e-5), limit), signed, divisor) for t in found)
-        per_channel = UniformPerAxis(_I8 if signed else _U8, element.expressed, 1, scales, (0,) * len(scales))
-        value.type = value.tensor.with_element(per_channel)
-        changed = True
-    return changed
+        result[value.name] = UniformPerAxis(_I8 if signed else _U8, element.expressed, 1, scales, (0,) * len(scales))
+    return result
 
 
 def _limit(value: Value) -> float:

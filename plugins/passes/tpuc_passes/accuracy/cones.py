@@ -6,14 +6,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Constant, Module, NoneType, Operation, TensorType, Uniform, Value, as_stored
+from tpuc.api import Constant, Module, NoneType, Operation, TensorType, Uniform, UniformPerAxis, Value, as_stored
+from tpuc.api.evaluation import real_values
 from tpuc.api.host import Array
+from tpuc_ops.quant.casts import parameters
 from tpuc_ops.tpu.cast import Cast
 from tpuc_ops.tpu.conv2d import Conv2D
 from tpuc_ops.tpu.deconv import Deconv
 from tpuc_ops.tpu.matmul import MatMul
 
 from tpuc_passes.accuracy.grids import Grid, grid_of_uniform
+
+_QUANTISED = (Uniform, UniformPerAxis)
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Cone:
         entry = self.entries[name]
         casts = [op.result for op in self.operations if isinstance(op.op, Cast) and entry in op.operands]
         for value in (entry, *casts):
-            if isinstance(value.tensor.element, Uniform):
+            if isinstance(value.tensor.element, _QUANTISED):
                 return grid_of_uniform(value.tensor.element)
         return None
 
@@ -64,21 +68,29 @@ class Cone:
                     continue
             source, result = operation.operands[0].tensor.element, operation.result.tensor.element
             weight = operation.operands[1].defining
-            if not (isinstance(source, Uniform) and isinstance(result, Uniform)) or weight is None or not multipliers:
+            if not (isinstance(source, _QUANTISED) and isinstance(result, _QUANTISED)) or weight is None:
                 return None
-            if not isinstance(weight.op, Constant):
+            if not multipliers or not isinstance(weight.op, Constant):
                 return None
             stored = self._operand(operation.operands[1], {}).astype(np.float64)
             factors = np.array(multipliers, np.float64) / np.exp2(np.array(shifts, np.float64))
-            steps = np.resize(factors * result.scale / source.scale, stored.shape[axis])
+            of_source, of_result = (_scales(one, stored.shape[axis]) for one in (source, result))
+            steps = np.resize(factors, stored.shape[axis]) * of_result / of_source
             shape = [1] * stored.ndim
             shape[axis] = -1
             bias = self._operand(operation.operands[2], {})
             others = tuple(place for place in range(stored.ndim) if place != axis)
-            meant = bias.reshape(-1) + source.zero_point * stored.sum(axis=others) if bias.size else None
-            floats = None if meant is None else (meant * steps * source.scale).astype(np.float32)
+            point = source.zero_point if isinstance(source, Uniform) else 0
+            meant = bias.reshape(-1) + point * stored.sum(axis=others) if bias.size else None
+            floats = None if meant is None else (meant * steps * of_source).astype(np.float32)
             return (stored * steps.reshape(shape)).astype(np.float32), floats
         return None
+
+
+def _scales(element: Uniform | UniformPerAxis, channels: int) -> Array:
+    """Of every output channel of a product; several may read one channel."""
+    scales = np.asarray(element.scale if isinstance(element, Uniform) else element.scales)
+    return np.repeat(scales, channels // scales.size)
 
 
 def find_cone(module: Module, values: Mapping[str, Value], result: str, operands: Collection[str]) -> Cone | None:
@@ -110,16 +122,14 @@ def find_cone(module: Module, values: Mapping[str, Value], result: str, operands
 
 def real(array: Array, type: TensorType) -> Array:
     """What stored values mean."""
-    if isinstance(type.element, Uniform) and array.dtype.kind in "iu":
-        return ((array.astype(np.float64) - type.element.zero_point) * type.element.scale).astype(np.float32)
-    return array.astype(np.float32)
+    return real_values(array, type).astype(np.float32)
 
 
 def _stored(array: Array, type: TensorType) -> Array:
-    element = type.element
-    if not isinstance(element, Uniform):
+    if not isinstance(type.element, _QUANTISED):
         return array.astype(np.float32)
-    grid = grid_of_uniform(element)
-    whole = np.rint(array.astype(np.float64) / grid.scale) + grid.zero_point
+    grid = grid_of_uniform(type.element)
+    scales, points = parameters(type)
+    whole = np.rint(array.astype(np.float64) / scales) + points
     stored = np.clip(whole, grid.low, grid.high)
     return stored.astype(np.int8 if grid.low < 0 else np.uint8)

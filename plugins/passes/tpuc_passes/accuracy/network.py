@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from tpuc.api import ChipDescription, Module, NetworkInput, ShapeOnly, TensorType, Value, as_stored
+from tpuc.api import ChipDescription, Module, NetworkInput, ShapeOnly, TensorType, UniformPerAxis, Value, as_stored
 from tpuc.api.host import Array, Plan, Step, make_plan
 from tpuc_ops.top.depth2space import Depth2Space
 from tpuc_ops.top.div import Div
@@ -23,7 +23,7 @@ from tpuc_ops.top.split import Split
 from tpuc_ops.top.tile import Tile
 from tpuc_ops.top.upsample import Upsample
 
-from tpuc_passes.accuracy.grids import PRODUCTS, Grid, fake_filters, grid_of
+from tpuc_passes.accuracy.grids import PRODUCTS, Grid, fake_filters, grid_of, grid_of_uniform
 
 KEEPS_VALUES = (ShapeOnly, Permute, MaxPool, Relu, Slice, Split, Tile, Upsample, Depth2Space, Pad)
 """Ops whose results are some of the operand's values (or zero): they keep its grid and add no error."""
@@ -60,6 +60,7 @@ class FakeNetwork:
     grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
     constants: frozenset[int] = field(init=False, default_factory=frozenset[int])
     """The slots of weights."""
+    _tensor_grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
     _base: list[Array | None] = field(init=False, default_factory=list["Array | None"])
     _biases: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
     _filters: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
@@ -74,11 +75,18 @@ class FakeNetwork:
         for step in self.plan.steps:
             for slot, value in zip(step.results, step.operation.results, strict=True):
                 self.grids[slot] = self._grid(value)
+        self._tensor_grids = dict(self.grids)
 
     def _grid(self, value: Value) -> Grid | None:
         if not isinstance(value.type, TensorType):
             return None
         return grid_of(value.type, self.chip, self.mode, value.name)
+
+    def set_elements(self, elements: Mapping[str, UniformPerAxis]) -> None:
+        """From now on these values lie on the grids of stored types with several scales, all others on their own."""
+        for slot, grid in self._tensor_grids.items():
+            element = elements.get(self.plan.names.get(slot, ""))
+            self.grids[slot] = grid if element is None else grid_of_uniform(element)
 
     def constant(self, slot: int) -> Array | None:
         """The array of a weight."""

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from tpuc.api import ChipDescription
+from tpuc.api import ChipDescription, UniformPerAxis
 from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource
 from tpuc_ops.top.softmax import Softmax
 
+from tpuc_passes.accuracy.channels import eligible
 from tpuc_passes.accuracy.network import FakeNetwork, State
 
 
@@ -46,7 +47,9 @@ class Score:
 
 @dataclass(frozen=True)
 class FakeJob(Job["list[list[Score]]"]):
-    """What jobs on a calibrated network share. `floats` run in float in any case."""
+    """What jobs on a calibrated network share. `floats` run in float in any case; `elements` are the stored types of
+    values with several scales.
+    """
 
     network: PortableModule
     samples: SampleSource
@@ -54,11 +57,13 @@ class FakeJob(Job["list[list[Score]]"]):
     mode: str
     floats: frozenset[str]
     shifts: Mapping[str, Array]
+    elements: Mapping[str, UniformPerAxis] = field(default_factory=dict[str, UniformPerAxis])
 
     def open(self) -> tuple[FakeNetwork, SampleReader]:
         """The network, and its samples."""
         net = FakeNetwork(self.network.module, self.chip, self.mode, self.floats)
         net.shift_biases(self.shifts)
+        net.set_elements(self.elements)
         return net, SampleReader(self.samples)
 
 
@@ -97,17 +102,24 @@ class MixedJob(FakeJob):
     def prepare(self) -> Callable[[range], list[list[Score]]]:
         net, reader = self.open()
         names = [step.operation.name for step in net.plan.steps]
+        elements = [self._elements(choice) for choice in self.choices]
 
         def one(index: int) -> list[Score]:
             sample = reader.read(index)
             wanted = answers(net, net.run(sample, integer=False, keep=True))
             scores: list[Score] = []
-            for choice in self.choices:
+            for choice, scaled in zip(self.choices, elements, strict=True):
                 integer = frozenset(names) - choice - self.floats
+                net.set_elements(scaled)
                 scores.append(score(answers(net, net.run(sample, integer=integer, keep=True)), wanted))
             return scores
 
         return lambda unit: [one(index) for index in unit]
+
+    def _elements(self, choice: frozenset[str]) -> dict[str, UniformPerAxis]:
+        """Next to what is float, values have one scale."""
+        kept = {value.name for value in eligible(self.network.module, self.floats | choice)}
+        return {name: element for name, element in self.elements.items() if name in kept}
 
 
 def candidates(net: FakeNetwork) -> tuple[int, ...]:

@@ -22,11 +22,14 @@ from tpuc_passes.boundary.images import PIXELS, ImageBytes
 Array: TypeAlias = npt.NDArray[Any]
 
 
-def fuse_image(module: Module, operation: Operation, format_name: str) -> None:
-    """Replace `operation`, an image input, by an input of bytes in a format and what makes its values of them."""
+def fuse_image(module: Module, operation: Operation, format_name: str, *, has_f32: bool = True) -> None:
+    """Replace `operation`, an image input, by an input of bytes in a format and what makes its values of them.
+
+    Without `has_f32` the network cannot compute in float32: 16-bit floats are made by tables, too.
+    """
     image, result = ImageBytes(module, operation, format_name), operation.result
     for user in result.users:
-        if isinstance(user.op, Cast) and user.result.tensor.is_quantised:
+        if isinstance(user.op, Cast) and (user.result.tensor.is_quantised or not has_f32):
             _take_over(user, _quantised(image, user))
     if result.uses:
         _take_over(operation, _normalised(image))
@@ -49,6 +52,8 @@ def _quantised(image: ImageBytes, cast: Operation) -> Value:
     result = cast.result.tensor
     node = Node(cast.op, (TensorType(columns.shape, F32),), (TensorType(columns.shape, result.element),), cast.name)
     tables = cast.op.evaluate(node, [columns])[0]
+    if result.storage.is_float:
+        tables = tables.view(np.uint16)
     if (tables == tables[:, :1]).all():
         return _look_up(image, image.pixels, tables[:, 0], result)
     dims = tuple(1 if axis == image.axis else extent for axis, extent in enumerate(image.dims))

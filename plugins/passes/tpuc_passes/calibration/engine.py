@@ -129,9 +129,7 @@ class Engine:
             entries[name] = TensorThreshold(usable_threshold(method, histogram), histogram.minimum, histogram.maximum)
         return entries
 
-    def refine(
-        self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement
-    ) -> Refined:
+    def refine(self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement) -> Refined:
         """What keeps the answers best."""
         entries = self.thresholds(progress, calibrator, given)
         refiner = Refiner(self.module, self.context, self.pool, progress, options)

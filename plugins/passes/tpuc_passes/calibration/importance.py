@@ -39,8 +39,8 @@ class Importance:
     channels: NDArray[np.float32] | None = None
 
     def __add__(self, other: Importance) -> Importance:
-        both = self.channels is not None and other.channels is not None
-        channels = self.channels + other.channels if both else other.channels if self.channels is None else self.channels
+        parts = [one for one in (self.channels, other.channels) if one is not None]
+        channels = np.add(*parts) if len(parts) == 2 else parts[0] if parts else None
         return Importance(self.squares + other.squares, self.sums + other.sums, channels)
 
 

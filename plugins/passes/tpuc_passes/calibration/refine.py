@@ -12,7 +12,7 @@ from tpuc.api import Calibrator, Module, PassContext
 from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSource, one_blas_thread, units_of
 
 from tpuc_passes.accuracy.bias import find_filter_shifts, find_shifts
-from tpuc_passes.accuracy.channels import choose_channels, eligible, set_channel_scales
+from tpuc_passes.accuracy.channels import channel_elements, choose_channels, eligible
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.importance import (
     Importance,
@@ -148,7 +148,7 @@ class Refiner:
         if self._kept_judge is None:
             with one_blas_thread():
                 count = max(JUDGES, min(MOST_JUDGES, int(JUDGE_SECONDS / seconds_of(self.module))))
-                self._kept_judge = Judge(self.module, _read(self._spread(count, skip_first=True)), self._calibrated)
+                self._kept_judge = Judge(self.module, _read(self._spread(count, skip_first=True)), self._quantised)
         return self._kept_judge
 
     def _filter_shifts(self) -> dict[str, Array]:
@@ -162,16 +162,20 @@ class Refiner:
 
     def _shifts(self, entries: Entries, samples: SampleSource) -> dict[str, Array]:
         with one_blas_thread():
-            return find_shifts(FakeNetwork(self._calibrated(entries)), _read(samples), self.context.progress)
+            return find_shifts(self._quantised(entries), _read(samples), self.context.progress)
 
     def _calibrated(self, entries: Entries) -> Module:
         calibrated = self.module.clone()
         context = dataclasses.replace(self.context, results={"calibration_table": CalibrationTable(entries)})
         ImportCalibration().run(calibrated, context)
         PropagateCalibration().run(calibrated, context)
-        if self.channels:
-            set_channel_scales(eligible(calibrated), self.channels)
         return calibrated
+
+    def _quantised(self, entries: Entries) -> FakeNetwork:
+        calibrated = self._calibrated(entries)
+        net = FakeNetwork(calibrated)
+        net.set_elements(channel_elements(eligible(calibrated), self.channels))
+        return net
 
     def _map(self, job: Any, samples: SampleSource, what: str) -> Iterable[Any]:
         # One sample per unit: there are few, and each is much work.

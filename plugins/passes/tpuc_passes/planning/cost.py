@@ -7,7 +7,7 @@ from typing import Any
 
 from tpuc.api import Assembler, Box, Chip, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Tile
 
-from tpuc_passes.planning.buffers import Buffers, OperandLoad, TileStep
+from tpuc_passes.planning.buffers import Buffers, TileStep
 from tpuc_passes.planning.task import TileTask
 
 
@@ -130,14 +130,11 @@ class TaskCost:
         return max(dma, compute)
 
     def _loads(self, task: TileTask, step: TileStep) -> int:
-        total = 0
-        for load in (*step.early, *step.late):
-            if isinstance(load, OperandLoad):
-                total += self.cycles_of.load(task, load.operand, load.box)
-            else:
-                group = task.constant_groups[load.group]
-                size, lanes = task.group_layout(group, step.tile)[0], task.group_lanes(group, step.tile)
-                total += self.cycles_of.block(size, lanes, group[0].broadcast)
+        boxes = ((index, step.boxes[index]) for index in step.operands)
+        total = sum(self.cycles_of.load(task, index, box) for index, box in boxes if box is not None)
+        for group in (task.constant_groups[index] for index in step.groups):
+            size, lanes = task.group_layout(group, step.tile)[0], task.group_lanes(group, step.tile)
+            total += self.cycles_of.block(size, lanes, group[0].broadcast)
         return total
 
     def _stores(self, task: TileTask, step: TileStep) -> int:

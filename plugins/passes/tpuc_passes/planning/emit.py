@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import Assembler, Chip, DdrTensor, HostCall, LocalBlock, TensorInfo, Value
+from tpuc.api import Assembler, Chip, DdrTensor, HostCall, LocalBlock, Operation, TensorInfo, Value
 
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.places import Places
@@ -25,6 +25,8 @@ class Emitter:
         self._cycles = Cycles(chip)
         self._coefficients: dict[int, int] = {}
         self.host_calls: list[HostCall] = []
+        self.makers: list[Operation] = []
+        """For which operation each instruction is."""
 
     def run(self, tasks: Sequence[tuple[Task, int]]) -> None:
         """Emit everything. Each task comes with the DDR address of its packed constants."""
@@ -45,6 +47,7 @@ class Emitter:
         order, _ = order_and_place(stretch, self.chip)
         for item in order:
             self._emit(item)
+            self.makers += [_maker(item)] * (len(self.asm.instructions) - len(self.makers))
 
     def _emit(self, item: Item) -> None:
         match item:
@@ -86,6 +89,14 @@ class Emitter:
 
     def _info(self, value: Value, shape: tuple[int, ...]) -> TensorInfo:
         return TensorInfo(value.name, shape, value.tensor.element, self.address_of(value))
+
+
+def _maker(item: Item) -> Operation:
+    """The operation that an item serves: loads the one that reads, stores the one that has computed."""
+    if isinstance(item, Store):
+        assert item.value.defining is not None
+        return item.value.defining
+    return item.operation if isinstance(item, MoveTask) else item.task.operation
 
 
 def _at(base: int, tensor: DdrTensor) -> DdrTensor:

@@ -82,11 +82,17 @@ def _is_constant(value: Value) -> bool:
 
 
 def boundary_addresses(function: Function, places: Places, description: ChipDescription) -> dict[int, int]:
-    """Addresses, by `id`, of the inputs and then outputs that have a memory of their own."""
+    """Addresses, by `id`, of the inputs and then outputs that lie apart from the activations."""
     inputs = [o.result for o in function.operations if isinstance(o.op, NetworkInput)]
     roots = (places.place(value).root for value in (*inputs, *function.outputs))
     values = {id(value): value for value in roots}
-    return dict(zip(values, description.boundary_bases, strict=False))
+    addresses = dict(zip(values, description.boundary_bases, strict=False))
+    at = description.boundary_rest
+    if at is not None:
+        for key, value in list(values.items())[len(addresses) :]:
+            addresses[key] = at
+            at = align(at + value.tensor.size * value.tensor.storage.bits // 8, description.ddr_alignment)
+    return addresses
 
 
 def address_of(value: Value) -> int:

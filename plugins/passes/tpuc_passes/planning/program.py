@@ -14,7 +14,7 @@ from tpuc_passes.planning.pack import move_constants
 from tpuc_passes.planning.placement import place_buffers
 from tpuc_passes.planning.places import Places
 from tpuc_passes.planning.residency import Residency
-from tpuc_passes.planning.schedule import Item, Moves, Scheduler
+from tpuc_passes.planning.schedule import Item, Moves, Scheduler, live_bytes
 from tpuc_passes.planning.sliced_steps import RunSteps
 from tpuc_passes.planning.slicing import Run, Slicing
 from tpuc_passes.planning.steps import StepBuilder, Steps
@@ -69,14 +69,18 @@ def order_and_place(stretch: Stretch, chip: Chip) -> tuple[list[Item], int]:
     for percent in _FILLINGS:
         for buffer, (first, last) in zip(steps.buffers, lifetimes, strict=True):
             buffer.first, buffer.last = first, last
-        scheduler = Scheduler(steps, stretch.moves, lmem.lane_bytes * percent // 100, lmem.alignment)
+        capacity = lmem.lane_bytes * percent // 100
+        scheduler = Scheduler(steps, stretch.moves, capacity, lmem.alignment)
         order = scheduler.run()
         if place_buffers(steps.buffers, lmem):
             return order, scheduler.cycles
-    names = sorted({step.task.node.name for step in steps.steps})
+    first, *others = sorted({step.task.node.name for step in steps.steps})
+    nodes = f"nodes '{first}' and {len(others)} more: their" if others else f"node '{first}': its"
+    for buffer, (begin, end) in zip(steps.buffers, lifetimes, strict=True):
+        buffer.first, buffer.last = begin, end
     raise LmemOverflow(
-        f"nodes '{names[0]}' and {len(names) - 1} more: their buffers cannot be placed in {lmem.lane_bytes} bytes of "
-        "local memory per lane; cut the largest of them in the network"
+        f"{nodes} buffers, up to {int(live_bytes(steps, lmem.alignment).max())} bytes at once, cannot be placed in "
+        f"{lmem.lane_bytes} bytes of local memory per lane; cut {'the largest' if others else 'it'} in the network"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from tpuc.api import Box, Value, View
@@ -10,8 +11,9 @@ from tpuc.api import Box, Value, View
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.places import Places, origin
 from tpuc_passes.planning.residency import Residency
-from tpuc_passes.planning.slicing import Key, Run, Slice, Slicing
-from tpuc_passes.planning.steps import Steps
+from tpuc_passes.planning.slice_cost import Estimate, Growth, time_of
+from tpuc_passes.planning.slicing import Run, Slicing
+from tpuc_passes.planning.steps import Step, Steps, TensorLoad
 from tpuc_passes.planning.task import Task, TileTask
 
 _LENGTH = 12
@@ -20,40 +22,28 @@ _PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
 """Numbers of slices of rows that are tried."""
 _TRIES = 5
 """Numbers of slices that are tried from the smallest on with which a run fits."""
-_APART = 0.3
-"""Part of the less busy engine's time that adds to the other's, where buffers have room."""
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """A slice: cycles of its transfers, per task cycles and bytes per lane that are in use, and bytes that it loads and
-    stores.
+class _Plan:
+    """The plan without runs: per task cycles of transfers, of computing and of its stores, and of the loads of each
+    value by its `id`.
     """
 
-    transfers: int
-    compute: Sequence[int]
-    live: Sequence[int]
-    passing: int
+    def __init__(self, count: int) -> None:
+        self.transfers = [0] * count
+        self.compute = [0] * count
+        self.stores = [0] * count
+        self.loads: dict[tuple[int, int], int] = {}
 
-
-@dataclass(frozen=True)
-class _Estimate:
-    """A run: cycles of transfers, of computing while there is no room for other slices' data and while there is, and
-    the bytes per lane that it needs.
-    """
-
-    transfers: int
-    alone: float
-    beside: float
-    need: int
-
-    def time(self, more: int) -> float:
-        """Estimated time with `more` cycles of transfers elsewhere."""
-        return self.alone + _time(self.transfers + more, self.beside)
-
-
-def _time(transfers: float, compute: float) -> float:
-    return max(transfers, compute) + _APART * min(transfers, compute)
+    def add(self, point: int, step: Step) -> None:
+        """Take in a step of task `point`."""
+        self.compute[point] += step.cycles
+        self.transfers[point] += sum(item.cycles for item in (*step.loads, *step.stores))
+        self.stores[point] += sum(store.cycles for store in step.stores)
+        for load in step.loads:
+            if isinstance(load, TensorLoad) and load.value is not None:
+                key = (point, id(origin(load.value)))
+                self.loads[key] = self.loads.get(key, 0) + load.cycles
 
 
 @dataclass
@@ -91,7 +81,8 @@ class RunFinder:
         ]
         """Per task those that write its operands but as another value, so that it can only read them from DDR."""
         self.cut = [_cut_for_slices(task) if isinstance(task, TileTask) else None for task in tasks]
-        self._known: dict[Hashable, _Estimate | None] = {}
+        self._known: dict[Hashable, Estimate | None] = {}
+        self._growing: dict[tuple[int, int], Growth] = {}
         self._kinds: dict[int, int] = {}
         self._numbers: dict[Hashable, int] = {}
 
@@ -99,16 +90,29 @@ class RunFinder:
         """The runs that save most by their estimates, against the steps of a plan without runs. `room`: bytes per lane
         that they may take.
         """
-        before, stays = self._as_planned(steps)
+        before = _Plan(len(self.tasks))
+        points = {id(task.operation): point for point, task in enumerate(self.tasks)}
+        for step in steps.steps:
+            before.add(points[id(step.task.operation)], step)
+        refused: set[tuple[int, int, Slicing]] = set()
+        while True:
+            found = self._choose(before, room, refused)
+            wrong = [run for run in found if not _is_sound(run)]
+            if not wrong:
+                return found
+            refused.update((run.start, run.start + len(run.tasks), run.slicing) for run in wrong)
+
+    def _choose(self, before: _Plan, room: int, refused: AbstractSet[tuple[int, int, Slicing]]) -> list[Run]:
+        """By dynamic programming from the first task on."""
         count = len(self.tasks)
         best = [0.0] * (count + 1)
         choice: list[tuple[int, Slicing, int] | None] = [None] * (count + 1)
         for stop in range(1, count + 1):
-            best[stop] = best[stop - 1] + before[stop - 1]
-            if stays[stop - 1] or self.cut[stop - 1] is None:
+            best[stop] = best[stop - 1] + time_of(before.transfers[stop - 1], before.compute[stop - 1])
+            if not before.stores[stop - 1] or self.cut[stop - 1] is None:
                 continue
-            for start, cost, slicing, need in self._ending_at(stop, room, stays):
-                if best[start] + cost < best[stop]:
+            for start, cost, slicing, need in self._ending_at(stop, room, before, best):
+                if best[start] + cost < best[stop] and (start, stop, slicing) not in refused:
                     best[stop] = best[start] + cost
                     choice[stop] = (start, slicing, need)
         found: list[Run] = []
@@ -123,74 +127,89 @@ class RunFinder:
             stop = start
         return found[::-1]
 
-    def _as_planned(self, steps: Steps) -> tuple[list[float], list[bool]]:
-        """Per task its cycles, and whether its result does not go to DDR."""
-        points = {id(task.operation): point for point, task in enumerate(self.tasks)}
-        transfers, compute, stores = ([0] * len(self.tasks) for _ in range(3))
-        for step in steps.steps:
-            point = points[id(step.task.operation)]
-            compute[point] += step.cycles
-            transfers[point] += sum(item.cycles for item in (*step.loads, *step.stores))
-            stores[point] += len(step.stores)
-        return [_time(*both) for both in zip(transfers, compute, strict=True)], [not count for count in stores]
-
-    def _ending_at(self, stop: int, room: int, stays: Sequence[bool]) -> Iterator[tuple[int, float, Slicing, int]]:
+    def _ending_at(
+        self, stop: int, room: int, before: _Plan, best: Sequence[float]
+    ) -> Iterator[tuple[int, float, Slicing, int]]:
         """Start, estimated time, slicing and bytes of the runs that end before a task.
 
         The further a run reaches back, the more parts it takes to fit: those that were too few before are not tried.
         """
         fewest = 0
-        saves = False
+        self._growing = {}
         for start in range(stop - 2, max(stop - _LENGTH, 0) - 1, -1):
             if self.cut[start] is None:
                 return
-            saves = saves or not stays[start]
-            if not saves:
+            transfers = sum(before.transfers[start:stop]) - self._saved(start, stop, before)
+            if best[start] + time_of(transfers, sum(before.compute[start:stop])) >= best[stop]:
                 continue
             found, tried = None, 0
             for number in range(fewest, len(_PARTS)):
-                shape = self._estimate(start, stop, Slicing(start, 1, _PARTS[number]), room)
-                if shape is None:
+                slicing = Slicing(start, 1, _PARTS[number])
+                estimate = self._estimate(start, stop, slicing, room)
+                if estimate is None:
                     continue
                 if not tried:
                     fewest = number
                 tried += 1
-                cost = shape.time(self._elsewhere(start, stop, stays))
+                cost = estimate.time(self._elsewhere(start, stop, before))
                 if found is None or cost < found[1]:
-                    found = (start, cost, Slicing(start, 1, _PARTS[number]), shape.need)
+                    found = (start, cost, slicing, estimate.need)
                 if tried == _TRIES:
                     break
             if found is None:
                 return
             yield found
 
+    def _saved(self, start: int, stop: int, before: _Plan) -> int:
+        """Cycles of transfers that a run cannot save more of: of what it hands on, and of what it reads repeatedly."""
+        saved = 0
+        read: dict[int, list[int]] = {}
+        made: set[int] = set()
+        for point, task in enumerate(self.tasks[start:stop], start):
+            for key in {id(origin(operand)) for operand in task.operation.operands}:
+                cycles = before.loads.get((point, key), 0)
+                if key in made:
+                    saved += cycles
+                else:
+                    read.setdefault(key, []).append(cycles)
+            made.update(id(value) for value in task.operation.results)
+            if not self._leaves(start, stop, task.operation.results[0]):
+                saved += before.stores[point]
+        return saved + sum(sum(cycles) - max(cycles) for cycles in read.values())
+
     # -- one run -------------------------------------------------------------------------------------------------------
 
     def _run(self, start: int, stop: int, slicing: Slicing, need: int = 0) -> Run:
         tasks = [task for task in self.cut[start:stop] if task is not None]
-        stored = [self._leaves(start, stop, task) for task in tasks]
+        stored = [self._leaves(start, stop, task.operation.result) for task in tasks]
         return Run(tasks, slicing, [frozenset[int]()] * len(tasks), stored, start, need)
 
-    def _leaves(self, start: int, stop: int, task: TileTask) -> bool:
-        key = id(task.operation.result)
+    def _leaves(self, start: int, stop: int, value: Value) -> bool:
+        key = id(value)
         uses = self.values[key].uses
         return key in self.leaving or not uses or any(not start <= point < stop for point, _ in uses)
 
-    def _estimate(self, start: int, stop: int, slicing: Slicing, room: int) -> _Estimate | None:
+    def _estimate(self, start: int, stop: int, slicing: Slicing, room: int) -> Estimate | None:
         """What a run would cost; None where it is impossible. Runs that look alike are estimated once."""
-        run = self._run(start, stop, slicing)
-        if not self._is_possible(run):
-            return None
-        key = (self._looks(run), slicing.batches, slicing.parts)
+        key = (self._looks(start, stop), slicing.batches, slicing.parts)
         if key not in self._known:
-            self._known[key] = self._estimated(run, room)
+            place = (slicing.batches, slicing.parts)
+            if place not in self._growing:
+                first = max(stop - _LENGTH, 0)
+                while any(task is None for task in self.cut[first:stop]):
+                    first += 1
+                self._growing[place] = Growth(self._run(first, stop, slicing), self.behind[first:stop], self.cycles)
+            growth = self._growing[place]
+            self._known[key] = growth.estimate(start - growth.run.start, room)
         return self._known[key]
 
-    def _looks(self, run: Run) -> Hashable:
+    def _looks(self, start: int, stop: int) -> Hashable:
         numbers: dict[int, int] = {}
         rows: list[Hashable] = []
-        for task, stored in zip(run.tasks, run.stored, strict=True):
+        for task in self.cut[start:stop]:
+            assert task is not None
             values = [id(origin(value)) for value in (*task.operation.operands, *task.operation.results)]
+            stored = self._leaves(start, stop, task.operation.result)
             rows.append((self._kind(task), tuple(numbers.setdefault(v, len(numbers)) for v in values), stored))
         return tuple(rows)
 
@@ -204,112 +223,7 @@ class RunFinder:
             self._kinds[key] = self._numbers.setdefault(looks, len(self._numbers))
         return self._kinds[key]
 
-    def _estimated(self, run: Run, room: int) -> _Estimate | None:
-        """From the first slice, the last and one between."""
-        count = run.count
-        weights = {0: 1, count - 1: 1}
-        weights[count // 2] = weights.get(count // 2, 0) + count - len(weights)
-        size, cycles = self._constants(run)
-        pieces: list[tuple[int, _Piece]] = []
-        rows = [0] * len(run.tasks)
-        for number, weight in sorted(weights.items(), key=lambda entry: -entry[1]):  # the usual one needs most
-            try:
-                slice_ = run.slice(number)
-            except ValueError:
-                return None
-            for point, task in enumerate(run.tasks):
-                first, end = slice_.windows[(id(task.operation.result),)].rows
-                rows[point] += weight * (end - first)
-            piece = self._piece(run, slice_)
-            if max(piece.live) + size > room:
-                return None
-            pieces.append((weight, piece))
-        batches = count // run.slicing.parts
-        for task, computed in zip(run.tasks, rows, strict=True):
-            if 2 * computed > 3 * batches * task.space.results[0].shape[2]:
-                return None
-        transfers = cycles + sum(weight * piece.transfers for weight, piece in pieces)
-        alone = beside = 0.0
-        for weight, piece in pieces:
-            for own, live in zip(piece.compute, piece.live, strict=True):
-                share = min((room - size - live) / max(piece.passing, 1), 1.0)
-                beside += weight * own * share
-                alone += weight * own * (1 - share)
-        return _Estimate(transfers, alone, beside, max(max(piece.live) for _, piece in pieces) + size)
-
-    def _is_possible(self, run: Run) -> bool:
-        """Are values that stay within the run seen alike by maker and users, and rows enough?"""
-        points = range(run.start, run.start + len(run.tasks))
-        if any(maker in points for point in points for maker in self.behind[point]):
-            return False
-        batches = {task.space.results[0].shape[0] for task in run.tasks}
-        if len(batches) > 1:
-            return False
-        for task in run.tasks:
-            view = task.space.results[0]
-            if view.shape[2] < run.slicing.parts:
-                return False
-            for index, operand in enumerate(task.operation.operands):
-                point = run.makers.get(id(origin(operand)))
-                if point is None:
-                    continue
-                maker = run.tasks[point]
-                made = maker.space.results[0]
-                if made.strides is not None or task.space.operands[index] != made:
-                    return False
-                if task.layouts.operands[index] != maker.layouts.results[0]:
-                    return False
-        return True
-
-    def _piece(self, run: Run, piece: Slice) -> _Piece:
-        transfers = passing = 0
-        compute: list[int] = []
-        scratch: list[int] = []
-        lives: dict[Key, list[int]] = {}
-        sizes: dict[Key, int] = {}
-        for point, (task, tiles) in enumerate(zip(run.tasks, piece.tiles, strict=True)):
-            for index, key in enumerate(piece.keys[point]):
-                if key is None:
-                    continue
-                view = task.space.operands[index]
-                assert view is not None
-                if key not in lives:
-                    box = piece.windows[key].box(view.shape)
-                    transfers += self.cycles.load(task, index, box)
-                    sizes[key] = task.operand_bytes(index, box)
-                    passing += sizes[key]
-                lives.setdefault(key, [point, point])[1] = point
-            key = (id(task.operation.result),)
-            box = piece.windows[key].box(task.space.results[0].shape)
-            lives[key] = [point, point]
-            sizes[key] = task.result_bytes(0, box)
-            if run.stored[point]:
-                transfers += self.cycles.store(task, 0, box)
-                passing += sizes[key]
-            compute.append(sum(self.cycles.compute(task, tile, task.phase(tile), task.boxes(tile)) for tile in tiles))
-            scratch.append(max(sum(item.bytes_per_lane for item in task.scratch(tile)) for tile in tiles))
-        live = [
-            own + sum(sizes[key] for key, (first, last) in lives.items() if first <= point <= last)
-            for point, own in enumerate(scratch)
-        ]
-        return _Piece(transfers, compute, live, passing)
-
-    def _constants(self, run: Run) -> tuple[int, int]:
-        """Bytes per lane and cycles of all constants."""
-        size = cycles = 0
-        for task in run.tasks:
-            for group in task.constant_groups:
-                seen: set[Hashable] = set()
-                for tile in task.tiles:
-                    key = task.constant_key(group, tile)
-                    if key not in seen:
-                        seen.add(key)
-                        own, lanes = task.group_layout(group, tile)[0], task.group_lanes(group, tile)
-                        size += own
-                        cycles += self.cycles.block(own, lanes, group[0].broadcast)
-        return size, cycles
-
-    def _elsewhere(self, start: int, stop: int, stays: Sequence[bool]) -> int:
+    def _elsewhere(self, start: int, stop: int, before: _Plan) -> int:
         """Cycles of transfers that others make because the run does not hand on values in local memory."""
         total = 0
         seen: set[int] = set()
@@ -317,14 +231,14 @@ class RunFinder:
             for operand in task.operation.operands:
                 item = self.values[id(origin(operand))]
                 made = item.made
-                if made is None or start <= made < stop or not stays[made] or made in seen:
+                if made is None or start <= made < stop or before.stores[made] or made in seen:
                     continue
                 seen.add(made)
                 maker = self.tasks[made]
                 if isinstance(maker, TileTask):
                     total += self.cycles.store(maker, 0, _whole(maker.space.results[0]))
         for point, task in enumerate(self.tasks[start:stop], start):
-            if not stays[point]:
+            if before.stores[point]:
                 continue
             for user, index in self.values[id(task.operation.result)].uses:
                 reader = self.tasks[user]
@@ -336,13 +250,21 @@ class RunFinder:
 
 def write_run(run: Run) -> None:
     """Note a run on its operations."""
-    used = {id(origin(operand)) for task in run.tasks for operand in task.operation.operands}
     for task, stored in zip(run.tasks, run.stored, strict=True):
         run.slicing.write(task.operation)
         operands = enumerate(task.operation.operands)
         kept = frozenset(index for index, operand in operands if id(origin(operand)) in run.makers)
-        held = frozenset((0,) if id(task.operation.result) in used else ())
-        Residency(kept, frozenset(), held, frozenset((0,) if stored else ())).write(task.operation)
+        Residency(kept, frozenset(), frozenset(), frozenset((0,) if stored else ())).write(task.operation)
+
+
+def _is_sound(run: Run) -> bool:
+    """Can all slices be computed?"""
+    try:
+        for _ in run.slices():
+            pass
+    except ValueError:
+        return False
+    return True
 
 
 def _whole(view: View) -> Box:

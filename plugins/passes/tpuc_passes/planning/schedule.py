@@ -159,8 +159,18 @@ class Scheduler:
                 self._load(position, index)
             elif self.waiting and self.done[self.waiting[0][1]] < end:
                 self._store()
+            elif self._is_blocked(index):
+                self.dma = end  # the room of the next load is taken until this step ends
             else:
                 break
+
+    def _is_blocked(self, index: int) -> bool:
+        """Has the first load of later steps that has its data no room?"""
+        for position in range(self.next_load, min(self.next_load + _WINDOW, len(self.loads))):
+            load = self.loads[position][0]
+            if not self.issued[position] and self._ready(load):
+                return int(self.live[index]) + self._size(buffer_of(load)) > self.capacity
+        return False
 
     def _early_load(self, index: int) -> int | None:
         """The first load of later steps that has its data and room for it."""

@@ -6,7 +6,7 @@ rows that two slices need are computed, or loaded, by both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -19,7 +19,7 @@ from tpuc_passes.planning.task import TileTask, tiles_of
 SLICED = "sliced"
 
 Range: TypeAlias = "tuple[int, int]"
-Key: TypeAlias = "tuple[int, ...]"
+Key: TypeAlias = "tuple[int] | tuple[int, int, int]"
 """Whose slice: the `id` of a value, and for one that a single operation loads for itself its place and operand."""
 
 
@@ -145,11 +145,11 @@ class Run:
 
     def slice(self, number: int) -> Slice:
         """One slice."""
-        return _Propagation(self, number).run()
+        return Propagation(self, number).run()
 
 
-class _Propagation:
-    """Follows what one slice needs from the run's results back to its operands."""
+class Propagation:
+    """Follows what one slice needs from the run's results back to its operands, one task after the other."""
 
     def __init__(self, run: Run, number: int) -> None:
         self.run_ = run
@@ -158,20 +158,18 @@ class _Propagation:
         self.readers: dict[int, list[tuple[int, int]]] = {}
         self.needs: dict[tuple[int, int], Window] = {}
         self.tiles: list[tuple[Tile, ...]] = [()] * len(run.tasks)
-        self.keys: list[tuple[Key | None, ...]] = [()] * len(run.tasks)
         self.shares: list[Window | None] = [None] * len(run.tasks)
 
     def run(self) -> Slice:
         """The slice."""
         for point in range(len(self.run_.tasks) - 1, -1, -1):
-            self._task(point)
-        for key in [key for key in self.readers if key not in self.run_.makers]:
-            self._external(key)
-        return Slice(
-            tuple(self.tiles), self.windows, tuple(self._keys(p) for p in range(len(self.tiles))), (*self.shares,)
-        )
+            self.add(point)
+        windows = self.windows | self.loaded()
+        keys = tuple(self.keys(point, windows) for point in range(len(self.tiles)))
+        return Slice(tuple(self.tiles), windows, keys, (*self.shares,))
 
-    def _task(self, point: int) -> None:
+    def add(self, point: int) -> None:
+        """Take in the task before those that are known; raises ValueError where it cannot be sliced with them."""
         task = self.run_.tasks[point]
         key = id(task.operation.result)
         window = self._needed(key)
@@ -211,18 +209,23 @@ class _Propagation:
         first = min(self.batch * batches, n)
         return Window((first, min(first + batches, n)), (h * self.part // parts, h * (self.part + 1) // parts))
 
-    def _external(self, key: int) -> None:
-        """One window for all readers where they can address their parts of it and have the same view, else several."""
-        uses = self.readers[key]
-        sides = {_side(self.run_.tasks[point], index) for point, index in uses}
-        window = self._needed(key)
-        assert window is not None
-        together = self._addressable(key, window) if len(sides) == 1 else None
-        if together is not None:
-            self.windows[(key,)] = together
-            return
-        for point, index in uses:
-            self.windows[key, point, index] = self.needs[point, index]
+    def loaded(self) -> dict[Key, Window]:
+        """The windows of what the tasks so far do not make themselves: one for all readers where they can address their
+        parts of it and have the same view, else several.
+        """
+        windows: dict[Key, Window] = {}
+        for key, uses in self.readers.items():
+            if (key,) in self.windows:
+                continue
+            sides = {_side(self.run_.tasks[point], index) for point, index in uses}
+            window = self._needed(key)
+            assert window is not None
+            together = self._addressable(key, window) if len(sides) == 1 else None
+            if together is not None:
+                windows[(key,)] = together
+            else:
+                windows.update(((key, *use), self.needs[use]) for use in uses)
+        return windows
 
     def _addressable(self, key: int, window: Window) -> Window | None:
         """The window with as few rows before it as let all readers address their tiles' parts."""
@@ -238,12 +241,13 @@ class _Propagation:
         boxes = (task.boxes(tile)[index] for tile in self.tiles[point])
         return all(box is None or part_of(task, index, box, window) is not None for box in boxes)
 
-    def _keys(self, point: int) -> tuple[Key | None, ...]:
+    def keys(self, point: int, windows: Mapping[Key, Window]) -> tuple[Key | None, ...]:
+        """Whose window each operand of a task lies in."""
         keys: list[Key | None] = []
         for index, operand in enumerate(self.run_.tasks[point].operation.operands):
             value = id(origin(operand))
             own = (value, point, index)
-            keys.append(None if (point, index) not in self.needs else own if own in self.windows else (value,))
+            keys.append(None if (point, index) not in self.needs else own if own in windows else (value,))
         return tuple(keys)
 
 

@@ -31,8 +31,7 @@ def fits(buffers: Buffers, chip: Chip) -> bool:
 
 def lmem_need(buffers: Buffers, chip: Chip) -> int:
     """Bytes per lane of all buffers, aligned."""
-    alignment = chip.lmem.alignment
-    return sum(-(-size // alignment) * alignment * copies for _, size, copies in buffers.sizes())
+    return buffers.lane_bytes(chip.lmem.alignment)
 
 
 def choose_tiling(task: TileTask) -> TileTask:
@@ -64,12 +63,6 @@ def choose_tiling(task: TileTask) -> TileTask:
         f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: the smallest tile needs {need} "
         f"bytes of local memory per lane and there are {task.chip.lmem.lane_bytes}; split the op in the network"
     )
-
-
-def buffers_of(task: TileTask) -> Buffers:
-    """The buffers of a chosen tiling: double where they fit, single otherwise."""
-    buffers = plan_buffers(task)
-    return buffers if fits(buffers, task.chip) else plan_buffers(task, double=False)
 
 
 def _sizes_of(axis: Axis) -> list[int]:

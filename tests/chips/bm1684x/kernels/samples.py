@@ -288,10 +288,20 @@ PRODUCTS = {
 
 _TABLE = integers(1, 1, 1, 256, seed=9)
 
+
+def _channel_tables(channels: int) -> np.ndarray:
+    """A table for each channel, all different."""
+    return np.stack([np.roll(_TABLE.reshape(-1), 3 * channel + 1) for channel in range(channels)])[None, :, None]
+
+
 ACTIVATIONS = {
     "lut_i8": Sample(Lut(), [i8(2, 70, 5, 6), Fixed(_TABLE, "si8")], I8, ({"n": 1, "c": 64, "h": 2, "w": 5},)),
     "lut_u8": Sample(Lut(), [u8(1, 7, 5, 6), Fixed(_TABLE.view(np.uint8), "ui8")], U8),
     "lut_flat": Sample(Lut(), [i8(3, 100), Fixed(_TABLE, "si8")], I8, ({"c": 64},)),
+    "lut_channels": Sample(
+        Lut(), [i8(2, 70, 5, 6), Fixed(_channel_tables(70), "si8")], I8, ({"n": 1, "c": 64, "h": 2, "w": 5},)
+    ),
+    "lut_channels_wide_plane": Sample(Lut(), [i8(1, 66, 300, 230), Fixed(_channel_tables(66), "si8")], I8),
     "lut_wide_plane": Sample(Lut(), [i8(1, 3, 300, 230), Fixed(_TABLE, "si8")], I8, ({"h": 300, "w": 230},)),
     "relu_u8": Sample(Relu(relu_limit=2.0), [u8(1, 7, 5, 6)], U8),
     "clip_f32": Sample(Clip(min=-1.0, max=0.5), [f32(2, 70, 5, 6)], None, ({"c": 64},)),

@@ -18,18 +18,29 @@ from tpuc.session.compare import real_values
 from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import FLOAT_BOUNDS, Fixed, Operand, Sample, float_error, sample_module
 from tpuc.testing.values import build_exposed
+from tpuc_ops.top.add import Add
 from tpuc_ops.top.arg import Arg
 from tpuc_ops.top.bitwise import Bitwise
+from tpuc_ops.top.cast import Cast
 from tpuc_ops.top.compare import Compare
 from tpuc_ops.top.compare_const import CompareConst
+from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.cum_prod import CumProd
 from tpuc_ops.top.cum_sum import CumSum
 from tpuc_ops.top.gather import Gather
 from tpuc_ops.top.gather_elements import GatherElements
 from tpuc_ops.top.gather_nd import GatherND
+from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.mod import Mod
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.pow3 import Pow3
+from tpuc_ops.top.reduce import Reduce
 from tpuc_ops.top.scatter_elements import ScatterElements
 from tpuc_ops.top.scatter_nd import ScatterND
+from tpuc_ops.top.slice import Slice
+from tpuc_ops.top.sub import Sub
+from tpuc_ops.top.tile import Tile
 from tpuc_ops.top.topk import TopK
 from tpuc_ops.top.trilu import Trilu
 from tpuc_ops.top.where import Where
@@ -126,6 +137,54 @@ CASES = {
     "sums": Case(CumSum(axis=2), [X]),
     "sums_back": Case(CumSum(axis=1, reverse=True, exclusive=True), [X]),
     "products": Case(CumProd(axis=3), [grid(2, 3, 4, 3)]),
+}
+
+_LEFT, _RIGHT = grid(2, 3, 9, 20), grid(2, 3, 20, 12, seed=1)
+_POWERS = uniform(3, 40, low=-3, high=3, seed=1)
+CASES |= {
+    "cast_whole": Case(Cast(to="INT64"), [X], True),
+    "cast_byte": Case(Cast(to="INT8"), [indices(3, 70, below=600, low=-600)], True),
+    "cast_unsigned": Case(Cast(to="UINT8"), [indices(3, 70, below=600, low=-600)], True),
+    "cast_bool": Case(Cast(to="BOOL"), [X], True),
+    "cast_float": Case(Cast(to="FLOAT"), [X]),
+    "cast_half": Case(Cast(to="FLOAT16"), [uniform(3, 70)]),
+    "powers": Case(Pow3(), [uniform(3, 40, low=0.2, high=3), _POWERS], steps=4),
+    "powers_of_two": Case(Pow3(), [Fixed(np.full((1,), 2.0, np.float32)), _POWERS], steps=4),
+    "powers_whole": Case(Pow3(), [grid(3, 40), indices(3, 40, below=4)], steps=4),
+    "product": Case(Reduce(axes=(1,), mode="ReduceProd"), [1 + grid(3, 11, 7) / 8], steps=2),
+    "product_apart": Case(
+        Reduce(axes=(0, 2), mode="ReduceProd", keepdims=False), [1 + grid(3, 11, 4) / 8], steps=2
+    ),
+    "concat_constant": Case(Concat(axis=1), [X, Fixed(grid(2, 3, 6, 7, seed=5))], steps=3),
+    "constant_concat": Case(Concat(axis=-1), [Fixed(grid(2, 5, 6, 1, seed=5)), X, Y], steps=3),
+    "pad_reflect": Case(Pad(paddings=(0, 0, 1, 2, 0, 0, 3, 1), mode="reflect"), [X]),
+    "pad_edge": Case(Pad(paddings=(0, 2, 0, 2, 1, 0, 0, 1), mode="edge"), [X]),
+    "pad_cut": Case(Pad(paddings=(0, -2, 0, 2, 0, 0, 0, -1), mode="edge"), [X]),
+    "pad_far": Case(Pad(paddings=(0, 300, 0, 300), mode="reflect"), [grid(2, 400)]),
+    "backwards": Case(Slice(offset=(-1, 1), steps=(-1, 2), ends=(-700, 70)), [grid(600, 70)]),
+    "backwards_part": Case(Slice(offset=(0, 560), steps=(1, -2), ends=(2, 10)), [grid(3, 600)]),
+    "tile_often": Case(Tile(tile=(1, 1100, 1)), [grid(2, 1, 3)]),
+    "tile_twice": Case(Tile(tile=(1, 1024)), [grid(2, 2)]),
+    "sum_of_three": Case(Add(do_relu=True), [X, Y, grid(5, 1, 1, seed=2)], steps=2),
+    "sum_with_factors": Case(Add(coeff=(1.0, -0.5)), [X, Y], steps=4),
+    "sum_of_many": Case(Add(coeff=(1.0, -0.5, 2.0)), [X, Fixed(grid(5, 1, 1)), Y], steps=2),
+    "difference_with_factors": Case(Sub(coeff=(0.5, 2.0), is_reverse=True), [X, Y], steps=4),
+    "product_of_three": Case(Mul(), [X, Y, grid(5, 1, 1, seed=2)], steps=2),
+    "left_turned": Case(MatMul(left_transpose=True), [_LEFT.swapaxes(2, 3).copy(), _RIGHT, None], steps=4),
+    "result_turned": Case(
+        MatMul(output_transpose=True, right_transpose=True), [_LEFT, _RIGHT.swapaxes(2, 3).copy(), None], steps=4
+    ),
+    "vector": Case(MatMul(), [grid(20), Fixed(grid(20, 12)), None], steps=4),
+    "vector_computed": Case(MatMul(), [grid(20), grid(3, 20, 12), None], steps=4),
+    "left_constant": Case(MatMul(left_transpose=True), [Fixed(grid(20, 9)), grid(20, 12), None], steps=4),
+    "repeated_left": Case(MatMul(), [grid(9, 20), _RIGHT, None], steps=4),
+    "repeated_right": Case(MatMul(), [_LEFT, grid(3, 20, 12), None], steps=4),
+    "repeated_both": Case(MatMul(), [grid(2, 1, 9, 20), grid(1, 3, 20, 12), None], steps=4),
+    "constant_turned": Case(
+        MatMul(left_transpose=True, output_transpose=True, do_relu=True),
+        [grid(2, 20, 9), Fixed(grid(20, 12)), Fixed(grid(12))],
+        steps=4,
+    ),
 }
 
 

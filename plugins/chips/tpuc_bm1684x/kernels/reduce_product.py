@@ -1,0 +1,106 @@
+"""Products of neighbouring dimensions: they lie along h of each lane, and halves are multiplied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tpuc.api import (
+    Box,
+    KernelChoice,
+    Layouts,
+    Node,
+    Phase,
+    PlacedTile,
+    Scratch,
+    Shape4,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+)
+from tpuc_ops.shapes import positive_axis
+from tpuc_ops.tpu.reduce import Reduce
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand
+from tpuc_bm1684x.kernels.common import parallel_axes, too_large
+from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.kernels.reduce import ReduceKernel
+from tpuc_bm1684x.kernels.scan import LONGEST
+from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.operands import MAX_EXTENT, operand
+
+
+class ReduceProductKernel(TileKernel[Reduce]):
+    """In f32: the first half of the rows times the last one, until one row is left."""
+
+    def refuse(self, node: Node) -> str | None:
+        if not node.result_type.storage.is_float:
+            return f"products of floats only, these are {node.result_type.storage}"
+        axes = self._axes(node)
+        if axes != list(range(axes[0], axes[0] + len(axes))):
+            return f"axes must be neighbours, these are {', '.join(map(str, axes))}; permute the tensor before"
+        outer, inner, length = self._extents(node)
+        if length > LONGEST:
+            return f"at most {LONGEST} factors, there are {length}"
+        if max(outer, inner) > MAX_EXTENT:
+            return f"at most {MAX_EXTENT} values before and after the axes, there are {max(outer, inner)}"
+        return too_large([node.result_type])
+
+    def _axes(self, node: Node) -> list[int]:
+        return sorted({positive_axis(axis, len(node.operand_types[0].dims)) for axis in node.op.axes})
+
+    def _extents(self, node: Node) -> tuple[int, int, int]:
+        """Elements before, after and within the reduced dimensions."""
+        dims, axes = node.operand_types[0].dims, self._axes(node)
+        return math.prod(dims[: axes[0]]), math.prod(dims[axes[-1] + 1 :]), math.prod(dims[axes[0] : axes[-1] + 1])
+
+    def space(self, node: Node) -> Space:
+        outer, inner, length = self._extents(node)
+        result = View((1, outer, 1, inner))
+        return Space(parallel_axes(result.shape), (View((1, outer, length, inner)),), (result,))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        (c0, c1), (w0, w1) = tile.range("c"), tile.range("w")
+        return [Box((0, c0, 0, w0), (1, c1 - c0, self._extents(node)[2], w1 - w0))]
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",), ("aligned",))
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        shape = (1, tile.size("c"), self._extents(node)[2], tile.size("w"))
+        return (Scratch("factors", Bm1684xLmem().tensor_bytes("aligned", shape, 4)),)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        shape, result, source = placed.operand(0).shape, operand(placed.result), operand(placed.operand(0))
+        factors = Operand(placed.scratch["factors"].address, DType.F32)
+        # AR CAST between equal float types rounds to whole numbers.
+        arithmetic(asm, _move(source.dtype), shape, factors, source)
+        length = shape[2]
+        while length > 1:
+            half = length // 2
+            first, last = _rows(factors, shape, 0), _rows(factors, shape, length - half)
+            arithmetic(asm, ArithmeticOp.MUL, (shape[0], shape[1], half, shape[3]), first, first, last)
+            length -= half
+        arithmetic(asm, _move(result.dtype), placed.result.shape, result, _rows(factors, shape, 0))
+
+
+def _move(dtype: DType) -> ArithmeticOp:
+    return ArithmeticOp.COPY if dtype is DType.F32 else ArithmeticOp.CAST
+
+
+def _rows(whole: Operand, shape: Shape4, first: int) -> Operand:
+    strides = whole.strides(shape)
+    return Operand(whole.address + first * strides[2] * whole.dtype.bytes, whole.dtype, strides)
+
+
+class AnyReduceKernel(KernelChoice[Reduce]):
+    """Products have a kernel of their own."""
+
+    def __init__(self) -> None:
+        self._products, self._others = ReduceProductKernel(), ReduceKernel()
+
+    def kernel(self, node: Node) -> TileKernel[Any]:
+        return self._products if node.op.mode == "ReduceProd" else self._others

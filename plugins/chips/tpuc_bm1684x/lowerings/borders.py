@@ -1,0 +1,82 @@
+"""Pads made of the tensor itself, and parts taken backwards."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.api import LoweringBuilder, LoweringNode, Value
+from tpuc_ops.shapes import slice_ranges
+from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.slice import Slice
+from tpuc_ops.tpu.reshape import Reshape as TpuReshape
+from tpuc_ops.tpu.slice import Slice as TpuSlice
+
+from tpuc_bm1684x.lowerings.repetition import joined, part, taken, tiled
+
+_MOST_COPIES = 256
+"""A step backwards is one copy per element; a transfer by index takes over where there are more."""
+
+
+def bordered(node: LoweringNode, build: LoweringBuilder) -> Value:
+    """Modes reflect and edge, dimension by dimension."""
+    op: Pad = node.op
+    value, rank = node.operands[0], len(node.result_type.dims)
+    for axis in range(rank):
+        before, after = op.paddings[axis], op.paddings[rank + axis]
+        name = f"{node.name}_axis{axis}"
+        if min(before, after) < 0:
+            extent = value.tensor.dims[axis]
+            value = part(build, value, axis, max(-before, 0), extent + min(after, 0), f"{name}_cut")
+        before, after = max(before, 0), max(after, 0)
+        if before or after:
+            value = _bordered(build, value, axis, (before, after), op.mode, name)
+    return build(TpuReshape(shape=node.result_type.dims), [value], value.tensor.at(None))
+
+
+def _bordered(build: LoweringBuilder, value: Value, axis: int, counts: tuple[int, int], mode: str, name: str) -> Value:
+    extent, (before, after) = value.tensor.dims[axis], counts
+    if mode == "reflect" and (max(counts) > _MOST_COPIES or max(counts) >= extent):
+        indices = np.pad(np.arange(extent), counts, mode="reflect")
+        return taken(build, value, axis, indices, name)
+    parts = [value]
+    if mode == "edge":
+        if before:
+            first = part(build, value, axis, 0, 1, f"{name}_first")
+            parts.insert(0, tiled(build, first, axis, before, f"{name}_before"))
+        if after:
+            last = part(build, value, axis, extent - 1, extent, f"{name}_last")
+            parts.append(tiled(build, last, axis, after, f"{name}_after"))
+    else:
+        if before:
+            parts.insert(0, part(build, value, axis, before, 0, f"{name}_before", -1))
+        if after:
+            parts.append(part(build, value, axis, extent - 2, extent - 2 - after, f"{name}_after", -1))
+    return joined(build, parts, axis, name)
+
+
+def is_far_backwards(node: LoweringNode) -> bool:
+    """Do steps backwards take many copies?"""
+    op: Slice = node.op
+    count = 1
+    for step, extent in zip(op.steps, node.result_type.dims, strict=True):
+        count *= extent if step < 0 else 1
+    return count > _MOST_COPIES
+
+
+def taken_backwards(node: LoweringNode, build: LoweringBuilder) -> Value:
+    """The steps forwards as a slice, then each dimension that goes backwards by an index."""
+    op: Slice = node.op
+    value, dims = node.operands[0], node.operand_types[0].dims
+    ranges = slice_ranges(dims, op.offset, op.steps, node.result_type.dims)
+    lengths = node.result_type.dims
+    kept = tuple(extent if step < 0 else length for extent, step, length in zip(dims, op.steps, lengths, strict=True))
+    forwards = TpuSlice(
+        offset=tuple(0 if step < 0 else r.start for r, step in zip(ranges, op.steps, strict=True)),
+        steps=tuple(1 if step < 0 else step for step in op.steps),
+    )
+    if kept != dims:
+        value = build(forwards, [value], value.tensor.with_shape(kept).at(None), f"{node.name}_forwards")
+    for axis, (r, length) in enumerate(zip(ranges, lengths, strict=True)):
+        if op.steps[axis] < 0:
+            indices = r.start + op.steps[axis] * np.arange(length)
+            value = taken(build, value, axis, indices, f"{node.name}_axis{axis}")
+    return build(TpuReshape(shape=lengths), [value], value.tensor.at(None))

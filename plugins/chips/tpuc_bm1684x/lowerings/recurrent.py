@@ -1,0 +1,178 @@
+"""Recurrent layers: the inputs' gates of all steps in one product, then step by step in f32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tpuc.api import F32, LoweringNode, TensorType, Value
+from tpuc_ops.shapes import is_absent
+from tpuc_ops.top.concat import Concat
+from tpuc_ops.top.gru import GRU
+from tpuc_ops.top.lstm import LSTM
+from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.top.rnn import RNN
+from tpuc_ops.top.slice import Slice
+from tpuc_ops.tpu.recurrent_steps import GATES, RecurrentSteps
+
+from tpuc_bm1684x.isa.geometry import LANES, round_up
+from tpuc_bm1684x.kernels.recurrent import MOST_STEPS, MOST_WEIGHT_BYTES
+from tpuc_bm1684x.lowerings.common import ALL, Array
+from tpuc_bm1684x.lowerings.speller import Part, Spelled, Speller
+from tpuc_bm1684x.lowerings.table import TABLE
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Extents of a layer."""
+
+    kind: str
+    steps: int
+    count: int
+    inputs: int
+    hidden: int
+
+    @classmethod
+    def of(cls, node: LoweringNode) -> _Sizes:
+        op: LSTM | GRU | RNN = node.op
+        first, second, inputs = node.operand_types[0].dims
+        steps, count = (second, first) if op.batch_first else (first, second)
+        return cls(op.name.removeprefix("top."), steps, count, inputs, op.hidden_size)
+
+    @property
+    def gates(self) -> int:
+        return GATES[self.kind]
+
+    @property
+    def padded(self) -> int:
+        """Rows of a gate: it begins in lane 0."""
+        return round_up(self.hidden, LANES)
+
+    def spread(self, array: Array) -> Array:
+        """`[gates * hidden, x]` with the rows of every gate padded."""
+        rows = array.reshape(self.gates, self.hidden, -1)
+        wide = np.zeros((self.gates, self.padded, rows.shape[2]), np.float32)
+        wide[:, : self.hidden] = rows
+        return wide.reshape(self.gates * self.padded, -1)
+
+
+@TABLE.lowers(LSTM, *ALL)
+@TABLE.lowers(GRU, *ALL)
+@TABLE.lowers(RNN, *ALL)
+class RecurrentAny(Spelled):
+    """One run of steps per direction."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if any(constant is None for constant in node.constants[1:3]):
+            return "filter and recurrence must be constants"
+        if _is_there(node, 3) and node.constants[3] is None:
+            return "the bias must be a constant"
+        sizes = _Sizes.of(node)
+        if sizes.steps > MOST_STEPS:
+            return f"at most {MOST_STEPS} steps, this one has {sizes.steps}"
+        weight = sizes.gates * sizes.padded // LANES * sizes.hidden * 4
+        if weight > MOST_WEIGHT_BYTES:
+            return f"a recurrence of at most {MOST_WEIGHT_BYTES} bytes per lane, this one has {weight}"
+        return None
+
+    def spell(self, node: LoweringNode, do: Speller, parts: Sequence[Part]) -> Sequence[Value]:
+        op: Any = node.op
+        sizes = _Sizes.of(node)
+        x = node.operands[0]
+        if op.batch_first:
+            x = do.permute(x, 1, 0, 2)
+        x = do.reshape(x, sizes.steps * sizes.count, sizes.inputs)
+        ways = range(1 + op.bidirectional)
+        runs = [self._run(node, do, sizes, x, way) for way in ways]
+        all_h = [do.reshape(do.permute(h, 1, 0), sizes.steps, 1, sizes.count, sizes.hidden) for h, _ in runs]
+        last = [self._last(do, sizes, h, way) for way, h in zip(ways, all_h, strict=True)]
+        last_c = [do.reshape(do.permute(c, 1, 0), 1, sizes.count, sizes.hidden) for _, c in runs if c is not None]
+        names = node.result_names
+        found = [self._joined(do, all_h, 1, (2, 0, 1, 3) if op.batch_first else None, names[0])]
+        order = (1, 0, 2) if op.batch_first else None
+        found += [
+            self._joined(do, values, 0, order, name)
+            for values, name in zip((last, last_c), names[1:], strict=False)
+        ]
+        return found
+
+    def _last(self, do: Speller, sizes: _Sizes, h: Value, way: int) -> Value:
+        """The h of the last step that was made."""
+        at = 0 if way else sizes.steps - 1
+        dims = (1, 1, sizes.count, sizes.hidden)
+        op = Slice(offset=(at, 0, 0, 0), steps=(1,) * 4, ends=(at + 1, *dims[1:]))
+        return do.reshape(do(op, h, None, None, None, dims=dims), *dims[1:])
+
+    def _joined(self, do: Speller, values: Sequence[Value], axis: int, order: tuple[int, ...] | None, name: str) -> Value:
+        """Both directions in one tensor, called `name`."""
+        dims = list(values[0].tensor.dims)
+        dims[axis] = len(values)
+        inner = None if order else name
+        value = do(Concat(axis=axis), *values, dims=dims, name=inner)
+        return do.permute(value, *order, name=name) if order else value
+
+    def _run(
+        self, node: LoweringNode, do: Speller, sizes: _Sizes, x: Value, way: int
+    ) -> tuple[Value, Value | None]:
+        op: Any = node.op
+        weight, recurrence = (np.asarray(node.constants[index][way], np.float32) for index in (1, 2))  # pyright: ignore
+        rows = sizes.gates * sizes.hidden
+        bias = np.zeros((2, rows), np.float32)
+        if len(node.constants) > 3 and node.constants[3] is not None:
+            bias = node.constants[3].reshape(1 + op.bidirectional, 2, rows)[way]
+        before = getattr(op, "linear_before_reset", False)
+        added, own = bias.sum(0), None
+        if before:
+            added = added.copy()
+            added[2 * sizes.hidden :] = bias[0, 2 * sizes.hidden :]
+            own = bias[1].copy()
+            own[: 2 * sizes.hidden] = 0
+        gates = do(MatMul(right_transpose=True), x, sizes.spread(weight), sizes.spread(added).reshape(-1))
+        gates = do.permute(gates, 1, 0)
+        steps = RecurrentSteps(
+            kind=sizes.kind,
+            hidden_size=sizes.hidden,
+            steps=sizes.steps,
+            reverse=bool(way),
+            linear_before_reset=before,
+            activation=getattr(op, "activation", "Tanh"),
+        )
+        build, name = do.build, f"{node.name}_way{way}"
+        operands = [gates, build.weight(f"recurrence{way}", sizes.spread(recurrence))]
+        operands.append(build.none() if own is None else build.weight(f"bias{way}", sizes.spread(own).reshape(-1)))
+        operands += [self._state(node, do, sizes, index, way) for index in ((4, 5) if sizes.kind == "LSTM" else (4,))]
+        h_columns = sizes.steps * sizes.count
+        if sizes.kind != "LSTM":
+            return build(steps, operands, TensorType((sizes.hidden, h_columns), F32), name), None
+        both = build(steps, operands, TensorType((sizes.hidden, h_columns + sizes.count), F32), name)
+        return _columns(do, both, 0, h_columns), _columns(do, both, h_columns, h_columns + sizes.count)
+
+    def _state(self, node: LoweringNode, do: Speller, sizes: _Sizes, index: int, way: int) -> Value:
+        """An initial state `[hidden, n]` of one direction."""
+        if not _is_there(node, index):
+            return do.build.none()
+        constant = node.constants[index]
+        ways = 1 + node.op.bidirectional
+        if constant is not None:
+            state = constant.swapaxes(0, 1) if node.op.batch_first else constant
+            plain = state.reshape(ways, sizes.count, sizes.hidden)[way].T
+            return do.build.weight(f"state{index}_{way}", np.ascontiguousarray(plain, np.float32))
+        value = node.operands[index]
+        if node.op.batch_first:
+            value = do.permute(value, 1, 0, 2)
+        dims = (1, sizes.count, sizes.hidden)
+        if ways > 1:
+            op = Slice(offset=(way, 0, 0), steps=(1, 1, 1), ends=(way + 1, *dims[1:]))
+            value = do(op, value, None, None, None, dims=dims)
+        return do.permute(do.reshape(value, *dims[1:]), 1, 0)
+
+
+def _columns(do: Speller, value: Value, first: int, end: int) -> Value:
+    rows = value.tensor.dims[0]
+    return do(Slice(offset=(0, first), steps=(1, 1), ends=(rows, end)), value, None, None, None, dims=(rows, end - first))
+
+
+def _is_there(node: LoweringNode, index: int) -> bool:
+    return len(node.operand_types) > index and not is_absent(node.operand_types[index])

@@ -1,0 +1,78 @@
+"""Tables of 256 bf16 entries by byte, and the choice between those and tables of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import KernelChoice, Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Space, Tile, TileKernel
+from tpuc_ops.tpu.lut import Lut
+
+from tpuc_cv183x.assembler import Cv183xAssembler
+from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand
+from tpuc_cv183x.kernels.common import element_refusal, flat_space, tile_shape
+from tpuc_cv183x.kernels.unary import LutKernel
+from tpuc_cv183x.lmem import planes_bytes
+from tpuc_cv183x.operands import operand
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_ENTRIES = 256
+_HALF_BYTES = 2
+
+
+class HalfTableKernel(TileKernel[Lut]):
+    """The chip looks words up by their low byte, into which the operand's bytes are spread before."""
+
+    def refuse(self, node: Node) -> str | None:
+        x, table = node.operand_types[:2]
+        if table.size != _ENTRIES:
+            return f"one table of {_ENTRIES} bf16 entries for all channels, this one has {table.size}"
+        if x.storage.bits != 8 or node.result_type.storage != table.storage:
+            return f"bytes by a table of the result's type, these are {x.storage} by {table.storage}"
+        return element_refusal(_without_constant(node))
+
+    def space(self, node: Node) -> Space:
+        space = flat_space(_without_constant(node))
+        return Space(space.axes, (*space.operands, None), space.results)
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        return (PackedConstant("table", broadcast=True),)
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        return 1, _ENTRIES * _HALF_BYTES
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        table = arrays[1]
+        assert table is not None
+        return np.ascontiguousarray(table).reshape(1, -1).view(np.uint8)
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        return (Scratch("words", planes_bytes(tile_shape(tile), _HALF_BYTES)),)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        shape, source = placed.result.shape, Operand(placed.operand(0).address, DType.UINT8)
+        words = Operand(placed.scratch["words"].address, DType.BF16)
+        low = Operand(words.address, DType.UINT8, words.strides(shape))
+        asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=shape, result=low, left=source))
+        table = placed.constants["table"].address
+        asm.record(Lookup(shape=shape, result=operand(placed.result), input=words, table=table))
+
+
+def _without_constant(node: Node) -> Node:
+    return Node(node.op, node.operand_types[:1], node.result_types, node.name)
+
+
+class AnyLutKernel(KernelChoice[Lut]):
+    """By the width of an entry."""
+
+    def __init__(self) -> None:
+        self._bytes, self._halves = LutKernel(), HalfTableKernel()
+
+    def kernel(self, node: Node) -> TileKernel[Any]:
+        return self._halves if node.operand_types[1].storage.is_float else self._bytes

@@ -1,0 +1,58 @@
+"""Where the largest or smallest element is, in bf16: the extreme's equals, times numbers that fall along the axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.shapes import positive_axis
+from tpuc_ops.top.arg import Arg
+from tpuc_ops.tpu.mul import Mul
+from tpuc_ops.tpu.sub import Sub
+
+from tpuc_cv183x.lowerings.halves import Halves
+from tpuc_cv183x.lowerings.table import TABLE
+
+_MOST_PLACES = 256
+"""Up to here bf16 has all whole numbers."""
+
+
+@TABLE.lowers(Arg, "bf16", "int8")
+class ArgAny(Lowering[Arg]):
+    """Of what bf16 holds: elements that are alike there count as equal."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.AS_IS,) * len(node.operand_types)
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        count = _extent(node)
+        if count > _MOST_PLACES:
+            return (
+                f"an axis of at most {_MOST_PLACES} elements, this one has {count} and bf16 cannot count so far; make "
+                "the values the output and search them outside"
+            )
+        return None
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Arg = node.op
+        steps, dims, count = Halves(node, build), node.operand_types[0].dims, _extent(node)
+        axis = positive_axis(op.axis, len(dims))
+        value = steps.reshape(steps.operand(), (1, math.prod(dims[:axis]), count, math.prod(dims[axis + 1 :])))
+        sign = 1.0 if op.mode == "ArgMax" else -1.0
+        value = steps.times(value, sign)
+        extreme = steps.pooled(value, "Max", (count, 1))
+        is_extreme = steps.inverted(steps.is_positive(steps.do(Sub(), [extreme, value], value.tensor.dims)))
+        places = np.arange(count, dtype=np.float32)
+        numbers = places + 1 if op.select_last_index else count - places
+        found = steps.do(Mul(), [is_extreme, steps.constant(numbers.reshape(1, 1, -1, 1))])
+        found = steps.pooled(found, "Max", (count, 1))
+        index = steps.plus(found, -1.0) if op.select_last_index else steps.plus(steps.times(found, -1.0), count)
+        results = [index, steps.times(extreme, sign)]
+        return [steps.last_of(result, position) for position, result in enumerate(results[: len(node.result_types)])]
+
+
+def _extent(node: LoweringNode) -> int:
+    dims = node.operand_types[0].dims
+    return dims[positive_axis(node.op.axis, len(dims))]

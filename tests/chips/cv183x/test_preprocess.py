@@ -1,0 +1,51 @@
+"""Preprocessing on the chip: bytes of images in, and exactly the values that the host's preprocessing gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tpuc.session import Boundary, Session
+
+from tests.chips.cv183x.op_networks import Net
+
+NORMALISED: dict[str, Any] = {
+    "mean": (103.9, 116.8, 123.7),
+    "scale": (0.017, 0.0171, 0.0175),
+    "pixel_format": "rgb",
+    "resize_dims": (16, 20),
+}
+
+
+def _write(path: Path) -> Path:
+    net = Net()
+    x = net.op("Conv", ["image", net.normal("w", (8, 3, 3, 3), 0.2)], "conv", kernel_shape=[3, 3], pads=[1] * 4)
+    net.op("Relu", [x], "y")
+    return net.save(path, {"image": (2, 3, 12, 18)}, ["y"])
+
+
+@pytest.mark.parametrize("form", ["RGB_PLANAR", "BGR_PACKED"])
+@pytest.mark.parametrize("preprocess", [NORMALISED, {**NORMALISED, "mean": (9.0,), "scale": (0.01,)}, None])
+def test_bytes_give_what_normalised_floats_give(preprocess: dict[str, Any] | None, form: str, tmp_path: Path) -> None:
+    preprocess = preprocess or {"pixel_format": "rgb"}
+    session = Session(chip="cv183x", quantize="bf16")
+    top = session.transform(_write(tmp_path / "net.onnx"), preprocess=preprocess)
+    fused, plain = (
+        session.chip.load(session.build(top, boundary=boundary)[1]) for boundary in (Boundary(True, form), Boundary())
+    )
+    rows, columns = preprocess.get("resize_dims", (12, 18))
+    rgb = np.random.default_rng(3).integers(0, 256, (2, rows, columns, 3)).astype(np.uint8)
+    rgb.reshape(-1)[:256] = np.arange(256)
+    top_row, left = (rows - 12) // 2, (columns - 18) // 2
+    planar = rgb[:, top_row : top_row + 12, left : left + 18].transpose(0, 3, 1, 2).astype(np.float32)
+    mean, scale = (
+        np.resize(np.float32(preprocess.get(name, default)), 3).reshape(1, 3, 1, 1)
+        for name, default in (("mean", (0.0,)), ("scale", (1.0,)))
+    )
+    given = rgb if form.startswith("RGB") else rgb[..., ::-1]
+    given = given if form.endswith("PACKED") else given.transpose(0, 3, 1, 2)
+    (wanted,) = plain.run({"image": (planar - mean) * scale}).values()
+    (got,) = fused.run({"image_raw": np.ascontiguousarray(given)}).values()
+    assert np.array_equal(got, wanted)

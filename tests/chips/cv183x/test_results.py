@@ -1,0 +1,49 @@
+"""Ops of several results: parts of a tensor, and where its extremes are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+from tpuc.session import Session
+
+from tests.chips.cv183x.op_networks import Net
+
+SHAPE = (2, 9, 5, 6)
+
+
+@pytest.mark.parametrize("mode", ["int8", "bf16"])
+def test_extremes_and_parts(mode: str, tmp_path: Path) -> None:
+    net = Net()
+    net.op("ArgMax", ["x"], "first", axis=1)
+    net.op("ArgMax", ["x"], "last", axis=3, keepdims=0, select_last_index=1)
+    net.op("ArgMin", ["x"], "least", axis=2)
+    sizes = net.constant("sizes", np.array([2, 3, 4], np.int64))
+    net.nodes.append(helper.make_node("Split", ["x", sizes], ["a", "b", "c"], name="split", axis=1))
+    names = ["first", "last", "least", "a", "b", "c"]
+    path = net.save(tmp_path / "net.onnx", {"x": SHAPE}, names)
+    # Whole numbers up to 127, which both modes hold; several are equal.
+    x = np.random.default_rng(2).integers(-12, 13, SHAPE).astype(np.float32)
+    x[0, 0, 0, 0] = 127
+    session = Session(chip="cv183x", quantize=mode)
+    module = session.transform(path)
+    table = None
+    if mode == "int8":
+        np.savez(tmp_path / "samples.npz", x=x[None])
+        table = session.calibrate(module, dataset=tmp_path / "samples.npz", options={"tune_num": 0})
+    got = session.chip.load(session.build(module, table)[1]).run({"x": x})
+    values = {name.removesuffix("_f32"): np.asarray(array, np.float32) for name, array in got.items()}
+    wanted = {
+        "first": x.argmax(1)[:, None],
+        "last": SHAPE[3] - 1 - x[..., ::-1].argmax(3),
+        "least": x.argmin(2)[:, :, None],
+        "a": x[:, :2],
+        "b": x[:, 2:5],
+        "c": x[:, 5:],
+    }
+    for name, array in wanted.items():
+        found = values[name].reshape(array.shape)
+        # A scale that is not exact moves a value by less than a step, and an index not at all.
+        assert np.array_equal(found, array) if name in ("first", "last", "least") else np.abs(found - array).max() < 1

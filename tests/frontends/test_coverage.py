@@ -1,0 +1,73 @@
+"""Every operator that users of the formats meet is imported, folded, written out, or refused by name with a reason."""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+import pytest
+import tflite
+from tpuc.api import ForeignNode
+from tpuc_caffe.importers import TABLE as CAFFE
+from tpuc_caffe.translation import INPUT_TYPES
+from tpuc_onnx.control import is_control_flow
+from tpuc_onnx.folding import SHAPE_QUESTIONS
+from tpuc_onnx.importers import TABLE as ONNX
+from tpuc_onnx.importers import refused as onnx_refused
+from tpuc_onnx.rewrites import REWRITES
+from tpuc_onnx.translation import GLUE
+from tpuc_tflite.control import is_control_flow as is_tflite_control_flow
+from tpuc_tflite.folding import QUESTIONS, foldable
+from tpuc_tflite.importers import TABLE as TFLITE
+from tpuc_tflite.importers import refused as tflite_refused
+
+LISTS = configparser.ConfigParser(allow_no_value=True, delimiters=("=",))
+LISTS.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]  # names keep their case
+LISTS.read(Path(__file__).with_name("operators.txt"), encoding="utf-8")
+
+
+def listed(section: str) -> list[str]:
+    """The names of a section, several in a line."""
+    return [name for line in LISTS[section] for name in line.split()]
+
+
+def node(op_type: str) -> ForeignNode:
+    return ForeignNode(op_type, "n", ("x",), ("y",), {})
+
+
+@pytest.mark.parametrize("name", listed("onnx"))
+def test_onnx_operators(name: str) -> None:
+    known = name in ONNX.cells or name in REWRITES or name in GLUE | SHAPE_QUESTIONS or is_control_flow(node(name))
+    schema = onnx.defs.get_schema(name)
+    assert known or schema.has_function or schema.has_context_dependent_function or name in CONSTANTS
+
+
+CONSTANTS = frozenset({"Constant", "EyeLike"})
+"""Operators whose result does not depend on what networks compute."""
+
+
+@pytest.mark.parametrize("name", listed("tflite"))
+def test_tflite_operators(name: str) -> None:
+    assert name not in tflite_refused.REASONS
+    assert name in TFLITE.cells or name in QUESTIONS or is_tflite_control_flow(node(name))
+
+
+def test_every_builtin_operator_of_tflite() -> None:
+    """What the schema has and networks cannot hold is refused by name, not as something unknown."""
+    numbers = {name for name, value in vars(tflite.BuiltinOperator).items() if isinstance(value, int)}
+    numbers -= {"CUSTOM", "PLACEHOLDER_FOR_GREATER_OP_CODES"}
+    told = {*TFLITE.cells, *QUESTIONS, "IF", "WHILE"}
+    assert sorted(numbers - told) == []
+    assert sorted(name for name in foldable() if name not in numbers) == []
+
+
+@pytest.mark.parametrize("name", listed("caffe"))
+def test_caffe_layers(name: str) -> None:
+    assert name in CAFFE.cells or name in INPUT_TYPES or name == "Silence"
+
+
+@pytest.mark.parametrize("reasons", [onnx_refused.REASONS, tflite_refused.REASONS])
+def test_refusals_have_reasons(reasons: Mapping[str, str]) -> None:
+    assert all(len(reason.split()) > 4 for reason in reasons.values())

@@ -1,0 +1,41 @@
+"""More inputs and outputs than there are memories for them, on the vendor's runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpuc.session import Session
+
+from tests.chips.cv183x.op_networks import Net
+from tests.conftest import RunVendor
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.mark.parametrize("mode", ["int8", "bf16"])
+def test_four_inputs_and_four_outputs(mode: str, run_vendor: RunVendor, tmp_path: Path) -> None:
+    net = Net()
+    names = [f"x{index}" for index in range(4)]
+    for index, name in enumerate(names):
+        x = net.op("Conv", [name, net.normal(f"w{index}", (5, 3, 3, 3), 0.2)], f"c{index}", pads=[1] * 4)
+        net.op("Add", [x, f"c{max(index - 1, 0)}"], f"y{index}")
+    path = net.save(tmp_path / "net.onnx", dict.fromkeys(names, (1, 3, 6, 7)), [f"y{index}" for index in range(4)])
+    random = np.random.default_rng(1)
+    inputs = {name: random.normal(size=(1, 3, 6, 7)).astype(np.float32) for name in names}
+    session = Session(chip="cv183x", quantize=mode)
+    module = session.transform(path)
+    table = None
+    if mode == "int8":
+        np.savez(tmp_path / "samples.npz", **{name: array[None] for name, array in inputs.items()})
+        table = session.calibrate(module, dataset=tmp_path / "samples.npz", options={"tune_num": 0})
+    data = session.build(module, table)[1]
+    target = tmp_path / "net.cvimodel"
+    target.write_bytes(data)
+    loaded = session.chip.load(data)
+    assert len(loaded.inputs) + len(loaded.outputs) == 8
+    got, vendor = loaded.run(inputs), run_vendor(target, inputs)
+    assert got.keys() == vendor.keys()
+    for name, array in got.items():
+        assert array.tobytes() == vendor[name].tobytes(), name

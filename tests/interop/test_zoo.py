@@ -1,0 +1,58 @@
+"""Networks of many kinds on the vendor's functional models: the compiled file gives what our simulator gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from tpuc.data import inputs_of
+from tpuc.session import Session
+from tpuc.testing.kernel_conformance import float_error
+
+from tests.conftest import RunVendor
+from tests.models.zoo import NETWORKS
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+RUNS = (("bm1684x", "f16"), ("bm1684x", "int8"), ("cv183x", "int8"), ("cv183x", "bf16"))
+BOUNDS = {"bm1684x": 2.0**-9, "cv183x": 2.0**-7}
+"""Of a float output's range: sums and series of 16-bit floats may be formed in another order there, which a network of
+many layers carries on; these are four units of the last place of f16, two of bf16.
+"""
+
+
+@pytest.mark.parametrize(("chip", "mode"), [pytest.param(*run, marks=pytest.mark.chip(run[0])) for run in RUNS])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_vendors_model_gives_what_ours_gives(
+    name: str, chip: str, mode: str, run_vendor: RunVendor, tmp_path: Path
+) -> None:
+    path = tmp_path / f"{name}.onnx"
+    onnx.save(NETWORKS[name](), path)
+    session = Session(chip=chip, quantize=mode)
+    module = session.transform(path)
+    random = np.random.default_rng(0)
+    given = {
+        spec.name: random.integers(0, 100, spec.shape).astype(np.float32)
+        if name == "words"
+        else random.normal(0, 1, spec.shape).astype(np.float32)
+        for spec in inputs_of(module)
+    }
+    np.savez(tmp_path / "sample.npz", **given)
+    data_set = tmp_path / "sample.npz"
+    table = session.calibrate(module, dataset=data_set, options={"tune_num": 0}) if mode == "int8" else None
+    _, data = session.build(module, table)
+    suffix = session.chip.description.suffix
+    file = tmp_path / f"{name}{suffix}"
+    file.write_bytes(data)
+    ours = session.chip.load(data).run(given)
+    theirs = run_vendor(file, given)
+    assert set(theirs) >= set(ours)
+    for key, array in ours.items():
+        found = theirs[key].reshape(array.shape)
+        if array.dtype.kind in "iu":
+            np.testing.assert_array_equal(found, array.view(found.dtype) if found.itemsize == array.itemsize else array)
+        else:
+            found = found.view(array.dtype) if found.dtype.kind == "u" else found
+            assert float_error(found, array) <= BOUNDS[chip], key
