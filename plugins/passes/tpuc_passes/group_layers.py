@@ -153,4 +153,4 @@ def _stays(operation: Operation) -> bool:
     """Is all that the operation reads and writes in local memory?"""
     residency = Residency.of(operation)
     at_hand = residency.kept | residency.fetched
-    return 0 in residency.held and at_hand == frozenset(range(len(operation.operands)))
+    return (0 in residency.held or 0 not in residency.stored) and at_hand == frozenset(range(len(operation.operands)))

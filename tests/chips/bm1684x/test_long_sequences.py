@@ -23,8 +23,7 @@ def write_network(kind: str, path: Path, ways: int = 1, steps: int = STEPS) -> N
     rows = GATES[kind] * HIDDEN
     shapes = {"w": (ways, rows, INPUTS), "r": (ways, rows, HIDDEN), "b": (ways, 2 * rows)}
     weights = [
-        numpy_helper.from_array(random.normal(0, 0.2, shape).astype(np.float32), name)
-        for name, shape in shapes.items()
+        numpy_helper.from_array(random.normal(0, 0.2, shape).astype(np.float32), name) for name, shape in shapes.items()
     ]
     extra = {"direction": "bidirectional"} if ways > 1 else {}
     node = helper.make_node(kind, ["x", *shapes], ["y", "h"], name="layer", hidden_size=HIDDEN, **extra)

@@ -18,11 +18,14 @@ from tpuc.session import Session
 from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed, Operand, Sample, sample_module
 from tpuc.testing.values import build_exposed
+from tpuc_ops.top.arctan import Arctan
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.ceil import Ceil
 from tpuc_ops.top.compare import Compare
 from tpuc_ops.top.compare_const import CompareConst
 from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.cos import Cos
+from tpuc_ops.top.cum_sum import CumSum
 from tpuc_ops.top.deconv import Deconv
 from tpuc_ops.top.floor import Floor
 from tpuc_ops.top.gather import Gather
@@ -44,9 +47,11 @@ from tpuc_ops.top.rms_norm import RMSNorm
 from tpuc_ops.top.round import Round
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.sign import Sign
+from tpuc_ops.top.sin import Sin
 from tpuc_ops.top.softmax import Softmax
 from tpuc_ops.top.softsign import Softsign
 from tpuc_ops.top.tile import Tile
+from tpuc_ops.top.trilu import Trilu
 from tpuc_ops.top.where import Where
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 
@@ -171,6 +176,10 @@ MATRICES = {
         MatMul(left_transpose=True), [uniform(2, 16, 7), uniform(2, 16, 9, seed=1)], 1.1, CURVE
     ),
     "product_of_matrices": Layer(MatMul(do_relu=True), [uniform(7, 40), uniform(40, 8, seed=1)], 1.1, CURVE),
+    "product_awkward": Layer(MatMul(), [uniform(2, 19, 16), uniform(2, 16, 197, seed=1)], 1.1, CURVE),
+    "product_awkward_turned": Layer(
+        MatMul(right_transpose=True, output_transpose=True), [uniform(3, 16), uniform(131, 16, seed=1)], 1.1, CURVE
+    ),
     "product_single_right": Layer(MatMul(), [uniform(2, 3, 7, 16), uniform(16, 8, seed=1)], 1.1, CURVE),
     "product_repeated": Layer(MatMul(), [uniform(4, 7, 16), uniform(2, 1, 16, 8, seed=1)], 1.1, CURVE),
     "product_constant_left": Layer(MatMul(), [Fixed(uniform(7, 16)), uniform(2, 16, 9, seed=1)]),
@@ -249,6 +258,10 @@ CHOICES = {
         for name, op in (("round", Round()), ("floor", Floor()), ("ceil", Ceil()), ("sign", Sign()))
     },
     "gather_runs": Layer(Gather(axis=1), [X, Fixed(np.array([[3, 4, 5], [9, 7, 5], [-1, 0, 0]], np.float32))]),
+    "sums_so_far": Layer(CumSum(axis=1), [X / 4], 3, CURVE),
+    "sums_behind": Layer(CumSum(axis=-1, exclusive=True, reverse=True), [X], 3, CURVE),
+    "upper": Layer(Trilu(upper=1, diagonal=1), [X], 1.6),
+    "lower": Layer(Trilu(upper=0), [uniform(7, 9)], 1.6),
     "gather_one": Layer(Gather(axis=2, keepdims=False), [X, Fixed(np.array(3, np.float32))]),
     "gather_rows": Layer(
         Gather(axis=0), [Fixed(uniform(40, 12, seed=3)), np.array([[3, 39, 0], [7, -1, 8]], np.float32)], 0, **FLOATS
@@ -266,6 +279,9 @@ CURVES = {
     "powers_of_numbers": Layer(Pow3(), [Fixed(POSITIVE), X[:, :7] / 2], 3, 2 * CURVE),
     "sigmoid_scaled": Layer(Sigmoid(scale=2.0, bias=0.5, log=True), [X], error=CURVE),
     "sigmoid_logarithm": Layer(Sigmoid(log=True), [X], error=CURVE),
+    "sine": Layer(Sin(), [np.rint(X * 24) / np.float32(8)], 0, CURVE, modes=("bf16",)),  # whole eighths are bf16
+    "cosine": Layer(Cos(), [np.rint(X * 24) / np.float32(8)], 0, CURVE, modes=("bf16",)),
+    "arctan": Layer(Arctan(), [X], modes=("int8",)),
     "softmax_logarithm": Layer(Softmax(axis=1, log=True), [X], 2, CURVE),
     "softmax_steep": Layer(Softmax(axis=-1, beta=2.0), [X], 3, 2 * CURVE),
     "softsign": Layer(Softsign(), [X], error=CURVE),

@@ -87,3 +87,14 @@ def test_floats_too_large_for_f16_become_infinite() -> None:
 def test_between_integers_is_refused() -> None:
     with pytest.raises(ValueError, match="one side of a cast must be a float, both are integers"):
         cast(np.zeros(1, np.int8), quantised_element("int8", 0.1), quantised_element("int8", 0.2))
+
+
+@pytest.mark.parametrize(
+    ("round_half", "expected"), [(False, [64, 64, 64, -64, -65, 126, -128]), (True, [64, 64, 65, -65, -65, 127, -128])]
+)
+def test_in_half_operands_are_cut_or_rounded_away_from_zero_to_8_bits(round_half: bool, expected: list[int]) -> None:
+    """Between 64 and 128 bf16 has halves: a quarter above 64 is in the middle of two, a little less is not."""
+    x = np.array([64.0, 64.2499, 64.75, -64.75, -65.0, 126.875, -200.0], np.float32)
+    op = Cast(in_half=True, round_mode="HalfToEven", round_half=round_half)
+    got = cast(x, F32, quantised_element("int8", 1.0), op)
+    assert got.tolist() == expected

@@ -92,7 +92,7 @@ class TestJudge:
         bad = {**good, name: dataclasses.replace(good[name], threshold=good[name].threshold / 3)}
         mended = bad
         for _ in range(8):
-            mended = judge.climb(mended, {}, [name], seconds=1.0)
+            mended, _ = judge.climb(mended, {}, [name], seconds=1.0, verdict=judge.decibels(mended, {}))
         assert judge.decibels(bad, {}) < judge.decibels(good, {}) - 6
         assert judge.decibels(mended, {}) > judge.decibels(good, {}) - 1
 

@@ -13,8 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from tpuc.api import CorruptFile, Unsupported
+from tpuc.api.container import Record, Schema
 
-from tpuc_bm1684x.container.schema import Record, read_table, write_table
 from tpuc_bm1684x.isa.geometry import DDR_BASE
 
 MAGIC = 0xFF55AAEE
@@ -174,7 +174,7 @@ class BModel:
             "neuron_size": max((stage.context_bytes for net in self.nets for stage in net.stages), default=0),
             "device_num": 1,
         }
-        block = write_table(record, "Model")
+        block = _schema().write(record, "Model")
         block += bytes(-(HEADER.size + len(block)) % SECTION_BYTES)
         return HEADER.pack(MAGIC, HEADER.size, len(block), len(area.data)) + block + bytes(area.data)
 
@@ -189,7 +189,7 @@ class BModel:
         needed = header_bytes + block_bytes + area_bytes
         if header_bytes < HEADER.size or needed > len(data):
             raise CorruptFile(f"bmodel of {len(data)} bytes: the header promises {needed}; the file is truncated")
-        record = read_table(data[header_bytes : header_bytes + block_bytes], "Model")
+        record = _schema().read(data[header_bytes : header_bytes + block_bytes], "Model")
         chip = record.get("chip", "")
         if chip != CHIP:
             raise Unsupported(f"bmodel for chip {chip!r}: only {CHIP} is known here; recompile it")
@@ -378,3 +378,7 @@ def _read_tensor(record: Mapping[str, Any]) -> Tensor:
         record.get("scale", 1.0),
         record.get("zero_point", 0),
     )
+
+
+def _schema() -> Schema:
+    return Schema.load("tpuc_bm1684x.container", "bmodel_schema.json")

@@ -144,8 +144,8 @@ class RowGather(IndexedRows):
 
     def _moved(self, machine: Machine, source: Array, numbers: Array, target: tuple[Shape4, Strides]) -> Array:
         inside = numbers < self.source_size[1]
-        lanes = np.arange(numbers.shape[0])[:, None]
-        result = source[lanes, np.where(inside, numbers, 0)]
+        rows = np.where(inside, numbers, 0)[..., None]
+        result = np.take_along_axis(source, rows, axis=1)
         bits = np.array(self.constant & ((1 << 8 * self.dtype.bytes) - 1), f"u{self.dtype.bytes}")
         result[~inside] = bits.view(self.dtype.numpy)
         return result

@@ -1,8 +1,8 @@
 """Tangents, inverse trigonometric and hyperbolic functions of f32 tensors, from short series and the logarithm.
 
 Errors are within 4e-6 of the value: of arcs of magnitudes to 1 (beyond, the nearest end counts), hyperbolic functions
-of magnitudes to 88, their inverses to 1e18, tangents of magnitudes to 100. Tangents of x further out are those of a place
-within 4e-8 of x.
+of magnitudes to 88, their inverses to 1e18, tangents of magnitudes to 100. Tangents further out are those of a place
+within a share of 4e-8 of x.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tpuc.api import (
@@ -69,6 +70,21 @@ class LocalConcatKernel(LocalMoveKernel):
         if axis == _CHANNELS:
             return dims[0] > 1 or any(sum(extents[:index]) % LANES for index in range(len(extents)))
         return axis > _CHANNELS
+
+    def space(self, node: Node) -> Space:
+        space = super().space(node)
+        if positive_axis(node.op.axis, len(node.result_type.dims)) != _CHANNELS:
+            return space
+        n, c, h, w = space.axes
+        return replace(space, axes=(n, c, Axis("h", h.size), w))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        boxes = super().reads(node, space, tile)
+        if positive_axis(node.op.axis, len(node.result_type.dims)) != _CHANNELS:
+            return boxes
+        start, stop = tile.range("h")
+        shapes = [box.shape for box in boxes if box is not None]
+        return [Box((0, 0, start, 0), (n, c, stop - start, w)) for n, c, _, w in shapes]
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         axis = positive_axis(node.op.axis, len(node.result_type.dims))

@@ -69,7 +69,9 @@ class RecurrentKernel(TileKernel[RecurrentSteps]):
         if node.operand_types[0].storage.name != "f32" or rows % (LANES * GATES[op.kind]):
             return f"gates of f32, each of a multiple of {LANES} rows"
         if self._filter_bytes(node) > MOST_WEIGHT_BYTES:
-            return f"a recurrence of at most {MOST_WEIGHT_BYTES} bytes per lane, this one has {self._filter_bytes(node)}"
+            return (
+                f"a recurrence of at most {MOST_WEIGHT_BYTES} bytes per lane, this one has {self._filter_bytes(node)}"
+            )
         if max(node.operand_types[0].dims) > MAX_EXTENT:
             return f"at most {MAX_EXTENT} per dimension, these gates are {node.operand_types[0].dims}"
         return None
@@ -128,7 +130,9 @@ class RecurrentKernel(TileKernel[RecurrentSteps]):
         array = arrays[_RECURRENCE if name == "filter" else _BIAS]
         assert array is not None
         if name == "filter":
-            return pack_filter(as_stored(array, node.operand_types[_RECURRENCE]).astype(np.float32)[:, :, None, None], 1)
+            return pack_filter(
+                as_stored(array, node.operand_types[_RECURRENCE]).astype(np.float32)[:, :, None, None], 1
+            )
         return by_lane(array.reshape(-1, 1).astype(np.float32))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:

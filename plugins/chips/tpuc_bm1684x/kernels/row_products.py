@@ -109,9 +109,7 @@ def _costs(view: Shape4, width: int, element: ScalarType, filters: ScalarType, r
 
     def conv(shape: Shape4) -> int:
         source = (depth, shape[2], shape[3])
-        return cycles(
-            Conv(result=total, result_shape=shape, input=Operand(0, kind), input_shape=source, weight=weight)
-        )
+        return cycles(Conv(result=total, result_shape=shape, input=Operand(0, kind), input_shape=source, weight=weight))
 
     def turn(shape: Shape4, dtype: DType) -> int:
         return cycles(

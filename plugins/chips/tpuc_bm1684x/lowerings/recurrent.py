@@ -93,8 +93,7 @@ class RecurrentAny(Spelled):
         found = [self._joined(do, all_h, 1, (2, 0, 1, 3) if op.batch_first else None, names[0])]
         order = (1, 0, 2) if op.batch_first else None
         found += [
-            self._joined(do, values, 0, order, name)
-            for values, name in zip((last, last_c), names[1:], strict=False)
+            self._joined(do, values, 0, order, name) for values, name in zip((last, last_c), names[1:], strict=False)
         ]
         return found
 
@@ -105,7 +104,9 @@ class RecurrentAny(Spelled):
         op = Slice(offset=(at, 0, 0, 0), steps=(1,) * 4, ends=(at + 1, *dims[1:]))
         return do.reshape(do(op, h, None, None, None, dims=dims), *dims[1:])
 
-    def _joined(self, do: Speller, values: Sequence[Value], axis: int, order: tuple[int, ...] | None, name: str) -> Value:
+    def _joined(
+        self, do: Speller, values: Sequence[Value], axis: int, order: tuple[int, ...] | None, name: str
+    ) -> Value:
         """Both directions in one tensor, called `name`."""
         dims = list(values[0].tensor.dims)
         dims[axis] = len(values)
@@ -113,9 +114,7 @@ class RecurrentAny(Spelled):
         value = do(Concat(axis=axis), *values, dims=dims, name=inner)
         return do.permute(value, *order, name=name) if order else value
 
-    def _run(
-        self, node: LoweringNode, do: Speller, sizes: _Sizes, x: Value, way: int
-    ) -> tuple[Value, Value | None]:
+    def _run(self, node: LoweringNode, do: Speller, sizes: _Sizes, x: Value, way: int) -> tuple[Value, Value | None]:
         op: Any = node.op
         weight, recurrence = (np.asarray(node.constants[index][way], np.float32) for index in (1, 2))  # pyright: ignore
         rows = sizes.gates * sizes.hidden
@@ -171,7 +170,9 @@ class RecurrentAny(Spelled):
 
 def _columns(do: Speller, value: Value, first: int, end: int) -> Value:
     rows = value.tensor.dims[0]
-    return do(Slice(offset=(0, first), steps=(1, 1), ends=(rows, end)), value, None, None, None, dims=(rows, end - first))
+    return do(
+        Slice(offset=(0, first), steps=(1, 1), ends=(rows, end)), value, None, None, None, dims=(rows, end - first)
+    )
 
 
 def _is_there(node: LoweringNode, index: int) -> bool:

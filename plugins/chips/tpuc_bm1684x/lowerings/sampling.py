@@ -88,11 +88,15 @@ class Axis:
         inside = do(Compare(mode="Equal"), tap.place, place)
         return _Tap(place, inside if tap.weight is None else do(Mul(), tap.weight, inside))
 
+    def _rounded(self, place: Value) -> Value:
+        """The nearest whole number; the chip takes -0 for another number than 0, and -0 + 0 is 0."""
+        return self.do(AddConst(const_val=0.0), self.do(Round(), place))
+
     def taps(self, mode: str, place: Value) -> list[_Tap]:
         """The elements that a place is made of."""
         do = self.do
         if mode == "nearest":
-            return [self.within(_Tap(do(Round(), self.folded(place)), None))]
+            return [self.within(_Tap(self._rounded(self.folded(place)), None))]
         if mode == "bilinear":
             place = self.folded(place)
         low = do(Floor(), place)
@@ -105,7 +109,7 @@ class Axis:
         for offset in (-1, 0, 1, 2):
             tap = do(AddConst(const_val=float(offset)), low)
             if self.padding_mode != "zeros":
-                tap = do(Round(), self.folded(tap))
+                tap = self._rounded(self.folded(tap))
             distance = do(Abs(), do(AddConst(const_val=-float(offset)), share))
             taps.append(self.within(_Tap(tap, _cubic(do, distance, near=offset in (0, 1)))))
         return taps
@@ -218,6 +222,3 @@ class MaxPoolWithMaskAny(Spelled):
             mask = do(Where(), chosen, places[None, None].astype(np.float32), mask, dims=dims, name=name)
         assert isinstance(mask, Value)
         return [values, mask]
-
-
-__all__ = ["Axis", "GridSamplerAny", "MaxPoolWithMaskAny", "sampled", "table_of_places"]

@@ -13,9 +13,9 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 from tpuc.api import CorruptFile, Unsupported
+from tpuc.api.container import Record, Schema
 
 from tpuc_cv183x.container.lz4 import decompress_block
-from tpuc_cv183x.container.schema import Record, read_table, write_table
 from tpuc_cv183x.isa.geometry import BASE_REGISTERS, GMEM_BITS, gmem
 
 MAGIC = b"CviModel"
@@ -197,7 +197,7 @@ class CviModel:
             "target": CHIP,
             "mlir_version": self.producer,
         }
-        body = write_table(record, "Model") + bytes(area)
+        body = _schema().write(record, "Model") + bytes(area)
         size = len(body) - len(area)
         digest = hashlib.md5(body, usedforsecurity=False).digest()
         return HEADER.pack(MAGIC, size, *VERSION[:2], digest, CHIP.encode(), PADDING) + body
@@ -221,7 +221,7 @@ class CviModel:
         target = chip.rstrip(b"\0").decode("ascii", "replace")
         if target != CHIP:
             raise Unsupported(f"cvimodel for chip {target!r}: only {CHIP} is known here; recompile it")
-        record = read_table(data[HEADER.size : HEADER.size + size], "Model")
+        record = _schema().read(data[HEADER.size : HEADER.size + size], "Model")
         area = memoryview(data)[HEADER.size + size :]
         programs = tuple(_read_program(item) for item in record.get("programs", []))
         if not programs:
@@ -292,7 +292,7 @@ def _program_record(program: Program) -> Record:
 
 def write_arguments(values: Mapping[str, Value]) -> bytes:
     """Arguments of a CPU routine."""
-    return write_table({"attributes": [_attribute(key, value) for key, value in values.items()]}, "Parameter")
+    return _schema().write({"attributes": [_attribute(key, value) for key, value in values.items()]}, "Parameter")
 
 
 def _attribute(key: str, value: Value) -> Record:
@@ -318,7 +318,7 @@ def read_arguments(data: bytes) -> dict[str, Value]:
     if not data:
         return {}
     values: dict[str, Value] = {}
-    for attribute in read_table(data, "Parameter").get("attributes", []):
+    for attribute in _schema().read(data, "Parameter").get("attributes", []):
         for name, record in attribute.items():
             value = record.get("value", "" if name == "str_attr" else [] if "array" in name else 0)
             if name == "bool_attr":
@@ -413,3 +413,7 @@ def _read_weight(record: Record) -> Weight:
         _read_shape(record.get("shape"), f"weight {name!r}"),
         _read_type(record.get("type", 0), f"weight {name!r}"),
     )
+
+
+def _schema() -> Schema:
+    return Schema.load("tpuc_cv183x.container", "cvimodel_schema.json")

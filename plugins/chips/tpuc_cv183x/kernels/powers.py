@@ -16,6 +16,7 @@ from tpuc_ops.tpu.active import Active
 
 from tpuc_cv183x.isa import ArithmeticOp, MoveFunction, Operand, TensorCopy, natural_strides
 from tpuc_cv183x.kernels.activation import emit_limit
+from tpuc_cv183x.kernels.circles import CircleKernel
 from tpuc_cv183x.kernels.curves import (
     ENTRIES,
     MODES,
@@ -151,6 +152,7 @@ class ActiveKernel(KernelChoice[Active]):
     kernels: ClassVar[Mapping[str, TileKernel[Any]]] = {
         **dict.fromkeys(MODES, SlopeKernel()),
         **dict.fromkeys(_SPLITS, SplitKernel()),
+        **dict.fromkeys(CircleKernel.modes, CircleKernel()),
         "EXP": ExponentialKernel(),
         "HSIGMOID": HardKernel(),
         "HSWISH": HardKernel(),

@@ -21,6 +21,7 @@ from tpuc_cv183x.lowerings import (
     resampling,
     shapes,
     softmax,
+    triangles,
 )
 from tpuc_cv183x.lowerings.table import CASTS, TABLE
 
@@ -45,4 +46,5 @@ __all__ = [
     "resampling",
     "shapes",
     "softmax",
+    "triangles",
 ]

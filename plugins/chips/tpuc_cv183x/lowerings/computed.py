@@ -7,16 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import BF16, LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc.api import BF16, LoweringBuilder, LoweringNode, Op, TensorType, Value
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.tpu.add import Add as TpuAdd
 from tpuc_ops.tpu.concat import Concat as TpuConcat
 from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
+from tpuc_ops.tpu.pad import Pad as TpuPad
 from tpuc_ops.tpu.permute import Permute as TpuPermute
 from tpuc_ops.tpu.reshape import Reshape as TpuReshape
+from tpuc_ops.tpu.slice import Slice as TpuSlice
 
+from tpuc_cv183x.isa.geometry import EU_BYTES, round_up
+from tpuc_cv183x.kernels.batched import spread, steps_of
 from tpuc_cv183x.lowerings.casts import cast
 from tpuc_cv183x.lowerings.common import QDM, as_bf16, decompose_qdm, result_with_sign
+
+_AWKWARD = 3
+"""So many times the work makes padding and cutting pay."""
 
 
 def is_computed(node: LoweringNode) -> bool:
@@ -67,19 +74,25 @@ class _Product:
         left, right = self._together(
             self._operand(0, op.left_transpose, "left_turned"), self._operand(1, op.right_transpose, "right_turned")
         )
-        shape = (*left.tensor.dims[:-1], right.tensor.dims[-1])
+        columns = right.tensor.dims[-1]
+        right = self._widened(right)
+        shape = (*left.tensor.dims[:-1], columns)
+        whole = (*shape[:-1], right.tensor.dims[-1])
         tpu = TpuMatMul() if self.bias is not None else TpuMatMul(do_relu=op.do_relu, relu_limit=op.relu_limit)
         if self.factor is not None:
             multiplier, shift = decompose_qdm(self.factor)
             fields: dict[str, Any] = {"multipliers": (multiplier,), "rshifts": (shift,), **QDM}
             tpu = TpuMatMul(do_relu=op.do_relu, relu_limit=op.relu_limit, **fields)
-        type_ = self.result.with_shape(shape).at(None)
+        type_ = self.result.with_shape(whole).at(None)
         dims = self.node.result_type.dims
-        plain = shape == dims and self.bias is None and not op.output_transpose
+        plain = whole == dims and self.bias is None and not op.output_transpose
         name = self.node.name if plain else f"{self.node.name}_product"
         value = self.build(tpu, [left, right, *(self.build.none() for _ in range(3))], type_, name)
         if plain:
             return value
+        if whole != shape:
+            cut = TpuSlice(offset=(0,) * len(shape), steps=(1,) * len(shape), ends=shape)
+            value = self._step(cut, value, shape, "cut")
         if op.output_transpose:
             value = self._turned(value, "turned")
         if self.bias is None:
@@ -102,6 +115,17 @@ class _Product:
             wanted = value.tensor.shape_only().with_element(BF16)
             value = cast(value, wanted, f"{self.node.name}_operand{index}", self.build)
         return self._turned(value, suffix) if turned else value
+
+    def _widened(self, right: Value) -> Value:
+        """With zeros behind its columns where their own number lies badly over the lanes."""
+        *rest, columns = right.tensor.dims
+        vector = EU_BYTES * 8 // right.tensor.storage.bits
+        wide = round_up(columns, vector)
+        own, better = (steps_of(spread(extent, EU_BYTES // vector), vector) for extent in (columns, wide))
+        if self.node.constants[1] is not None or own < _AWKWARD * better:
+            return right
+        pad = TpuPad(paddings=(*(0,) * (2 * len(rest) + 1), wide - columns))
+        return self._step(pad, right, (*rest, wide), "widened")
 
     def _turned(self, value: Value, suffix: str) -> Value:
         *batch, rows, columns = value.tensor.dims
@@ -132,6 +156,6 @@ class _Product:
     def _reshaped(self, value: Value, dims: tuple[int, ...], suffix: str) -> Value:
         return value if value.tensor.dims == dims else self._step(TpuReshape(shape=dims), value, dims, suffix)
 
-    def _step(self, op: TpuReshape | TpuPermute, value: Value, dims: tuple[int, ...], suffix: str) -> Value:
+    def _step(self, op: Op, value: Value, dims: tuple[int, ...], suffix: str) -> Value:
         type_: TensorType = value.tensor.with_shape(dims).at(None)
         return self.build(op, [value], type_, f"{self.node.name}_{suffix}")

@@ -1,4 +1,4 @@
-"""Functions that are made of others: powers, quotients and scaled sigmoids, in bf16."""
+"""Functions that are made of others in bf16: powers, quotients, scaled sigmoids; circles and their tables."""
 
 from __future__ import annotations
 
@@ -8,14 +8,26 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.top.arccos import Arccos
+from tpuc_ops.top.arccosh import Arccosh
+from tpuc_ops.top.arcsin import Arcsin
+from tpuc_ops.top.arcsinh import Arcsinh
+from tpuc_ops.top.arctan import Arctan
+from tpuc_ops.top.arctanh import Arctanh
+from tpuc_ops.top.cos import Cos
+from tpuc_ops.top.cosh import Cosh
 from tpuc_ops.top.pow import Pow
 from tpuc_ops.top.pow2 import Pow2
 from tpuc_ops.top.pow3 import Pow3
 from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops.top.sin import Sin
+from tpuc_ops.top.sinh import Sinh
 from tpuc_ops.top.softsign import Softsign
+from tpuc_ops.top.tan import Tan
 from tpuc_ops.tpu.div import Div
 from tpuc_ops.tpu.mul import Mul
 
+from tpuc_cv183x.lowerings.activations import LutInt8
 from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.table import TABLE
 
@@ -110,3 +122,17 @@ class SoftsignBf16(Composed):
         steps = Halves(node, build)
         value = steps.operand()
         return steps.last(steps.do(Div(), [value, steps.plus(steps.function("ABSVAL", value), 1.0)]))
+
+
+@TABLE.lowers(Sin, "bf16")
+@TABLE.lowers(Cos, "bf16")
+class CircleBf16(Composed):
+    """By tables."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        steps = Halves(node, build)
+        return [steps.named("SIN" if isinstance(node.op, Sin) else "COS", steps.operand())]
+
+
+for _op in (Arccos, Arccosh, Arcsin, Arcsinh, Arctan, Arctanh, Cosh, Sinh, Tan):
+    TABLE.lowers(_op, "int8")(LutInt8)

@@ -11,7 +11,7 @@ from tpuc.api import FusesRelu, Module, Op
 from tpuc.api.host import Array
 from tpuc_ops.top.matmul import MatMul
 
-from tpuc_passes.accuracy.network import FakeNetwork, State
+from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.accuracy.rescale import constant, set_constant
 
 SHIFTS = "bias_shift"
@@ -25,14 +25,26 @@ def find_shifts(net: FakeNetwork, samples: Sequence[Mapping[str, Array]], watch:
     Later layers see what earlier ones have been corrected to.
     """
     exact, rounded = ([net.start(sample) for sample in samples] for _ in range(2))
+    both = [*((one, False) for one in exact), *((one, True) for one in rounded)]
     shifts: dict[str, Array] = {}
     for index, step in watch(list(enumerate(net.plan.steps)), "correcting biases", len(net.plan.steps)):
         if net.is_product(index) and net.can_be_integer(step) and len(step.operands) > 2:
-            shift = np.asarray(_mean_error(net, index, exact, rounded), np.float32)
+            plain = _without_relu(step.operation.op)
+            sums = [
+                np.asarray(plain.evaluate(step.node, net.operands(index, state, integer=integer))[0])
+                for state, integer in both
+            ]
+            means = [_per_channel(one, step.operation.op) for one in sums]
+            shift = np.asarray(np.mean(np.subtract(means[: len(exact)], means[len(exact) :]), axis=0), np.float32)
             shifts[step.operation.name] = shift
             net.shift_bias(index, shift)
-        for state, integer in (*((one, False) for one in exact), *((one, True) for one in rounded)):
-            net.run_step(index, state, integer=integer)
+            for (state, integer), one in zip(both, sums, strict=True):
+                added = one + _along_channels(shift, one, step.operation.op) if integer else one
+                net.store(index, state, [_activated(step.operation.op, added)], integer=integer)
+        else:
+            for state, integer in both:
+                net.run_step(index, state, integer=integer)
+        for state, _ in both:
             for slot in step.frees:
                 state.values[slot] = None
     return shifts
@@ -61,18 +73,16 @@ def _per_channel(array: Array, op: Op) -> Array:
     return rows.reshape(rows.shape[0], -1).mean(axis=1, dtype=np.float64)
 
 
-def _mean_error(net: FakeNetwork, index: int, exact: list[State], rounded: list[State]) -> Array:
-    step = net.plan.steps[index]
-    op = step.operation.op
-    plain = _without_relu(op)
-    sums: list[Array] = []
-    for one, other in zip(exact, rounded, strict=True):
-        wanted, got = (
-            plain.evaluate(step.node, net.operands(index, state, integer=integer))[0]
-            for state, integer in ((one, False), (other, True))
-        )
-        sums.append(_per_channel(wanted - got, op))
-    return np.mean(sums, axis=0)
+def _along_channels(shift: Array, array: Array, op: Op) -> Array:
+    return shift if isinstance(op, MatMul) else shift.reshape(-1, *(1,) * (array.ndim - 2))
+
+
+def _activated(op: Op, array: Array) -> Array:
+    """With the relu that `op` has."""
+    fields = op.__dict__
+    if not isinstance(op, FusesRelu) or not fields["do_relu"]:
+        return array
+    return np.clip(array, 0, fields["relu_limit"] if fields["relu_limit"] > 0 else None)
 
 
 def _without_relu(op: Op) -> Op:

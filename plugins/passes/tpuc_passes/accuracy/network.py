@@ -169,7 +169,11 @@ class FakeNetwork:
         """Compute one step; results of integer ops lie on their grids."""
         step = self.plan.steps[index]
         integer = integer and self.can_be_integer(step)
-        results = self.evaluate(index, self.operands(index, state, integer=integer))
+        self.store(index, state, self.evaluate(index, self.operands(index, state, integer=integer)), integer=integer)
+
+    def store(self, index: int, state: State, results: Sequence[Array], *, integer: bool) -> None:
+        """Take the results of a step that was computed as its mode wants it."""
+        step = self.plan.steps[index]
         keeps = isinstance(step.operation.op, KEEPS_VALUES)
         for slot, array in zip(step.results, results, strict=True):
             grid = self.grids.get(slot) if integer else None

@@ -23,8 +23,6 @@ DEEPEST = 0.5
 """The lowest candidate as a part of the method's threshold."""
 
 Floats = NDArray[np.float64]
-Powers = Mapping[int, "tuple[float, int]"]
-"""Sum of squares and count by slot."""
 
 
 @dataclass(frozen=True)
@@ -45,31 +43,6 @@ class Importance:
 
 
 @dataclass(frozen=True)
-class PowerJob(Job["dict[int, tuple[float, int]]"]):
-    """Sums of squares and counts of every float value, by slot."""
-
-    network: PortableModule
-    samples: SampleSource
-
-    def prepare(self) -> Callable[[range], dict[int, tuple[float, int]]]:
-        net, reader = FakeNetwork(self.network.module), SampleReader(self.samples)
-
-        def run(unit: range) -> dict[int, tuple[float, int]]:
-            result: dict[int, tuple[float, int]] = {}
-            for index in unit:
-                state = net.run(reader.read(index), integer=False, keep=True)
-                for slot, value in enumerate(state.values):
-                    if slot in net.constants or value is None or value.dtype.kind != "f" or not value.size:
-                        continue
-                    flat = value.reshape(-1)
-                    before = result.get(slot, (0.0, 0))
-                    result[slot] = before[0] + float(np.dot(flat, flat)), before[1] + flat.size
-            return result
-
-        return run
-
-
-@dataclass(frozen=True)
 class ImportanceJob(Job["dict[str, Importance]"]):
     """Per value in `limits`, with bins up to that limit; for those in `wide` also by channel. `powers` are the mean
     squares that `Gradients` needs.
@@ -78,19 +51,20 @@ class ImportanceJob(Job["dict[str, Importance]"]):
     network: PortableModule
     samples: SampleSource
     limits: Mapping[str, float]
-    powers: Mapping[int, float]
+    powers: Mapping[str, float]
     wide: frozenset[str] = frozenset()
 
     def prepare(self) -> Callable[[range], dict[str, Importance]]:
         net, reader = FakeNetwork(self.network.module), SampleReader(self.samples)
         gradients = Gradients(net)
         names = {slot: name for slot, name in net.plan.names.items() if name in self.limits}
+        powers = {slot: self.powers[name] for slot, name in net.plan.names.items() if name in self.powers}
 
         def run(unit: range) -> dict[str, Importance]:
             result: dict[str, Importance] = {}
             for index in unit:
                 state = net.run(reader.read(index), integer=False, keep=True)
-                weights = gradients.weights(state, np.random.default_rng(index), self.powers)
+                weights = gradients.weights(state, np.random.default_rng(index), powers)
                 for slot, name in names.items():
                     value, gradient = state.values[slot], weights.get(slot)
                     if value is not None and gradient is not None:
@@ -111,14 +85,10 @@ def _importance(value: Array, gradient: Array, limit: float, channels: Array | N
     return Importance((squares.astype(np.float32),), (sums.astype(np.float32),), channels)
 
 
-def merged_powers(results: Iterable[Powers]) -> dict[int, float]:
-    """Mean squares over all units."""
-    sums: dict[int, tuple[float, int]] = {}
-    for unit in results:
-        for slot, (energy, count) in unit.items():
-            before = sums.get(slot, (0.0, 0))
-            sums[slot] = before[0] + energy, before[1] + count
-    return {slot: energy / count for slot, (energy, count) in sums.items()}
+def mean_square(all_counts: NDArray[np.int64], absmax: float) -> float:
+    """Of a value, by its histogram with the zeros first."""
+    centres = np.arange(0.5, all_counts.size - 1) * (absmax / (all_counts.size - 1))
+    return float(all_counts[1:] @ centres**2) / max(int(all_counts.sum()), 1)
 
 
 def merged(results: Iterable[Mapping[str, Importance]]) -> dict[str, Importance]:

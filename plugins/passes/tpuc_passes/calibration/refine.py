@@ -14,14 +14,14 @@ from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSourc
 from tpuc_passes.accuracy.bias import find_filter_shifts, find_shifts
 from tpuc_passes.accuracy.channels import channel_elements, choose_channels, eligible
 from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.calibration.collect import absmax
 from tpuc_passes.calibration.importance import (
     Importance,
     ImportanceJob,
-    PowerJob,
     by_cost,
     choose_by_answers,
+    mean_square,
     merged,
-    merged_powers,
 )
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
@@ -34,6 +34,9 @@ JUDGES, MOST_JUDGES = 4, 48
 JUDGE_SECONDS = 0.5
 """Samples on which whole tables are compared: as many as take about so long, within these limits."""
 FILTER_SAMPLES = 8
+LEAST_SAMPLES = 4
+SAMPLE_SECONDS = 2.0
+"""Samples for tuning and biases are no more than one run over takes so long, but at least `LEAST_SAMPLES`."""
 CLIMB_SECONDS = 3.0
 CHANNEL_GAIN_DB = 0.3
 """Thresholds per channel are taken when they are so much better."""
@@ -76,13 +79,14 @@ class Refiner:
     tuned: int = 0
     channels: Mapping[str, Array] = field(default_factory=dict[str, Array])
     _importance: Mapping[str, Importance] = field(default_factory=dict[str, Importance])
+    _verdict: float | None = None
     _worst: Sequence[str] = ()
     _kept_judge: Judge | None = None
     _kept_shifts: dict[str, Array] | None = None
 
     def tune(self, entries: Entries, others: Sequence[Entries], given: frozenset[str]) -> dict[str, TensorThreshold]:
         """The best of each method's thresholds tuned op by op, and the last one's tuned by what reaches the answers."""
-        samples = self._spread(self.options.tune_num)
+        samples = self._spread(self._affordable(self.options.tune_num))
         self.tuned = len(samples)
         if not self.tuned:
             return dict(entries)
@@ -100,12 +104,17 @@ class Refiner:
         verdicts = [judge.decibels(one, shifts) for one in candidates]
         self.context.log(f"tables compared: {', '.join(f'{verdict:.2f}' for verdict in verdicts)} dB")
         best = candidates[int(np.argmax(verdicts))]
-        self._try_channels(best, shifts, max(verdicts))
+        verdict = self._try_channels(best, shifts, max(verdicts))
         names = [name for name in self._worst if name not in given and name not in self.channels]
-        return judge.climb(best, shifts, names, CLIMB_SECONDS)
+        climbed, self._verdict = judge.climb(best, shifts, names, CLIMB_SECONDS, verdict)
+        return climbed
 
-    def _try_channels(self, entries: Entries, shifts: Mapping[str, Array], verdict: float) -> None:
-        """Thresholds per channel, where answers are clearly better for them."""
+    def _affordable(self, count: int) -> int:
+        """As many samples, or fewer of a network that takes long."""
+        return min(count, max(LEAST_SAMPLES, int(SAMPLE_SECONDS / seconds_of(self.module))))
+
+    def _try_channels(self, entries: Entries, shifts: Mapping[str, Array], verdict: float) -> float:
+        """Thresholds per channel, where answers are clearly better for them; returns the verdict with what was taken."""
         found: dict[str, Array] = {}
         for name, one in self._importance.items():
             if one.channels is not None and entries[name].threshold > 0:
@@ -113,16 +122,18 @@ class Refiner:
                 limit = max(-entry.minimum, entry.maximum)
                 found[name] = choose_channels(one.channels, limit, entry.threshold, signed=entry.minimum < 0)
         if not found:
-            return
+            return verdict
         self.channels = found
         with_channels = self._judge().decibels(entries, shifts)
         self.context.log(f"thresholds per channel of {len(found)} values: {with_channels:.2f} dB")
-        if with_channels < verdict + CHANNEL_GAIN_DB:
-            self.channels = {}
+        if with_channels >= verdict + CHANNEL_GAIN_DB:
+            return with_channels
+        self.channels = {}
+        return verdict
 
     def _by_answers(self, entries: Entries, samples: SampleSource, given: frozenset[str]) -> dict[str, TensorThreshold]:
         network = PortableModule(self.module, self.context.registry)
-        powers = merged_powers(self._map(PowerJob(network, samples), samples, "powers"))
+        powers = {name: mean_square(self.progress.counts[name], absmax(limits)) for name, limits in self._ranges()}
         limits = {name: max(-one.minimum, one.maximum) for name, one in entries.items() if name not in given}
         limits = {name: limit for name, limit in limits.items() if limit > 0}
         wide = frozenset(value.name for value in eligible(self._calibrated(entries)))
@@ -131,16 +142,20 @@ class Refiner:
         self._worst = by_cost(entries, importance)
         return choose_by_answers(entries, importance)
 
+    def _ranges(self) -> list[tuple[str, tuple[float, float]]]:
+        return [(name, limits) for name, limits in self.progress.ranges.items() if name in self.progress.counts]
+
     def shifts(self, entries: Entries) -> dict[str, Array]:
         """Per product what its bias should gain: the mean error of its filters, or all that int8 leaves up to there
         where the answers are better for it. A network that is mostly noise is not: its answers would be the mean.
         """
-        samples = self._spread(self.options.bias_num)
+        samples = self._spread(self._affordable(self.options.bias_num))
         if not len(samples):
             return {}
         judge = self._judge()
         choices = [self._filter_shifts(), self._shifts(entries, samples), dict[str, Array]()]
-        verdicts = [judge.decibels(entries, one) for one in choices]
+        known = [] if self._verdict is None else [self._verdict]
+        verdicts = [*known, *(judge.decibels(entries, one) for one in choices[len(known) :])]
         self.context.log(f"biases compared: {', '.join(f'{verdict:.2f}' for verdict in verdicts)} dB")
         return choices[int(np.argmax(verdicts))]
 

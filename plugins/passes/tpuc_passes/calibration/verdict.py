@@ -18,7 +18,7 @@ Entries = Mapping[str, TensorThreshold]
 
 FACTORS = (0.85, 1.2)
 """By which thresholds are changed in turn."""
-MOST_RUNS = 160
+MOST_RUNS, FEWEST_RUNS = 160, 8
 SECONDS_PER_FLOP = 1 / 40e9
 SECONDS_PER_ELEMENT = 5e-9
 SECONDS_PER_OP = 2e-5
@@ -58,23 +58,24 @@ class Judge:
         return sum(ratios) / len(ratios) if ratios else math.inf
 
     def climb(
-        self, entries: Entries, shifts: Mapping[str, Array], names: Sequence[str], seconds: float
-    ) -> dict[str, TensorThreshold]:
-        """Change the thresholds of `names` one by one while the answers get better and about `seconds` are left."""
-        best = self.decibels(entries, shifts)
-        result: dict[str, TensorThreshold] = dict(entries)
+        self, entries: Entries, shifts: Mapping[str, Array], names: Sequence[str], seconds: float, verdict: float
+    ) -> tuple[dict[str, TensorThreshold], float]:
+        """Change the thresholds of `names` one by one while the answers get better and about `seconds` are left, unless
+        that is too little for anything. `verdict` is that of `entries`; returns that of the result too.
+        """
+        best, result = verdict, dict(entries)
         runs = min(MOST_RUNS, int(seconds / (len(self.samples) * seconds_of(self.module))))
-        for name in names:
+        for name in names if runs >= FEWEST_RUNS else ():
             for factor in FACTORS:
                 if runs <= 0:
-                    return result
+                    return result, best
                 runs -= 1
                 changed = {**result, name: replace(result[name], threshold=result[name].threshold * factor)}
                 verdict = self.decibels(changed, shifts)
                 if verdict > best + LEAST_GAIN_DB:
                     best, result = verdict, changed
                     break
-        return result
+        return result, best
 
     def _answers(self, state: State) -> list[Array]:
         return [value for slot in self.slots if (value := state.values[slot]) is not None]

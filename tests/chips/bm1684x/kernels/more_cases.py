@@ -21,6 +21,7 @@ from tpuc_ops.top.batch_norm import BatchNorm
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.cosh import Cosh
 from tpuc_ops.top.deconv import Deconv
+from tpuc_ops.top.deform_conv2d import DeformConv2D
 from tpuc_ops.top.einsum import Einsum
 from tpuc_ops.top.grid_sampler import GridSampler
 from tpuc_ops.top.gru import GRU
@@ -154,6 +155,17 @@ SAMPLES = {
     "grid_cubic_zeros": Case(GridSampler(mode="bicubic"), [X, _GRID], 0.1),
     "grid_nearest": Case(GridSampler(mode="nearest"), [X, _GRID]),
     "grid_volume": Case(GridSampler(), [uniform(1, 3, 4, 5, 6), uniform(1, 2, 3, 4, 3, low=-1.2, high=1.2, seed=8)]),
+    "deformed": Case(
+        DeformConv2D(kernel_shape=(3, 2), strides=(2, 1), pads=(1, 0, 1, 1), group=2, deform_group=2, use_mask=True),
+        [
+            X[:1],
+            fixed(6, 5, 3, 2, seed=1),
+            uniform(1, 24, 3, 6, low=-1.5, high=1.5, seed=8),
+            uniform(1, 12, 3, 6, low=0, seed=9),
+            fixed(6, seed=2),
+        ],
+        0.1,
+    ),
     "regions": Case(
         RoiAlign(output_height=3, output_width=2, sampling_ratio=2, spatial_scale=0.5),
         [uniform(2, 5, 8, 9), _REGIONS],
@@ -168,7 +180,9 @@ SUMS = {
     "einsum_attention": Case(Einsum(mode="bhid,bhjd->bhij"), [uniform(2, 3, 7, 8), uniform(2, 3, 9, 8, seed=1)], 0.05),
     "einsum_outer": Case(Einsum(mode="i,j->ji"), [uniform(7), uniform(9, seed=1)]),
     "einsum_constant": Case(Einsum(mode="abc,dcb->da"), [uniform(3, 4, 5), fixed(6, 5, 4, seed=1)], 0.05),
-    "einsum_three": Case(Einsum(mode="ij,jk,kl->il"), [uniform(3, 4), fixed(4, 5, seed=1), uniform(5, 6, seed=2)], 0.05),
+    "einsum_three": Case(
+        Einsum(mode="ij,jk,kl->il"), [uniform(3, 4), fixed(4, 5, seed=1), uniform(5, 6, seed=2)], 0.05
+    ),
     "einsum_sum": Case(Einsum(mode="ijk->kj"), [uniform(3, 4, 5)]),
     "einsum_batches": Case(Einsum(mode="bij,bj->bi"), [uniform(3, 4, 5), uniform(3, 5, seed=1)], 0.05),
 }

@@ -1,0 +1,116 @@
+"""Limits of kernels and lowerings for places: just inside is taken, just outside refused by its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from tpuc.api import F32, ElementType, LoweringNode, Node, Op, ScalarType, TensorType
+from tpuc_bm1684x.kernels import TABLE as KERNELS
+from tpuc_bm1684x.lowerings import TABLE as LOWERINGS
+from tpuc_ops.top.cast import Cast
+from tpuc_ops.top.cum_sum import CumSum
+from tpuc_ops.top.scatter_elements import ScatterElements
+from tpuc_ops.top.scatter_nd import ScatterND
+from tpuc_ops.top.topk import TopK
+from tpuc_ops.tpu.arg import Arg
+from tpuc_ops.tpu.bitwise import Bitwise
+from tpuc_ops.tpu.compare import Compare
+from tpuc_ops.tpu.gather_rows import GatherRows
+from tpuc_ops.tpu.rank import Rank
+from tpuc_ops.tpu.remainder import Remainder
+from tpuc_ops.tpu.scan import Scan
+from tpuc_ops.tpu.truncate import Truncate
+from tpuc_ops.tpu.where import Where
+
+F16, I32 = ScalarType("f16"), ScalarType("i32")
+
+
+def t(*dims: int, element: ElementType = F32) -> TensorType:
+    return TensorType(dims, element)
+
+
+def node(op: Op, operands: Sequence[TensorType], result: TensorType | None = None) -> Node:
+    if result is None:
+        inferred = op.infer(tuple(operands))
+        assert inferred is not None
+        (result,) = inferred
+    return Node(op, tuple(operands), (result,), "node")
+
+
+HALVES = [t(2, 3, element=F16)] * 2
+KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
+    (
+        node(GatherRows(), [t(1, 9, 4), t(1, 3, element=I32)]),
+        node(GatherRows(), [t(1, 9, 4), t(1, 3)]),
+        "indices of int32, these are f32",
+    ),
+    (node(Compare(mode="Less"), HALVES), node(Compare(mode="Less"), [HALVES[0], t(2, 3)]), "floats of one type"),
+    (
+        node(Where(), [t(2, 3), *HALVES]),
+        node(Where(), [t(2, 3), *HALVES], t(2, 3)),
+        "branches and result of one type",
+    ),
+    (node(Bitwise(mode="And"), [t(2, 3)] * 2), node(Bitwise(mode="And"), HALVES), "only f32, these are f16"),
+    (node(Remainder(), [t(2, 3)] * 2), node(Remainder(), HALVES), "only f32, these are f16"),
+    (node(Truncate(to="INT8"), [t(2, 3)]), node(Truncate(to="INT8"), HALVES[:1]), "only f32, this one is f16"),
+    (node(Arg(axis=1), [t(65535, 3)]), node(Arg(axis=1), [t(65536, 3)]), "at most 65535 values before and after"),
+    (node(Scan(axis=1), [t(3, 8192)]), node(Scan(axis=1), [t(3, 8193)]), "at most 8192 values along the axis"),
+    (node(Rank(), [t(2, 32768)] * 2), node(Rank(), [t(2, 32769)] * 2), "at most 32768 rows and values in a row"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("taken", "refused", "sentence"), KERNEL_LIMITS, ids=[limit[2] for limit in KERNEL_LIMITS])
+def test_kernels_refuse_what_is_beyond_their_limits(taken: Node, refused: Node, sentence: str) -> None:
+    cell = KERNELS.cells[taken.op.name]
+    assert cell.refuse(taken) is None
+    reason = cell.refuse(refused)
+    assert reason is not None
+    assert sentence in reason
+    assert not reason.endswith(".")
+
+
+def top(op: Op, *operands: tuple[int, ...] | np.ndarray) -> LoweringNode:
+    constants = tuple(operand if isinstance(operand, np.ndarray) else None for operand in operands)
+    types = tuple(t(*(operand.shape if isinstance(operand, np.ndarray) else operand)) for operand in operands)
+    return LoweringNode(op, types, (types[0],), "node", (), constants, "f32")
+
+
+ONCE, TWICE = np.array([[0, 1, 2]], np.float32), np.array([[0, 1, -3]], np.float32)
+LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
+    (top(Cast(to="BFLOAT16"), (2, 3)), top(Cast(to="FLOAT8E5M2"), (2, 3)), "this one is FLOAT8E5M2"),
+    (top(CumSum(axis=0), (8192,)), top(CumSum(axis=0), (8193,)), "at most 8192 values along the axis"),
+    (
+        top(TopK(axis=1, K=3), (2, 32768)),
+        top(TopK(axis=1, K=3), (2, 32769)),
+        "at most 32768 values along the axis and beside it, there are 32769 and 2",
+    ),
+    (
+        top(ScatterElements(axis=1), (1, 3), (1, 3), (1, 3)),
+        top(ScatterElements(axis=1, reduction="add"), (1, 3), (1, 3), (1, 3)),
+        "reduction add needs constant indices",
+    ),
+    (
+        top(ScatterElements(axis=1, reduction="add"), (1, 3), ONCE, (1, 3)),
+        top(ScatterElements(axis=1, reduction="add"), (1, 3), TWICE, (1, 3)),
+        "reduction add needs indices that are all different",
+    ),
+    (
+        top(ScatterND(reduction="max"), (3,), ONCE.T, (3,)),
+        top(ScatterND(reduction="max"), (3,), TWICE.T, (3,)),
+        "reduction max needs indices that are all different",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("taken", "refused", "sentence"), LOWERING_LIMITS, ids=[limit[2] for limit in LOWERING_LIMITS])
+def test_lowerings_refuse_what_is_beyond_their_limits(
+    taken: LoweringNode, refused: LoweringNode, sentence: str
+) -> None:
+    cell = LOWERINGS.cells[taken.op.name, taken.mode]
+    assert cell.refuse(taken) is None
+    reason = cell.refuse(refused)
+    assert reason is not None
+    assert sentence in reason
+    assert not reason.endswith(".")
