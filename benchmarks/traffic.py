@@ -24,6 +24,7 @@ import numpy as np
 from tpuc.api import TpucError
 from tpuc.data import inputs_of
 from tpuc.session import Session
+from tpuc.session.running import needs_calibration
 from tpuc_profile.analysis import analyse
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -112,7 +113,7 @@ def compiled(name: str, path: Path, chip: str, mode: str, folder: Path) -> tuple
     session = Session(chip=chip, quantize=mode)
     module = session.transform(path, **source_options(name, path))
     table: Any = None
-    if mode.startswith("int"):
+    if needs_calibration(mode, module):
         random = np.random.default_rng(0)
         samples = folder / "samples.npz"
         np.savez(

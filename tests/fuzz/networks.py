@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,15 @@ ROOT = Path(__file__).resolve().parents[2]
 def networks() -> dict[str, Files]:
     """By name."""
     digits = (ROOT / "examples" / "digits" / "digits.onnx").read_bytes()
-    return {"digits": {".onnx": digits}, "glue": {".onnx": glue()}, "caffe": caffe(), "tflite": {".tflite": tflite()}}
+    return {
+        "digits": {".onnx": digits},
+        "glue": {".onnx": glue()},
+        "caffe": caffe(),
+        "boxes": {".prototxt": boxes().encode()},
+        "tflite": {".tflite": tflite()},
+        "blocks": {".tflite": blocks()},
+        **{name: {".tflite": content} for name, content in control().items()},
+    }
 
 
 def glue() -> bytes:
@@ -162,6 +171,65 @@ def tflite() -> bytes:
         Node("SOFTMAX", ["f"], ["y"], ("SoftmaxOptions", {"Beta": 1.0})),
     ]
     return tflite_file(tensors, nodes, ["x"], ["y"])
+
+
+def blocks() -> bytes:
+    """A convolution on blocks in the batch, indices, and a mirror."""
+    from tests.frontends.tflite.files import VALID, Node, Tensor, constant, tflite_file
+
+    ints = {"b": [2, 2], "p": [[0, 0], [0, 0]], "i": [[0, 1], [0, 3]], "d": 4, "axis": 2, "m": [[0, 0], [1, 1], [1, 1]]}
+    tensors = [
+        Tensor("x", (1, 8, 8, 3)),
+        constant("w", np.resize(np.linspace(-1, 1, 11, dtype=np.float32), (1, 3, 3, 3))),
+        *(constant(name, np.array(data, np.int32)) for name, data in ints.items()),
+        constant("on", np.float32(1)),
+        constant("off", np.float32(0)),
+        Tensor("s", (4, 4, 4, 3)),
+        Tensor("c", (4, 2, 2, 3)),
+        Tensor("z", (1, 4, 4, 3)),
+        Tensor("g", (2, 4, 3)),
+        Tensor("r", (2, 6, 5)),
+        Tensor("h", (2, 4), "INT32"),
+        Tensor("y", (2, 4, 4)),
+    ]
+    nodes = [
+        Node("SPACE_TO_BATCH_ND", ["x", "b", "p"], ["s"]),
+        Node(
+            "DEPTHWISE_CONV_2D",
+            ["s", "w"],
+            ["c"],
+            ("DepthwiseConv2DOptions", {"Padding": VALID, "StrideH": 1, "StrideW": 1}),
+        ),
+        Node("BATCH_TO_SPACE_ND", ["c", "b", "p"], ["z"]),
+        Node("GATHER_ND", ["z", "i"], ["g"]),
+        Node("MIRROR_PAD", ["g", "m"], ["r"], ("MirrorPadOptions", {"Mode": 1})),
+        Node("ARG_MAX", ["g", "axis"], ["h"], ("ArgMaxOptions", {})),
+        Node("ONE_HOT", ["h", "d", "on", "off"], ["y"], ("OneHotOptions", {"Axis": -1})),
+    ]
+    return tflite_file(tensors, nodes, ["x"], ["r", "y"])
+
+
+def control() -> Mapping[str, bytes]:
+    """A loop that is unrolled, and a layer with a state."""
+    from tests.frontends.tflite.test_control import loop, svdf
+
+    return {"loop": loop(5), "state": svdf()[0]}
+
+
+def boxes() -> str:
+    """Last layers of detectors."""
+    from tests.frontends.caffe.files import inputs, layer
+
+    shapes = {"s": (1, 18, 4, 4), "d": (1, 36, 4, 4), "m": (1, 24, 4, 4), "n": (1, 24, 2, 2), "o": (4, 12), "q": (4, 3)}
+    proposal = "net_input_h: 64 net_input_w: 64 rpn_nms_post_top_n: 4 rpn_obj_threshold: 0.5"
+    yolo = "net_input_h: 64 net_input_w: 64 keep_topk: 5 class_num: 3 tiny: true nms_threshold: 0.5 obj_threshold: 0.5"
+    frcn = "class_num: 3 keep_topk: 4 nms_threshold: 0.5 obj_threshold: 0.5"
+    return (
+        inputs(**shapes)
+        + layer("Proposal", f"proposal_param {{ {proposal} }}", "s d", "r", "regions")
+        + layer("FrcnDetection", f"frcn_detection_param {{ {frcn} }}", "o q r", "f", "found")
+        + layer("YoloDetection", f"yolo_detection_param {{ {yolo} }}", "m n", "y", "objects")
+    )
 
 
 def caffe() -> Files:

@@ -237,7 +237,7 @@ def lower(module: Module, chip: str, table: Any, mode: str = "int8") -> Module:
     session = Session(chip=chip, quantize=mode)
     lowered = module.clone()
     manager = PassManager(session.context({"calibration_table": table}))
-    for stage in ("calibrate", "lower", "tpu-optimize"):
+    for stage in (*(("calibrate",) if mode.startswith("int8") else ()), "lower", "tpu-optimize"):
         manager.run_pipeline(stage, lowered)
     return lowered
 

@@ -14,8 +14,8 @@ from tpuc.registry import Registry
 def uncovered(chip: str, cases: Mapping[str, Iterable[Op]], registry: Registry, dialect: str = "top") -> list[str]:
     """What the support table claims and no case shows, one sentence each, sorted.
 
-    `cases`: by mode, the ops of `dialect` that are compiled for `chip`, run and compared. An op whose attributes have
-    usual values needs a case in which one of them has another, or two cases that differ in attributes without any.
+    `cases`: by mode, the ops of `dialect` that are compiled for `chip`, run and compared. An op with attributes that have
+    usual values needs a case in which one of them has another, or two cases that differ.
     """
     description = registry.get("tpuc.chips", chip).description
     owners = (chip, *description.families)
@@ -35,9 +35,8 @@ def uncovered(chip: str, cases: Mapping[str, Iterable[Op]], registry: Registry, 
 
 
 def _are_usual(ops: Sequence[Op]) -> bool:
-    """Has the op attributes, and do all cases give them the usual values, the others one and the same?"""
-    fields = op_fields(type(ops[0]))
-    optional = [field for field in fields if field.default is not MISSING]
-    if not fields or any(getattr(op, field.name) != field.default for op in ops for field in optional):
+    """Have some attributes usual values, and do all cases leave them alone and agree in the others?"""
+    optional = [field for field in op_fields(type(ops[0])) if field.default is not MISSING]
+    if any(getattr(op, field.name) != field.default for op in ops for field in optional):
         return False
-    return len(set(ops)) == 1
+    return bool(optional) and len(set(ops)) == 1

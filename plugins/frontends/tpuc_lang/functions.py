@@ -5,9 +5,12 @@ from __future__ import annotations
 from tpuc.api import Op
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.abs import Abs
+from tpuc_ops.top.arccos import Arccos
+from tpuc_ops.top.arctanh import Arctanh
 from tpuc_ops.top.ceil import Ceil
 from tpuc_ops.top.clip import Clip
 from tpuc_ops.top.cos import Cos
+from tpuc_ops.top.cosh import Cosh
 from tpuc_ops.top.elu import Elu
 from tpuc_ops.top.erf import Erf
 from tpuc_ops.top.exp import Exp
@@ -20,6 +23,7 @@ from tpuc_ops.top.log import Log
 from tpuc_ops.top.max_const import MaxConst
 from tpuc_ops.top.mish import Mish
 from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.pow import Pow
 from tpuc_ops.top.prelu import PRelu
 from tpuc_ops.top.relu import Relu
@@ -29,6 +33,7 @@ from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.sign import Sign
 from tpuc_ops.top.silu import SiLU
 from tpuc_ops.top.sin import Sin
+from tpuc_ops.top.sinh import Sinh
 from tpuc_ops.top.softmax import Softmax
 from tpuc_ops.top.softplus import Softplus
 from tpuc_ops.top.softsign import Softsign
@@ -203,6 +208,46 @@ def clip(tensor_i: Tensor, min: float, max: float, out_name: str | None = None) 
 
 
 clamp = clip
+
+
+def ln(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
+    """The natural logarithm."""
+    return _of("ln", Log(), tensor_i, out_name)
+
+
+def swish(tensor_i: Tensor, beta: float = 1.0, out_name: str | None = None) -> Tensor:
+    """`x * sigmoid(beta * x)`."""
+    dtype = floats_only("swish", tensor_i)
+    if beta == 1.0:
+        return _of("swish", SiLU(), tensor_i, out_name)
+    share = _of("swish", Sigmoid(), _of("swish", MulConst(const_val=float(beta)), tensor_i, None), None)
+    return make_one("swish", Mul(), [tensor_i, share], out_name, dtype=dtype)
+
+
+def log_sigmoid(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
+    """`-log(1 + exp(-x))`."""
+    softened = _of("log_sigmoid", Softplus(), _of("log_sigmoid", MulConst(const_val=-1.0), tensor_i, None), None)
+    return _of("log_sigmoid", MulConst(const_val=-1.0), softened, out_name)
+
+
+def sinh(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
+    """The hyperbolic sine."""
+    return _of("sinh", Sinh(), tensor_i, out_name)
+
+
+def cosh(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
+    """The hyperbolic cosine."""
+    return _of("cosh", Cosh(), tensor_i, out_name)
+
+
+def arccos(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
+    """The angle of a cosine, 0 to pi."""
+    return _of("arccos", Arccos(), tensor_i, out_name)
+
+
+def arctanh(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
+    """The inverse of the hyperbolic tangent."""
+    return _of("arctanh", Arctanh(), tensor_i, out_name)
 
 
 def softmax(tensor_i: Tensor, axis: int = -1, beta: float = 1.0, out_name: str | None = None) -> Tensor:

@@ -90,7 +90,8 @@ def read_graph(model: onnx.ModelProto, path: Path, output_names: Sequence[str] =
 def _check_input(entry: onnx.ValueInfoProto, source: str) -> None:
     kind = entry.type.WhichOneof("value") or "tensor_type"
     if kind != "tensor_type" or entry.type.tensor_type.elem_type == onnx.TensorProto.STRING:
-        what = "text" if kind == "tensor_type" else f"a {kind.removesuffix('_type').replace('_', ' ')}"
+        named = kind.removesuffix("_type").replace("_", " ")
+        what = "text" if kind == "tensor_type" else {"optional": "an optional value"}.get(named, f"a {named}")
         raise Unsupported(
             f"{source}: input '{entry.name}' is {what}, and networks compute tensors of numbers only. Cut the network "
             "behind what reads it, or export it without."

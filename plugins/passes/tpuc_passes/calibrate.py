@@ -30,11 +30,12 @@ class Calibrate(Pass):
     then the mean errors of products on `bias_num` samples (0: none), which `correct-bias` takes out of them where that
     helps. These samples are spread over the data set.
 
-    Network inputs keep their largest magnitude whatever the method: their values are few and evenly spread (pixels),
-    where a divergence of histograms says nothing. Samples come from `dataset` (folder or file) or `data_list`; `method`
-    is a name in `tpuc.calibrators`. Work is spread over `workers` processes or the dask `cluster`, to the same end.
-    `statistics` is a file to keep what was seen in, `resume` one to go on from. The samples are looked at first unless
-    `lint` is off; `strict` makes an error of what is remarked on otherwise.
+    Network inputs keep their largest magnitude whatever the method, unless answers are clearly better for less: where
+    values are few and evenly spread (pixels) a divergence of histograms says nothing. Networks that take long are tuned
+    and corrected on fewer samples, by a time reckoned from their operations. Samples come from `dataset` (folder or
+    file) or `data_list`; `method` is a name in `tpuc.calibrators`. Work is spread over `workers` processes or the dask
+    `cluster`, to the same end. `statistics` is a file to keep what was seen in, `resume` one to go on from. The samples
+    are looked at first unless `lint` is off; `strict` makes an error of what is remarked on otherwise.
 
     The table is left in `context.results["calibration_table"]`; the module does not change.
     """

@@ -18,11 +18,13 @@ from tpuc.session import Session
 from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed, Operand, Sample, sample_module
 from tpuc.testing.values import build_exposed
+from tpuc_ops.top.add import Add
 from tpuc_ops.top.arctan import Arctan
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.ceil import Ceil
 from tpuc_ops.top.compare import Compare
 from tpuc_ops.top.compare_const import CompareConst
+from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.cos import Cos
 from tpuc_ops.top.cum_sum import CumSum
@@ -50,6 +52,7 @@ from tpuc_ops.top.sign import Sign
 from tpuc_ops.top.sin import Sin
 from tpuc_ops.top.softmax import Softmax
 from tpuc_ops.top.softsign import Softsign
+from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.tile import Tile
 from tpuc_ops.top.trilu import Trilu
 from tpuc_ops.top.where import Where
@@ -282,6 +285,10 @@ CURVES = {
     "sine": Layer(Sin(), [np.rint(X * 24) / np.float32(8)], 0, CURVE, modes=("bf16",)),  # whole eighths are bf16
     "cosine": Layer(Cos(), [np.rint(X * 24) / np.float32(8)], 0, CURVE, modes=("bf16",)),
     "arctan": Layer(Arctan(), [X], modes=("int8",)),
+    "add_weighted": Layer(Add(coeff=(2.0, -0.5)), [X, X[:, ::-1]], 3.2, CURVE),
+    "sub_weighted": Layer(Sub(coeff=(0.25, 3.0), do_relu=True), [X, X[:, ::-1]], 4.2, CURVE),
+    "concat_constant": Layer(Concat(axis=1), [Fixed(uniform(1, 1, 5, 6, seed=17)), X], 1.6),
+    "concat_token": Layer(Concat(axis=1, do_relu=True), [Fixed(uniform(1, 1, 48)), uniform(1, 7, 48), TOKENS[:1]], 1.6),
     "softmax_logarithm": Layer(Softmax(axis=1, log=True), [X], 2, CURVE),
     "softmax_steep": Layer(Softmax(axis=-1, beta=2.0), [X], 3, 2 * CURVE),
     "softsign": Layer(Softsign(), [X], error=CURVE),

@@ -258,6 +258,7 @@ FLOATS = {
     "dequantise": Sample(Cast(), [_bytes(1, 40, 5, 6)], F32),
     "widen": Sample(Cast(), [_half(1, 40, 5, 6)], F32, [{"h": 2}]),
     "narrow": Sample(Cast(round_mode="TowardsZero"), [uniform(1, 7, 5)], BF16),
+    "narrow_nearest": Sample(Cast(round_half=True), [uniform(2, 40, 5, 6, low=-8, high=8)], BF16, [{"h": 2}]),
     **{
         f"{kind}_to_{other}": Sample(Cast(in_half=True, round_mode="HalfToEven"), [operand], result)
         for kind, operand, targets in (
@@ -416,7 +417,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         Cast(),
         [t(1, 4, element=F32)],
         t(1, 4, element=BF16),
-        "the chip leaves the lower half out, this one asks for HalfAwayFromZero",
+        "the chip leaves the lower half out or has round_half, this one asks for HalfAwayFromZero",
     ),
     "active": (
         Active(mode="SIN"),

@@ -11,7 +11,7 @@ import pytest
 import tpuc_lang as tl
 
 from tests.frontends.caffe import reference
-from tests.frontends.lang.programs import Array, const, floats, numbers, result
+from tests.frontends.lang.programs import Array, compiled, const, floats, numbers, result
 
 SHAPE = (1, 4, 6, 5)
 X, Y = numbers(*SHAPE), numbers(*SHAPE, seed=1)
@@ -121,6 +121,46 @@ CASES: dict[str, tuple[Build, Array]] = {
     "tan": (lambda x, _: tl.tan(x), np.tan(X)),
     "tanh": (lambda x, _: tl.tanh(x), np.tanh(X)),
     "tile": (lambda x, _: tl.tile(x, [2, 1, 1, 3]), np.tile(X, (2, 1, 1, 3))),
+    "and_op": (lambda x, y: tl.and_op(tl.gt(x, 0), tl.gt(y, 0)), ((X > 0) & (Y > 0)).astype(np.float32)),
+    "arccos": (lambda x, _: tl.arccos(x), np.arccos(X)),
+    "arctanh": (lambda x, _: tl.arctanh(x), np.arctanh(X)),
+    "arg": (lambda x, _: tl.arg(x, "max", 1)[0], X.argmax(1)[:, None].astype(np.float32)),
+    "arg value": (lambda x, _: tl.arg(x, "min", -1, keep_dims=False)[1], X.min(-1)),
+    "cond_select": (lambda x, y: tl.cond_select(tl.lt(x, 0), y, x), np.where(X < 0, Y, X)),
+    "cond_select number": (lambda x, _: tl.cond_select(tl.le(x, 0.5), -1, x), np.where(X <= 0.5, -1, X)),
+    "cosh": (lambda x, _: tl.cosh(x), np.cosh(X)),
+    "cumsum": (lambda x, _: tl.cumsum(x, 2), X.cumsum(2)),
+    "eq": (lambda x, _: tl.eq(tl.round(x), 0), (np.rint(X) == 0).astype(np.float32)),
+    "gather_elements": (
+        lambda x, _: tl.gather_elements(x, const(np.full(SHAPE, 2)), axis=1),
+        np.broadcast_to(X[:, 2:3], SHAPE),
+    ),
+    "ge": (tl.ge, (X >= Y).astype(np.float32)),
+    "gt": (tl.gt, (X > Y).astype(np.float32)),
+    "index_select": (lambda x, _: tl.index_select(x, const(np.array([3, 0])), axis=1), X[:, [3, 0]]),
+    "le": (tl.le, (X <= Y).astype(np.float32)),
+    "ln": (lambda x, _: tl.ln(tl.add(x, 2)), np.log(X + 2)),
+    "log_sigmoid": (lambda x, _: tl.log_sigmoid(x), np.log(sigmoid(X))),
+    "lt": (tl.lt, (X < Y).astype(np.float32)),
+    "ne": (lambda x, _: tl.ne(tl.round(x), 0), (np.rint(X) != 0).astype(np.float32)),
+    "not_op": (lambda x, _: tl.not_op(tl.gt(x, 0)), (X <= 0).astype(np.float32)),
+    "or_op": (lambda x, y: tl.or_op(tl.gt(x, 0), tl.gt(y, 0)), ((X > 0) | (Y > 0)).astype(np.float32)),
+    "scatter": (
+        lambda x, y: tl.scatter(x, const(np.full((1, 1, 6, 5), 3)), tl.slice(y, [0] * 4, [1, 1, 6, 5]), axis=1),
+        np.concatenate([X[:, :3], Y[:, :1]], 1),
+    ),
+    "scatterND": (
+        lambda x, y: tl.scatterND(
+            x, const(np.array([[0, 1]])), tl.reshape(tl.slice(y, [0] * 4, [1, 1, 6, 5]), [1, 6, 5])
+        ),
+        np.concatenate([X[:, :1], Y[:, :1], X[:, 2:]], 1),
+    ),
+    "sinh": (lambda x, _: tl.sinh(x), np.sinh(X)),
+    "swish": (lambda x, _: tl.swish(x, 1.7), X * sigmoid(1.7 * X)),
+    "swish plain": (lambda x, _: tl.swish(x), X * sigmoid(X)),
+    "topk": (lambda x, _: tl.topk(x, 3, 2)[0], -np.sort(-X, -1)[..., :2]),
+    "topk places": (lambda x, _: tl.topk(x, 3, 2)[1], np.argsort(-X, -1, kind="stable")[..., :2].astype(np.float32)),
+    "xor_op": (lambda x, y: tl.xor_op(tl.gt(x, 0), tl.gt(y, 0)), ((X > 0) ^ (Y > 0)).astype(np.float32)),
     "unsqueeze": (lambda x, _: tl.unsqueeze(x, [1]), X[:, None]),
     "upsample": (lambda x, _: tl.upsample(x, 2, 3), X.repeat(2, 2).repeat(3, 3)),
 }
@@ -207,6 +247,8 @@ def test_lstm(tmp_path: Path) -> None:
         (lambda x: tl.reduce(x, 1, "ReduceMedian"), "reduce: mode must be one of ReduceMean, "),
         (lambda x: tl.maxpool(x, [9, 9]), "maxpool: kernel 9x9 reaches over 9 elements, the padded input has 6."),
         (lambda x: tl.quantize(x, 0.0), "quantize: the scale is 0; it must be above 0."),
+        (lambda x: tl.arg(x, "median"), "arg: method 'median' is not known; use max or min."),
+        (lambda x: tl.topk(x, 3, 9), "topk: K must be in 1..5, the extent of axis 3, this one is 9."),
         (lambda x: tl.cast(x, "int8"), "cast: 'int8' is no float type; use tl.quantize for integers."),
     ],
 )
@@ -223,3 +265,45 @@ def test_every_function_is_tested() -> None:
         *("init", "deinit", "compile", "Tensor", "LangError"),
     }
     assert set(tl.__all__) == tested
+
+
+SEED_OPS: dict[str, Callable[[tl.Tensor], object]] = {
+    "Add": lambda x: tl.add(x, x),
+    "AvgPool": lambda x: tl.avgpool(x, [2, 2]),
+    "BatchNorm": lambda x: tl.batch_norm(x, const(numbers(4)), const(np.ones(4))),
+    "Clip": lambda x: tl.clip(x, -1, 1),
+    "Concat": lambda x: tl.concat([x, x], 1),
+    "Conv": lambda x: tl.conv_v2(x, const(numbers(3, 4, 1, 1))),
+    "Deconv": lambda x: tl.deconv_v2(x, const(numbers(3, 4, 2, 2))),
+    "Depth2Space": lambda x: tl.depth2space(x, 2, 2),
+    "Div": lambda x: tl.div(x, x),
+    "LSTM": lambda x: tl.lstm(tl.reshape(x, [6, 4, 5]), const(numbers(1, 12, 5)), const(numbers(1, 12, 3))),
+    "LeakyRelu": lambda x: tl.leaky_relu(x, 0.67),
+    "Log": tl.log,
+    "MatMul": lambda x: tl.matmul(x, const(numbers(5, 2))),
+    "MaxPool": lambda x: tl.maxpool(x, [2, 2]),
+    "Mul": lambda x: tl.mul(x, x),
+    "MulConst": lambda x: tl.mul(x, 4.7),
+    "Permute": lambda x: tl.permute(x, [0, 2, 3, 1]),
+    "Relu": tl.relu,
+    "Reshape": lambda x: tl.reshape(x, [1, 120]),
+    "Scale": lambda x: tl.scale(x, const(numbers(1, 4, 1, 1)), const(numbers(1, 4, 1, 1))),
+    "SiLU": tl.silu,
+    "Sigmoid": tl.sigmoid,
+    "Slice": lambda x: tl.slice(x, [0, 0, 0, 0], [1, 2, 3, 4]),
+    "Softmax": tl.softmax,
+    "Squeeze": lambda x: tl.squeeze(x, [0]),
+    "Upsample": tl.upsample,
+    "Weight": lambda x: tl.add(x, const(numbers(5))),
+}
+"""A call that makes each of the 27 TOP ops that networks began with."""
+
+
+@pytest.mark.parametrize("name", SEED_OPS)
+def test_ops_that_networks_began_with(name: str, tmp_path: Path) -> None:
+    x = floats(*SHAPE)
+    made = SEED_OPS[name](x)
+    outputs = list(made) if isinstance(made, tuple) else [made]
+    module = compiled(outputs, [x], tmp_path)
+    assert f"top.{name}" in {operation.op.name for operation in module.walk()}
+    assert len(SEED_OPS) == 27

@@ -98,3 +98,9 @@ def test_in_half_operands_are_cut_or_rounded_away_from_zero_to_8_bits(round_half
     op = Cast(in_half=True, round_mode="HalfToEven", round_half=round_half)
     got = cast(x, F32, quantised_element("int8", 1.0), op)
     assert got.tolist() == expected
+
+
+def test_to_bf16_with_round_half_ties_go_away_from_zero() -> None:
+    x = np.array([1 + 2**-8, -1 - 2**-8, 1 + 2**-8 - 2**-20, 1 + 3 * 2**-8], np.float32)
+    assert cast(x, F32, BF16, Cast(round_half=True)).tolist() == [1 + 2**-7, -1 - 2**-7, 1.0, 1 + 2**-6]
+    assert cast(x, F32, BF16).tolist() == [1.0, -1.0, 1.0, 1 + 2**-6]

@@ -25,6 +25,7 @@ from tpuc_passes.planning.planners.greedy import GREEDY
 from tpuc_passes.planning.planners.hill_climb import HillClimb
 from tpuc_passes.planning.usmp import Pools, lower_constants, plan_program
 
+from benchmarks.arena import show_network
 from benchmarks.definitions import DEFINITIONS
 from tests.passes.planning.planners.verify import check_plan
 
@@ -127,6 +128,15 @@ def test_inputs_and_outputs_may_lie_alone(chip: str) -> None:
     for name in ("image", "probabilities"):
         start, end = places.pop(name)
         assert all(end <= other_start or other_end <= start for other_start, other_end in places.values())
+
+
+def test_the_table_of_networks_says_that_plans_are_at_the_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    if len(CHIPS) < 2:
+        pytest.skip("needs both chips")
+    show_network("digits", None)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines] == ["ungrouped", *["bm1684x"] * 3, *["cv183x"] * 2]
+    assert all(line.endswith("at the bound (greedy)") for line in lines)
 
 
 def test_two_hundred_tensors_take_milliseconds() -> None:

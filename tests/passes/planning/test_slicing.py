@@ -141,9 +141,9 @@ def test_runs_are_found_where_values_go_through_ddr() -> None:
     for task in tasks:
         for _ in builder.add(task.with_sizes({**task.sizes, "h": 5}), Residency.alone(task.operation)):
             pass
-    finder = RunFinder(tasks, [tasks[-1].operation.result], cycles, Places([]))
-    (run,) = finder.run(builder.result, 700)
+    ends = [tasks[-1].operation.result]
+    (run,) = RunFinder(tasks, ends, cycles, Places([]), 700).run(builder.result)
     assert (run.start, len(run.tasks)) == (0, 3)
     assert run.slicing.parts > 1
     assert run.need <= 700
-    assert finder.run(builder.result, 50) == []
+    assert RunFinder(tasks, ends, cycles, Places([]), 50).run(builder.result) == []

@@ -116,7 +116,9 @@ class RecurrentAny(Spelled):
 
     def _run(self, node: LoweringNode, do: Speller, sizes: _Sizes, x: Value, way: int) -> tuple[Value, Value | None]:
         op: Any = node.op
-        weight, recurrence = (np.asarray(node.constants[index][way], np.float32) for index in (1, 2))  # pyright: ignore
+        weight, recurrence = node.constants[1], node.constants[2]
+        assert weight is not None
+        assert recurrence is not None
         rows = sizes.gates * sizes.hidden
         bias = np.zeros((2, rows), np.float32)
         if len(node.constants) > 3 and node.constants[3] is not None:
@@ -128,7 +130,7 @@ class RecurrentAny(Spelled):
             added[2 * sizes.hidden :] = bias[0, 2 * sizes.hidden :]
             own = bias[1].copy()
             own[: 2 * sizes.hidden] = 0
-        gates = do(MatMul(right_transpose=True), x, sizes.spread(weight), sizes.spread(added).reshape(-1))
+        gates = do(MatMul(right_transpose=True), x, sizes.spread(weight[way]), sizes.spread(added).reshape(-1))
         gates = do.permute(gates, 1, 0)
         steps = RecurrentSteps(
             kind=sizes.kind,
@@ -139,7 +141,7 @@ class RecurrentAny(Spelled):
             activation=getattr(op, "activation", "Tanh"),
         )
         build, name = do.build, f"{node.name}_way{way}"
-        operands = [gates, build.weight(f"recurrence{way}", sizes.spread(recurrence))]
+        operands = [gates, build.weight(f"recurrence{way}", sizes.spread(recurrence[way]))]
         operands.append(build.none() if own is None else build.weight(f"bias{way}", sizes.spread(own).reshape(-1)))
         operands += [self._state(node, do, sizes, index, way) for index in ((4, 5) if sizes.kind == "LSTM" else (4,))]
         h_columns = sizes.steps * sizes.count

@@ -7,16 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
+from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.scatter_elements import ScatterElements
 from tpuc_ops.top.scatter_nd import ScatterND
 from tpuc_ops.tpu.add import Add as TpuAdd
+from tpuc_ops.tpu.cast import Cast
+from tpuc_ops.tpu.compare import Compare as TpuCompare
 from tpuc_ops.tpu.gather_rows import GatherRows
 from tpuc_ops.tpu.max import Max as TpuMax
 from tpuc_ops.tpu.min import Min as TpuMin
 from tpuc_ops.tpu.mul import Mul as TpuMul
+from tpuc_ops.tpu.reduce import Reduce
 from tpuc_ops.tpu.scatter_rows import ScatterRows
+from tpuc_ops.tpu.where import Where
 
 from tpuc_bm1684x.kernels.copies import dense_strides
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, Array
@@ -27,25 +31,49 @@ from tpuc_bm1684x.lowerings.places import (
     finished,
     offsets,
     places_of,
+    reshaped,
     too_far,
     whole,
 )
 from tpuc_bm1684x.lowerings.table import TABLE
 
+_MOST_PAIRS = 1 << 24
+_REDUCED = {
+    "add": ("ReduceSum", 0.0),
+    "mul": ("ReduceProd", 1.0),
+    "max": ("ReduceMax", -2.0),
+    "min": ("ReduceMin", 2.0),
+}
+"""The reduction of updates, and what changes nothing; beyond 1, the largest number of that sign."""
 _COMBINED: dict[str, type[Op]] = {"add": TpuAdd, "mul": TpuMul, "max": TpuMax, "min": TpuMin}
 
 
 class Scattering(Lowering[Any]):
-    """Base: tensor and updates in one type, indices exact. A reduction needs places that are all different."""
+    """Base: tensor and updates in one type, indices exact.
+
+    A reduction at constant places that are all different combines gathered rows; at others every place looks at every
+    update.
+    """
 
     def refuse(self, node: LoweringNode) -> str | None:
-        if node.op.reduction != "none":
-            if node.constants[1] is None:
-                return f"reduction {node.op.reduction} needs constant indices"
-            places = self.constant_places(node)
-            if len(np.unique(places)) < places.size:
-                return f"reduction {node.op.reduction} needs indices that are all different"
+        if node.op.reduction != "none" and not self._are_different(node):
+            pairs = self.pairs(node)
+            if pairs > _MOST_PAIRS:
+                return (
+                    f"reduction {node.op.reduction} at places that may be equal takes at most {_MOST_PAIRS} pairs of "
+                    f"an element and an update, there are {pairs}"
+                )
         return too_far(node.operand_types[0].dims)
+
+    def _are_different(self, node: LoweringNode) -> bool:
+        if node.constants[1] is None:
+            return False
+        places = self.constant_places(node)
+        return len(np.unique(places)) == places.size
+
+    def pairs(self, node: LoweringNode) -> int:
+        """Elements of the tensor times updates that each of them looks at."""
+        raise NotImplementedError
 
     def constant_places(self, node: LoweringNode) -> Array:
         """The places of constant indices, one per row."""
@@ -64,12 +92,36 @@ class Scattering(Lowering[Any]):
         x = as_element(node, build, 0, element, view)
         updates = as_element(node, build, 2, element, (channels, places.tensor.dims[1], width))
         result = node.result_type.with_element(element).with_shape(view)
+        if node.op.reduction != "none" and not self._are_different(node):
+            return finished(build, _combined(node, build, x, updates, places), node.result_type)
         if node.op.reduction != "none":
             old = build(GatherRows(), [x, places], updates.tensor.with_element(element), f"{node.name}_old")
             op = _COMBINED[node.op.reduction]()
             updates = build(op, [old, updates], old.tensor, f"{node.name}_combined")
         value = build(ScatterRows(), [x, places, updates], result, f"{node.name}_scattered")
         return finished(build, value, node.result_type)
+
+
+def _combined(node: LoweringNode, build: LoweringBuilder, x: Value, updates: Value, places: Value) -> Value:
+    """Per row of x all updates, those for other rows replaced by what changes nothing; reduced, and combined with x."""
+    (channels, rows, width), count = x.tensor.dims, places.tensor.dims[1]
+    reduce, neutral = _REDUCED[node.op.reduction]
+
+    def step(op: Op, operands: Sequence[Value], dims: tuple[int, ...], name: str) -> Value:
+        element = F32 if name in ("numbers", "mine") else x.tensor.element
+        return build(op, operands, TensorType(dims, element), f"{node.name}_{name}")
+
+    shared = places.tensor.dims[0]
+    numbers = step(Cast(with_scale=False), [places], places.tensor.dims, "numbers")
+    numbers = reshaped(build, numbers, (shared, 1, count, 1), f"{node.name}_columns")
+    own = build.weight("rows", np.arange(rows, dtype=np.float32).reshape(1, rows, 1, 1))
+    mine = step(TpuCompare(mode="Equal"), [numbers, own], (shared, rows, count, 1), "mine")
+    apart = reshaped(build, updates, (channels, 1, count, width), f"{node.name}_apart")
+    largest = float(np.finfo(np.float32).max) if x.tensor.storage.name != "f16" else 65504.0
+    where = Where(y_is_const=True, y_const_val=math.copysign(largest, neutral) if abs(neutral) > 1 else neutral)
+    chosen = step(where, [mine, apart, build.none()], (channels, rows, count, width), "chosen")
+    found = step(Reduce(axes=(2,), mode=reduce, keepdims=False), [chosen], (channels, rows, width), "found")
+    return step(_COMBINED[node.op.reduction](), [x, found], (channels, rows, width), "all")
 
 
 @TABLE.lowers(ScatterElements, *ALL)
@@ -86,6 +138,12 @@ class ScatterElementsAny(Scattering):
         channels = math.prod(dims[:shared])
         places = places_of(node, build, (channels, math.prod(taken[shared:])), dims[axis], steps[axis], base)
         return [self.scattered(node, build, (channels, math.prod(dims[shared:]), 1), places)]
+
+    def pairs(self, node: LoweringNode) -> int:
+        dims, taken = node.operand_types[0].dims, node.operand_types[1].dims
+        axis = positive_axis(node.op.axis, len(dims))
+        shared = axis if taken[:axis] == dims[:axis] else 0
+        return math.prod(dims) * math.prod(taken[shared:])
 
     def constant_places(self, node: LoweringNode) -> Array:
         dims, taken = node.operand_types[0].dims, node.operand_types[1].dims
@@ -105,6 +163,9 @@ class ScatterNDAny(Scattering):
         indexed = dims[: node.operand_types[1].dims[-1]]
         view = (1, math.prod(indexed), math.prod(dims[len(indexed) :]))
         return [self.scattered(node, build, view, row_places(node, build, 1, indexed))]
+
+    def pairs(self, node: LoweringNode) -> int:
+        return math.prod(node.operand_types[0].dims) * math.prod(node.operand_types[1].dims[:-1])
 
     def constant_places(self, node: LoweringNode) -> Array:
         indexed = node.operand_types[0].dims[: node.operand_types[1].dims[-1]]

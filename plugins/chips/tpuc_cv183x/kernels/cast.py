@@ -65,8 +65,8 @@ class ChipKernel(TileKernel[Cast]):
         if source.is_float and result.is_float:
             if {source, result} != {BF16, F32}:
                 return f"bf16 and f32 only, this is {source} to {result}"
-            if result == BF16 and op.round_mode != "TowardsZero":
-                return f"the chip leaves the lower half out, this one asks for {op.round_mode}"
+            if result == BF16 and op.round_mode != "TowardsZero" and not op.round_half:
+                return f"the chip leaves the lower half out or has round_half, this one asks for {op.round_mode}"
             return None
         if _factor(node) != 1.0 and not op.in_half:
             return "a scale beside bytes or bf16 needs in_half, the chip multiplies bf16"
@@ -131,7 +131,7 @@ def _has_half(node: Node) -> bool:
 
 
 def _rounds_half(node: Node) -> bool:
-    return node.op.round_half and node.op.in_half and node.operand_types[0].storage == F32
+    return node.op.round_half and node.operand_types[0].storage == F32
 
 
 def _round_half(source: LocalTensor, carry: int, target: Operand, asm: Cv183xAssembler) -> None:

@@ -15,7 +15,7 @@ __all__ = ["TABLE", "CastAny", "cast"]
 @TABLE.lowers(Cast, "int8", "bf16")
 class CastAny(Lowering[Cast]):
     """float32 to int8 and back: the runtime computes it. Everything else: the chip, which converts between bf16 and
-    bytes, with a bf16 product for the scale; float32 to bf16 leaves out the lower half.
+    bytes, with a bf16 product for the scale; float32 to bf16 rounds half away from zero.
 
     The runtime does not know uint8: bytes of images pass bf16 unchanged, also as parts of 255, other values lose no
     more than int8 would.
@@ -30,8 +30,7 @@ def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder) ->
     """`value` as `wanted`, by an op that is called `name`."""
     source = value.tensor
     if not source.is_quantised and not wanted.is_quantised:
-        rounding = "TowardsZero" if wanted.storage == BF16 else "HalfAwayFromZero"
-        return build(Cast(round_mode=rounding), [value], wanted, name)
+        return build(Cast(round_half=wanted.storage == BF16), [value], wanted, name)
     stored, plain = (source, wanted) if source.is_quantised else (wanted, source)
     if plain.storage == F32 and not stored.storage.is_unsigned:
         return build(Cast(), [value], wanted, name)

@@ -35,25 +35,27 @@ from tpuc_cv183x.lowerings.sums import choose_multipliers
 from tpuc_cv183x.lowerings.table import TABLE
 
 
-def _coefficients_refusal(node: LoweringNode) -> str | None:
-    coefficients = getattr(node.op, "coeff", None) or ()
-    if any(value != 1.0 for value in coefficients):
-        return "coefficients other than 1 have no kernel in bf16"
-    return None
+def _weighted(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
+    """The operands as bf16, each times its coefficient."""
+    values = bf16_operands(node, build)
+    coefficients = getattr(node.op, "coeff", None) or (1.0,) * len(values)
+    return [
+        value
+        if factor == 1.0
+        else build(TpuMulConst(const_val=bf16(factor)), [value], value.tensor.at(None), f"{node.name}_weighted{index}")
+        for index, (value, factor) in enumerate(zip(values, coefficients, strict=True))
+    ]
 
 
 class BinaryBf16(Lowering[Any]):
     """Base of plain bf16 arithmetic."""
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        return _coefficients_refusal(node)
 
     def tpu(self, op: Any) -> Op:
         """The TPU op with the same attributes."""
         raise NotImplementedError
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(self.tpu(node.op), bf16_operands(node, build), node.float_result_type())]
+        return [build(self.tpu(node.op), _weighted(node, build), node.float_result_type())]
 
 
 @TABLE.lowers(Add, "bf16")
@@ -63,7 +65,7 @@ class AddBf16(BinaryBf16):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Add = node.op
         result = node.float_result_type()
-        total, *others = bf16_operands(node, build)
+        total, *others = _weighted(node, build)
         if not others:
             raise ValueError("a sum of one operand is that operand; leave the node out")
         for index, other in enumerate(others[:-1], 1):

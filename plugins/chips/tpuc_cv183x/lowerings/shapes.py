@@ -27,6 +27,7 @@ from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
 from tpuc_cv183x.lowerings.casts import cast
 from tpuc_cv183x.lowerings.common import rescaled, result_with_sign
+from tpuc_cv183x.lowerings.copies import stored_constant
 from tpuc_cv183x.lowerings.table import TABLE
 
 
@@ -141,23 +142,29 @@ class ConcatAny(ShapeLowering):
         return (Wants.MODE if node.op.do_relu else Wants.AS_IS,) * len(node.operand_types)
 
     def refuse(self, node: LoweringNode) -> str | None:
-        if any(constant is not None for constant in node.constants):
-            return "a constant operand has no kernel; fold it into the network"
+        if all(constant is not None for constant in node.constants):
+            return "all operands are constants; fold it into the network"
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Concat = node.op
-        types = [value.tensor for value in node.operands]
+        types = [v.tensor for v, constant in zip(node.operands, node.constants, strict=True) if constant is None]
+        has_constants = len(types) < len(node.operands)
         if all(type_.is_quantised for type_ in types):
-            unsigned = all(type_.storage.is_unsigned for type_ in types)
+            given = [constant for constant in node.constants if constant is not None]
+            unsigned = all(type_.storage.is_unsigned for type_ in types) and all((one >= 0).all() for one in given)
             wanted = result_with_sign(node, unsigned=unsigned).element
-            if len({type_.element for type_ in types}) == 1:
+            if len({type_.element for type_ in types}) == 1 and not has_constants:
                 wanted = types[0].element
         else:
-            wanted = F32 if any(type_.storage == F32 for type_ in types) else BF16
+            wanted = F32 if any(type_.storage == F32 for type_ in types) and not has_constants else BF16
         parts = [
             self._converted(value, value.tensor.with_element(wanted).at(None), f"{node.name}_part{index}", build)
-            for index, value in enumerate(node.operands)
+            if constant is None
+            else stored_constant(
+                constant, value.tensor.with_element(wanted).at(None), f"{node.name}_part{index}", build
+            )
+            for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True))
         ]
         result = node.result_type.with_element(wanted)
         if not op.do_relu:

@@ -23,7 +23,7 @@ REASONS: Mapping[str, str] = {
         ("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"),
         _SEQUENCE,
     ),
-    **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement", "SequenceMap"), _SEQUENCE),
+    **dict.fromkeys(("Optional", "OptionalHasElement", "SequenceMap"), _SEQUENCE),
     **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"), _TEXT),
     "ImageDecoder": "it decodes an image file: decode images before the network, with --resize-dims and its like",
     **dict.fromkeys(

@@ -11,7 +11,7 @@ from tpuc_ops.top.compare_const import CompareConst
 from tpuc_onnx.importers.common import TABLE, constant_input, permute, reshape
 
 
-@TABLE.imports("Identity")
+@TABLE.imports("Identity", "OptionalGetElement")
 def identity(node: ForeignNode, build: ImportBuilder) -> Value:
     """Nothing happens."""
     return build.value(node.inputs[0])

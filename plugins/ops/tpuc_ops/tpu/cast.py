@@ -19,11 +19,12 @@ class Cast(Op):
     - Float to quantised: ``x * f32(1 / scale)`` and ``+ zero point``, each rounded to float32, then rounded to an
       integer by `round_mode` and saturated; NaN becomes 0.
     - Quantised to float: ``(q - zero point) * f32(scale)``, one float32 rounding, then the result's own width.
-    - Float to float: to nearest even; to bf16 with `round_mode` TowardsZero by leaving out the lower half.
+    - Float to float: to nearest even; to bf16 with `round_mode` TowardsZero by leaving out the lower half, with
+      `round_half` half away from zero.
 
     Without `with_scale`, or where an integer type has no scale, the scale is 1 and the zero point 0. With
     `in_half` the product with the scale is one of bf16: f32 operands are cut to it, or rounded half away from zero with
-    `round_half`, the factor and the product rounded.
+    `round_half`, the factor and the product rounded to nearest even.
     """
 
     name = "tpu.Cast"
@@ -42,7 +43,9 @@ class Cast(Op):
             return [stored(self._dequantise(x, source), result)]
         if result.storage.is_float:
             x = as_float(x)
-            if result.storage == BF16 and Rounding(self.round_mode) is Rounding.TOWARDS_ZERO:
+            if result.storage == BF16 and self.round_half:
+                x = _rounded_away(x)
+            elif result.storage == BF16 and Rounding(self.round_mode) is Rounding.TOWARDS_ZERO:
                 x = _cut(x)
             return [stored(x, result)]
         return [self._quantise(as_float(x), result)]

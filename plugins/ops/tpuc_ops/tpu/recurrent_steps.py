@@ -22,8 +22,8 @@ class RecurrentSteps(Op):
     Operands: `[gates * padded, steps * n]` the gates of the inputs with all biases that are only added; `recurrence:
     [gates * padded, hidden]`; then each optional: `bias: [gates * padded]` of the recurrence, initial h and c `[hidden,
     n]`. Every gate has `padded` rows, of which the first `hidden` count. The result is all h `[hidden, steps * n]`, and
-    for LSTM n more columns with the last c. `kind` is LSTM with gates i, o, f, g; GRU with z, r and candidate; or RNN. `reverse`:
-    from the last step to the first.
+    for LSTM n more columns with the last c. `kind` is LSTM with gates i, o, f, g; GRU with z, r and candidate; or RNN.
+    `reverse`: from the last step to the first.
     """
 
     name = "tpu.RecurrentSteps"

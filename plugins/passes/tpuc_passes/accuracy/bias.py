@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 from tpuc.api import FusesRelu, Module, Op
-from tpuc.api.host import Array
+from tpuc.api.host import Array, Step
+from tpuc_ops.convolution import pad_images
+from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.matmul import MatMul
 
 from tpuc_passes.accuracy.network import FakeNetwork
@@ -58,14 +60,32 @@ def find_filter_shifts(net: FakeNetwork, samples: Sequence[Mapping[str, Array]],
         for index, step in enumerate(net.plan.steps):
             if net.is_product(index) and net.can_be_integer(step) and len(step.operands) > 2:
                 operands = net.operands(index, state, integer=False)
-                lost = [operands[0], operands[1] - net.filters(index), np.zeros((0,), np.float32)]
-                error = _per_channel(_without_relu(step.operation.op).evaluate(step.node, lost)[0], step.operation.op)
+                error = _mean_product(step, operands[0], operands[1] - net.filters(index))
                 name = step.operation.name
                 sums[name] = sums[name] + error if name in sums else error
             net.run_step(index, state, integer=False)
             for slot in step.frees:
                 state.values[slot] = None
     return {name: (total / len(samples)).astype(np.float32) for name, total in sums.items()}
+
+
+def _mean_product(step: Step, x: Array, filters: Array) -> Array:
+    """The mean per channel of a product without bias and relu."""
+    op = step.operation.op
+    if isinstance(op, Conv) and x.ndim == filters.ndim == 4 and not op.inserts:
+        # The mean over places is the product with the mean of what every tap reads.
+        window = op.window()
+        padded, (oh, ow) = pad_images(x, window.pads), window.output(x.shape[2:])
+        (sh, sw), (dh, dw) = window.strides, window.dilations
+        means = np.empty((x.shape[1], *window.kernel))
+        for i, j in np.ndindex(*window.kernel):
+            rows = slice(i * dh, i * dh + (oh - 1) * sh + 1, sh)
+            columns = slice(j * dw, j * dw + (ow - 1) * sw + 1, sw)
+            means[:, i, j] = padded[:, :, rows, columns].mean(axis=(0, 2, 3), dtype=np.float64)
+        grouped = filters.reshape(op.group, filters.shape[0] // op.group, -1).astype(np.float64)
+        return (grouped @ means.reshape(op.group, -1, 1)).reshape(-1)
+    lost = [x, filters, np.zeros((0,), np.float32)]
+    return _per_channel(_without_relu(op).evaluate(step.node, lost)[0], op)
 
 
 def _per_channel(array: Array, op: Op) -> Array:

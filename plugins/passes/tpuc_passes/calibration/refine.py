@@ -38,8 +38,8 @@ LEAST_SAMPLES = 4
 SAMPLE_SECONDS = 2.0
 """Samples for tuning and biases are no more than one run over takes so long, but at least `LEAST_SAMPLES`."""
 CLIMB_SECONDS = 3.0
-CHANNEL_GAIN_DB = 0.3
-"""Thresholds per channel are taken when they are so much better."""
+CLEAR_GAIN_DB = 0.3
+"""Thresholds per channel, and of network inputs, are taken when they are so much better."""
 _WHATEVER = TensorThreshold(1.0, -1.0, 1.0)
 
 Entries = Mapping[str, TensorThreshold]
@@ -104,7 +104,8 @@ class Refiner:
         verdicts = [judge.decibels(one, shifts) for one in candidates]
         self.context.log(f"tables compared: {', '.join(f'{verdict:.2f}' for verdict in verdicts)} dB")
         best = candidates[int(np.argmax(verdicts))]
-        verdict = self._try_channels(best, shifts, max(verdicts))
+        best, verdict = self._try_inputs(best, shifts, max(verdicts), given)
+        verdict = self._try_channels(best, shifts, verdict)
         names = [name for name in self._worst if name not in given and name not in self.channels]
         climbed, self._verdict = judge.climb(best, shifts, names, CLIMB_SECONDS, verdict)
         return climbed
@@ -113,8 +114,20 @@ class Refiner:
         """As many samples, or fewer of a network that takes long."""
         return min(count, max(LEAST_SAMPLES, int(SAMPLE_SECONDS / seconds_of(self.module))))
 
+    def _try_inputs(
+        self, entries: dict[str, TensorThreshold], shifts: Mapping[str, Array], verdict: float, given: frozenset[str]
+    ) -> tuple[dict[str, TensorThreshold], float]:
+        """Network inputs cut off where little depends on it, if answers are clearly better for that."""
+        importance = {name: one for name, one in self._importance.items() if name in given}
+        changed = choose_by_answers(entries, importance)
+        if changed == entries:
+            return entries, verdict
+        cut = self._judge().decibels(changed, shifts)
+        self.context.log(f"thresholds of {len(importance)} inputs: {cut:.2f} dB")
+        return (changed, cut) if cut >= verdict + CLEAR_GAIN_DB else (entries, verdict)
+
     def _try_channels(self, entries: Entries, shifts: Mapping[str, Array], verdict: float) -> float:
-        """Thresholds per channel, where answers are clearly better for them; returns the verdict with what was taken."""
+        """Thresholds per channel, where answers are clearly better for them; returns the verdict on what was taken."""
         found: dict[str, Array] = {}
         for name, one in self._importance.items():
             if one.channels is not None and entries[name].threshold > 0:
@@ -126,7 +139,7 @@ class Refiner:
         self.channels = found
         with_channels = self._judge().decibels(entries, shifts)
         self.context.log(f"thresholds per channel of {len(found)} values: {with_channels:.2f} dB")
-        if with_channels >= verdict + CHANNEL_GAIN_DB:
+        if with_channels >= verdict + CLEAR_GAIN_DB:
             return with_channels
         self.channels = {}
         return verdict
@@ -134,13 +147,13 @@ class Refiner:
     def _by_answers(self, entries: Entries, samples: SampleSource, given: frozenset[str]) -> dict[str, TensorThreshold]:
         network = PortableModule(self.module, self.context.registry)
         powers = {name: mean_square(self.progress.counts[name], absmax(limits)) for name, limits in self._ranges()}
-        limits = {name: max(-one.minimum, one.maximum) for name, one in entries.items() if name not in given}
+        limits = {name: max(-one.minimum, one.maximum) for name, one in entries.items()}
         limits = {name: limit for name, limit in limits.items() if limit > 0}
         wide = frozenset(value.name for value in eligible(self._calibrated(entries)))
         job = ImportanceJob(network, samples, limits, powers, wide)
         importance = self._importance = merged(self._map(job, samples, "sensitivities"))
         self._worst = by_cost(entries, importance)
-        return choose_by_answers(entries, importance)
+        return choose_by_answers(entries, {name: one for name, one in importance.items() if name not in given})
 
     def _ranges(self) -> list[tuple[str, tuple[float, float]]]:
         return [(name, limits) for name, limits in self.progress.ranges.items() if name in self.progress.counts]

@@ -63,7 +63,8 @@ class Judge:
         """Change the thresholds of `names` one by one while the answers get better and about `seconds` are left, unless
         that is too little for anything. `verdict` is that of `entries`; returns that of the result too.
         """
-        best, result = verdict, dict(entries)
+        best = verdict
+        result: dict[str, TensorThreshold] = dict(entries)
         runs = min(MOST_RUNS, int(seconds / (len(self.samples) * seconds_of(self.module))))
         for name in names if runs >= FEWEST_RUNS else ():
             for factor in FACTORS:

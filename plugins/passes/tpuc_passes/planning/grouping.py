@@ -45,6 +45,8 @@ _PLAIN = frozenset(
     replace(settings, sliced=False) for level in LEVELS.values() for settings in level if settings.sliced
 )
 """Plans that runs in slices are compared with."""
+_NARROWER = (80, 60)
+"""Rooms that are tried where buffers of a plan with slices cannot be placed."""
 CAREFUL = (Settings(room=80), Settings(room=60), Settings(room=0))
 """When the buffers of none of them can be placed, the first of these whose buffers can."""
 
@@ -72,22 +74,29 @@ class StretchPlanner:
         self.cycles = Cycles(chip)
         self._own: dict[Hashable, Mapping[str, int]] = {}
         self._steps: dict[Settings, Steps] = {}
+        self._runs: dict[Settings, Sequence[Run]] = {}
+        self._written: Settings | None = None
 
     def run(self, opt: int, operations: Sequence[Operation]) -> int | None:
         """Write the plan of an optimisation level, 1 to 3. Returns its cycles, None if its buffers cannot be placed.
 
         `operations`: all of the function, whose marks say what shares bytes.
         """
-        measured: list[tuple[int, int]] = []
+        measured: list[tuple[int, int, Settings]] = []
         for number, settings in enumerate(LEVELS[opt]):
-            self._write(settings, operations)
-            cycles = self._measure(settings, operations)
-            if cycles is not None:
-                measured.append((cycles, number))
+            narrower = [replace(settings, room=room) for room in _NARROWER if settings.sliced and room < settings.room]
+            for attempt in (settings, *narrower):
+                if attempt.sliced and not self._find_runs(attempt, operations) and measured:
+                    break  # it would be the plan without slices, which was measured before
+                self._write(attempt, operations)
+                cycles = self._measure(attempt, operations)
+                if cycles is not None:
+                    measured.append((cycles, number, attempt))
+                    break
         if measured:
-            fewest, best = min(measured)
-            if best + 1 < len(LEVELS[opt]):
-                self._write(LEVELS[opt][best], operations)
+            fewest, _, best = min(measured, key=lambda entry: entry[:2])
+            if best != self._written:
+                self._write(best, operations)
             return fewest
         for settings in CAREFUL:
             self._write(settings, operations)
@@ -114,15 +123,20 @@ class StretchPlanner:
 
     def _find_runs(self, settings: Settings, operations: Sequence[Operation]) -> Sequence[Run]:
         """Runs that gain by slices against the plan without any."""
+        if settings in self._runs:
+            return self._runs[settings]
         plain = replace(settings, sliced=False)
         if plain not in self._steps:
             self._write(plain, operations)
             self._steps[plain] = self._build(operations).steps
-        finder = RunFinder(self.tasks, [*self.leaving, *self.shared], self.cycles, Places(operations))
-        return finder.run(self._steps[plain], self.chip.lmem.lane_bytes * settings.room // 100)
+        room = self.chip.lmem.lane_bytes * settings.room // 100
+        finder = RunFinder(self.tasks, [*self.leaving, *self.shared], self.cycles, Places(operations), room)
+        self._runs[settings] = finder.run(self._steps[plain])
+        return self._runs[settings]
 
     def _write(self, settings: Settings, operations: Sequence[Operation]) -> None:
         runs = self._find_runs(settings, operations) if settings.sliced else ()
+        self._written = settings
         for task in self.tasks:
             forget(task.operation)
             for name in (VIEW, SLICED):

@@ -56,11 +56,16 @@ class _Value:
 
 
 class RunFinder:
-    """`leaving`: values that must go to DDR. `places`: which values share bytes there."""
+    """`leaving`: values that must go to DDR. `places`: which values share bytes there. `room`: bytes per lane that runs
+    may take.
+    """
 
-    def __init__(self, tasks: Sequence[Task], leaving: Sequence[Value], cycles: Cycles, places: Places) -> None:
+    def __init__(
+        self, tasks: Sequence[Task], leaving: Sequence[Value], cycles: Cycles, places: Places, room: int
+    ) -> None:
         self.tasks = tasks
         self.cycles = cycles
+        self.room = room
         self.leaving = {id(origin(value)) for value in leaving}
         self.values: dict[int, _Value] = {}
         for point, task in enumerate(tasks):
@@ -86,23 +91,21 @@ class RunFinder:
         self._kinds: dict[int, int] = {}
         self._numbers: dict[Hashable, int] = {}
 
-    def run(self, steps: Steps, room: int) -> list[Run]:
-        """The runs that save most by their estimates, against the steps of a plan without runs. `room`: bytes per lane
-        that they may take.
-        """
+    def run(self, steps: Steps) -> list[Run]:
+        """The runs that save most by their estimates, against the steps of a plan without runs."""
         before = _Plan(len(self.tasks))
         points = {id(task.operation): point for point, task in enumerate(self.tasks)}
         for step in steps.steps:
             before.add(points[id(step.task.operation)], step)
         refused: set[tuple[int, int, Slicing]] = set()
         while True:
-            found = self._choose(before, room, refused)
+            found = self._choose(before, refused)
             wrong = [run for run in found if not _is_sound(run)]
             if not wrong:
                 return found
             refused.update((run.start, run.start + len(run.tasks), run.slicing) for run in wrong)
 
-    def _choose(self, before: _Plan, room: int, refused: AbstractSet[tuple[int, int, Slicing]]) -> list[Run]:
+    def _choose(self, before: _Plan, refused: AbstractSet[tuple[int, int, Slicing]]) -> list[Run]:
         """By dynamic programming from the first task on."""
         count = len(self.tasks)
         best = [0.0] * (count + 1)
@@ -111,7 +114,7 @@ class RunFinder:
             best[stop] = best[stop - 1] + time_of(before.transfers[stop - 1], before.compute[stop - 1])
             if not before.stores[stop - 1] or self.cut[stop - 1] is None:
                 continue
-            for start, cost, slicing, need in self._ending_at(stop, room, before, best):
+            for start, cost, slicing, need in self._ending_at(stop, before, best):
                 if best[start] + cost < best[stop] and (start, stop, slicing) not in refused:
                     best[stop] = best[start] + cost
                     choice[stop] = (start, slicing, need)
@@ -127,14 +130,14 @@ class RunFinder:
             stop = start
         return found[::-1]
 
-    def _ending_at(
-        self, stop: int, room: int, before: _Plan, best: Sequence[float]
-    ) -> Iterator[tuple[int, float, Slicing, int]]:
+    def _ending_at(self, stop: int, before: _Plan, best: Sequence[float]) -> Iterator[tuple[int, float, Slicing, int]]:
         """Start, estimated time, slicing and bytes of the runs that end before a task.
 
         The further a run reaches back, the more parts it takes to fit: those that were too few before are not tried.
         """
-        fewest = 0
+        last = self.cut[stop - 1]
+        assert last is not None
+        fewest = 0 if last.space.results[0].shape[0] > 1 else 1  # a single slice would be no slice
         self._growing = {}
         for start in range(stop - 2, max(stop - _LENGTH, 0) - 1, -1):
             if self.cut[start] is None:
@@ -145,7 +148,7 @@ class RunFinder:
             found, tried = None, 0
             for number in range(fewest, len(_PARTS)):
                 slicing = Slicing(start, 1, _PARTS[number])
-                estimate = self._estimate(start, stop, slicing, room)
+                estimate = self._estimate(start, stop, slicing)
                 if estimate is None:
                     continue
                 if not tried:
@@ -189,7 +192,7 @@ class RunFinder:
         uses = self.values[key].uses
         return key in self.leaving or not uses or any(not start <= point < stop for point, _ in uses)
 
-    def _estimate(self, start: int, stop: int, slicing: Slicing, room: int) -> Estimate | None:
+    def _estimate(self, start: int, stop: int, slicing: Slicing) -> Estimate | None:
         """What a run would cost; None where it is impossible. Runs that look alike are estimated once."""
         key = (self._looks(start, stop), slicing.batches, slicing.parts)
         if key not in self._known:
@@ -200,7 +203,7 @@ class RunFinder:
                     first += 1
                 self._growing[place] = Growth(self._run(first, stop, slicing), self.behind[first:stop], self.cycles)
             growth = self._growing[place]
-            self._known[key] = growth.estimate(start - growth.run.start, room)
+            self._known[key] = growth.estimate(start - growth.run.start, self.room)
         return self._known[key]
 
     def _looks(self, start: int, stop: int) -> Hashable:

@@ -66,7 +66,7 @@ def test_lowered_ops_compute_the_op(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = module_of(case)
     integers = mode not in SHARES
-    session = Session(chip="bm1684x", quantize=mode, **({"pipelines": EVERYTHING_IN_INTEGERS} if integers else {}))
+    session = Session(chip="bm1684x", quantize=mode, pipelines=EVERYTHING_IN_INTEGERS if integers else PIPELINES)
     final, data = build_exposed(session, module, table_of(values) if integers else None)
     result = _check_file(session, final, data, inputs, mode)
     type_ = next(o.result.tensor for o in final.main.operations if o.results and o.name == "y")

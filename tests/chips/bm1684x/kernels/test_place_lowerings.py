@@ -113,6 +113,16 @@ CASES = {
     "scatter_add": Case(
         ScatterElements(axis=1, reduction="add"), [grid(3, 9), Fixed(different(3, 4, below=9)), grid(3, 4, seed=1)]
     ),
+    "scatter_add_equal": Case(
+        ScatterElements(axis=1, reduction="add"), [grid(3, 9), indices(3, 14, below=9, low=-9), grid(3, 14, seed=1)]
+    ),
+    "scatter_mul_equal": Case(
+        ScatterElements(axis=0, reduction="mul"), [grid(5, 9), indices(3, 4, below=5), 1 + grid(3, 4, seed=1) / 8]
+    ),
+    "scatter_nd_min": Case(ScatterND(reduction="min"), [grid(5, 6, 7), indices(4, 2, below=5), grid(4, 7, seed=1)]),
+    "scatter_nd_max_equal": Case(
+        ScatterND(reduction="max"), [grid(5, 70), Fixed(np.array([[1], [4], [1]], np.float32)), grid(3, 70, seed=1)]
+    ),
     "scatter_nd": Case(ScatterND(), [grid(5, 6, 7), _PLACES, grid(3, 7, seed=1)]),
     "scatter_nd_max": Case(ScatterND(reduction="max"), [grid(5, 6, 7), Fixed(_PLACES), grid(3, 7, seed=1)]),
     "scatter_nd_mul": Case(ScatterND(reduction="mul"), [grid(5, 6), Fixed(_PLACES), grid(3, seed=1)]),
@@ -152,9 +162,7 @@ CASES |= {
     "powers_of_two": Case(Pow3(), [Fixed(np.full((1,), 2.0, np.float32)), _POWERS], steps=4),
     "powers_whole": Case(Pow3(), [grid(3, 40), indices(3, 40, below=4)], steps=4),
     "product": Case(Reduce(axes=(1,), mode="ReduceProd"), [1 + grid(3, 11, 7) / 8], steps=2),
-    "product_apart": Case(
-        Reduce(axes=(0, 2), mode="ReduceProd", keepdims=False), [1 + grid(3, 11, 4) / 8], steps=2
-    ),
+    "product_apart": Case(Reduce(axes=(0, 2), mode="ReduceProd", keepdims=False), [1 + grid(3, 11, 4) / 8], steps=2),
     "concat_constant": Case(Concat(axis=1), [X, Fixed(grid(2, 3, 6, 7, seed=5))], steps=3),
     "constant_concat": Case(Concat(axis=-1), [Fixed(grid(2, 5, 6, 1, seed=5)), X, Y], steps=3),
     "pad_reflect": Case(Pad(paddings=(0, 0, 1, 2, 0, 0, 3, 1), mode="reflect"), [X]),
@@ -191,6 +199,13 @@ CASES |= {
 def _module(operands: Sequence[Operand], op: Op) -> tuple[Module, dict[str, Array], dict[str, Array]]:
     module, inputs = sample_module({"y": Sample(op, operands)}, Registry())
     return module, inputs, Interpreter(module).run(inputs, "all")
+
+
+def whole_network() -> tuple[Module, dict[str, Array], CalibrationTable]:
+    """All cases side by side, with their inputs and the ranges of all values."""
+    samples = {name: Sample(case.op, case.operands) for name, case in CASES.items()}
+    module, inputs = sample_module(samples, Registry())
+    return module, inputs, _table(Interpreter(module).run(inputs, "all"))
 
 
 def _table(values: dict[str, Array]) -> CalibrationTable:

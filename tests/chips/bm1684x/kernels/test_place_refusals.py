@@ -77,7 +77,6 @@ def top(op: Op, *operands: tuple[int, ...] | np.ndarray) -> LoweringNode:
     return LoweringNode(op, types, (types[0],), "node", (), constants, "f32")
 
 
-ONCE, TWICE = np.array([[0, 1, 2]], np.float32), np.array([[0, 1, -3]], np.float32)
 LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     (top(Cast(to="BFLOAT16"), (2, 3)), top(Cast(to="FLOAT8E5M2"), (2, 3)), "this one is FLOAT8E5M2"),
     (top(CumSum(axis=0), (8192,)), top(CumSum(axis=0), (8193,)), "at most 8192 values along the axis"),
@@ -87,19 +86,14 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
         "at most 32768 values along the axis and beside it, there are 32769 and 2",
     ),
     (
-        top(ScatterElements(axis=1), (1, 3), (1, 3), (1, 3)),
-        top(ScatterElements(axis=1, reduction="add"), (1, 3), (1, 3), (1, 3)),
-        "reduction add needs constant indices",
+        top(ScatterElements(axis=0, reduction="add"), (4096,), (4096,), (4096,)),
+        top(ScatterElements(axis=0, reduction="add"), (4096,), (4097,), (4097,)),
+        "reduction add at places that may be equal takes at most 16777216 pairs",
     ),
     (
-        top(ScatterElements(axis=1, reduction="add"), (1, 3), ONCE, (1, 3)),
-        top(ScatterElements(axis=1, reduction="add"), (1, 3), TWICE, (1, 3)),
-        "reduction add needs indices that are all different",
-    ),
-    (
-        top(ScatterND(reduction="max"), (3,), ONCE.T, (3,)),
-        top(ScatterND(reduction="max"), (3,), TWICE.T, (3,)),
-        "reduction max needs indices that are all different",
+        top(ScatterND(reduction="max"), (5000,), np.arange(5000.0).reshape(5000, 1), (5000,)),
+        top(ScatterND(reduction="max"), (5000,), np.zeros((5000, 1)), (5000,)),
+        "there are 25000000",
     ),
 ]  # fmt: skip
 

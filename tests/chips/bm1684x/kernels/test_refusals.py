@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,17 @@ from tpuc_bm1684x.lowerings import TABLE as LOWERINGS
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.deconv import Deconv as TopDeconv
+from tpuc_ops.top.deform_conv2d import DeformConv2D
+from tpuc_ops.top.einsum import Einsum
+from tpuc_ops.top.grid_sampler import GridSampler
+from tpuc_ops.top.gru import GRU
 from tpuc_ops.top.interp import Interp
 from tpuc_ops.top.layer_norm import LayerNorm
+from tpuc_ops.top.max_pool_with_mask import MaxPoolWithMask
+from tpuc_ops.top.normalize import Normalize
 from tpuc_ops.top.pow2 import Pow2
 from tpuc_ops.top.prelu import PRelu as TopPRelu
+from tpuc_ops.top.roi_align import RoiAlign
 from tpuc_ops.top.scale import Scale
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.tpu.active import Active
@@ -247,9 +255,15 @@ def w(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
 
 
+def recurrent(steps: int, hidden: int = 8) -> LoweringNode:
+    return top(GRU(hidden_size=hidden), (steps, 1, 4), w(1, 3 * hidden, 4), w(1, 3 * hidden, hidden))
+
+
 X = (1, 4, 8, 8)
 INTERP = Interp(mode="linear", coord_mode="half_pixel")
-FLAT_POOL = AvgPool(kernel_shape=(2,), strides=(1,), pads=(0, 0))
+POOL_PLACES = MaxPoolWithMask(kernel_shape=(8, 8), strides=(1, 1))
+REGIONS = RoiAlign(output_height=2, output_width=2, sampling_ratio=1)
+DEFORMED = DeformConv2D(kernel_shape=(1, 1))
 WINDOW = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
 
 LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
@@ -262,9 +276,14 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
         "the filter must be a constant",
     ),
     (
+        top(Conv(kernel_shape=(16, 16), strides=(16, 16)), (1, 4, 40, 40), w(4, 4, 16, 16)),
+        top(Conv(kernel_shape=(17, 16), strides=(16, 16)), (1, 4, 40, 40), w(4, 4, 17, 16)),
+        "at most 256 taps of strides above 15 or dilations above it, there are 272",
+    ),
+    (
         top(Conv(kernel_shape=(1, 1), **WINDOW), X, w(4, 4, 1, 1)),
-        top(Conv(kernel_shape=(1,)), (1, 4, 8), w(4, 4, 1)),
-        "only 2-D windows, this one has 1 dimensions",
+        top(Conv(kernel_shape=(1, 1, 1)), (1, 4, 8, 8, 8), w(4, 4, 1, 1, 1)),
+        "only windows over 1 or 2 dimensions, this one has 3",
     ),
     (top(Scale(), X, w(4)), top(Scale(), X, (4,)), "the scale must be a constant"),
     (
@@ -274,13 +293,36 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     ),
     (
         top(TopDeconv(kernel_shape=(1, 1)), X, w(4, 4, 1, 1)),
-        top(TopDeconv(kernel_shape=(1,)), (1, 4, 8), w(4, 4, 1)),
-        "only 2-D windows, this one has 1 dimensions",
+        top(TopDeconv(kernel_shape=(1, 1, 1)), (1, 4, 8, 8, 8), w(4, 4, 1, 1, 1)),
+        "only windows over 1 or 2 dimensions, this one has 3",
     ),
     (top(Pow2(const_val=2.0), X), top(Pow2(const_val=-1.0), X), "a base above 0, this one is -1"),
     (top(LayerNorm(), X, w(8)), top(LayerNorm(), X, (8,)), "the weight must be a constant"),
     (top(INTERP, X), top(INTERP, (1, 4, 8)), "only images of 4 dimensions, this one has 3"),
-    (top(AvgPool(kernel_shape=(2, 2)), X), top(FLAT_POOL, (1, 4, 8)), "only 2-D windows"),
+    (
+        top(AvgPool(kernel_shape=(16, 3), strides=(16, 3)), (1, 4, 40, 40)),
+        top(AvgPool(kernel_shape=(17, 3), strides=(16, 3)), (1, 4, 40, 40)),
+        "a stride above 15 needs windows that do not overlap, without padding",
+    ),
+    (
+        top(AvgPool(kernel_shape=(2, 2)), X),
+        top(AvgPool(kernel_shape=(2, 2, 2)), (1, 4, 8, 8, 8)),
+        "only windows over 1 or 2 dimensions, this one has 3",
+    ),
+    (top(Normalize(), X, w(1)), top(Normalize(), X, (1,)), "the scale must be a constant"),
+    (top(Einsum(mode="ij,jk->ik"), (3, 4), (4, 5)), top(Einsum(mode="ii->i"), (3, 3)), "a diagonal has no kernel"),
+    (top(GridSampler(), X, (1, 2, 2, 2)), top(GridSampler(), X, w(1, 2, 2, 2)), "images and grid must be computed"),
+    (top(POOL_PLACES, X), top(replace(POOL_PLACES, kernel_shape=(13, 5)), X), "at most 64 taps, this window has 65"),
+    (top(REGIONS, X, (1, 5)), top(replace(REGIONS, mode="Max"), X, (1, 5)), "only mode Avg, this one is Max"),
+    (top(REGIONS, X, (1, 5)), top(replace(REGIONS, sampling_ratio=0), X, (1, 5)), "a sampling_ratio of at least 1"),
+    (top(DEFORMED, X, w(4, 4, 1, 1), (1, 2, 8, 8)), top(DEFORMED, X, X, (1, 2, 8, 8)), "the filter must be a constant"),
+    (recurrent(1000), recurrent(1001), "at most 1000 steps, this one has 1001"),
+    (recurrent(9, 1024), recurrent(9, 1025), "a recurrence of at most 196608 bytes per lane, this one has 209100"),
+    (
+        recurrent(9),
+        top(GRU(hidden_size=8), (9, 1, 4), (1, 24, 4), w(1, 24, 8)),
+        "filter and recurrence must be constants",
+    ),
 ]  # fmt: skip
 
 
