@@ -42,8 +42,8 @@ class Floor:
         )
 
 
-# One answer (0.01 of another score), and one dB, below what bm1684x reached with the default options of calibration when
-# these were written. The vendor's own compiler has less dB in every row but kws01 and lenet, where it has up to 0.5 more.
+# One answer (0.01 of another score) and one dB below what bm1684x reached with the default options of calibration when
+# these were written. The vendor's compiler has less dB in every row but kws01 and lenet, where it has up to 0.5 more.
 FLOORS = {
     "mnist": Floor(197, 34.3),
     "ic01": Floor(160, 27.5, 32.9),

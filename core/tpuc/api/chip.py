@@ -32,7 +32,7 @@ class ChipDescription:
     their own. `boundary_bases` are memories for one network input or output each, inputs first; those that are left
     over lie one behind the other from `boundary_rest` on, or with the activations where there is no such memory.
 
-    `channel_scales`: ops whose symmetric int8 lowerings take and give values with a scale per channel.
+    `channel_scales`: ops whose int8 lowerings take and give values with a scale per channel and no zero point.
     """
 
     name: str

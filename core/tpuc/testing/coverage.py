@@ -14,8 +14,8 @@ from tpuc.registry import Registry
 def uncovered(chip: str, cases: Mapping[str, Iterable[Op]], registry: Registry, dialect: str = "top") -> list[str]:
     """What the support table claims and no case shows, one sentence each, sorted.
 
-    `cases`: by mode, the ops of `dialect` that are compiled for `chip`, run and compared. An op with attributes that have
-    usual values needs a case in which one of them has another, or two cases that differ.
+    `cases`: by mode, the ops of `dialect` that are compiled for `chip`, run and compared. An op with attributes that
+    have usual values needs a case in which one of them has another, or two cases that differ.
     """
     description = registry.get("tpuc.chips", chip).description
     owners = (chip, *description.families)

@@ -10,6 +10,7 @@ from tpuc_bm1684x.isa import ChannelBroadcast, DType, Fill, RowGather, RowScatte
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LMEM_BASE, round_up
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 from tpuc_bm1684x.timing import CHANNELS, PAGE_BYTES, cycles
+from tpuc_bm1684x.turning import turned
 from tpuc_bm1684x.vectors import is_vector, vector_loads, vector_stores
 
 
@@ -81,7 +82,8 @@ class Bm1684xAssembler(Assembler):
 
     def move(self, target: DdrTensor, source: DdrTensor) -> None:
         self.record(
-            TensorCopy(
+            turned(target, source)
+            or TensorCopy(
                 source=source.address,
                 destination=target.address,
                 shape=source.shape,

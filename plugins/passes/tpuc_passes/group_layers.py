@@ -36,8 +36,9 @@ class GroupLayers(Pass):
     results stay in local memory; `alias`, `merged` or `inside` on ops that share bytes; `local` on ops that only move
     data and do so in local memory, because all that they read and write stays there and the program is faster so.
 
-    `opt` 1: values stay within runs of ops that are cut from the last one on; 2: the faster of that and of values that
-    stay wherever there is room; 3: the fastest of many plans. 0: what the session says, else 2.
+    `opt` 1: values stay within runs of ops that are cut from the last one on; 2: the fastest of that, of values that
+    stay wherever there is room, and of rows that pass through runs of ops in slices (`sliced`) beside them; 3: the
+    fastest of many plans. 0: what the session says, else 2.
     """
 
     name = "group-layers"

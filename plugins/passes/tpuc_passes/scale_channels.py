@@ -14,10 +14,13 @@ from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS, channel_elements, 
 from tpuc_passes.accuracy.notes import parse_notes
 from tpuc_passes.calibration.table import CalibrationTable, read_table
 
+MODES = ("int8", "int8-asym")
+
 
 @dataclass(frozen=True)
 class ScaleChannels(Pass):
-    """Symmetric int8 values around functions of one tensor (a SiLU between convolutions) get a scale per channel.
+    """int8 values around functions of one tensor (a SiLU between convolutions) get a scale per channel, and no zero
+    point.
 
     The thresholds are those that `tpuc calibrate` noted in the table (the file `table`, or
     `context.results["calibration_table"]`). Values next to layers that the quantise table makes float keep one scale,
@@ -32,7 +35,7 @@ class ScaleChannels(Pass):
         given: Any = self.table or context.results.get("calibration_table")
         table: CalibrationTable | None = read_table(Path(given)) if isinstance(given, (str, Path)) else given
         mode = str(context.results.get("mode") or context.options.get("quantize") or "")
-        if table is None or mode != "int8" or context.chip is None:
+        if table is None or mode not in MODES or context.chip is None:
             return False
         floats = context.results.get("quantise_table", {})
         elements = noted_elements(module, table, context.chip.description, floats)

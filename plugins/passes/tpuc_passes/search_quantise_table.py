@@ -17,7 +17,7 @@ from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.keep_tail_float import KeepTailFloat
 from tpuc_passes.planning.kernels import chip_of
 from tpuc_passes.propagate_calibration import PropagateCalibration
-from tpuc_passes.scale_channels import noted_elements
+from tpuc_passes.scale_channels import MODES, noted_elements
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SearchQuantiseTable(Pass):
         everything = open_samples(inputs_of(module), dataset, data_list)
         samples = dataclasses.replace(everything, samples=everything.samples[-self.input_num :])
         floats = frozenset(context.results.get("quantise_table", {}))
-        elements = noted_elements(calibrated, table, chip, floats) if mode == "int8" else {}
+        elements = noted_elements(calibrated, table, chip, floats) if mode in MODES else {}
         network = PortableModule(calibrated, context.registry)
         units = units_of(len(samples), 1)  # few samples, much work each
         with open_pool(self.workers, self.cluster) as pool:

@@ -26,7 +26,18 @@ Array = NDArray[Any]
 
 SEVERAL_ROUNDINGS = frozenset(
     f"tpu.{name}"
-    for name in ("Active", "Conv2D", "Deconv", "Div", "MatMul", "Pool2D", "Reduce", "Softmax", "LayerNorm")
+    for name in (
+        "Active",
+        "Conv2D",
+        "Deconv",
+        "Div",
+        "MatMul",
+        "Pool2D",
+        "RecurrentSteps",
+        "Reduce",
+        "Softmax",
+        "LayerNorm",
+    )
 )
 """Ops whose float results depend on an order of sums or on a series; all others are exact."""
 

@@ -287,7 +287,7 @@ CURVES = {
     "arctan": Layer(Arctan(), [X], modes=("int8",)),
     "add_weighted": Layer(Add(coeff=(2.0, -0.5)), [X, X[:, ::-1]], 3.2, CURVE),
     "sub_weighted": Layer(Sub(coeff=(0.25, 3.0), do_relu=True), [X, X[:, ::-1]], 4.2, CURVE),
-    "concat_constant": Layer(Concat(axis=1), [Fixed(uniform(1, 1, 5, 6, seed=17)), X], 1.6),
+    "concat_constant": Layer(Concat(axis=1, do_relu=True), [Fixed(uniform(1, 1, 5, 6, seed=17)), X], 1.6),
     "concat_token": Layer(Concat(axis=1, do_relu=True), [Fixed(uniform(1, 1, 48)), uniform(1, 7, 48), TOKENS[:1]], 1.6),
     "softmax_logarithm": Layer(Softmax(axis=1, log=True), [X], 2, CURVE),
     "softmax_steep": Layer(Softmax(axis=-1, beta=2.0), [X], 3, 2 * CURVE),

@@ -22,6 +22,7 @@ from tpuc_ops.top.silu import SiLU
 from tpuc_passes.accuracy.channels import BINS, CHANNEL_THRESHOLDS, bin_costs, choose_channels, eligible
 from tpuc_passes.accuracy.grids import ChannelGrid
 from tpuc_passes.calibration.table import CalibrationTable, format_table, parse_table
+from tpuc_passes.scale_channels import noted_elements
 from tpuc_passes.split_error import SplitError
 
 from tests.passes.graphs import Network
@@ -180,14 +181,32 @@ class TestNetwork:
         assert isinstance(types[names["conv"]].element, Uniform)
         assert isinstance(types[names["depthwise"]].element, UniformPerAxis)
 
-    def test_other_chips_and_modes_leave_them_out(self, calibrated: Any) -> None:
+    def test_float_modes_and_chips_that_cannot_leave_them_out(self, calibrated: Any) -> None:
         module, _, table = calibrated
-        session = Session(chip="bm1684x", quantize="int8-asym")
+        assert self.count(module, table, "bm1684x", "f16") == 0
+        session = Session(chip="bm1684x", quantize="int8")
+        ranged = module.clone()
+        PassManager(session.context({"calibration_table": table})).run_pipeline("calibrate", ranged)
+        description = session.chip.description
+        assert len(noted_elements(ranged, table, description, ())) == 3
+        assert noted_elements(ranged, table, dataclasses.replace(description, channel_scales=()), ()) == {}
+
+    def test_with_zero_points_elsewhere_they_have_none(self, calibrated: Any) -> None:
+        module, _, table = calibrated
+        assert self.count(module, table, "bm1684x", "int8-asym") == 3
+
+    def count(self, module: Module, table: CalibrationTable, chip: str, mode: str) -> int:
         lowered = module.clone()
-        manager = PassManager(session.context({"calibration_table": table}))
-        for stage in ("calibrate", "lower"):
+        manager = PassManager(Session(chip=chip, quantize=mode).context({"calibration_table": table}))
+        for stage in ("calibrate", "lower") if mode.startswith("int8") else ("lower",):
             manager.run_pipeline(stage, lowered)
-        assert not [t for t in types_of(lowered).values() if isinstance(t.element, UniformPerAxis)]
+        return sum(isinstance(type_.element, UniformPerAxis) for type_ in types_of(lowered).values())
+
+    def test_two_processes_give_the_same_table(self, calibrated: Any, tmp_path: Path) -> None:
+        module, _, table = calibrated
+        np.savez(tmp_path / "x.npz", v0=images(24))
+        other = Session().calibrate(module, dataset=tmp_path / "x.npz", options={"workers": 2})
+        assert format_table(other) == format_table(table)
 
     def test_the_simulator_computes_the_same(self, calibrated: Any) -> None:
         module, _, table = calibrated

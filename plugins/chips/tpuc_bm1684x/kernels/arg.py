@@ -52,7 +52,7 @@ _EXACT = 1 << 24
 
 
 class ArgKernel(TileKernel[Arg]):
-    """Elements that equal the maximum keep a number that falls (or rises) along the axis; the greatest is the place.
+    """Elements not below the maximum keep a number that falls (or rises) along the axis; the greatest is the place.
 
     All in f32: minima are maxima of negated values, stored integers are ordered as what they mean.
     """
@@ -122,9 +122,11 @@ class ArgKernel(TileKernel[Arg]):
         _maximum(values, extreme, shape, column, asm)
         numbers = Operand(placed.scratch["numbers"].address, DType.F32)
         repeated = Operand(extreme.address, DType.F32, (*extreme.strides(column)[:3], 0))
-        arithmetic(asm, ArithmeticOp.SELECT_EQUAL, shape, numbers, values, repeated, third=Scalar.of(1.0, DType.F32))
+        # Not by equality, which for the chip is one of bits: 0 and -0 differ.
+        arithmetic(asm, ArithmeticOp.SELECT_LESS, shape, numbers, values, repeated, third=Scalar.of(1.0, DType.F32))
         places = Operand(placed.constants["places"].address, DType.F32, (0, 0, 0, 1))
         arithmetic(asm, ArithmeticOp.MUL, shape, numbers, numbers, places)
+        arithmetic(asm, ArithmeticOp.SUB, shape, numbers, places, numbers)
         _maximum(numbers, number, shape, column, asm)
         if not phase.starts:
             # The earlier part keeps its place where both extremes are equal, unless the last one is wanted.

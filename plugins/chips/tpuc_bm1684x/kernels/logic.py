@@ -15,13 +15,17 @@ from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic
 from tpuc_bm1684x.operands import operand
 
 _SELECTS = {
-    "Equal": (ArithmeticOp.SELECT_EQUAL,),
-    "NotEqual": (ArithmeticOp.SELECT_EQUAL,),
-    "Greater": (ArithmeticOp.SELECT_GREATER,),
-    "GreaterOrEqual": (ArithmeticOp.SELECT_GREATER, ArithmeticOp.SELECT_EQUAL),
-    "Less": (ArithmeticOp.SELECT_LESS,),
-    "LessOrEqual": (ArithmeticOp.SELECT_LESS, ArithmeticOp.SELECT_EQUAL),
+    "Equal": ((ArithmeticOp.SELECT_GREATER, ArithmeticOp.SELECT_LESS), True),
+    "NotEqual": ((ArithmeticOp.SELECT_GREATER, ArithmeticOp.SELECT_LESS), False),
+    "Greater": ((ArithmeticOp.SELECT_GREATER,), False),
+    "GreaterOrEqual": ((ArithmeticOp.SELECT_LESS,), True),
+    "Less": ((ArithmeticOp.SELECT_LESS,), False),
+    "LessOrEqual": ((ArithmeticOp.SELECT_GREATER,), True),
 }
+"""Selections of 1 of which at most one holds, and whether the comparison is their opposite.
+
+The chip calls floats equal when their bits are: 0 and -0 differ for it.
+"""
 _MIRRORED = {
     "Greater": "Less",
     "GreaterOrEqual": "LessOrEqual",
@@ -31,7 +35,7 @@ _MIRRORED = {
 
 
 class ComparisonKernel(ElementwiseKernel):
-    """`tpu.Compare` and `tpu.CompareConst`: selections of 1, which are 0 elsewhere.
+    """`tpu.Compare` and `tpu.CompareConst`: selections of 1, which are 0 elsewhere. NaN is equal to everything.
 
     Every number but 0 is true: logic is a product, a maximum or a difference of two comparisons with 0.
     """
@@ -60,11 +64,12 @@ class ComparisonKernel(ElementwiseKernel):
         if mode not in _SELECTS:
             self._logic(mode, sources, result, other, placed, asm)
             return
-        for target, operation in zip((result, other), _SELECTS[mode], strict=False):
+        operations, is_opposite = _SELECTS[mode]
+        for target, operation in zip((result, other), operations, strict=False):
             arithmetic(asm, operation, shape, target, sources[0], sources[1], third=one)
-        if len(_SELECTS[mode]) > 1:
-            arithmetic(asm, ArithmeticOp.MAX, shape, result, result, other)
-        if mode == "NotEqual":
+        if len(operations) > 1:
+            arithmetic(asm, ArithmeticOp.ADD, shape, result, result, other)
+        if is_opposite:
             arithmetic(asm, ArithmeticOp.SUB, shape, result, one, result)
 
     def _logic(
@@ -83,7 +88,8 @@ class ComparisonKernel(ElementwiseKernel):
             if isinstance(source, Scalar):
                 arithmetic(asm, ArithmeticOp.COPY, shape, target, zero if float(source.value()) else one)
             else:
-                arithmetic(asm, ArithmeticOp.SELECT_EQUAL, shape, target, source, zero, third=one)
+                arithmetic(asm, ArithmeticOp.ABS, shape, target, source)
+                arithmetic(asm, ArithmeticOp.SELECT_EQUAL, shape, target, target, zero, third=one)
         match mode:
             case "And":
                 arithmetic(asm, ArithmeticOp.MAX, shape, result, result, other)
@@ -126,7 +132,7 @@ class WhereKernel(ElementwiseKernel):
         return tuple(
             (f"whole{index}", node.operand_types[index].storage.bits // 8)
             for index, view in enumerate(self.space(node).operands)
-            if view is not None and view.shape != result.shape
+            if view is not None and (view.shape != result.shape or _is_float_condition(node, index))
         )
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
@@ -134,9 +140,11 @@ class WhereKernel(ElementwiseKernel):
         found = iter(self.sources(node, placed, asm))
         sources = {index: next(found) for index, local in enumerate(placed.operands) if local is not None}
         for index, source in sources.items():
-            if isinstance(source.layout, tuple):
+            is_float = _is_float_condition(node, index)
+            if isinstance(source.layout, tuple) or is_float:
                 whole = Operand(placed.scratch[f"whole{index}"].address, source.dtype)
-                arithmetic(asm, ArithmeticOp.COPY, shape, whole, source)
+                # 0 and -0 differ for the chip.
+                arithmetic(asm, ArithmeticOp.ABS if is_float else ArithmeticOp.COPY, shape, whole, source)
                 sources[index] = whole
         op = node.op
         yes: Operand | Scalar = sources[1] if 1 in sources else Scalar.of(op.x_const_val, result.dtype)
@@ -152,6 +160,10 @@ class WhereKernel(ElementwiseKernel):
                 when_false=yes,
             )
         )
+
+
+def _is_float_condition(node: Node, index: int) -> bool:
+    return index == 0 and node.operand_types[0].storage.is_float
 
 
 class BitwiseKernel(ElementwiseKernel):

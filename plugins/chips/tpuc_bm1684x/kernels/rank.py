@@ -100,8 +100,11 @@ class RankKernel(TileKernel[Rank]):
         found = {name: Operand(block.address, DType.F32) for name, block in placed.scratch.items()}
         for name, local in (("column", placed.operand(0)), ("row", placed.operand(1))):
             source = operand(local)
-            operation = ArithmeticOp.COPY if source.dtype is DType.F32 else ArithmeticOp.CAST
-            arithmetic(asm, operation, local.shape, found[name], source)
+            if source.dtype is not DType.F32:
+                arithmetic(asm, ArithmeticOp.CAST, local.shape, found[name], source)
+                source = found[name]
+            # Makes -0 to 0: the chip's equality is one of bits.
+            arithmetic(asm, ArithmeticOp.ADD, local.shape, found[name], source, Scalar.of(0.0, DType.F32))
         asm.record(
             LaneTransfer(
                 operation=TransferOp.BROADCAST,

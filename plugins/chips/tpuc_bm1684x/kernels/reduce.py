@@ -55,6 +55,10 @@ class ReduceKernel(TileKernel[Reduce]):
             n, rows, *_ = matrices_view(dims)
             result = View((n, rows, 1, 1))
             return Space(parallel_axes(result.shape), (View((n, rows, width, 1)),), (result,))
+        if min(inner, LANES) > outer:  # more lanes have something to do, and rows of the result are single elements
+            source = View((outer, inner, 1, width), (width * inner, 1, 1, inner))
+            result = View((outer, inner, 1, 1))
+            return Space(parallel_axes(result.shape), (source,), (result,))
         source = View((1, outer, inner, width), (outer * width * inner, width * inner, 1, inner))
         result = View((1, outer, inner, 1))
         return Space(parallel_axes(result.shape), (source,), (result,))
@@ -64,7 +68,7 @@ class ReduceKernel(TileKernel[Reduce]):
         view = space.operands[0]
         if view is not None and view.strides is None:
             return [Box((n0, c0, 0, 0), (n1 - n0, c1 - c0, *view.shape[2:]))]
-        return [Box((0, c0, h0, 0), (1, c1 - c0, h1 - h0, self._extents(node)[2]))]
+        return [Box((n0, c0, h0, 0), (n1 - n0, c1 - c0, h1 - h0, self._extents(node)[2]))]
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))

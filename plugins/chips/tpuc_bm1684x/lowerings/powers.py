@@ -23,6 +23,7 @@ from tpuc_ops.tpu.where import Where
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, f32_result
 from tpuc_bm1684x.lowerings.elementwise import BinaryFloat
+from tpuc_bm1684x.lowerings.places import reshaped
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _MODES = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}
@@ -104,23 +105,27 @@ class Pow2Float(Lowering[Pow2]):
 
 @TABLE.lowers(Pow3, *ALL)
 class Pow3Float(Lowering[Pow3]):
-    """``e**(exponent * log |base|)`` in f32. Odd exponents keep the base's sign; 0 stays 0, or is 1 by exponent 0."""
+    """``e**(exponent * log |base|)`` in f32. A base below 0 takes whole exponents; 0 stays 0, or is 1 by exponent 0."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT, Wants.FLOAT)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        base, exponent = node.operands
-        base_type, exponent_type, result = (t.with_element(F32) for t in (*node.operand_types, node.result_type))
+        base, exponent = (_ranked(node, build, index) for index in (0, 1))
+        base_type, exponent_type = (value.tensor.with_element(F32) for value in (base, exponent))
+        result = node.result_type.with_element(F32).with_shape(node.result_type.dims or (1,))
+        last = node.name if node.result_type.dims else f"{node.name}_one"
 
         def step(op: Op, operands: Sequence[Value], type_: TensorType, name: str) -> Value:
             return build(op, operands, type_.at(None), f"{node.name}_{name}")
 
         constant = node.constants[0]
         if constant is not None and bool((constant > 0).all()):
-            logarithm = build.weight("logarithm", np.log(constant.astype(np.float64)).astype(np.float32))
+            numbers = np.log(constant.astype(np.float64)).astype(np.float32)
+            logarithm = build.weight("logarithm", numbers.reshape(base.tensor.dims))
             product = step(Mul(), [logarithm, exponent], result, "product")
-            return [build(Active(mode="EXP"), [product], result)]
+            power = build(Active(mode="EXP"), [product], result, last)
+            return [reshaped(build, power, node.result_type.dims, node.name)]
         magnitude = step(Active(mode="ABSVAL"), [base], base_type, "magnitude")
         # The logarithm of the smallest number is finite, so exponent 0 gives 1; 0 itself is put back below.
         kept = step(Max(), [magnitude, build.weight("least", np.full((1,), _LEAST, np.float32))], base_type, "kept")
@@ -135,4 +140,15 @@ class Pow3Float(Lowering[Pow3]):
         signed = step(Where(), [turned, negated, power], result, "signed")
         is_zero = step(CompareConst(mode="Equal", const_val=0.0), [base], base_type, "zero")
         is_one = step(CompareConst(mode="Equal", const_val=0.0), [exponent], exponent_type, "one")
-        return [build(Where(), [is_zero, is_one, signed], result)]
+        power = build(Where(), [is_zero, is_one, signed], result, last)
+        return [reshaped(build, power, node.result_type.dims, node.name)]
+
+
+def _ranked(node: LoweringNode, build: LoweringBuilder, index: int) -> Value:
+    """An operand without dimensions as one element along one."""
+    value, constant = node.operands[index], node.constants[index]
+    if value.tensor.dims:
+        return value
+    if constant is not None:
+        return build.weight(f"operand{index}_ranked", constant.astype(np.float32).reshape(1))
+    return reshaped(build, value, (1,), f"{node.name}_operand{index}")

@@ -19,16 +19,9 @@ from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight
 from tpuc_bm1684x.lowerings.matmul import lower_computed
 from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_bm1684x.lowerings.taps import far_refusal, near_convolution, needs_rewriting
 from tpuc_bm1684x.lowerings.turned import is_turned, lower_turned
-from tpuc_bm1684x.lowerings.windows import (
-    InnerBuilder,
-    back_from_row,
-    far_refusal,
-    near_convolution,
-    needs_rewriting,
-    over_a_row,
-    row_window,
-)
+from tpuc_bm1684x.lowerings.windows import InnerBuilder, back_from_row, over_a_row, row_window
 
 _ROUNDING = "HalfUp"
 

@@ -158,14 +158,13 @@ class ConcatAny(ShapeLowering):
                 wanted = types[0].element
         else:
             wanted = F32 if any(type_.storage == F32 for type_ in types) and not has_constants else BF16
-        parts = [
-            self._converted(value, value.tensor.with_element(wanted).at(None), f"{node.name}_part{index}", build)
-            if constant is None
-            else stored_constant(
-                constant, value.tensor.with_element(wanted).at(None), f"{node.name}_part{index}", build
-            )
-            for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True))
-        ]
+        parts: list[Value] = []
+        for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
+            part, name = value.tensor.with_element(wanted).at(None), f"{node.name}_part{index}"
+            if constant is None:
+                parts.append(self._converted(value, part, name, build))
+            else:
+                parts.append(stored_constant(constant, part, name, build))
         result = node.result_type.with_element(wanted)
         if not op.do_relu:
             return [build(TpuConcat(axis=op.axis), parts, result)]

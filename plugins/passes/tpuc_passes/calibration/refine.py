@@ -35,7 +35,7 @@ JUDGE_SECONDS = 0.5
 """Samples on which whole tables are compared: as many as take about so long, within these limits."""
 FILTER_SAMPLES = 8
 LEAST_SAMPLES = 4
-SAMPLE_SECONDS = 2.0
+SAMPLE_SECONDS = 1.5
 """Samples for tuning and biases are no more than one run over takes so long, but at least `LEAST_SAMPLES`."""
 CLIMB_SECONDS = 3.0
 CLEAR_GAIN_DB = 0.3
@@ -182,7 +182,7 @@ class Refiner:
     def _filter_shifts(self) -> dict[str, Array]:
         """They do not depend on thresholds."""
         if self._kept_shifts is None:
-            samples = _read(self._spread(min(self.options.bias_num, FILTER_SAMPLES)))
+            samples = _read(self._spread(self._affordable(min(self.options.bias_num, FILTER_SAMPLES))))
             net = FakeNetwork(self._calibrated(dict.fromkeys(self.progress.ranges, _WHATEVER)))
             with one_blas_thread():
                 self._kept_shifts = find_filter_shifts(net, samples, self.context.progress) if samples else {}

@@ -38,13 +38,17 @@ _MANY = tuple(Settings(share, room) for share in (12, 6, 24) for room in (94, 98
 LEVELS = {
     1: (Settings(from_tail=True),),
     2: (Settings(), Settings(from_tail=True), Settings(sliced=True)),
-    3: (Settings(from_tail=True), *_MANY, *(replace(settings, sliced=True) for settings in _MANY)),
+    3: (Settings(from_tail=True), *_MANY, *(replace(settings, sliced=True) for settings in _MANY[:3])),
 }
 """Plans that are made at each level; the fastest is taken."""
 _PLAIN = frozenset(
     replace(settings, sliced=False) for level in LEVELS.values() for settings in level if settings.sliced
 )
 """Plans that runs in slices are compared with."""
+_SEARCHED = 3
+"""From this level on the slices of the best plan are varied."""
+_TRIALS = 24
+"""Plans that are measured for that."""
 _NARROWER = (80, 60)
 """Rooms that are tried where buffers of a plan with slices cannot be placed."""
 CAREFUL = (Settings(room=80), Settings(room=60), Settings(room=0))
@@ -95,6 +99,8 @@ class StretchPlanner:
                     break
         if measured:
             fewest, _, best = min(measured, key=lambda entry: entry[:2])
+            if best.sliced and opt >= _SEARCHED:
+                return self._vary(best, fewest, operations)
             if best != self._written:
                 self._write(best, operations)
             return fewest
@@ -104,6 +110,28 @@ class StretchPlanner:
             if cycles is not None:
                 return cycles
         return None
+
+    def _vary(self, settings: Settings, fewest: int, operations: Sequence[Operation]) -> int:
+        """Leave each run out, or cut it into fewer or more slices, where the program then ends earlier; its cycles."""
+        finder = self._finder(settings, operations)
+        trials = 0
+        for run in self._runs[settings]:
+            current: Run | None = run
+            for other in (None, *finder.others(run)):
+                if trials == _TRIALS or current is None:
+                    break
+                trials += 1
+                before = self._runs[settings]
+                varied = [other if one is current else one for one in before]
+                self._runs[settings] = [one for one in varied if one is not None]
+                self._write(settings, operations)
+                cycles = self._measure(settings, operations)
+                if cycles is not None and cycles < fewest:
+                    fewest, current = cycles, other
+                else:
+                    self._runs[settings] = before
+        self._write(settings, operations)
+        return fewest
 
     def _measure(self, settings: Settings, operations: Sequence[Operation]) -> int | None:
         """Cycles of the written plan, None when its buffers cannot be placed."""
@@ -129,10 +157,12 @@ class StretchPlanner:
         if plain not in self._steps:
             self._write(plain, operations)
             self._steps[plain] = self._build(operations).steps
-        room = self.chip.lmem.lane_bytes * settings.room // 100
-        finder = RunFinder(self.tasks, [*self.leaving, *self.shared], self.cycles, Places(operations), room)
-        self._runs[settings] = finder.run(self._steps[plain])
+        self._runs[settings] = self._finder(settings, operations).run(self._steps[plain])
         return self._runs[settings]
+
+    def _finder(self, settings: Settings, operations: Sequence[Operation]) -> RunFinder:
+        room = self.chip.lmem.lane_bytes * settings.room // 100
+        return RunFinder(self.tasks, [*self.leaving, *self.shared], self.cycles, Places(operations), room)
 
     def _write(self, settings: Settings, operations: Sequence[Operation]) -> None:
         runs = self._find_runs(settings, operations) if settings.sliced else ()

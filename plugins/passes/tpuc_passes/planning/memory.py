@@ -48,7 +48,7 @@ def lifetimes(function: Function, places: Places, runs: Callable[[Operation], bo
     spread = _runs(function)
     for point, operation in enumerate(function.operations):
         if isinstance(operation.op, NetworkInput):
-            touch(operation.result, point)
+            touch(operation.result, 0)  # the host writes all of them before anything runs
         if not runs(operation) or is_free(operation):
             continue
         residency = Residency.of(operation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tpuc.api import Box, Value, View
 
@@ -104,6 +104,18 @@ class RunFinder:
             if not wrong:
                 return found
             refused.update((run.start, run.start + len(run.tasks), run.slicing) for run in wrong)
+
+    def others(self, run: Run) -> Iterator[Run]:
+        """The same tasks in fewer and in more slices, where that is possible."""
+        stop = run.start + len(run.tasks)
+        at = _PARTS.index(run.slicing.parts)
+        self._growing = {}
+        for parts in (*_PARTS[max(at - 1, 0) : at], *_PARTS[at + 1 : at + 2]):
+            slicing = replace(run.slicing, parts=parts)
+            estimate = self._estimate(run.start, stop, slicing)
+            other = None if estimate is None else self._run(run.start, stop, slicing, estimate.need)
+            if other is not None and _is_sound(other):
+                yield other
 
     def _choose(self, before: _Plan, refused: AbstractSet[tuple[int, int, Slicing]]) -> list[Run]:
         """By dynamic programming from the first task on."""
@@ -275,7 +287,7 @@ def _whole(view: View) -> Box:
 
 
 def _cut_for_slices(task: TileTask) -> TileTask | None:
-    """The task cut along channels alone, as little as scratch allows; None where it cannot be sliced."""
+    """The task cut along channels alone, where one tile may not have all; None where it cannot be sliced."""
     space, lmem = task.space, task.chip.lmem
     if len(space.results) != 1 or any({"n", "h"} & {*constant.axes} for constant in task.facts.constants):
         return None

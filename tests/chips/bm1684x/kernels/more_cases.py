@@ -22,6 +22,7 @@ from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.cosh import Cosh
 from tpuc_ops.top.deconv import Deconv
 from tpuc_ops.top.deform_conv2d import DeformConv2D
+from tpuc_ops.top.det import Det
 from tpuc_ops.top.einsum import Einsum
 from tpuc_ops.top.grid_sampler import GridSampler
 from tpuc_ops.top.gru import GRU
@@ -178,6 +179,8 @@ SAMPLES = {
 
 SUMS = {
     "einsum_attention": Case(Einsum(mode="bhid,bhjd->bhij"), [uniform(2, 3, 7, 8), uniform(2, 3, 9, 8, seed=1)], 0.05),
+    "det": Case(Det(), [uniform(2, 3, 4, 4)], 0.1),
+    "det_two": Case(Det(), [uniform(5, 2, 2)], 0.1),
     "einsum_outer": Case(Einsum(mode="i,j->ji"), [uniform(7), uniform(9, seed=1)]),
     "einsum_constant": Case(Einsum(mode="abc,dcb->da"), [uniform(3, 4, 5), fixed(6, 5, 4, seed=1)], 0.05),
     "einsum_three": Case(

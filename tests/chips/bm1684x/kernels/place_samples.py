@@ -37,8 +37,9 @@ def different(rows: int, count: int, below: int, seed: int = 0) -> Typed:
 
 
 def few(*shape: int, seed: int = 0) -> np.ndarray:
-    """Floats of few values: many are equal."""
-    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float32) / 2
+    """Floats of few values: many are equal, and zeros are of both signs."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(-3, 4, shape).astype(np.float32) / 2 * rng.choice(np.float32([-1, 1]), shape)
 
 
 def counts(*shape: int, below: int, seed: int = 0) -> np.ndarray:

@@ -16,6 +16,7 @@ from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.deconv import Deconv as TopDeconv
 from tpuc_ops.top.deform_conv2d import DeformConv2D
+from tpuc_ops.top.det import Det
 from tpuc_ops.top.einsum import Einsum
 from tpuc_ops.top.grid_sampler import GridSampler
 from tpuc_ops.top.gru import GRU
@@ -311,6 +312,7 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     ),
     (top(Normalize(), X, w(1)), top(Normalize(), X, (1,)), "the scale must be a constant"),
     (top(Einsum(mode="ij,jk->ik"), (3, 4), (4, 5)), top(Einsum(mode="ii->i"), (3, 3)), "a diagonal has no kernel"),
+    (top(Det(), (2, 5, 5)), top(Det(), (2, 6, 6)), "matrices of at most 5 rows, these have 6"),
     (top(GridSampler(), X, (1, 2, 2, 2)), top(GridSampler(), X, w(1, 2, 2, 2)), "images and grid must be computed"),
     (top(POOL_PLACES, X), top(replace(POOL_PLACES, kernel_shape=(13, 5)), X), "at most 64 taps, this window has 65"),
     (top(REGIONS, X, (1, 5)), top(replace(REGIONS, mode="Max"), X, (1, 5)), "only mode Avg, this one is Max"),

@@ -1,0 +1,57 @@
+"""Determinants of small matrices by minors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tpuc.api import LoweringNode, Value
+from tpuc_ops.top.add import Add
+from tpuc_ops.top.det import Det
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.slice import Slice
+from tpuc_ops.top.sub import Sub
+
+from tpuc_bm1684x.lowerings.common import ALL
+from tpuc_bm1684x.lowerings.speller import Part, Spelled, Speller
+from tpuc_bm1684x.lowerings.table import TABLE
+
+_LARGEST = 5
+"""Minors grow as powers of two."""
+
+
+@TABLE.lowers(Det, *ALL)
+class DetAny(Spelled):
+    """Expanded along the first row; a minor that several others contain is made once."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        size = node.operand_types[0].dims[-1]
+        return f"matrices of at most {_LARGEST} rows, these have {size}" if not 1 <= size <= _LARGEST else None
+
+    def spell(self, node: LoweringNode, do: Speller, parts: Sequence[Part]) -> Sequence[Value]:
+        x = node.operands[0]
+        size = x.tensor.dims[-1]
+        flat = do.reshape(x, x.tensor.size // size**2, size**2)
+        known: dict[tuple[int, ...], Value] = {}
+
+        def element(row: int, column: int) -> Value:
+            at, count = row * size + column, flat.tensor.dims[0]
+            op = Slice(offset=(0, at), steps=(1, 1), ends=(count, at + 1))
+            return do(op, flat, None, None, None, dims=(count, 1))
+
+        elements = [[element(row, column) for column in range(size)] for row in range(size)]
+
+        def minor(columns: tuple[int, ...]) -> Value:
+            """Of the last rows, as many as there are columns."""
+            row = elements[size - len(columns)]
+            if len(columns) == 1:
+                return row[columns[0]]
+            if columns not in known:
+                total = None
+                for index, column in enumerate(columns):
+                    part = do(Mul(), row[column], minor((*columns[:index], *columns[index + 1 :])))
+                    total = part if total is None else do(Sub() if index % 2 else Add(), total, part)
+                assert total is not None
+                known[columns] = total
+            return known[columns]
+
+        return [do.reshape(minor(tuple(range(size))), *node.result_type.dims, last=True)]
