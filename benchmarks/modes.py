@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all of them when left out")
     parser.add_argument("--model-data", type=Path, required=True)
     parser.add_argument("--chip", default="bm1684x")
-    parser.add_argument("--samples", type=int, default=4)
+    parser.add_argument("--samples", type=int, default=16)
     arguments = parser.parse_args()
     modes = [mode for mode in LEAST if mode in Session(chip=arguments.chip).chip.description.modes]
     print("network".ljust(16) + "".join(mode.rjust(12) for mode in modes))

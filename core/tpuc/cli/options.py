@@ -69,7 +69,7 @@ def planning_options(function: Function[R]) -> Function[R]:
     level = click.option(
         "--opt",
         type=click.IntRange(1, 3),
-        help="How local memory is planned: 1 one quick plan, 2 the best of three, 3 the best of many.",
+        help="How local memory is planned: 1 one quick plan, 2 the best of a few, 3 the best of many.",
     )
     return level(name(plan(function)))
 

@@ -18,7 +18,8 @@ class FusePreprocess(Pass):
     order of channels, layout and normalisation happen in the network, on a lowered module.
 
     Where the input was quantised, tables give exactly the integers that normalising in float32 and casting gave;
-    float inputs get the same two float32 operations, or a table where the chip has none. Left out, the format is the network's own.
+    float inputs get the same two float32 operations, or a table where the chip has none. Left out, the format is the
+    network's own.
     """
 
     name = "fuse-preprocess"

@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tpuc.api import (
-    Attribute,
-    Chip,
-    CpuRoutine,
-    Module,
-    MoveKernel,
-    Node,
-    Operation,
-    Pass,
-    PassContext,
-    TileKernel,
-    UnitAttr,
-)
+from tpuc.api import Module, Pass, PassContext
 
-from tpuc_passes.planning.grouping import StretchPlanner
-from tpuc_passes.planning.kernels import LOCAL, chip_of, find_kernel, runs_on_chip
-from tpuc_passes.planning.places import ALIAS, INSIDE, MERGED, Sharing, is_free, merge_of
-from tpuc_passes.planning.residency import Residency
-from tpuc_passes.planning.task import HostTask, MoveTask, Task
-from tpuc_passes.planning.tiling import make_task
+from tpuc_passes.planning.kernels import chip_of
+from tpuc_passes.planning.module_planner import ModulePlanner
 
 USUAL_LEVEL = 2
 
@@ -48,110 +30,5 @@ class GroupLayers(Pass):
         """See Pass; raises Unsupported where the chip has no kernel, LmemOverflow where no tile fits."""
         chip = chip_of(context, self.name)
         level = self.opt or int(context.options.get("opt") or USUAL_LEVEL)
-        _Planning(module, context, chip, level).run()
+        ModulePlanner(module, context, chip, level).run()
         return True
-
-
-class _Planning:
-    """Plans a module with moves in DDR, and with those in local memory that can stay there."""
-
-    def __init__(self, module: Module, context: PassContext, chip: Chip, level: int) -> None:
-        self.module = module
-        self.operations = [o for o in module.main.operations if runs_on_chip(o)]
-        self.chip = chip
-        self.level = level
-        self.kernels = {id(operation): find_kernel(context, operation) for operation in self.operations}
-        self._tiled: dict[int, Sequence[Task]] = {}
-
-    def run(self) -> None:
-        """Write the fastest plan."""
-        best = self._plan([])
-        local = [operation for operation in self.operations if self._has_room(operation)]
-        if not local:
-            return
-        kept = self._marks()
-        cycles: int | None = None
-        while local:
-            cycles = self._plan(local)
-            staying = [operation for operation in local if _stays(operation)]
-            if len(staying) == len(local):
-                break
-            local = staying
-        if not local or cycles is None or (best is not None and best <= cycles):
-            self._restore(kept)
-
-    def _has_room(self, operation: Operation) -> bool:
-        """Is the operation a move that can happen in local memory?"""
-        kernel, node = self.kernels[id(operation)], Node.of(operation)
-        local = kernel.local(node) if isinstance(kernel, MoveKernel) else None
-        if local is None:
-            return False
-        [task, *_] = self._tasks_of(operation, local)
-        assert not isinstance(task, (MoveTask, HostTask))
-        boxes = enumerate(task.boxes(task.tiles[0]))
-        need = sum(task.operand_bytes(index, box) for index, box in boxes if box is not None)
-        return need + task.result_bytes(0, task.result_box(task.tiles[0], 0)) <= self.chip.lmem.lane_bytes
-
-    def _plan(self, local: Sequence[Operation]) -> int | None:
-        """Plan everything, moves in `local` in local memory. Returns the cycles, None where buffers have no place."""
-        function, sharing = self.module.main, Sharing(self.module.main.outputs)
-        stretches: list[list[Sequence[Task]]] = [[]]
-        for operation in self.operations:
-            for name in (ALIAS, MERGED, INSIDE, LOCAL):
-                operation.extra_attributes.pop(name, None)
-        for operation in local:
-            operation.extra_attributes[LOCAL] = UnitAttr()
-        for operation in self.operations:
-            choices = self._choices(operation, sharing)
-            if choices and isinstance(choices[0], HostTask):
-                stretches.append([])
-            elif choices:
-                stretches[-1].append(choices)
-        merges = [merge_of(o) for o in function.operations if MERGED in o.extra_attributes]
-        shared = [v for o in function.operations if is_free(o) and ALIAS not in o.extra_attributes for v in o.operands]
-        hosts = [v for o in self.operations if isinstance(self.kernels[id(o)], CpuRoutine) for v in o.operands]
-        total: int | None = 0
-        for index, stretch in enumerate(stretches):
-            later = [v for other in stretches[index + 1 :] for task, *_ in other for v in task.operation.operands]
-            planner = StretchPlanner(self.chip, stretch, [*function.outputs, *later, *hosts], shared, merges)
-            cycles = planner.run(self.level, function.operations)
-            total = None if total is None or cycles is None else total + cycles
-        return total
-
-    def _choices(self, operation: Operation, sharing: Sharing) -> Sequence[Task]:
-        """The task of an operation in each view; none where it only shares bytes, which is marked."""
-        kernel, node = self.kernels[id(operation)], Node.of(operation)
-        if isinstance(kernel, CpuRoutine):
-            return (HostTask(operation, node, kernel),)
-        if isinstance(kernel, MoveKernel):
-            local = kernel.local(node) if LOCAL in operation.extra_attributes else None
-            if local is not None:
-                return self._tasks_of(operation, local)
-            if kernel.is_alias(node):
-                operation.extra_attributes[ALIAS] = UnitAttr()
-                return ()
-            moves = kernel.moves(node)
-            return () if sharing.mark(operation, moves) else (MoveTask(operation, node, moves),)
-        return self._tasks_of(operation, kernel)
-
-    def _tasks_of(self, operation: Operation, kernel: TileKernel[Any]) -> Sequence[Task]:
-        key = id(operation)
-        if key not in self._tiled:
-            views = range(len(kernel.spaces(Node.of(operation))))
-            self._tiled[key] = [make_task(operation, kernel, self.chip, view) for view in views]
-        return self._tiled[key]
-
-    def _marks(self) -> list[dict[str, Attribute]]:
-        return [dict(operation.extra_attributes) for operation in self.operations]
-
-    def _restore(self, marks: Sequence[dict[str, Attribute]]) -> None:
-        for operation, known in zip(self.operations, marks, strict=True):
-            operation.extra_attributes.clear()
-            operation.extra_attributes.update(known)
-
-
-def _stays(operation: Operation) -> bool:
-    """Is all that the operation reads and writes in local memory?"""
-    residency = Residency.of(operation)
-    at_hand = residency.kept | residency.fetched
-    return (0 in residency.held or 0 not in residency.stored) and at_hand == frozenset(range(len(operation.operands)))

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api import Module, Op
+from tpuc.api import F32, Module, Op, TensorType
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES
@@ -66,6 +66,8 @@ from tpuc_ops.top.unsqueeze import Unsqueeze
 from tpuc_ops.top.upsample import Upsample
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 
+from tests.chips import layer_cases
+
 Array = NDArray[Any]
 
 
@@ -79,6 +81,7 @@ class Case:
     operands: list[Operand]
     steps: float = 0.51
     error: float = 2.0**-7
+    result: tuple[int, ...] | None = None
 
 
 X = uniform(1, 70, 5, 6, low=-4, high=4)
@@ -186,7 +189,11 @@ CASES = {
     "to_space_crd": Case(Depth2Space(block_h=2, block_w=3, is_CRD=True, is_inversed=False), [uniform(1, 72, 5, 6)]),
     "to_depth": Case(Depth2Space(block_h=5, block_w=2, is_CRD=False, is_inversed=True), [X]),
 }
-INTEGERS_ONLY = ("ceil", "floor", "round")
+CASES |= {
+    name: Case(case.op, case.operands, case.steps, case.error, case.result) for name, case in layer_cases.CASES.items()
+}
+_TABLES_ONLY = ("arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cosh", "sinh", "tan")
+INTEGERS_ONLY = ("ceil", "floor", "round", *_TABLES_ONLY)
 EVERYTHING_IN_INTEGERS = {**PIPELINES, "lower": ("convert-top-to-tpu",)}
 """Without the pass that keeps the last ops of a network in floats."""
 
@@ -214,7 +221,9 @@ def compile_cases(names: Sequence[str], mode: str) -> Compiled:
     steps = session.chip.description.symmetric_divisor
     samples = {
         name: Sample(
-            CASES[name].op, [_on_grid(x, steps) if isinstance(x, np.ndarray) else x for x in CASES[name].operands]
+            CASES[name].op,
+            [_on_grid(x, steps) if isinstance(x, np.ndarray) else x for x in CASES[name].operands],
+            TensorType(dims, F32) if (dims := CASES[name].result) is not None else None,
         )
         for name in names
     }

@@ -18,9 +18,11 @@ from tpuc.session import Session
 from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed, Operand, Sample, sample_module
 from tpuc.testing.values import build_exposed
+from tpuc_cv183x.lowerings import TABLE
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.arctan import Arctan
 from tpuc_ops.top.avg_pool import AvgPool
+from tpuc_ops.top.cast import Cast
 from tpuc_ops.top.ceil import Ceil
 from tpuc_ops.top.compare import Compare
 from tpuc_ops.top.compare_const import CompareConst
@@ -57,6 +59,8 @@ from tpuc_ops.top.tile import Tile
 from tpuc_ops.top.trilu import Trilu
 from tpuc_ops.top.where import Where
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+
+from tests.chips.layer_cases import CASES
 
 Array = NDArray[Any]
 EVERYTHING_IN_INTEGERS = {**PIPELINES, "lower": ("convert-top-to-tpu",)}
@@ -258,7 +262,15 @@ CHOICES = {
     ),
     **{
         name: Layer(op, [np.concatenate([WHOLE + 0.5, OTHER + 0.25, OTHER * 50], 1)], **FLOATS)
-        for name, op in (("round", Round()), ("floor", Floor()), ("ceil", Ceil()), ("sign", Sign()))
+        for name, op in {
+            "round": Round(),
+            "floor": Floor(),
+            "ceil": Ceil(),
+            "sign": Sign(),
+            "to_integers": Cast(to="INT64"),
+            "to_truth": Cast(to="BOOL"),
+            "to_halves": Cast(to="BFLOAT16"),
+        }.items()
     },
     "gather_runs": Layer(Gather(axis=1), [X, Fixed(np.array([[3, 4, 5], [9, 7, 5], [-1, 0, 0]], np.float32))]),
     "sums_so_far": Layer(CumSum(axis=1), [X / 4], 3, CURVE),
@@ -294,6 +306,22 @@ CURVES = {
     "softsign": Layer(Softsign(), [X], error=CURVE),
     "max_behind": Layer(Max(), [Fixed(np.zeros(1, np.float32)), X], 1.6),
 }
+
+
+LESS_EXACT = {"arccosh": 1.6}
+"""Operands that are never negative become bytes through bf16, and this curve is steep."""
+SHARED = {
+    name: Layer(
+        case.op,
+        case.operands,
+        max(case.steps, LESS_EXACT.get(name, 0.0)),
+        case.error,
+        case.result,
+        tuple(mode for mode in ("int8", "bf16") if (case.op.name, mode) in TABLE.cells),
+    )
+    for name, case in CASES.items()
+}
+"""What every chip is asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,4 +413,5 @@ LAYERS: Sequence[tuple[str, Mapping[str, Layer]]] = (
     ("reductions", REDUCTIONS),
     ("choices", CHOICES),
     ("curves", CURVES),
+    ("shared", SHARED),
 )

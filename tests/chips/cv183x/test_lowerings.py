@@ -8,6 +8,7 @@ from tpuc.api import F32, LoweringNode, Op, TensorType
 from tpuc_cv183x.chip import DESCRIPTION
 from tpuc_cv183x.lowerings import TABLE
 from tpuc_ops.top.arg import Arg
+from tpuc_ops.top.cast import Cast
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.deconv import Deconv
@@ -159,6 +160,13 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, 
         [None, np.arange(600, dtype=np.float32) ** 2 % 1999],
         t(600, 4),
         "indices of at most 256 runs, these have 300",
+    ),
+    "cast": (
+        Cast(to="INT8"),
+        [IMAGE],
+        [None],
+        IMAGE,
+        "types FLOAT, FLOAT16, BFLOAT16, DOUBLE, INT32, INT64, BOOL, this one is INT8",
     ),
     "arg_places": (
         Arg(axis=1),

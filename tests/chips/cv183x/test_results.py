@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 from onnx import helper
 from tpuc.session import Session
+from tpuc_ops.top.arg import Arg
+from tpuc_ops.top.split import Split
 
 from tests.chips.cv183x.op_networks import Net
 
 SHAPE = (2, 9, 5, 6)
+SHOWN = (Arg(axis=3, keepdims=False, select_last_index=True), Split(axis=1, num=3, split_size=(2, 3, 4)))
+"""What the network below has, for the count of what is tested."""
 
 
 @pytest.mark.parametrize("mode", ["int8", "bf16"])

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.testing import uniform
-from tpuc.testing.op_conformance import OpConformance
+from tpuc.testing import OpConformance, uniform
 from tpuc_ops.tpu.recurrent_steps import RecurrentSteps
 
 Array = NDArray[Any]

@@ -47,7 +47,7 @@ from tpuc_ops.tpu.where import Where
 
 from tpuc_bm1684x.kernels.activation import ReluKernel
 from tpuc_bm1684x.kernels.active import ActiveKernel
-from tpuc_bm1684x.kernels.arg import ArgKernel
+from tpuc_bm1684x.kernels.arg_rows import AnyArgKernel
 from tpuc_bm1684x.kernels.batched import AnyMatMulKernel
 from tpuc_bm1684x.kernels.binary import DivKernel, ExtremeKernel, MulKernel, SumKernel
 from tpuc_bm1684x.kernels.cast import CastKernel
@@ -110,7 +110,7 @@ TABLE.runs(Bitwise)(BitwiseKernel)
 TABLE.runs(RowIndex)(RowIndexKernel)
 TABLE.runs(GatherRows)(GatherRowsKernel)
 TABLE.runs(ScatterRows)(ScatterRowsKernel)
-TABLE.runs(Arg)(ArgKernel)
+TABLE.runs(Arg)(AnyArgKernel)
 TABLE.runs(Scan)(ScanKernel)
 TABLE.runs(Rank)(RankKernel)
 TABLE.runs(Remainder)(RemainderKernel)

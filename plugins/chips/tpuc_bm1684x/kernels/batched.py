@@ -19,7 +19,7 @@ from tpuc_bm1684x.kernels.alternatives import AlternativesKernel
 from tpuc_bm1684x.kernels.binary import emit_rescale
 from tpuc_bm1684x.kernels.common import parallel_axes, zero_point_refusal
 from tpuc_bm1684x.kernels.elementwise import tile_shape
-from tpuc_bm1684x.kernels.matrices import MatricesKernel
+from tpuc_bm1684x.kernels.matrices import MatricesKernel, TurnedMatricesKernel
 from tpuc_bm1684x.kernels.row_products import ConstantMatMulKernel
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
@@ -111,17 +111,18 @@ class BatchedMatMulKernel(TileKernel[MatMul]):
 class AnyMatMulKernel(AlternativesKernel):
     """A right operand of two dimensions is a constant; of more, computed.
 
-    Rows of computed tensors come to the lanes as they lie in DDR, which for the convolution they do not: the matrix
-    command it is wherever it can be.
+    Rows of computed tensors come to the lanes as they lie in DDR wherever that can be: across the lanes, as the plain
+    convolution wants them, each element is a transfer of its own.
     """
 
     def __init__(self) -> None:
-        self._constant, self._computed, self._matrices = ConstantMatMulKernel(), BatchedMatMulKernel(), MatricesKernel()
+        self._constant, self._computed = ConstantMatMulKernel(), BatchedMatMulKernel()
+        self._by_rows = (MatricesKernel(), TurnedMatricesKernel())
 
     def kind(self, node: Node) -> TileKernel[Any]:
         if len(node.operand_types[1].dims) == 2:
             return self._constant
-        return self._matrices if self._matrices.suits(node) else self._computed
+        return next((kernel for kernel in self._by_rows if kernel.suits(node)), self._computed)
 
     def refuse(self, node: Node) -> str | None:
         kernel = self._constant if len(node.operand_types[1].dims) == 2 else self._computed

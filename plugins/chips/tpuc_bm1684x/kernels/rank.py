@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from tpuc.api import (
     Phase,
     PlacedTile,
     Scratch,
+    Shape4,
     Space,
     Tile,
     TileKernel,
@@ -34,7 +36,7 @@ from tpuc_bm1684x.isa import (
     Scalar,
     TransferOp,
 )
-from tpuc_bm1684x.isa.geometry import LANES
+from tpuc_bm1684x.isa.geometry import LANES, round_up
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.lmem import Bm1684xLmem
@@ -44,7 +46,30 @@ Array: TypeAlias = npt.NDArray[Any]
 
 LONGEST = 1 << 15
 """Elements of a row: the work grows with their square."""
-_PART = 4096
+_PART = 1024
+
+
+class _Side(enum.Enum):
+    """Where a part of the row stands beside a lane's own element."""
+
+    EARLIER = "earlier"
+    AROUND = "around"
+    LATER = "later"
+
+
+def _sides(tile: Tile, channels: int) -> list[tuple[int, int, _Side]]:
+    """Slots of lanes as ranges, by where the tile's part of the row stands."""
+    (c0, _), (k0, k1), count = tile.range("c"), tile.range("k"), slots_of(channels)
+    later = min(max((k0 - c0) // LANES, 0), count)
+    earlier = max(min(max(-((c0 - k1) // LANES), 0), count), later)
+    ranges = ((0, later, _Side.LATER), (later, earlier, _Side.AROUND), (earlier, count, _Side.EARLIER))
+    return [part for part in ranges if part[0] < part[1]]
+
+
+def _slots(whole: Operand, shape: Shape4, first: int) -> Operand:
+    """From a slot of lanes on."""
+    strides = whole.strides(shape)
+    return Operand(whole.address + first * strides[1] * whole.dtype.bytes, whole.dtype, strides)
 
 
 class RankKernel(TileKernel[Rank]):
@@ -114,27 +139,23 @@ class RankKernel(TileKernel[Rank]):
                 source=found["row"].address,
             )
         )
-        batch, slot, _, _ = found["column"].strides(column_shape)
-        column = Operand(found["column"].address, DType.F32, (batch, slot, 0, 0))
-        row = Operand(found["row"].address, DType.F32, (found["row"].strides(row_shape)[0], 0, 0, 1))
-        own = Operand(placed.constants["own"].address, DType.F32, (0, 1, 0, 0))
-        places = Operand(placed.constants["places"].address, DType.F32, (0, 0, 0, 1))
+        for first, end, side in _sides(placed.tile, c):
+            self._compare(node.op, placed, found, (first, end), side, asm)
         before, other, one = found["before"], found["other"], Scalar.of(1.0, DType.F32)
-        arithmetic(asm, ArithmeticOp.SELECT_LESS, shape, before, places, own, third=one)
-        arithmetic(asm, ArithmeticOp.SELECT_EQUAL, shape, other, row, column, third=one)
-        arithmetic(asm, ArithmeticOp.MUL, shape, before, before, other)
-        precedes = ArithmeticOp.SELECT_GREATER if node.op.largest else ArithmeticOp.SELECT_LESS
-        arithmetic(asm, precedes, shape, other, row, column, third=one)
-        arithmetic(asm, ArithmeticOp.ADD, shape, before, before, other)
         total, part = found["total"], found["part"]
+        width = _fold(before, shape, asm)
+        # A window takes a cycle per element, sums of vectors a cycle each.
+        short = (n, c, 1, width)
+        whole = before.strides(shape)
+        arithmetic(asm, ArithmeticOp.COPY, short, other, Operand(before.address, DType.F32, whole))
         asm.record(
             PoolOrDepthwise(
                 operation=PoolOp.AVERAGE,
                 result=total if phase.starts else part,
                 shape=column_shape,
-                input=before,
-                input_size=(1, shape[3]),
-                kernel=(1, shape[3]),
+                input=other,
+                input_size=(1, width),
+                kernel=(1, width),
                 weight=one,
             )
         )
@@ -142,3 +163,52 @@ class RankKernel(TileKernel[Rank]):
             arithmetic(asm, ArithmeticOp.ADD, column_shape, total, total, part)
         if phase.ends:
             arithmetic(asm, ArithmeticOp.CAST, column_shape, operand(placed.result), total)
+
+    def _compare(
+        self,
+        op: Rank,
+        placed: PlacedTile,
+        found: dict[str, Operand],
+        slots: tuple[int, int],
+        side: _Side,
+        asm: Bm1684xAssembler,
+    ) -> None:
+        """1 for every element of the row that comes before the lane's own, for some slots of lanes."""
+        (n, c, _, _), row_shape = placed.operand(0).shape, placed.operand(1).shape
+        first, end = slots
+        shape = (n, min(end * LANES, c) - first * LANES, 1, row_shape[3])
+        before, other = (_slots(found[name], (n, c, 1, row_shape[3]), first) for name in ("before", "other"))
+        batch, slot, _, _ = found["column"].strides(placed.operand(0).shape)
+        column = Operand(found["column"].address + first * slot * 4, DType.F32, (batch, slot, 0, 0))
+        row = Operand(found["row"].address, DType.F32, (found["row"].strides(row_shape)[0], 0, 0, 1))
+        one = Scalar.of(1.0, DType.F32)
+        precedes, follows = ArithmeticOp.SELECT_GREATER, ArithmeticOp.SELECT_LESS
+        if not op.largest:
+            precedes, follows = follows, precedes
+        if side is _Side.LATER:  # equal ones stay behind
+            arithmetic(asm, precedes, shape, before, row, column, third=one)
+            return
+        if side is _Side.EARLIER:  # equal ones come before
+            arithmetic(asm, follows, shape, before, row, column, third=one)
+            arithmetic(asm, ArithmeticOp.SUB, shape, before, one, before)
+            return
+        own = Operand(placed.constants["own"].address + first * 4, DType.F32, (0, 1, 0, 0))
+        places = Operand(placed.constants["places"].address, DType.F32, (0, 0, 0, 1))
+        arithmetic(asm, ArithmeticOp.SELECT_LESS, shape, before, places, own, third=one)
+        arithmetic(asm, ArithmeticOp.SELECT_EQUAL, shape, other, row, column, third=one)
+        arithmetic(asm, ArithmeticOp.MUL, shape, before, before, other)
+        arithmetic(asm, precedes, shape, other, row, column, third=one)
+        arithmetic(asm, ArithmeticOp.ADD, shape, before, before, other)
+
+
+def _fold(values: Operand, shape: Shape4, asm: Bm1684xAssembler) -> int:
+    """Add the second half of every row to the first until one vector is left; returns how many elements that are."""
+    n, c, h, width = shape
+    strides = values.strides(shape)
+    first = Operand(values.address, values.dtype, strides)
+    while width > values.dtype.vector:
+        half = round_up(-(-width // 2), values.dtype.vector)
+        second = Operand(values.address + half * values.dtype.bytes, values.dtype, strides)
+        arithmetic(asm, ArithmeticOp.ADD, (n, c, h, width - half), first, first, second)
+        width = half
+    return width

@@ -171,7 +171,7 @@ class ImageRowsKernel(MatMulKernel):
         box = Box((n0, 0, k0, 0), (n1 - n0, view.shape[1], k1 - k0, 1))
         return [box, *(None for _ in node.operand_types[1:])]
 
-    def _turned(self, node: Node, tile: Tile) -> Tile:
+    def _sideways(self, node: Node, tile: Tile) -> Tile:
         """The tile as the convolution sees it: columns are channels, rows are columns of an image."""
         (n0, n1), (h0, h1), (k0, k1) = (tile.range(name) for name in "nhk")
         view = rows_view(node.operand_types[0].dims)
@@ -179,13 +179,13 @@ class ImageRowsKernel(MatMulKernel):
         return Tile(("n", "c", "h", "w", "k"), (n0, h0, 0, 0, k0), (n1, h1, 1, view[1], k1))
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
-        return super().constant_shape(node, name, self._turned(node, tile))
+        return super().constant_shape(node, name, self._sideways(node, tile))
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
-        return super().pack(node, name, self._turned(node, tile), arrays)
+        return super().pack(node, name, self._sideways(node, tile), arrays)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        turned = self._turned(node, tile)
+        turned = self._sideways(node, tile)
         n, rows = turned.size("n"), turned.size("w")
         sizes = {
             "turned_rows": (turned.size("k"), node.operand_types[0]),
@@ -204,19 +204,21 @@ class ImageRowsKernel(MatMulKernel):
         columns = result.shape[2]
         source = LocalTensor(placed.scratch["turned_rows"].address, (n, depth, 1, rows), "aligned", x.element)
         target = LocalTensor(placed.scratch["turned_result"].address, (n, columns, 1, rows), "aligned", result.element)
-        _turn(source.shape, x, source, asm)
-        turned = self._turned(node, placed.tile)
+        turn(x, source, asm)
+        turned = self._sideways(node, placed.tile)
         inner = replace(placed, tile=turned, operands=(source, *placed.operands[1:]), results=(target,))
         super().emit(node, inner, phase, asm)
         if phase.ends:
-            _turn((n, rows, 1, columns), target, result, asm)
+            turn(target, result, asm)
 
 
-def _turn(shape: Shape4, source: LocalTensor, result: LocalTensor, asm: Bm1684xAssembler) -> None:
+def turn(source: LocalTensor, result: LocalTensor, asm: Bm1684xAssembler) -> None:
+    """Channels and the elements of each plane change places; both tensors are aligned, planes are one run."""
+    n, channels, height, width = result.shape
     asm.record(
         LaneTransfer(
             operation=TransferOp.TRANSPOSE_WC,
-            shape=shape,
+            shape=(n, channels, 1, height * width),
             dtype=dtype_of(source.element),
             result=result.address,
             source=source.address,
@@ -259,7 +261,7 @@ class WideRowsKernel(ImageRowsKernel):
         return by_lane(padded)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        turned, columns = self._turned(node, tile), tile.size("h")
+        turned, columns = self._sideways(node, tile), tile.size("h")
         shape = (tile.size("n"), turned.size("w"), columns, 1)
         buffers = [Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", shape, 4))]
         if self.product(node).has_bias:

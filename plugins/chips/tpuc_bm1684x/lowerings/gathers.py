@@ -19,6 +19,7 @@ from tpuc_ops.tpu.slice import Slice as TpuSlice
 from tpuc_bm1684x.kernels.copies import dense_strides
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, Array
 from tpuc_bm1684x.lowerings.places import (
+    compact,
     finished,
     offsets,
     places_of,
@@ -153,7 +154,7 @@ def row_places(node: LoweringNode, build: LoweringBuilder, channels: int, indexe
         if parts > 1:
             op = TpuSlice(offset=(0, 0, part), steps=(1, 1, 1), ends=(channels, count, part + 1))
             value = build(op, [value], None, f"{node.name}_index{part}")
-        value = reshaped(build, value, (channels, count), f"{node.name}_flat{part}")
+        value = reshaped(build, value, compact(channels * count), f"{node.name}_flat{part}")
         index = RowIndex(extent=indexed[part], stride=steps[part])
         places = [build(index, [value, *places], None, f"{node.name}_places{part}")]
-    return places[0]
+    return reshaped(build, places[0], (channels, count), f"{node.name}_numbers")

@@ -14,6 +14,7 @@ from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 from tpuc_ops.tpu.row_index import RowIndex
 
 from tpuc_bm1684x.lowerings.common import INTEGERS, Array, decompose_rescale, float_weight
+from tpuc_bm1684x.operands import MAX_EXTENT
 
 _LARGEST_PLACE = 1 << 31
 
@@ -109,11 +110,16 @@ def places_of(
         places = places if base is None else places + base
         return build.weight("places", np.broadcast_to(places, constant.shape).reshape(dims).astype(np.int32))
     value, op = node.operands[1], RowIndex(extent=extent, stride=stride)
-    if base is None:
-        value = reshaped(build, value, dims, f"{node.name}_indices")
-        return build(op, [value], None, f"{node.name}_places")
-    bases = build.weight("bases", np.ascontiguousarray(base).astype(np.int32))
-    return reshaped(build, build(op, [value, bases], None, f"{node.name}_places"), dims, f"{node.name}_rows")
+    operands = [reshaped(build, value, compact(value.tensor.size), f"{node.name}_indices")]
+    if base is not None:
+        operands = [value, build.weight("bases", np.ascontiguousarray(base).astype(np.int32))]
+    return reshaped(build, build(op, operands, None, f"{node.name}_places"), dims, f"{node.name}_numbers")
+
+
+def compact(size: int) -> tuple[int, ...]:
+    """As few dimensions as have no extent beyond the chip's fields."""
+    rows = next((count for count in range(1, MAX_EXTENT) if size % count == 0 and size // count <= MAX_EXTENT), 1)
+    return (rows, size // rows)
 
 
 def offsets(dims: Sequence[int], steps: Sequence[int], varying: Sequence[int]) -> Array:

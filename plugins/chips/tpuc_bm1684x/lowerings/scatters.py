@@ -108,11 +108,11 @@ def _combined(node: LoweringNode, build: LoweringBuilder, x: Value, updates: Val
     reduce, neutral = _REDUCED[node.op.reduction]
 
     def step(op: Op, operands: Sequence[Value], dims: tuple[int, ...], name: str) -> Value:
-        element = F32 if name in ("numbers", "mine") else x.tensor.element
+        element = F32 if name in ("counted", "mine") else x.tensor.element
         return build(op, operands, TensorType(dims, element), f"{node.name}_{name}")
 
     shared = places.tensor.dims[0]
-    numbers = step(Cast(with_scale=False), [places], places.tensor.dims, "numbers")
+    numbers = step(Cast(with_scale=False), [places], places.tensor.dims, "counted")
     numbers = reshaped(build, numbers, (shared, 1, count, 1), f"{node.name}_columns")
     own = build.weight("rows", np.arange(rows, dtype=np.float32).reshape(1, rows, 1, 1))
     mine = step(TpuCompare(mode="Equal"), [numbers, own], (shared, rows, count, 1), "mine")

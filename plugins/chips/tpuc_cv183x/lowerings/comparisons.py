@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.top.cast import Cast
 from tpuc_ops.top.ceil import Ceil
 from tpuc_ops.top.compare import Compare
 from tpuc_ops.top.compare_const import CompareConst
@@ -23,6 +24,7 @@ from tpuc_ops.tpu.sub import Sub
 from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.table import TABLE
 
+_FLOATS, _INTEGERS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"), ("INT32", "INT64")
 _WHOLE_FROM = 128.0
 """From here on bf16 has whole numbers only, below twice that all of them."""
 
@@ -150,6 +152,31 @@ class RoundBf16(InHalves):
         near = steps.within(value, 0.0, _WHOLE_FROM)
         whole = steps.plus(steps.plus(near, _WHOLE_FROM), -_WHOLE_FROM)
         return steps.do(Add(), [whole, steps.do(Sub(), [value, near])])
+
+
+@TABLE.lowers(Cast, "bf16", "int8")
+class CastAny(RoundBf16):
+    """To what bf16 can tell apart: other floats are as they are, integers without what is behind the point."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if node.op.to in (*_FLOATS, *_INTEGERS, "BOOL"):
+            return None
+        return f"types {', '.join((*_FLOATS, *_INTEGERS, 'BOOL'))}, this one is {node.op.to}"
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        steps = Halves(node, build)
+        value = steps.operand()
+        if node.op.to in _FLOATS:
+            return steps.last(value)
+        if node.op.to == "BOOL":
+            return steps.last(_truth(steps, value))
+        signs = (value, steps.times(value, -1.0))
+        above, below = (self._cut(steps, steps.do(Max(), [one, self._zero(steps, value)])) for one in signs)
+        return steps.last(steps.do(Sub(), [above, below]))
+
+    def _cut(self, steps: Halves, value: Value) -> Value:
+        whole = self._magnitude(steps, value)
+        return steps.do(Sub(), [whole, steps.is_positive(steps.do(Sub(), [whole, value]))])
 
 
 @TABLE.lowers(Sign, "bf16")

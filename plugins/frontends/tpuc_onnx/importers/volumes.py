@@ -11,6 +11,7 @@ from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.deconv import Deconv
 from tpuc_ops.top.max import Max
+from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.pad import Pad
 from tpuc_ops.top.slice import Slice
@@ -34,21 +35,43 @@ def _pool_window(node: ForeignNode, build: ImportBuilder) -> tuple[WindowAttribu
 
 
 def max_pool_by_axis(node: ForeignNode, build: ImportBuilder) -> Value:
-    """One axis after the other: the largest of the taps, each a slice."""
+    """One axis after the other: a pool of rows, or with dilation the largest of the taps, each a slice."""
     x, name, shape = build.value(node.inputs[0]), node.outputs[0], build.shape(node.outputs[0])
     _, window = _pool_window(node, build)
     rank = len(window.kernel)
-    if any(window.pads):
-        paddings = (0, 0, *window.pads[:rank], 0, 0, *window.pads[rank:])
-        x = build.build(Pad(paddings=paddings, val=LOWEST), [x], f"{name}_padded")
     for axis in range(rank):
-        taps = [
-            _every(build, x, axis + 2, tap * window.dilations[axis], window.strides[axis], shape[axis + 2], name)
-            for tap in range(window.kernel[axis])
-        ]
         own = name if axis == rank - 1 else f"{name}_axis{axis}"
-        x = taps[0] if len(taps) == 1 else build.build(Max(), taps, own)
+        dilated = window.dilations[axis] > 1 and window.kernel[axis] > 1
+        x = (_largest_tap if dilated else _largest)(build, x, axis, window, shape[axis + 2], own)
     return x
+
+
+def _largest(build: ImportBuilder, x: Value, axis: int, window: WindowAttributes, count: int, name: str) -> Value:
+    """Along one axis, as a pool of rows."""
+    dims, place, rank = x.tensor.dims, axis + 2, len(window.kernel)
+    rows = (dims[0], math.prod(dims[1:place]), dims[place], math.prod(dims[place + 1 :]))
+    result = (*dims[:place], count, *dims[place + 1 :])
+    pool = MaxPool(
+        kernel_shape=(window.kernel[axis], 1),
+        strides=(window.strides[axis], 1),
+        pads=(window.pads[axis], 0, window.pads[axis + rank], 0),
+    )
+    inner = name if (*rows[:2], count, rows[3]) == result else f"{name}_largest"
+    return reshape(build, build.build(pool, [reshape(build, x, rows, f"{name}_rows")], inner), result, name)
+
+
+def _largest_tap(build: ImportBuilder, x: Value, axis: int, window: WindowAttributes, count: int, name: str) -> Value:
+    rank = len(window.kernel)
+    before, after = window.pads[axis], window.pads[axis + rank]
+    if before or after:
+        paddings = [0] * (2 * x.tensor.rank)
+        paddings[axis + 2], paddings[axis + 2 + x.tensor.rank] = before, after
+        x = build.build(Pad(paddings=tuple(paddings), val=LOWEST), [x], f"{name}_padded")
+    taps = [
+        _every(build, x, axis + 2, tap * window.dilations[axis], window.strides[axis], count, name)
+        for tap in range(window.kernel[axis])
+    ]
+    return build.build(Max(), taps, name)
 
 
 def average_pool_by_axis(node: ForeignNode, build: ImportBuilder) -> Value:

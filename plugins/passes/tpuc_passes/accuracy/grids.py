@@ -105,10 +105,10 @@ def channel_axis(op: object) -> int:
     return -1 if isinstance(op, MatMul) and not op.right_transpose else (-2 if isinstance(op, MatMul) else 0)
 
 
-def fake_filters(op: object, filters: Array) -> Array:
-    """Filters as int8 with one scale per output channel expresses them (SPEC 3.2)."""
+def stored_filters(op: object, filters: Array) -> tuple[Array, Array]:
+    """Filters as int8 with one scale per output channel (SPEC 3.2), and the scales as `filter_scales` shapes them."""
     scale = filter_scales(op, filters)
-    return (np.clip(np.rint(filters / scale), -FILTER_STEPS, FILTER_STEPS) * scale).astype(np.float32)
+    return np.clip(np.rint(filters / scale), -FILTER_STEPS, FILTER_STEPS).astype(np.int8), scale.astype(np.float32)
 
 
 def filter_scales(op: object, filters: Array) -> Array:

@@ -37,7 +37,7 @@ class Settings:
 _MANY = tuple(Settings(share, room) for share in (12, 6, 24) for room in (94, 98, 85))
 LEVELS = {
     1: (Settings(from_tail=True),),
-    2: (Settings(), Settings(from_tail=True), Settings(sliced=True)),
+    2: (Settings(), Settings(from_tail=True), Settings(sliced=True), Settings(room=98, sliced=True)),
     3: (Settings(from_tail=True), *_MANY, *(replace(settings, sliced=True) for settings in _MANY[:3])),
 }
 """Plans that are made at each level; the fastest is taken."""
@@ -49,6 +49,8 @@ _SEARCHED = 3
 """From this level on the slices of the best plan are varied."""
 _TRIALS = 24
 """Plans that are measured for that."""
+_WORTH = 2
+"""Percent by which the first plan with slices must be faster than those without for more of them to be made."""
 _NARROWER = (80, 60)
 """Rooms that are tried where buffers of a plan with slices cannot be placed."""
 CAREFUL = (Settings(room=80), Settings(room=60), Settings(room=0))
@@ -88,6 +90,8 @@ class StretchPlanner:
         """
         measured: list[tuple[int, int, Settings]] = []
         for number, settings in enumerate(LEVELS[opt]):
+            if settings.sliced and not _slices_pay(measured):
+                continue
             narrower = [replace(settings, room=room) for room in _NARROWER if settings.sliced and room < settings.room]
             for attempt in (settings, *narrower):
                 if attempt.sliced and not self._find_runs(attempt, operations) and measured:
@@ -217,6 +221,13 @@ class StretchPlanner:
         if key not in self._own:
             self._own[key] = choose_tiling(make_task(task.operation, task.kernel, self.chip)).sizes
         return self._own[key]
+
+
+def _slices_pay(measured: Sequence[tuple[int, int, Settings]]) -> bool:
+    """Are more plans with slices worth making? `measured`: cycles of plans so far."""
+    sliced = [cycles for cycles, _, settings in measured if settings.sliced]
+    plain = [cycles for cycles, _, settings in measured if not settings.sliced]
+    return not sliced or not plain or (100 + _WORTH) * min(sliced) < 100 * min(plain)
 
 
 def _as_written(task: Task) -> Task:

@@ -289,7 +289,7 @@ def _whole(view: View) -> Box:
 def _cut_for_slices(task: TileTask) -> TileTask | None:
     """The task cut along channels alone, where one tile may not have all; None where it cannot be sliced."""
     space, lmem = task.space, task.chip.lmem
-    if len(space.results) != 1 or any({"n", "h"} & {*constant.axes} for constant in task.facts.constants):
+    if len(task.operation.results) != 1 or any({"n", "h"} & {*constant.axes} for constant in task.facts.constants):
         return None
     sizes: dict[str, int] = {}
     for name, extent in zip("nh", (space.results[0].shape[0], space.results[0].shape[2]), strict=True):

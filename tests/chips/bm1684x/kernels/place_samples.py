@@ -160,6 +160,10 @@ ORDER = {
     "argmin_last": Sample(Arg(axis=0, mode="ArgMin", select_last_index=True), [few(200, 70)], tilings=({"k": 64},)),
     "argmax_bytes": Sample(Arg(axis=1), [i8(3, 300)], tilings=({"k": 128},)),
     "argmin_half": Sample(Arg(axis=1, mode="ArgMin"), [half(uniform(3, 300))]),
+    "argmax_rows": Sample(Arg(axis=1), [few(2, 21, 8, 16)], tilings=({"k": 5}, {"n": 1, "w": 1, "k": 20})),
+    "argmax_rows_last": Sample(Arg(axis=1, select_last_index=True), [few(2, 9, 130)], tilings=({"k": 4},)),
+    "argmin_rows": Sample(Arg(axis=0, mode="ArgMin", keepdims=False), [half(few(21, 128))], tilings=({"k": 4},)),
+    "argmin_rows_bytes": Sample(Arg(axis=0, mode="ArgMin", select_last_index=True), [i8(40, 66)]),
     "argmax_long": Sample(Arg(axis=1), [uniform(1, 70000)]),
     "argmax_one": Sample(Arg(axis=1), [uniform(3, 1, 5)]),
     "sums": Sample(Scan(axis=1), [uniform(2, 33, 5)], tilings=({"c": 1}, {"w": 2})),
@@ -177,6 +181,8 @@ ORDER = {
 _ROW = few(3, 200)
 for _name, _largest in (("largest", True), ("smallest", False)):
     ORDER[_name] = Sample(Rank(largest=_largest), [_ROW, _ROW], tilings=({"k": 64}, {"n": 1, "c": 64, "k": 128}))
+_LONG = few(2, 2500)
+ORDER["rank_long"] = Sample(Rank(), [_LONG, _LONG], tilings=({"c": 192, "k": 192},))
 ORDER["rank_bytes"] = Sample(Rank(), [i8(2, 100), i8(2, 100)])
 ORDER["rank_half"] = Sample(Rank(), [half(uniform(1, 100)), half(uniform(1, 100))])
 

@@ -79,6 +79,8 @@ from tpuc_ops.top.unsqueeze import Unsqueeze
 from tpuc_ops.top.upsample import Upsample
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 
+from tests.chips import layer_cases
+
 Array = NDArray[Any]
 
 
@@ -245,6 +247,8 @@ CASES |= {
     "instance_norm": Case(InstanceNorm(), [X, Fixed(uniform(70, seed=3)), Fixed(uniform(70, seed=4))]),
     "group_norm": Case(GroupNorm(num_groups=7), [X, Fixed(uniform(70, seed=3)), None]),
 }
+
+CASES |= {name: Case(case.op, case.operands, case.steps, case.result) for name, case in layer_cases.CASES.items()}
 
 
 def _on_grid(array: Array) -> Array:

@@ -95,6 +95,8 @@ CASES = {
     "gather_slice": Case(Gather(axis=2), [X, Fixed(np.array([1, 3, 5], np.float32))]),
     "gather_constant_one": Case(Gather(axis=2, keepdims=False), [X, Fixed(np.array([-1], np.float32))]),
     "gather_far": Case(Gather(axis=0), [Fixed(grid(3000, 4)), np.array([2999, 2047, 2049, 0], np.float32)]),
+    "gather_many": Case(Gather(axis=0), [grid(9, 2), indices(70000, below=9)]),
+    "elements_deep": Case(GatherElements(axis=1), [grid(2, 5, 3, 2, 4), indices(2, 3, 3, 2, 4, below=5)]),
     "elements": Case(GatherElements(axis=1), [X, indices(2, 3, 6, 7, below=5, low=-5)]),
     "elements_last": Case(GatherElements(axis=3), [X, indices(2, 5, 6, 9, below=7)]),
     "elements_part": Case(GatherElements(axis=2), [X, indices(1, 4, 9, 5, below=6)]),

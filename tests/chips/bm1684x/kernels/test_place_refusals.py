@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tpuc.api import F32, ElementType, LoweringNode, Node, Op, ScalarType, TensorType
+from tpuc.api import F32, ElementType, KernelChoice, LoweringNode, Node, Op, ScalarType, TensorType
 from tpuc_bm1684x.kernels import TABLE as KERNELS
 from tpuc_bm1684x.lowerings import TABLE as LOWERINGS
 from tpuc_ops.top.cast import Cast
@@ -64,8 +64,11 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
 @pytest.mark.parametrize(("taken", "refused", "sentence"), KERNEL_LIMITS, ids=[limit[2] for limit in KERNEL_LIMITS])
 def test_kernels_refuse_what_is_beyond_their_limits(taken: Node, refused: Node, sentence: str) -> None:
     cell = KERNELS.cells[taken.op.name]
-    assert cell.refuse(taken) is None
-    reason = cell.refuse(refused)
+    reasons = [
+        (cell.kernel(node) if isinstance(cell, KernelChoice) else cell).refuse(node) for node in (taken, refused)
+    ]
+    assert reasons[0] is None
+    reason = reasons[1]
     assert reason is not None
     assert sentence in reason
     assert not reason.endswith(".")

@@ -1,0 +1,134 @@
+"""Extremes by place where much lies behind the axis: its elements are rows, compared one after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tpuc.api import (
+    Axis,
+    Box,
+    KernelChoice,
+    Layouts,
+    Node,
+    Phase,
+    PlacedTile,
+    Scratch,
+    Shape4,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+)
+from tpuc_ops.shapes import positive_axis
+from tpuc_ops.tpu.arg import Arg
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import ArithmeticOp, CompareOp, CompareSelect, DType, Operand, Scalar
+from tpuc_bm1684x.isa.geometry import LANES
+from tpuc_bm1684x.kernels.arg import ArgKernel
+from tpuc_bm1684x.kernels.common import too_large
+from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.operands import MAX_EXTENT, operand
+
+_LEAST_WIDTH = 64
+"""Elements behind the axis from which on whole rows are transferred faster than single elements."""
+_MOST_ROWS = 4096
+"""Three instructions each."""
+_BUFFERS = ("row", "best", "found")
+
+
+class ArgRowsKernel(TileKernel[Arg]):
+    """In f32: a row that is beyond the best so far puts its number in place. All elements of a row are independent."""
+
+    def refuse(self, node: Node) -> str | None:
+        return too_large([node.operand_types[0], node.result_type])
+
+    def serves(self, node: Node) -> bool:
+        """Are there long rows, and not too many?"""
+        outer, inner, length = self._extents(node)
+        return inner >= _LEAST_WIDTH and length <= _MOST_ROWS and max(outer, inner) <= MAX_EXTENT
+
+    def _extents(self, node: Node) -> tuple[int, int, int]:
+        """Elements before, after and along the axis."""
+        dims = node.operand_types[0].dims
+        axis = positive_axis(node.op.axis, len(dims))
+        return math.prod(dims[:axis]), math.prod(dims[axis + 1 :]), dims[axis]
+
+    def space(self, node: Node) -> Space:
+        outer, inner, length = self._extents(node)
+        lanes = next(count for count in range(LANES, 0, -1) if inner % count == 0)
+        width = inner // lanes
+        source = View((outer, lanes, length, width), (length * inner, width, inner, 1))
+        axes = (
+            Axis("n", outer),
+            Axis("c", lanes, granularity=LANES),
+            Axis("w", width),
+            Axis("k", length, reduction=True),
+        )
+        return Space(axes, (source,), (View((outer, lanes, 1, width)),))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        (n0, n1), (c0, c1), (w0, w1), (k0, k1) = (tile.range(name) for name in "ncwk")
+        return [Box((n0, c0, k0, w0), (n1 - n0, c1 - c0, k1 - k0, w1 - w0))]
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",), ("aligned",))
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        size = Bm1684xLmem().tensor_bytes("aligned", (tile.size("n"), tile.size("c"), 1, tile.size("w")), 4)
+        return [Scratch(name, size) for name in _BUFFERS]
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        shape, source = placed.result.shape, operand(placed.operand(0))
+        row, best, found = (Operand(placed.scratch[name].address, DType.F32) for name in _BUFFERS)
+        # AR CAST between equal float types rounds to whole numbers.
+        move = ArithmeticOp.COPY if source.dtype is DType.F32 else ArithmeticOp.CAST
+        first, end = placed.tile.range("k")
+        for number in range(first, end):
+            values = _row(source, placed.operand(0).shape, number - first)
+            if number == 0:
+                arithmetic(asm, move, shape, best, values)
+                arithmetic(asm, ArithmeticOp.COPY, shape, found, Scalar.of(0.0, DType.F32))
+                continue
+            arithmetic(asm, move, shape, row, values)
+            self._compare(node.op, shape, row, best, found, number, asm)
+        if phase.ends:
+            arithmetic(asm, ArithmeticOp.COPY, shape, operand(placed.result), found)
+
+    def _compare(
+        self, op: Arg, shape: Shape4, row: Operand, best: Operand, found: Operand, number: int, asm: Bm1684xAssembler
+    ) -> None:
+        """The later of two stays away unless it is beyond; where the last is wanted, unless the earlier is beyond."""
+        beyond = CompareOp.SELECT_GREATER if op.mode == "ArgMax" else CompareOp.SELECT_LESS
+        place = Scalar.of(float(number), DType.F32)
+        last = op.select_last_index
+        asm.record(
+            CompareSelect(
+                operation=beyond,
+                shape=shape,
+                result=found,
+                left=best if last else row,
+                right=row if last else best,
+                when_true=found if last else place,
+                when_false=place if last else found,
+            )
+        )
+        arithmetic(asm, ArithmeticOp.MAX if op.mode == "ArgMax" else ArithmeticOp.MIN, shape, best, best, row)
+
+
+def _row(whole: Operand, shape: Shape4, number: int) -> Operand:
+    strides = whole.strides(shape)
+    return Operand(whole.address + number * strides[2] * whole.dtype.bytes, whole.dtype, strides)
+
+
+class AnyArgKernel(KernelChoice[Arg]):
+    """By rows where they are long."""
+
+    def __init__(self) -> None:
+        self._rows, self._elements = ArgRowsKernel(), ArgKernel()
+
+    def kernel(self, node: Node) -> TileKernel[Any]:
+        return self._rows if self._rows.serves(node) else self._elements
