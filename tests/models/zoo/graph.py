@@ -57,9 +57,10 @@ class Graph:
         self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         return name
 
-    def model(self, *outputs: str) -> onnx.ModelProto:
-        """The finished model, checked."""
+    def model(self, *outputs: str, whole: Sequence[str] = ()) -> onnx.ModelProto:
+        """The finished model, checked. `whole`: further outputs, of int64."""
         values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+        values += [helper.make_tensor_value_info(name, TensorProto.INT64, None) for name in whole]
         graph = helper.make_graph(self.nodes, self.name, self.inputs, values, self.constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
         model = onnx.shape_inference.infer_shapes(model)
