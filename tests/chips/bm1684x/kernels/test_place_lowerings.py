@@ -150,6 +150,11 @@ CASES = {
     "sums": Case(CumSum(axis=2), [X]),
     "sums_back": Case(CumSum(axis=1, reverse=True, exclusive=True), [X]),
     "products": Case(CumProd(axis=3), [grid(2, 3, 4, 3)]),
+    "products_back": Case(CumProd(axis=1, reverse=True, exclusive=True), [1 + grid(2, 3, 4, 3) / 8], steps=4),
+    "bits_shared": Case(Bitwise(mode="And"), [indices(3, 40, below=2000), indices(3, 40, below=2000, seed=1)], True),
+    "mod_of_sign": Case(
+        Mod(fmod=True), [indices(3, 40, below=2000, low=-2000), Fixed(np.array([7.0], np.float32))], True
+    ),
 }
 
 _LEFT, _RIGHT = grid(2, 3, 9, 20), grid(2, 3, 20, 12, seed=1)
