@@ -253,8 +253,8 @@ class _Walk:
         layer = step.layer
         if layer.type in TRAINING_TYPES:
             self._obstacles.note(
-                f"{self._source}: layer '{layer.name}' ({layer.type}): it is for training. Give the deploy version of the "
-                "network, or choose outputs before it with --output-names."
+                f"{self._source}: layer '{layer.name}' ({layer.type}): it is for training. Give the deploy version "
+                "of the network, or choose outputs before it with --output-names."
             )
         importer = self._find(layer.type) if layer.type not in TRAINING_TYPES else None
         if importer is None and layer.type not in TRAINING_TYPES:

@@ -87,7 +87,7 @@ class ElementwiseKernel(TileKernel[Any]):
 def _repeat_refusal(node: Node) -> str | None:
     views, result = views_of(node)
     if any(own not in (1, whole) for view in views for own, whole in zip(view.shape, result.shape, strict=True)):
-        return "beyond four dimensions, an operand repeats along all of the last ones or along none"
+        return "an operand repeats along dimensions that take turns with others, in more than four runs"
     return None
 
 

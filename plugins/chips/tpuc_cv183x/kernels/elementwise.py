@@ -44,12 +44,12 @@ class ElementwiseKernel(TileKernel[Any]):
 
 
 def repeat_refusal(node: Node) -> str | None:
-    """Several dimensions beyond the third lie in w: an operand must have all of them or none."""
+    """Where runs of dimensions cannot be merged to four, several of them lie in w."""
     views, result = views_of(node)
     for view in views:
         for own, wanted in zip(view.shape, result.shape, strict=True):
             if own not in (1, wanted):
-                return "an operand that repeats along one of several last dimensions"
+                return "an operand repeats along dimensions that take turns with others, in more than four runs"
     return None
 
 

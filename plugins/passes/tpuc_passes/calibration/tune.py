@@ -15,7 +15,8 @@ from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.calibration.table import TensorThreshold
 
 FILTERS = 32
-"""Distances of convolutions are taken on so many of their channels, up to twice as many, evenly spread."""
+MUCH_WORK = 1e8
+"""Distances of convolutions with more operations are taken on `FILTERS` to twice as many channels, evenly spread."""
 SMALLEST_GAIN = 0.01
 """Thresholds nearer to absmax than this part of it are not tuned."""
 
@@ -126,7 +127,12 @@ class _Tuner:
         """Which filters of a convolution tell enough about its result; None: all."""
         step = self.net.plan.steps[index]
         op = step.operation.op
-        if not isinstance(op, Conv) or op.group != 1 or not self.net.is_product(index):
+        if (
+            not isinstance(op, Conv)
+            or op.group != 1
+            or not self.net.is_product(index)
+            or op.flops(step.node) < MUCH_WORK
+        ):
             return None
         every = step.node.operand_types[1].dims[0] // FILTERS
         return slice(None, None, every) if every > 1 else None

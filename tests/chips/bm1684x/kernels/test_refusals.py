@@ -173,7 +173,11 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
         "with a shift per operand zero points must be 0, this one is 3",
     ),
     (node(Mul(), [q(2, 3)] * 2, q(2, 3)), node(Mul(quant_mode="QDM"), [q(2, 3)] * 2, q(2, 3)), "this one is QDM"),
-    (node(Mul(), [t(*DEEP), t(3, 5)]), node(Mul(), [t(*DEEP), t(3, 1)]), "beyond four dimensions"),
+    (
+        node(Mul(), [t(*DEEP), t(3, 1)]),
+        node(Mul(), [t(2, 3, 4, 5, 6), t(2, 1, 4, 1, 6)]),
+        "take turns with others, in more than four runs",
+    ),
     (node(Mul(), [t(2, 3)] * 2), node(Mul(), [t(2, 3), ABSENT], t(2, 3)), "an absent operand"),
     (node(Div(), [t(2, 3)] * 2), node(Div(), [t(2, 3, element=F16)] * 2), "only f32, this one is f16"),
     (
