@@ -28,8 +28,12 @@ from tpuc.api.host import (
     units_of,
 )
 
+from tpuc_passes.calibration.verdict import seconds_of
+
 FEW_SAMPLES = 16
-COLOUR_SAMPLES = 32
+COLOUR_SAMPLES, FEWEST_COLOURS = 32, 10
+COLOUR_SECONDS = 2.5
+"""Samples that are run to see the order of colours: as many as take about so long, within these limits."""
 SURER = 2.0
 """Mean gain of the exchanged order over its standard error (Student's t): chance alone gives this in 1 of 40 cases."""
 OUTLIER = 10.0
@@ -59,6 +63,8 @@ class LookJob(Job["list[Look]"]):
     def prepare(self) -> Callable[[range], list[Look]]:
         interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
         colour = _colour_input(self.samples.inputs, interpreter)
+        affordable = int(COLOUR_SECONDS / seconds_of(self.network.module))
+        count = max(FEWEST_COLOURS, min(COLOUR_SAMPLES, affordable))
 
         def one(index: int) -> list[Look]:
             try:
@@ -66,7 +72,7 @@ class LookJob(Job["list[Look]"]):
             except CalibrationError:
                 return []  # said when it is needed
             surer = None
-            if colour is not None and index < COLOUR_SAMPLES:
+            if colour is not None and index < count:
                 exchanged = sample | {colour[0]: np.ascontiguousarray(np.flip(sample[colour[0]], colour[1]))}
                 surer = _sureness(interpreter.run(exchanged)) - _sureness(interpreter.run(sample))
             return [
