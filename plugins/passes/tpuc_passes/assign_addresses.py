@@ -33,8 +33,8 @@ class AssignAddresses(Pass):
     """Packed constants one after the other from the chip's DDR base; all activations by a planner, behind them or in
     a memory of their own; inputs and outputs among the activations, or each in a memory that the chip has for it.
 
-    Addresses go into the types (`tensor<..., 4295618560 : i64>`), packed constants' into `packed_addr`, the regions into
-    the module attributes that TPU-MLIR uses, the plan into `results["memory_plan"]`. `planner` is a name in
+    Addresses go into the types (`tensor<..., 4295618560 : i64>`), packed constants' into `packed_addr`, the regions
+    into the module attributes that TPU-MLIR uses, the plan into `results["memory_plan"]`. `planner` is a name in
     `tpuc.planners`, also `name{option=value}`; if it is empty the session's planner, `greedy` where that has none.
     `in_place`: results take over the memory of an operand where no tile can notice. `io_alone`: nothing else ever lies
     where inputs and outputs do.

@@ -8,6 +8,7 @@ from typing import Any
 from tpuc.api import (
     Attribute,
     Chip,
+    Constant,
     CpuRoutine,
     Module,
     MoveKernel,
@@ -16,11 +17,12 @@ from tpuc.api import (
     PassContext,
     TileKernel,
     UnitAttr,
+    Unsupported,
 )
 
 from tpuc_passes.planning.grouping import StretchPlanner
 from tpuc_passes.planning.kernels import LOCAL, find_kernel, runs_on_chip
-from tpuc_passes.planning.places import ALIAS, INSIDE, MERGED, Sharing, is_free, merge_of
+from tpuc_passes.planning.places import ALIAS, INSIDE, MERGED, Sharing, is_free, merge_of, origin
 from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.task import HostTask, MoveTask, Task
 from tpuc_passes.planning.tiling import make_task
@@ -102,6 +104,7 @@ class ModulePlanner:
             if local is not None:
                 return self._tasks_of(operation, local)
             if kernel.is_alias(node):
+                _refuse_constant(operation)
                 operation.extra_attributes[ALIAS] = UnitAttr()
                 return ()
             moves = kernel.moves(node)
@@ -122,6 +125,16 @@ class ModulePlanner:
         for operation, known in zip(self.operations, marks, strict=True):
             operation.extra_attributes.clear()
             operation.extra_attributes.update(known)
+
+
+def _refuse_constant(operation: Operation) -> None:
+    """Constants lie among the coefficients, where the result of an operation has no place."""
+    source = origin(operation.operands[0]).defining
+    if source is not None and isinstance(source.op, Constant):
+        raise Unsupported(
+            f"node '{operation.name}': {operation.op.name} of the constant '{source.name}', whose bytes nobody copies; "
+            "fold it into a constant of the new shape where the operation is made"
+        )
 
 
 def _stays(operation: Operation) -> bool:

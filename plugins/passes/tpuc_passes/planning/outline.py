@@ -257,7 +257,9 @@ class Outline:
     def _copy(self, operation: Operation, operands: Sequence[Value], spot: Spot | None) -> Operation:
         types = [value.type if spot is None else _local_type(value.type) for value in operation.results]
         extra = dict(operation.extra_attributes)
-        extra |= next((entries for kind, entries in ATTRIBUTES if isinstance(operation.op, kind)), {})
+        for kind, entries in ATTRIBUTES:
+            if isinstance(operation.op, kind):
+                extra |= entries
         inputs = completed(operation, operands, self.absent)
         return self._append(Operation(operation.op, inputs, types, operation.location, extra), spot, COMPUTING)
 

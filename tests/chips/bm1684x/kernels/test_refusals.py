@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpuc.api import ABSENT, F32, ElementType, KernelChoice, LoweringNode, Node, Op, ScalarType, TensorType
+from tpuc.api import ABSENT, F32, ElementType, KernelChoice, LoweringNode, Node, Op, ScalarType, TensorType, Unsupported
 from tpuc.testing import quantised_element
+from tpuc.testing.kernel_conformance import Fixed, Sample, compile_kernels
 from tpuc_bm1684x.kernels import TABLE as KERNELS
 from tpuc_bm1684x.lowerings import TABLE as LOWERINGS
 from tpuc_ops.top.avg_pool import AvgPool
@@ -47,6 +48,7 @@ from tpuc_ops.tpu.pool2d import Pool2D
 from tpuc_ops.tpu.prelu import PRelu
 from tpuc_ops.tpu.reduce import Reduce
 from tpuc_ops.tpu.relu import Relu
+from tpuc_ops.tpu.reshape import Reshape
 from tpuc_ops.tpu.slice import Slice
 from tpuc_ops.tpu.softmax import Softmax
 
@@ -342,3 +344,10 @@ def test_lowerings_refuse_what_is_beyond_their_limits(
     assert reason is not None
     assert sentence in reason
     assert not reason.endswith(".")
+
+
+def test_a_reshaped_constant_has_no_place() -> None:
+    constant = Fixed(np.ones((2, 6), np.float32))
+    sample = Sample(Reshape(shape=(3, 4)), [constant])
+    with pytest.raises(Unsupported, match=r"tpu\.Reshape of the constant '.*', whose bytes nobody copies; fold it"):
+        compile_kernels({"y": sample}, "bm1684x")
