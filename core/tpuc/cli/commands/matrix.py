@@ -54,9 +54,14 @@ def dialects(registry: Registry, group: str, owners: Sequence[str]) -> list[str]
 def lowering_rows(
     registry: Registry, owners: Sequence[str], dialect: str, modes: Sequence[str]
 ) -> Mapping[str, Mapping[str, str | None]]:
-    """Per op and mode who fills the cell, `conflict` where several do, `default`, or None where nobody does."""
+    """Per op and mode who fills the cell, `conflict` where several do, `default`, or None where nobody does.
+
+    Ops of a dialect that the chip has kernels for need no lowering; they are listed where they have one all the same.
+    """
     keys = [key for owner in owners for key in registry.merged(LOWERINGS, owner, dialect).filled()]
-    definitions = computing_ops(registry, dialect)
+    definitions: Mapping[str, type[Any]] = {}
+    if dialect not in dialects(registry, KERNELS, owners):
+        definitions = computing_ops(registry, dialect)
     ops = {str(cast("tuple[str, str]", key)[0]) for key in keys if isinstance(key, tuple)} | set(definitions)
     rows: dict[str, Mapping[str, str | None]] = {}
     for op in sorted(ops):
