@@ -11,8 +11,8 @@ from tpuc.session import Session
 from tpuc.testing.kernel_conformance import FLOAT_BOUNDS, float_error
 
 from tests.conftest import RunVendor
-from tests.interop.bm1684x.test_real_networks import network_file, samples_of
 from tests.models.measures import TASKS
+from tests.models.real import network_file, samples_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

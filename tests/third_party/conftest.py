@@ -72,12 +72,16 @@ def compile_graph(registry: Registry, tmp_path: Path) -> Callable[..., Compiled]
     """Compiles an ONNX graph; int8 is calibrated on random samples of its inputs."""
 
     def run(
-        graph: onnx.GraphProto, chip: str = "toy", domains: Mapping[str, int] | None = None, mode: str = "int8"
+        graph: onnx.GraphProto,
+        chip: str = "toy",
+        domains: Mapping[str, int] | None = None,
+        mode: str = "int8",
+        opt: int | None = None,
     ) -> Compiled:
         path = tmp_path / f"{graph.name}.onnx"
         opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in {"": 17, **(domains or {})}.items()]
         onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-        session = Session(registry, chip=chip, quantize=mode)
+        session = Session(registry, chip=chip, quantize=mode, opt=opt)
         module = session.transform(path)
         if mode == "f32":
             return Compiled(session, *build_exposed(session, module))

@@ -126,7 +126,7 @@ SPLITS = {
 def test_every_axis_is_cut_where_the_tile_is_too_large(
     net: onnx.GraphProto, axis: str, compile_graph: CompileGraph
 ) -> None:
-    compiled = compile_graph(net)
+    compiled = compile_graph(net, opt=1)  # without slices, in which rows would run through several ops
     sizes, dims = compiled.tilings()["y"]
     extents = dict(zip("nchw", (*dims, 1, 1), strict=False)) | {"k": max(net.initializer[0].dims)}
     assert sizes[axis] < extents[axis]

@@ -420,12 +420,12 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         "the chip leaves the lower half out or has round_half, this one asks for HalfAwayFromZero",
     ),
     "active": (
-        Active(mode="SIN"),
+        Active(mode="TAN"),
         [t(1, 4, element=BF16)],
         t(1, 4, element=BF16),
         (
-            "modes ABSVAL, ELU, ERF, EXP, GELU, HSIGMOID, HSWISH, LN, MISH, RSQRT, SIGMOID, SILU, SOFT_PLUS, SQRT, "
-            "SQUARE, TANH, this one is SIN"
+            "modes ABSVAL, COS, ELU, ERF, EXP, GELU, HSIGMOID, HSWISH, LN, MISH, RSQRT, SIGMOID, SILU, SIN, SOFT_PLUS, "
+            "SQRT, SQUARE, TANH, this one is TAN"
         ),
     ),
     "repeats": (Upsample(scale_h=9, scale_w=9), [X], t(1, 4, 180, 180), "each element at most 64 times, here 81 times"),

@@ -15,9 +15,9 @@ from tpuc.testing.values import build_exposed, expose_values
 from tests.chips.bm1684x.steps import check_steps
 from tests.chips.bm1684x.test_modes import MIXED, STORAGE, mixed_table
 from tests.conftest import RunVendor
-from tests.interop.bm1684x.test_real_networks import network_file, samples_of
 from tests.models.measures import TASKS
 from tests.models.networks import NETWORKS, Network
+from tests.models.real import network_file, samples_of
 
 pytestmark = pytest.mark.interop
 
