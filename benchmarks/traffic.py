@@ -24,6 +24,7 @@ import numpy as np
 from tpuc.api import TpucError
 from tpuc.data import inputs_of
 from tpuc.session import Session
+from tpuc.session.boundary import Boundary
 from tpuc.session.running import needs_calibration
 from tpuc_profile.analysis import analyse
 
@@ -36,6 +37,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FIGURES = Path(__file__).with_name("figures.json")
 ARENA = "activations"
 MODES = {"bm1684x": ("f32", "f16", "int8"), "cv183x": ("bf16", "int8")}
+ENDS = "int8-ends"
+"""int8 with int8 inputs and outputs, of the networks that `definitions.py` makes."""
 TINY = {
     "resnet8": resnet8.SOURCE,
     "kws": Path("tflite") / "mlperf_tiny" / "kws01_dscnn_float32.tflite",
@@ -110,17 +113,18 @@ def source_options(name: str, path: Path) -> dict[str, Any]:
 
 def compiled(name: str, path: Path, chip: str, mode: str, folder: Path) -> tuple[Session, bytes]:
     """A session that has built the file of a network, and the file."""
-    session = Session(chip=chip, quantize=mode)
+    session = Session(chip=chip, quantize="int8" if mode == ENDS else mode)
+    boundary = Boundary(quant_input=True, quant_output=True) if mode == ENDS else None
     module = session.transform(path, **source_options(name, path))
     table: Any = None
-    if needs_calibration(mode, module):
+    if needs_calibration(session.mode, module):
         random = np.random.default_rng(0)
         samples = folder / "samples.npz"
         np.savez(
             samples, **{spec.name: random.uniform(0, 1, spec.shape).astype(np.float32) for spec in inputs_of(module)}
         )
         table = session.calibrate(module, dataset=samples, method="max", options={"tune_num": 0, "bias_num": 0})
-    return session, session.build(module, table)[1]
+    return session, session.build(module, table, boundary=boundary)[1]
 
 
 def measure(name: str, path: Path, chip: str, mode: str, folder: Path) -> Figures:
@@ -148,7 +152,7 @@ def row(name: str, chip: str, mode: str, figures: Mapping[str, int]) -> str:
     vendor = VENDOR.get(name, {}).get(f"{chip} {mode}")
     ratio = f"{figures['cycles'] / vendor:8.2f}" if vendor else " " * 8
     return (
-        f"{name:22} {chip:8} {mode:5} {figures['cycles']:>11,} {ratio} {figures['ddr_bytes']:>12,} "
+        f"{name:22} {chip:8} {mode:9} {figures['cycles']:>11,} {ratio} {figures['ddr_bytes']:>12,} "
         f"{figures['ddr_bytes'] / max(1, figures['floor_bytes']):7.2f} {figures['lmem_bytes_per_lane']:>8,} "
         f"{figures['arena_bytes']:>11,} {figures['arena_bytes'] / max(1, figures['arena_bound_bytes']):7.3f}"
     )
@@ -168,18 +172,18 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=NAMES)
     arguments = parser.parse_args()
     committed: dict[str, dict[str, Figures]] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-    title = f"{'network':22} {'chip':8} mode       cycles / vendor    DDR bytes / floor     LMEM       arena / bound"
+    title = f"{'network':22} {'chip':8} mode           cycles / vendor    DDR bytes / floor     LMEM       arena / bound"
     print(title)
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         for name in arguments.names:
             path = network_file(name, arguments.model_data, folder)
             for chip, modes in MODES.items():
-                for mode in modes:
+                for mode in (*modes, ENDS) if name in DEFINITIONS else modes:
                     try:
                         figures = measure(name, path, chip, mode, folder)
                     except TpucError as error:
-                        print(f"{name:22} {chip:8} {mode:5} {error}", flush=True)
+                        print(f"{name:22} {chip:8} {mode:9} {error}", flush=True)
                         committed.get(name, {}).pop(f"{chip} {mode}", None)
                         continue
                     print(row(name, chip, mode, figures), flush=True)
