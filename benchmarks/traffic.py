@@ -172,8 +172,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=NAMES)
     arguments = parser.parse_args()
     committed: dict[str, dict[str, Figures]] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-    title = f"{'network':22} {'chip':8} mode           cycles / vendor    DDR bytes / floor     LMEM       arena / bound"
-    print(title)
+    print(f"{'network':22} {'chip':8} mode           cycles / vendor    DDR bytes / floor     LMEM       arena / bound")
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         for name in arguments.names:
