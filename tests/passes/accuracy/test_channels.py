@@ -162,6 +162,7 @@ def test_filters_of_depthwise_convolutions_take_in_the_scales_of_their_channels(
     assert product.bias.tolist() == [2, 4, 12, 16]
 
 
+@pytest.mark.chip("bm1684x")
 class TestNetwork:
     def test_it_is_calibrated_with_thresholds_per_channel_and_gains_by_them(self, calibrated: Any) -> None:
         module, names, table = calibrated

@@ -39,6 +39,7 @@ def import_table(module: Module, table: CalibrationTable) -> list[str]:
     return said
 
 
+@pytest.mark.chip("bm1684x")
 def test_a_value_that_the_table_does_not_name_is_an_error(module: Module) -> None:
     table = table_of(module)
     lacking = dataclasses.replace(table, entries={k: v for k, v in table.entries.items() if k != "v2"})
@@ -47,6 +48,7 @@ def test_a_value_that_the_table_does_not_name_is_an_error(module: Module) -> Non
         import_table(module, lacking)
 
 
+@pytest.mark.chip("bm1684x")
 def test_a_value_that_only_the_table_names_is_remarked_on(module: Module) -> None:
     table = table_of(module)
     more = dataclasses.replace(table, entries={**table.entries, "elsewhere": TensorThreshold(1.0, -1.0, 1.0)})
@@ -75,6 +77,7 @@ def write_network(path: Path) -> Path:
     return path
 
 
+@pytest.mark.chip("bm1684x")
 def test_compiling_looks_at_the_samples_too(tmp_path: Path) -> None:
     samples = np.random.default_rng(1).standard_normal((4, 1, 3, 8, 8)).astype(np.float32)
     samples[3] = 0.25

@@ -117,7 +117,8 @@ def _combined(node: LoweringNode, build: LoweringBuilder, x: Value, updates: Val
     own = build.weight("rows", np.arange(rows, dtype=np.float32).reshape(1, rows, 1, 1))
     mine = step(TpuCompare(mode="Equal"), [numbers, own], (shared, rows, count, 1), "mine")
     apart = reshaped(build, updates, (channels, 1, count, width), f"{node.name}_apart")
-    largest = float(np.finfo(np.float32).max) if x.tensor.storage.name != "f16" else 65504.0
+    # Of f16, or of bf16 and not of f32: rounded to bf16 that would be an infinity, which the chip's reductions lose.
+    largest = 65504.0 if x.tensor.storage.name == "f16" else float.fromhex("0x1.fep+127")
     where = Where(y_is_const=True, y_const_val=math.copysign(largest, neutral) if abs(neutral) > 1 else neutral)
     chosen = step(where, [mine, apart, build.none()], (channels, rows, count, width), "chosen")
     found = step(Reduce(axes=(2,), mode=reduce, keepdims=False), [chosen], (channels, rows, width), "found")
