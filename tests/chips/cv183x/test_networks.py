@@ -15,6 +15,7 @@ from tpuc.api import Module
 from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
+from tpuc.testing.kernel_conformance import FLOAT_BOUNDS, float_error
 from tpuc.testing.values import build_exposed
 
 from tests.chips.cv183x.steps import check_steps
@@ -80,11 +81,18 @@ def write_resnet50(path: Path) -> Path:
 
 
 def check(built: Built, mode: str, run: Callable[[bytes], Arrays]) -> tuple[int, int]:
-    """Compare both files, and return how many integer and float tensors were compared."""
+    """Compare both files, and return how many integer and float tensors were compared.
+
+    In bf16 the plan of a file decides in which order channels are summed, and with it the last bits.
+    """
     values = run(built.exposed)
     counts = check_steps(built.final, values)
     for name, array in run(built.plain).items():
-        assert np.array_equal(array.reshape(-1), values[name].reshape(-1)), f"{name} of the file without other outputs"
+        wanted, what = values[name].reshape(-1), f"{name} of the file without other outputs"
+        if mode == "int8":
+            assert np.array_equal(array.reshape(-1), wanted), what
+        else:
+            assert float_error(array.reshape(-1), wanted) <= FLOAT_BOUNDS["bfloat16"], what
     return counts
 
 
