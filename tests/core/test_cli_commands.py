@@ -290,7 +290,7 @@ def test_no_post_processing_can_be_fused_yet(tpuc: CommandLine, calls: Calls) ->
 def test_calibrate_writes_the_table(tpuc: CommandLine, calls: Calls) -> None:
     outcome = tpuc("run_calibration", "net.mlir", "--data_list", "table", "-o", "out")
     assert (outcome.code, outcome.err) == (0, "")
-    options = {"tune_num": 10, "bias_num": 16, "workers": 1, "cluster": "", "resume": "", "statistics": "out.npz"}
+    options = {"tune_num": 10, "bias_num": 16, "workers": 0, "cluster": "", "resume": "", "statistics": "out.npz"}
     settings = {"data_list": Path("table"), "input_num": 0, "method": "kld", "histogram_bin_num": 2048}
     settings["options"] = {**options, "lint": True, "strict": False}
     assert calls[1:] == [("load", ("net.mlir",), {}), ("calibrate", ("module of net.mlir",), settings)]
@@ -468,3 +468,27 @@ def _small_dialect() -> Any:
 
     here = "tests.core.fakes"
     return Dialect("t", {"Plain": f"{here}:PlainOp", "Decomposing": f"{here}:DecomposingOp", "W": f"{here}:WeightOp"})
+
+
+def test_no_network_within_the_limits(tpuc: CommandLine, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search finds networks, but none of them keeps what was asked for."""
+
+    class Nothing:
+        def loss_text(self) -> str:
+            return "losses"
+
+        def front(self) -> tuple[()]:
+            return ()
+
+        def choose(self, cosine: float | None, milliseconds: float | None) -> None:
+            assert (cosine, milliseconds) == (0.999, 0.5)
+
+    monkeypatch.setattr("tpuc.session.accuracy.search_quantise_table", lambda *_, **__: Nothing())
+    options = ("--chip", "newchip", "--calibration-table", "table", "--dataset", "samples", "-o", "qtable")
+    outcome = tpuc("qtable", "net.mlir", *options, "--min-cosine", "0.999", "--max-latency", "0.5")
+    assert outcome.code == 1
+    assert outcome.err == (
+        "tpuc: no network with at most 5 float layers has a cosine of at least 0.999 and a latency of at most 0.5 ms; "
+        "allow more with --max-float-layers, or loosen the limit\n"
+    )
+    assert not (tpuc.folder / "qtable").exists()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from tpuc.data import Preprocess, SampleInput, SampleReader, SampleSource, inputs_of, open_samples, preprocess_of
-from tpuc.interpreter import Interpreter, Plan, Step, make_plan
+from tpuc.interpreter import ABSENT_SLOT, Interpreter, Plan, Step, make_plan
 from tpuc.interpreter.interpreter import Array
 from tpuc.npz import read_npz, write_npz
 from tpuc.similarity import cosine, euclidean, sqnr_db
-from tpuc.work import Job, Pool, PortableModule, one_blas_thread, open_pool, units_of
+from tpuc.work import Job, Pool, PortableModule, give_back_memory, one_blas_thread, open_pool, shares, units_of
 
 __all__ = [
+    "ABSENT_SLOT",
     "Array",
     "Interpreter",
     "Job",
@@ -23,6 +24,7 @@ __all__ = [
     "Step",
     "cosine",
     "euclidean",
+    "give_back_memory",
     "inputs_of",
     "make_plan",
     "one_blas_thread",
@@ -30,6 +32,7 @@ __all__ = [
     "open_samples",
     "preprocess_of",
     "read_npz",
+    "shares",
     "sqnr_db",
     "units_of",
     "write_npz",

@@ -13,12 +13,13 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tpuc.data.images import SUFFIXES, Preprocess
+from tpuc.data.rows import ArrayRows, read_header
 from tpuc.errors import CalibrationError
 
 Array = NDArray[Any]
@@ -53,7 +54,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class SampleSource:
-    """All samples in a fixed order; each is read when its turn comes, at most one array file per input is kept."""
+    """All samples in a fixed order; each is read when its turn comes, some rows per input are kept."""
 
     inputs: tuple[SampleInput, ...]
     samples: tuple[tuple[_Part, ...], ...]
@@ -83,11 +84,11 @@ class SampleSource:
 
 
 class SampleReader:
-    """Reads samples one by one in any order, each when its turn comes; keeps the last array file of every input."""
+    """Reads samples one by one in any order, each when its turn comes; keeps some rows of every input."""
 
     def __init__(self, source: SampleSource) -> None:
         self._source = source
-        self._kept: dict[str, tuple[_Part, Array]] = {}
+        self._kept: dict[str, tuple[_Part, ArrayRows]] = {}
 
     def read(self, index: int) -> Sample:
         """One sample; raises CalibrationError when it cannot be read or does not fit."""
@@ -235,48 +236,34 @@ def _array_shapes(file: Path) -> dict[str, Shape]:
     try:
         if file.suffix.lower() == ".npy":
             with file.open("rb") as stream:
-                return {"": _header_shape(stream)}
+                return {"": read_header(stream)[0]}
         with zipfile.ZipFile(file) as archive:
             shapes: dict[str, Shape] = {}
             for member in archive.namelist():
                 if member.endswith(".npy"):
                     with archive.open(member) as stream:
-                        shapes[member.removesuffix(".npy")] = _header_shape(stream)
+                        shapes[member.removesuffix(".npy")] = read_header(stream)[0]
             return shapes
     except READ_ERRORS as error:
         raise _unreadable(file, error) from error
-
-
-def _header_shape(stream: IO[bytes]) -> Shape:
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    return read(stream)[0]
 
 
 def _unreadable(file: Path, error: Exception) -> CalibrationError:
     return CalibrationError(f"{file}: not a readable array file ({error}). Replace it, or take it out of the data set.")
 
 
-def _read_part(one: SampleInput, part: _Part, kept: dict[str, tuple[_Part, Array]]) -> Array:
+def _read_part(one: SampleInput, part: _Part, kept: dict[str, tuple[_Part, ArrayRows]]) -> Array:
     if part.file.suffix.lower() in SUFFIXES:
-        row = one.preprocess(part.file, one.shape)
-    else:
+        return fit(one, one.preprocess(part.file, one.shape), part.file)
+    try:
         before = kept.get(one.name)
         if before is None or (before[0].file, before[0].array) != (part.file, part.array):
-            kept[one.name] = (part, _load_array(part))
-        array = kept[one.name][1]
-        row = array if part.row is None else array[part.row]
-    return fit(one, row, part.file)
-
-
-def _load_array(part: _Part) -> Array:
-    try:
-        if not part.array:
-            return np.load(part.file, allow_pickle=False)
-        with np.load(part.file, allow_pickle=False) as archive:
-            return archive[part.array]
+            kept[one.name] = (part, ArrayRows(part.file, part.array))
+        rows = kept[one.name][1]
+        row = rows.whole() if part.row is None else rows[part.row]
     except READ_ERRORS as error:
         raise _unreadable(part.file, error) from error
+    return fit(one, row, part.file)
 
 
 def fit(one: SampleInput, row: Array, file: Path) -> Array:

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tpuc.work.job import UNIT_SAMPLES, Job, Pool, one_blas_thread, open_pool, units_of
+from tpuc.work.job import UNIT_SAMPLES, Job, Pool, one_blas_thread, open_pool, shares, units_of
+from tpuc.work.memory import give_back_memory
 from tpuc.work.portable import PortableModule
 
-__all__ = ["UNIT_SAMPLES", "Job", "Pool", "PortableModule", "one_blas_thread", "open_pool", "units_of"]
+__all__ = [
+    "UNIT_SAMPLES",
+    "Job",
+    "Pool",
+    "PortableModule",
+    "give_back_memory",
+    "one_blas_thread",
+    "open_pool",
+    "shares",
+    "units_of",
+]

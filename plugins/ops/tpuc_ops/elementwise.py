@@ -48,9 +48,9 @@ class ReluFields(FusesRelu):
     do_relu: Bool = False
     relu_limit: F64 = -1.0
 
-    def activate(self, x: Array) -> Array:
+    def activate(self, x: Array, *, in_place: bool = False) -> Array:
         """The relu, if any."""
-        return relu(x, self.do_relu, self.relu_limit)
+        return relu(x, self.do_relu, self.relu_limit, in_place=in_place)
 
 
 def broadcast_type(operands: Types) -> TensorType:

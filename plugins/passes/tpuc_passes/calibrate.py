@@ -11,6 +11,7 @@ from tpuc.api.host import inputs_of, open_pool, open_samples
 from tpuc_passes.accuracy.bias import SHIFTS
 from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS
 from tpuc_passes.accuracy.notes import note_lines
+from tpuc_passes.calibration.collect import merge_ranges
 from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.lint import lint
 from tpuc_passes.calibration.refine import Refinement
@@ -30,12 +31,13 @@ class Calibrate(Pass):
     then the mean errors of products on `bias_num` samples (0: none), which `correct-bias` takes out of them where that
     helps. These samples are spread over the data set.
 
-    Network inputs keep their largest magnitude whatever the method, unless answers are clearly better for less: where
-    values are few and evenly spread (pixels) a divergence of histograms says nothing. Networks that take long are tuned
-    and corrected on fewer samples, by a time reckoned from their operations. Samples come from `dataset` (folder or
-    file) or `data_list`; `method` is a name in `tpuc.calibrators`. Work is spread over `workers` processes or the dask
-    `cluster`, to the same end. `statistics` is a file to keep what was seen in, `resume` one to go on from. The samples
-    are looked at first unless `lint` is off; `strict` makes an error of what is remarked on otherwise.
+    Network inputs keep their largest magnitude whatever the method, unless answers are clearly better for less:
+    where values are few and evenly spread (pixels) a divergence of histograms says nothing. Networks that take long
+    are tuned and corrected on fewer samples, by a time reckoned from their operations. Samples come from `dataset`
+    (folder or file) or `data_list`; `method` is a name in `tpuc.calibrators`. Work is spread over `workers`
+    processes (0: a thread of this one per core) or the dask `cluster`, to the same end. `statistics` is a file to
+    keep what was seen in, `resume` one to go on from. The samples are looked at first unless `lint` is off;
+    `strict` makes an error of what is remarked on otherwise.
 
     The table is left in `context.results["calibration_table"]`; the module does not change.
     """
@@ -49,7 +51,7 @@ class Calibrate(Pass):
     tune_num: int = 10
     tune_candidates: int = 10
     bias_num: int = 16
-    workers: int = 1
+    workers: int = 0
     cluster: str = ""
     statistics: str = ""
     resume: str = ""
@@ -68,9 +70,13 @@ class Calibrate(Pass):
         with open_pool(self.workers, self.cluster) as pool:
             files = _path(self.resume), _path(self.statistics)
             engine = Engine(module, context, pool, self.histogram_bin_num, *files, self.strict)
-            if self.lint:
-                self._check(lint(engine.network, samples, pool, context), context)
+            looked = lint(engine.network, samples, pool, context) if self.lint else None
+            if looked is not None:
+                self._check(looked.findings, context)
             progress = engine.begin(samples)
+            if looked is not None and not progress.ranged:
+                merge_ranges(progress.ranges, looked.ranges)
+                progress.ranged = looked.ranged
             engine.collect(progress, histograms=calibrator.needs_histogram)
             options = Refinement(self.tune_num, self.tune_candidates, self.bias_num, _others(calibrator, context))
             names = frozenset(one.name for one in inputs)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tpuc.api import CalibrationError, Module, Pass, PassContext, drop_unused_weights, remove_dead
-from tpuc.api.host import Array, inputs_of, open_samples
+from tpuc.api.host import Array, inputs_of, open_pool, open_samples
 from tpuc_ops.top.matmul import MatMul
 
-from tpuc_passes.accuracy.bias import SHIFTS, apply_shifts, find_shifts
+from tpuc_passes.accuracy.bias import SHIFTS, apply_shifts, find_shifts, observe
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.accuracy.notes import parse_notes
 from tpuc_passes.calibration.table import CalibrationTable, read_table
@@ -57,7 +58,10 @@ class CorrectBias(Pass):
         dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
         samples = list(open_samples(inputs_of(module), dataset, data_list, self.input_num))
         chip = context.chip.description if context.chip is not None else None
-        return find_shifts(FakeNetwork(calibrated, chip), samples, context.progress)
+        with open_pool() as pool:
+            net = FakeNetwork(calibrated, chip)
+            watched = context.progress(pool.here(functools.partial(observe, net), samples), "floats", len(samples))
+            return find_shifts(net, samples, list(watched), pool, context.progress)
 
 
 def noted_shifts(module: Module, table: CalibrationTable) -> dict[str, Array]:

@@ -36,7 +36,7 @@ class SearchQuantiseTable(Pass):
     input_num: int = 10
     max_float_layers: int = 5
     float_mode: str = ""
-    workers: int = 1
+    workers: int = 0
     cluster: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:

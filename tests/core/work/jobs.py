@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,23 @@ class DieAlways(Job[int]):
     def prepare(self) -> Callable[[range], int]:
         os.kill(os.getpid(), signal.SIGKILL)
         return sum
+
+
+@dataclass(frozen=True)
+class Meet(Job[int]):
+    """Units wait for each other; `prepared` counts the preparations."""
+
+    barrier: threading.Barrier
+    prepared: list[int]
+
+    def prepare(self) -> Callable[[range], int]:
+        self.prepared.append(1)
+
+        def run(unit: range) -> int:
+            self.barrier.wait(timeout=30)
+            return sum(unit)
+
+        return run
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.errors import CalibrationError, TpucError, UsageError
-from tpuc.work import open_pool, units_of
+from tpuc.work import give_back_memory, open_pool, shares, units_of
 from tpuc.work.blas import blas_threads
+from tpuc.work.threads import ThreadPool
 
-from tests.core.work.jobs import DieAlways, DieOnce, Refuse, Sum
+from tests.core.work.jobs import DieAlways, DieOnce, Meet, Refuse, Sum
 
 UNITS = units_of(44)
 SUMS = [sum(range(start, min(start + 8, 44))) for start in range(0, 44, 8)]
@@ -25,7 +28,7 @@ def test_units_are_eight_consecutive_samples() -> None:
     assert math.prod(len(unit) for unit in units_of(16)) == 64
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [0, 1, 2])
 def test_results_come_in_the_order_of_units(workers: int) -> None:
     with open_pool(workers) as pool:
         assert list(pool.map(Sum(), UNITS)) == SUMS
@@ -43,9 +46,74 @@ def test_processes_that_always_die_are_an_error_with_a_way_out() -> None:
         list(pool.map(DieAlways(), UNITS))
 
 
-def test_errors_of_workers_arrive() -> None:
-    with open_pool(2) as pool, pytest.raises(CalibrationError, match="conv1: NaN"):
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_errors_of_workers_arrive(workers: int) -> None:
+    with open_pool(workers) as pool, pytest.raises(CalibrationError, match="conv1: NaN"):
         list(pool.map(Refuse(), UNITS))
+
+
+class TestThreads:
+    def test_each_thread_has_a_job_of_its_own(self) -> None:
+        """Two units meet at a barrier: both are under way at once, each with the state of one preparation."""
+        job = Meet(threading.Barrier(2), [])
+        with ThreadPool(2) as pool:
+            assert list(pool.map(job, units_of(16))) == [sum(range(8)), sum(range(8, 16))]
+        assert len(job.prepared) == 2
+
+    @pytest.mark.parametrize("threads", [1, 3])
+    def test_work_here_comes_in_order(self, threads: int) -> None:
+        with ThreadPool(threads) as pool:
+            assert list(pool.here(lambda n: n * n, range(50))) == [n * n for n in range(50)]
+
+    def test_settings_of_numpy_hold_in_threads(self) -> None:
+        with ThreadPool(2) as pool, np.errstate(over="raise"), pytest.raises(FloatingPointError):
+            list(pool.here(np.exp, [np.float32(1000.0)]))
+
+    def test_who_takes_only_some_results_leaves_nothing_behind(self) -> None:
+        done: list[int] = []
+        with ThreadPool(1) as pool:
+            results = pool.here(done.append, range(100))
+            next(results)
+            results.close()  # pyright: ignore[reportAttributeAccessIssue]  # it is a generator
+        assert len(done) <= 3  # the result that was taken, and two under way
+
+    def test_blas_keeps_to_one_thread_meanwhile(self) -> None:
+        before = blas_threads(1)
+        if before is None:
+            pytest.skip("numpy has another BLAS here")
+        blas_threads(2)
+        try:
+            with ThreadPool(2) as pool:
+                assert list(pool.here(lambda _: blas_threads(1), range(3))) == [1, 1, 1]
+            assert blas_threads(2) == 2
+        finally:
+            blas_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(1, [[0, 1, 2, 3, 4]]), (2, [[0, 1], [2, 3, 4]]), (5, [[0], [1], [2], [3], [4]]), (9, [[0], [1], [2], [3], [4]])],
+)
+def test_shares_are_consecutive_and_none_is_empty(count: int, expected: list[list[int]]) -> None:
+    assert [list(one) for one in shares(range(5), count)] == expected
+    assert shares([], count) == []
+
+
+def test_memory_goes_back_to_the_system() -> None:
+    status = Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("no /proc here")
+
+    def resident() -> int:
+        return int(re.search(r"VmRSS:\s+(\d+)", status.read_text())[1])  # type: ignore[index]
+
+    kept = [np.ones(1 << 12) for _ in range(4000)]  # 128 MB in small pieces: the library keeps such
+    last = kept[-1]
+    before = resident()
+    del kept
+    give_back_memory()
+    assert resident() < before - 100_000
+    assert last.sum() == 1 << 12
 
 
 def test_workers_and_cluster_exclude_each_other() -> None:

@@ -31,11 +31,16 @@ from tpuc_ops.top.softmax import Softmax
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.upsample import Upsample
 from tpuc_passes.accuracy.gradients import Gradients, answers
-from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.accuracy.network import FakeNetwork, State
 
 from tests.passes.graphs import Network
 
 SHAPE = (1, 4, 6, 6)
+
+
+def gradients(net: FakeNetwork, state: State, seed: int, powers: dict[int, float]) -> dict[int, np.ndarray[Any, Any]]:
+    parts = iter([(0, state.copy())])
+    return {slot: found for slot, _, found in Gradients(net).weights(parts, np.random.default_rng(seed), powers)}
 
 
 def slope(module: Module, x: np.ndarray[Any, Any], direction: np.ndarray[Any, Any]) -> tuple[float, float]:
@@ -46,7 +51,7 @@ def slope(module: Module, x: np.ndarray[Any, Any], direction: np.ndarray[Any, An
     state = net.run({"v0": x}, integer=False, keep=True)
     slots = answers(net)
     powers = dict.fromkeys(range(net.plan.slots), 1.0)
-    found = Gradients(net).weights(state, np.random.default_rng(3), powers)
+    found = gradients(net, state, 3, powers)
     (source,) = (item.slot for item in net.plan.inputs)
     first = next(step.results[0] for step in net.plan.steps if step.operands[0] == source)
     predicted = float((found[first].astype(np.float64) * direction).sum())
@@ -118,12 +123,7 @@ def test_squares_of_gradients_foretell_the_error_of_small_noise(seed: int) -> No
     state = fake.run({"v0": random.standard_normal(SHAPE).astype(np.float32)}, integer=False, keep=True)
     slot = fake.plan.steps[-2].results[0]
     noise = random.standard_normal(state.values[slot].shape)  # pyright: ignore[reportOptionalMemberAccess]
-    foretold = [
-        float(
-            ((Gradients(fake).weights(state, np.random.default_rng(k), dict.fromkeys(range(99), 1.0))[slot]) ** 2).sum()
-        )
-        for k in range(4)
-    ]
+    foretold = [float((gradients(fake, state, k, dict.fromkeys(range(99), 1.0))[slot] ** 2).sum()) for k in range(4)]
     weight = module.weights["w3"].astype(np.float64)
     exact = np.zeros((8, 4, 4))
     for i, j in np.ndindex(3, 3):
@@ -151,6 +151,6 @@ def test_an_op_without_a_rule_starts_gradients_anew() -> None:
     state = fake.run(
         {"v0": np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)}, integer=False, keep=True
     )
-    found = Gradients(fake).weights(state, np.random.default_rng(0), dict.fromkeys(range(9), 1.0))
+    found = gradients(fake, state, 0, dict.fromkeys(range(9), 1.0))
     slot = next(slot for slot, name in fake.plan.names.items() if name == hidden.name)
     assert np.allclose(np.abs(found[slot]), (6 * 6 * 4) ** -0.5)

@@ -40,8 +40,10 @@ def table(module: Module, folder: Path, images: NDArray[Any], **options: Any) ->
     return target.read_bytes()
 
 
-def test_one_process_and_three_give_the_same_bytes(module: Module, tmp_path: Path) -> None:
-    assert table(module, tmp_path, IMAGES) == table(module, tmp_path, IMAGES, workers=3)
+def test_threads_one_process_and_three_give_the_same_bytes(module: Module, tmp_path: Path) -> None:
+    expected = table(module, tmp_path, IMAGES, workers=1)
+    assert table(module, tmp_path, IMAGES) == expected
+    assert table(module, tmp_path, IMAGES, workers=3) == expected
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tpuc.api import Module
 from tpuc.errors import CalibrationError
 from tpuc.session import Session
+from tpuc.work import open_pool
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.silu import SiLU
@@ -81,7 +82,7 @@ class TestJudge:
             PropagateCalibration().run(copy, context)
             return FakeNetwork(copy)
 
-        return Judge(module, [{"v0": one} for one in samples(4)], quantised)
+        return Judge(module, [{"v0": one} for one in samples(4)], quantised, open_pool(1))
 
     def test_climbing_mends_a_threshold_that_is_far_too_low(self, module: Module, tmp_path: Path) -> None:
         np.savez(tmp_path / "x.npz", v0=samples())

@@ -11,19 +11,26 @@ from tpuc.api.host import PortableModule, inputs_of, open_samples
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.calibration.observe import ObserveJob, Tuning
 from tpuc_passes.calibration.table import TensorThreshold
-from tpuc_passes.calibration.tune import Candidates, TuneJob, candidates_of, choose, total
+from tpuc_passes.calibration.tune import Candidates, Distances, Tuner, candidates_of, choose, total
 
 from tests.passes.graphs import CONTEXT, Network
 
 
 def tuned(module: Module, folder: Path, x: np.ndarray, entries: dict[str, TensorThreshold]) -> dict[str, float]:
     np.save(folder / "x.npy", x)
-    samples = open_samples(inputs_of(module), folder / "x.npy")
-    job = TuneJob(PortableModule(module, CONTEXT.registry), samples, entries, candidates_of(entries, 10))
-    run = job.prepare()
-    distances = total([run(range(len(samples)))])
-    return {name: entry.threshold for name, entry in choose(job, distances, entries).items()}
+    tuner, distances = observed(module, folder / "x.npy", entries)
+    return {name: entry.threshold for name, entry in choose(tuner, distances, entries).items()}
+
+
+def observed(module: Module, file: Path, entries: dict[str, TensorThreshold]) -> tuple[Tuner, Distances]:
+    samples, candidates = open_samples(inputs_of(module), file), candidates_of(entries, 10)
+    tuning = Tuning(tuple(range(len(samples))), entries, candidates, {}, {})
+    run = ObserveJob(PortableModule(module, CONTEXT.registry), samples, frozenset(), tuning).prepare()
+    distances = total(one.distances for one in run(range(len(samples))))
+    return Tuner(FakeNetwork(module), entries, candidates), distances
 
 
 def test_ten_candidates_lie_evenly_between_threshold_and_absmax() -> None:
@@ -66,14 +73,12 @@ def test_no_threshold_is_below_its_floor(tmp_path: Path) -> None:
     net = Network(1, 1, 1, 1001)
     module = net.finish(net.op(Sigmoid(), net.op(MulConst(const_val=10.0), net.input)))
     np.save(tmp_path / "x.npy", np.linspace(-1, 1, 1001, dtype=np.float32).reshape(1, 1, 1, 1001))
-    samples = open_samples(inputs_of(module), tmp_path / "x.npy")
     entries = {
         "v0": TensorThreshold(1.0, -1.0, 1.0),
         "v1": TensorThreshold(4.0, -10.0, 10.0),
         "v2": TensorThreshold(1.0, 0.0, 1.0),
     }
-    job = TuneJob(PortableModule(module, CONTEXT.registry), samples, entries, candidates_of(entries, 10))
-    distances = total([job.prepare()(range(1))])
-    assert choose(job, distances, entries)["v1"].threshold < 9.0  # the sigmoid is flat there
+    tuner, distances = observed(module, tmp_path / "x.npy", entries)
+    assert choose(tuner, distances, entries)["v1"].threshold < 9.0  # the sigmoid is flat there
     floors = {**entries, "v1": TensorThreshold(9.2, -10.0, 10.0)}
-    assert choose(job, distances, entries, floors)["v1"].threshold == pytest.approx(9.3333, abs=1e-3)
+    assert choose(tuner, distances, entries, floors)["v1"].threshold == pytest.approx(9.3333, abs=1e-3)

@@ -22,7 +22,7 @@ from tpuc.files import check_writable
 @click.option("--histogram-bin-num", type=POSITIVE, default=2048, show_default=True, help="Bins.")
 @click.option("--tune-num", type=COUNT, default=10, show_default=True, help="Samples to tune with; 0 for no tuning.")
 @click.option("--bias-num", type=COUNT, default=16, show_default=True, help="Samples for bias correction; 0 for none.")
-@click.option("--workers", type=POSITIVE, default=1, show_default=True, help="Processes; the table is the same.")
+@click.option("--workers", type=POSITIVE, help="Processes, instead of a thread per core; the table is the same.")
 @click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
 @click.option("--resume", type=FILE, metavar="FILE.npz", help="Statistics to go on from, kept up to date.")
 @click.option("--strict", is_flag=True, help="Fail when samples look wrong or cannot be read.")
@@ -38,7 +38,7 @@ def command(
     histogram_bin_num: int,
     tune_num: int,
     bias_num: int,
-    workers: int,
+    workers: int | None,
     cluster: str,
     resume: Path | None,
     strict: bool,
@@ -62,7 +62,7 @@ def command(
         options={
             "tune_num": tune_num,
             "bias_num": bias_num,
-            "workers": workers,
+            "workers": workers or 0,
             "cluster": cluster,
             "resume": str(resume or ""),
             "statistics": str(statistics),

@@ -29,7 +29,7 @@ from tpuc.files import check_writable, write_atomic
 @click.option("--min-cosine", type=float, help="As few float layers as give the outputs this cosine.")
 @click.option("--max-latency", type=float, metavar="MS", help="No slower than this, by the chip's timing model.")
 @click.option("--latency", is_flag=True, help="Time every network, for the front of accuracy and latency.")
-@click.option("--workers", type=POSITIVE, default=1, show_default=True, help="Processes.")
+@click.option("--workers", type=POSITIVE, help="Processes, instead of a thread per core.")
 @click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
 @click.option("--loss-table", type=FILE, default=Path("full_loss_table.txt"), show_default=True, metavar="FILE")
 @click.option("-o", "output", type=FILE, required=True, metavar="FILE", help="The quantise table to write.")
@@ -48,7 +48,7 @@ def command(
     min_cosine: float | None,
     max_latency: float | None,
     latency: bool,
-    workers: int,
+    workers: int | None,
     cluster: str,
     loss_table: Path,
     output: Path,
@@ -67,7 +67,7 @@ def command(
         "input_num": input_num,
         "max_float_layers": max_float_layers,
         "float_mode": float_mode,
-        "workers": workers,
+        "workers": workers or 0,
         "cluster": cluster,
     }
     timed = latency or max_latency is not None

@@ -34,7 +34,7 @@ class Add(ReluFields, Op, Elementwise, Commutative):
         first, *others = weighted([as_float(x) for x in operands], self.coeff)
         for x in others:
             first = first + x
-        return [self.activate(first)]
+        return [self.activate(first, in_place=bool(others))]
 
     def flops(self, node: Node) -> int:
         return node.result_type.size * (len(node.operand_types) - 1 + self.do_relu)

@@ -56,7 +56,7 @@ class Conv(ReluFields, Op):
         result = convolve(x, weight, self.window(), self.group)
         if len(operands) > 2 and operands[2].size:
             result += as_float(operands[2]).reshape(-1, 1, 1)
-        return [self.activate(result).reshape(node.result_type.dims)]
+        return [self.activate(result, in_place=True).reshape(node.result_type.dims)]
 
     def flops(self, node: Node) -> int:
         weight = node.operand_types[1].dims

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from tpuc.api import FusesRelu, Module, Op
-from tpuc.api.host import Array, Step
+from tpuc.api.host import ABSENT_SLOT, Array, Pool, Step
 from tpuc_ops.convolution import pad_images
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.matmul import MatMul
 
-from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.accuracy.grids import BLOCK_ELEMENTS
+from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.accuracy.rescale import constant, set_constant
 
 SHIFTS = "bias_shift"
@@ -21,57 +24,88 @@ SHIFTS = "bias_shift"
 _Watch = Callable[[Iterable[Any], str, int], Iterable[Any]]
 
 
-def find_shifts(net: FakeNetwork, samples: Sequence[Mapping[str, Array]], watch: _Watch) -> dict[str, Array]:
+@dataclass(frozen=True)
+class ProductMeans:
+    """Of a product's float results on one sample, per channel and without relu: their mean, and what rounding the
+    filters alone takes from it.
+    """
+
+    result: Array
+    lost: Array
+
+
+def product_means(net: FakeNetwork, index: int, state: State) -> ProductMeans | None:
+    """Before a step of a float run; None for what is no product with a bias, or not on integers."""
+    if not _is_corrected(net, index):
+        return None
+    step = net.plan.steps[index]
+    x, filters, bias = net.operands(index, state, integer=False)[:3]
+    lost = filters - net.filters(index)
+    return ProductMeans(_mean_product(step, x, filters, bias), _mean_product(step, x, lost, None))
+
+
+def observe(net: FakeNetwork, sample: Mapping[str, Array]) -> dict[str, ProductMeans]:
+    """The means of all products in a float run, by op name."""
+    found: dict[str, ProductMeans] = {}
+
+    def see(index: int, state: State) -> None:
+        means = product_means(net, index, state)
+        if means is not None:
+            found[net.plan.steps[index].operation.name] = means
+
+    net.run(sample, integer=False, on_step=see)
+    return found
+
+
+def filter_shifts(seen: Sequence[Mapping[str, ProductMeans]]) -> dict[str, Array]:
+    """What rounding the filters alone takes from the results of products, in the mean over samples."""
+    return {name: _mean([one[name].lost for one in seen]).astype(np.float32) for name in seen[0]} if seen else {}
+
+
+def find_shifts(
+    net: FakeNetwork,
+    samples: Sequence[Mapping[str, Array]],
+    seen: Sequence[Mapping[str, ProductMeans]],
+    pool: Pool,
+    watch: _Watch,
+) -> dict[str, Array]:
     """Layer after layer: float minus int8, averaged over samples and places, before the relu.
 
-    Later layers see what earlier ones have been corrected to.
+    Later layers see what earlier ones have been corrected to. `seen` are the float means of these samples.
     """
-    exact, rounded = ([net.start(sample) for sample in samples] for _ in range(2))
-    both = [*((one, False) for one in exact), *((one, True) for one in rounded)]
+    states = [net.start(sample) for sample in samples]
     shifts: dict[str, Array] = {}
     for index, step in watch(list(enumerate(net.plan.steps)), "correcting biases", len(net.plan.steps)):
-        if net.is_product(index) and net.can_be_integer(step) and len(step.operands) > 2:
-            plain = _without_relu(step.operation.op)
-            sums = [
-                np.asarray(plain.evaluate(step.node, net.operands(index, state, integer=integer))[0])
-                for state, integer in both
-            ]
-            means = [_per_channel(one, step.operation.op) for one in sums]
-            shift = np.asarray(np.mean(np.subtract(means[: len(exact)], means[len(exact) :]), axis=0), np.float32)
-            shifts[step.operation.name] = shift
-            net.shift_bias(index, shift)
-            for (state, integer), one in zip(both, sums, strict=True):
-                added = one + _along_channels(shift, one, step.operation.op) if integer else one
-                net.store(index, state, [_activated(step.operation.op, added)], integer=integer)
-        else:
-            for state, integer in both:
-                net.run_step(index, state, integer=integer)
-        for state, _ in both:
-            for slot in step.frees:
-                state.values[slot] = None
+        if _is_corrected(net, index):
+            name = step.operation.name
+            mean = functools.partial(_integer_mean, net, index)
+            left = _mean([one[name].result for one in seen]) - _mean(list(pool.here(mean, states)))
+            shifts[name] = left.astype(np.float32)
+            net.shift_bias(index, shifts[name])
+        net.run_step_of_all(index, states, pool, integer=True)
     return shifts
 
 
-def find_filter_shifts(net: FakeNetwork, samples: Sequence[Mapping[str, Array]], watch: _Watch) -> dict[str, Array]:
-    """What rounding the filters alone takes from the results of products on float operands, in the mean."""
-    sums: dict[str, Array] = {}
-    for sample in watch(samples, "rounding filters", len(samples)):
-        state = net.start(sample)
-        for index, step in enumerate(net.plan.steps):
-            if net.is_product(index) and net.can_be_integer(step) and len(step.operands) > 2:
-                operands = net.operands(index, state, integer=False)
-                error = _mean_product(step, operands[0], operands[1] - net.filters(index))
-                name = step.operation.name
-                sums[name] = sums[name] + error if name in sums else error
-            net.run_step(index, state, integer=False)
-            for slot in step.frees:
-                state.values[slot] = None
-    return {name: (total / len(samples)).astype(np.float32) for name, total in sums.items()}
+def _is_corrected(net: FakeNetwork, index: int) -> bool:
+    step = net.plan.steps[index]
+    if not net.is_product(index) or not net.can_be_integer(step) or len(step.operands) < 3:
+        return False
+    return step.operands[2] == ABSENT_SLOT or step.operands[2] in net.constants
 
 
-def _mean_product(step: Step, x: Array, filters: Array) -> Array:
-    """The mean per channel of a product without bias and relu."""
+def _integer_mean(net: FakeNetwork, index: int, state: State) -> Array:
+    x, filters, bias = net.operands(index, state, integer=True)[:3]
+    return _mean_product(net.plan.steps[index], x, filters, bias)
+
+
+def _mean(arrays: Sequence[Array]) -> Array:
+    return np.asarray(np.mean(arrays, axis=0, dtype=np.float64))
+
+
+def _mean_product(step: Step, x: Array, filters: Array, bias: Array | None) -> Array:
+    """The mean per channel of a product without its relu."""
     op = step.operation.op
+    added = 0.0 if bias is None or not bias.size else bias.reshape(-1).astype(np.float64)
     if isinstance(op, Conv) and x.ndim == filters.ndim == 4 and not op.inserts:
         # The mean over places is the product with the mean of what every tap reads.
         window = op.window()
@@ -82,27 +116,17 @@ def _mean_product(step: Step, x: Array, filters: Array) -> Array:
             rows = slice(i * dh, i * dh + (oh - 1) * sh + 1, sh)
             columns = slice(j * dw, j * dw + (ow - 1) * sw + 1, sw)
             means[:, i, j] = padded[:, :, rows, columns].mean(axis=(0, 2, 3), dtype=np.float64)
-        grouped = filters.reshape(op.group, filters.shape[0] // op.group, -1).astype(np.float64)
-        return (grouped @ means.reshape(op.group, -1, 1)).reshape(-1)
+        grouped = filters.reshape(op.group, filters.shape[0] // op.group, -1)
+        column = means.reshape(op.group, -1, 1)
+        parts = np.array_split(grouped, -(-filters.size // BLOCK_ELEMENTS), axis=1)
+        return np.concatenate([part.astype(np.float64) @ column for part in parts], axis=1).reshape(-1) + added
     lost = [x, filters, np.zeros((0,), np.float32)]
-    return _per_channel(_without_relu(op).evaluate(step.node, lost)[0], op)
+    return _per_channel(_without_relu(op).evaluate(step.node, lost)[0], op) + added
 
 
 def _per_channel(array: Array, op: Op) -> Array:
     rows = np.moveaxis(array, -1 if isinstance(op, MatMul) else 1, 0)
     return rows.reshape(rows.shape[0], -1).mean(axis=1, dtype=np.float64)
-
-
-def _along_channels(shift: Array, array: Array, op: Op) -> Array:
-    return shift if isinstance(op, MatMul) else shift.reshape(-1, *(1,) * (array.ndim - 2))
-
-
-def _activated(op: Op, array: Array) -> Array:
-    """With the relu that `op` has."""
-    fields = op.__dict__
-    if not isinstance(op, FusesRelu) or not fields["do_relu"]:
-        return array
-    return np.clip(array, 0, fields["relu_limit"] if fields["relu_limit"] > 0 else None)
 
 
 def _without_relu(op: Op) -> Op:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,13 +44,19 @@ class Gradients:
     net: FakeNetwork
     sources: dict[int, list[Array]] = field(default_factory=dict[int, "list[Array]"])
 
-    def weights(self, state: State, random: np.random.Generator, powers: Mapping[int, float]) -> dict[int, Array]:
-        """Per slot the gradient of a random sum over all outputs, each scaled to power 1, in a finished float run that
-        kept its values. Its square is, in the mean over signs, how much squared error of outputs a unit of error gives.
+    def weights(
+        self, parts: Iterator[tuple[int, State]], random: np.random.Generator, powers: Mapping[int, float]
+    ) -> Iterator[tuple[int, Array, Array]]:
+        """Slot, value and the gradient of a random sum over all outputs, each scaled to power 1, from the last value to
+        the first, in a float run. The square of a gradient is, in the mean over signs, how much squared error of
+        outputs a unit of error gives.
 
-        `powers` are the mean squares of the outputs and of what is read without a rule, by slot.
+        `parts` are states with all values of the steps from a first one on, the last steps first, with the values that
+        count as answers in the first state; the values that are done with are dropped. `powers` are the mean squares of
+        the outputs and of what is read without a rule, by slot.
         """
         plan = self.net.plan
+        first, state = next(parts)
         gradients: dict[int, Array] = {}
 
         def seed(slot: int) -> None:
@@ -66,21 +72,39 @@ class Gradients:
         for slot in self.answers():
             seed(slot)
         for index in range(len(plan.steps) - 1, -1, -1):
+            if index < first:
+                first, state = next(parts)
             step = plan.steps[index]
-            given = [gradients.get(slot) for slot in step.results]
-            if all(one is None for one in given):
+            given = [gradients.pop(slot, None) for slot in step.results]
+            for slot, gradient in zip(step.results, given, strict=True):
+                value = state.values[slot]
+                if gradient is not None and value is not None:
+                    yield slot, value, gradient
+            if any(one is not None for one in given):
+                self._backwards(index, state, given, add, seed)
+            for slot in step.results:
+                state.values[slot] = None
+
+    def _backwards(
+        self,
+        index: int,
+        state: State,
+        given: list[Array | None],
+        add: Callable[[int, Array], None],
+        seed: Callable[[int], None],
+    ) -> None:
+        """From the results of a step to its operands."""
+        step = self.net.plan.steps[index]
+        operands = [value for slot in step.operands if (value := state.values[slot]) is not None]
+        results = [value for slot in step.results if (value := state.values[slot]) is not None]
+        found = self._step(index, step, operands, results, given)
+        for position, slot in enumerate(step.operands):
+            if slot in self.net.constants or slot == 0:
                 continue
-            operands = [value for slot in step.operands if (value := state.values[slot]) is not None]
-            results = [value for slot in step.results if (value := state.values[slot]) is not None]
-            found = self._step(index, step, operands, results, given)
-            for position, slot in enumerate(step.operands):
-                if slot in self.net.constants or slot == 0:
-                    continue
-                if found is None:
-                    seed(slot)
-                elif (one := found[position]) is not None:
-                    add(slot, one)
-        return gradients
+            if found is None:
+                seed(slot)
+            elif (one := found[position]) is not None:
+                add(slot, one)
 
     def answers(self) -> list[int]:
         """The slots that count, see `answers`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from tpuc.api import ChipDescription, Module, NetworkInput, ShapeOnly, TensorType, UniformPerAxis, Value, as_stored
-from tpuc.api.host import Array, Plan, Step, make_plan
+from tpuc.api.host import Array, Plan, Pool, Step, give_back_memory, make_plan, shares
 from tpuc_ops.top.depth2space import Depth2Space
 from tpuc_ops.top.div import Div
 from tpuc_ops.top.gather import Gather
@@ -64,6 +64,7 @@ class FakeNetwork:
     _base: list[Array | None] = field(init=False, default_factory=list["Array | None"])
     _biases: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
     _filters: dict[int, tuple[Array, Array]] = field(init=False, default_factory=dict[int, tuple[Array, Array]])
+    _last_filters: tuple[int, Array] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.plan = make_plan(self.module)
@@ -149,12 +150,17 @@ class FakeNetwork:
 
     def filters(self, index: int) -> Array:
         """The int8 filters of a product, as floats."""
+        last = self._last_filters
+        if last is not None and last[0] == index:
+            return last[1]
         if index not in self._filters:
             step = self.plan.steps[index]
             array = self._base[step.operands[1]]
             assert array is not None
             self._filters[index] = stored_filters(step.operation.op, array)  # a quarter of the memory of floats
-        return np.multiply(*self._filters[index], dtype=np.float32)
+        filters = np.multiply(*self._filters[index], dtype=np.float32)
+        self._last_filters = index, filters
+        return filters
 
     def share_filters(self, other: FakeNetwork) -> None:
         """Take the int8 filters of a network over the same weights, made or still to be made."""
@@ -190,21 +196,49 @@ class FakeNetwork:
         *,
         integer: bool | Collection[str],
         on_step: Callable[[int, State], None] | None = None,
-        keep: bool = False,
+        keep: bool | Collection[int] = False,
+        steps: int | None = None,
     ) -> State:
-        """All steps; `integer`: every op that can be (except `floats`), none, or those named.
+        """All steps, or the first so many; `integer`: every op that can be (except `floats`), none, or those named.
 
-        `on_step` sees the state before each step. Values are dropped after their last use unless `keep`.
+        `on_step` sees the state before each step. Values are dropped after their last use, except those (all, or in the
+        slots) that `keep` says.
         """
+        kept = range(self.plan.slots) if keep is True else keep or ()
         state = self.start(inputs)
-        for index, step in enumerate(self.plan.steps):
+        for index, step in enumerate(self.plan.steps[:steps]):
             if on_step is not None:
                 on_step(index, state)
             self.run_step(index, state, integer=self.is_integer(step, integer))
-            if not keep:
-                for slot in step.frees:
+            for slot in step.frees:
+                if slot not in kept:
                     state.values[slot] = None
         return state
+
+    def run_all(self, states: Sequence[State], pool: Pool, *, integer: bool, keep: Collection[int] = ()) -> None:
+        """All steps of several samples abreast, on the threads of `pool`: each op's filters are made once."""
+        for index in range(len(self.plan.steps)):
+            self.run_step_of_all(index, states, pool, integer=integer, keep=keep)
+        give_back_memory()
+
+    def run_step_of_all(
+        self, index: int, states: Sequence[State], pool: Pool, *, integer: bool, keep: Collection[int] = ()
+    ) -> None:
+        """One step of several samples; values that are not used any more are dropped, except those in `keep`."""
+        step = self.plan.steps[index]
+        integer = self.is_integer(step, integer)
+        if integer and self.is_product(index):
+            self.filters(index)
+
+        def run(some: Sequence[State]) -> None:
+            for state in some:
+                self.run_step(index, state, integer=integer)
+                for slot in step.frees:
+                    if slot not in keep:
+                        state.values[slot] = None
+
+        for _ in pool.here(run, shares(states, pool.threads)):
+            pass
 
     def is_integer(self, step: Step, integer: bool | Collection[str]) -> bool:
         """Does the choice `integer` of `run` make this op an integer one?"""

@@ -44,9 +44,8 @@ class RangeJob(Job[UnitResult]):
                 except CalibrationError as error:
                     unreadable.append((index, str(error)))
                     continue
-                interpreter.run(sample, on_value=lambda name, array: _see(ranges, name, array))
-            seen = {name: (one.minimum, one.maximum) for name, one in ranges.items()}
-            return UnitResult(seen, unreadable=tuple(unreadable))
+                interpreter.run(sample, on_value=lambda name, array: see(ranges, name, array))
+            return UnitResult(limits_of(ranges), unreadable=tuple(unreadable))
 
         return run
 
@@ -106,6 +105,12 @@ def grown(before: Ranges, after: Ranges) -> Sequence[str]:
     return [name for name, limits in after.items() if name in before and absmax(before[name]) != absmax(limits)]
 
 
-def _see(ranges: dict[str, TensorRange], name: str, array: Array) -> None:
+def see(ranges: dict[str, TensorRange], name: str, array: Array) -> None:
+    """Widen the range of a value; integers have none."""
     if array.dtype.kind == "f":
         ranges.setdefault(name, TensorRange(name)).update(array)
+
+
+def limits_of(ranges: Mapping[str, TensorRange]) -> Ranges:
+    """Lowest and highest value by name."""
+    return {name: (one.minimum, one.maximum) for name, one in ranges.items()}

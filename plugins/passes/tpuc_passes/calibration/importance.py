@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource
+from tpuc.api.host import Array
 
 from tpuc_passes.accuracy.channels import bin_costs
 from tpuc_passes.accuracy.gradients import Gradients
 from tpuc_passes.accuracy.grids import symmetric_grid
-from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.calibration.table import TensorThreshold
 
 BINS = 1024
@@ -42,39 +43,30 @@ class Importance:
         return Importance(self.squares + other.squares, self.sums + other.sums, channels)
 
 
-@dataclass(frozen=True)
-class ImportanceJob(Job["dict[str, Importance]"]):
+class Weigher:
     """Per value in `limits`, with bins up to that limit; for those in `wide` also by channel. `powers` are the mean
     squares that `Gradients` needs.
     """
 
-    network: PortableModule
-    samples: SampleSource
-    limits: Mapping[str, float]
-    powers: Mapping[str, float]
-    wide: frozenset[str] = frozenset()
+    def __init__(
+        self, net: FakeNetwork, limits: Mapping[str, float], powers: Mapping[str, float], wide: Collection[str] = ()
+    ) -> None:
+        names = net.plan.names.items()
+        self._limits = limits
+        self._wide = wide
+        self._gradients = Gradients(net)
+        self._names = {slot: name for slot, name in names if name in limits}
+        self._powers = {slot: powers[name] for slot, name in names if name in powers}
 
-    def prepare(self) -> Callable[[range], dict[str, Importance]]:
-        net, reader = FakeNetwork(self.network.module), SampleReader(self.samples)
-        gradients = Gradients(net)
-        names = {slot: name for slot, name in net.plan.names.items() if name in self.limits}
-        powers = {slot: self.powers[name] for slot, name in net.plan.names.items() if name in self.powers}
-
-        def run(unit: range) -> dict[str, Importance]:
-            result: dict[str, Importance] = {}
-            for index in unit:
-                state = net.run(reader.read(index), integer=False, keep=True)
-                weights = gradients.weights(state, np.random.default_rng(index), powers)
-                for slot, name in names.items():
-                    value, gradient = state.values[slot], weights.get(slot)
-                    if value is not None and gradient is not None:
-                        limit = self.limits[name]
-                        channels = bin_costs(value, gradient, limit) if name in self.wide else None
-                        found = _importance(value, gradient, limit, channels)
-                        result[name] = result[name] + found if name in result else found
-            return result
-
-        return run
+    def weigh(self, parts: Iterator[tuple[int, State]], seed: int) -> dict[str, Importance]:
+        """`parts` of a float run as for `Gradients.weights`; `seed` chooses the signs of sums of outputs."""
+        found: dict[str, Importance] = {}
+        for slot, value, gradient in self._gradients.weights(parts, np.random.default_rng(seed), self._powers):
+            if (name := self._names.get(slot)) is not None:
+                limit = self._limits[name]
+                channels = bin_costs(value, gradient, limit) if name in self._wide else None
+                found[name] = _importance(value, gradient, limit, channels)
+        return {name: found[name] for name in self._names.values() if name in found}
 
 
 def _importance(value: Array, gradient: Array, limit: float, channels: Array | None) -> Importance:
@@ -91,11 +83,11 @@ def mean_square(all_counts: NDArray[np.int64], absmax: float) -> float:
     return float(all_counts[1:] @ centres**2) / max(int(all_counts.sum()), 1)
 
 
-def merged(results: Iterable[Mapping[str, Importance]]) -> dict[str, Importance]:
-    """All samples, in the order of units."""
+def merged(samples: Iterable[Mapping[str, Importance]]) -> dict[str, Importance]:
+    """All samples, in their order."""
     every: dict[str, Importance] = {}
-    for unit in results:
-        for name, one in unit.items():
+    for sample in samples:
+        for name, one in sample.items():
             every[name] = every.get(name, Importance()) + one
     return every
 
@@ -138,9 +130,19 @@ def choose_by_answers(
 
 def by_cost(entries: Mapping[str, TensorThreshold], importance: Mapping[str, Importance]) -> list[str]:
     """The values by what their quantisation costs the answers, the dearest first."""
-    found: dict[str, float] = {}
-    for name, one in importance.items():
-        entry = entries[name]
-        limit = max(-entry.minimum, entry.maximum, 0.0)
-        found[name] = float(costs(one, limit, [entry.threshold], signed=entry.minimum < 0)[0])
+    found = {name: _cost(entries[name], one) for name, one in importance.items()}
     return sorted(found, key=lambda name: -found[name])
+
+
+def decibels_gained(
+    before: Mapping[str, TensorThreshold], after: Mapping[str, TensorThreshold], importance: Mapping[str, Importance]
+) -> float:
+    """By how much the expected squared error of the answers falls, all values together."""
+    whole = sum(_cost(before[name], one) for name, one in importance.items())
+    left = sum(_cost(after[name], one) for name, one in importance.items())
+    return 10 * math.log10(whole / left) if whole > 0 and left > 0 else 0.0
+
+
+def _cost(entry: TensorThreshold, one: Importance) -> float:
+    limit = max(-entry.minimum, entry.maximum, 0.0)
+    return float(costs(one, limit, [entry.threshold], signed=entry.minimum < 0)[0])

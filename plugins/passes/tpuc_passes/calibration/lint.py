@@ -28,14 +28,18 @@ from tpuc.api.host import (
     units_of,
 )
 
+from tpuc_passes.calibration.collect import Ranges, limits_of, merge_ranges, see
+from tpuc_passes.calibration.statistics import TensorRange
 from tpuc_passes.calibration.verdict import seconds_of
 
 FEW_SAMPLES = 16
 COLOUR_SAMPLES, FEWEST_COLOURS = 32, 10
 COLOUR_SECONDS = 2.5
 """Samples that are run to see the order of colours: as many as take about so long, within these limits."""
-SURER = 2.0
-"""Mean gain of the exchanged order over its standard error (Student's t): chance alone gives this in 1 of 40 cases."""
+SURER = 2.26
+"""Mean gain of the exchanged order over its standard error (Student's t): with ten samples chance alone gives this in 1
+of 40 cases, more rarely with more.
+"""
 OUTLIER = 10.0
 CORNER = 0.1
 
@@ -54,19 +58,37 @@ class Look:
 
 
 @dataclass(frozen=True)
-class LookJob(Job["list[Look]"]):
+class Looks:
+    """What was seen of a unit: its samples, and the ranges of the network's values in those that were run."""
+
+    samples: tuple[Look, ...]
+    ranges: Ranges
+    run: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Lint:
+    """What is suspicious, most serious first. The first `ranged` samples were run, and `ranges` seen in them."""
+
+    findings: tuple[str, ...]
+    ranges: Ranges
+    ranged: int
+
+
+@dataclass(frozen=True)
+class LookJob(Job[Looks]):
     """Looks at every sample that can be read."""
 
     network: PortableModule
     samples: SampleSource
 
-    def prepare(self) -> Callable[[range], list[Look]]:
+    def prepare(self) -> Callable[[range], Looks]:
         interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
         colour = _colour_input(self.samples.inputs, interpreter)
         affordable = int(COLOUR_SECONDS / seconds_of(self.network.module))
         count = max(FEWEST_COLOURS, min(COLOUR_SAMPLES, affordable))
 
-        def one(index: int) -> list[Look]:
+        def one(index: int, ranges: dict[str, TensorRange], ran: set[int]) -> list[Look]:
             try:
                 sample = reader.read(index)
             except CalibrationError:
@@ -74,7 +96,9 @@ class LookJob(Job["list[Look]"]):
             surer = None
             if colour is not None and index < count:
                 exchanged = sample | {colour[0]: np.ascontiguousarray(np.flip(sample[colour[0]], colour[1]))}
-                surer = _sureness(interpreter.run(exchanged)) - _sureness(interpreter.run(sample))
+                plain = interpreter.run(sample, on_value=lambda name, array: see(ranges, name, array))
+                surer = _sureness(interpreter.run(exchanged)) - _sureness(plain)
+                ran.add(index)
             return [
                 Look(
                     reader.files(index),
@@ -88,21 +112,34 @@ class LookJob(Job["list[Look]"]):
                 for name, array in sample.items()
             ]
 
-        return lambda unit: [look for index in unit for look in one(index)]
+        def run(unit: range) -> Looks:
+            ranges: dict[str, TensorRange] = {}
+            ran: set[int] = set()
+            looks = [look for index in unit for look in one(index, ranges, ran)]
+            return Looks(tuple(looks), limits_of(ranges), frozenset(ran))
+
+        return run
 
 
-def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext) -> tuple[str, ...]:
-    """What is suspicious about the samples, most serious first."""
+def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext) -> Lint:
+    """Looks at all samples, and runs some of them where that tells something."""
     units = units_of(len(samples))
     results = context.progress(pool.map(LookJob(network, samples), units), "looking at samples", len(units))
-    looks = [look for unit in results for look in unit]
+    looks: list[Look] = []
+    ranges: dict[str, tuple[float, float]] = {}
+    ran: set[int] = set()
+    for unit in results:
+        looks += unit.samples
+        merge_ranges(ranges, unit.ranges)
+        ran |= unit.run
     findings: list[str] = []
     for one in samples.inputs:
         mine = [look for look in looks if look.name == one.name]
         findings += [*_range(one, mine), *_colours(one, mine), *_each(one, mine)]
     if samples.inputs and len(samples) < FEW_SAMPLES:
         findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are a good number.")
-    return tuple(findings)
+    ranged = next(index for index in range(len(samples) + 1) if index not in ran)
+    return Lint(tuple(findings), ranges, ranged)
 
 
 def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
@@ -147,7 +184,7 @@ def _expected(one: SampleInput) -> tuple[float, float] | None:
 
 def _colours(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
     gains = np.array([look.surer for look in looks if look.surer is not None])
-    if gains.size < FEW_SAMPLES or not gains.std():
+    if gains.size < FEWEST_COLOURS or not gains.std():
         return
     if float(gains.mean()) / (float(gains.std()) / math.sqrt(gains.size)) >= SURER:
         yield (

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from tpuc.api import Calibrator, Module, PassContext
-from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSource, one_blas_thread, units_of
+from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSource, units_of
 
-from tpuc_passes.accuracy.bias import find_filter_shifts, find_shifts
+from tpuc_passes.accuracy.bias import ProductMeans, filter_shifts, find_shifts
 from tpuc_passes.accuracy.channels import channel_elements, choose_channels, eligible
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.collect import absmax
 from tpuc_passes.calibration.importance import (
     Importance,
-    ImportanceJob,
     by_cost,
     choose_by_answers,
+    decibels_gained,
     mean_square,
     merged,
 )
+from tpuc_passes.calibration.observe import Observation, ObserveJob, Tuning
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
-from tpuc_passes.calibration.tune import TuneJob, candidates_of, choose, total
+from tpuc_passes.calibration.tune import Candidates, Tuner, candidates_of, choose, total
 from tpuc_passes.calibration.verdict import Judge, seconds_of
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.propagate_calibration import PropagateCalibration
@@ -34,8 +34,9 @@ JUDGES, MOST_JUDGES = 4, 48
 JUDGE_SECONDS = 0.5
 """Samples on which whole tables are compared: as many as take about so long, within these limits."""
 FILTER_SAMPLES = 8
+"""Of those for biases: what filters alone take from means hardly differs between samples."""
 LEAST_SAMPLES = 4
-SAMPLE_SECONDS = 1.5
+SAMPLE_SECONDS = 1.2
 """Samples for tuning and biases are no more than one run over takes so long, but at least `LEAST_SAMPLES`."""
 CLIMB_SECONDS = 3.0
 CLEAR_GAIN_DB = 0.3
@@ -82,24 +83,28 @@ class Refiner:
     _verdict: float | None = None
     _worst: Sequence[str] = ()
     _kept_judge: Judge | None = None
-    _kept_shifts: dict[str, Array] | None = None
+    _biased: Sequence[int] | None = None
+    _products: Sequence[Mapping[str, ProductMeans]] = ()
 
     def tune(self, entries: Entries, others: Sequence[Entries], given: frozenset[str]) -> dict[str, TensorThreshold]:
         """The best of each method's thresholds tuned op by op, and the last one's tuned by what reaches the answers."""
-        samples = self._spread(self._affordable(self.options.tune_num))
-        self.tuned = len(samples)
+        places = self._spread(self._affordable(self.options.tune_num))
+        self.tuned = len(places)
         if not self.tuned:
             return dict(entries)
         lowest = {
             name: min((one[name] for one in (entries, *others)), key=lambda entry: entry.threshold) for name in entries
         }
-        candidates = [dict(one) for one in (entries, *others)]
         choices = candidates_of(lowest, self.options.tune_candidates)
-        if choices:
-            job = TuneJob(PortableModule(self.module, self.context.registry), samples, lowest, choices)
-            distances = total(self._map(job, samples, "tuning"))
-            candidates = [choose(job, distances, lowest, one) for one in candidates]
-        candidates.append(self._by_answers(candidates[-1] if not others else others[-1], samples, given))
+        seen = self._observe(places, lowest, choices)
+        tuner = Tuner(FakeNetwork(self.module), lowest, choices)
+        distances = total(one.distances for one in seen)
+        candidates = [choose(tuner, distances, lowest, one) for one in (entries, *others)]
+        importance = self._importance = merged(one.importance for one in seen)
+        last = others[-1] if others else candidates[-1]
+        self._worst = by_cost(last, importance)
+        free = {name: one for name, one in importance.items() if name not in given}
+        candidates.append(choose_by_answers(last, free))
         judge, shifts = self._judge(), self._filter_shifts()
         verdicts = [judge.decibels(one, shifts) for one in candidates]
         self.context.log(f"tables compared: {', '.join(f'{verdict:.2f}' for verdict in verdicts)} dB")
@@ -120,7 +125,8 @@ class Refiner:
         """Network inputs cut off where little depends on it, if answers are clearly better for that."""
         importance = {name: one for name, one in self._importance.items() if name in given}
         changed = choose_by_answers(entries, importance)
-        if changed == entries:
+        gain = decibels_gained(entries, changed, self._importance)
+        if gain < CLEAR_GAIN_DB:
             return entries, verdict
         cut = self._judge().decibels(changed, shifts)
         self.context.log(f"thresholds of {len(importance)} inputs: {cut:.2f} dB")
@@ -144,16 +150,32 @@ class Refiner:
         self.channels = {}
         return verdict
 
-    def _by_answers(self, entries: Entries, samples: SampleSource, given: frozenset[str]) -> dict[str, TensorThreshold]:
-        network = PortableModule(self.module, self.context.registry)
-        powers = {name: mean_square(self.progress.counts[name], absmax(limits)) for name, limits in self._ranges()}
+    def _observe(self, tuned: Sequence[int], entries: Entries, choices: Mapping[str, Candidates]) -> list[Observation]:
+        """The samples for tuning, as they were seen; what is seen of those for biases is kept."""
+        biased = self._spread(self._affordable(self.options.bias_num))
+        places = sorted({*tuned, *biased})
+        plain = self._calibrated(dict.fromkeys(self.progress.ranges, _WHATEVER))
         limits = {name: max(-one.minimum, one.maximum) for name, one in entries.items()}
-        limits = {name: limit for name, limit in limits.items() if limit > 0}
-        wide = frozenset(value.name for value in eligible(self._calibrated(entries)))
-        job = ImportanceJob(network, samples, limits, powers, wide)
-        importance = self._importance = merged(self._map(job, samples, "sensitivities"))
-        self._worst = by_cost(entries, importance)
-        return choose_by_answers(entries, {name: one for name, one in importance.items() if name not in given})
+        tuning = Tuning(
+            tuple(places.index(place) for place in tuned),
+            entries,
+            choices,
+            {name: limit for name, limit in limits.items() if limit > 0},
+            {name: mean_square(self.progress.counts[name], absmax(limits)) for name, limits in self._ranges()},
+            frozenset(value.name for value in eligible(plain)),
+        )
+        job = ObserveJob(
+            PortableModule(plain, self.context.registry),
+            self._source(places),
+            frozenset(places.index(place) for place in biased),
+            tuning if tuned else None,
+        )
+        units = units_of(len(places), 1)  # there are few samples, and each is much work
+        results = self.context.progress(self.pool.map(job, units), "calibrating: tuning", len(units))
+        seen = [one for unit in results for one in unit]
+        self._biased = biased
+        self._products = [seen[places.index(place)].products for place in biased]
+        return [seen[places.index(place)] for place in tuned]
 
     def _ranges(self) -> list[tuple[str, tuple[float, float]]]:
         return [(name, limits) for name, limits in self.progress.ranges.items() if name in self.progress.counts]
@@ -162,35 +184,32 @@ class Refiner:
         """Per product what its bias should gain: the mean error of its filters, or all that int8 leaves up to there
         where the answers are better for it. A network that is mostly noise is not: its answers would be the mean.
         """
-        samples = self._spread(self._affordable(self.options.bias_num))
-        if not len(samples):
+        if self._biased is None:
+            self._observe((), {}, {})
+        if not self._biased:
             return {}
         judge = self._judge()
-        choices = [self._filter_shifts(), self._shifts(entries, samples), dict[str, Array]()]
+        samples = _read(self._source(self._biased))
+        net = self._quantised(entries)
+        net.share_filters(judge.exact)
+        left = find_shifts(net, samples, self._products, self.pool, self.context.progress)
+        choices = [self._filter_shifts(), left, dict[str, Array]()]
         known = [] if self._verdict is None else [self._verdict]
         verdicts = [*known, *(judge.decibels(entries, one) for one in choices[len(known) :])]
         self.context.log(f"biases compared: {', '.join(f'{verdict:.2f}' for verdict in verdicts)} dB")
         return choices[int(np.argmax(verdicts))]
 
-    def _judge(self) -> Judge:
-        if self._kept_judge is None:
-            with one_blas_thread():
-                count = max(JUDGES, min(MOST_JUDGES, int(JUDGE_SECONDS / seconds_of(self.module))))
-                self._kept_judge = Judge(self.module, _read(self._spread(count, skip_first=True)), self._quantised)
-        return self._kept_judge
-
     def _filter_shifts(self) -> dict[str, Array]:
         """They do not depend on thresholds."""
-        if self._kept_shifts is None:
-            samples = _read(self._spread(self._affordable(min(self.options.bias_num, FILTER_SAMPLES))))
-            net = FakeNetwork(self._calibrated(dict.fromkeys(self.progress.ranges, _WHATEVER)))
-            with one_blas_thread():
-                self._kept_shifts = find_filter_shifts(net, samples, self.context.progress) if samples else {}
-        return self._kept_shifts
+        every = max(len(self._products) // FILTER_SAMPLES, 1)
+        return filter_shifts(self._products[::every])
 
-    def _shifts(self, entries: Entries, samples: SampleSource) -> dict[str, Array]:
-        with one_blas_thread():
-            return find_shifts(self._quantised(entries), _read(samples), self.context.progress)
+    def _judge(self) -> Judge:
+        if self._kept_judge is None:
+            count = max(JUDGES, min(MOST_JUDGES, int(JUDGE_SECONDS / seconds_of(self.module))))
+            samples = _read(self._source(self._spread(count, skip_first=True)))
+            self._kept_judge = Judge(self.module, samples, self._quantised, self.pool)
+        return self._kept_judge
 
     def _calibrated(self, entries: Entries) -> Module:
         calibrated = self.module.clone()
@@ -205,20 +224,17 @@ class Refiner:
         net.set_elements(channel_elements(eligible(calibrated), self.channels))
         return net
 
-    def _map(self, job: Any, samples: SampleSource, what: str) -> Iterable[Any]:
-        # One sample per unit: there are few, and each is much work.
-        units = units_of(len(samples), 1)
-        return list(self.context.progress(self.pool.map(job, units), f"calibrating: {what}", len(units)))
-
-    def _spread(self, count: int, *, skip_first: bool = False) -> SampleSource:
+    def _spread(self, count: int, *, skip_first: bool = False) -> list[int]:
         """So many samples that can be read, evenly over the data set; `skip_first`: from the middles between those."""
-        progress = self.progress
-        usable = [index for index in range(len(progress.samples)) if index not in progress.skipped]
+        usable = [index for index in range(len(self.progress.samples)) if index not in self.progress.skipped]
         step = max(len(usable) / count, 1.0) if count else 0.0
         first = step / 2 if skip_first else 0.0
         places = [int(first + step * place) for place in range(min(count, len(usable)))]
-        chosen = [usable[place % len(usable)] for place in places]
-        return dataclasses.replace(progress.samples, samples=tuple(progress.samples.samples[i] for i in chosen))
+        return [usable[place % len(usable)] for place in places]
+
+    def _source(self, places: Sequence[int]) -> SampleSource:
+        samples = self.progress.samples
+        return dataclasses.replace(samples, samples=tuple(samples.samples[place] for place in places))
 
 
 def _read(samples: SampleSource) -> list[Mapping[str, Array]]:

@@ -13,6 +13,7 @@ Array = NDArray[Any]
 
 DEFAULT_BINS = 2048
 BLOCK_ELEMENTS = 1 << 16
+LANES = 4
 
 
 class TensorRange:
@@ -102,17 +103,24 @@ class Histogram:
         dtype = np.float32 if flat.dtype.kind not in "iu" and flat.dtype.itemsize <= 4 else np.float64
         # Python floats would overflow to infinity for a denormal absmax: the scale is bounded by the type's own range.
         scale = dtype(min(self.bins / self.absmax, float(np.finfo(dtype).max)))
-        scaled = np.empty(min(flat.size, BLOCK_ELEMENTS), dtype)
-        index = np.empty(scaled.size, np.intp)
+        size = min(flat.size, BLOCK_ELEMENTS)
+        scaled, whole, index = np.empty(size, dtype), np.empty(size, np.int32), np.empty(size, np.intp)
+        # An array is three times as fast as a scalar here. Zeros come in rows: each of their counts would wait for the
+        # one before, so neighbours are counted apart.
+        top, lanes = np.full(size, self.bins, dtype), (np.arange(size) % LANES * (self.bins + 1)).astype(dtype)
         for start in range(0, flat.size, BLOCK_ELEMENTS):
             block = flat[start : start + BLOCK_ELEMENTS]
-            part, where = scaled[: block.size], index[: block.size]
+            count = block.size
+            part, where = scaled[:count], index[:count]
             np.multiply(block, scale, out=part, dtype=dtype, casting="unsafe")
             np.abs(part, out=part)
             np.ceil(part, out=part)
-            np.minimum(part, self.bins, out=part)
-            np.copyto(where, part, casting="unsafe")
-            self._counts += np.bincount(where, minlength=self.bins + 1)
+            np.minimum(part, top[:count], out=part)
+            np.add(part, lanes[:count], out=part)
+            np.copyto(whole[:count], part, casting="unsafe")
+            np.copyto(where, whole[:count])
+            counts = np.bincount(where, minlength=LANES * (self.bins + 1))
+            self._counts += counts.reshape(LANES, self.bins + 1).sum(axis=0)
 
     def merge(self, other: Histogram) -> None:
         """Add the counts of `other`, which must have the same bins over the same range."""

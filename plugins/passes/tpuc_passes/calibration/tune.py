@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource, Step
+from tpuc.api import Node
+from tpuc.api.host import Array, Step
 from tpuc_ops.top.conv import Conv
 
 from tpuc_passes.accuracy.grids import Grid, symmetric_grid
@@ -16,7 +17,10 @@ from tpuc_passes.calibration.table import TensorThreshold
 
 FILTERS = 32
 MUCH_WORK = 1e8
-"""Distances of convolutions with more operations are taken on `FILTERS` to twice as many channels, evenly spread."""
+"""Distances of convolutions with more operations are taken on a part of the result: `FILTERS` to twice as many
+channels, evenly spread, and as many rows from the middle as have `PLACES` places, which is some ten thousand elements.
+"""
+PLACES = 256
 SMALLEST_GAIN = 0.01
 """Thresholds nearer to absmax than this part of it are not tuned."""
 
@@ -49,104 +53,101 @@ def candidates_of(entries: Mapping[str, TensorThreshold], count: int) -> dict[st
     return result
 
 
-@dataclass(frozen=True)
-class TuneJob(Job["list[Distances]"]):
-    """Per sample and use of a value: the squared Euclidean distance of the op's result for each candidate.
+class Tuner:
+    """For each use of a value with candidates: the squared Euclidean distance of the op's result for each of them.
 
     Operands other than the tuned one lie on the grids of `entries`, filters are int8.
     """
 
-    network: PortableModule
-    samples: SampleSource
-    entries: Mapping[str, TensorThreshold]
-    candidates: Mapping[str, Candidates]
-    skipped: frozenset[int] = frozenset()
-
-    def prepare(self) -> Callable[[range], list[Distances]]:
-        tuner, reader = _Tuner(self), SampleReader(self.samples)
-        return lambda unit: [tuner.distances(reader.read(index)) for index in unit if index not in self.skipped]
-
-
-class _Tuner:
-    def __init__(self, job: TuneJob) -> None:
-        self.net = FakeNetwork(job.network.module)
-        names = self.net.plan.names
+    def __init__(
+        self, net: FakeNetwork, entries: Mapping[str, TensorThreshold], candidates: Mapping[str, Candidates]
+    ) -> None:
+        self.net = net
+        self.candidates = candidates
         self.grids: dict[int, Grid] = {}
         self.choices: dict[int, tuple[Grid, ...]] = {}
-        for slot, name in names.items():
-            if name in job.entries:
-                entry = job.entries[name]
+        for slot, name in net.plan.names.items():
+            if name in entries:
+                entry = entries[name]
                 self.grids[slot] = symmetric_grid(entry.threshold, signed=entry.minimum < 0)
-            if name in job.candidates:
-                self.choices[slot] = job.candidates[name].grids
+            if name in candidates:
+                self.choices[slot] = candidates[name].grids
 
-    def distances(self, sample: Mapping[str, Array]) -> Distances:
+    def outputs(self, state: State) -> Distances:
+        """The distances of the network's results, behind its last step."""
         result: dict[Place, NDArray[np.float64]] = {}
-
-        def before(index: int, state: State) -> None:
-            self._step(index, state, result)
-
-        state = self.net.run(sample, integer=False, on_step=before)
         for number, (_, slot) in enumerate(self.net.plan.outputs):
             array = state.values[slot]
             if slot in self.choices and array is not None:
                 result[-1, number] = np.array([_energy(array, grid.round(array)) for grid in self.choices[slot]])
         return result
 
-    def _step(self, index: int, state: State, result: dict[Place, NDArray[np.float64]]) -> None:
+    def step(self, index: int, state: State) -> Distances:
+        """The distances of a step's uses, before it runs."""
         step: Step = self.net.plan.steps[index]
         tuned = [position for position, slot in enumerate(step.operands) if slot in self.choices]
+        result: dict[Place, NDArray[np.float64]] = {}
         if not tuned:
-            return
+            return result
         plain = [array for slot in step.operands if (array := state.values[slot]) is not None]
-        filters = self.net.filters(index) if self.net.is_product(index) else None
-        part = self._part(index)
-        wanted = self._evaluate(index, plain, part)
+        fixed = [*plain]
+        if self.net.is_product(index):
+            fixed[1] = self.net.filters(index)
+        node, part = step.node, self._part(index)
+        if part is not None:
+            plain, fixed = part.of(plain), part.of(fixed)
+            node = part.node(step)
+        wanted = step.operation.op.evaluate(node, plain)
         fixed = [
             self.grids[slot].round(array) if slot in self.grids else array
-            for slot, array in zip(step.operands, plain, strict=True)
+            for slot, array in zip(step.operands, fixed, strict=True)
         ]
-        if filters is not None:
-            fixed[1] = filters
-        for position in tuned:
-            result[index, position] = np.array(
-                [
-                    sum(
-                        _energy(a, b)
-                        for a, b in zip(
-                            wanted,
-                            self._evaluate(index, _with(fixed, position, grid.round(plain[position])), part),
-                            strict=True,
-                        )
-                    )
-                    for grid in self.choices[step.operands[position]]
-                ]
-            )
 
-    def _part(self, index: int) -> slice | None:
-        """Which filters of a convolution tell enough about its result; None: all."""
+        def distance(position: int, grid: Grid) -> float:
+            got = step.operation.op.evaluate(node, _with(fixed, position, grid.round(plain[position])))
+            return sum(_energy(np.asarray(a), np.asarray(b)) for a, b in zip(wanted, got, strict=True))
+
+        for position in tuned:
+            choices = self.choices[step.operands[position]]
+            result[index, position] = np.array([distance(position, grid) for grid in choices])
+        return result
+
+    def _part(self, index: int) -> _Part | None:
+        """What tells enough about the result of a convolution that is much work; None: all of it."""
         step = self.net.plan.steps[index]
         op = step.operation.op
-        if (
-            not isinstance(op, Conv)
-            or op.group != 1
-            or not self.net.is_product(index)
-            or op.flops(step.node) < MUCH_WORK
-        ):
+        if not isinstance(op, Conv) or op.group != 1 or op.inserts or not self.net.is_product(index):
             return None
-        every = step.node.operand_types[1].dims[0] // FILTERS
-        return slice(None, None, every) if every > 1 else None
+        if op.flops(step.node) < MUCH_WORK or step.node.operand_types[0].rank != 4:
+            return None
+        window, rows = op.window(), step.node.operand_types[0].dims[2]
+        wanted = -(-PLACES // step.node.result_type.dims[-1])
+        kept = min(rows, window.extents[0] + (wanted - 1) * window.strides[0])
+        first = (rows - kept) // 2
+        every = max(step.node.operand_types[1].dims[0] // FILTERS, 1)
+        return _Part(slice(None, None, every), slice(first, first + kept))
 
-    def _evaluate(self, index: int, operands: Sequence[Array], part: slice | None) -> Sequence[Array]:
-        if part is None:
-            return self.net.evaluate(index, operands)
-        step = self.net.plan.steps[index]
-        filters = operands[1][part]
-        bias = operands[2].reshape(-1)[part] if operands[2].size else operands[2]
-        result = step.node.result_type
-        fewer = result.with_shape((result.dims[0], filters.shape[0], *result.dims[2:]))
-        node = replace(step.node, result_types=(fewer,))
-        return step.operation.op.evaluate(node, [operands[0], filters, bias])
+
+@dataclass(frozen=True)
+class _Part:
+    """Some filters of a convolution on some rows of its images."""
+
+    filters: slice
+    rows: slice
+
+    def of(self, operands: Sequence[Array]) -> list[Array]:
+        """Images, filters and bias."""
+        x, filters, *bias = operands
+        return [x[:, :, self.rows], filters[self.filters], *(one.reshape(-1)[self.filters] for one in bias)]
+
+    def node(self, step: Step) -> Node:
+        """The step with the shape of its partial result."""
+        op, (x, filters, *_) = step.operation.op, step.node.operand_types
+        assert isinstance(op, Conv)
+        first, last, _ = self.rows.indices(x.dims[2])
+        count = len(range(*self.filters.indices(filters.dims[0])))
+        size = op.window().output((last - first, x.dims[3]))
+        return replace(step.node, result_types=(step.node.result_type.with_shape((x.dims[0], count, *size)),))
 
 
 def _with(arrays: Sequence[Array], position: int, array: Array) -> list[Array]:
@@ -159,18 +160,18 @@ def _energy(wanted: Array, got: Array) -> float:
 
 
 def choose(
-    job: TuneJob,
+    tuner: Tuner,
     totals: Distances,
     entries: Mapping[str, TensorThreshold],
     floors: Mapping[str, TensorThreshold] | None = None,
 ) -> dict[str, TensorThreshold]:
     """The entries with tuned thresholds: least distance, of several uses the largest; none below those of `floors`."""
-    plan = FakeNetwork(job.network.module).plan
+    plan = tuner.net.plan
     best: dict[str, float] = {}
     for (index, position), distances in totals.items():
         slot = plan.outputs[position][1] if index < 0 else plan.steps[index].operands[position]
         name = plan.names[slot]
-        thresholds = np.array(job.candidates[name].thresholds)
+        thresholds = np.array(tuner.candidates[name].thresholds)
         lowest = 0.0 if floors is None else min(floors[name].threshold, float(thresholds[-1]))
         allowed = np.where(thresholds >= lowest, distances, np.inf)
         threshold = float(thresholds[int(np.argmin(allowed))])
@@ -182,11 +183,10 @@ def choose(
     }
 
 
-def total(results: Iterable[Sequence[Distances]]) -> Distances:
+def total(samples: Iterable[Distances]) -> Distances:
     """The distances summed in the order of samples."""
     totals: dict[Place, NDArray[np.float64]] = {}
-    for unit in results:
-        for sample in unit:
-            for place, distances in sample.items():
-                totals[place] = totals[place] + distances if place in totals else distances
+    for sample in samples:
+        for place, distances in sample.items():
+            totals[place] = totals[place] + distances if place in totals else distances
     return totals

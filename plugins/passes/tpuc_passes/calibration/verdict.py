@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from tpuc.api import Module
-from tpuc.api.host import Array
+from tpuc.api.host import Array, Pool
 
 from tpuc_passes.accuracy.gradients import answers
-from tpuc_passes.accuracy.network import FakeNetwork, State
+from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.table import TensorThreshold
 
 Entries = Mapping[str, TensorThreshold]
@@ -31,11 +31,12 @@ LEAST_GAIN_DB = 0.05
 
 @dataclass
 class Judge:
-    """Runs samples through calibrated networks. `quantised` makes one of thresholds."""
+    """Runs samples through calibrated networks, here in `pool`. `quantised` makes one of thresholds."""
 
     module: Module
     samples: Sequence[Mapping[str, Array]]
     quantised: Callable[[Entries], FakeNetwork]
+    pool: Pool
     exact: FakeNetwork = field(init=False)
     wanted: list[list[Array]] = field(init=False, default_factory=list["list[Array]"])
     slots: list[int] = field(init=False, default_factory=list[int])
@@ -43,7 +44,7 @@ class Judge:
     def __post_init__(self) -> None:
         self.exact = FakeNetwork(self.module)
         self.slots = answers(self.exact)
-        self.wanted = [self._answers(self.exact.run(sample, integer=False, keep=True)) for sample in self.samples]
+        self.wanted = self._run(self.exact, integer=False)
 
     def decibels(self, entries: Entries, shifts: Mapping[str, Array]) -> float:
         """The mean over the answers of their signal-to-noise ratio over all samples."""
@@ -51,8 +52,7 @@ class Judge:
         net.share_filters(self.exact)
         net.shift_biases(shifts)
         sums = np.zeros((len(self.slots), 2))
-        for sample, wanted in zip(self.samples, self.wanted, strict=True):
-            got = self._answers(net.run(sample, integer=True, keep=True))
+        for got, wanted in zip(self._run(net, integer=True), self.wanted, strict=True):
             sums += [(_energy(a), _energy(a - b)) for a, b in zip(wanted, got, strict=True)]
         ratios = [10 * math.log10(signal / noise) for signal, noise in sums.tolist() if signal > 0 and noise > 0]
         return sum(ratios) / len(ratios) if ratios else math.inf
@@ -78,8 +78,10 @@ class Judge:
                     break
         return result, best
 
-    def _answers(self, state: State) -> list[Array]:
-        return [value for slot in self.slots if (value := state.values[slot]) is not None]
+    def _run(self, net: FakeNetwork, *, integer: bool) -> list[list[Array]]:
+        states = [net.start(sample) for sample in self.samples]
+        net.run_all(states, self.pool, integer=integer, keep=self.slots)
+        return [[value for slot in self.slots if (value := state.values[slot]) is not None] for state in states]
 
 
 def seconds_of(module: Module) -> float:

@@ -1,0 +1,97 @@
+"""Rows of the arrays in .npy and .npz files, some at a time: memory does not grow with their number."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+BLOCK_BYTES = 1 << 22
+"""Rows that are read at once, if there are several so small."""
+
+
+@dataclass
+class ArrayRows:
+    """An array along its first axis. `member` is its name in an .npz file, empty for an .npy file.
+
+    Raises what numpy and `zipfile` raise for files that cannot be read. Rows may be asked for in any order; ascending
+    is fastest, because what is compressed can only be read forwards.
+    """
+
+    file: Path
+    member: str = ""
+    shape: tuple[int, ...] = field(init=False)
+    _dtype: np.dtype[Any] = field(init=False)
+    _begin: int = field(init=False)
+    _whole: Array | None = field(init=False, default=None)
+    _archive: tuple[zipfile.ZipFile, IO[bytes]] | None = field(init=False, default=None)
+    _first: int = 0
+    _block: Array | None = None
+
+    def __post_init__(self) -> None:
+        if self.member:
+            archive = zipfile.ZipFile(self.file)
+            self._archive = archive, archive.open(f"{self.member}.npy")
+            by_columns = self._read_header(self._archive[1])
+        else:
+            with self.file.open("rb") as stream:
+                by_columns = self._read_header(stream)
+        if by_columns or self._dtype.hasobject or not self.shape:
+            self._whole = self._load()
+
+    def _read_header(self, stream: IO[bytes]) -> bool:
+        self.shape, by_columns, self._dtype = read_header(stream)
+        self._begin = stream.tell()
+        return by_columns
+
+    def _load(self) -> Array:
+        if not self.member:
+            return np.load(self.file, allow_pickle=False)
+        with np.load(self.file, allow_pickle=False) as archive:
+            return archive[self.member]
+
+    def whole(self) -> Array:
+        """All rows."""
+        if self._whole is None:
+            self._whole = self._load()
+        return self._whole
+
+    def __getitem__(self, row: int) -> Array:
+        if self._whole is not None:
+            return self._whole[row]
+        if self._block is None or not self._first <= row < self._first + len(self._block):
+            self._block = self._read(row)
+            self._first = row
+        return self._block[row - self._first]
+
+    def _read(self, first: int) -> Array:
+        row_bytes = self._dtype.itemsize * int(np.prod(self.shape[1:]))
+        count = min(max(BLOCK_BYTES // max(row_bytes, 1), 1), self.shape[0] - first)
+        size, place = count * row_bytes, self._begin + first * row_bytes
+        if self._archive is not None:
+            data = _take(self._archive[1], place, size)
+        else:
+            with self.file.open("rb") as stream:
+                data = _take(stream, place, size)
+        return np.frombuffer(data, self._dtype).reshape(count, *self.shape[1:])
+
+
+def read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and type of an array in numpy's format; the stream stands behind it then."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(stream)
+
+
+def _take(stream: IO[bytes], place: int, size: int) -> bytes:
+    stream.seek(place)
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError("it ends within its data")
+    return data

@@ -1,0 +1,68 @@
+"""Rows of array files: the same as of the whole array, in any order, a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.data.rows import BLOCK_BYTES, ArrayRows
+
+Array = NDArray[Any]
+Save = Callable[[Path, Array], ArrayRows]
+
+ROWS = 7
+WIDE = BLOCK_BYTES // 4 // 3  # three rows of float32 to a block
+
+
+def _npy(file: Path, array: Array) -> ArrayRows:
+    np.save(file.with_suffix(".npy"), array)
+    return ArrayRows(file.with_suffix(".npy"))
+
+
+def _stored(file: Path, array: Array) -> ArrayRows:
+    np.savez(file.with_suffix(".npz"), other=np.zeros(3), x=array)
+    return ArrayRows(file.with_suffix(".npz"), "x")
+
+
+def _compressed(file: Path, array: Array) -> ArrayRows:
+    np.savez_compressed(file.with_suffix(".npz"), other=np.zeros(3), x=array)
+    return ArrayRows(file.with_suffix(".npz"), "x")
+
+
+@pytest.fixture(params=[_npy, _stored, _compressed])
+def save(request: pytest.FixtureRequest) -> Save:
+    return request.param
+
+
+@pytest.mark.parametrize("order", [range(ROWS), range(ROWS - 1, -1, -1), (3, 0, 6, 3, 1)])
+def test_rows_come_in_any_order(save: Save, tmp_path: Path, order: tuple[int, ...]) -> None:
+    array = np.arange(ROWS, dtype=np.float32)[:, None] + np.linspace(0, 0.5, WIDE, dtype=np.float32)
+    rows = save(tmp_path / "a", array)
+    assert rows.shape == (ROWS, WIDE)
+    for row in order:
+        assert np.array_equal(rows[row], array[row])
+    assert np.array_equal(rows.whole(), array)
+
+
+@pytest.mark.parametrize("array", [np.asfortranarray(np.arange(12.0).reshape(4, 3)), np.zeros((3, 0)), np.arange(5)])
+def test_odd_arrays(save: Save, tmp_path: Path, array: Array) -> None:
+    rows = save(tmp_path / "a", array)
+    assert all(np.array_equal(rows[row], array[row]) for row in range(len(array)))
+
+
+def test_only_a_block_is_held(save: Save, tmp_path: Path) -> None:
+    rows = save(tmp_path / "a", np.ones((ROWS, WIDE), np.float32))
+    assert rows[4].base is not None
+    assert rows[4].base.nbytes <= BLOCK_BYTES
+
+
+def test_a_file_that_ends_early(tmp_path: Path) -> None:
+    rows = _npy(tmp_path / "a", np.ones((4, 100)))
+    file = tmp_path / "a.npy"
+    file.write_bytes(file.read_bytes()[:-8])
+    with pytest.raises(EOFError, match="it ends within its data"):
+        _ = rows[3]
