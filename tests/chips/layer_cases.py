@@ -50,7 +50,8 @@ class LayerCase:
     """An op on float operands.
 
     `steps`: of the stored result that the integer form may be off in all; `error`: that of the bf16 form, as a part of
-    the largest value; `result`: the result's dims where the op does not infer them.
+    the largest value; `result`: the result's dims where the op does not infer them; `modes`: those that have a form of
+    the op, all if none is named.
     """
 
     op: Op
@@ -58,6 +59,11 @@ class LayerCase:
     steps: float = 0.51
     error: float = 2.0**-7
     result: tuple[int, ...] | None = None
+    modes: tuple[str, ...] = ()
+
+    def has(self, mode: str) -> bool:
+        """Is there a form of the op in the mode?"""
+        return not self.modes or mode in self.modes
 
 
 TWO_ROUNDINGS = 1.6
@@ -71,8 +77,8 @@ _UNIT = uniform(1, 7, 5, 6, low=-0.95, high=0.95, seed=2)
 _AT_LEAST_ONE = uniform(1, 7, 5, 6, low=1.25, high=4, seed=3)
 _BOTH_SIGNS = _AT_LEAST_ONE * np.where(np.arange(6) % 2, np.float32(1), np.float32(-1))
 _IMAGE = uniform(1, 5, 4, 6, seed=9)
-_IN_STEPS = np.rint(_X * 32) / np.float32(32)  # which 8 bits hold, so that no rounding carries a value over an integer
-_IN_STEPS[0, 0, 0, 0] = -4
+IN_STEPS = np.rint(_X * 32) / np.float32(32)  # which 8 bits hold, so that no rounding carries a value over an integer
+IN_STEPS[0, 0, 0, 0] = -4
 
 CASES = {
     "arccos": LayerCase(Arccos(), [_UNIT], error=CURVE),
@@ -81,13 +87,13 @@ CASES = {
     "arcsinh": LayerCase(Arcsinh(), [_X], error=CURVE),
     "arctan": LayerCase(Arctan(), [_X], error=CURVE),
     "arctanh": LayerCase(Arctanh(), [_UNIT], error=CURVE),
-    "ceil_all": LayerCase(Ceil(), [_IN_STEPS]),
+    "ceil_all": LayerCase(Ceil(), [IN_STEPS]),
     "cosine": LayerCase(Cos(), [_X], error=CURVE),
     "cosh": LayerCase(Cosh(), [_UNIT], error=CURVE),
     "erf_all": LayerCase(Erf(), [_X], error=CURVE),
-    "floor_all": LayerCase(Floor(), [_IN_STEPS]),
+    "floor_all": LayerCase(Floor(), [IN_STEPS]),
     "mish_all": LayerCase(Mish(), [_X], error=CURVE),
-    "round_all": LayerCase(Round(), [_IN_STEPS]),
+    "round_all": LayerCase(Round(), [IN_STEPS]),
     "sign_all": LayerCase(Sign(), [_X]),
     "sine": LayerCase(Sin(), [_X / 4], error=CURVE),
     "sinh": LayerCase(Sinh(), [_UNIT], error=CURVE),

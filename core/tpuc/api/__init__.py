@@ -126,7 +126,6 @@ from tpuc.ir import (
     UnregisteredOp,
     Value,
     op_fields,
-    resolver_of,
 )
 from tpuc.ir.attributes import (
     F64,
@@ -170,16 +169,21 @@ from tpuc.ir.traits import (
 )
 from tpuc.machine import (
     Command,
+    DecodedStreams,
     Engine,
     Hazard,
     Instruction,
     Recorder,
     Region,
+    StoredInput,
     Timeline,
     TimelineEntry,
     derive_waits,
     find_hazards,
     make_timeline,
+    make_timelines,
+    show_region,
+    stored_inputs,
 )
 from tpuc.schedule import (
     Pass,
@@ -223,6 +227,7 @@ __all__ = [
     "CorruptFile",
     "CpuRoutine",
     "DdrTensor",
+    "DecodedStreams",
     "DenseI32Array",
     "DenseI64Array",
     "Dialect",
@@ -307,6 +312,7 @@ __all__ = [
     "ShapeOnly",
     "SideEffects",
     "Space",
+    "StoredInput",
     "Str",
     "StrArray",
     "StringAttr",
@@ -341,14 +347,16 @@ __all__ = [
     "find_hazards",
     "infer_types",
     "make_timeline",
+    "make_timelines",
     "numpy_dtype",
     "op_fields",
     "parse_module",
     "print_module",
     "read_module",
     "remove_dead",
-    "resolver_of",
     "scalar_of",
+    "show_region",
+    "stored_inputs",
     "window",
     "write_atomic",
 ]

@@ -177,7 +177,7 @@ class Scratch:
 
 @dataclass(frozen=True)
 class LocalTensor:
-    """A tensor in LMEM: `address` is the byte offset within each lane; channel 0 lies in lane `start_lane`.
+    """A tensor in LMEM: `address` is the byte offset within each lane; channel 0 lies in lane 0.
 
     `strides`: in elements, where it is a part of a larger tensor and its layout says something else.
     """
@@ -187,7 +187,6 @@ class LocalTensor:
     layout: str
     element: ScalarType
     padding: Pads = NO_PADS
-    start_lane: int = 0
     strides: Shape4 | None = None
 
 

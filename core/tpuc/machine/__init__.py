@@ -5,18 +5,30 @@ from __future__ import annotations
 from tpuc.machine.hazards import Hazard, find_hazards
 from tpuc.machine.instruction import Command, Engine, Instruction, Region
 from tpuc.machine.recorder import Recorder, derive_waits
+from tpuc.machine.simulation import (
+    DecodedStreams,
+    StoredInput,
+    make_timelines,
+    show_region,
+    stored_inputs,
+)
 from tpuc.machine.timeline import Timeline, TimelineEntry, make_timeline
 
 __all__ = [
     "Command",
+    "DecodedStreams",
     "Engine",
     "Hazard",
     "Instruction",
     "Recorder",
     "Region",
+    "StoredInput",
     "Timeline",
     "TimelineEntry",
     "derive_waits",
     "find_hazards",
     "make_timeline",
+    "make_timelines",
+    "show_region",
+    "stored_inputs",
 ]

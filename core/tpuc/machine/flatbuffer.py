@@ -27,6 +27,7 @@ Record: TypeAlias = dict[str, Any]
 _SCALARS = {"uint64": "<Q", "int64": "<q", "uint32": "<I", "int32": "<i", "float32": "<f", "uint8": "<B"}
 _READ_ERRORS = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 _DEPTH_LIMIT = 16
+"""Tables within tables: far more than model files have, but a damaged one may refer to itself."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,11 @@ class Engine(enum.IntEnum):
         """The engine that a wait id of this one refers to."""
         return Engine(1 - self)
 
+    @property
+    def label(self) -> str:
+        """What sentences call it."""
+        return "compute" if self is Engine.COMPUTE else "DMA"
+
 
 @dataclass(frozen=True, slots=True)
 class Region:
@@ -73,6 +78,13 @@ class Instruction(ABC):
     @abstractmethod
     def describe(self) -> str:
         """One line for the disassembly, without ids."""
+
+    def mnemonic(self) -> str:
+        """The name that sentences and the disassembly use. Default: the first word of `describe`."""
+        return self.describe().split(maxsplit=1)[0]
+
+    def check(self) -> None:  # noqa: B027  # optional: what there is to check is up to the machine
+        """Raise IllegalCommand when the machine would refuse it or do something else. Default: everything is legal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tpuc.machine.instruction import Command, Engine, Instruction, Region
+from tpuc.machine.instruction import Command, Instruction, Region
 
 
 class Recorder:
@@ -55,11 +55,3 @@ def derive_waits(instructions: Iterable[Instruction]) -> list[Command]:
         # A repeated wait costs nothing and keeps each command readable on its own.
         commands.append(Command(instruction, len(touched[engine]), known_done[engine]))
     return commands
-
-
-def split_engines(commands: Iterable[Command]) -> dict[Engine, list[Command]]:
-    """The commands of each engine, in order."""
-    streams: dict[Engine, list[Command]] = {engine: [] for engine in Engine}
-    for command in commands:
-        streams[command.engine].append(command)
-    return streams

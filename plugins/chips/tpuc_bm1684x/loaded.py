@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
@@ -10,16 +10,14 @@ from tpuc.api import (
     F32,
     CorruptFile,
     ElementType,
-    Engine,
     Instruction,
     LoadedModel,
     ScalarType,
     TensorInfo,
     Timeline,
-    TimelineEntry,
     Uniform,
     Unsupported,
-    make_timeline,
+    make_timelines,
 )
 
 from tpuc_bm1684x.container import BModel, Tensor
@@ -62,7 +60,7 @@ class LoadedBModel(LoadedModel):
     def timeline(self, profile: str) -> Timeline:
         from tpuc_bm1684x.timing import cycles
 
-        return self._timeline(cycles)
+        return make_timelines(self._simulator.groups, cycles)
 
     def timeline_if(self, profile: str, ddr_speed: float) -> Timeline:
         from tpuc_bm1684x.timing import cycles
@@ -71,24 +69,12 @@ class LoadedBModel(LoadedModel):
             count = cycles(instruction)
             return max(1, int(count / ddr_speed)) if any(self.ddr_bytes(instruction)) else count
 
-        return self._timeline(duration)
+        return make_timelines(self._simulator.groups, duration)
 
     def ddr_bytes(self, instruction: Instruction) -> tuple[int, int]:
         from tpuc_bm1684x.traffic import moved_bytes
 
         return moved_bytes(instruction)
-
-    def _timeline(self, duration: Callable[[Instruction], int]) -> Timeline:
-        entries: list[TimelineEntry] = []
-        busy = dict.fromkeys(Engine, 0)
-        start = 0
-        for group in self._simulator.groups:  # groups run one after another with a full barrier
-            part = make_timeline({Engine.COMPUTE: group.compute, Engine.DMA: group.dma}, duration, start)
-            entries += part.entries
-            for engine in Engine:
-                busy[engine] += part.busy[engine]
-            start = part.cycles
-        return Timeline(tuple(entries), busy)
 
     def disassemble(self) -> str:
         return disassemble(self._data)

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from tpuc.api import (
     Command,
     CorruptFile,
+    DecodedStreams,
     Engine,
-    HazardError,
     IllegalCommand,
-    Region,
+    StoredInput,
     Unsupported,
     UsageError,
-    find_hazards,
+    stored_inputs,
 )
 
 from tpuc_bm1684x.container import BModel, CommandGroup, Stage, Tensor
 from tpuc_bm1684x.container.model import SubNetMode
-from tpuc_bm1684x.isa.command import Bm1684xInstruction
 from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES
-from tpuc_bm1684x.isa.stream import Any1684x, decode_stream
-from tpuc_bm1684x.isa.system import RawCommand
+from tpuc_bm1684x.isa.stream import decode_stream
 from tpuc_bm1684x.isa.types import Array, DType
 from tpuc_bm1684x.machine import Machine
 
@@ -33,15 +31,6 @@ DDR_LIMIT_BYTES = 1 << 32
 
 Watcher = Callable[[int, Command], None]
 """Called after every executed command with the number of its group."""
-
-
-@dataclass(frozen=True)
-class DecodedGroup:
-    """Both streams of one command group, and one legal order of execution."""
-
-    compute: tuple[Command, ...]
-    dma: tuple[Command, ...]
-    order: tuple[Command, ...]
 
 
 class Simulator:
@@ -87,16 +76,7 @@ class Simulator:
         if self._checked:
             return
         for index, group in enumerate(self.groups):
-            for command in (*group.compute, *group.dma):
-                with _Naming(self.source, index, command):
-                    _instruction(command).check()
-            hazards = find_hazards(group.compute, group.dma)
-            if hazards:
-                first = hazards[0]
-                raise HazardError(
-                    f"{self.source}: group {index}: {_label(first.compute)} and {_label(first.dma)} may run at the "
-                    f"same time and both use {_format_region(first.region)}; let the later one wait for the earlier one"
-                )
+            group.check(self._where(index))
         self._checked = True
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -111,11 +91,7 @@ class Simulator:
         self._reset()
         self._put_inputs(inputs)
         for index, group in enumerate(self.groups):
-            for command in group.order:
-                with _Naming(self.source, index, command):
-                    command.instruction.execute(self.machine)
-                if watch is not None:
-                    watch(index, command)
+            group.run(self.machine, self._where(index), partial(watch, index) if watch is not None else None)
         return {tensor.name: self._tensor(tensor).copy() for tensor in self.outputs}
 
     def _reset(self) -> None:
@@ -127,19 +103,16 @@ class Simulator:
             self.machine.ddr[: data.size] = data
 
     def _put_inputs(self, inputs: Mapping[str, Array]) -> None:
-        names = [tensor.name for tensor in self.inputs]
-        if unknown := sorted(set(inputs) - set(names)):
-            raise UsageError(f"{self.source}: no input {unknown[0]!r}; the file has {', '.join(names)}")
+        wanted = [
+            StoredInput(tensor.name, tensor.shape, tensor.type.numpy, tensor.type.name.lower())
+            for tensor in self.inputs
+        ]
+        arrays = stored_inputs(inputs, wanted, self.source)
         for tensor in self.inputs:
-            if tensor.name not in inputs:
-                raise UsageError(f"{self.source}: input {tensor.name!r} is missing; give all of {', '.join(names)}")
-            values = np.asarray(inputs[tensor.name])
-            if values.dtype.itemsize != tensor.type.numpy.itemsize or values.size != math.prod(tensor.shape):
-                raise UsageError(
-                    f"{self.source}: input {tensor.name!r} is {tensor.type.name.lower()} of shape {tensor.shape}, "
-                    f"got {values.dtype} of shape {values.shape}; convert it"
-                )
-            self._tensor(tensor)[...] = values.reshape(tensor.shape).view(tensor.type.numpy)
+            self._tensor(tensor)[...] = arrays[tensor.name]
+
+    def _where(self, index: int) -> str:
+        return f"{self.source}: group {index}"
 
     def _tensor(self, tensor: Tensor) -> Array:
         start = tensor.address - DDR_BASE
@@ -202,7 +175,7 @@ def _ddr_extent(stage: Stage, source: str) -> tuple[int, int]:
     return DDR_BASE, end - DDR_BASE
 
 
-def _decode_group(group: CommandGroup, where: str) -> DecodedGroup:
+def _decode_group(group: CommandGroup, where: str) -> DecodedStreams:
     try:
         compute = decode_stream(Engine.COMPUTE, group.tiu)
         dma = decode_stream(Engine.DMA, group.gdma)
@@ -213,30 +186,10 @@ def _decode_group(group: CommandGroup, where: str) -> DecodedGroup:
             raise CorruptFile(
                 f"{where}: {count} {name} commands promised, {len(stream.commands) + 1} found; the file is damaged"
             )
-    return DecodedGroup(compute.commands, dma.commands, serial_order(compute.commands, dma.commands, where))
+    return DecodedStreams.of(compute.commands, dma.commands, where)
 
 
-def serial_order(compute: Sequence[Command], dma: Sequence[Command], where: str = "program") -> tuple[Command, ...]:
-    """One order that respects all waits: compute commands run ahead as far as they may."""
-    queues: dict[Engine, Sequence[Command]] = {Engine.COMPUTE: compute, Engine.DMA: dma}
-    done = dict.fromkeys(Engine, 0)
-    order: list[Command] = []
-    total = len(compute) + len(dma)
-    while len(order) < total:
-        for engine in Engine:
-            if done[engine] < len(queues[engine]) and queues[engine][done[engine]].wait <= done[engine.other]:
-                order.append(queues[engine][done[engine]])
-                done[engine] += 1
-                break
-        else:
-            raise HazardError(
-                f"{where}: compute command {done[Engine.COMPUTE] + 1} and DMA command {done[Engine.DMA] + 1} wait for "
-                "ids that are never reached; lower one of the waits"
-            )
-    return tuple(order)
-
-
-def _lmem_high_water(groups: Iterable[DecodedGroup]) -> int:
+def _lmem_high_water(groups: Iterable[DecodedStreams]) -> int:
     """The bytes per lane that the program may write."""
     ends = [
         region.end
@@ -246,39 +199,3 @@ def _lmem_high_water(groups: Iterable[DecodedGroup]) -> int:
         if region.space == "lmem"
     ]
     return min(LANE_BYTES, -(-max(ends, default=0) // 4) * 4)
-
-
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
-def _instruction(command: Command) -> Any1684x:
-    instruction = command.instruction
-    assert isinstance(instruction, Bm1684xInstruction | RawCommand)
-    return instruction
-
-
-def _label(command: Command) -> str:
-    engine = "compute" if command.engine is Engine.COMPUTE else "DMA"
-    return f"{engine} command {command.number} ({_instruction(command).mnemonic()})"
-
-
-def _format_region(region: Region) -> str:
-    lanes = f", lanes {region.first_lane}..{region.end_lane - 1}" if region.space == "lmem" else ""
-    return f"{region.space} {region.start:#x}..{region.end:#x}{lanes}"
-
-
-class _Naming:
-    """Puts file, group and command in front of what an instruction complains about."""
-
-    def __init__(self, source: str, group: int, command: Command) -> None:
-        self.source, self.group, self.command = source, group, command
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, IllegalCommand):
-            engine = "compute" if self.command.engine is Engine.COMPUTE else "DMA"
-            raise IllegalCommand(
-                f"{self.source}: group {self.group}: {engine} command {self.command.number}: {error}"
-            ) from error

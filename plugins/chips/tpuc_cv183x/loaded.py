@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from tpuc.api import (
     F32,
     CorruptFile,
     ElementType,
-    Engine,
     IllegalCommand,
     Instruction,
     LoadedModel,
     ScalarType,
     TensorInfo,
     Timeline,
-    TimelineEntry,
     Uniform,
     Unsupported,
-    make_timeline,
+    make_timelines,
     numpy_dtype,
 )
 
@@ -64,7 +62,7 @@ class LoadedCviModel(LoadedModel):
     def timeline(self, profile: str) -> Timeline:
         from tpuc_cv183x.timing import cycles
 
-        return self._timeline(lambda instruction: cycles(instruction, profile))
+        return make_timelines(self._simulator.segments, lambda instruction: cycles(instruction, profile))
 
     def timeline_if(self, profile: str, ddr_speed: float) -> Timeline:
         from tpuc_cv183x.timing import cycles
@@ -77,24 +75,12 @@ class LoadedCviModel(LoadedModel):
             start = start_cycles(instruction, profile)
             return max(1, start + int((count - start) / ddr_speed))
 
-        return self._timeline(duration)
+        return make_timelines(self._simulator.segments, duration)
 
     def ddr_bytes(self, instruction: Instruction) -> tuple[int, int]:
         from tpuc_cv183x.timing_dma import moved_bytes
 
         return moved_bytes(instruction)
-
-    def _timeline(self, duration: Callable[[Instruction], int]) -> Timeline:
-        entries: list[TimelineEntry] = []
-        busy = dict.fromkeys(Engine, 0)
-        start = 0
-        for segment in self._simulator.segments:  # segments run one after another with a full barrier
-            part = make_timeline({Engine.COMPUTE: segment.compute, Engine.DMA: segment.dma}, duration, start)
-            entries += part.entries
-            for engine in Engine:
-                busy[engine] += part.busy[engine]
-            start = part.cycles
-        return Timeline(tuple(entries), busy)
 
     def disassemble(self) -> str:
         return disassemble(self._data)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
 
 import numpy as np
 from tpuc.api import (
     Command,
     CorruptFile,
+    DecodedStreams,
     Engine,
-    HazardError,
     IllegalCommand,
     Region,
+    StoredInput,
     UsageError,
-    find_hazards,
+    show_region,
+    stored_inputs,
 )
 
 from tpuc_cv183x.container import (
@@ -31,7 +33,6 @@ from tpuc_cv183x.container import (
 )
 from tpuc_cv183x.container.model import Value
 from tpuc_cv183x.cpu import run_function
-from tpuc_cv183x.isa.command import Cv183xInstruction
 from tpuc_cv183x.isa.geometry import FIRST_IO, GMEM_BITS, PRIVATE, SHARED, WEIGHTS, split_gmem
 from tpuc_cv183x.isa.stream import Segment, decode_cmdbuf, decode_dmabuf
 from tpuc_cv183x.isa.types import Array
@@ -45,15 +46,6 @@ Watcher = Callable[[int, Command], None]
 
 
 @dataclass(frozen=True)
-class DecodedSegment:
-    """Both streams of one segment, and one legal order of execution."""
-
-    compute: tuple[Command, ...]
-    dma: tuple[Command, ...]
-    order: tuple[Command, ...]
-
-
-@dataclass(frozen=True)
 class CpuStep:
     """A call of a built-in function."""
 
@@ -63,7 +55,7 @@ class CpuStep:
     outputs: tuple[Tensor, ...]
 
 
-Step = DecodedSegment | CpuStep
+Step = DecodedStreams | CpuStep
 
 
 class Simulator:
@@ -97,9 +89,9 @@ class Simulator:
         return cls(CviModel.from_bytes(data), program, source)
 
     @property
-    def segments(self) -> tuple[DecodedSegment, ...]:
+    def segments(self) -> tuple[DecodedStreams, ...]:
         """Everything that runs on the chip, in order."""
-        return tuple(step for step in self.steps if isinstance(step, DecodedSegment))
+        return tuple(step for step in self.steps if isinstance(step, DecodedStreams))
 
     # -- checking ----------------------------------------------------------------------------------------------------
 
@@ -108,16 +100,7 @@ class Simulator:
         if self._checked:
             return
         for index, segment in enumerate(self.segments):
-            for command in (*segment.compute, *segment.dma):
-                with _Naming(self.source, index, command):
-                    _instruction(command).check()
-            hazards = find_hazards(segment.compute, segment.dma)
-            if hazards:
-                first = hazards[0]
-                raise HazardError(
-                    f"{self.source}: segment {index}: {_label(first.compute)} and {_label(first.dma)} may run at the "
-                    f"same time and both use {_format_region(first.region)}; let the later one wait for the earlier one"
-                )
+            segment.check(self._where(index), _show_region)
         self._checked = True
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -136,11 +119,7 @@ class Simulator:
             if isinstance(step, CpuStep):
                 self._run_cpu(step)
                 continue
-            for command in step.order:
-                with _Naming(self.source, index, command):
-                    command.instruction.execute(self.machine)
-                if watch is not None:
-                    watch(index, command)
+            step.run(self.machine, self._where(index), partial(watch, index) if watch is not None else None)
             index += 1
         return {tensor.name: self.tensor(tensor).copy() for tensor in self.outputs}
 
@@ -161,19 +140,16 @@ class Simulator:
             self.machine.gmem[WEIGHTS][:] = self._weights
 
     def _put_inputs(self, inputs: Mapping[str, Array]) -> None:
-        names = [tensor.name for tensor in self.inputs]
-        if unknown := sorted(set(inputs) - set(names)):
-            raise UsageError(f"{self.source}: no input {unknown[0]!r}; the file has {', '.join(names)}")
+        wanted = [
+            StoredInput(tensor.name, tensor.shape, tensor.type.numpy, tensor.type.name.lower())
+            for tensor in self.inputs
+        ]
+        arrays = stored_inputs(inputs, wanted, self.source)
         for tensor in self.inputs:
-            if tensor.name not in inputs:
-                raise UsageError(f"{self.source}: input {tensor.name!r} is missing; give all of {', '.join(names)}")
-            values = np.asarray(inputs[tensor.name])
-            if values.dtype.itemsize != tensor.type.numpy.itemsize or values.size != math.prod(tensor.shape):
-                raise UsageError(
-                    f"{self.source}: input {tensor.name!r} is {tensor.type.name.lower()} of shape {tensor.shape}, "
-                    f"got {values.dtype} of shape {values.shape}; convert it"
-                )
-            self.tensor(tensor)[...] = np.ascontiguousarray(values).reshape(tensor.shape).view(tensor.type.numpy)
+            self.tensor(tensor)[...] = arrays[tensor.name]
+
+    def _where(self, index: int) -> str:
+        return f"{self.source}: segment {index}"
 
     def tensor(self, tensor: Tensor) -> Array:
         """A tensor of the program where it lies, to read or to write."""
@@ -230,37 +206,16 @@ def load_segments(model: CviModel, body: TpuRoutine) -> list[Segment]:
     raise CorruptFile(f"no section {name!r} with commands; the file is damaged")
 
 
-def _decode_segment(segment: Segment, where: str) -> DecodedSegment:
+def _decode_segment(segment: Segment, where: str) -> DecodedStreams:
     streams = {engine: segment.stream(engine) for engine in Engine}
     for engine, stream in streams.items():
         for index, command in enumerate(stream):
             if command.number != index + 1:
                 raise CorruptFile(
-                    f"{where}: {_engine_name(engine)} command {index + 1} is numbered {command.number}; "
-                    "the file is damaged"
+                    f"{where}: {engine.label} command {index + 1} is numbered {command.number}; the file is damaged"
                 )
     compute, dma = streams[Engine.COMPUTE], streams[Engine.DMA]
-    return DecodedSegment(compute, dma, serial_order(compute, dma, where))
-
-
-def serial_order(compute: Sequence[Command], dma: Sequence[Command], where: str = "program") -> tuple[Command, ...]:
-    """One order that respects all waits: compute commands run ahead as far as they may."""
-    queues: dict[Engine, Sequence[Command]] = {Engine.COMPUTE: compute, Engine.DMA: dma}
-    done = dict.fromkeys(Engine, 0)
-    order: list[Command] = []
-    total = len(compute) + len(dma)
-    while len(order) < total:
-        for engine in Engine:
-            if done[engine] < len(queues[engine]) and queues[engine][done[engine]].wait <= done[engine.other]:
-                order.append(queues[engine][done[engine]])
-                done[engine] += 1
-                break
-        else:
-            raise HazardError(
-                f"{where}: compute command {done[Engine.COMPUTE] + 1} and DMA command {done[Engine.DMA] + 1} wait for "
-                "ids that are never reached; lower one of the waits"
-            )
-    return tuple(order)
+    return DecodedStreams.of(compute, dma, where)
 
 
 def _memory_sizes(program: Program, source: str) -> list[int]:
@@ -284,37 +239,8 @@ def _memory_sizes(program: Program, source: str) -> list[int]:
 # -- messages ----------------------------------------------------------------------------------------------------------
 
 
-def _instruction(command: Command) -> Cv183xInstruction:
-    return cast("Cv183xInstruction", command.instruction)
-
-
-def _engine_name(engine: Engine) -> str:
-    return "compute" if engine is Engine.COMPUTE else "DMA"
-
-
-def _label(command: Command) -> str:
-    return f"{_engine_name(command.engine)} command {command.number} ({_instruction(command).mnemonic()})"
-
-
-def _format_region(region: Region) -> str:
+def _show_region(region: Region) -> str:
     if region.space == "lmem":
-        return f"lmem {region.start:#x}..{region.end:#x}, lanes {region.first_lane}..{region.end_lane - 1}"
+        return show_region(region)
     base, offset = split_gmem(region.start)
     return f"g{base}+{offset:#x}, {region.end - region.start} bytes"
-
-
-class _Naming:
-    """Puts file, segment and command in front of what an instruction complains about."""
-
-    def __init__(self, source: str, segment: int, command: Command) -> None:
-        self.source, self.segment, self.command = source, segment, command
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, IllegalCommand):
-            raise IllegalCommand(
-                f"{self.source}: segment {self.segment}: {_engine_name(self.command.engine)} command "
-                f"{self.command.number}: {error}"
-            ) from error

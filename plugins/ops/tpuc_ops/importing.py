@@ -10,6 +10,7 @@ from tpuc.api import ForeignNode, PluginConflict, Unsupported
 
 OWN_DIALECT = "top"
 SHOWN_NODES = 5
+"""Of each unknown operator: the first ones are enough to find it."""
 
 
 class ImportRefused(Unsupported):

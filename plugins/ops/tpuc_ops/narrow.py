@@ -29,6 +29,7 @@ _LARGEST = {
     "float8_e5m2fnuz": 57344.0,
     "float8_e8m0fnu": 2.0**127,
 }
+"""The greatest finite number of each, as its format defines it."""
 
 
 def narrowed(x: Array, to: str, saturate: bool = True) -> Array:

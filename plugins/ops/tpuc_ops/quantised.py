@@ -15,7 +15,7 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.convolution import as_images, convolve, exact_dtype
 from tpuc_ops.integers import integer_bounds
 from tpuc_ops.pooling import window_counts, window_maxima, window_sums
-from tpuc_ops.quant import division, tflite
+from tpuc_ops.quant import division, lengths, tflite
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 
 
@@ -112,6 +112,12 @@ def multiply(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     return tflite.multiply(operands[0], operands[1], types, node.result_type.uniform, bounds)
 
 
+def square(node: Node, operands: Sequence[Array]) -> Array:
+    """`top.Pow` with exponent 2 of 16-bit integers."""
+    bounds = integer_bounds(node.result_type, False, -1.0)
+    return tflite.square(operands[0], node.operand_types[0].uniform, node.result_type.uniform, bounds)
+
+
 def divide(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     """`top.Div`."""
     left, right = (1, 0) if op.is_reverse else (0, 1)
@@ -170,6 +176,14 @@ def softmax(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     if op.log:
         return tflite.log_softmax(operands[0], op.axis, source, y, op.beta)
     return tflite.softmax(operands[0], op.axis, source, y, op.beta)
+
+
+def normalise(op: Any, node: Node, operands: Sequence[Array]) -> Array:
+    """`top.Normalize` over channels, in steps of 1/128."""
+    source, y = node.operand_types[0].uniform, node.result_type.uniform
+    if op.across_spatial or (operands[1] != 1).any() or y.scale != 1 / lengths.STEPS:
+        raise ValueError("quantised rows get length 1 over their channels, in steps of 1/128")
+    return lengths.normalise(operands[0], 1, source, y)
 
 
 def pad(op: Any, node: Node, operands: Sequence[Array], function: Callable[..., Array]) -> Array:

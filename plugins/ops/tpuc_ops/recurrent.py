@@ -13,6 +13,14 @@ from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.shapes import is_absent, show
 
 
+def sequence_sizes(dims: tuple[int, ...], batch_first: bool) -> tuple[int, int, int]:
+    """Steps, sequences and inputs of an operand; raises ValueError for another rank."""
+    if len(dims) != 3:
+        raise ValueError(f"three dimensions are needed, this operand is {show(dims)}")
+    first, second, inputs = dims
+    return (second, first, inputs) if batch_first else (first, second, inputs)
+
+
 @dataclass(frozen=True)
 class Recurrent(Op):
     """A recurrent layer over `x: [steps, n, inputs]`.
@@ -35,7 +43,7 @@ class Recurrent(Op):
 
     def infer(self, operands: Types) -> Types:
         x, weight, recurrence = operands[:3]
-        steps, count, inputs = self._sizes(x.dims)
+        steps, count, inputs = sequence_sizes(x.dims, self.batch_first)
         directions, rows, hidden = 1 + self.bidirectional, self.gates * self.hidden_size, self.hidden_size
         for label, found, wanted in (
             ("filter", weight.dims, (directions, rows, inputs)),
@@ -50,12 +58,6 @@ class Recurrent(Op):
         if self.batch_first:
             return (x.with_shape((count, steps, directions, hidden)), x.with_shape((count, directions, hidden)))
         return (x.with_shape((steps, directions, count, hidden)), x.with_shape((directions, count, hidden)))
-
-    def _sizes(self, dims: tuple[int, ...]) -> tuple[int, int, int]:
-        if len(dims) != 3:
-            raise ValueError(f"three dimensions are needed, this operand is {show(dims)}")
-        first, second, inputs = dims
-        return (second, first, inputs) if self.batch_first else (first, second, inputs)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x, weight, recurrence, bias, h = (as_float(operand) for operand in (*operands, *[np.zeros(0)] * 2)[:5])
@@ -82,7 +84,7 @@ class Recurrent(Op):
         return np.stack(outputs)
 
     def flops(self, node: Node) -> int:
-        steps, count, inputs = self._sizes(node.operand_types[0].dims)
+        steps, count, inputs = sequence_sizes(node.operand_types[0].dims, self.batch_first)
         hidden = self.hidden_size
         per_step = 2 * self.gates * hidden * (inputs + hidden) + 8 * self.gates * hidden
         return steps * count * (1 + self.bidirectional) * per_step

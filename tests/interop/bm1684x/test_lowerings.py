@@ -8,8 +8,9 @@ import pytest
 from tpuc.session import Session
 from tpuc.testing.values import build_exposed
 
-from tests.chips.bm1684x.kernels.test_lowerings import EVERYTHING_IN_INTEGERS, whole_network
+from tests.chips.bm1684x.kernels.test_lowerings import whole_network
 from tests.chips.bm1684x.steps import check_steps
+from tests.chips.lowered import EVERYTHING_IN_INTEGERS
 from tests.conftest import RunVendor
 
 pytestmark = pytest.mark.interop

@@ -11,9 +11,10 @@ from tpuc.session import Session
 from tpuc.testing.values import build_exposed
 
 from tests.chips.bm1684x.kernels.more_cases import CASES
-from tests.chips.bm1684x.kernels.test_more_lowerings import module_of, table_of
+from tests.chips.bm1684x.kernels.test_more_lowerings import module_of
 from tests.chips.bm1684x.steps import check_steps
 from tests.chips.bm1684x.test_long_sequences import inputs_of, write_network
+from tests.chips.lowered import own_ranges
 from tests.conftest import RunVendor
 
 REPRESENTATIVE = (
@@ -27,7 +28,7 @@ REPRESENTATIVE = (
 @pytest.mark.parametrize("name", REPRESENTATIVE)
 def test_the_vendors_model_takes_the_same_steps(name: str, mode: str, run_vendor: RunVendor, tmp_path: Path) -> None:
     module, inputs, values = module_of(CASES[name])
-    table = table_of(values) if mode == "int8" else None
+    table = own_ranges(values) if mode == "int8" else None
     final, data = build_exposed(Session(chip="bm1684x", quantize=mode), module, table)
     path = tmp_path / "model.bmodel"
     path.write_bytes(data)

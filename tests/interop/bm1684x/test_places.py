@@ -11,10 +11,11 @@ from tpuc.testing.kernel_conformance import compile_kernels
 from tpuc.testing.values import build_exposed
 
 from tests.chips.bm1684x.kernels import place_samples
-from tests.chips.bm1684x.kernels.test_place_lowerings import EVERYTHING_IN_INTEGERS, MODES, whole_network
+from tests.chips.bm1684x.kernels.test_place_lowerings import MODES, whole_network
 from tests.chips.bm1684x.steps import check_steps
 from tests.chips.bm1684x.test_embeddings import compiled as compiled_embeddings
 from tests.chips.bm1684x.test_embeddings import sentences
+from tests.chips.lowered import EVERYTHING_IN_INTEGERS
 from tests.conftest import RunVendor
 
 pytestmark = pytest.mark.interop

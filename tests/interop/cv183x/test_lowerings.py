@@ -1,13 +1,16 @@
-"""TOP ops by themselves on the vendor's functional model: what the unit tests compile gives the same there."""
+"""The TOP ops of `test_lowerings` on the vendor's functional model."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.chips.cv183x.lowering_cases import cases_of, check_case, compile_cases
+from tests.chips.cv183x.lowered import check_layers, compile_layers
+from tests.chips.cv183x.more_lowering_cases import LAYERS
 from tests.chips.cv183x.steps import check_steps
+from tests.chips.layer_cases import LayerCase
 from tests.conftest import RunVendor
 from tests.interop.cv183x.test_networks import assert_same_bits
 
@@ -15,13 +18,14 @@ pytestmark = pytest.mark.interop
 
 
 @pytest.mark.parametrize("mode", ["int8", "bf16"])
-def test_the_vendors_model_equals_simulator_and_evaluation(mode: str, run_vendor: RunVendor, tmp_path: Path) -> None:
-    names = cases_of(mode)
-    compiled = compile_cases(names, mode)
+@pytest.mark.parametrize("layers", [layers for _, layers in LAYERS], ids=[name for name, _ in LAYERS])
+def test_the_vendors_model_equals_simulator_and_evaluation(
+    layers: Mapping[str, LayerCase], mode: str, run_vendor: RunVendor, tmp_path: Path
+) -> None:
+    compiled = compile_layers(layers, mode)
     path = tmp_path / "ops.cvimodel"
     path.write_bytes(compiled.data)
     vendor = run_vendor(path, compiled.inputs)
     check_steps(compiled.final, {**vendor, **compiled.inputs})
-    for name in names:
-        check_case(name, compiled, vendor)
+    check_layers(layers, mode, compiled, vendor)
     assert_same_bits(compiled.session.chip.load(compiled.data).run(compiled.inputs), vendor)

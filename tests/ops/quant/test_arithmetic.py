@@ -358,11 +358,6 @@ class TestDecompositions:
         assert arithmetic.decompose_shift_to_max(300.0) == (127, 0)
         assert arithmetic.decompose_shift_to_max(1e-30) == (0, 0)
 
-    def test_common_shift_is_that_of_the_largest_factor(self) -> None:
-        # 1.5 * 2**6 = 96 < 127 <= 192, so the shift is 6: 0.1 * 64 = 6.4, -0.7 * 64 = -44.8, both cut off
-        multipliers, shift = arithmetic.decompose_common_shift([0.1, 1.5, -0.7])
-        assert (multipliers.tolist(), shift) == ([6, 96, -44], 6)
-
     def test_each_keeps_the_shape(self) -> None:
         factors = np.array([[0.1234], [0.0]])
         multipliers, shifts = arithmetic.decompose_each(factors)

@@ -102,11 +102,10 @@ def _with_leftover(instruction: Bm1684xInstruction, table: CommandTable, fields:
 
 @dataclass(frozen=True)
 class DecodedStream:
-    """The commands of one stream without its end command, and where the end command stopped."""
+    """The commands of one stream without its end command."""
 
     commands: tuple[Command, ...]
     end: Command
-    used_bytes: int
 
 
 def decode_stream(engine: Engine, data: bytes) -> DecodedStream:
@@ -128,7 +127,7 @@ def decode_stream(engine: Engine, data: bytes) -> DecodedStream:
         command = Command(instruction, len(commands) + 1, fields.get("cmd_id_dep", 0))
         at += table.length_bytes
         if isinstance(instruction, EndCompute | EndDma):
-            return DecodedStream(tuple(commands), command, at)
+            return DecodedStream(tuple(commands), command)
         commands.append(command)
     raise CorruptFile(f"{name} stream of {len(data)} bytes: no end command; the file is truncated")
 

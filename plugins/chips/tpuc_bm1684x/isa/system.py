@@ -12,8 +12,26 @@ from tpuc_bm1684x.isa.command import ComputeInstruction, DmaInstruction, FieldRe
 from tpuc_bm1684x.isa.tables import CommandTable, Fields, load_tables
 
 
+class _End:
+    """What both end commands do: nothing."""
+
+    @classmethod
+    def from_fields(cls, fields: FieldReader) -> Self:
+        del fields
+        return cls()
+
+    def reads(self) -> Sequence[Region]:
+        return []
+
+    def writes(self) -> Sequence[Region]:
+        return []
+
+    def execute(self, machine: Any) -> None:
+        del machine
+
+
 @dataclass(frozen=True, kw_only=True)
-class EndCompute(ComputeInstruction):
+class EndCompute(_End, ComputeInstruction):
     """End of the compute stream (SYS, sub-opcode 31)."""
 
     table_name = "SYSID"
@@ -24,23 +42,9 @@ class EndCompute(ComputeInstruction):
     def fields(self) -> dict[str, int]:
         return {"tsk_eu_typ": 31, "cmd_id_en": 0}
 
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        del fields
-        return cls()
-
-    def reads(self) -> Sequence[Region]:
-        return []
-
-    def writes(self) -> Sequence[Region]:
-        return []
-
-    def execute(self, machine: Any) -> None:
-        del machine
-
 
 @dataclass(frozen=True, kw_only=True)
-class EndDma(DmaInstruction):
+class EndDma(_End, DmaInstruction):
     """End of the DMA stream (DMA_sys)."""
 
     table_name = "sDMA_sys"
@@ -50,20 +54,6 @@ class EndDma(DmaInstruction):
 
     def fields(self) -> dict[str, int]:
         return {}
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        del fields
-        return cls()
-
-    def reads(self) -> Sequence[Region]:
-        return []
-
-    def writes(self) -> Sequence[Region]:
-        return []
-
-    def execute(self, machine: Any) -> None:
-        del machine
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import KernelTable
+from tpuc_ops.copies import AliasKernel
 from tpuc_ops.tpu.active import Active
 from tpuc_ops.tpu.add import Add
 from tpuc_ops.tpu.add_const import AddConst
@@ -63,7 +64,7 @@ from tpuc_bm1684x.kernels.reduce_product import AnyReduceKernel
 from tpuc_bm1684x.kernels.remainder import RemainderKernel
 from tpuc_bm1684x.kernels.rows import GatherRowsKernel, ScatterRowsKernel
 from tpuc_bm1684x.kernels.scan import ScanKernel
-from tpuc_bm1684x.kernels.shape import AliasKernel, ConcatKernel, PermuteKernel, SliceKernel
+from tpuc_bm1684x.kernels.shape import ConcatKernel, PermuteKernel, SliceKernel
 from tpuc_bm1684x.kernels.softmax import SoftmaxKernel
 from tpuc_bm1684x.kernels.truncate import TruncateKernel
 from tpuc_bm1684x.kernels.unary import (

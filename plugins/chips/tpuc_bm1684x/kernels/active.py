@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import numpy.typing as npt
 from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Tile
 from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.tiles import tile_shape
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand
-from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, tile_shape
+from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel
 from tpuc_bm1684x.kernels.emitter import FloatEmitter
 from tpuc_bm1684x.kernels.exponential import (
     COEFFICIENTS,

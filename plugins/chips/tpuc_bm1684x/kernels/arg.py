@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -23,7 +22,6 @@ from tpuc.api import (
     TileKernel,
     View,
 )
-from tpuc_ops.shapes import positive_axis
 from tpuc_ops.tpu.arg import Arg
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
@@ -38,7 +36,7 @@ from tpuc_bm1684x.isa import (
     Scalar,
 )
 from tpuc_bm1684x.isa.geometry import LANES
-from tpuc_bm1684x.kernels.common import too_large
+from tpuc_bm1684x.kernels.common import axis_extents, too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.pool import lowest
 from tpuc_bm1684x.lmem import Bm1684xLmem
@@ -58,19 +56,13 @@ class ArgKernel(TileKernel[Arg]):
     """
 
     def refuse(self, node: Node) -> str | None:
-        outer, inner, width = self._extents(node)
+        outer, inner, width = axis_extents(node)
         if max(outer, inner) > MAX_EXTENT or width >= _EXACT:
             return f"at most {MAX_EXTENT} values before and after the axis, there are {max(outer, inner)}"
         return too_large([node.result_type])
 
-    def _extents(self, node: Node) -> tuple[int, int, int]:
-        """Elements before, after and along the axis."""
-        dims = node.operand_types[0].dims
-        axis = positive_axis(node.op.axis, len(dims))
-        return math.prod(dims[:axis]), math.prod(dims[axis + 1 :]), dims[axis]
-
     def space(self, node: Node) -> Space:
-        outer, inner, width = self._extents(node)
+        outer, inner, width = axis_extents(node)
         source = View((1, outer, inner, width), (outer * width * inner, width * inner, 1, inner))
         axes = (
             Axis("c", outer, granularity=LANES),
@@ -94,7 +86,7 @@ class ArgKernel(TileKernel[Arg]):
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         places = np.arange(*tile.range("k"), dtype=np.float32)
-        numbers = places + 1 if node.op.select_last_index else self._extents(node)[2] - places
+        numbers = places + 1 if node.op.select_last_index else axis_extents(node)[2] - places
         return numbers.view(np.uint8).reshape(1, -1)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
@@ -150,7 +142,7 @@ class ArgKernel(TileKernel[Arg]):
             if op.select_last_index:
                 arithmetic(asm, ArithmeticOp.SUB, column, result, found, Scalar.of(1.0, DType.F32))
             else:
-                count = Scalar.of(float(self._extents(node)[2]), DType.F32)
+                count = Scalar.of(float(axis_extents(node)[2]), DType.F32)
                 arithmetic(asm, ArithmeticOp.SUB, column, result, count, found)
 
     def _values(self, node: Node, placed: PlacedTile, asm: Bm1684xAssembler) -> Operand:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,14 +20,13 @@ from tpuc.api import (
     TileKernel,
     View,
 )
-from tpuc_ops.shapes import positive_axis
 from tpuc_ops.tpu.arg import Arg
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, CompareOp, CompareSelect, DType, Operand, Scalar
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.arg import ArgKernel
-from tpuc_bm1684x.kernels.common import too_large
+from tpuc_bm1684x.kernels.common import axis_extents, too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
@@ -48,17 +46,11 @@ class ArgRowsKernel(TileKernel[Arg]):
 
     def serves(self, node: Node) -> bool:
         """Are there long rows, and not too many?"""
-        outer, inner, length = self._extents(node)
+        outer, inner, length = axis_extents(node)
         return inner >= _LEAST_WIDTH and length <= _MOST_ROWS and max(outer, inner) <= MAX_EXTENT
 
-    def _extents(self, node: Node) -> tuple[int, int, int]:
-        """Elements before, after and along the axis."""
-        dims = node.operand_types[0].dims
-        axis = positive_axis(node.op.axis, len(dims))
-        return math.prod(dims[:axis]), math.prod(dims[axis + 1 :]), dims[axis]
-
     def space(self, node: Node) -> Space:
-        outer, inner, length = self._extents(node)
+        outer, inner, length = axis_extents(node)
         lanes = next(count for count in range(LANES, 0, -1) if inner % count == 0)
         width = inner // lanes
         source = View((outer, lanes, length, width), (length * inner, width, inner, 1))

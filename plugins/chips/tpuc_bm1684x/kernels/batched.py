@@ -9,6 +9,7 @@ from typing import Any
 from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.shapes import is_absent
+from tpuc_ops.tiles import tile_shape
 from tpuc_ops.tpu.matmul import MatMul
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
@@ -18,7 +19,6 @@ from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.alternatives import AlternativesKernel
 from tpuc_bm1684x.kernels.binary import emit_rescale
 from tpuc_bm1684x.kernels.common import parallel_axes, zero_point_refusal
-from tpuc_bm1684x.kernels.elementwise import tile_shape
 from tpuc_bm1684x.kernels.matrices import MatricesKernel, TurnedMatricesKernel
 from tpuc_bm1684x.kernels.row_products import ConstantMatMulKernel
 from tpuc_bm1684x.lmem import Bm1684xLmem

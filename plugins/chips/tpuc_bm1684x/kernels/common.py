@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from tpuc.api import (
     Axis,
-    Box,
     Node,
     Shape4,
     Space,
     TensorType,
-    Tile,
     View,
     broadcast_views,
     elementwise_view,
-    window,
 )
+from tpuc_ops import tiles
 from tpuc_ops.integers import zero_point
-from tpuc_ops.window import Window
+from tpuc_ops.shapes import positive_axis
+from tpuc_ops.window import Pair, Window
 
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.operands import MAX_EXTENT
-
-Pair: TypeAlias = tuple[int, int]
 
 _SMALL_PLANE = 16  # a lane works on 16 to 64 elements at once; transfers to it cost by the row
 MAX_WINDOW_STEP = 15  # 4-bit pads, strides, inserted zeros
@@ -56,6 +52,33 @@ def too_large(types: Sequence[TensorType]) -> str | None:
     return None
 
 
+def reduced_axes(node: Node) -> list[int]:
+    """The axes of a Reduce, in order."""
+    return sorted({positive_axis(axis, node.operand_types[0].rank) for axis in node.op.axes})
+
+
+def apart_refusal(axes: Sequence[int]) -> str | None:
+    """The refusal of axes that are no neighbours."""
+    if list(axes) != list(range(axes[0], axes[0] + len(axes))):
+        return f"axes must be neighbours, these are {', '.join(map(str, axes))}; permute the tensor before"
+    return None
+
+
+def reduced_extents(node: Node) -> tuple[int, int, int]:
+    """Elements of a Reduce's operand before, after and within its axes, which are neighbours."""
+    return _extents(node, reduced_axes(node))
+
+
+def axis_extents(node: Node) -> tuple[int, int, int]:
+    """Elements of the first operand before, after and along the op's axis."""
+    return _extents(node, [positive_axis(node.op.axis, node.operand_types[0].rank)])
+
+
+def _extents(node: Node, axes: Sequence[int]) -> tuple[int, int, int]:
+    dims = node.operand_types[0].dims
+    return math.prod(dims[: axes[0]]), math.prod(dims[axes[-1] + 1 :]), math.prod(dims[axes[0] : axes[-1] + 1])
+
+
 def zero_point_refusal(types: Sequence[TensorType]) -> str | None:
     """The refusal of asymmetric integers."""
     for type_ in types:
@@ -69,36 +92,7 @@ def window_refusal(window: Window, overhang: Pair = (0, 0)) -> str | None:
 
     `overhang`: rows and columns that the last windows reach beyond the padding.
     """
-    top, left, bottom, right = window.pads
-    pads = (top, left, bottom + overhang[0], right + overhang[1])
-    if max(window.strides) > MAX_WINDOW_STEP:
-        return f"stride at most {MAX_WINDOW_STEP}, this one is {max(window.strides)}"
-    if max(pads) > MAX_WINDOW_STEP:
-        return f"padding at most {MAX_WINDOW_STEP}, this one is {max(pads)}"
-    if max(window.dilations) > MAX_WINDOW_STEP + 1:
-        return f"dilation at most {MAX_WINDOW_STEP + 1}, this one is {max(window.dilations)}"
-    for pad, extent in zip(window.pads, window.extents * 2, strict=True):
-        if pad >= extent:
-            # A tile could lie in the padding alone, and there is no command for that.
-            return f"padding below the window's own extent, this one is {pad} for {extent}"
-    return None
-
-
-def window_box(
-    tile: Tile, view: View, channels: tuple[int, int], extent: Pair, strides: Sequence[int], pads: Sequence[int]
-) -> Box:
-    """The input part that a tile of a sliding window reads. `extent`: of the dilated kernel; `pads` top, left first."""
-    n0, n1 = tile.range("n")
-    h0, h1 = tile.range("h")
-    w0, w1 = tile.range("w")
-    _, _, height, width = view.shape
-    top0, bottom0, top, bottom = window(h0, h1, strides[0], extent[0], pads[0], height)
-    left0, right0, left, right = window(w0, w1, strides[1], extent[1], pads[1], width)
-    return Box(
-        (n0, channels[0], top0, left0),
-        (n1 - n0, channels[1] - channels[0], bottom0 - top0, right0 - left0),
-        (top, left, bottom, right),
-    )
+    return tiles.window_refusal(window, MAX_WINDOW_STEP, overhang)
 
 
 def elementwise_space(node: Node) -> Space:

@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from tpuc.api import ABSENT, Box, Node, Space, Tile, TileKernel, View, elementwise_view
+from tpuc.api import Node, TileKernel
 from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.tiles import TurnedFilter
 from tpuc_ops.tpu.deconv import Deconv
 
 from tpuc_bm1684x.kernels.alternatives import AlternativesKernel
 from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP, too_large, zero_point_refusal
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
-from tpuc_bm1684x.kernels.product import Array, Product, ProductKernel
-
-
-def deconvolution(node: Node) -> Product:
-    """The node as a convolution of what has zeros inserted."""
-    op: Deconv = node.op
-    window = op.window()
-    around = tuple(extent - 1 - pad for extent, pad in zip(window.extents * 2, window.pads, strict=True))
-    return Product(
-        View(elementwise_view(node.operand_types[0].dims)),
-        View(elementwise_view(node.result_type.dims)),
-        filters=1,
-        kernel=window.kernel,
-        pads=around,
-        dilations=window.dilations,
-        has_bias=node.operand_types[2] is not ABSENT,
-        multipliers=op.multiplier,
-        right_shifts=op.rshift,
-        rounding=Rounding(op.round_mode),
-        inserts=(window.strides[0] - 1, window.strides[1] - 1),
-    )
+from tpuc_bm1684x.kernels.product import Product, ProductKernel
 
 
 def deconvolution_refusal(node: Node) -> str | None:
@@ -56,64 +36,19 @@ def deconvolution_refusal(node: Node) -> str | None:
     return zero_point_refusal(node.operand_types[:1]) or too_large([node.operand_types[0], node.result_type])
 
 
-def deconvolution_box(tile: Tile, product: Product, channels: tuple[int, int]) -> Box:
-    """The input part that a tile reads, and the zeros around its inserted form."""
-    n0, n1 = tile.range("n")
-    _, _, *limits = product.input.shape
-    starts: list[int] = []
-    sizes: list[int] = []
-    before: list[int] = []
-    after: list[int] = []
-    for axis, name in enumerate("hw"):
-        first, end = tile.range(name)
-        step = product.inserts[axis] + 1
-        low, high = first - product.pads[axis], end - 1 - product.pads[axis] + product.extent[axis] - 1
-        start, stop = max(-(-low // step), 0), min(high // step, limits[axis] - 1)
-        starts.append(start)
-        sizes.append(stop - start + 1)
-        before.append(start * step - low)
-        after.append(high - stop * step)
-    return Box(
-        (n0, channels[0], starts[0], starts[1]),
-        (n1 - n0, channels[1] - channels[0], sizes[0], sizes[1]),
-        (before[0], before[1], after[0], after[1]),
-    )
+class _Transposed(TurnedFilter):
+    """What both kinds do: the node as a convolution of what has zeros inserted."""
+
+    def product(self, node: Node) -> Product:
+        return Product.of_transposed(node, rounding=Rounding(node.op.round_mode))
 
 
-class FullDeconvKernel(ProductKernel):
+class FullDeconvKernel(_Transposed, ProductKernel):
     """Without groups."""
 
-    def product(self, node: Node) -> Product:
-        return deconvolution(node)
 
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        boxes: list[Box | None] = [None] * len(node.operand_types)
-        boxes[0] = deconvolution_box(tile, self.product(node), tile.range("k"))
-        return boxes
-
-    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        return _turned(node, arrays)
-
-
-class GroupedDeconvKernel(GroupedConvKernel):
+class GroupedDeconvKernel(_Transposed, GroupedConvKernel):
     """With groups, as the grouped convolution."""
-
-    def product(self, node: Node) -> Product:
-        return deconvolution(node)
-
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        boxes: list[Box | None] = [None] * len(node.operand_types)
-        boxes[0] = deconvolution_box(tile, self.product(node), self.input_channels(node, tile))
-        return boxes
-
-    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        return _turned(node, arrays)
-
-
-def _turned(node: Node, arrays: Sequence[Array | None]) -> Array:
-    filters = arrays[1]
-    assert filters is not None
-    return node.op.turned(filters)
 
 
 class DeconvKernel(AlternativesKernel):

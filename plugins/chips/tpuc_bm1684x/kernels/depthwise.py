@@ -23,6 +23,7 @@ from tpuc.api import (
 )
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.tiles import tile_shape, window_box
 from tpuc_ops.tpu.conv2d import Conv2D
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
@@ -30,8 +31,7 @@ from tpuc_bm1684x.isa import DType, Layout, Operand, PoolOp, PoolOrDepthwise, Re
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.alternatives import AlternativesKernel
-from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_box, window_refusal
-from tpuc_bm1684x.kernels.elementwise import tile_shape
+from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_refusal
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.packed_rows import PackedRowsKernel
 from tpuc_bm1684x.kernels.packing import (

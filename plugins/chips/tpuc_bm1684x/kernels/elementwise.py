@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from tpuc.api import ABSENT, Layouts, LocalTensor, Node, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
 from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.tiles import tile_shape
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, LaneTransfer, Operand, Scalar, TransferOp
@@ -89,11 +90,6 @@ def _repeat_refusal(node: Node) -> str | None:
     if any(own not in (1, whole) for view in views for own, whole in zip(view.shape, result.shape, strict=True)):
         return "an operand repeats along dimensions that take turns with others, in more than four runs"
     return None
-
-
-def tile_shape(tile: Tile) -> Shape4:
-    """The extents of a tile of an op whose axes are all of n, c, h, w."""
-    return (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
 
 
 def _spread(local: LocalTensor, address: int, channels: int, asm: Bm1684xAssembler) -> LocalTensor:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
-from tpuc.api import Box, LocalTensor, Node, Phase, PlacedTile, Space, Tile
+from tpuc.api import LocalTensor, Node, Phase, PlacedTile, Space, Tile
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, DType, Layout, Operand, lane_address
 from tpuc_bm1684x.isa.geometry import LANES, round_up
-from tpuc_bm1684x.kernels.common import parallel_axes, window_box
+from tpuc_bm1684x.kernels.common import parallel_axes
 from tpuc_bm1684x.kernels.packing import slots_of
 from tpuc_bm1684x.kernels.product import ConvKernel, Product, padding_value
 from tpuc_bm1684x.operands import dtype_of, operand
@@ -31,13 +31,6 @@ class GroupedConvKernel(ConvKernel):
         space = super().space(node)
         return Space(parallel_axes(space.results[0].shape, "cnhw"), space.operands, space.results)
 
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        product = self.product(node)
-        boxes: list[Box | None] = [None] * len(node.operand_types)
-        channels = self.input_channels(node, tile)
-        boxes[0] = window_box(tile, product.input, channels, product.extent, product.strides, product.pads)
-        return boxes
-
     def input_channels(self, node: Node, tile: Tile) -> tuple[int, int]:
         """Of all groups that have an output channel in the tile."""
         inputs, outputs = self._widths(node)
@@ -48,9 +41,6 @@ class GroupedConvKernel(ConvKernel):
         """Input and output channels of one group."""
         group = node.op.group
         return node.operand_types[0].dims[1] // group, node.result_type.dims[1] // group
-
-    def _depth(self, node: Node, tile: Tile) -> int:
-        return self._widths(node)[0]
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         if name != "filter":
@@ -81,7 +71,7 @@ class GroupedConvKernel(ConvKernel):
         start, _ = placed.tile.range("c")
         target_strides = target.strides(result.shape)
         source_strides = operand(x).strides(x.shape)
-        dtype = dtype_of(node.operand_types[product.filters].storage)
+        dtype = dtype_of(node.operand_types[1].storage)
         bias = placed.constants.get("bias")
         for group, low, high in _groups(placed.tile.range("c"), outputs):
             channel = group * inputs - first_input

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tpuc.api import Axis, Box, Layouts, LocalTensor, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
 from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.tiles import tile_shape
 from tpuc_ops.tpu.matmul import MatMul
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
@@ -15,7 +16,6 @@ from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES, round_up
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.binary import emit_rescale
 from tpuc_bm1684x.kernels.common import matrices_view
-from tpuc_bm1684x.kernels.elementwise import tile_shape
 from tpuc_bm1684x.kernels.row_products import batch_of, turn
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand

@@ -91,7 +91,7 @@ class PackedRowsKernel(ConvKernel):
             )
         bias = placed.constants.get("bias")
         has_bias = bias is not None and not self._integer(node)
-        kind = dtype_of(node.operand_types[product.filters].storage)
+        kind = dtype_of(node.operand_types[1].storage)
         columns = (0, x.padding[1], 0, x.padding[3])
         asm.record(
             Conv(

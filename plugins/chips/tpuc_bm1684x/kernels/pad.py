@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Box, KernelChoice, Layouts, MoveKernel, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
+from tpuc_ops.tiles import kept_part, padded_box, tile_shape
 from tpuc_ops.tpu.pad import Pad
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Scalar
-from tpuc_bm1684x.kernels.common import Pair, parallel_axes, too_large
-from tpuc_bm1684x.kernels.elementwise import arithmetic, tile_shape
+from tpuc_bm1684x.kernels.common import parallel_axes, too_large
+from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.local_moves import copy, part_of
 from tpuc_bm1684x.kernels.shape import PadKernel
 from tpuc_bm1684x.operands import dtype_of, operand
-
-_SPATIAL = (1, 2, 3)
 
 
 class LocalPadKernel(TileKernel[Pad]):
@@ -42,23 +41,7 @@ class LocalPadKernel(TileKernel[Pad]):
         return node.op.paddings
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        view = space.operands[0]
-        assert view is not None
-        ranges = [tile.range("n"), *(self._source(node, tile, axis) for axis in _SPATIAL)]
-        # A tile that lies in the padding alone still reads something, which keeps the shapes legal.
-        legal = [
-            (start, stop) if stop > start else (min(start, extent - 1), min(start, extent - 1) + 1)
-            for (start, stop), extent in zip(ranges, view.shape, strict=True)
-        ]
-        (a, b), (c, d), (e, f), (g, h) = legal
-        return [Box((a, c, e, g), (b - a, d - c, f - e, h - g))]
-
-    def _source(self, node: Node, tile: Tile, axis: int) -> Pair:
-        """The operand's part of a tile along an axis; empty where there is only padding."""
-        start, stop = tile.range("nchw"[axis])
-        before, extent = node.op.paddings[axis], node.operand_types[0].dims[axis]
-        low = min(max(start - before, 0), extent)
-        return low, max(min(stop - before, extent), low)
+        return [padded_box(node, tile)]
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",), frozenset({0}))
@@ -67,15 +50,10 @@ class LocalPadKernel(TileKernel[Pad]):
         result, x = placed.result, placed.operand(0)
         kind, shape = dtype_of(result.element), tile_shape(placed.tile)
         arithmetic(asm, ArithmeticOp.COPY, shape, operand(result), Scalar.of(node.op.val, kind))
-        parts = [self._source(node, placed.tile, axis) for axis in _SPATIAL]
-        if any(stop <= start for start, stop in parts):
-            return
-        place = [0, 0, 0, 0]
-        for axis, (start, _) in zip(_SPATIAL, parts, strict=True):
-            place[axis] = start + node.op.paddings[axis] - placed.tile.range("nchw"[axis])[0]
-        n, c, h, w = place
-        kept = (shape[0], *(stop - start for start, stop in parts))
-        copy(asm, (kept[0], kept[1], kept[2], kept[3]), part_of(x, (0, 0, 0, 0)), part_of(result, (n, c, h, w)))
+        part = kept_part(node, placed.tile)
+        if part is not None:
+            place, kept = part
+            copy(asm, kept, part_of(x, (0, 0, 0, 0)), part_of(result, place))
 
 
 class AnyPadKernel(KernelChoice[Pad]):

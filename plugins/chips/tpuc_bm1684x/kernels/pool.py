@@ -8,14 +8,14 @@ import numpy as np
 from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View, elementwise_view
 from tpuc_ops.integers import is_integer
 from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.tiles import tile_shape, window_box
 from tpuc_ops.tpu.pool2d import Pool2D
 from tpuc_ops.window import spatial
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_box, window_refusal, zero_point_refusal
-from tpuc_bm1684x.kernels.elementwise import tile_shape
+from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_refusal, zero_point_refusal
 from tpuc_bm1684x.kernels.product import padding_value
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
 from tpuc_bm1684x.lmem import Bm1684xLmem

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -12,7 +11,6 @@ import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
     Axis,
-    Box,
     Layouts,
     Node,
     PackedConstant,
@@ -21,13 +19,13 @@ from tpuc.api import (
     Scratch,
     Space,
     Tile,
-    TileKernel,
     View,
     as_stored,
-    elementwise_view,
 )
+from tpuc_ops import tiles
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.tiles import ProductSpace, WindowKernel
 from tpuc_ops.tpu.conv2d import Conv2D
 from tpuc_ops.tpu.matmul import MatMul
 
@@ -35,7 +33,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantise, RequantiseOp, Scalar
 from tpuc_bm1684x.isa.geometry import LANES, round_up
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.common import Pair, parallel_axes, too_large, window_box
+from tpuc_bm1684x.kernels.common import parallel_axes, too_large
 from tpuc_bm1684x.kernels.packing import (
     COMPACT_BYTES,
     RECORD_ALIGNMENT,
@@ -56,36 +54,13 @@ _PACKING = {1: 64, 2: 32, 4: 1}
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(tiles.Product):
     """A convolution, or a matrix product seen as a 1×1 convolution of rows."""
 
-    input: View
-    output: View
-    filters: int  # operand index
-    kernel: Pair = (1, 1)
-    strides: Pair = (1, 1)
-    pads: tuple[int, ...] = (0, 0, 0, 0)
-    dilations: Pair = (1, 1)
-    has_bias: bool = False
-    multipliers: tuple[int, ...] = ()
-    right_shifts: tuple[int, ...] = ()
     rounding: Rounding = Rounding.HALF_UP
-    inserts: Pair = (0, 0)  # zeros between rows and columns of the input
-
-    @property
-    def extent(self) -> Pair:
-        """Rows and columns of the dilated kernel."""
-        return ((self.kernel[0] - 1) * self.dilations[0] + 1, (self.kernel[1] - 1) * self.dilations[1] + 1)
 
 
-@dataclass(frozen=True)
-class ProductSpace(Space):
-    """The iteration space, with the product that it belongs to."""
-
-    product: Product
-
-
-class ProductKernel(TileKernel[Any]):
+class ProductKernel(WindowKernel):
     """Base of both.
 
     Integers: conv to int32, add bias, requantise by the per-channel table. Floats: conv with f32 bias; partial sums of
@@ -96,10 +71,6 @@ class ProductKernel(TileKernel[Any]):
         """The node as a convolution."""
         raise NotImplementedError
 
-    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        """The filter as `[oc, ic, kh, kw]`."""
-        raise NotImplementedError
-
     def space(self, node: Node) -> Space:
         product = self.product(node)
         operands: list[View | None] = [None] * len(node.operand_types)
@@ -108,17 +79,6 @@ class ProductKernel(TileKernel[Any]):
         reduction = Axis("k", channels, reduction=True, granularity=min(self._packing(node), 64))
         axes = (*parallel_axes(product.output.shape, "cnhw"), reduction)
         return ProductSpace(axes, tuple(operands), (product.output,), product)
-
-    def tiling_key(self, node: Node) -> Hashable:
-        product = self.product(node)
-        return dataclasses.replace(product, multipliers=product.multipliers[:1] and (0,), right_shifts=())
-
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        assert isinstance(space, ProductSpace)
-        product = space.product
-        boxes: list[Box | None] = [None] * len(node.operand_types)
-        boxes[0] = window_box(tile, product.input, tile.range("k"), product.extent, product.strides, product.pads)
-        return boxes
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",), frozenset({0}))
@@ -230,7 +190,7 @@ class ProductKernel(TileKernel[Any]):
                 input_shape=x.shape[1:],
                 weight=Operand(
                     placed.constants["filter"].address,
-                    dtype_of(node.operand_types[product.filters].storage),
+                    dtype_of(node.operand_types[1].storage),
                     Layout.COMPACT,
                 ),
                 kernel=product.kernel,
@@ -271,25 +231,7 @@ class ConvKernel(ProductKernel):
     """Convolution without groups."""
 
     def product(self, node: Node) -> Product:
-        op: Conv2D = node.op
-        return Product(
-            View(elementwise_view(node.operand_types[0].dims)),
-            View(elementwise_view(node.result_type.dims)),
-            filters=1,
-            kernel=(op.kernel_shape[0], op.kernel_shape[1]),
-            strides=(op.strides[0], op.strides[1]),
-            pads=op.pads,
-            dilations=(op.dilations[0], op.dilations[1]),
-            has_bias=node.operand_types[2] is not ABSENT,
-            multipliers=op.multiplier,
-            right_shifts=op.rshift,
-            rounding=Rounding(op.round_mode),
-        )
-
-    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        filters = arrays[1]
-        assert filters is not None
-        return filters
+        return Product.of_convolution(node, rounding=Rounding(node.op.round_mode))
 
 
 class MatMulKernel(ProductKernel):
@@ -307,7 +249,6 @@ class MatMulKernel(ProductKernel):
         return Product(
             View((rows, depth, 1, 1)),
             View((rows, width, 1, 1)),
-            filters=1,
             has_bias=node.operand_types[2] is not ABSENT,
             multipliers=op.multipliers,
             right_shifts=op.rshifts,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
 from tpuc_ops.integers import is_integer, zero_point
-from tpuc_ops.shapes import positive_axis
 from tpuc_ops.tpu.reduce import Reduce
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.binary import emit_requantise
-from tpuc_bm1684x.kernels.common import matrices_view, parallel_axes
+from tpuc_bm1684x.kernels.common import apart_refusal, matrices_view, parallel_axes, reduced_axes, reduced_extents
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.exponential import emit_square_root
 from tpuc_bm1684x.kernels.pool import lowest
@@ -32,25 +30,17 @@ class ReduceKernel(TileKernel[Reduce]):
     def refuse(self, node: Node) -> str | None:
         if node.op.mode == "ReduceProd":
             return "mode ReduceProd has no kernel"
-        axes = self._axes(node)
-        if axes != list(range(axes[0], axes[0] + len(axes))):
-            return f"axes must be neighbours, these are {', '.join(map(str, axes))}; permute the tensor before"
-        outer, inner, width = self._extents(node)
+        refused = apart_refusal(reduced_axes(node))
+        if refused is not None:
+            return refused
+        outer, inner, width = reduced_extents(node)
         if max(outer, inner, width) > MAX_EXTENT:
             return f"at most {MAX_EXTENT} values along, before and after the axes, there are {max(outer, inner, width)}"
         return None
 
-    def _axes(self, node: Node) -> list[int]:
-        return sorted({positive_axis(axis, len(node.operand_types[0].dims)) for axis in node.op.axes})
-
-    def _extents(self, node: Node) -> tuple[int, int, int]:
-        """Elements before, after and within the reduced dimensions."""
-        dims, axes = node.operand_types[0].dims, self._axes(node)
-        return math.prod(dims[: axes[0]]), math.prod(dims[axes[-1] + 1 :]), math.prod(dims[axes[0] : axes[-1] + 1])
-
     def space(self, node: Node) -> Space:
-        outer, inner, width = self._extents(node)
-        dims, axes = node.operand_types[0].dims, self._axes(node)
+        outer, inner, width = reduced_extents(node)
+        dims, axes = node.operand_types[0].dims, reduced_axes(node)
         if axes == [len(dims) - 1] and len(dims) > 1 and dims[-2] >= min(outer, LANES):
             n, rows, *_ = matrices_view(dims)
             result = View((n, rows, 1, 1))
@@ -68,7 +58,7 @@ class ReduceKernel(TileKernel[Reduce]):
         view = space.operands[0]
         if view is not None and view.strides is None:
             return [Box((n0, c0, 0, 0), (n1 - n0, c1 - c0, *view.shape[2:]))]
-        return [Box((n0, c0, h0, 0), (n1 - n0, c1 - c0, h1 - h0, self._extents(node)[2]))]
+        return [Box((n0, c0, h0, 0), (n1 - n0, c1 - c0, h1 - h0, reduced_extents(node)[2]))]
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))
@@ -79,9 +69,9 @@ class ReduceKernel(TileKernel[Reduce]):
         if is_integer(node.result_type) and node.op.mode != "ReduceMax":
             return (Scratch("sum", lmem.tensor_bytes("aligned", (*rows, 1), 4)),)
         if node.op.mode not in _MAXIMA and node.operand_types[0].storage.name in ("f16", "bf16"):
-            return widening_scratch(node, (*rows, self._extents(node)[2]), (*rows, 1))
+            return widening_scratch(node, (*rows, reduced_extents(node)[2]), (*rows, 1))
         if node.op.mode in _PREPARED:
-            return (Scratch("prepared", lmem.tensor_bytes("aligned", (*rows, self._extents(node)[2]), 4)),)
+            return (Scratch("prepared", lmem.tensor_bytes("aligned", (*rows, reduced_extents(node)[2]), 4)),)
         return ()
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
@@ -89,7 +79,7 @@ class ReduceKernel(TileKernel[Reduce]):
         if is_integer(node.result_type) and node.op.mode != "ReduceMax":
             total = Operand(placed.scratch["sum"].address, DType.INT32)
             self._pool(PoolOp.AVERAGE, source, total, placed, Scalar.of(1, DType.UINT8), asm)
-            zeros = self._extents(node)[2] * zero_point(node.operand_types[0])
+            zeros = reduced_extents(node)[2] * zero_point(node.operand_types[0])
             if zeros:
                 offset = Scalar.of(-zeros, DType.INT32)
                 arithmetic(asm, ArithmeticOp.ADD, placed.result.shape, total, total, offset)
@@ -101,7 +91,7 @@ class ReduceKernel(TileKernel[Reduce]):
             self._pool(PoolOp.MAX, source, result, placed, None, asm)
         else:
             mean = node.op.mode == "ReduceMean"
-            weight = Scalar.of(1 / self._extents(node)[2] if mean else 1.0, DType.F32)
+            weight = Scalar.of(1 / reduced_extents(node)[2] if mean else 1.0, DType.F32)
             self._pool(PoolOp.AVERAGE, source, wide.result, placed, weight, asm)
         self._finish(node, wide.result, source, placed, asm)
         wide.finish(placed, asm)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,12 +19,11 @@ from tpuc.api import (
     TileKernel,
     View,
 )
-from tpuc_ops.shapes import positive_axis
 from tpuc_ops.tpu.reduce import Reduce
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand
-from tpuc_bm1684x.kernels.common import parallel_axes, too_large
+from tpuc_bm1684x.kernels.common import apart_refusal, parallel_axes, reduced_axes, reduced_extents, too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.reduce import ReduceKernel
 from tpuc_bm1684x.kernels.scan import LONGEST
@@ -39,38 +37,30 @@ class ReduceProductKernel(TileKernel[Reduce]):
     def refuse(self, node: Node) -> str | None:
         if not node.result_type.storage.is_float:
             return f"products of floats only, these are {node.result_type.storage}"
-        axes = self._axes(node)
-        if axes != list(range(axes[0], axes[0] + len(axes))):
-            return f"axes must be neighbours, these are {', '.join(map(str, axes))}; permute the tensor before"
-        outer, inner, length = self._extents(node)
+        refused = apart_refusal(reduced_axes(node))
+        if refused is not None:
+            return refused
+        outer, inner, length = reduced_extents(node)
         if length > LONGEST:
             return f"at most {LONGEST} factors, there are {length}"
         if max(outer, inner) > MAX_EXTENT:
             return f"at most {MAX_EXTENT} values before and after the axes, there are {max(outer, inner)}"
         return too_large([node.result_type])
 
-    def _axes(self, node: Node) -> list[int]:
-        return sorted({positive_axis(axis, len(node.operand_types[0].dims)) for axis in node.op.axes})
-
-    def _extents(self, node: Node) -> tuple[int, int, int]:
-        """Elements before, after and within the reduced dimensions."""
-        dims, axes = node.operand_types[0].dims, self._axes(node)
-        return math.prod(dims[: axes[0]]), math.prod(dims[axes[-1] + 1 :]), math.prod(dims[axes[0] : axes[-1] + 1])
-
     def space(self, node: Node) -> Space:
-        outer, inner, length = self._extents(node)
+        outer, inner, length = reduced_extents(node)
         result = View((1, outer, 1, inner))
         return Space(parallel_axes(result.shape), (View((1, outer, length, inner)),), (result,))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         (c0, c1), (w0, w1) = tile.range("c"), tile.range("w")
-        return [Box((0, c0, 0, w0), (1, c1 - c0, self._extents(node)[2], w1 - w0))]
+        return [Box((0, c0, 0, w0), (1, c1 - c0, reduced_extents(node)[2], w1 - w0))]
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        shape = (1, tile.size("c"), self._extents(node)[2], tile.size("w"))
+        shape = (1, tile.size("c"), reduced_extents(node)[2], tile.size("w"))
         return (Scratch("factors", Bm1684xLmem().tensor_bytes("aligned", shape, 4)),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from tpuc.api import Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
-from tpuc_ops.shapes import positive_axis
 from tpuc_ops.tpu.scan import Scan
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar
 from tpuc_bm1684x.isa.geometry import LANE_BYTES, LANES
-from tpuc_bm1684x.kernels.common import parallel_axes, too_large
+from tpuc_bm1684x.kernels.common import axis_extents, parallel_axes, too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
@@ -26,7 +24,7 @@ class ScanKernel(TileKernel[Scan]):
     """Doubling between two f32 buffers: every row plus the one 1, 2, 4, ... rows before it."""
 
     def refuse(self, node: Node) -> str | None:
-        outer, inner, length = self._extents(node)
+        outer, inner, length = axis_extents(node)
         if not node.operand_types[0].storage.is_float:
             return f"only floats, these are {node.operand_types[0].storage}"
         if length > LONGEST:
@@ -35,14 +33,8 @@ class ScanKernel(TileKernel[Scan]):
             return f"at most {MAX_EXTENT} values before and after the axis, there are {max(outer, inner)}"
         return too_large([node.result_type])
 
-    def _extents(self, node: Node) -> tuple[int, int, int]:
-        """Elements before, after and along the axis."""
-        dims = node.operand_types[0].dims
-        axis = positive_axis(node.op.axis, len(dims))
-        return math.prod(dims[:axis]), math.prod(dims[axis + 1 :]), dims[axis]
-
     def space(self, node: Node) -> Space:
-        outer, inner, length = self._extents(node)
+        outer, inner, length = axis_extents(node)
         if outer >= _ENOUGH_LANES or inner == 1:
             view = View((1, outer, length, inner))
         else:

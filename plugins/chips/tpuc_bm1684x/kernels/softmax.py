@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 from tpuc.api import Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
+from tpuc_ops.tiles import tile_shape
 from tpuc_ops.tpu.softmax import Softmax
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
@@ -15,7 +16,7 @@ from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwi
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.binary import DIVISION_STEPS
 from tpuc_bm1684x.kernels.common import matrices_view, parallel_axes
-from tpuc_bm1684x.kernels.elementwise import arithmetic, tile_shape
+from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.exponential import (
     COEFFICIENTS,
     COEFFICIENTS_SHAPE,

@@ -3,54 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value, Wants
-from tpuc_ops.shapes import positive_axis
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.lowering import ShapeLowering, SplitAny, images_refusal, interpolation_matrix, whole_factors
 from tpuc_ops.top.interp import Interp
 from tpuc_ops.top.split import Split
 from tpuc_ops.top.tile import Tile
 from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
 from tpuc_ops.tpu.permute import Permute as TpuPermute
-from tpuc_ops.tpu.slice import Slice as TpuSlice
 from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
-from tpuc_bm1684x.lowerings.common import ALL, FLOATS, Array, float_weight
+from tpuc_bm1684x.lowerings.common import ALL, FLOATS, float_weight
 from tpuc_bm1684x.lowerings.repetition import tiled
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _SWAPPED = (0, 1, 3, 2)
 
 
-class AsStored(Lowering[Any]):
-    """Base: operands as their producers made them."""
-
-    def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        return (Wants.AS_IS,) * len(node.operand_types)
-
-
-@TABLE.lowers(Split, *ALL)
-class SplitAny(AsStored):
-    """One slice per result."""
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        source = node.operands[0]
-        dims = source.tensor.dims
-        axis = positive_axis(node.op.axis, len(dims))
-        values: list[Value] = []
-        at = 0
-        for result, name in zip(node.result_types, node.result_names, strict=True):
-            offset = tuple(at if index == axis else 0 for index in range(len(dims)))
-            ends = tuple(start + extent for start, extent in zip(offset, result.dims, strict=True))
-            tpu = TpuSlice(offset=offset, steps=(1,) * len(dims), ends=ends)
-            values.append(build(tpu, [source], source.tensor.with_shape(result.dims).at(None), name))
-            at += result.dims[axis]
-        return values
+TABLE.lowers(Split, *ALL)(SplitAny)
 
 
 @TABLE.lowers(Tile, *ALL)
-class TileAny(AsStored):
+class TileAny(ShapeLowering):
     """The tensor beside itself, dimension by dimension."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
@@ -70,9 +44,7 @@ class InterpAny(Lowering[Interp]):
     """
 
     def refuse(self, node: LoweringNode) -> str | None:
-        if len(node.operand_types[0].dims) != 4:
-            return f"only images of 4 dimensions, this one has {len(node.operand_types[0].dims)}"
-        return None
+        return images_refusal(node)
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         if _factors(node) is not None:
@@ -110,28 +82,13 @@ class InterpAny(Lowering[Interp]):
         name: str,
     ) -> Value:
         mode = value.tensor.storage.name
-        matrix = _matrix(node.op, *extents, node.op.scale_w if name.endswith("_columns") else node.op.scale_h)
+        matrix = interpolation_matrix(
+            node.op, *extents, node.op.scale_w if name.endswith("_columns") else node.op.scale_h
+        )
         operands = [value, float_weight(build, f"matrix{extents[0]}to{extents[1]}", matrix, mode), *[build.none()] * 3]
         return build(TpuMatMul(), operands, value.tensor.with_shape(dims).at(None), name)
 
 
 def _factors(node: LoweringNode) -> tuple[int, int] | None:
     """Whole factors by which nearest neighbours repeat."""
-    op: Interp = node.op
-    (_, _, h, w), (_, _, rows, columns) = node.operand_types[0].dims, node.result_type.dims
-    if op.mode != "nearest" or op.coord_mode == "align_corners" or rows % h or columns % w:
-        return None
-    down, right = rows // h, columns // w
-    for scale, factor in ((op.scale_h, down), (op.scale_w, right)):
-        if scale > 0 and scale != factor:
-            return None
-    return down, right
-
-
-def _matrix(op: Interp, extent: int, count: int, scale: float) -> Array:
-    """What one dimension of the op does to unit vectors."""
-    single = Interp(mode=op.mode, coord_mode=op.coord_mode, scale_w=scale)
-    units = np.eye(extent, dtype=np.float32)[None, None]
-    types = TensorType((1, 1, extent, extent), F32), TensorType((1, 1, extent, count), F32)
-    (result,) = single.evaluate(Node(single, (types[0],), (types[1],)), [units])
-    return result[0, 0]
+    return whole_factors(node) if node.op.mode == "nearest" else None

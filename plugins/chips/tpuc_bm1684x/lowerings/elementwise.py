@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
+from tpuc_ops.lowering import bytes_of
 from tpuc_ops.quant.arithmetic import decompose_search
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.mul import Mul
@@ -23,7 +24,6 @@ from tpuc_bm1684x.lowerings.chains import chained, scaled_operands
 from tpuc_bm1684x.lowerings.common import (
     FLOATS,
     INTEGERS,
-    bytes_of,
     decompose8,
     decompose_rescale,
     decompose_together,

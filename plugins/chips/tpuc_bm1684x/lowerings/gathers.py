@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.copies import dense_strides
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.gather import Gather
 from tpuc_ops.top.gather_elements import GatherElements
@@ -16,7 +17,6 @@ from tpuc_ops.tpu.gather_rows import GatherRows
 from tpuc_ops.tpu.row_index import RowIndex
 from tpuc_ops.tpu.slice import Slice as TpuSlice
 
-from tpuc_bm1684x.kernels.copies import dense_strides
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, Array
 from tpuc_bm1684x.lowerings.places import (
     compact,

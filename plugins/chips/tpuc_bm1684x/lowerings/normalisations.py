@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from tpuc.api import ABSENT, Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
+from tpuc.api import LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
+from tpuc_ops.lowering import ConstantWeights
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.group_norm import GroupNorm
 from tpuc_ops.top.instance_norm import InstanceNorm
@@ -64,23 +64,11 @@ class Steps:
         return value
 
 
-class Normalisation(Lowering[Any]):
+class Normalisation(ConstantWeights):
     """Base: f32, with constant weights."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,) * len(node.operand_types)
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        for label, type_, constant in zip(("weight", "bias"), node.operand_types[1:], node.constants[1:], strict=False):
-            if constant is None and type_ is not ABSENT:
-                return f"the {label} must be a constant"
-        return None
-
-    def constants(self, node: LoweringNode) -> tuple[Array | None, Array | None]:
-        """Weight and bias."""
-        given = [constant if constant is not None and constant.size else None for constant in node.constants[1:3]]
-        weight, bias = [*given, None, None][:2]
-        return weight, bias
 
 
 @TABLE.lowers(LayerNorm, *ALL)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.lowering import InnerBuilder
 from tpuc_ops.pooling import window_counts
 from tpuc_ops.quant.arithmetic import decompose_search
 from tpuc_ops.top.avg_pool import AvgPool
@@ -21,7 +22,6 @@ from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight, has_zero_points
 from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.windows import (
-    InnerBuilder,
     back_from_row,
     lowest_stored,
     over_a_row,

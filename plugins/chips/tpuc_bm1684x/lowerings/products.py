@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Uniform, UniformPerAxis, Value
+from tpuc_ops.lowering import Lowers, ScaleLowering
 from tpuc_ops.quant.products import QuantisedProduct, quantise_product, stored_product
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.scale import Scale
 from tpuc_ops.tpu.conv2d import Conv2D
 from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight
 from tpuc_bm1684x.lowerings.matmul import lower_computed
 from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.taps import far_refusal, near_convolution, needs_rewriting
 from tpuc_bm1684x.lowerings.turned import is_turned, lower_turned
-from tpuc_bm1684x.lowerings.windows import InnerBuilder, back_from_row, over_a_row, row_window
+from tpuc_bm1684x.lowerings.windows import back_from_row, over_a_row, row_window
 
 _ROUNDING = "HalfUp"
 
@@ -116,53 +115,19 @@ class ConvInt8(ConvBase):
 
 
 @TABLE.lowers(Scale, *ALL)
-class ScaleAny(Lowering[Scale]):
-    """A depthwise convolution with a kernel of one element: the same products and sums."""
+class ScaleAny(ScaleLowering):
+    """The convolution of the mode; integers take its constants only."""
 
-    def refuse(self, node: LoweringNode) -> str | None:
-        if node.constants[1] is None or len(node.operand_types[0].dims) < 2:
-            return "the scale must be a constant, and the tensor have channels"
-        return None
+    def convolution(self, node: LoweringNode) -> Lowers:
+        return ConvInt8() if node.mode in INTEGERS else ConvFloat()
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        scale, bias = node.constants[1], node.constants[2] if len(node.constants) > 2 else None
-        assert scale is not None
-        channels = scale.size
-        source = node.operands[0]
-        dims = source.tensor.dims
-        images = (dims[0], channels, math.prod(dims[2:]), 1) if len(dims) != 4 else dims
-        if images != dims:
-            source = build(TpuReshape(shape=images), [source], source.tensor.with_shape(images), f"{node.name}_in")
-        op = Conv(
-            kernel_shape=(1, 1),
-            strides=(1, 1),
-            pads=(0, 0, 0, 0),
-            dilations=(1, 1),
-            group=channels,
-            do_relu=node.op.do_relu,
-            relu_limit=node.op.relu_limit,
-        )
-        filters = scale.reshape(channels, 1, 1, 1).astype(np.float32)
-        biases = None if bias is None else bias.reshape(-1).astype(np.float32)
-        operands = (source,)
-        if node.mode not in INTEGERS:
-            absent = build.none() if biases is None else build.weight("bias", biases)
-            operands = (source, build.weight("filter", filters), absent)
-        conv = LoweringNode(
-            op,
-            (node.operand_types[0].with_shape(images),),
-            (node.result_type.with_shape(images),),
-            node.name if images == dims else f"{node.name}_images",
-            operands,
-            (None, filters, biases),
-            node.mode,
-            node.chip,
-        )
-        cell = ConvInt8() if node.mode in INTEGERS else ConvFloat()
-        if images == dims:
-            return cell.lower(conv, build)
-        (value,) = cell.lower(conv, InnerBuilder(build, conv.name))
-        return [build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims))]
+    def operands(
+        self, source: Value, filters: Array, biases: Array | None, node: LoweringNode, build: LoweringBuilder
+    ) -> tuple[Value, ...]:
+        if node.mode in INTEGERS:
+            return (source,)
+        absent = build.none() if biases is None else build.weight("bias", biases)
+        return (source, build.weight("filter", filters), absent)
 
 
 def _matmul_refusal(node: LoweringNode) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
+from tpuc_ops.lowering import quantised_constant, slope_refusal, with_one_slope
 from tpuc_ops.top.leaky_relu import LeakyRelu
 from tpuc_ops.top.prelu import PRelu
 from tpuc_ops.top.relu import Relu
@@ -18,10 +19,10 @@ from tpuc_bm1684x.lowerings.common import (
     ALL,
     FLOATS,
     INTEGERS,
+    LOWEST_SHIFT,
     decompose8,
     decompose_rescale,
     float_operands,
-    quantised_constant,
     rounded,
 )
 from tpuc_bm1684x.lowerings.table import TABLE
@@ -36,24 +37,12 @@ class LeakyReluFloat(Lowering[LeakyRelu]):
         return [build(TpuLeakyRelu(alpha=alpha), node.operands, node.float_result_type())]
 
 
-def _slope_refusal(node: LoweringNode) -> str | None:
-    slope = node.constants[1]
-    if slope is None:
-        return "the slope must be a constant"
-    dims = node.operand_types[0].dims
-    channels = dims[1] if len(dims) > 1 else 1
-    aligned = (1,) * (len(dims) - slope.ndim) + slope.shape
-    if slope.size != 1 and (slope.size != channels or aligned[1] != channels):
-        return f"one slope, or one per channel; there are {slope.size} for {channels} channels"
-    return None
-
-
 @TABLE.lowers(PRelu, *FLOATS)
 class PReluFloat(Lowering[PRelu]):
     """Slopes are of the mode's own type."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return _slope_refusal(node)
+        return slope_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
@@ -69,27 +58,17 @@ class PReluInt8(Lowering[PRelu]):
     """One slope is a table. Several: Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return _slope_refusal(node)
+        return slope_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
         assert slope is not None
         if slope.size == 1:
-            bare = LoweringNode(
-                LeakyRelu(alpha=float(slope.item())),
-                node.operand_types[:1],
-                node.result_types,
-                node.name,
-                node.operands[:1],
-                node.constants[:1],
-                node.mode,
-                node.chip,
-            )
-            return LutInt8().lower(bare, build)
+            return LutInt8().lower(with_one_slope(node, float(slope.item())), build)
         result = node.quantised_result_type()
         factor = node.operands[0].tensor.uniform.scale / result.uniform.scale
         multiplier, shift = decompose8(factor)
-        stored, common = quantised_constant(slope * factor)
+        stored, common = quantised_constant(slope * factor, LOWEST_SHIFT)
         op = TpuPRelu(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
         dims = node.operand_types[0].dims
         row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
+from tpuc_ops.copies import dense_strides
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.scatter_elements import ScatterElements
 from tpuc_ops.top.scatter_nd import ScatterND
@@ -22,7 +23,6 @@ from tpuc_ops.tpu.reduce import Reduce
 from tpuc_ops.tpu.scatter_rows import ScatterRows
 from tpuc_ops.tpu.where import Where
 
-from tpuc_bm1684x.kernels.copies import dense_strides
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, Array
 from tpuc_bm1684x.lowerings.gathers import row_places
 from tpuc_bm1684x.lowerings.places import (

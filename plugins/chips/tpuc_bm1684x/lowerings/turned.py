@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from tpuc.api import LoweringBuilder, LoweringNode, Op, TensorType, Value
+from tpuc.api import LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc_ops.lowering import InnerBuilder
 from tpuc_ops.shapes import broadcast as broadcast_shapes
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.tpu.permute import Permute as TpuPermute
@@ -59,7 +60,7 @@ def lower_turned(node: LoweringNode, build: LoweringBuilder, lower: Lower) -> Se
         operands=(left.value, right.value, *node.operands[2:]),
         constants=(left_constant, right_constant, *node.constants[2:]),
     )
-    (value,) = lower(plain, build if same else _Inner(build, name))
+    (value,) = lower(plain, build if same else InnerBuilder(build, name))
     if same:
         return [value]
     if not op.output_transpose:
@@ -105,22 +106,3 @@ def _side(
     if whole != turned:
         value = broadcast(build, value, whole, name)
     return _Side(type_.with_shape(whole), value), None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Inner(LoweringBuilder):
-    """A builder whose nameless ops are inner ones of the node."""
-
-    inner: LoweringBuilder
-    name: str
-
-    def __call__(
-        self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
-    ) -> Value:
-        return self.inner(op, operands, result, name or self.name)
-
-    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
-        return self.inner.weight(suffix, array, element)
-
-    def none(self) -> Value:
-        return self.inner.none()

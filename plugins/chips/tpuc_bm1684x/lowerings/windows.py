@@ -4,38 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import LoweringBuilder, LoweringNode, Op, TensorType, Value, numpy_dtype
+from tpuc.api import LoweringBuilder, LoweringNode, TensorType, Value, numpy_dtype
 from tpuc_ops.integers import zero_point
+from tpuc_ops.lowering import InnerBuilder
 from tpuc_ops.tpu.pad import Pad
 from tpuc_ops.tpu.permute import Permute
 from tpuc_ops.tpu.reshape import Reshape
 from tpuc_ops.tpu.slice import Slice
 from tpuc_ops.window import Window
-
-from tpuc_bm1684x.lowerings.common import Array
-
-
-@dataclass(frozen=True)
-class InnerBuilder(LoweringBuilder):
-    """A builder whose nameless ops are inner ones of the node."""
-
-    inner: LoweringBuilder
-    name: str
-
-    def __call__(
-        self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
-    ) -> Value:
-        return self.inner(op, operands, result, name or self.name)
-
-    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
-        return self.inner.weight(suffix, array, element)
-
-    def none(self) -> Value:
-        return self.inner.none()
 
 
 def images(dims: Sequence[int]) -> tuple[int, ...]:

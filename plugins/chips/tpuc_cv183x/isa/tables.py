@@ -14,17 +14,15 @@ Fields = Mapping[str, int]
 """Raw field values by their name in the register description."""
 
 CHUNK_BYTES = 16
-CHUNKS = 7
 
 
 @dataclass(frozen=True)
 class DescriptorTable:
-    """One descriptor form: bit offset and width of every field, and the values a generator starts from."""
+    """One descriptor form: bit offset and width of every field, and the word of their reset values."""
 
     engine: Engine
     length_bytes: int
     fields: dict[str, tuple[int, int]]
-    resets: dict[str, int]
     reset_word: int
 
     def pack(self, fields: Fields) -> bytes:
@@ -59,7 +57,6 @@ def load_table(engine: Engine) -> DescriptorTable:
         engine,
         int(document["bytes"]),
         {name: (bit, width) for name, bit, width, _ in rows},
-        {name: reset for name, _, _, reset in rows},
         sum(reset << bit for _, bit, _, reset in rows),
     )
 

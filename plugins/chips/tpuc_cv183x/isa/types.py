@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -202,16 +201,6 @@ def lane_region(lane: int, offset: int, shape: Shape4, strides: Strides, item_by
     span = sum((size - 1) * step for size, step in zip((n, groups, h, w), strides, strict=True))
     lanes = (0, LANES) if groups > 1 and lane < LANES else (lane, lane + c)
     return Region("lmem", offset, offset + span + item_bytes, *lanes)
-
-
-def merge_regions(regions: Iterable[Region]) -> list[Region]:
-    """`regions` without exact repetitions, in order."""
-    return list(dict.fromkeys(regions))
-
-
-def near_address(address: int, result: Operand) -> int:
-    """The full address of a 16-bit operand address: it says which lane of the result's pair of lanes."""
-    return result.address & ~NEAR_MASK | address
 
 
 def format_address(address: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import KernelTable
+from tpuc_ops.copies import AliasKernel
 from tpuc_ops.tpu.active import Active
 from tpuc_ops.tpu.add import Add
 from tpuc_ops.tpu.add_const import AddConst
@@ -41,7 +42,7 @@ from tpuc_cv183x.kernels.half_tables import AnyLutKernel
 from tpuc_cv183x.kernels.pads import AnyPadKernel
 from tpuc_cv183x.kernels.pool import PoolKernel
 from tpuc_cv183x.kernels.powers import ActiveKernel, DivisionKernel
-from tpuc_cv183x.kernels.shape import AliasKernel, AnyPermuteKernel, ConcatKernel, SliceKernel
+from tpuc_cv183x.kernels.shape import AnyPermuteKernel, ConcatKernel, SliceKernel
 from tpuc_cv183x.kernels.softmax import SoftmaxRoutine
 from tpuc_cv183x.kernels.unary import (
     AddConstKernel,

@@ -8,13 +8,15 @@ from typing import Any
 
 from tpuc.api import Axis, Box, KernelChoice, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
 from tpuc_ops.shapes import is_absent
+from tpuc_ops.tiles import tile_shape
 from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
+from tpuc_ops.window import Pair
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, MatMul, Operand
 from tpuc_cv183x.isa.geometry import EU_BYTES, LANES
 from tpuc_cv183x.kernels.activation import emit_limit, has_relu
-from tpuc_cv183x.kernels.common import Pair, element_refusal, tile_shape
+from tpuc_cv183x.kernels.common import element_refusal
 from tpuc_cv183x.kernels.packing import groups_of
 from tpuc_cv183x.kernels.product import PARTIAL, MatMulKernel, requantise_refusal
 from tpuc_cv183x.lmem import planes_bytes

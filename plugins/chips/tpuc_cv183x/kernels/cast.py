@@ -24,11 +24,12 @@ from tpuc.api import (
     Tile,
     TileKernel,
 )
+from tpuc_ops.tiles import tile_shape
 from tpuc_ops.tpu.cast import Cast
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar, TensorCopy, natural_strides
-from tpuc_cv183x.kernels.common import flat_space, tile_shape
+from tpuc_cv183x.kernels.common import flat_space
 from tpuc_cv183x.lmem import planes_bytes
 from tpuc_cv183x.operands import MAX_EXTENT, operand
 

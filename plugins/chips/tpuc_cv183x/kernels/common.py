@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from tpuc.api import (
     Axis,
-    Box,
     Node,
     Shape4,
     Space,
     TensorType,
-    Tile,
     Uniform,
     View,
     broadcast_views,
     elementwise_view,
-    window,
 )
-from tpuc_ops.window import Window
+from tpuc_ops import tiles
+from tpuc_ops.window import Pair, Window
 
 from tpuc_cv183x.isa.geometry import LANES
 from tpuc_cv183x.operands import MAX_EXTENT, is_computable
 
-Pair: TypeAlias = tuple[int, int]
-
 _SMALL_PLANE = 16  # a lane works on 16 elements at once
 MAX_WINDOW_STEP = 15  # 4-bit pads, strides, inserted zeros
-MAX_PLANE = 2048  # elements of a flat row that a tile takes at most
 
 
 def views_of(node: Node) -> tuple[tuple[View, ...], View]:
@@ -76,18 +70,9 @@ def window_refusal(window: Window, overhang: Pair = (0, 0)) -> str | None:
 
     `overhang`: rows and columns that the last windows reach beyond the padding.
     """
-    top, left, bottom, right = window.pads
-    pads = (top, left, bottom + overhang[0], right + overhang[1])
-    if max(window.strides) > MAX_WINDOW_STEP:
-        return f"stride at most {MAX_WINDOW_STEP}, this one is {max(window.strides)}"
-    if max(pads) > MAX_WINDOW_STEP:
-        return f"padding at most {MAX_WINDOW_STEP}, this one is {max(pads)}"
-    if max(window.dilations) > MAX_WINDOW_STEP + 1:
-        return f"dilation at most {MAX_WINDOW_STEP + 1}, this one is {max(window.dilations)}"
-    for pad, extent in zip(window.pads, window.extents * 2, strict=True):
-        if pad >= extent:
-            # A tile could lie in the padding alone, and there is no command for that.
-            return f"padding below the window's own extent, this one is {pad} for {extent}"
+    refused = tiles.window_refusal(window, MAX_WINDOW_STEP, overhang)
+    if refused is not None:
+        return refused
     if max(window.extents) > MAX_EXTENT:
         return f"a window of at most {MAX_EXTENT}, this one is {max(window.extents)}"
     return None
@@ -99,23 +84,6 @@ def window_limits(extent: Pair, strides: Sequence[int]) -> Pair:
         max(1, min(MAX_EXTENT, (MAX_EXTENT - size) // stride)) for size, stride in zip(extent, strides, strict=True)
     )
     return rows, columns
-
-
-def window_box(
-    tile: Tile, view: View, channels: tuple[int, int], extent: Pair, strides: Sequence[int], pads: Sequence[int]
-) -> Box:
-    """The input part that a tile of a sliding window reads. `extent`: of the dilated kernel; `pads` top, left first."""
-    n0, n1 = tile.range("n")
-    h0, h1 = tile.range("h")
-    w0, w1 = tile.range("w")
-    _, _, height, width = view.shape
-    top0, bottom0, top, bottom = window(h0, h1, strides[0], extent[0], pads[0], height)
-    left0, right0, left, right = window(w0, w1, strides[1], extent[1], pads[1], width)
-    return Box(
-        (n0, channels[0], top0, left0),
-        (n1 - n0, channels[1] - channels[0], bottom0 - top0, right0 - left0),
-        (top, left, bottom, right),
-    )
 
 
 def elementwise_space(node: Node, width_limit: int = MAX_EXTENT) -> Space:
@@ -143,11 +111,6 @@ def _rows(size: int) -> View | None:
     """All elements as equal rows for most of the lanes, None when the size does not divide so."""
     lanes = next((count for count in range(LANES, LANES // 2, -1) if size % count == 0), None)
     return None if lanes is None else View((1, lanes, 1, size // lanes))
-
-
-def tile_shape(tile: Tile) -> Shape4:
-    """Extents of a result's part."""
-    return (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
 
 
 def types_refusal(types: Sequence[TensorType], limit: int) -> str | None:

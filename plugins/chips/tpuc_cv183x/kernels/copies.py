@@ -2,64 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator
 
-from tpuc.api import Move, Shape4
+from tpuc.api import Move
+from tpuc_ops.copies import Axes, Copy, four
 
 from tpuc_cv183x.operands import MAX_DMA_EXTENT
-
-Axes: TypeAlias = "list[tuple[int, int, int]]"
-"""Extent, source stride and target stride, outermost first."""
-
-MAX_COPIES = 1024
-"""Beyond this an op should be another one: a command costs about as much as 1 KiB of data."""
 
 _OUTER = 3
 
 
-@dataclass(frozen=True)
-class Copy:
-    """As `Move`, of any rank."""
-
-    operand: int
-    shape: tuple[int, ...]
-    source_offset: int
-    source_strides: tuple[int, ...]
-    target_offset: int
-    target_strides: tuple[int, ...]
-    fill: float | None = None
-
-    def split(self, axis: int) -> list[Copy]:
-        """One copy per index of a dimension."""
-        shape = (*self.shape[:axis], 1, *self.shape[axis + 1 :])
-        return [
-            dataclasses.replace(
-                self,
-                shape=shape,
-                source_offset=self.source_offset + index * self.source_strides[axis],
-                target_offset=self.target_offset + index * self.target_strides[axis],
-            )
-            for index in range(self.shape[axis])
-        ]
-
-
-def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides."""
-    strides = [1] * len(shape)
-    for index in range(len(shape) - 2, -1, -1):
-        strides[index] = strides[index + 1] * shape[index + 1]
-    return tuple(strides)
-
-
 def moves_of(copy: Copy, item_bytes: int) -> Iterator[Move]:
     """The fewest moves: dimensions that are contiguous on both sides are one, the largest stay in a move."""
-    axes = [axis for axis in zip(copy.shape, copy.source_strides, copy.target_strides, strict=True) if axis[0] > 1]
     limit = MAX_DMA_EXTENT // max(1, item_bytes)
-    for part, source, target in _within_field(_merged(axes), limit):
+    for part, source, target in _within_field(copy.axes(), limit):
         yield from _moves(copy, part, source, target, item_bytes)
 
 
@@ -74,7 +31,7 @@ def _moves(copy: Copy, axes: Axes, source_offset: int, target_offset: int, item_
     for place in itertools.product(*(range(extent) for extent, _, _ in loops)):
         source = copy.source_offset + source_offset + sum(i * axis[1] for i, axis in zip(place, loops, strict=True))
         target = copy.target_offset + target_offset + sum(i * axis[2] for i, axis in zip(place, loops, strict=True))
-        shape, steps, results = (_four([*inner, row], item) for item in range(3))
+        shape, steps, results = (four([*inner, row], item) for item in range(3))
         yield Move(copy.operand, shape, source, steps, target, results, copy.fill)
 
 
@@ -91,19 +48,6 @@ def _with_short_rows(axes: Axes, item_bytes: int) -> tuple[Axes, Axes]:
     return [*[blank] * (2 - len(axes)), *axes, blank], []
 
 
-def _merged(axes: Axes) -> Axes:
-    """Neighbours that step as one dimension."""
-    merged: Axes = []
-    for extent, source, target in axes:
-        if merged:
-            outer, outer_source, outer_target = merged[-1]
-            if outer_source == source * extent and outer_target == target * extent:
-                merged[-1] = (outer * extent, source, target)
-                continue
-        merged.append((extent, source, target))
-    return merged
-
-
 def _within_field(axes: Axes, limit: int) -> Iterator[tuple[Axes, int, int]]:
     """Parts of a copy whose extents fit their fields, with where they begin on both sides."""
     far = next((index for index, (extent, _, _) in enumerate(axes) if extent > limit), None)
@@ -115,8 +59,3 @@ def _within_field(axes: Axes, limit: int) -> Iterator[tuple[Axes, int, int]]:
         near = (min(limit, extent - start), source, target)
         for part, source_start, target_start in _within_field([*axes[:far], near, *axes[far + 1 :]], limit):
             yield part, source_start + start * source, target_start + start * target
-
-
-def _four(axes: Axes, item: int) -> Shape4:
-    n, c, h, w = (axis[item] for axis in axes)
-    return (n, c, h, w)

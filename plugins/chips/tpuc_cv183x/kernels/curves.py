@@ -27,11 +27,12 @@ from tpuc.api import (
     TileKernel,
 )
 from tpuc_ops import functions
+from tpuc_ops.tiles import tile_shape
 from tpuc_ops.tpu.active import Active
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar
-from tpuc_cv183x.kernels.common import element_refusal, flat_space, tile_shape
+from tpuc_cv183x.kernels.common import element_refusal, flat_space
 from tpuc_cv183x.lmem import planes_bytes
 from tpuc_cv183x.operands import operand
 

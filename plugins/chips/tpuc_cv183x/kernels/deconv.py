@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy.typing as npt
-from tpuc.api import ABSENT, Box, KernelChoice, Node, Space, Tile, TileKernel, View, elementwise_view
+from tpuc.api import KernelChoice, Node, TileKernel
+from tpuc_ops.tiles import Product, TurnedFilter
 from tpuc_ops.tpu.deconv import Deconv
 
 from tpuc_cv183x.kernels.common import MAX_WINDOW_STEP, element_refusal
 from tpuc_cv183x.kernels.depthwise import DepthwiseConvKernel
-from tpuc_cv183x.kernels.product import Product, ProductKernel, requantise_refusal
-
-Array: TypeAlias = npt.NDArray[Any]
-
-
-def deconvolution(node: Node) -> Product:
-    """The node as a convolution of what has zeros inserted."""
-    op: Deconv = node.op
-    window = op.window()
-    top, left, bottom, right = (extent - 1 - pad for extent, pad in zip(window.extents * 2, window.pads, strict=True))
-    return Product(
-        View(elementwise_view(node.operand_types[0].dims)),
-        View(elementwise_view(node.result_type.dims)),
-        kernel=window.kernel,
-        pads=(top, left, bottom, right),
-        dilations=window.dilations,
-        has_bias=node.operand_types[2] is not ABSENT,
-        multipliers=op.multiplier,
-        right_shifts=op.rshift,
-        inserts=(window.strides[0] - 1, window.strides[1] - 1),
-    )
+from tpuc_cv183x.kernels.product import ProductKernel, requantise_refusal
 
 
 def deconvolution_refusal(node: Node) -> str | None:
@@ -55,70 +34,22 @@ def deconvolution_refusal(node: Node) -> str | None:
     )
 
 
-def deconvolution_box(tile: Tile, product: Product, channels: tuple[int, int]) -> Box:
-    """The input part that a tile reads, and the zeros around its inserted form."""
-    n0, n1 = tile.range("n")
-    _, _, *limits = product.input.shape
-    starts: list[int] = []
-    sizes: list[int] = []
-    before: list[int] = []
-    after: list[int] = []
-    for axis, name in enumerate("hw"):
-        first, end = tile.range(name)
-        step = product.inserts[axis] + 1
-        low, high = first - product.pads[axis], end - 1 - product.pads[axis] + product.extent[axis] - 1
-        start, stop = max(-(-low // step), 0), min(high // step, limits[axis] - 1)
-        starts.append(start)
-        sizes.append(stop - start + 1)
-        before.append(start * step - low)
-        after.append(high - stop * step)
-    return Box(
-        (n0, channels[0], starts[0], starts[1]),
-        (n1 - n0, channels[1] - channels[0], sizes[0], sizes[1]),
-        (before[0], before[1], after[0], after[1]),
-    )
+class _Transposed(TurnedFilter):
+    """What both kinds do: the node as a convolution of what has zeros inserted."""
+
+    def refuse(self, node: Node) -> str | None:
+        return deconvolution_refusal(node)
+
+    def product(self, node: Node) -> Product:
+        return Product.of_transposed(node)
 
 
-def _turned(node: Node, arrays: Sequence[Array | None]) -> Array:
-    filters = arrays[1]
-    assert filters is not None
-    return node.op.turned(filters)
-
-
-class FullDeconvKernel(ProductKernel):
+class FullDeconvKernel(_Transposed, ProductKernel):
     """Without groups."""
 
-    def refuse(self, node: Node) -> str | None:
-        return deconvolution_refusal(node)
 
-    def product(self, node: Node) -> Product:
-        return deconvolution(node)
-
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        boxes: list[Box | None] = [None] * len(node.operand_types)
-        boxes[0] = deconvolution_box(tile, self.product(node), tile.range("k"))
-        return boxes
-
-    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        return _turned(node, arrays)
-
-
-class DepthwiseDeconvKernel(DepthwiseConvKernel):
+class DepthwiseDeconvKernel(_Transposed, DepthwiseConvKernel):
     """One filter per channel."""
-
-    def refuse(self, node: Node) -> str | None:
-        return deconvolution_refusal(node)
-
-    def product(self, node: Node) -> Product:
-        return deconvolution(node)
-
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        boxes: list[Box | None] = [None] * len(node.operand_types)
-        boxes[0] = deconvolution_box(tile, self.product(node), tile.range("c"))
-        return boxes
-
-    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        return _turned(node, arrays)
 
 
 class GroupedDeconvKernel(TileKernel[Deconv]):

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
-    Box,
     KernelChoice,
     Layouts,
     Node,
@@ -21,13 +19,15 @@ from tpuc.api import (
     TileKernel,
     View,
 )
+from tpuc_ops.tiles import Product, WindowKernel
 from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.window import Pair
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import ChannelBlock, Depthwise, Operand
 from tpuc_cv183x.isa.geometry import EU_BYTES, LANES, round_up
 from tpuc_cv183x.kernels.activation import emit_limit, has_relu
-from tpuc_cv183x.kernels.common import parallel_axes, window_box, window_limits
+from tpuc_cv183x.kernels.common import parallel_axes, window_limits
 from tpuc_cv183x.kernels.packing import (
     BLOCK_BYTES,
     BLOCK_WITH_BIAS_BYTES,
@@ -36,24 +36,20 @@ from tpuc_cv183x.kernels.packing import (
     pack_bias,
     pack_planes,
 )
-from tpuc_cv183x.kernels.product import ConvKernel, Product, convolution, convolution_refusal
+from tpuc_cv183x.kernels.product import ConvKernel, convolution_refusal
 from tpuc_cv183x.operands import dtype_of, operand
 
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class DepthwiseConvKernel(TileKernel[Any]):
+class DepthwiseConvKernel(WindowKernel):
     """One filter per channel; sums are finished as those of a full convolution."""
 
     def product(self, node: Node) -> Product:
-        """Geometry and requantisation."""
-        return convolution(node)
+        return Product.of_convolution(node)
 
-    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        """The filters, channels first."""
-        filters = arrays[1]
-        assert filters is not None
-        return np.ascontiguousarray(filters)
+    def input_channels(self, node: Node, tile: Tile) -> Pair:
+        return tile.range("c")
 
     def refuse(self, node: Node) -> str | None:
         return convolution_refusal(node)
@@ -64,12 +60,6 @@ class DepthwiseConvKernel(TileKernel[Any]):
         operands[0] = product.input
         limits = window_limits(product.extent, product.strides)
         return Space(parallel_axes(product.output.shape, "cnhw", limits), tuple(operands), (product.output,))
-
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        product = self.product(node)
-        boxes: list[Box | None] = [None] * len(node.operand_types)
-        boxes[0] = window_box(tile, product.input, tile.range("c"), product.extent, product.strides, product.pads)
-        return boxes
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from tpuc.api import ABSENT, Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
+from tpuc_ops.tiles import tile_shape
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar
 from tpuc_cv183x.kernels.activation import emit_limit
-from tpuc_cv183x.kernels.common import element_refusal, flat_space, tile_shape, views_of
+from tpuc_cv183x.kernels.common import element_refusal, flat_space, views_of
 from tpuc_cv183x.lmem import planes_bytes
 from tpuc_cv183x.operands import operand, strided
 

@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import KernelChoice, Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Space, Tile, TileKernel
+from tpuc_ops.tiles import tile_shape
 from tpuc_ops.tpu.lut import Lut
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand
-from tpuc_cv183x.kernels.common import element_refusal, flat_space, tile_shape
+from tpuc_cv183x.kernels.common import element_refusal, flat_space
 from tpuc_cv183x.kernels.unary import LutKernel
 from tpuc_cv183x.lmem import planes_bytes
 from tpuc_cv183x.operands import operand

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from tpuc.api import Box, KernelChoice, Layouts, MoveKernel, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
+from tpuc_ops.copies import Copy, dense_strides, offset_of, padded_copies
+from tpuc_ops.tiles import kept_part, padded_box, tile_shape
 from tpuc_ops.tpu.pad import Pad
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar
-from tpuc_cv183x.kernels.common import Pair, parallel_axes, tile_shape
-from tpuc_cv183x.kernels.copies import Copy, dense_strides
-from tpuc_cv183x.kernels.shape import CopyKernel
+from tpuc_cv183x.kernels.common import parallel_axes
+from tpuc_cv183x.kernels.shape import DdrCopyKernel
 from tpuc_cv183x.operands import is_computable, operand
 
-_SPATIAL = (1, 2, 3)
 Segment: TypeAlias = tuple[int, int, int, int]
 """Start in the result, extent, start in the operand, step there."""
 
 
-class PadKernel(CopyKernel):
+class PadKernel(DdrCopyKernel):
     """The operand is copied into place; every border is filled or copied by itself, so nothing is written twice."""
 
     def refuse(self, node: Node) -> str | None:
@@ -30,28 +30,7 @@ class PadKernel(CopyKernel):
         return super().refuse(node)
 
     def copies(self, node: Node) -> Sequence[Copy]:
-        return _constant_borders(node) if node.op.mode == "constant" else _repeated_borders(node)
-
-
-def _constant_borders(node: Node) -> list[Copy]:
-    dims, source = node.result_type.dims, node.operand_types[0].dims
-    rank = len(dims)
-    before, after = node.op.paddings[:rank], node.op.paddings[rank:]
-    target, strides = dense_strides(dims), dense_strides(source)
-    kept = tuple(extent + min(b, 0) + min(a, 0) for extent, b, a in zip(source, before, after, strict=True))
-    first = sum(max(-b, 0) * stride for b, stride in zip(before, strides, strict=True))
-    start = [max(b, 0) for b in before]
-    parts = [Copy(0, kept, first, strides, _offset(start, target), target)]
-    # What is left of the result shrinks to the operand's place, dimension by dimension.
-    low, extent = [0] * rank, list(dims)
-    for axis in range(rank):
-        for at, size in ((0, max(before[axis], 0)), (start[axis] + kept[axis], max(after[axis], 0))):
-            if size:
-                place = [*low[:axis], at, *low[axis + 1 :]]
-                shape = (*extent[:axis], size, *extent[axis + 1 :])
-                parts.append(Copy(0, shape, 0, (0,) * rank, _offset(place, target), target, node.op.val))
-        low[axis], extent[axis] = start[axis], kept[axis]
-    return parts
+        return padded_copies(node) if node.op.mode == "constant" else _repeated_borders(node)
 
 
 def _repeated_borders(node: Node) -> list[Copy]:
@@ -67,11 +46,8 @@ def _repeated_borders(node: Node) -> list[Copy]:
     for segments in itertools.product(*axes):
         starts, shape, firsts, steps = zip(*segments, strict=True)
         source_steps = tuple(step * stride for step, stride in zip(steps, strides, strict=True))
-        whole = [Copy(0, shape, _offset(firsts, strides), source_steps, _offset(starts, target), target)]
-        for axis, step in enumerate(steps):
-            if step < 0 and shape[axis] > 1:
-                whole = [part for copy in whole for part in copy.split(axis)]
-        parts += whole
+        copy = Copy(0, shape, offset_of(firsts, strides), source_steps, offset_of(starts, target), target)
+        parts += copy.forwards()
     return parts
 
 
@@ -86,10 +62,6 @@ def _segments(extent: int, before: int, after: int, *, mirrored: bool) -> list[S
         at = front + high - low
         segments.append((at, behind, high - 2, -1) if mirrored else (at, behind, high - 1, 0))
     return segments
-
-
-def _offset(place: Sequence[int], strides: Sequence[int]) -> int:
-    return sum(index * stride for index, stride in zip(place, strides, strict=True))
 
 
 class LocalPadKernel(TileKernel[Pad]):
@@ -111,23 +83,7 @@ class LocalPadKernel(TileKernel[Pad]):
         return node.op.paddings
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        view = space.operands[0]
-        assert view is not None
-        ranges = [tile.range("n"), *(self._source(node, tile, axis) for axis in _SPATIAL)]
-        # A tile that lies in the padding alone still reads something, which keeps the shapes legal.
-        legal = [
-            (start, stop) if stop > start else (min(start, extent - 1), min(start, extent - 1) + 1)
-            for (start, stop), extent in zip(ranges, view.shape, strict=True)
-        ]
-        (a, b), (c, d), (e, f), (g, h) = legal
-        return [Box((a, c, e, g), (b - a, d - c, f - e, h - g))]
-
-    def _source(self, node: Node, tile: Tile, axis: int) -> Pair:
-        """The operand's part of a tile along an axis; empty where there is only padding."""
-        start, stop = tile.range("nchw"[axis])
-        before, extent = node.op.paddings[axis], node.operand_types[0].dims[axis]
-        low = min(max(start - before, 0), extent)
-        return low, max(min(stop - before, extent), low)
+        return [padded_box(node, tile)]
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))
@@ -136,21 +92,17 @@ class LocalPadKernel(TileKernel[Pad]):
         result, x = operand(placed.result), placed.operand(0)
         shape = tile_shape(placed.tile)
         _fill(result, shape, node.op.val, asm)
-        parts = [self._source(node, placed.tile, axis) for axis in _SPATIAL]
-        if any(stop <= start for start, stop in parts):
+        part = kept_part(node, placed.tile)
+        if part is None:
             return
-        _, c, h, w = (shape[0], *(stop - start for start, stop in parts))
+        place, kept = part
         steps = result.strides(shape)
-        offset = 0
-        for axis, (start, _) in zip(_SPATIAL[1:], parts[1:], strict=True):
-            first, _ = placed.tile.range("nchw"[axis])
-            offset += (start + node.op.paddings[axis] - first) * steps[axis]
         source = operand(x)
         asm.record(
             Arithmetic(
                 operation=ArithmeticOp.COPY,
-                shape=(shape[0], c, h, w),
-                result=Operand(result.address + offset, result.dtype, steps),
+                shape=kept,
+                result=Operand(result.address + offset_of(place, steps), result.dtype, steps),
                 left=Operand(source.address, source.dtype, source.strides(x.shape)),
             )
         )

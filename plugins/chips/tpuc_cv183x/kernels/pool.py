@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
 from tpuc_ops.integers import is_integer
+from tpuc_ops.tiles import window_box
 from tpuc_ops.tpu.pool2d import Pool2D
 from tpuc_ops.window import Window, spatial
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import ArithmeticOp, AveragePool, DType, MaxPool, Scalar
 from tpuc_cv183x.kernels.activation import emit_bound, emit_limit
-from tpuc_cv183x.kernels.common import element_refusal, parallel_axes, window_box, window_limits, window_refusal
+from tpuc_cv183x.kernels.common import element_refusal, parallel_axes, window_limits, window_refusal
 from tpuc_cv183x.operands import operand
 
 _LOWEST = {DType.INT8: -128, DType.UINT8: 0, DType.BF16: 0xFF7F}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +10,6 @@ import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
     Axis,
-    Box,
     Layouts,
     Node,
     PackedConstant,
@@ -21,10 +18,9 @@ from tpuc.api import (
     Scratch,
     Space,
     Tile,
-    TileKernel,
     View,
-    elementwise_view,
 )
+from tpuc_ops.tiles import Product, ProductSpace, WindowKernel, tile_shape
 from tpuc_ops.tpu.conv2d import Conv2D
 from tpuc_ops.tpu.matmul import MatMul
 
@@ -43,12 +39,9 @@ from tpuc_cv183x.isa.geometry import LANES, round_up
 from tpuc_cv183x.kernels.activation import emit_limit, has_relu
 from tpuc_cv183x.kernels.common import (
     MAX_EXTENT,
-    Pair,
     element_refusal,
     parallel_axes,
-    tile_shape,
     types_refusal,
-    window_box,
     window_limits,
     window_refusal,
 )
@@ -78,36 +71,7 @@ _SEPARATE, _SEPARATE_FLOATS = 11, 5
 _DOUBLE_FROM = 3  # input channels from which two per cycle pay, an odd one with a channel of zero weights
 
 
-@dataclass(frozen=True)
-class Product:
-    """A convolution, or a matrix product seen as a 1×1 convolution of one column of rows."""
-
-    input: View
-    output: View
-    kernel: Pair = (1, 1)
-    strides: Pair = (1, 1)
-    pads: tuple[int, ...] = (0, 0, 0, 0)
-    dilations: Pair = (1, 1)
-    has_bias: bool = False
-    multipliers: tuple[int, ...] = ()
-    right_shifts: tuple[int, ...] = ()
-    inserts: Pair = (0, 0)
-    """Zeros between the input's rows and columns."""
-
-    @property
-    def extent(self) -> Pair:
-        """Rows and columns of the dilated kernel."""
-        return ((self.kernel[0] - 1) * self.dilations[0] + 1, (self.kernel[1] - 1) * self.dilations[1] + 1)
-
-
-@dataclass(frozen=True)
-class ProductSpace(Space):
-    """The iteration space, with the product that it belongs to."""
-
-    product: Product
-
-
-class ProductKernel(TileKernel[Any]):
+class ProductKernel(WindowKernel):
     """Base of both. Integers: sums with the bias are requantised per channel (QDM). bf16: float32 sums and bias.
 
     Partial sums lie in planes of bytes, or of halves, of a buffer of their own; the last step writes the result there.
@@ -115,10 +79,6 @@ class ProductKernel(TileKernel[Any]):
 
     def product(self, node: Node) -> Product:
         """The node as a convolution."""
-        raise NotImplementedError
-
-    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        """The filter as `[oc, ic, kh, kw]`."""
         raise NotImplementedError
 
     def space(self, node: Node) -> Space:
@@ -129,17 +89,6 @@ class ProductKernel(TileKernel[Any]):
         limits = window_limits(product.extent, product.strides)
         axes = (*parallel_axes(product.output.shape, "cnhw", limits), reduction)
         return ProductSpace(axes, tuple(operands), (product.output,), product)
-
-    def tiling_key(self, node: Node) -> Hashable:
-        product = self.product(node)
-        return dataclasses.replace(product, multipliers=product.multipliers[:1] and (0,), right_shifts=())
-
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        assert isinstance(space, ProductSpace)
-        product = space.product
-        boxes: list[Box | None] = [None] * len(node.operand_types)
-        boxes[0] = window_box(tile, product.input, tile.range("k"), product.extent, product.strides, product.pads)
-        return boxes
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
@@ -267,22 +216,6 @@ def convolution_refusal(node: Node) -> str | None:
     )
 
 
-def convolution(node: Node) -> Product:
-    """A `tpu.Conv2D` as it is."""
-    op: Conv2D = node.op
-    return Product(
-        View(elementwise_view(node.operand_types[0].dims)),
-        View(elementwise_view(node.result_type.dims)),
-        kernel=(op.kernel_shape[0], op.kernel_shape[1]),
-        strides=(op.strides[0], op.strides[1]),
-        pads=op.pads,
-        dilations=(op.dilations[0], op.dilations[1]),
-        has_bias=node.operand_types[2] is not ABSENT,
-        multipliers=op.multiplier,
-        right_shifts=op.rshift,
-    )
-
-
 class ConvKernel(ProductKernel):
     """Convolution without groups."""
 
@@ -290,12 +223,7 @@ class ConvKernel(ProductKernel):
         return convolution_refusal(node)
 
     def product(self, node: Node) -> Product:
-        return convolution(node)
-
-    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        filters = arrays[1]
-        assert filters is not None
-        return filters
+        return Product.of_convolution(node)
 
 
 class MatMulKernel(ProductKernel):

@@ -1,56 +1,53 @@
-"""Ops that only move data: reshapes are aliases, the others strided copies in DDR."""
+"""Ops that only move data, by strided copies in DDR; bytes are exchanged in local memory."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tpuc.api import KernelChoice, Layouts, Move, MoveKernel, Node, Phase, PlacedTile, Space, TileKernel, View
-from tpuc_ops.shapes import positive_axis, slice_ranges
+from tpuc.api import (
+    KernelChoice,
+    Layouts,
+    Move,
+    MoveKernel,
+    Node,
+    Phase,
+    PlacedTile,
+    ScalarType,
+    Space,
+    TileKernel,
+    View,
+)
+from tpuc_ops.copies import (
+    Copy,
+    CopyKernel,
+    concatenated_copies,
+    concatenation_refusal,
+    permuted_copies,
+    sliced_copies,
+)
 from tpuc_ops.tpu.permute import Permute
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp
 from tpuc_cv183x.kernels.common import parallel_axes
-from tpuc_cv183x.kernels.copies import MAX_COPIES, Copy, dense_strides, moves_of
+from tpuc_cv183x.kernels.copies import moves_of
 from tpuc_cv183x.operands import MAX_DMA_EXTENT, MAX_EXTENT, operand
 
 
-class AliasKernel(MoveKernel[Any]):
-    """The result is the operand's bytes under another shape."""
+class DdrCopyKernel(CopyKernel):
+    """Base: copies of any rank in DDR."""
 
-    def is_alias(self, node: Node) -> bool:
-        return True
-
-
-class CopyKernel(MoveKernel[Any]):
-    """Base: the result is made of copies and fills of any rank."""
-
-    def copies(self, node: Node) -> Sequence[Copy]:
-        """The parts of the result."""
-        raise NotImplementedError
-
-    def refuse(self, node: Node) -> str | None:
-        count = len(self.moves(node))
-        if count > MAX_COPIES:
-            return f"at most {MAX_COPIES} copies, this one needs {count}"
-        return None
-
-    def moves(self, node: Node) -> Sequence[Move]:
-        size = node.result_type.storage.bits // 8
-        return [move for copy in self.copies(node) for move in moves_of(copy, size)]
+    def moves_of(self, copy: Copy, element: ScalarType) -> Iterable[Move]:
+        return moves_of(copy, element.bits // 8)
 
 
-class PermuteKernel(CopyKernel):
+class PermuteKernel(DdrCopyKernel):
     """A copy with permuted source strides."""
 
     def copies(self, node: Node) -> Sequence[Copy]:
-        strides = dense_strides(node.operand_types[0].dims)
-        order: tuple[int, ...] = node.op.order
-        source = tuple(strides[axis] for axis in order)
-        dims = node.result_type.dims
-        return (Copy(0, dims, 0, source, 0, dense_strides(dims)),)
+        return permuted_copies(node)
 
 
 class ExchangeKernel(TileKernel[Permute]):
@@ -104,40 +101,18 @@ class AnyPermuteKernel(KernelChoice[Permute]):
         return self._exchange if _exchange(node) is not None else self._copies
 
 
-class ConcatKernel(CopyKernel):
+class ConcatKernel(DdrCopyKernel):
     """Each operand becomes its part of the result."""
 
     def refuse(self, node: Node) -> str | None:
-        if node.op.multipliers:
-            return "operands are in the result's scale already, these have multipliers"
-        if node.op.do_relu:
-            return "a relu has no kernel here"
-        return super().refuse(node)
+        return concatenation_refusal(node) or super().refuse(node)
 
     def copies(self, node: Node) -> Sequence[Copy]:
-        dims = node.result_type.dims
-        target = dense_strides(dims)
-        axis = positive_axis(node.op.axis, len(dims))
-        parts: list[Copy] = []
-        at = 0
-        for index, type_ in enumerate(node.operand_types):
-            parts.append(Copy(index, type_.dims, 0, dense_strides(type_.dims), at * target[axis], target))
-            at += type_.dims[axis]
-        return parts
+        return concatenated_copies(node)
 
 
-class SliceKernel(CopyKernel):
+class SliceKernel(DdrCopyKernel):
     """Regular places of the operand; a step backwards is one copy per element of that dimension."""
 
     def copies(self, node: Node) -> Sequence[Copy]:
-        source = node.operand_types[0].dims
-        dims = node.result_type.dims
-        strides, target = dense_strides(source), dense_strides(dims)
-        ranges = slice_ranges(source, node.op.offset, node.op.steps, dims)
-        start = sum(r.start * stride for r, stride in zip(ranges, strides, strict=True))
-        steps = tuple((r.step or 1) * stride for r, stride in zip(ranges, strides, strict=True))
-        whole = [Copy(0, dims, start, steps, 0, target)]
-        for axis, step in enumerate(steps):
-            if step < 0 and dims[axis] > 1:
-                whole = [part for copy in whole for part in copy.split(axis)]
-        return whole
+        return sliced_copies(node)

@@ -8,13 +8,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
+from tpuc_ops.tiles import tile_shape
 from tpuc_ops.tpu.lut import Lut
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar, natural_strides
 from tpuc_cv183x.isa.geometry import LANES
 from tpuc_cv183x.kernels.activation import emit_limit
-from tpuc_cv183x.kernels.common import element_refusal, elementwise_space, flat_space, tile_shape
+from tpuc_cv183x.kernels.common import element_refusal, elementwise_space, flat_space
 from tpuc_cv183x.kernels.elementwise import MAX_SHIFT, ElementwiseKernel
 from tpuc_cv183x.kernels.packing import by_lane, groups_of
 from tpuc_cv183x.lmem import planes_bytes

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, numpy_dtype
+from tpuc_ops.lowering import quantised_constant, slope_refusal, with_one_slope
 from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
 from tpuc_ops.top.abs import Abs
 from tpuc_ops.top.add_const import AddConst
@@ -54,7 +55,6 @@ from tpuc_cv183x.lowerings.common import (
     bf16,
     bf16_operands,
     may_move_scale,
-    quantised_constant,
     result_with_sign,
     scales_of,
     short_factor,
@@ -171,24 +171,12 @@ class LeakyReluBf16(Lowering[LeakyRelu]):
         return [build(TpuLeakyRelu(alpha=bf16(node.op.alpha)), node.operands, node.float_result_type())]
 
 
-def _slope_refusal(node: LoweringNode) -> str | None:
-    slope = node.constants[1]
-    if slope is None:
-        return "the slope must be a constant"
-    dims = node.operand_types[0].dims
-    channels = dims[1] if len(dims) > 1 else 1
-    aligned = (1,) * (len(dims) - slope.ndim) + slope.shape
-    if slope.size != 1 and (slope.size != channels or aligned[1] != channels):
-        return f"one slope, or one per channel; there are {slope.size} for {channels} channels"
-    return None
-
-
 @TABLE.lowers(PRelu, "bf16")
 class PReluBf16(Lowering[PRelu]):
     """Slopes are bf16."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return _slope_refusal(node)
+        return slope_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
@@ -205,23 +193,13 @@ class PReluInt8(Lowering[PRelu]):
     """
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return _slope_refusal(node)
+        return slope_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
         assert slope is not None
         if slope.size == 1:
-            bare = LoweringNode(
-                LeakyRelu(alpha=float(slope.item())),
-                node.operand_types[:1],
-                node.result_types,
-                node.name,
-                node.operands[:1],
-                node.constants[:1],
-                node.mode,
-                node.chip,
-            )
-            return LutInt8().lower(bare, build)
+            return LutInt8().lower(with_one_slope(node, float(slope.item())), build)
         result = result_with_sign(node, unsigned=False)
         if node.operands[0].tensor.storage.is_unsigned:
             return LutInt8().lower(dataclasses.replace(node, op=LeakyRelu(alpha=1.0)), build)
@@ -229,7 +207,7 @@ class PReluInt8(Lowering[PRelu]):
         multiplier, shift = short_factor(scale / result.uniform.scale, _STEPS)
         if may_move_scale(node):
             result = with_scale(result, scale / math.ldexp(multiplier, -shift))
-        stored, common = quantised_constant(slope * (scale / result.uniform.scale))
+        stored, common = quantised_constant(slope * (scale / result.uniform.scale), lowest_shift=0)
         op = TpuPRelu(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
         dims = node.operand_types[0].dims
         row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -16,14 +15,15 @@ from tpuc.api import (
     ElementType,
     LoweringBuilder,
     LoweringNode,
-    Op,
     ScalarType,
     TensorType,
     Uniform,
     UniformPerAxis,
     Value,
 )
-from tpuc_ops.quant.arithmetic import Rounding, decompose_frexp31, round_to_int, saturate, symmetric_scale
+from tpuc_ops.lowering import STEPS
+from tpuc_ops.quant.arithmetic import decompose_frexp31, symmetric_scale
+from tpuc_ops.quant.elements import SMALLEST_THRESHOLD
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.max import Max
 from tpuc_ops.top.min import Min
@@ -38,38 +38,6 @@ QDM: Mapping[str, Any] = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
 
 _FEWEST_BITS = 16
 _JOINS = (Concat, Max, Min)
-_GREATEST_SHIFT = 30
-_SMALLEST = 1e-5  # thresholds below it count as it (SPEC 3.5)
-_STEPS = 127
-
-
-@dataclass(frozen=True)
-class Renamed(LoweringBuilder):
-    """A builder whose nameless ops are inner ones of the node."""
-
-    inner: LoweringBuilder
-    name: str
-
-    def __call__(
-        self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
-    ) -> Value:
-        return self.inner(op, operands, result, name or self.name)
-
-    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
-        return self.inner.weight(suffix, array, element)
-
-    def none(self) -> Value:
-        return self.inner.none()
-
-
-def bytes_of(constant: Array) -> tuple[Array, float, str]:
-    """A constant as bytes with its scale and element type: unsigned where no value is negative."""
-    unsigned = bool((constant >= 0).all())
-    greatest = max(float(np.abs(constant).max(initial=0.0)), _SMALLEST)
-    scale = greatest / (255 if unsigned else _STEPS)
-    dtype, element = (np.uint8, "ui8") if unsigned else (np.int8, "si8")
-    rounded = round_to_int(constant.astype(np.float64) / scale, Rounding.HALF_AWAY_FROM_ZERO)
-    return saturate(rounded, dtype), scale, element
 
 
 def bf16(value: float) -> float:
@@ -97,7 +65,7 @@ def result_with_sign(node: LoweringNode, *, unsigned: bool) -> TensorType:
     if plain.storage.is_unsigned == unsigned or not isinstance(element, Calibrated):
         return plain
     assert node.chip is not None
-    scale = symmetric_scale(max(element.threshold, _SMALLEST), not unsigned, node.chip.symmetric_divisor)
+    scale = symmetric_scale(max(element.threshold, SMALLEST_THRESHOLD), not unsigned, node.chip.symmetric_divisor)
     return plain.with_element(Uniform(ScalarType("u8" if unsigned else "i8"), plain.uniform.expressed, scale))
 
 
@@ -147,7 +115,7 @@ def rescaled(value: Value, wanted: TensorType, name: str, build: LoweringBuilder
         return value
     unsigned = wanted.storage.is_unsigned
     dtype, element = (np.uint8, "ui8") if unsigned else (np.int8, "si8")
-    largest = np.full((1,) * len(source.dims), 255 if unsigned else _STEPS, dtype)
+    largest = np.full((1,) * len(source.dims), 255 if unsigned else STEPS, dtype)
     factor = source.uniform.scale / (wanted.uniform.scale * float(largest.item()))
     if factor >= 1.0:
         raise ValueError(f"a value's scale is {source.uniform.scale / wanted.uniform.scale:g} times that of the result")
@@ -159,13 +127,3 @@ def rescaled(value: Value, wanted: TensorType, name: str, build: LoweringBuilder
         source.with_element(wanted.element).at(None),
         name,
     )
-
-
-def quantised_constant(factors: Array) -> tuple[Array, int]:
-    """Factors as int8 numerators over a common power of two: the greatest shift that keeps all within 127."""
-    greatest = float(np.abs(factors).max(initial=0.0))
-    shift = _GREATEST_SHIFT
-    while shift > 0 and round(greatest * 2.0**shift) > _STEPS:
-        shift -= 1
-    numerators = round_to_int(factors.astype(np.float64) * 2.0**shift, Rounding.HALF_AWAY_FROM_ZERO)
-    return saturate(numerators, np.int8), shift

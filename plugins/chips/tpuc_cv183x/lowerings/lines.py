@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tpuc.api import LoweringBuilder, LoweringNode, Value
+from tpuc_ops.lowering import InnerBuilder
 from tpuc_ops.tpu.reshape import Reshape as TpuReshape
-
-from tpuc_cv183x.lowerings.common import Renamed
 
 _RANK = 3
 _PAIRS = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 0, "inserts": 0}
@@ -39,7 +38,7 @@ def over_lines(cell: CellT) -> CellT:
         )
         name = f"{node.name}_images"
         images = dataclasses.replace(images, name=name, operands=(value, *node.operands[1:]))
-        (result,) = lower(self, images, Renamed(build, name))
+        (result,) = lower(self, images, InnerBuilder(build, name))
         dims = node.result_type.dims
         return [build(TpuReshape(shape=dims), [result], result.tensor.with_shape(dims).at(None), node.name)]
 

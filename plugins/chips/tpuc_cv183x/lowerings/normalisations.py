@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from tpuc.api import ABSENT, Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc.api import LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.lowering import ConstantWeights
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.group_norm import GroupNorm
 from tpuc_ops.top.instance_norm import InstanceNorm
@@ -25,23 +25,11 @@ from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.table import TABLE
 
 
-class Normalisation(Lowering[Any]):
+class Normalisation(ConstantWeights):
     """Base: in bf16, with constant weights."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,) * len(node.operand_types)
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        for label, type_, constant in zip(("weight", "bias"), node.operand_types[1:], node.constants[1:], strict=False):
-            if constant is None and type_ is not ABSENT:
-                return f"the {label} must be a constant"
-        return None
-
-    def constants(self, node: LoweringNode) -> tuple[Array | None, Array | None]:
-        """Weight and bias."""
-        given = [constant if constant is not None and constant.size else None for constant in node.constants[1:3]]
-        weight, bias = [*given, None, None][:2]
-        return weight, bias
 
 
 def _normalised(steps: Halves, value: Value, rows: int, eps: float, *, centred: bool) -> Value:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value
+from tpuc_ops.lowering import bytes_of
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.tpu.mul import Mul
@@ -18,7 +19,6 @@ from tpuc_cv183x.lowerings.common import (
     QDM,
     Array,
     as_bf16,
-    bytes_of,
     decompose_qdm,
     may_move_scale,
     result_with_sign,

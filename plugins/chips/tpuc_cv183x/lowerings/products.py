@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, UniformPerAxis, Value
+from tpuc_ops.lowering import Lowers, ScaleLowering
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.scale import Scale
 from tpuc_ops.tpu.conv2d import Conv2D
 from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
-from tpuc_cv183x.lowerings.common import QDM, Array, Renamed, as_bf16
+from tpuc_cv183x.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv183x.lowerings.computed import computed_refusal, is_computed, lower_computed
 from tpuc_cv183x.lowerings.lines import over_lines
 from tpuc_cv183x.lowerings.qdm import quantise_qdm, within_reach
@@ -113,50 +112,17 @@ class ConvInt8(Lowering[Conv]):
 
 
 @TABLE.lowers(Scale, "bf16", "int8")
-class ScaleAny(Lowering[Scale]):
-    """A depthwise convolution with a kernel of one element: the same products and sums."""
+class ScaleAny(ScaleLowering):
+    """The convolution of the mode, which takes its filters as constants."""
 
-    def refuse(self, node: LoweringNode) -> str | None:
-        if node.constants[1] is None or len(node.operand_types[0].dims) < 2:
-            return "the scale must be a constant, and the tensor have channels"
-        return None
+    def convolution(self, node: LoweringNode) -> Lowers:
+        return ConvInt8() if node.mode == "int8" else ConvBf16()
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        scale, bias = node.constants[1], node.constants[2] if len(node.constants) > 2 else None
-        assert scale is not None
-        channels = scale.size
-        source = node.operands[0]
-        dims = source.tensor.dims
-        images = (dims[0], channels, math.prod(dims[2:]), 1) if len(dims) != 4 else dims
-        if images != dims:
-            source = build(TpuReshape(shape=images), [source], source.tensor.with_shape(images), f"{node.name}_in")
-        op = Conv(
-            kernel_shape=(1, 1),
-            strides=(1, 1),
-            pads=(0, 0, 0, 0),
-            dilations=(1, 1),
-            group=channels,
-            do_relu=node.op.do_relu,
-            relu_limit=node.op.relu_limit,
-        )
-        filters = scale.reshape(channels, 1, 1, 1).astype(np.float32)
-        biases = None if bias is None else bias.reshape(-1).astype(np.float32)
+    def operands(
+        self, source: Value, filters: Array, biases: Array | None, node: LoweringNode, build: LoweringBuilder
+    ) -> tuple[Value, ...]:
         absent = build.none() if biases is None or node.mode == "int8" else build.weight("bias", biases)
-        conv = LoweringNode(
-            op,
-            (node.operand_types[0].with_shape(images),),
-            (node.result_type.with_shape(images),),
-            node.name if images == dims else f"{node.name}_images",
-            (source, source, absent),
-            (None, filters, biases),
-            node.mode,
-            node.chip,
-        )
-        cell = ConvInt8() if node.mode == "int8" else ConvBf16()
-        if images == dims:
-            return cell.lower(conv, build)
-        (value,) = cell.lower(conv, Renamed(build, conv.name))
-        return [build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims))]
+        return (source, source, absent)
 
 
 @TABLE.lowers(MatMul, "bf16")

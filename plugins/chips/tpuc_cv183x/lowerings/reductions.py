@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops.lowering import InnerBuilder
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
@@ -15,7 +16,6 @@ from tpuc_ops.top.reduce import Reduce
 from tpuc_ops.tpu.permute import Permute as TpuPermute
 from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
-from tpuc_cv183x.lowerings.common import Renamed
 from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.pools import AvgPoolBf16, AvgPoolInt8, MaxPoolAny
 from tpuc_cv183x.lowerings.table import TABLE
@@ -102,7 +102,7 @@ class ReduceAny(Lowering[Reduce]):
         )
         if plain:
             return cell.lower(inner, build)
-        (value,) = cell.lower(inner, Renamed(build, inner.name))
+        (value,) = cell.lower(inner, InnerBuilder(build, inner.name))
         return [build(TpuReshape(shape=node.result_type.dims), [value], value.tensor.with_shape(node.result_type.dims))]
 
     def _in_halves(self, steps: Halves, node: LoweringNode) -> Sequence[Value]:

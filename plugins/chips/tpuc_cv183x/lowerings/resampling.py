@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc_ops.lowering import images_refusal, interpolation_matrix, whole_factors
 from tpuc_ops.top.interp import Interp
 from tpuc_ops.tpu.conv2d import Conv2D
 from tpuc_ops.tpu.deconv import Deconv as TpuDeconv
@@ -34,9 +35,7 @@ class InterpAny(Lowering[Interp]):
     """
 
     def refuse(self, node: LoweringNode) -> str | None:
-        if len(node.operand_types[0].dims) != 4:
-            return f"only images of 4 dimensions, this one has {len(node.operand_types[0].dims)}"
-        return None
+        return images_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         value, dims = node.operands[0], node.result_type.dims
@@ -47,22 +46,9 @@ class InterpAny(Lowering[Interp]):
         return _Resampling(node, build).value()
 
 
-def _factors(node: LoweringNode) -> Pair | None:
-    """Whole factors between the extents, where that is also what the network says."""
-    op: Interp = node.op
-    (_, _, h, w), (_, _, rows, columns) = node.operand_types[0].dims, node.result_type.dims
-    if op.coord_mode == "align_corners" or rows % h or columns % w:
-        return None
-    down, right = rows // h, columns // w
-    for scale, factor in ((op.scale_h, down), (op.scale_w, right)):
-        if scale > 0 and scale != factor:
-            return None
-    return down, right
-
-
 def _repeats(node: LoweringNode) -> Pair | None:
     """Factors by which nearest neighbours repeat."""
-    factors = _factors(node) if node.op.mode == "nearest" else None
+    factors = whole_factors(node) if node.op.mode == "nearest" else None
     return factors if factors is not None and math.prod(factors) <= _MOST_REPEATS else None
 
 
@@ -76,7 +62,7 @@ class _Resampling:
 
     def value(self) -> list[Value]:
         """The result."""
-        factors = _factors(self.node) if self.node.op.mode == "linear" else None
+        factors = whole_factors(self.node) if self.node.op.mode == "linear" else None
         (_, _, h, w), (_, _, rows, columns) = self.source.tensor.dims, self.type.dims
         if factors is not None and 1 < max(factors) <= _LARGEST_FACTOR:
             return [self._spread(factors)]
@@ -89,7 +75,7 @@ class _Resampling:
 
     def _columns(self, value: Value, columns: int, *, is_last: bool) -> Value:
         n, c, h, w = value.tensor.dims
-        matrix = _matrix(self.node.op, w, columns, self.node.op.scale_w)
+        matrix = interpolation_matrix(self.node.op, w, columns, self.node.op.scale_w)
         type_ = self.type if is_last else value.tensor.with_shape((n, c, h, columns)).at(None)
         filters, fields = self._filters("columns", matrix.T, value, type_, transposed=True)
         tpu = TpuMatMul(**_plural(fields))
@@ -100,7 +86,7 @@ class _Resampling:
         """Every image is a 1x1 convolution whose channels are the rows."""
         n, c, h, w = value.tensor.dims
         images = self._reshaped(value, (n * c, h, 1, w), f"{self.node.name}_images")
-        matrix = _matrix(self.node.op, h, rows, self.node.op.scale_h).T.reshape(rows, h, 1, 1)
+        matrix = interpolation_matrix(self.node.op, h, rows, self.node.op.scale_h).T.reshape(rows, h, 1, 1)
         type_ = self.type.with_shape((n * c, rows, 1, w)).at(None)
         filters, fields = self._filters("rows", matrix, images, type_)
         tpu = Conv2D(kernel_shape=(1, 1), with_bias=False, **fields)
@@ -173,12 +159,3 @@ def _triangle(factor: int, *, is_centred: bool) -> tuple[Array, int, int]:
     shares = shares[: int(np.flatnonzero(shares > 0)[-1]) + 1]
     behind = len(shares) - cut + (factor if is_centred else 0)
     return shares, cut, behind
-
-
-def _matrix(op: Interp, extent: int, count: int, scale: float) -> Array:
-    """What one dimension of the op does to unit vectors: `[extent, count]`."""
-    single = Interp(mode=op.mode, coord_mode=op.coord_mode, scale_w=scale)
-    units = np.eye(extent, dtype=np.float32)[None, None]
-    types = TensorType((1, 1, extent, extent), F32), TensorType((1, 1, extent, count), F32)
-    (result,) = single.evaluate(Node(single, (types[0],), (types[1],)), [units])
-    return result[0, 0]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from tpuc.api import BF16, F32, Lowering, LoweringBuilder, LoweringNode, TensorType, Value, Wants, numpy_dtype
+from tpuc.api import BF16, F32, LoweringBuilder, LoweringNode, TensorType, Value, Wants, numpy_dtype
+from tpuc_ops.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.depth2space import Depth2Space
@@ -19,9 +19,7 @@ from tpuc_ops.top.unsqueeze import Unsqueeze
 from tpuc_ops.top.upsample import Upsample
 from tpuc_ops.tpu.concat import Concat as TpuConcat
 from tpuc_ops.tpu.pad import Pad as TpuPad
-from tpuc_ops.tpu.permute import Permute as TpuPermute
 from tpuc_ops.tpu.relu import Relu as TpuRelu
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 from tpuc_ops.tpu.slice import Slice as TpuSlice
 from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
@@ -30,62 +28,12 @@ from tpuc_cv183x.lowerings.common import rescaled, result_with_sign
 from tpuc_cv183x.lowerings.copies import stored_constant
 from tpuc_cv183x.lowerings.table import TABLE
 
-
-class ShapeLowering(Lowering[Any]):
-    """Base: operands as their producers made them, and the first one's element in the result."""
-
-    def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        return (Wants.AS_IS,) * len(node.operand_types)
-
-    def result(self, node: LoweringNode) -> TensorType:
-        """The first operand's element in the result's shape."""
-        return node.operands[0].tensor.with_shape(node.result_type.dims)
-
-
-@TABLE.lowers(Reshape, "bf16", "int8")
-@TABLE.lowers(Flatten, "bf16", "int8")
-@TABLE.lowers(Squeeze, "bf16", "int8")
-@TABLE.lowers(Unsqueeze, "bf16", "int8")
-class ReshapeAny(ShapeLowering):
-    """The same bytes under another shape."""
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(TpuReshape(shape=node.result_type.dims), node.operands[:1], self.result(node))]
-
-
-@TABLE.lowers(Permute, "bf16", "int8")
-class PermuteAny(ShapeLowering):
-    """A transposition of stored values."""
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(TpuPermute(order=node.op.order), node.operands, self.result(node))]
-
-
-@TABLE.lowers(Depth2Space, "bf16", "int8")
-class Depth2SpaceAny(ShapeLowering):
-    """The dimensions of blocks and channels apart, in another order, and together again."""
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Depth2Space = node.op
-        type_ = node.operands[0].tensor
-        split, order = _block_order(op, type_.dims)
-        value = build(TpuReshape(shape=split), node.operands, type_.with_shape(split), f"{node.name}_split")
-        dims = tuple(split[axis] for axis in order)
-        value = build(TpuPermute(order=order), [value], type_.with_shape(dims), f"{node.name}_ordered")
-        return [build(TpuReshape(shape=node.result_type.dims), [value], self.result(node))]
-
-
-def _block_order(op: Depth2Space, dims: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The operand with its blocks as dimensions of their own, and the order in which the result has them."""
-    n, c, h, w = dims
-    down, right = op.block_h, op.block_w
-    if op.is_inversed:
-        split = (n, c, h // down, down, w // right, right)
-        return split, (0, 1, 3, 5, 2, 4) if op.is_CRD else (0, 3, 5, 1, 2, 4)
-    channels = c // (down * right)
-    if op.is_CRD:
-        return (n, channels, down, right, h, w), (0, 1, 4, 2, 5, 3)
-    return (n, down, right, channels, h, w), (0, 3, 4, 1, 5, 2)
+TABLE.lowers(Reshape, "bf16", "int8")(ReshapeAny)
+TABLE.lowers(Flatten, "bf16", "int8")(ReshapeAny)
+TABLE.lowers(Squeeze, "bf16", "int8")(ReshapeAny)
+TABLE.lowers(Unsqueeze, "bf16", "int8")(ReshapeAny)
+TABLE.lowers(Permute, "bf16", "int8")(PermuteAny)
+TABLE.lowers(Depth2Space, "bf16", "int8")(Depth2SpaceAny)
 
 
 @TABLE.lowers(Slice, "bf16", "int8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -415,14 +415,6 @@ def decompose_shift_to_max(value: float, limit: int = 127, highest_shift: int = 
         if abs(math.ldexp(value, shift + 1)) >= limit:
             return (math.trunc(math.ldexp(value, shift)), shift)
     return (0, 0)
-
-
-def decompose_common_shift(values: Iterable[float], limit: int = 127) -> tuple[Int64Array, int]:
-    """One shift for several factors: that of the largest by `decompose_shift_to_max`, all multipliers cut off."""
-    factors = [_finite(v) for v in values]
-    _, shift = decompose_shift_to_max(max((abs(f) for f in factors), default=0.0), limit)
-    multipliers = [max(-limit, min(limit, math.trunc(math.ldexp(f, shift)))) for f in factors]
-    return np.array(multipliers, np.int64), shift
 
 
 def decompose_each(

@@ -6,7 +6,8 @@ from tpuc.api import Calibrated, CalibrationError, ScalarType, TensorType, Unifo
 
 from tpuc_ops.quant.arithmetic import asymmetric_scale, symmetric_scale
 
-_SMALLEST = 1e-5
+SMALLEST_THRESHOLD = 1e-5
+"""Thresholds below it count as it (SPEC 3.5)."""
 
 _I8, _U8 = ScalarType("i8"), ScalarType("u8")
 
@@ -18,7 +19,7 @@ def symmetric_element(type: TensorType, divisor: int, name: str, *, unsigned: bo
     Raises CalibrationError when the value was not calibrated.
     """
     element = _calibrated(type, name)
-    threshold = max(element.threshold, _SMALLEST)
+    threshold = max(element.threshold, SMALLEST_THRESHOLD)
     if unsigned and element.minimum >= 0:
         return Uniform(_U8, element.expressed, symmetric_scale(threshold, False))
     return Uniform(_I8, element.expressed, symmetric_scale(threshold, True, divisor))
@@ -31,8 +32,8 @@ def asymmetric_element(type: TensorType, name: str) -> Uniform:
     """
     element = _calibrated(type, name)
     low, high = min(element.minimum, 0.0), max(element.maximum, 0.0)
-    if high - low < _SMALLEST:
-        low, high = 0.0, _SMALLEST
+    if high - low < SMALLEST_THRESHOLD:
+        low, high = 0.0, SMALLEST_THRESHOLD
     scale, zero_point = asymmetric_scale(low, high)
     return Uniform(_I8, element.expressed, scale, zero_point)
 

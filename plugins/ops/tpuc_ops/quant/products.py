@@ -18,11 +18,14 @@ from tpuc_ops.quant.arithmetic import (
     round_to_int,
     saturate,
 )
+from tpuc_ops.quant.elements import SMALLEST_THRESHOLD
 
 Array: TypeAlias = npt.NDArray[Any]
 
 _FILTER_STEPS = 127.0
-_SMALLEST_SCALE = 1e-5 / _FILTER_STEPS
+"""Of signed bytes on both sides of 0."""
+
+_SMALLEST_SCALE = SMALLEST_THRESHOLD / _FILTER_STEPS
 
 
 @dataclass(frozen=True)

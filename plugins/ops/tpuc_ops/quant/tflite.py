@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from tpuc.api import Uniform, UniformPerAxis, numpy_dtype
+from tpuc.api import ScalarType, Uniform, UniformPerAxis, numpy_dtype
 
 from tpuc_ops.quant.arithmetic import (
     Array,
@@ -33,6 +33,9 @@ SUM_SHIFT = 20
 
 WIDE_SUM_SHIFT = 15
 """The same for 16 bits."""
+
+DIFFERENCE_SHIFT = 7
+"""The same for 8 bits whose difference is kept in 16, to be squared: a square then takes at most 30 bits."""
 
 
 def multiplier_of(factor: float) -> Decomposition:
@@ -94,6 +97,8 @@ def rescale(x: Array, source: Uniform, target: Uniform, bounds: Bounds) -> Array
 def add(operands: Sequence[Array], types: Sequence[Uniform], signs: Sequence[int], y: Uniform, bounds: Bounds) -> Array:
     """Two summands, each widened, brought to twice the larger scale, added, and brought to the result's scale."""
     shift = SUM_SHIFT if y.storage.bits == 8 else WIDE_SUM_SHIFT
+    if y.storage.bits > max(type.storage.bits for type in types):
+        shift = DIFFERENCE_SHIFT
     common = 2.0 * max(type.scale for type in types)
     total: Array = np.zeros((), np.int64)
     for x, type, sign in zip(operands, types, signs, strict=True):
@@ -105,6 +110,17 @@ def multiply(left: Array, right: Array, types: Sequence[Uniform], y: Uniform, bo
     """The exact product in the result's scale; the factor is a float32."""
     factor = np.float32(types[0].scale) * np.float32(types[1].scale) / np.float32(y.scale)
     return bounded(scaled(centred(left, types[0]) * centred(right, types[1]), float(factor)), y, bounds)
+
+
+def square(x: Array, source: Uniform, y: Uniform, bounds: Bounds) -> Array:
+    """The exact square in the result's scale; the factor is a double, which the product's is not."""
+    return bounded(scaled(np.square(centred(x, source)), source.scale**2 / y.scale), y, bounds)
+
+
+def wide_difference(left: Uniform, right: Uniform) -> Uniform:
+    """The type of a difference of 8-bit values before SQUARED_DIFFERENCE squares it: `add` then rescales by 1."""
+    scale = 2.0 * max(left.scale, right.scale) / (1 << DIFFERENCE_SHIFT)
+    return Uniform(ScalarType("i16"), left.expressed, scale)
 
 
 def mean_under_windows(sums: Array, counts: Array) -> Array:

@@ -12,6 +12,19 @@ from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.shapes import positive_axis
 
 
+def check_mode(mode: str) -> None:
+    """Raises ValueError for another one than ArgMax and ArgMin."""
+    if mode not in ("ArgMax", "ArgMin"):
+        raise ValueError(f"mode must be ArgMax or ArgMin, this one is {mode}")
+
+
+def places(x: Array, axis: int, mode: str, *, last: bool) -> Array:
+    """Where the extreme elements along `axis` are, the first or the last of equal ones; the axis is gone."""
+    x = np.moveaxis(x, axis, -1)
+    find = np.argmax if mode == "ArgMax" else np.argmin
+    return x.shape[-1] - 1 - find(x[..., ::-1], -1) if last else find(x, -1)
+
+
 @dataclass(frozen=True)
 class Arg(Op):
     """Index and value of the extreme element along `axis`, by `mode` ArgMax or ArgMin.
@@ -27,27 +40,18 @@ class Arg(Op):
 
     def infer(self, operands: Types) -> Types:
         (x,) = operands
-        if self.mode not in ("ArgMax", "ArgMin"):
-            raise ValueError(f"mode must be ArgMax or ArgMin, this one is {self.mode}")
+        check_mode(self.mode)
         axis = positive_axis(self.axis, x.rank)
         result = x.shape_only().with_shape((*x.dims[:axis], *(1,) * self.keepdims, *x.dims[axis + 1 :]))
         return (result, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x = as_float(operands[0])
-        places = self._places(x)[..., None]
-        values = np.take_along_axis(np.moveaxis(x, self.axis, -1), places, -1)
+        indices = places(x, self.axis, self.mode, last=self.select_last_index)[..., None]
+        values = np.take_along_axis(np.moveaxis(x, self.axis, -1), indices, -1)
         dims = node.result_type.dims
-        places, values = places.reshape(dims).astype(np.float32), values.reshape(dims)
-        return [places, values.astype(operands[0].dtype) if node.result_types[1].is_quantised else values]
-
-    def _places(self, x: Array) -> Array:
-        """With the axis last and gone."""
-        x = np.moveaxis(x, self.axis, -1)
-        find = np.argmax if self.mode == "ArgMax" else np.argmin
-        if self.select_last_index:
-            return x.shape[-1] - 1 - find(x[..., ::-1], -1)
-        return find(x, -1)
+        indices, values = indices.reshape(dims).astype(np.float32), values.reshape(dims)
+        return [indices, values.astype(operands[0].dtype) if node.result_types[1].is_quantised else values]
 
     def flops(self, node: Node) -> int:
         return node.operand_types[0].size

@@ -32,6 +32,8 @@ class Depth2Space(Op):
         (x,) = operands
         if not (self.in_is_NCHW and self.out_is_NCHW) or self.swap_cr:
             raise ValueError("only NCHW without swap_cr is supported; permute the operand instead")
+        if x.rank != 4:
+            raise ValueError(f"an operand of 4 dimensions is needed, this one is {show(x.dims)}")
         n, c, h, w = x.dims
         block = self.block_h * self.block_w
         if self.is_inversed:

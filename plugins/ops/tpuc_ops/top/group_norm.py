@@ -9,6 +9,7 @@ from tpuc.api import F64, I64, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.normalisation import normalised, per_channel
+from tpuc_ops.shapes import show
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class GroupNorm(Op):
     def infer(self, operands: Types) -> Types:
         x = operands[0]
         if x.rank < 2 or self.num_groups < 1 or x.dims[1] % self.num_groups:
-            raise ValueError(f"{self.num_groups} groups do not divide the channels of {x.rank} dimensions {x.dims}")
+            raise ValueError(f"{self.num_groups} groups do not divide the channels of {show(x.dims)}")
         return (x.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:

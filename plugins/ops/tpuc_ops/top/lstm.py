@@ -10,6 +10,7 @@ from tpuc.api import I64, Bool, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.functions import sigmoid
+from tpuc_ops.recurrent import sequence_sizes
 from tpuc_ops.shapes import show
 
 
@@ -31,7 +32,7 @@ class LSTM(Op):
 
     def infer(self, operands: Types) -> Types:
         x, weight, recurrence = operands[:3]
-        steps, count, inputs = self._sizes(x.dims)
+        steps, count, inputs = sequence_sizes(x.dims, self.batch_first)
         directions, hidden = 1 + self.bidirectional, self.hidden_size
         if weight.dims != (directions, 4 * hidden, inputs):
             raise ValueError(f"filter {show(weight.dims)} should be {show((directions, 4 * hidden, inputs))}")
@@ -43,12 +44,6 @@ class LSTM(Op):
             return (x.with_shape((count, steps, directions, hidden)), state, state)
         state = x.with_shape((directions, count, hidden))
         return (x.with_shape((steps, directions, count, hidden)), state, state)
-
-    def _sizes(self, dims: tuple[int, ...]) -> tuple[int, int, int]:
-        if len(dims) != 3:
-            raise ValueError(f"three dimensions are needed, this operand is {show(dims)}")
-        first, second, inputs = dims
-        return (second, first, inputs) if self.batch_first else (first, second, inputs)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x, weight, recurrence, *optional = (as_float(operand) for operand in operands[:6])
@@ -93,7 +88,7 @@ class LSTM(Op):
         return np.stack(outputs), h, c
 
     def flops(self, node: Node) -> int:
-        steps, count, inputs = self._sizes(node.operand_types[0].dims)
+        steps, count, inputs = sequence_sizes(node.operand_types[0].dims, self.batch_first)
         hidden = self.hidden_size
         per_step = 2 * 4 * hidden * (inputs + hidden) + 30 * hidden
         return steps * count * (1 + self.bidirectional) * per_step

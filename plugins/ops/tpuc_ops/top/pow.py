@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import F64
+from tpuc.api import F64, Node
 
+from tpuc_ops import quantised
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import UnaryOp
 
@@ -18,6 +20,11 @@ class Pow(UnaryOp):
     name = "top.Pow"
     exponent: F64
     flops_per_element = 4
+
+    def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
+        if self.exponent == 2.0 and node.operand_types[0].storage.bits > 8:
+            return quantised.square(node, operands)
+        return super().quantised(node, operands)
 
     def function(self, x: Array) -> Array:
         return np.power(x, np.float32(self.exponent))

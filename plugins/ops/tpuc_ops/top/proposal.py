@@ -13,6 +13,8 @@ from tpuc_ops.boxes import cells, centred_boxes, duelled, pixel_anchors
 from tpuc_ops.shapes import show
 
 RATIOS, SCALES = (0.5, 1.0, 2.0), (8.0, 16.0, 32.0)
+"""Of the anchors of Faster R-CNN as published, height to width and side to `anchor_base_size`."""
+
 ANCHORS = len(RATIOS) * len(SCALES)
 
 

@@ -13,7 +13,11 @@ from tpuc_ops.boxes import cells, suppressed
 from tpuc_ops.shapes import show
 
 STRIDES = (32, 16, 8)
+"""Pixels between the places of each feature map."""
+
 SCALES = ((32, 16), (8, 4), (2, 1))
+"""Of the two anchors at each place of these maps, as published."""
+
 BASE = 17
 """Pixels that an anchor of scale 1 spans: 0 to 16, and its middle lies half of that from the cell's corner."""
 

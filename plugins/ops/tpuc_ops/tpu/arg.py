@@ -10,6 +10,7 @@ from tpuc.api import F32, I64, Bool, Node, Op, Raw, Str, Types
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import positive_axis
+from tpuc_ops.top.arg import check_mode, places
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,13 @@ class Arg(Op):
 
     def infer(self, operands: Types) -> Types:
         (x,) = operands
-        if self.mode not in ("ArgMax", "ArgMin"):
-            raise ValueError(f"mode must be ArgMax or ArgMin, this one is {self.mode}")
+        check_mode(self.mode)
         axis = positive_axis(self.axis, x.rank)
         return (x.with_shape((*x.dims[:axis], *(1,) * self.keepdims, *x.dims[axis + 1 :])).with_element(F32).at(None),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        x = np.moveaxis(operands[0], self.axis, -1)
-        find = np.argmax if self.mode == "ArgMax" else np.argmin
-        places = x.shape[-1] - 1 - find(x[..., ::-1], -1) if self.select_last_index else find(x, -1)
-        return [places.reshape(node.result_type.dims).astype(np.float32)]
+        indices = places(operands[0], self.axis, self.mode, last=self.select_last_index)
+        return [indices.reshape(node.result_type.dims).astype(np.float32)]
 
     def flops(self, node: Node) -> int:
         return node.operand_types[0].size

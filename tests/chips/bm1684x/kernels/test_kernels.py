@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from tpuc.registry import Registry
-from tpuc.testing.kernel_conformance import KernelConformance, compile_kernels
+from tpuc.testing.kernel_conformance import Sample, compile_kernels
 
-from tests.chips.bm1684x.kernels import samples
+from tests.chips.bm1684x.kernels import place_samples, samples
 from tests.chips.bm1684x.kernels.generated import KINDS, generated
 
-
-class TestConvolutions(KernelConformance):
-    chip = "bm1684x"
-    samples = samples.CONVOLUTIONS
+SUBJECTS = samples.ALL | place_samples.ALL
 
 
-class TestSums(KernelConformance):
-    chip = "bm1684x"
-    samples = samples.SUMS
-
-
-class TestProducts(KernelConformance):
-    chip = "bm1684x"
-    samples = samples.PRODUCTS
-
-
-class TestActivations(KernelConformance):
-    chip = "bm1684x"
-    samples = samples.ACTIVATIONS
-
-
-class TestMoves(KernelConformance):
-    chip = "bm1684x"
-    samples = samples.MOVES
-
-
-class TestReductions(KernelConformance):
-    chip = "bm1684x"
-    samples = samples.REDUCTIONS
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_the_simulator_equals_the_evaluation(subject: str) -> None:
+    _check(SUBJECTS[subject], subject)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_generated_samples_equal_the_evaluation(kind: str) -> None:
+    _check(generated(kind, 40), kind)
+
+
+def _check(cases: Mapping[str, Sample], source: str) -> None:
     registry = Registry()
-    compiled = compile_kernels(generated(kind, 40), "bm1684x", registry)
-    compiled.compare(registry.get("tpuc.chips", "bm1684x").load(compiled.data, kind).run(compiled.inputs))
+    compiled = compile_kernels(cases, "bm1684x", registry)
+    compiled.compare(registry.get("tpuc.chips", "bm1684x").load(compiled.data, source).run(compiled.inputs))

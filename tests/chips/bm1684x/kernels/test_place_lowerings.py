@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tpuc.api import Module, Op
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.schedule import PIPELINES
 from tpuc.session import Session
 from tpuc.session.compare import real_values
 from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import FLOAT_BOUNDS, Fixed, Operand, Sample, float_error, sample_module
+from tpuc.testing.kernel_conformance import Fixed, Operand, Sample, sample_module
 from tpuc.testing.values import build_exposed
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.arg import Arg
@@ -46,9 +43,10 @@ from tpuc_ops.top.trilu import Trilu
 from tpuc_ops.top.where import Where
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 
-Array = NDArray[Any]
+from tests.chips.bm1684x.kernels.lowered import check_file
+from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array
+
 MODES = ("f32", "f16", "bf16", "int8", "int8-asym")
-EVERYTHING_IN_INTEGERS = {**PIPELINES, "lower": ("convert-top-to-tpu",)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,17 +223,6 @@ def _table(values: dict[str, Array]) -> CalibrationTable:
     return CalibrationTable(entries)
 
 
-def _check_file(session: Session, final: Module, data: bytes, inputs: dict[str, Array]) -> dict[str, Array]:
-    lowered = Interpreter(final).run(inputs, "all")
-    for name, array in session.chip.load(data).run(inputs).items():
-        wanted = lowered[name]
-        if array.dtype.kind in "iu":
-            assert np.array_equal(array.reshape(wanted.shape), wanted), name
-        else:
-            assert float_error(array.reshape(wanted.shape), wanted) <= FLOAT_BOUNDS[wanted.dtype.name], name
-    return lowered
-
-
 @pytest.mark.parametrize(
     "mode", [pytest.param(mode, marks=pytest.mark.slow if mode in ("bf16", "int8-asym") else ()) for mode in MODES]
 )
@@ -246,7 +233,7 @@ def test_the_lowered_op_means_the_same(name: str, mode: str) -> None:
     integer = mode.startswith("int8")
     session = Session(chip="bm1684x", quantize=mode, pipelines=EVERYTHING_IN_INTEGERS)
     final, data = build_exposed(session, module, _table(values) if integer else None)
-    result = _check_file(session, final, data, inputs)["y"]
+    result = check_file(session, final, data, inputs)
     type_ = next(o.result.tensor for o in final.main.operations if o.results and o.name == "y")
     wanted = values["y"].reshape(result.shape)
     found = real_values(result, type_) if type_.is_quantised else result.astype(np.float32)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpuc.api import ABSENT, F32, ElementType, KernelChoice, LoweringNode, Node, Op, ScalarType, TensorType, Unsupported
+from tpuc.api import ABSENT, F32, ElementType, KernelChoice, LoweringNode, Node, ScalarType, TensorType, Unsupported
 from tpuc.testing import quantised_element
 from tpuc.testing.kernel_conformance import Fixed, Sample, compile_kernels
 from tpuc_bm1684x.kernels import TABLE as KERNELS
@@ -52,25 +52,16 @@ from tpuc_ops.tpu.reshape import Reshape
 from tpuc_ops.tpu.slice import Slice
 from tpuc_ops.tpu.softmax import Softmax
 
+from tests.chips.bm1684x.kernels import place_limits
+from tests.chips.bm1684x.kernels.nodes import node, t, top
+
 I8 = quantised_element("int8", 0.05)
 POINT = quantised_element("int8", 0.05, 3)
 F16 = ScalarType("f16")
 
 
-def t(*dims: int, element: ElementType = F32) -> TensorType:
-    return TensorType(dims, element)
-
-
 def q(*dims: int) -> TensorType:
     return t(*dims, element=I8)
-
-
-def node(op: Op, operands: Sequence[TensorType], result: TensorType | None = None) -> Node:
-    if result is None:
-        inferred = op.infer(tuple(operands))
-        assert inferred is not None
-        (result,) = inferred
-    return Node(op, tuple(operands), (result,), "node")
 
 
 def conv(dims: Sequence[int] = (1, 4, 40, 40), element: ElementType = F32, **fields: Any) -> Node:
@@ -239,6 +230,9 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
 ]  # fmt: skip
 
 
+KERNEL_LIMITS += place_limits.KERNEL_LIMITS
+
+
 @pytest.mark.parametrize(("taken", "refused", "sentence"), KERNEL_LIMITS, ids=[limit[2] for limit in KERNEL_LIMITS])
 def test_kernels_refuse_what_is_beyond_their_limits(taken: Node, refused: Node, sentence: str) -> None:
     cell = KERNELS.cells[taken.op.name]
@@ -250,12 +244,6 @@ def test_kernels_refuse_what_is_beyond_their_limits(taken: Node, refused: Node, 
     assert reason is not None
     assert sentence in reason
     assert not reason.endswith(".")
-
-
-def top(op: Op, *operands: tuple[int, ...] | np.ndarray, mode: str = "f32") -> LoweringNode:
-    constants = tuple(operand if isinstance(operand, np.ndarray) else None for operand in operands)
-    types = tuple(t(*(operand.shape if isinstance(operand, np.ndarray) else operand)) for operand in operands)
-    return LoweringNode(op, types, (types[0],), "node", (), constants, mode)
 
 
 def w(*shape: int) -> np.ndarray:
@@ -332,6 +320,9 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
         "filter and recurrence must be constants",
     ),
 ]  # fmt: skip
+
+
+LOWERING_LIMITS += place_limits.LOWERING_LIMITS
 
 
 @pytest.mark.parametrize(("taken", "refused", "sentence"), LOWERING_LIMITS, ids=[limit[2] for limit in LOWERING_LIMITS])

@@ -1,14 +1,9 @@
-"""Limits of kernels and lowerings for places: just inside is taken, just outside refused by its sentence."""
+"""Limits of kernels and lowerings for places: what is just inside, what just outside, and the sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import pytest
-from tpuc.api import F32, ElementType, KernelChoice, LoweringNode, Node, Op, ScalarType, TensorType
-from tpuc_bm1684x.kernels import TABLE as KERNELS
-from tpuc_bm1684x.lowerings import TABLE as LOWERINGS
+from tpuc.api import LoweringNode, Node, ScalarType
 from tpuc_ops.top.cast import Cast
 from tpuc_ops.top.cum_sum import CumSum
 from tpuc_ops.top.scatter_elements import ScatterElements
@@ -19,24 +14,15 @@ from tpuc_ops.tpu.bitwise import Bitwise
 from tpuc_ops.tpu.compare import Compare
 from tpuc_ops.tpu.gather_rows import GatherRows
 from tpuc_ops.tpu.rank import Rank
+from tpuc_ops.tpu.reduce import Reduce
 from tpuc_ops.tpu.remainder import Remainder
 from tpuc_ops.tpu.scan import Scan
 from tpuc_ops.tpu.truncate import Truncate
 from tpuc_ops.tpu.where import Where
 
+from tests.chips.bm1684x.kernels.nodes import node, t, top
+
 F16, I32 = ScalarType("f16"), ScalarType("i32")
-
-
-def t(*dims: int, element: ElementType = F32) -> TensorType:
-    return TensorType(dims, element)
-
-
-def node(op: Op, operands: Sequence[TensorType], result: TensorType | None = None) -> Node:
-    if result is None:
-        inferred = op.infer(tuple(operands))
-        assert inferred is not None
-        (result,) = inferred
-    return Node(op, tuple(operands), (result,), "node")
 
 
 HALVES = [t(2, 3, element=F16)] * 2
@@ -57,27 +43,18 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
     (node(Truncate(to="INT8"), [t(2, 3)]), node(Truncate(to="INT8"), HALVES[:1]), "only f32, this one is f16"),
     (node(Arg(axis=1), [t(65535, 3)]), node(Arg(axis=1), [t(65536, 3)]), "at most 65535 values before and after"),
     (node(Scan(axis=1), [t(3, 8192)]), node(Scan(axis=1), [t(3, 8193)]), "at most 8192 values along the axis"),
+    (
+        node(Scan(axis=1), [t(3, 4)]),
+        node(Scan(axis=1), [t(3, 4, element=I32)], t(3, 4, element=I32)),
+        "only floats, these are i32",
+    ),
+    (
+        node(Reduce(axes=(1,), mode="ReduceProd"), [t(3, 4)]),
+        node(Reduce(axes=(1,), mode="ReduceProd"), [t(3, 4)], t(3, 1, element=I32)),
+        "products of floats only, these are i32",
+    ),
     (node(Rank(), [t(2, 32768)] * 2), node(Rank(), [t(2, 32769)] * 2), "at most 32768 rows and values in a row"),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("taken", "refused", "sentence"), KERNEL_LIMITS, ids=[limit[2] for limit in KERNEL_LIMITS])
-def test_kernels_refuse_what_is_beyond_their_limits(taken: Node, refused: Node, sentence: str) -> None:
-    cell = KERNELS.cells[taken.op.name]
-    reasons = [
-        (cell.kernel(node) if isinstance(cell, KernelChoice) else cell).refuse(node) for node in (taken, refused)
-    ]
-    assert reasons[0] is None
-    reason = reasons[1]
-    assert reason is not None
-    assert sentence in reason
-    assert not reason.endswith(".")
-
-
-def top(op: Op, *operands: tuple[int, ...] | np.ndarray) -> LoweringNode:
-    constants = tuple(operand if isinstance(operand, np.ndarray) else None for operand in operands)
-    types = tuple(t(*(operand.shape if isinstance(operand, np.ndarray) else operand)) for operand in operands)
-    return LoweringNode(op, types, (types[0],), "node", (), constants, "f32")
 
 
 LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
@@ -99,15 +76,3 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
         "there are 25000000",
     ),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("taken", "refused", "sentence"), LOWERING_LIMITS, ids=[limit[2] for limit in LOWERING_LIMITS])
-def test_lowerings_refuse_what_is_beyond_their_limits(
-    taken: LoweringNode, refused: LoweringNode, sentence: str
-) -> None:
-    cell = LOWERINGS.cells[taken.op.name, taken.mode]
-    assert cell.refuse(taken) is None
-    reason = cell.refuse(refused)
-    assert reason is not None
-    assert sentence in reason
-    assert not reason.endswith(".")

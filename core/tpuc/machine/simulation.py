@@ -1,0 +1,137 @@
+"""What simulators of two-engine machines share: an order of execution, checks, and sentences that say where."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tpuc.errors import HazardError, IllegalCommand, UsageError
+from tpuc.machine.hazards import find_hazards
+from tpuc.machine.instruction import Command, Engine, Instruction, Region
+from tpuc.machine.timeline import Timeline, TimelineEntry, make_timeline
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+def show_region(region: Region) -> str:
+    """A region as sentences name it."""
+    lanes = f", lanes {region.first_lane}..{region.end_lane - 1}" if region.space == "lmem" else ""
+    return f"{region.space} {region.start:#x}..{region.end:#x}{lanes}"
+
+
+@dataclass(frozen=True)
+class DecodedStreams:
+    """Both streams between two full barriers, and one legal order of execution."""
+
+    compute: Sequence[Command]
+    dma: Sequence[Command]
+    order: Sequence[Command]
+
+    @classmethod
+    def of(cls, compute: Sequence[Command], dma: Sequence[Command], where: str) -> DecodedStreams:
+        """Streams in an order that respects all waits; raises HazardError when there is none."""
+        return cls(compute, dma, serial_order(compute, dma, where))
+
+    def check(self, where: str, show: Callable[[Region], str] = show_region) -> None:
+        """Raise IllegalCommand for an illegal command, HazardError for conflicts that no wait orders."""
+        for command in (*self.compute, *self.dma):
+            try:
+                command.instruction.check()
+            except IllegalCommand as error:
+                raise _named(error, where, command) from error
+        hazards = find_hazards(self.compute, self.dma)
+        if hazards:
+            first = hazards[0]
+            raise HazardError(
+                f"{where}: {_label(first.compute)} and {_label(first.dma)} may run at the same time and both use "
+                f"{show(first.region)}; let the later one wait for the earlier one"
+            )
+
+    def run(self, machine: Any, where: str, watch: Callable[[Command], None] | None = None) -> None:
+        """Execute all commands; `watch` is told of each afterwards."""
+        for command in self.order:
+            try:
+                command.instruction.execute(machine)
+            except IllegalCommand as error:
+                raise _named(error, where, command) from error
+            if watch is not None:
+                watch(command)
+
+
+def serial_order(compute: Sequence[Command], dma: Sequence[Command], where: str = "program") -> tuple[Command, ...]:
+    """One order that respects all waits: compute commands run ahead as far as they may."""
+    queues: dict[Engine, Sequence[Command]] = {Engine.COMPUTE: compute, Engine.DMA: dma}
+    done = dict.fromkeys(Engine, 0)
+    order: list[Command] = []
+    total = len(compute) + len(dma)
+    while len(order) < total:
+        for engine in Engine:
+            if done[engine] < len(queues[engine]) and queues[engine][done[engine]].wait <= done[engine.other]:
+                order.append(queues[engine][done[engine]])
+                done[engine] += 1
+                break
+        else:
+            raise HazardError(
+                f"{where}: compute command {done[Engine.COMPUTE] + 1} and DMA command {done[Engine.DMA] + 1} wait for "
+                "ids that are never reached; lower one of the waits"
+            )
+    return tuple(order)
+
+
+def make_timelines(parts: Iterable[DecodedStreams], cycles_of: Callable[[Instruction], int]) -> Timeline:
+    """Parts run one after another with a full barrier between them."""
+    entries: list[TimelineEntry] = []
+    busy = dict.fromkeys(Engine, 0)
+    start = 0
+    for streams in parts:
+        part = make_timeline({Engine.COMPUTE: streams.compute, Engine.DMA: streams.dma}, cycles_of, start)
+        entries += part.entries
+        for engine in Engine:
+            busy[engine] += part.busy[engine]
+        start = part.cycles
+    return Timeline(tuple(entries), busy)
+
+
+@dataclass(frozen=True)
+class StoredInput:
+    """How a file wants an input: extents, the array type that holds it, and the type's name in sentences."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    label: str
+
+
+def stored_inputs(
+    given: Mapping[str, npt.NDArray[Any]], wanted: Sequence[StoredInput], source: str
+) -> dict[str, npt.NDArray[Any]]:
+    """Arrays as the file stores them; raises UsageError unless all inputs are there and hold raw values."""
+    import numpy as np
+
+    names = [one.name for one in wanted]
+    if unknown := sorted(set(given) - set(names)):
+        raise UsageError(f"{source}: no input {unknown[0]!r}; the file has {', '.join(names)}")
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for one in wanted:
+        if one.name not in given:
+            raise UsageError(f"{source}: input {one.name!r} is missing; give all of {', '.join(names)}")
+        values = np.asarray(given[one.name])
+        if values.dtype.itemsize != one.dtype.itemsize or values.size != math.prod(one.shape):
+            raise UsageError(
+                f"{source}: input {one.name!r} is {one.label} of shape {one.shape}, got {values.dtype} of shape "
+                f"{values.shape}; convert it"
+            )
+        arrays[one.name] = np.ascontiguousarray(values).reshape(one.shape).view(one.dtype)
+    return arrays
+
+
+def _label(command: Command) -> str:
+    return f"{command.engine.label} command {command.number} ({command.instruction.mnemonic()})"
+
+
+def _named(error: IllegalCommand, where: str, command: Command) -> IllegalCommand:
+    return IllegalCommand(f"{where}: {command.engine.label} command {command.number}: {error}")

@@ -1,0 +1,287 @@
+"""Lowerings that are the same on every chip, and the parts of others that are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from tpuc.api import ABSENT, F32, Lowering, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, Wants
+
+from tpuc_ops.arrays import Array
+from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
+from tpuc_ops.quant.elements import SMALLEST_THRESHOLD
+from tpuc_ops.shapes import positive_axis
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.depth2space import Depth2Space
+from tpuc_ops.top.interp import Interp
+from tpuc_ops.top.leaky_relu import LeakyRelu
+from tpuc_ops.top.scale import Scale
+from tpuc_ops.top.split import Split
+from tpuc_ops.tpu.permute import Permute
+from tpuc_ops.tpu.reshape import Reshape
+from tpuc_ops.tpu.slice import Slice
+
+STEPS = 127
+"""Of signed bytes on both sides of 0."""
+_UNSIGNED_STEPS = 255
+"""Of unsigned bytes above 0."""
+_GREATEST_SHIFT = 30  # numerators stay below 2**31
+
+
+class Lowers(Protocol):
+    """What lowers one node."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]: ...
+
+
+@dataclass(frozen=True)
+class InnerBuilder(LoweringBuilder):
+    """A builder whose nameless ops are inner ones of the node."""
+
+    inner: LoweringBuilder
+    name: str
+
+    def __call__(
+        self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
+    ) -> Value:
+        return self.inner(op, operands, result, name or self.name)
+
+    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
+        return self.inner.weight(suffix, array, element)
+
+    def none(self) -> Value:
+        return self.inner.none()
+
+
+def bytes_of(constant: Array) -> tuple[Array, float, str]:
+    """A constant as bytes with its scale and element type: unsigned where no value is negative."""
+    unsigned = bool((constant >= 0).all())
+    greatest = max(float(np.abs(constant).max(initial=0.0)), SMALLEST_THRESHOLD)
+    scale = greatest / (_UNSIGNED_STEPS if unsigned else STEPS)
+    dtype, element = (np.uint8, "ui8") if unsigned else (np.int8, "si8")
+    rounded = round_to_int(constant.astype(np.float64) / scale, Rounding.HALF_AWAY_FROM_ZERO)
+    return saturate(rounded, dtype), scale, element
+
+
+def quantised_constant(factors: Array, lowest_shift: int) -> tuple[Array, int]:
+    """Factors as int8 numerators over a common power of two: the greatest shift that keeps all within 127."""
+    greatest = float(np.abs(factors).max(initial=0.0))
+    shift = _GREATEST_SHIFT
+    while shift > lowest_shift and round(greatest * 2.0**shift) > STEPS:
+        shift -= 1
+    numerators = round_to_int(factors.astype(np.float64) * 2.0**shift, Rounding.HALF_AWAY_FROM_ZERO)
+    return saturate(numerators, np.int8), shift
+
+
+# Movements.
+
+
+class ShapeLowering(Lowering[Any]):
+    """Base: operands as their producers made them, and the first one's element in the result."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.AS_IS,) * len(node.operand_types)
+
+    def result(self, node: LoweringNode) -> TensorType:
+        """The first operand's element in the result's shape."""
+        return node.operands[0].tensor.with_shape(node.result_type.dims)
+
+
+class ReshapeAny(ShapeLowering):
+    """The same bytes under another shape."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(Reshape(shape=node.result_type.dims), node.operands[:1], self.result(node))]
+
+
+class PermuteAny(ShapeLowering):
+    """A transposition of stored values."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(Permute(order=node.op.order), node.operands, self.result(node))]
+
+
+class Depth2SpaceAny(ShapeLowering):
+    """The dimensions of blocks and channels apart, in another order, and together again."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Depth2Space = node.op
+        type_ = node.operands[0].tensor
+        split, order = _block_order(op, type_.dims)
+        value = build(Reshape(shape=split), node.operands, type_.with_shape(split), f"{node.name}_split")
+        dims = tuple(split[axis] for axis in order)
+        value = build(Permute(order=order), [value], type_.with_shape(dims), f"{node.name}_ordered")
+        return [build(Reshape(shape=node.result_type.dims), [value], self.result(node))]
+
+
+def _block_order(op: Depth2Space, dims: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The operand with its blocks as dimensions of their own, and the order in which the result has them."""
+    n, c, h, w = dims
+    down, right = op.block_h, op.block_w
+    if op.is_inversed:
+        split = (n, c, h // down, down, w // right, right)
+        return split, (0, 1, 3, 5, 2, 4) if op.is_CRD else (0, 3, 5, 1, 2, 4)
+    channels = c // (down * right)
+    if op.is_CRD:
+        return (n, channels, down, right, h, w), (0, 1, 4, 2, 5, 3)
+    return (n, down, right, channels, h, w), (0, 3, 4, 1, 5, 2)
+
+
+class SplitAny(ShapeLowering):
+    """One slice per result."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op: Split = node.op
+        source = node.operands[0]
+        dims = source.tensor.dims
+        axis = positive_axis(op.axis, len(dims))
+        values: list[Value] = []
+        at = 0
+        for result, name in zip(node.result_types, node.result_names, strict=True):
+            offset = tuple(at if index == axis else 0 for index in range(len(dims)))
+            ends = tuple(start + extent for start, extent in zip(offset, result.dims, strict=True))
+            tpu = Slice(offset=offset, steps=(1,) * len(dims), ends=ends)
+            values.append(build(tpu, [source], source.tensor.with_shape(result.dims).at(None), name))
+            at += result.dims[axis]
+        return values
+
+
+# Resampling.
+
+
+def images_refusal(node: LoweringNode) -> str | None:
+    """What an Interp of any chip cannot do."""
+    rank = len(node.operand_types[0].dims)
+    return f"only images of 4 dimensions, this one has {rank}" if rank != 4 else None
+
+
+def whole_factors(node: LoweringNode) -> tuple[int, int] | None:
+    """Whole factors between the extents of an Interp, where that is also what the network says."""
+    op: Interp = node.op
+    (_, _, h, w), (_, _, rows, columns) = node.operand_types[0].dims, node.result_type.dims
+    if op.coord_mode == "align_corners" or rows % h or columns % w:
+        return None
+    down, right = rows // h, columns // w
+    for scale, factor in ((op.scale_h, down), (op.scale_w, right)):
+        if scale > 0 and scale != factor:
+            return None
+    return down, right
+
+
+def interpolation_matrix(op: Interp, extent: int, count: int, scale: float) -> Array:
+    """What one dimension of an Interp does to unit vectors: `[extent, count]`."""
+    single = Interp(mode=op.mode, coord_mode=op.coord_mode, scale_w=scale)
+    units = np.eye(extent, dtype=np.float32)[None, None]
+    types = TensorType((1, 1, extent, extent), F32), TensorType((1, 1, extent, count), F32)
+    (result,) = single.evaluate(Node(single, (types[0],), (types[1],)), [units])
+    return result[0, 0]
+
+
+# Normalisations.
+
+
+class ConstantWeights(Lowering[Any]):
+    """Base of normalisations: the second and third operand are constants or not there."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        for label, type_, constant in zip(("weight", "bias"), node.operand_types[1:], node.constants[1:], strict=False):
+            if constant is None and type_ is not ABSENT:
+                return f"the {label} must be a constant"
+        return None
+
+    def constants(self, node: LoweringNode) -> tuple[Array | None, Array | None]:
+        """Weight and bias."""
+        given = [constant if constant is not None and constant.size else None for constant in node.constants[1:3]]
+        weight, bias = [*given, None, None][:2]
+        return weight, bias
+
+
+# Rectifiers.
+
+
+def slope_refusal(node: LoweringNode) -> str | None:
+    """What a PRelu of any chip cannot do."""
+    slope = node.constants[1]
+    if slope is None:
+        return "the slope must be a constant"
+    dims = node.operand_types[0].dims
+    channels = dims[1] if len(dims) > 1 else 1
+    aligned = (1,) * (len(dims) - slope.ndim) + slope.shape
+    if slope.size != 1 and (slope.size != channels or aligned[1] != channels):
+        return f"one slope, or one per channel; there are {slope.size} for {channels} channels"
+    return None
+
+
+def with_one_slope(node: LoweringNode, slope: float) -> LoweringNode:
+    """A PRelu of one slope as a LeakyRelu."""
+    return LoweringNode(
+        LeakyRelu(alpha=slope),
+        node.operand_types[:1],
+        node.result_types,
+        node.name,
+        node.operands[:1],
+        node.constants[:1],
+        node.mode,
+        node.chip,
+    )
+
+
+# Scales and shifts per channel.
+
+
+class ScaleLowering(Lowering[Scale]):
+    """Base: a depthwise convolution with a kernel of one element, the same products and sums."""
+
+    def convolution(self, node: LoweringNode) -> Lowers:
+        """What lowers the convolution."""
+        raise NotImplementedError
+
+    def operands(
+        self, source: Value, filters: Array, biases: Array | None, node: LoweringNode, build: LoweringBuilder
+    ) -> tuple[Value, ...]:
+        """Those of the convolution, as far as its lowering looks at them."""
+        raise NotImplementedError
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if node.constants[1] is None or len(node.operand_types[0].dims) < 2:
+            return "the scale must be a constant, and the tensor have channels"
+        return None
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        scale, bias = node.constants[1], node.constants[2] if len(node.constants) > 2 else None
+        assert scale is not None, "refused above"
+        channels = scale.size
+        source = node.operands[0]
+        dims = source.tensor.dims
+        images = (dims[0], channels, math.prod(dims[2:]), 1) if len(dims) != 4 else dims
+        if images != dims:
+            source = build(Reshape(shape=images), [source], source.tensor.with_shape(images), f"{node.name}_in")
+        op = Conv(
+            kernel_shape=(1, 1),
+            strides=(1, 1),
+            pads=(0, 0, 0, 0),
+            dilations=(1, 1),
+            group=channels,
+            do_relu=node.op.do_relu,
+            relu_limit=node.op.relu_limit,
+        )
+        filters = scale.reshape(channels, 1, 1, 1).astype(np.float32)
+        biases = None if bias is None else bias.reshape(-1).astype(np.float32)
+        inner = LoweringNode(
+            op,
+            (node.operand_types[0].with_shape(images),),
+            (node.result_type.with_shape(images),),
+            node.name if images == dims else f"{node.name}_images",
+            self.operands(source, filters, biases, node, build),
+            (None, filters, biases),
+            node.mode,
+            node.chip,
+        )
+        cell = self.convolution(node)
+        if images == dims:
+            return cell.lower(inner, build)
+        (value,) = cell.lower(inner, InnerBuilder(build, inner.name))
+        return [build(Reshape(shape=dims), [value], value.tensor.with_shape(dims))]

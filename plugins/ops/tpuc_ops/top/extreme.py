@@ -1,0 +1,33 @@
+"""What maxima and minima of tensors share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import ClassVar
+
+import numpy as np
+from tpuc.api import Commutative, Elementwise, Node, Op, Types
+
+from tpuc_ops import quantised
+from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.elementwise import broadcast_type
+
+
+@dataclass(frozen=True)
+class Extreme(Op, Elementwise, Commutative):
+    """One of all operands at each place, with broadcasting; NaN where one is."""
+
+    choose: ClassVar[np.ufunc]
+
+    def infer(self, operands: Types) -> Types:
+        return (broadcast_type(operands),)
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        if quantised.is_quantised(node):
+            return [quantised.extreme(node, operands, self.choose)]
+        return [reduce(self.choose, map(as_float, operands))]
+
+    def flops(self, node: Node) -> int:
+        return node.result_type.size * (len(node.operand_types) - 1)

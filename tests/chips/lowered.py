@@ -1,0 +1,35 @@
+"""How TOP ops by themselves are compiled: all of a network as integers, every value with its own range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api import F32, TensorType
+from tpuc.schedule import PIPELINES
+from tpuc.testing.kernel_conformance import Operand, Sample
+from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+
+from tests.chips.layer_cases import LayerCase
+
+Array = NDArray[Any]
+
+EVERYTHING_IN_INTEGERS = {**PIPELINES, "lower": ("convert-top-to-tpu",)}
+"""Without the pass that keeps the last ops of a network in floats."""
+
+
+def own_ranges(values: Mapping[str, Array]) -> CalibrationTable:
+    """A table of what the values are."""
+    return CalibrationTable(
+        {
+            name: TensorThreshold(float(np.abs(array).max()), float(array.min()), float(array.max()))
+            for name, array in values.items()
+        }
+    )
+
+
+def sample_of(case: LayerCase, operands: Sequence[Operand]) -> Sample:
+    """The case on these operands."""
+    return Sample(case.op, operands, None if case.result is None else TensorType(case.result, F32))
