@@ -15,6 +15,8 @@ Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
 
 SEED = 20140620
+"""Any number would do: random weights are the same ones every time."""
+
 MOST_RANDOM_WEIGHTS = 1 << 28
 """Of one blob: twice the largest in a published network; more is a damaged number."""
 

@@ -10,6 +10,8 @@ from tpuc.api import ForeignNode, InvalidModel
 from tpuc_onnx.graph import GraphNode
 
 _IR_VERSION = 10
+"""What the checker takes a node to be of: the file's own version says nothing about its nodes."""
+
 _NOT_WRONG = ("No Op registered", "deprecated")
 
 

@@ -10,7 +10,10 @@ from onnx import inliner
 from tpuc.api import InvalidModel, Unsupported
 
 LARGEST_VERSION = 1 << 16
+"""Of an opset: a number above it is a damaged one."""
+
 OLDEST_OPSET, NEWEST_OPSET = 7, 28
+"""What the importers were written by: before opset 7 operators broadcast by attributes."""
 
 
 def load_model(path: Path) -> onnx.ModelProto:

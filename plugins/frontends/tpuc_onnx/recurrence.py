@@ -11,6 +11,8 @@ from tpuc.api import ForeignNode
 from tpuc_onnx.script import Array, Script
 
 MOST_STEPS = 1024
+"""Longer layers are refused: each step becomes operations of its own."""
+
 _GATES: Mapping[str, int] = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _PLAIN: Mapping[str, tuple[str, ...]] = {
     "RNN": ("tanh",),

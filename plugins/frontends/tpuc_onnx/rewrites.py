@@ -18,6 +18,7 @@ from tpuc_onnx.shapes import TypeTable
 
 Array: TypeAlias = npt.NDArray[Any]
 OPSET = 22
+"""The rewrites are written in the operators of this opset."""
 
 
 def rewritten(node: GraphNode, types: TypeTable) -> list[GraphNode] | None:

@@ -21,6 +21,8 @@ from tpuc_tflite.graph import MOST_ELEMENTS, Array, Graph, Quantisation, Shape, 
 from tpuc_tflite.options import OptionReader, members
 
 SCHEMA_VERSION = 3
+"""The only one that was ever written: the schema grows in compatible steps."""
+
 SUBGRAPH_ATTRIBUTES = ("then_subgraph_index", "else_subgraph_index", "cond_subgraph_index", "body_subgraph_index")
 _DTYPES = {
     "BOOL": np.bool_,

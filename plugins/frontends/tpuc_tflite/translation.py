@@ -63,7 +63,7 @@ def translated(graph: Graph, options: ImportOptions, registry: Any) -> tuple[Mod
         argument.location = Location((entry,))
         op = _input_op(type, options, entry)
         build.accept(entry, Arranged(build.build(op, [argument], entry, [type]), order))
-    _Walk(graph, build, registry, options, shapes).run()
+    _Walk(graph, build, registry, shapes).run()
     outputs = [_output(graph, build, output) for output in graph.outputs]
     body.append(Operation(Return(), outputs))
     function = Function("main", FunctionType((), ()), body)
@@ -153,9 +153,7 @@ def _output(graph: Graph, build: TfliteBuilder, name: str) -> Value:
 class _Walk:
     """One run over the nodes. Everything that cannot be imported is collected and told at once."""
 
-    def __init__(
-        self, graph: Graph, build: TfliteBuilder, registry: Any, options: ImportOptions, shapes: Sequence[Shape]
-    ) -> None:
+    def __init__(self, graph: Graph, build: TfliteBuilder, registry: Any, shapes: Sequence[Shape]) -> None:
         self._graph = graph
         self._build = build
         self._find = ImporterFinder(registry, "tflite")

@@ -14,6 +14,8 @@ from typing import Any
 from tpuc.api import Frontend, ImportOptions, InvalidModel, Module, Unsupported
 
 OPSET = 18
+"""The oldest that torch's exporter writes without converting the network afterwards."""
+
 LOADING_ERRORS = (
     *(AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError),
     *(zipfile.BadZipFile, pickle.UnpicklingError),

@@ -23,6 +23,7 @@ from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
 from tpuc_passes.quantised import changes_to_products, computed_values, dequantise_weights, has_scales, replace_uses
 from tpuc_passes.requantise_symmetric import RequantiseSymmetric
+from tpuc_passes.wide_differences import differences_to_floats
 
 _F32, _I8 = ScalarType("f32"), ScalarType("i8")
 
@@ -44,6 +45,7 @@ class PrepareQuantised(Pass):
             return False
         modes = chip_of(context, self.name).description.modes
         asked = str(context.options.get("quantize") or "f32")
+        differences_to_floats(module)
         self._check(module, asked)
         table = dict(context.results.get("quantise_table", {}))
         float_mode = next((mode for mode in ("f32", "bf16", "f16") if mode in modes), None)

@@ -187,3 +187,11 @@ def test_a_state_must_be_a_variable(tmp_path: Path) -> None:
     with pytest.raises((InvalidModel, Unsupported), match=r"reads tensor 's', which nothing computes"):
         read(svdf(variable=False)[0], tmp_path)
     assert read(content, tmp_path)
+
+
+def test_a_branch_with_other_operands(tmp_path: Path) -> None:
+    two = Subgraph([X, Tensor("z", (1, 4)), Tensor("r", (1, 4))], [Node("ADD", ["x", "z"], ["r"])], ["x", "z"], ["r"])
+    tensors = [X, constant("c", np.array(True)), Y]
+    content = tflite_file(tensors, [Node("IF", ["c", "x"], ["y"], BRANCHES)], ["x"], ["y"], more=[two, way("NEG")])
+    with pytest.raises(Unsupported, match=r"node 'y' \(IF\): it gives 1 operands to a subgraph of 2\.$"):
+        read(content, tmp_path)

@@ -12,8 +12,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from tpuc.api import Unsupported
 
-from tests.frontends.tflite.files import VALID, Tensor, constant
-from tests.frontends.tflite.networks import compute, single, stored, values
+from tests.frontends.tflite.files import TANH, VALID, Node, Tensor, constant, tflite_file
+from tests.frontends.tflite.networks import compute, read, single, stored, values
 from tests.frontends.tflite.test_operators import SUMS, check
 
 Array = NDArray[Any]
@@ -133,6 +133,39 @@ def test_simple_recurrence(activation: int, tmp_path: Path) -> None:
     )
     # Five steps of sums of at most 8 products in float32.
     np.testing.assert_allclose(compute(module, sequence)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def sigmoid(v: Array) -> Array:
+    return 1 / (1 + np.exp(-v))
+
+
+@pytest.mark.parametrize("major", [False, True])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_lstm(major: bool, with_bias: bool, tmp_path: Path) -> None:
+    """Gates in the file's order: input, forget, cell, output."""
+    filters = [values(4, 3, seed=i) for i in range(1, 5)]
+    recurrences = [values(4, 4, seed=i) / 2 for i in range(5, 9)]
+    biases = [values(4, seed=i) * with_bias for i in range(9, 13)]
+    sequence, h, c = values(2, 5, 3), np.zeros((2, 4)), np.zeros((2, 4))
+    expected = np.zeros((2, 5, 4))
+    for step in range(5):
+        i, f, g, o = (
+            sequence[:, step] @ w.T + h @ r.T + b for w, r, b in zip(filters, recurrences, biases, strict=True)
+        )
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        expected[:, step] = h = sigmoid(o) * np.tanh(c)
+    turned = (1, 0, 2) if major else (0, 1, 2)
+    shapes = [tuple(array.transpose(turned).shape) for array in (sequence, expected)]
+    weights = [constant(f"w{i}", array) for i, array in enumerate((*filters, *recurrences), 1)]
+    bias_tensors = [constant(f"b{i}", array) for i, array in enumerate(biases, 12)] if with_bias else []
+    names = ["x", *(w.name for w in weights), "", "", "", *([b.name for b in bias_tensors] or [""] * 4), *[""] * 8]
+    options = ("UnidirectionalSequenceLSTMOptions", {"FusedActivationFunction": TANH, "TimeMajor": major})
+    node = Node("UNIDIRECTIONAL_SEQUENCE_LSTM", names, ["y"], options)
+    tensors = [Tensor("x", shapes[0]), *weights, *bias_tensors, Tensor("y", shapes[1])]
+    module = read(tflite_file(tensors, [node], ["x"], ["y"]), tmp_path)
+    (y,) = compute(module, np.ascontiguousarray(sequence.transpose(turned)))
+    # Five steps of sums of at most 7 products in float32.
+    np.testing.assert_allclose(y, expected.transpose(turned), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["INT8", "UINT8"])

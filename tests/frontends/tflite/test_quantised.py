@@ -192,6 +192,68 @@ def test_mean(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, each(mean, kind, y.zeros[0], sums))
 
 
+@pytest.mark.parametrize("other", [SHAPE, (6,)])
+def test_squared_differences(other: tuple[int, ...], tmp_path: Path) -> None:
+    x, w, y = tensor("x", "INT8", 0.05, 3), tensor("w", "INT8", 0.031, -14, other), tensor("y", "INT8", 0.2, -100)
+    a, b = stored("int8", *SHAPE), stored("int8", *other, seed=1)
+    sx, sw, sy = f32(0.05), f32(0.031), f32(0.2)
+
+    def square(p: int, q: int) -> int:
+        difference = scaled((p - 3) << 7, sx / (2 * sx)) - scaled((q + 14) << 7, sw / (2 * sx))
+        return scaled(difference**2, (2 * sx) ** 2 / (sy * 2**14))
+
+    result = run(tmp_path, "SQUARED_DIFFERENCE", [x, w], y, None, a, b)
+    np.testing.assert_array_equal(result, each(square, "INT8", -100, a, np.broadcast_to(b, SHAPE)))
+
+
+def reciprocal_root(total: int) -> tuple[int, int]:
+    """Five steps of Newton's method from 1, on numbers with 28 places after the point, towards ``1 / sqrt(total)`` as
+    ``m * 2**(-31 - right)``: the sum is first brought below 2**29 and then to 2**27 or more.
+    """
+    if total <= 1:
+        return (1 << 31) - 1, 0
+    right = 11
+    while total >= 1 << 29:
+        total, right = total // 4, right + 1
+    while total < 1 << 27:
+        total, right = total * 4, right - 1
+
+    def product(p: int, q: int) -> int:
+        return math.floor(Fraction(p * q, 1 << 31) + Fraction(1, 2))
+
+    root, half = 1 << 28, away(Fraction(total // 2, 2))
+    for _ in range(5):
+        cube = product(product(root, root), root) * 64
+        root = (product(3 << 27, root) - product(half, cube)) * 8
+    m = product(root, 1518500250)  # the root of 1/2 in 31 bits
+    return m << max(-right, 0), max(right, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(1, 5, 4, 6), (3, 700), (9, 2, 1), (8,)])
+def test_rows_of_length_1(shape: tuple[int, ...], kind: str, tmp_path: Path) -> None:
+    x, y = tensor("x", kind, 0.05, 3, shape), tensor("y", kind, 1 / 128, 0, shape)
+    a = stored(kind.lower(), *shape)
+    a.reshape(-1, shape[-1])[0] = x.zeros[0]  # a row of zeros
+    a.reshape(-1)[0] += len(shape) > 1  # or of one 1
+    result = run(tmp_path, "L2_NORMALIZATION", [x], y, None, a)
+    centred = a.astype(np.int64) - x.zeros[0]
+
+    def entry(p: int, total: int) -> int:
+        m, right = reciprocal_root(total)
+        if kind == "UINT8":
+            p, shift = p * 128, -right
+        else:
+            p, shift = p << max(7 - right, 0), min(7 - right, 0)
+        return away(Fraction(math.floor(Fraction(p * m, 1 << 31) + Fraction(1, 2)), 1 << -shift))
+
+    totals = np.broadcast_to((centred**2).sum(-1, keepdims=True), shape)
+    np.testing.assert_array_equal(result, each(entry, kind, y.zeros[0], centred, totals))
+    # Both the roots' error and two roundings are within a step of the exact quotient.
+    exact = centred / np.sqrt(np.maximum(totals, 1)) * 128 + y.zeros[0]
+    assert np.abs(result - np.clip(exact, *limits(kind))).max() <= 1.0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_leaky_relu_and_relu(kind: str, tmp_path: Path) -> None:
     x, y = tensor("x", kind, 0.05, 3), tensor("y", kind, 0.04, -9)

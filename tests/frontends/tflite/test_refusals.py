@@ -155,6 +155,22 @@ def test_a_way_out_with_output_names(tmp_path: Path) -> None:
             ),
         ),
         (
+            [Tensor("x", (1, 4), "INT8", None, (0.1,), (0,)), Tensor("y", (1, 4), "INT8", None, (0.1,), (3,))],
+            [Node("L2_NORMALIZATION", ["x"], ["y"])],
+            (
+                "node 'y' (L2_NORMALIZATION): its result 'y' has scale 0.10000000149011612 and zero point 3, and "
+                "LiteRT gives 0.0078125 and 0: quantise it so."
+            ),
+        ),
+        (
+            [Tensor(name, (1, 4), "INT16", None, (0.1,), (0,)) for name in "xy"],
+            [Node("SQUARED_DIFFERENCE", ["x", "x"], ["y"])],
+            (
+                "node 'y' (SQUARED_DIFFERENCE): LiteRT has it for operands of 8 bits with one scale each: quantise "
+                "them so."
+            ),
+        ),
+        (
             [Tensor("x", (1, 4), "INT8", None, (0.1, 0.2), (0, 0), 1), Y],
             [ABS],
             "tensor 'x' has 2 scales and 2 zero points along dimension 1 of 1x4. Export or download it again.",

@@ -21,6 +21,7 @@ from tpuc_caffe.importers.common import TABLE, Shape, axis_of, check_bottoms, on
 from tpuc_caffe.weights import Blob, fill
 
 MOST_DUMMY_NUMBERS = 1 << 24
+"""Of a constant: more would fill the memory, and no network states them."""
 
 
 @TABLE.imports("Concat")
@@ -71,7 +72,7 @@ def crop(node: ForeignNode, build: ImportBuilder) -> Value:
         )
     starts = (0,) * axis + tuple(offsets) * (count if len(offsets) == 1 else 1)
     dims = (*x.tensor.dims[:axis], *reference[axis:])
-    if any(start + size > extent for start, size, extent in zip(starts, dims, x.tensor.dims, strict=True)):
+    if any(not 0 <= start <= extent - size for start, size, extent in zip(starts, dims, x.tensor.dims, strict=True)):
         raise build.refuse(node, f"a part of {list(dims)} at {list(starts)} does not lie within {list(x.tensor.dims)}")
     return _box(build, x, starts, dims, node.outputs[0])
 

@@ -12,6 +12,7 @@ from tpuc_ops.top.roi_pooling import ROIPooling
 from tpuc_caffe.importers.common import TABLE, Array, Parameters, check_bottoms, pair, parameters
 
 MOST_PRIORS = 1 << 22
+"""Of a layer: published networks have some thousands."""
 
 
 @TABLE.imports("PriorBox")

@@ -24,24 +24,16 @@ from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, aligned, is_integer, scalar_operand, with_number
 
 
-@TABLE.imports("Add", "Sum")
-def add(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Sum of all operands."""
+@TABLE.imports("Add", "Mul", "Sum")
+def commutative(node: ForeignNode, build: ImportBuilder) -> Value:
+    """Sum or product of all operands."""
+    is_product = node.op_type == "Mul"
     scalar = scalar_operand(node, build)
-    if scalar is not None:
-        index, number = scalar
-        return with_number(node, build, AddConst(const_val=number), 1 - index)
-    return _chain(node, build, Add())
-
-
-@TABLE.imports("Mul")
-def mul(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Product of both operands."""
-    scalar = scalar_operand(node, build)
-    if scalar is not None:
-        index, number = scalar
-        return with_number(node, build, MulConst(const_val=number), 1 - index)
-    return _chain(node, build, Mul())
+    if scalar is None:
+        return _chain(node, build, Mul() if is_product else Add())
+    index, number = scalar
+    op = MulConst(const_val=number) if is_product else AddConst(const_val=number)
+    return with_number(node, build, op, 1 - index)
 
 
 @TABLE.imports("Sub")

@@ -26,6 +26,8 @@ from tpuc_ops.top.tile import Tile
 from tpuc_onnx.importers.common import TABLE, optional_value, reshape
 
 PER_CHANNEL_SINCE = 21
+"""The opset from which on GroupNormalization has a scale and a bias for each channel instead of each group."""
+
 _LRN: Mapping[str, float] = {"alpha": 0.0001, "beta": 0.75, "bias": 1.0}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc.api import ForeignNode, Op
+from tpuc.api import ForeignNode, Op, Uniform
+from tpuc_ops.quant.lengths import STEPS
 from tpuc_ops.top.abs import Abs
 from tpuc_ops.top.ceil import Ceil
 from tpuc_ops.top.clip import Clip
@@ -18,6 +19,7 @@ from tpuc_ops.top.log import Log
 from tpuc_ops.top.lrn import LRN
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.normalize import Normalize
 from tpuc_ops.top.pow import Pow
 from tpuc_ops.top.prelu import PRelu
 from tpuc_ops.top.reduce import Reduce
@@ -32,7 +34,7 @@ from tpuc_ops.top.sqrt import Sqrt
 from tpuc_ops.top.tanh import Tanh
 
 from tpuc_tflite.building import NCHW, Arranged, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, from_floats, images, real_value, unary
+from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, images, unary
 
 _LARGEST = float(np.finfo(np.float32).max)
 MOST_NEIGHBOURS = 1 << 10
@@ -105,18 +107,37 @@ def softmax(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("L2_NORMALIZATION")
 def l2_normalization(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Each row divided by the root of its squares' sum, which the runtime takes to be at least 1e-6.
-
-    Of quantised rows too, in floats: the runtime's fixed point gives the same integers but for one in some hundreds,
-    which it rounds to the other side.
-    """
+    """Each row divided by the root of its squares' sum, which the runtime takes to be at least 1e-6 of floats."""
+    if build.is_quantised():
+        return _quantised_rows(node, build)
     name, order = node.outputs[0], build.order(node.inputs[0])
     axis = order.index(axis_of(node, build, -1))
-    x = real_value(build, build.value(node.inputs[0], order))
+    x = build.value(node.inputs[0], order)
     norm = build.build(Reduce(axes=(axis,), mode="ReduceL2", keepdims=True), [x], f"{name}_norm")
     bounded = build.build(Clip(min=1e-6, max=_LARGEST), [norm], f"{name}_bounded")
     inverse = build.build(Pow(exponent=-1.0), [bounded], f"{name}_inverse")
-    return Arranged(from_floats(build, Mul(), [x, inverse], name), order)
+    return Arranged(build.build(Mul(), [x, inverse], name), order)
+
+
+def _quantised_rows(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+    """One op, whose channels are the last foreign dimension."""
+    name, entry = node.outputs[0], build.entry(node.outputs[0])
+    rank = axis_of(node, build, -1) + 1
+    type = entry.element
+    assert isinstance(type, Uniform)
+    zero = sum(type.bounds) // 2 + 1
+    if (type.scale, type.zero_point) != (1 / STEPS, zero):
+        reason = f"its result '{name}' has scale {type.scale} and zero point {type.zero_point}"
+        raise build.refuse(node, f"{reason}, and LiteRT gives {1 / STEPS} and {zero}: quantise it so")
+    order = build.order(node.inputs[0])
+    if rank == 1 or order.index(rank - 1) != 1:
+        order = (0, rank - 1, *range(1, rank - 1)) if rank > 1 else (0,)
+    x, one = build.value(node.inputs[0], order), build.weight(f"{name}_scale", np.ones(1, np.float32))
+    rows = build.reshape(x, (1, *x.tensor.dims), f"{name}_row") if rank == 1 else x
+    result = build.build(
+        Normalize(), [rows, one], name if rank > 1 else f"{name}_length", [rows.tensor.with_element(type)]
+    )
+    return Arranged(build.reshape(result, x.tensor.dims, name), order)
 
 
 @TABLE.imports("LOCAL_RESPONSE_NORMALIZATION")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import ForeignNode, FusesRelu, ImporterTable, Op, TensorType, Value
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantise
 from tpuc_ops.top.clip import Clip
 from tpuc_ops.top.relu import Relu
 
@@ -154,15 +154,6 @@ def scalar(node: ForeignNode, build: TfliteBuilder) -> tuple[int, float] | None:
         if array is not None and array.size == 1 and build.constant(node.inputs[1 - index]) is None:
             return index, float(array.reshape(()))
     return None
-
-
-def from_floats(build: TfliteBuilder, op: Op, operands: Sequence[Value], name: str) -> Value:
-    """`op` on floats as the tensor `name`: quantised where the file says so."""
-    entry = build.entry(name)
-    if not entry.is_quantised:
-        return build.build(op, operands, name)
-    result = build.build(op, operands, f"{name}_real")
-    return build.build(Quantise(), [result], name, [TensorType(result.tensor.dims, entry.element)])
 
 
 def float_only(node: ForeignNode, build: TfliteBuilder) -> None:

@@ -16,6 +16,7 @@ from tpuc_tflite.graph import F32, Array
 from tpuc_tflite.importers.common import TABLE, axis_of, constant, float_only, integers
 
 MOST_CLASSES = 1 << 20
+"""Elements of a one-hot vector: a greater depth is a damaged number."""
 
 
 @TABLE.imports("GATHER")

@@ -18,8 +18,12 @@ from tpuc_tflite.graph import Array
 from tpuc_tflite.importers.common import TABLE, finish, float_only
 
 _TANH = 4
+"""The format's number of this activation."""
+
 _ACTIVATIONS = {1: "Relu", 4: "Tanh"}
 _OPTIONAL = {"peephole weights": range(9, 12), "a projection": range(16, 18), "layer normalisation": range(20, 24)}
+"""Places of operands that a plain LSTM leaves out."""
+
 _GATES = (0, 3, 1, 2)
 """Input, output, forget, cell among the file's input, forget, cell, output."""
 

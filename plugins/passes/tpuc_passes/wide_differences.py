@@ -1,0 +1,54 @@
+"""Differences of 8-bit values that a quantised network keeps in 16 bits, to square them, are floats on chips."""
+
+from __future__ import annotations
+
+from tpuc.api import Constant, Location, Module, Op, Operation, ScalarType, Value
+from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.sub import Sub
+
+from tpuc_passes.quantised import computed_values, replace_uses
+
+_F32 = ScalarType("f32")
+
+
+def differences_to_floats(module: Module) -> None:
+    """So are their squares, until they are rounded to their own 8 bits."""
+    names = {value.name for value in computed_values(module)}
+
+    def before(anchor: Operation, op: Op, operands: list[Value]) -> Value:
+        """A new float value."""
+        name, number = f"{operands[0].name}_real", 1
+        while name in names:
+            name, number = f"{operands[0].name}_real_{number}", number + 1
+        names.add(name)
+        return _insert(anchor, Operation(op, operands, [operands[0].tensor.with_element(_F32)], Location((name,))))
+
+    for operation in list(module.main.operations):
+        if not _widens(operation):
+            continue
+        for index, operand in enumerate(operation.operands):
+            if operand.defining is None or not isinstance(operand.defining.op, Constant):
+                operation.set_operand(index, before(operation, Dequantise(), [operand]))
+        difference = operation.result
+        difference.type = difference.tensor.with_element(_F32)
+        for square, _ in list(difference.uses):
+            real = before(square, square.op, [difference])
+            rounded = Operation(Quantise(), [real], [square.result.tensor], square.location)
+            replace_uses(square.result, _insert(square, rounded))
+            square.erase()
+
+
+def _insert(anchor: Operation, operation: Operation) -> Value:
+    assert anchor.block is not None
+    return anchor.block.insert_before(anchor, operation).result
+
+
+def _widens(operation: Operation) -> bool:
+    """Does it make 16 bits of 8, for squares only?"""
+    if not isinstance(operation.op, Sub) or not operation.result.tensor.is_quantised:
+        return False
+    bits = operation.result.tensor.storage.bits
+    return all(operand.tensor.storage.bits < bits for operand in operation.operands) and all(
+        isinstance(user.op, Pow) for user, _ in operation.result.uses
+    )
