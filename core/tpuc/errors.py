@@ -7,6 +7,7 @@ class TpucError(Exception):
     """Base of every error that is shown as one sentence; `exit_code` is what the command line returns."""
 
     exit_code = 1
+    """Of the process; 2, as of command lines that cannot be parsed, where the network has no part in the error."""
 
 
 class UsageError(TpucError):

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     Array: TypeAlias = npt.NDArray[Any]
 
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
+"""The earliest that the zip format can express."""
 _UNIX = 3
+"""The system that "made" a member (APPNOTE 4.4.2.2), else Python writes that of the machine."""
 
 
 def write_npz(path: Path | str, arrays: Mapping[str, Array], *, compressed: bool = False) -> None:

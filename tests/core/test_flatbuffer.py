@@ -78,3 +78,24 @@ def test_the_library_reads_it() -> None:
 def test_damaged_bytes_are_refused(cut: int) -> None:
     with pytest.raises(CorruptFile, match="the file is damaged or truncated"):
         SCHEMA.read(SCHEMA.write(RECORD, "File")[:cut], "File")
+
+
+def test_tables_that_many_others_share_are_no_endless_work() -> None:
+    """Ten levels of a hundred references to one table each would be a hundred to the tenth tables."""
+    builder: Any = flatbuffers.Builder()
+    table = None
+    for _ in range(10):
+        children = None
+        if table is not None:
+            builder.StartVector(4, 100, 4)
+            for _ in range(100):
+                builder.PrependUOffsetTRelative(table)
+            children = builder.EndVector()
+        builder.StartObject(1)
+        if children is not None:
+            builder.PrependUOffsetTRelativeSlot(0, children, 0)
+        table = builder.EndObject()
+    builder.Finish(table)
+    schema = Schema({"Node": TypeFact(False, _fields(("children", "[Node]")))})
+    with pytest.raises(CorruptFile, match="more values than bytes; the file is damaged or truncated"):
+        schema.read(bytes(builder.Output()), "Node")

@@ -94,6 +94,7 @@ def test_a_value_is_freed_after_its_last_use() -> None:
         alive[name] = weakref.ref(array)
 
     interpreter.run({"x": ONES}, on_value=watch)
+    assert list(alive)[-1] == "z"
 
 
 GROUPED = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from tpuc.api import ImporterTable
 from tpuc.errors import PluginConflict, PluginError
 from tpuc.registry import Offer, Registry
 
@@ -157,3 +158,11 @@ def test_a_table_whose_name_lacks_a_part_is_listed_as_misnamed(name: str) -> Non
     registry = Registry(offers=[*CHIP_PACKAGE, table(name, "chips", CONV)])
     assert {row.name: row.state for row in registry.describe("tpuc.lowerings")}[name] == "misnamed"
     assert value(registry, "top", CONV) == "chips newchip.top"
+
+
+def test_a_cell_that_a_table_already_has() -> None:
+    cells = ImporterTable("reader", "top")
+    cells.imports("Relu")(len)
+    with pytest.raises(PluginError) as caught:
+        cells.imports("Relu")(len)
+    assert str(caught.value) == "table reader.top: 'Relu' is registered twice; keep one of the two"

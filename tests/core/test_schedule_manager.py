@@ -11,7 +11,7 @@ from tpuc.errors import PluginError, UsageError, VerifyError
 from tpuc.hookspecs import hookimpl
 from tpuc.ir import Module
 from tpuc.registry import Registry
-from tpuc.schedule import PIPELINES, Pass, PassContext, PassManager, extend_pipeline
+from tpuc.schedule import PIPELINES, Pass, PassContext, PassManager
 
 from tests.core.fakes import Rename, offer
 
@@ -164,23 +164,6 @@ def test_every_pass_leaves_a_remark() -> None:
     remarks: list[str] = []
     PassManager(context(log=remarks.append)).run(Net("net"), ["rename", "nothing"])
     assert [remark.rsplit(",", 1)[0] for remark in remarks] == ["rename: changed", "nothing: no change"]
-
-
-def test_a_pipeline_is_extended_without_touching_the_original() -> None:
-    stages = {"tidy": ("a", "b{x=1}", "c"), "rest": ()}
-    assert extend_pipeline(stages, "tidy", "new", after="b")["tidy"] == ("a", "b{x=1}", "new", "c")
-    assert extend_pipeline(stages, "rest", "new{y}")["rest"] == ("new{y}",)
-    assert stages == {"tidy": ("a", "b{x=1}", "c"), "rest": ()}
-
-
-def test_a_pipeline_is_extended_only_where_it_exists() -> None:
-    stages = {"tidy": ("a", "b{x=1}")}
-    with pytest.raises(UsageError) as caught:
-        extend_pipeline(stages, "tydy", "new")
-    assert str(caught.value) == "no pipeline named 'tydy'. Pipelines: tidy."
-    with pytest.raises(UsageError) as caught:
-        extend_pipeline(stages, "tidy", "new", after="z")
-    assert str(caught.value) == "pipeline 'tidy' has no pass 'z'. Its passes: a, b."
 
 
 def test_the_stages_of_the_design_are_there() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from tpuc.errors import UsageError
 from tpuc.ir import Module
-from tpuc.schedule import Pass, PassContext, parse_pass_text, pass_options
+from tpuc.schedule import Pass, PassContext, parse_pass_text
 from tpuc.schedule.options import build_pass
 
 
@@ -106,18 +106,3 @@ def test_a_wrong_text_is_explained(text: str, sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
         build(text)
     assert str(caught.value) == sentence
-
-
-def test_options_of_a_pass_are_listed_with_their_defaults() -> None:
-    assert pass_options(Tile) == {
-        "axis": "h",
-        "keep-limit": "false",
-        "depth": "2",
-        "share": "0.5",
-        "label": "",
-        "sizes": "[]",
-        "pair": "[1,1.0]",
-        "limit": "None",
-    }
-    assert pass_options(Needy) == {"chip-name": "required"}
-    assert pass_options(Plain) == {}

@@ -143,7 +143,9 @@ def outlined(path: Path, chip: str, opt: int | None = None) -> Outlined:
     assert OutlineGroups().run(module, session.context())
     module.verify()
     shape = flat.main.inputs[0].tensor.dims
-    return Outlined(session, flat, module, {"x": np.random.default_rng(4).normal(0, 1, shape).astype(np.float32)})
+    case = Outlined(session, flat, module, {"x": np.random.default_rng(4).normal(0, 1, shape).astype(np.float32)})
+    assert case.groups
+    return case
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from tpuc.files import reason, way_out
 
 FAILED = 1
 INTERRUPTED = 130
+"""As shells report the end by a signal: 128 and its number, 2 for SIGINT."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

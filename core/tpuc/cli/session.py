@@ -15,7 +15,7 @@ from tpuc.files import write_atomic
 
 if TYPE_CHECKING:
     from tpuc.api.chip import Chip, LoadedModel
-    from tpuc.session import Session
+    from tpuc.session import CompileReport, Session
 
 
 class Report(Protocol):
@@ -83,6 +83,16 @@ def check_one_data_source(dataset: Path | None, data_list: Path | None, required
         raise UsageError("no samples to calibrate with; give --dataset DIR or --data-list FILE.")
 
 
-def write_report(report: Report, path: Path) -> None:
-    """The report as a JSON file."""
+def show_report(
+    app: App, session: Session, report: CompileReport, report_path: Path | None, memory_plan: Path | None
+) -> None:
+    """Show how a compilation went; with paths also as JSON files, and where everything lies in memory."""
+    if report_path is not None:
+        _write_json(report, report_path)
+    if memory_plan is not None and session.memory_plan is not None:
+        _write_json(session.memory_plan, memory_plan)
+    app.result(report.text())
+
+
+def _write_json(report: Report, path: Path) -> None:
     write_atomic(path, json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n")

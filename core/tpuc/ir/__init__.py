@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tpuc.ir.builtin import Call, Return
-from tpuc.ir.dialect import Dialect, OpResolver, resolver_of
+from tpuc.ir.dialect import Dialect, OpResolver
 from tpuc.ir.op import ABSENT, Node, Op, OpField, UnregisteredOp, op_fields
 from tpuc.ir.operation import Block, Function, Location, Module, Operation, Region, Value
 from tpuc.ir.types import (
@@ -57,5 +57,4 @@ __all__ = [
     "UnregisteredOp",
     "Value",
     "op_fields",
-    "resolver_of",
 ]

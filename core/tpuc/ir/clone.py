@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tpuc.ir.operation import Block, Function, Module, Operation, Region, Value
 from tpuc.ir.weights import Weights
 
@@ -18,11 +16,6 @@ def clone_function(function: Function) -> Function:
     values: dict[Value, Value] = {}
     body = _block(function.body, values)
     return Function(function.name, function.type, body, dict(function.attributes), function.location)
-
-
-def clone_operation(operation: Operation, values: Mapping[Value, Value]) -> Operation:
-    """A copy outside any block that uses `values[operand]` where there is one, else the same operand."""
-    return _operation(operation, dict(values))
 
 
 def _module(module: Module, tables: dict[int, Weights]) -> Module:

@@ -34,14 +34,3 @@ class Dialect:
             module, _, attribute = place.partition(":")
             self._loaded[name] = getattr(importlib.import_module(module), attribute)
         return self._loaded[name]
-
-
-def resolver_of(dialects: Mapping[str, Dialect]) -> OpResolver:
-    """A resolver over loaded dialects."""
-
-    def resolve(full_name: str) -> type[Op] | None:
-        prefix, _, name = full_name.partition(".")
-        dialect = dialects.get(prefix)
-        return dialect.op(name) if dialect else None
-
-    return resolve

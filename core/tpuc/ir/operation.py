@@ -206,6 +206,7 @@ class Operation:
 
 
 _NEAR = 32
+"""Places on either side of where an operation was last seen that are looked at before all are numbered anew."""
 
 
 class Block:

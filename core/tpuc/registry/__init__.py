@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tpuc.registry.groups import GROUPS, TABLE_GROUPS, Group
+from tpuc.registry.groups import GROUPS, Group
 from tpuc.registry.offers import Offer, installed_offers
 from tpuc.registry.registry import Registry, Row
 from tpuc.registry.tables import Cell
 
-__all__ = ["GROUPS", "TABLE_GROUPS", "Cell", "Group", "Offer", "Registry", "Row", "installed_offers"]
+__all__ = ["GROUPS", "Cell", "Group", "Offer", "Registry", "Row", "installed_offers"]

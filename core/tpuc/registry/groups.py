@@ -15,14 +15,13 @@ API_VERSION = 1
 class Group:
     """One entry-point group.
 
-    `kind` is the word for one of its names in a sentence, `plural` for several. `base` is the class that its objects
+    `kind` is the word for one of its names in a sentence. `base` is the class that its objects
     are instances of (subclasses, when `is_class`), as `module:Class`; None leaves that open. `owners` is the group of
     the first part of a table's name (`<chip>.<dialect>`), None where entries are not tables.
     """
 
     name: str
     kind: str
-    plural: str
     base: str | None = None
     is_class: bool = False
     owners: str | None = None
@@ -52,24 +51,20 @@ def _shown(value: Any) -> str:
 GROUPS: Mapping[str, Group] = {
     group.name: group
     for group in (
-        Group("tpuc.dialects", "dialect", "dialects", "tpuc.ir.dialect:Dialect"),
-        Group("tpuc.frontends", "front end", "front ends", "tpuc.api.frontend:Frontend"),
-        Group("tpuc.importers", "importer", "importers", owners="tpuc.frontends"),
-        Group("tpuc.chips", "chip", "chips", "tpuc.api.chip:Chip"),
-        Group("tpuc.lowerings", "lowering", "lowerings", owners="tpuc.chips"),
-        Group("tpuc.kernels", "kernel", "kernels", owners="tpuc.chips"),
-        Group("tpuc.passes", "pass", "passes", "tpuc.schedule.passes:Pass", is_class=True),
-        Group("tpuc.calibrators", "calibration method", "calibration methods"),
-        Group("tpuc.planners", "memory planner", "memory planners"),
-        Group("tpuc.engines", "engine", "engines", "tpuc.api.frontend:HostEngine"),
-        Group("tpuc.datasets", "data set type", "data set types", "tpuc.api.evaluation:DatasetType", is_class=True),
-        Group(
-            "tpuc.postprocess", "post-processing", "post-processing", "tpuc.api.evaluation:Postprocess", is_class=True
-        ),
-        Group("tpuc.metrics", "metric", "metrics", "tpuc.api.evaluation:Metric", is_class=True),
-        Group("tpuc.commands", "command", "commands", "click:Command"),
-        Group("tpuc.hooks", "hook plugin", "hook plugins"),
+        Group("tpuc.dialects", "dialect", "tpuc.ir.dialect:Dialect"),
+        Group("tpuc.frontends", "front end", "tpuc.api.frontend:Frontend"),
+        Group("tpuc.importers", "importer", owners="tpuc.frontends"),
+        Group("tpuc.chips", "chip", "tpuc.api.chip:Chip"),
+        Group("tpuc.lowerings", "lowering", owners="tpuc.chips"),
+        Group("tpuc.kernels", "kernel", owners="tpuc.chips"),
+        Group("tpuc.passes", "pass", "tpuc.schedule.passes:Pass", is_class=True),
+        Group("tpuc.calibrators", "calibration method"),
+        Group("tpuc.planners", "memory planner"),
+        Group("tpuc.engines", "engine", "tpuc.api.frontend:HostEngine"),
+        Group("tpuc.datasets", "data set type", "tpuc.api.evaluation:DatasetType", is_class=True),
+        Group("tpuc.postprocess", "post-processing", "tpuc.api.evaluation:Postprocess", is_class=True),
+        Group("tpuc.metrics", "metric", "tpuc.api.evaluation:Metric", is_class=True),
+        Group("tpuc.commands", "command", "click:Command"),
+        Group("tpuc.hooks", "hook plugin"),
     )
 }
-
-TABLE_GROUPS = tuple(group.name for group in GROUPS.values() if group.owners is not None)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tpuc.schedule.manager import PassManager, PassTiming, Report
-from tpuc.schedule.options import PassText, parse_pass_text, pass_options
+from tpuc.schedule.options import PassText, parse_pass_text
 from tpuc.schedule.passes import Pass, PassContext
-from tpuc.schedule.pipelines import PIPELINES, Pipelines, extend_pipeline
+from tpuc.schedule.pipelines import PIPELINES, Pipelines
 
 __all__ = [
     "PIPELINES",
@@ -16,7 +16,5 @@ __all__ = [
     "PassTiming",
     "Pipelines",
     "Report",
-    "extend_pipeline",
     "parse_pass_text",
-    "pass_options",
 ]

@@ -83,23 +83,6 @@ def build_object(kind: str, definition: type[T], text: PassText) -> T:
     return definition(**values)
 
 
-def pass_options(definition: type[Pass]) -> dict[str, str]:
-    """Option names of a pass and their defaults as text, in order of declaration."""
-    return {
-        field.name.replace("_", "-"): "required" if _is_required(field) else show_value(field.default)
-        for field in _fields(definition)
-    }
-
-
-def show_value(value: Any) -> str:
-    """A value as a pass text spells it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return f"[{','.join(map(show_value, typing.cast('tuple[Any, ...]', value)))}]"
-    return str(value)
-
-
 def _fields(definition: type[Any]) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(definition) if dataclasses.is_dataclass(definition) else ()
 

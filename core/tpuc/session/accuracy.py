@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuc.data import inputs_of
-from tpuc.errors import TpucError, Unsupported, UsageError
+from tpuc.errors import Unsupported, UsageError
 from tpuc.files import write_atomic
 from tpuc.ir import Module
 from tpuc.schedule import PassManager
@@ -56,8 +56,6 @@ def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Seque
         raise UsageError("nothing to run both networks on; give --input FILE.")
     module = session.load(exact)
     rows = [row for row, _ in zip(samples(inputs_of(module), inputs), range(count), strict=False)]
-    if not rows:
-        raise TpucError(f"{inputs[0]}: no samples in it; give images, npy or npz with at least one")
     context = session.context({"quantised": session.load(quantised), "samples": rows})
     PassManager(context, pipelines=session.pipelines).run(module, ["split-error"], "compare")
     return context.results["layer_errors"]

@@ -18,6 +18,8 @@ Array: TypeAlias = npt.NDArray[Any]
 # SPEC T12: the seed's table, per kind of mode: least cosine, least euclidean.
 TOLERANCES: Mapping[str, tuple[float, float]] = {"f32": (0.99, 0.99), "f16": (0.95, 0.85), "bf16": (0.95, 0.85)}
 INTEGER_TOLERANCE = (0.9, 0.5)
+SIMULATOR_TOLERANCE = (0.99, 0.9)
+"""Of a compiled file against its TPU module (SPEC T12)."""
 
 
 def tolerance_of(mode: str, given: Sequence[float]) -> tuple[float, float]:

@@ -26,7 +26,7 @@ from tpuc.npz import read_npz, write_npz
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.session.boundary import Boundary
-from tpuc.session.compare import compare, meanings, tolerance_of
+from tpuc.session.compare import SIMULATOR_TOLERANCE, compare, meanings, tolerance_of
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison, shown_tensor
 from tpuc.session.running import (
     Runner,
@@ -390,8 +390,8 @@ class Session:
         real = meanings(tpu, got)
         first = compare("TOP and TPU" if reference is None else f"{reference} and TPU", real, wanted, limits, excepts)
         outputs = self.simulate(self.chip, loaded, stored)
-        second = compare("TPU and simulator", outputs, {name: got[name] for name in outputs}, (0.99, 0.9), excepts)
-        return first, second
+        same = {name: got[name] for name in outputs}
+        return first, compare("TPU and simulator", outputs, same, SIMULATOR_TOLERANCE, excepts)
 
     def _report(
         self, model: Path, module: Module, loaded: LoadedModel, comparisons: tuple[StageComparison, ...]

@@ -10,6 +10,7 @@ from tpuc_passes.planning.kernels import chip_of
 from tpuc_passes.planning.module_planner import ModulePlanner
 
 USUAL_LEVEL = 2
+"""The level of `opt` where neither the pass nor the session names one."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tpuc.api import FLOAT_MODES
 from tpuc.api.host import write_npz
 
 SEED = 7
+"""Of random inputs: any, but always the same."""
 PROGRAM = "from tpuc.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import onnx
 
 SEED = 7
+"""Of random weights: any, but always the same."""
 
 
 @dataclasses.dataclass(frozen=True)

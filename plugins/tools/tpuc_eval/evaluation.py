@@ -17,6 +17,7 @@ Progress = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
 Remark = Callable[[str], None]
 
 SHOWN_SKIPPED = 5
+"""Names of skipped samples that the report lists; the others are counted."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tpuc.api.evaluation import Array, paired_inputs, real_values
 from tpuc.api.host import Interpreter, cosine, euclidean, inputs_of, sqnr_db
 
 IMAGE_AXES = 4
+"""Axes of inputs that may differ in name: images, which a fused preprocessing takes as pixels."""
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ import pytest
 from tpuc.errors import InvalidModel
 from tpuc.ir.builder import Builder
 from tpuc.ir.builtin import Return
-from tpuc.ir.clone import clone_operation
 from tpuc.ir.dtypes import numpy_dtype, scalar_of
 from tpuc.ir.equality import same_module
 from tpuc.ir.operation import Block, Function, Module, Operation, Value
 from tpuc.ir.text import parse_module
-from tpuc.ir.types import BF16, F32, I8, U8, FunctionType, NoneType, ScalarType, TensorType
+from tpuc.ir.types import BF16, DYNAMIC, F32, I8, U8, FunctionType, NoneType, OpaqueType, ScalarType, TensorType
 from tpuc.ir.weights import Weights
 
 from tests.core.ir.ops import Add, Everything, Input, MatMul, Nothing, Relu, Split, Weight, resolve
@@ -146,14 +145,6 @@ def test_a_clone_is_equal_and_shares_nothing_but_arrays() -> None:
     copy.verify()
 
 
-def test_a_cloned_operation_uses_what_it_is_given() -> None:
-    module = finished()
-    x, *_, relu, _ = module.main.operations
-    copy = clone_operation(relu, {relu.operands[0]: x.result})
-    assert copy.operands == (x.result,)
-    assert copy.block is None
-
-
 def test_element_types_and_dtypes() -> None:
     pairs = {
         "i8": "int8",
@@ -206,3 +197,14 @@ def test_weights_are_read_when_needed_and_filtered_then(tmp_path: Path) -> None:
         _ = weights["b"]
     with pytest.raises(InvalidModel, match=r"no\.npz: there is no such npz"):
         _ = Weights(tmp_path / "no.npz")["a"]
+
+
+def test_questions_that_a_type_cannot_answer() -> None:
+    with pytest.raises(ValueError, match=r"^the shape of this tensor is not static$"):
+        _ = TensorType((2, DYNAMIC), F32).dims
+    with pytest.raises(ValueError, match=r"^the shape of this tensor is not static$"):
+        _ = TensorType(None, F32).rank
+    with pytest.raises(ValueError, match=r"^elements of type !acme\.half have no known storage$"):
+        _ = TensorType((2,), OpaqueType("acme.half")).storage
+    with pytest.raises(ValueError, match=r"^this tensor has no per-tensor quantisation$"):
+        _ = TensorType((2,), F32).uniform

@@ -106,6 +106,24 @@ CASES = [
         "3:5",
         f"{E} attribute 'mode' must be a choice such as #tpu<round_mode Name>, this one is \"HalfUp\"",
     ),
+    (
+        "module @m {\n  func.func @main(x: tensor<4xf32>) {\n  }\n}\n",
+        "2:19",
+        "expected an argument such as %arg0, found 'x:'",
+    ),
+    (
+        "module @m {\n  func.func @main(%a: tensor<4xf32> {t.note}) {\n  }\n}\n",
+        "2:37",
+        "attributes of arguments are not supported; put them on the function",
+    ),
+    (module_of(OP.replace("(%arg0)", "(arg0)"), RETURN), "3:19", "expected a value such as %0, found 'arg0'"),
+    (
+        module_of(OP.replace("-> tensor<4xf32>", "-> tensor<4x!a>"), RETURN, before="!a = tensor<4xf32>\n"),
+        "4:81",
+        "a tensor cannot hold values of this type",
+    ),
+    (module_of(OP.replace('loc("r")', "loc(#)"), RETURN), "3:90", "expected the name of a location"),
+    (module_of(OP.replace("{relu_limit", "{?"), RETURN), "3:27", "expected the name of an attribute, found '?'"),
 ]
 
 
@@ -127,6 +145,10 @@ def test_a_fault_is_named_with_its_place(text: str, place: str, sentence: str) -
         ("#tpu.lg<a = [0>", "<attribute>:1:8: the attribute #tpu.lg has no end; a bracket is not closed"),
         ("what", "<attribute>:1:1: expected an attribute, found 'what'"),
         ("true false", "<attribute>:1:6: expected the end of the attribute, found 'false'"),
+        ("array<f32: x>", "<attribute>:1:12: expected a number, found 'x'"),
+        ("@", "<attribute>:1:1: expected a name after '@'"),
+        ("#", "<attribute>:1:1: expected the name of an attribute after '#'"),
+        ('#tpu.lg<"open>', "<attribute>:1:9: this string has no end; add the closing quote"),
     ],
 )
 def test_faults_in_attributes(text: str, sentence: str) -> None:
@@ -146,6 +168,8 @@ def test_faults_in_attributes(text: str, sentence: str) -> None:
         ("tensor<4x!quant.calibrated<f32<1.0>>>", "<type>:1:35: expected ':' between minimum and maximum, found '>'"),
         ("vector", "<type>:1:1: expected a type, found 'vector'"),
         ("f32 f32", "<type>:1:5: expected the end of the type, found 'f32'"),
+        ("!", "<type>:1:2: expected the name of a type after '!'"),
+        ("tensor<4x!quant.calibrated<f32<x:1.0>>>", "<type>:1:32: expected a number, found 'x:1.0'"),
         ("!nowhere", "<type>:1:1: '!nowhere' is not defined in this file; add a line '!nowhere = ...'"),
     ],
 )

@@ -87,6 +87,7 @@ def test_networks_share_a_workspace(digits: Path, tmp_path: Path, capsys: pytest
                 "enlarge it by 4096 bytes or give its buffers another pool to fall back on"
             ),
         ),
+        (["DIGITS", "DIGITS", "--dump", "LIST"], 2, "--dump writes the buffers of one network; give one file."),
         (["LIST"], 1, "is no list of buffers (KeyError: 'pools'); it needs 'pools' with names"),
         (["LIST", "--usmp-workspace-pools=a"], 2, "is a list of buffers with its own pools; give it alone"),
     ],

@@ -107,6 +107,10 @@ def test_sizes_have_units(text: str, size: int) -> None:
             "--usmp-workspace-pool-a: size is a number of bytes such as 4096 or 64k, not 'big'.",
         ),
         (
+            {"usmp-workspace-pools": "a", "usmp-workspace-pool-a": "size=64;alignment=0"},
+            "--usmp-workspace-pool-a: alignment is at least 1, not 0.",
+        ),
+        (
             {"usmp-workspace-pools": "a", "usmp-workspace-pool-a": "speed=9"},
             "--usmp-workspace-pool-a: there is no 'speed'; a pool has target, size, alignment and offset.",
         ),
@@ -220,3 +224,10 @@ def test_networks_that_never_run_at_once_share_a_workspace() -> None:
         for size in (700, 900, 300)
     ]
     assert [(pool.name, pool.peak_bytes) for pool in shared_pools(plans)] == [("sram", 900)]
+
+
+def test_a_tensor_without_its_size() -> None:
+    net = program(Call("a", ("x",), ("t1",)), Call("b", ("t1",), ("y",)), sizes={"x": 10, "y": 10})
+    with pytest.raises(TpucError) as caught:
+        plan_program(net, Pools((PoolInfo("sram"),)), GREEDY)
+    assert str(caught.value) == "program 'net' uses tensor 't1' without its size; describe it"

@@ -13,7 +13,7 @@ from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.places import Places
 from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.runs import RunFinder, write_run
-from tpuc_passes.planning.slice_cost import Growth
+from tpuc_passes.planning.slice_cost import Estimate, Followed, Growth, RunCosts
 from tpuc_passes.planning.sliced_steps import RunSteps
 from tpuc_passes.planning.slicing import Run, Slicing, Window
 from tpuc_passes.planning.steps import StepBuilder, TensorLoad
@@ -128,9 +128,35 @@ def test_at_most_half_of_the_rows_are_computed_twice() -> None:
         # The first convolution computes three rows more on both sides of every cut, as far as there are rows.
         cuts = [12 * part // parts for part in range(parts + 1)]
         rows = sum(min(end + 3, 12) - max(begin - 3, 0) for begin, end in itertools.pairwise(cuts))
-        estimates = [growth.estimate(start, room) for start in (3, 2, 1, 0)]
-        assert (estimates[-1] is not None) == (rows <= 18), parts
-        assert estimates[0] is not None
+        followed = [growth.follow(start, room) for start in (3, 2, 1, 0)]
+        assert (followed[-1] is not None) == (rows <= 18), parts
+        assert followed[0] is not None
+
+
+def test_runs_that_look_alike_are_followed_once_whatever_the_room() -> None:
+    costs = RunCosts(Cycles(chain(1, 4, 4)[0].chip))
+    asked: list[int] = []
+
+    def estimate(key: str, room: int) -> Estimate | None:
+        def follow() -> Followed | None:
+            asked.append(room)
+            tasks = chain(2, 12, 4)
+            growth = Growth(run_of(tasks, Slicing(0, 1, 3)), [frozenset[int]()] * 2, costs.cycles)
+            return growth.follow(0, room)
+
+        followed = costs.follow(key, room, follow)
+        return None if followed is None else followed.estimate(room)
+
+    large = estimate("a", 10**6)
+    assert large is not None
+    assert estimate("a", large.need) is not None
+    assert estimate("a", large.need - 1) is None
+    assert asked == [10**6]
+    assert estimate("b", 1) is None
+    assert estimate("b", 2) is None  # the first slice does not fit: the others were not looked at
+    assert asked == [10**6, 1]
+    assert estimate("b", 10**6) == large
+    assert asked == [10**6, 1, 10**6]
 
 
 def test_runs_are_found_where_values_go_through_ddr() -> None:
@@ -142,8 +168,15 @@ def test_runs_are_found_where_values_go_through_ddr() -> None:
         for _ in builder.add(task.with_sizes({**task.sizes, "h": 5}), Residency.alone(task.operation)):
             pass
     ends = [tasks[-1].operation.result]
-    (run,) = RunFinder(tasks, ends, cycles, Places([]), 700).run(builder.result)
+    (run,) = RunFinder(tasks, ends, RunCosts(cycles), Places([]), 700).run(builder.result)
     assert (run.start, len(run.tasks)) == (0, 3)
     assert run.slicing.parts > 1
     assert run.need <= 700
-    assert RunFinder(tasks, ends, cycles, Places([]), 50).run(builder.result) == []
+    assert RunFinder(tasks, ends, RunCosts(cycles), Places([]), 50).run(builder.result) == []
+
+
+def test_slices_that_cannot_be_computed() -> None:
+    tasks = chain(2, 12, 4)
+    none = [frozenset[int]()] * 2
+    with pytest.raises(ValueError, match="a result that nobody reads"):
+        Run(tasks, Slicing(0, 1, 3), none, [False, False]).slice(0)

@@ -271,3 +271,11 @@ def test_annotations_that_are_none(scene: Path, text: str, sentence: str) -> Non
 def test_coco_data_without_annotations(scene: Path) -> None:
     with pytest.raises(TpucError, match=r"need their annotations: add --coco-annotation FILE\.json"):
         Coco().open(DataRequest(scene / "images"), Heard())
+
+
+def test_labels_that_are_no_text(folder: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_bytes(b"a.png \xff")
+    with pytest.raises(TpucError) as caught:
+        ImageNet().open(DataRequest(folder, labels), Heard())
+    assert str(caught.value) == f"{labels}: is not a text file. Give --label-file lines 'FILE INDEX' or class names."

@@ -235,7 +235,9 @@ def test_the_detector_is_found_by_its_outputs(shapes: Sequence[tuple[int, ...]],
     if name and " " not in name:
         assert fitting(DETECTORS, outputs, SAMPLE, "net.onnx").name == name
         return
-    sentence = f"may be those of {name}; choose with --postprocess" if name else "out0 1x1000; name one with"
+    sentence = f"may be those of {name}; choose with --postprocess"
+    if not name:
+        sentence = "net.onnx: no detector is known by outputs such as out0 1x1000; name one with --postprocess: "
     with pytest.raises(UsageError, match=sentence):
         fitting(DETECTORS, outputs, SAMPLE, "net.onnx")
 
@@ -266,3 +268,18 @@ def test_reconstruction_error_by_hand() -> None:
     assert ReconstructionError()(outputs, Sample(({}, {}), given=given)) == 3.0
     with pytest.raises(UsageError, match="is for networks that give back their input"):
         ReconstructionError()({"y": np.zeros((2, 3))}, Sample(({}, {}), given=given))
+
+
+def test_rows_that_are_not_as_many_as_cells() -> None:
+    """An input of 64 x 64 has 64 + 16 + 4 cells of strides 8, 16 and 32; v8 wants 4 x 16 bins before its classes."""
+    for detector, outputs, said in (
+        (YoloX(), [np.zeros((1, 85, 7))], "the output is 85x7, not 84 cells with 5 + classes values"),
+        (YoloX(), [np.zeros((1, 84, 5))], "the output is 84x5, not 84 cells with 5 + classes values"),
+        (YoloV8(), [np.zeros((1, 6, 85))], "the output is 6x85, not 84 cells with 4 + classes values"),
+        (YoloV8(), [np.zeros((1, 64, *one)) for one in ((8, 8), (4, 4), (2, 2))], "8x8x64, not 64 cells with 64 + cl"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            detector({f"out{index}": array for index, array in enumerate(outputs)}, SAMPLE)
+        assert f"post-processing '{detector.name}': " in str(caught.value)
+        assert said in str(caught.value)
+        assert str(caught.value).endswith("; name another --postprocess.")

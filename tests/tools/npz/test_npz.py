@@ -173,3 +173,10 @@ def test_refusals_change_nothing(
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert said in npz(capsys, *arguments, code=code)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_tolerance_is_two_numbers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = npz(capsys, "compare", "a.npz", "a.npz", "--tolerance", "0.9", code=2)
+    assert said == "tpuc: --tolerance takes two numbers, cosine and euclidean, not '0.9'.\n"
+    said = npz(capsys, "compare", "a.npz", "a.npz", "--tolerance", "high,low", code=2)
+    assert said == "tpuc: 'high,low' are no numbers such as 0.99,0.9.\n"

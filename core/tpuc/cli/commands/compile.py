@@ -11,7 +11,7 @@ import click
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.options import boundary_options, planning_options, preprocess_options
-from tpuc.cli.session import check_inputs, check_one_data_source, open_session, write_report
+from tpuc.cli.session import check_inputs, check_one_data_source, open_session, show_report
 from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS, POSITIVE, SHAPES, Shapes
 from tpuc.files import check_writable
 
@@ -105,8 +105,4 @@ def command(
         tolerance=tolerance,
         boundary=boundary,
     )
-    if report_path is not None:
-        write_report(report, report_path)
-    if memory_plan is not None and session.memory_plan is not None:
-        write_report(session.memory_plan, memory_plan)
-    app.result(report.text())
+    show_report(app, session, report, report_path, memory_plan)

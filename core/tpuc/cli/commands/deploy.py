@@ -10,7 +10,7 @@ import click
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.options import boundary_options, planning_options
-from tpuc.cli.session import check_inputs, open_session, write_report
+from tpuc.cli.session import check_inputs, open_session, show_report
 from tpuc.cli.values import EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS, POSITIVE
 from tpuc.errors import UsageError
 from tpuc.files import check_writable
@@ -85,11 +85,7 @@ def command(
         tolerance=tolerance,
         boundary=boundary,
     )
-    if report_path is not None:
-        write_report(report, report_path)
-    if memory_plan is not None and session.memory_plan is not None:
-        write_report(session.memory_plan, memory_plan)
-    app.result(report.text())
+    show_report(app, session, report, report_path, memory_plan)
 
 
 def asymmetric_mode(mode: str) -> str:

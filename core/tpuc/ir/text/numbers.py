@@ -7,10 +7,14 @@ import math
 import struct
 from collections.abc import Callable
 
+# Of the IEEE 754 formats, of bfloat16 (the upper half of a binary32), and of the OCP 8-bit formats.
 _HEX_DIGITS = {"f64": 16, "f32": 8, "f16": 4, "bf16": 4, "f8E4M3FN": 2, "f8E5M2": 2}
+# With the leading bit that is not stored.
 _SIGNIFICAND_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "f8E4M3FN": 4, "f8E5M2": 3}
+# The quiet NaN without payload.
 _NAN_BITS = {"f64": 0x7FF8 << 48, "f32": 0x7FC00000, "f16": 0x7E00, "bf16": 0x7FC0, "f8E4M3FN": 0x7F, "f8E5M2": 0x7E}
 _SHORT_DIGITS = 6
+"""Digits behind the point that LLVM tries before it writes as many as the value needs."""
 
 
 def format_float(value: float, width: str = "f64") -> str:
@@ -74,6 +78,7 @@ def _decimal(value: float, precision: int, long_form: bool) -> str:
         significand = numerator * 5**-exponent
     else:
         significand, exponent = numerator, 0
+    # 59 / 196 is log10(2), a little below
     bits_required = (precision * 196 + 58) // 59
     removable = (significand.bit_length() - bits_required) * 59 // 196
     if significand.bit_length() > bits_required and removable > 0:

@@ -22,6 +22,7 @@ from tpuc_ops.top.softsign import Softsign
 from tpuc_ops.top.tanh import Tanh
 
 from tpuc_passes.accuracy.grids import DIVISOR
+from tpuc_passes.calibration.methods import SMALLEST_THRESHOLD
 
 CHANNEL_THRESHOLDS = "channel_threshold"
 """The section of a calibration table that holds them: remarks of the form `#channel_threshold name t0 t1 ...`."""
@@ -30,12 +31,14 @@ FUNCTIONS = (Elu, Erf, GELU, HardSigmoid, HardSwish, Mish, Sigmoid, SiLU, Softpl
 
 STEPS_PER_OCTAVE = 8
 BINS = 16 * STEPS_PER_OCTAVE
+"""Bins of magnitude: 16 octaves below the largest, twice as many as 8-bit integers have."""
 UNSEEN = 1.3
 """Other data may reach so much further than the calibration's: half of the cost is that of values so much larger."""
 LOWEST = 1 / 256
 """A channel's threshold is at least this part of the tensor's: other data may use what these samples do not."""
 _SHIFT = 20  # leaves 3 bits of a float32's mantissa, 8 steps per octave
 _CANDIDATES = np.exp2(np.arange(-24, 3) / 4)
+"""Thresholds that are tried, as parts of a channel's own: 1/64 to 1.4 in quarters of an octave."""
 _I8, _U8 = ScalarType("i8"), ScalarType("u8")
 
 
@@ -82,7 +85,7 @@ def channel_elements(
             continue
         signed = element.minimum < 0
         limit = _limit(value)
-        scales = tuple(symmetric_scale(min(max(float(t), 1e-5), limit), signed, divisor) for t in found)
+        scales = tuple(symmetric_scale(min(max(float(t), SMALLEST_THRESHOLD), limit), signed, divisor) for t in found)
         result[value.name] = UniformPerAxis(_I8 if signed else _U8, element.expressed, 1, scales, (0,) * len(scales))
     return result
 

@@ -18,6 +18,8 @@ from tpuc_ops.tpu.matmul import MatMul
 from tpuc_passes.accuracy.grids import Grid, grid_of_uniform
 
 _QUANTISED = (Uniform, UniformPerAxis)
+_MOST_OPERATIONS = 16
+"""Of a cone: lowerings make fewer of one op, so that a longer way back means that it was lost."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def find_cone(module: Module, values: Mapping[str, Value], result: str, operands
                 return None
             elif not isinstance(producer.op, Constant) and not isinstance(value.type, NoneType):
                 stack.append(producer)
-    if len(found) > 16 or set(entries) != set(operands):
+    if len(found) > _MOST_OPERATIONS or set(entries) != set(operands):
         return None
     order = {id(operation): place for place, operation in enumerate(module.main.operations)}
     return Cone(module, wanted, tuple(sorted(found, key=lambda one: order[id(one)])), entries)

@@ -12,9 +12,15 @@ from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.deconv import Deconv
 from tpuc_ops.top.matmul import MatMul
 
+from tpuc_passes.calibration.methods import SMALLEST_THRESHOLD
+
 FILTER_STEPS = 127.0
-SMALLEST_SCALE = 1e-5 / FILTER_STEPS
+"""Filters use -127 to 127: -128 would have no counterpart (SPEC 3.2)."""
+SMALLEST_SCALE = SMALLEST_THRESHOLD / FILTER_STEPS
+"""Of filters whose channel holds hardly more than zeros."""
 DIVISOR = 128
+BLOCK_ELEMENTS = 1 << 18
+"""Steps from 0 to the threshold of a signed value, `ChipDescription.symmetric_divisor` where no chip is asked."""
 PRODUCTS = (Conv, Deconv, MatMul)
 """Ops whose second operand, when constant, becomes int8 filters with one scale per output channel."""
 
@@ -96,7 +102,7 @@ def grid_of(type: TensorType, chip: ChipDescription | None, mode: str, name: str
 
 def symmetric_grid(threshold: float, *, signed: bool, divisor: int = DIVISOR) -> Grid:
     """The grid of a threshold: int8 when `signed`, else uint8."""
-    threshold = max(threshold, 1e-5)
+    threshold = max(threshold, SMALLEST_THRESHOLD)
     return Grid(threshold / divisor, -128, 127) if signed else Grid(threshold / 255, 0, 255)
 
 
@@ -108,12 +114,20 @@ def channel_axis(op: object) -> int:
 def stored_filters(op: object, filters: Array) -> tuple[Array, Array]:
     """Filters as int8 with one scale per output channel (SPEC 3.2), and the scales as `filter_scales` shapes them."""
     scale = filter_scales(op, filters)
-    return np.clip(np.rint(filters / scale), -FILTER_STEPS, FILTER_STEPS).astype(np.int8), scale.astype(np.float32)
+    integers = np.empty(filters.shape, np.int8)
+    axis = channel_axis(op) % filters.ndim
+    parts = -(-filters.size // BLOCK_ELEMENTS)
+    # In parts: what is in float64 meanwhile takes eight times the memory of the result.
+    for some, result, steps in zip(
+        *(np.array_split(one, parts, axis) for one in (filters, integers, scale)), strict=True
+    ):
+        result[...] = np.clip(np.rint(some / steps), -FILTER_STEPS, FILTER_STEPS)
+    return integers, scale.astype(np.float32)
 
 
 def filter_scales(op: object, filters: Array) -> Array:
     """The step of each output channel, so shaped that it broadcasts with the filters."""
     kept = channel_axis(op) % filters.ndim
     others = tuple(axis for axis in range(filters.ndim) if axis != kept)
-    absmax = np.abs(filters.astype(np.float64)).max(axis=others, keepdims=True, initial=0.0)
+    absmax = np.abs(filters).max(axis=others, keepdims=True, initial=0.0).astype(np.float64)
     return np.maximum(absmax / FILTER_STEPS, SMALLEST_SCALE)

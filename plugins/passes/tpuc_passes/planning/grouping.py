@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tpuc.api import Chip, DictAttr, IntegerAttr, LmemOverflow, Operation, UnitAttr, Value
+from tpuc.api import DictAttr, IntegerAttr, LmemOverflow, Operation, UnitAttr, Value
 
-from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.keeping import Keeper, Kept
 from tpuc_passes.planning.kernels import TILING, VIEW
 from tpuc_passes.planning.places import ASSEMBLED, MERGED, Merge, Places, origin
 from tpuc_passes.planning.program import Stretch, build_stretch, order_and_place
-from tpuc_passes.planning.residency import forget
+from tpuc_passes.planning.residency import FETCHED, HELD, KEPT, STORED, forget
 from tpuc_passes.planning.runs import RunFinder, write_run
+from tpuc_passes.planning.slice_cost import RunCosts
 from tpuc_passes.planning.slicing import SLICED, Run
 from tpuc_passes.planning.steps import Steps
 from tpuc_passes.planning.task import Task, TileTask
@@ -64,22 +64,25 @@ class StretchPlanner:
 
     def __init__(
         self,
-        chip: Chip,
+        costs: RunCosts,
         choices: Sequence[Sequence[Task]],
         leaving: Sequence[Value],
         shared: Sequence[Value],
         merges: Sequence[Merge],
     ) -> None:
-        self.chip = chip
+        self.costs = costs
+        self.cycles = costs.cycles
+        self.chip = self.cycles.chip
         self.leaving = leaving
         self.shared = shared
         outer = {id(part) for merge in merges for part, _ in merge.parts}
         made = {id(origin(value)) for options in choices for value in options[0].operation.results}
         self.merges = [merge for merge in merges if _is_plain(merge, outer) and _is_made_by(merge, made)]
-        self.tasks = ViewChooser(choices, [*leaving, *shared]).run()
-        self.cycles = Cycles(chip)
+        self.tasks = ViewChooser(choices, [*leaving, *shared], self.cycles).run()
         self._own: dict[Hashable, Mapping[str, int]] = {}
+        self._measured: dict[Hashable, int | None] = {}
         self._steps: dict[Settings, Steps] = {}
+        self._built: dict[Hashable, Steps] = {}
         self._runs: dict[Settings, Sequence[Run]] = {}
         self._written: Settings | None = None
 
@@ -138,14 +141,23 @@ class StretchPlanner:
         return fewest
 
     def _measure(self, settings: Settings, operations: Sequence[Operation]) -> int | None:
-        """Cycles of the written plan, None when its buffers cannot be placed."""
-        stretch = self._build(operations)
-        if settings in _PLAIN:
-            self._steps[settings] = stretch.steps
-        try:
-            return order_and_place(stretch, self.chip)[1]
-        except LmemOverflow:
-            return None
+        """Cycles of the written plan, None when its buffers cannot be placed. Settings may lead to the same plan."""
+        marks = self._marks()
+        if marks not in self._measured:
+            stretch = self._build(operations)
+            if settings in _PLAIN:
+                self._steps[settings] = self._built[marks] = stretch.steps
+            try:
+                self._measured[marks] = order_and_place(stretch, self.chip)[1]
+            except LmemOverflow:
+                self._measured[marks] = None
+        return self._measured[marks]
+
+    def _marks(self) -> Hashable:
+        """All that is written of the plan."""
+        names = (TILING, VIEW, SLICED, KEPT, FETCHED, HELD, STORED)
+        marks = tuple(tuple(map(task.operation.extra_attributes.get, names)) for task in self.tasks)
+        return marks, tuple(ASSEMBLED in merge.operation.extra_attributes for merge in self.merges)
 
     def _build(self, operations: Sequence[Operation]) -> Stretch:
         """The steps of the written plan."""
@@ -160,13 +172,16 @@ class StretchPlanner:
         plain = replace(settings, sliced=False)
         if plain not in self._steps:
             self._write(plain, operations)
-            self._steps[plain] = self._build(operations).steps
+            marks = self._marks()
+            if marks not in self._built:
+                self._built[marks] = self._build(operations).steps
+            self._steps[plain] = self._built[marks]
         self._runs[settings] = self._finder(settings, operations).run(self._steps[plain])
         return self._runs[settings]
 
     def _finder(self, settings: Settings, operations: Sequence[Operation]) -> RunFinder:
         room = self.chip.lmem.lane_bytes * settings.room // 100
-        return RunFinder(self.tasks, [*self.leaving, *self.shared], self.cycles, Places(operations), room)
+        return RunFinder(self.tasks, [*self.leaving, *self.shared], self.costs, Places(operations), room)
 
     def _write(self, settings: Settings, operations: Sequence[Operation]) -> None:
         runs = self._find_runs(settings, operations) if settings.sliced else ()
@@ -199,11 +214,12 @@ class StretchPlanner:
             return [None] * len(self.tasks)
         merges = [] if settings.from_tail else self.merges
         limits = (settings.share, settings.room)
-        merges = [*Keeper(self.tasks, self.leaving, merges, *limits, runs).assembled.values()]
+        if merges:
+            merges = [*Keeper(self.tasks, self.leaving, self.cycles, merges, *limits, runs).assembled.values()]
         while True:
             inside = {id(part) for merge in merges for part, _ in merge.parts}
             leaving = [*self.leaving, *(value for value in self.shared if id(origin(value)) not in inside)]
-            keeper = Keeper(self.tasks, leaving, merges, *limits, runs)
+            keeper = Keeper(self.tasks, leaving, self.cycles, merges, *limits, runs)
             before = len(keeper.assembled)
             plans = keeper.run(from_tail=settings.from_tail)
             merges = [*keeper.assembled.values()]

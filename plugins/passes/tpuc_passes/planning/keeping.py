@@ -18,7 +18,7 @@ from tpuc_passes.planning.places import Merge, merged_start, origin
 from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.slicing import Run
 from tpuc_passes.planning.task import Task, TileTask
-from tpuc_passes.planning.whole import operand_addressable, results_addressable, whole_tiling
+from tpuc_passes.planning.whole import whole_tiling
 
 Use: TypeAlias = "tuple[int, int]"
 """Point (index of a task) and operand or result index."""
@@ -73,16 +73,19 @@ class Keeper:
         self,
         tasks: Sequence[Task],
         outputs: Sequence[Value],
-        merges: Sequence[Merge] = (),
-        share: int = 12,
-        room: int = 94,
-        runs: Sequence[Run] = (),
+        cycles: Cycles,
+        merges: Sequence[Merge],
+        share: int,
+        room: int,
+        runs: Sequence[Run],
     ) -> None:
         self.tasks = list(tasks)
-        chip = next((task.chip for task in tasks if isinstance(task, TileTask)), None)
-        self.capacity = chip.lmem.lane_bytes * room // 100 if chip is not None else 0
-        self.cycles = Cycles(chip) if chip is not None else None
-        self.whole = [whole_tiling(task, share) if isinstance(task, TileTask) else None for task in self.tasks]
+        self.capacity = cycles.chip.lmem.lane_bytes * room // 100
+        self.cycles = cycles
+        cuts = [whole_tiling(task, share) if isinstance(task, TileTask) else None for task in self.tasks]
+        self.whole = [None if cut is None else cut[0] for cut in cuts]
+        self.addressable = [frozenset[int]() if cut is None else cut[1] for cut in cuts]
+        """Per task the operands that it can read from the whole."""
         self.reserved = np.zeros(len(self.tasks), np.int64)
         """Bytes that are needed for slices."""
         for run in runs:
@@ -181,13 +184,13 @@ class Keeper:
 
     def _result_side(self, made: Use) -> Side | None:
         task = self.whole[made[0]]
-        if task is None or not results_addressable(task, made[1]):
+        if task is None:
             return None
         return task.space.results[made[1]], task.layouts.results[made[1]]
 
     def _operand_side(self, use: Use) -> Side | None:
         task = self.whole[use[0]]
-        if task is None or not operand_addressable(task, use[1]):
+        if task is None or use[1] not in self.addressable[use[0]]:
             return None
         view = task.space.operands[use[1]]
         return (view, task.layouts.operands[use[1]]) if view is not None else None
@@ -282,7 +285,6 @@ class Keeper:
 
     def _round_trip(self, segment: _Segment) -> int:
         """Cycles that it costs to store a value, unless that happens anyway, and to load it again."""
-        assert self.cycles is not None
         point, index = segment.uses[-1]
         task = self.whole[point]
         view = task.space.operands[index] if task is not None else None

@@ -20,10 +20,12 @@ from tpuc.api import (
     Unsupported,
 )
 
+from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.grouping import StretchPlanner
 from tpuc_passes.planning.kernels import LOCAL, find_kernel, runs_on_chip
 from tpuc_passes.planning.places import ALIAS, INSIDE, MERGED, Sharing, is_free, merge_of, origin
 from tpuc_passes.planning.residency import Residency
+from tpuc_passes.planning.slice_cost import RunCosts
 from tpuc_passes.planning.task import HostTask, MoveTask, Task
 from tpuc_passes.planning.tiling import make_task
 
@@ -37,6 +39,7 @@ class ModulePlanner:
         self.chip = chip
         self.level = level
         self.kernels = {id(operation): find_kernel(context, operation) for operation in self.operations}
+        self.costs = RunCosts(Cycles(chip))
         self._tiled: dict[int, Sequence[Task]] = {}
 
     def run(self) -> None:
@@ -89,7 +92,7 @@ class ModulePlanner:
         total: int | None = 0
         for index, stretch in enumerate(stretches):
             later = [v for other in stretches[index + 1 :] for task, *_ in other for v in task.operation.operands]
-            planner = StretchPlanner(self.chip, stretch, [*function.outputs, *later, *hosts], shared, merges)
+            planner = StretchPlanner(self.costs, stretch, [*function.outputs, *later, *hosts], shared, merges)
             cycles = planner.run(self.level, function.operations)
             total = None if total is None or cycles is None else total + cycles
         return total

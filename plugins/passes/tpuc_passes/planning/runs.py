@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+import bisect
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from tpuc.api import Box, Value, View
 
-from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.places import Places, origin
 from tpuc_passes.planning.residency import Residency
-from tpuc_passes.planning.slice_cost import Estimate, Growth, time_of
+from tpuc_passes.planning.slice_cost import Estimate, Followed, Growth, RunCosts, time_of
 from tpuc_passes.planning.slicing import Run, Slicing
 from tpuc_passes.planning.steps import Step, Steps, TensorLoad
 from tpuc_passes.planning.task import Task, TileTask
@@ -61,10 +61,11 @@ class RunFinder:
     """
 
     def __init__(
-        self, tasks: Sequence[Task], leaving: Sequence[Value], cycles: Cycles, places: Places, room: int
+        self, tasks: Sequence[Task], leaving: Sequence[Value], costs: RunCosts, places: Places, room: int
     ) -> None:
         self.tasks = tasks
-        self.cycles = cycles
+        self.costs = costs
+        self.cycles = costs.cycles
         self.room = room
         self.leaving = {id(origin(value)) for value in leaving}
         self.values: dict[int, _Value] = {}
@@ -86,10 +87,10 @@ class RunFinder:
         ]
         """Per task those that write its operands but as another value, so that it can only read them from DDR."""
         self.cut = [_cut_for_slices(task) if isinstance(task, TileTask) else None for task in tasks]
-        self._known: dict[Hashable, Estimate | None] = {}
-        self._growing: dict[tuple[int, int], Growth] = {}
-        self._kinds: dict[int, int] = {}
-        self._numbers: dict[Hashable, int] = {}
+        self._growing: dict[int, Growth] = {}
+        self._impossible: set[int] = set()
+        """Parts into which no run that ends here can be cut, however far it reaches back from where that was seen."""
+        self._ending = _Ending(self, 0)
 
     def run(self, steps: Steps) -> list[Run]:
         """The runs that save most by their estimates, against the steps of a plan without runs."""
@@ -109,10 +110,10 @@ class RunFinder:
         """The same tasks in fewer and in more slices, where that is possible."""
         stop = run.start + len(run.tasks)
         at = _PARTS.index(run.slicing.parts)
-        self._growing = {}
+        self._begin(stop)
         for parts in (*_PARTS[max(at - 1, 0) : at], *_PARTS[at + 1 : at + 2]):
             slicing = replace(run.slicing, parts=parts)
-            estimate = self._estimate(run.start, stop, slicing)
+            estimate = self._estimate(run.start, slicing)
             other = None if estimate is None else self._run(run.start, stop, slicing, estimate.need)
             if other is not None and _is_sound(other):
                 yield other
@@ -149,24 +150,26 @@ class RunFinder:
         """
         last = self.cut[stop - 1]
         assert last is not None
+        most = bisect.bisect(_PARTS, last.space.results[0].shape[2])  # no slice without a row
         fewest = 0 if last.space.results[0].shape[0] > 1 else 1  # a single slice would be no slice
-        self._growing = {}
+        self._begin(stop)
         for start in range(stop - 2, max(stop - _LENGTH, 0) - 1, -1):
             if self.cut[start] is None:
                 return
             transfers = sum(before.transfers[start:stop]) - self._saved(start, stop, before)
             if best[start] + time_of(transfers, sum(before.compute[start:stop])) >= best[stop]:
                 continue
+            elsewhere = self._elsewhere(start, stop, before)
             found, tried = None, 0
-            for number in range(fewest, len(_PARTS)):
+            for number in range(fewest, most):
                 slicing = Slicing(start, 1, _PARTS[number])
-                estimate = self._estimate(start, stop, slicing)
+                estimate = self._estimate(start, slicing)
                 if estimate is None:
                     continue
                 if not tried:
                     fewest = number
                 tried += 1
-                cost = estimate.time(self._elsewhere(start, stop, before))
+                cost = estimate.time(elsewhere)
                 if found is None or cost < found[1]:
                     found = (start, cost, slicing, estimate.need)
                 if tried == _TRIES:
@@ -188,7 +191,7 @@ class RunFinder:
                 else:
                     read.setdefault(key, []).append(cycles)
             made.update(id(value) for value in task.operation.results)
-            if not self._leaves(start, stop, task.operation.results[0]):
+            if not self.leaves(start, stop, task.operation.results[0]):
                 saved += before.stores[point]
         return saved + sum(sum(cycles) - max(cycles) for cycles in read.values())
 
@@ -196,47 +199,37 @@ class RunFinder:
 
     def _run(self, start: int, stop: int, slicing: Slicing, need: int = 0) -> Run:
         tasks = [task for task in self.cut[start:stop] if task is not None]
-        stored = [self._leaves(start, stop, task.operation.result) for task in tasks]
+        stored = [self.leaves(start, stop, task.operation.result) for task in tasks]
         return Run(tasks, slicing, [frozenset[int]()] * len(tasks), stored, start, need)
 
-    def _leaves(self, start: int, stop: int, value: Value) -> bool:
+    def leaves(self, start: int, stop: int, value: Value) -> bool:
         key = id(value)
         uses = self.values[key].uses
         return key in self.leaving or not uses or any(not start <= point < stop for point, _ in uses)
 
-    def _estimate(self, start: int, stop: int, slicing: Slicing) -> Estimate | None:
-        """What a run would cost; None where it is impossible. Runs that look alike are estimated once."""
-        key = (self._looks(start, stop), slicing.batches, slicing.parts)
-        if key not in self._known:
-            place = (slicing.batches, slicing.parts)
-            if place not in self._growing:
-                first = max(stop - _LENGTH, 0)
-                while any(task is None for task in self.cut[first:stop]):
-                    first += 1
-                self._growing[place] = Growth(self._run(first, stop, slicing), self.behind[first:stop], self.cycles)
-            growth = self._growing[place]
-            self._known[key] = growth.estimate(start - growth.run.start, self.room)
-        return self._known[key]
+    def _estimate(self, start: int, slicing: Slicing) -> Estimate | None:
+        """What a run would cost; None where it is impossible."""
+        if slicing.parts in self._impossible:
+            return None
+        key = (self._ending.looks(start), self._ending.batches, slicing.batches, slicing.parts)
+        followed = self.costs.follow(key, self.room, lambda: self._follow(start, slicing))
+        if followed is None:
+            self._impossible.add(slicing.parts)
+            return None
+        return followed.estimate(self.room)
 
-    def _looks(self, start: int, stop: int) -> Hashable:
-        numbers: dict[int, int] = {}
-        rows: list[Hashable] = []
-        for task in self.cut[start:stop]:
-            assert task is not None
-            values = [id(origin(value)) for value in (*task.operation.operands, *task.operation.results)]
-            stored = self._leaves(start, stop, task.operation.result)
-            rows.append((self._kind(task), tuple(numbers.setdefault(v, len(numbers)) for v in values), stored))
-        return tuple(rows)
+    def _follow(self, start: int, slicing: Slicing) -> Followed | None:
+        first, stop = self._ending.first, self._ending.stop
+        if slicing.parts not in self._growing:
+            longest = self._run(first, stop, slicing)
+            self._growing[slicing.parts] = Growth(longest, self.behind[first:stop], self.cycles)
+        return self._growing[slicing.parts].follow(start - first, self.room)
 
-    def _kind(self, task: TileTask) -> int:
-        """Equal for tasks that differ in values alone."""
-        key = id(task.facts)
-        if key not in self._kinds:
-            node = task.node
-            types = tuple((t.shape, t.storage) for t in (*node.operand_types, *node.result_types))
-            looks = (task.operation.op.name, types, task.facts.view, task.kernel.tiling_key(node))
-            self._kinds[key] = self._numbers.setdefault(looks, len(self._numbers))
-        return self._kinds[key]
+    def _begin(self, stop: int) -> None:
+        """Runs that end before a task follow."""
+        self._growing = {}
+        self._impossible = set()
+        self._ending = _Ending(self, stop)
 
     def _elsewhere(self, start: int, stop: int, before: _Plan) -> int:
         """Cycles of transfers that others make because the run does not hand on values in local memory."""
@@ -261,6 +254,38 @@ class RunFinder:
                     view = reader.space.operands[index]
                     total += self.cycles.load(reader, index, _whole(view)) if view is not None else 0
         return total
+
+
+class _Ending:
+    """Runs that end before task `stop`, from task `first` on at most; `batches`: of the largest results in there."""
+
+    def __init__(self, finder: RunFinder, stop: int) -> None:
+        self.finder = finder
+        self.stop = stop
+        self.first = max(stop - _LENGTH, 0)
+        while any(task is None for task in finder.cut[self.first : stop]):
+            self.first += 1
+        cut = finder.cut[self.first : stop]
+        self.batches = max((task.space.results[0].shape[0] for task in cut if task is not None), default=0)
+        self._values: dict[int, int] = {}
+        self._numbers = {stop: -1}
+
+    def looks(self, start: int) -> int:
+        """Equal for runs that differ in values alone."""
+        for point in range(min(self._numbers) - 1, start - 1, -1):
+            self._numbers[point] = self._number(point)
+        return self._numbers[start]
+
+    def _number(self, point: int) -> int:
+        """Of the run from a task on, by that of the run behind the task."""
+        finder, task = self.finder, self.finder.cut[point]
+        assert task is not None
+        values = [id(origin(value)) for value in (*task.operation.operands, *task.operation.results)]
+        numbers = tuple(self._values.setdefault(value, len(self._values)) for value in values)
+        stored = finder.leaves(point, self.stop, task.operation.result)
+        behind = tuple(user - point for user in range(point, self.stop) if point in finder.behind[user])
+        rest = self._numbers[point + 1]
+        return finder.costs.number((rest, finder.costs.kind(task), numbers, stored, behind))
 
 
 def write_run(run: Run) -> None:

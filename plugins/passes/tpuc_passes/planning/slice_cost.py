@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.slicing import Propagation, Run
-from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.task import KernelFacts, TileTask
 
 _APART = 0.3
 """Part of the less busy engine's time that adds to the other's, where buffers have room."""
@@ -35,6 +35,76 @@ class Estimate:
         return self.alone + time_of(self.transfers + more, self.beside)
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """A slice that stands for `weight` of them: bytes that come and go, bytes in use and computing cycles per task."""
+
+    weight: int
+    passing: int
+    live: tuple[int, ...]
+    compute: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A run whatever the room: cycles of transfers, bytes of constants, bytes that it needs, its slices.
+
+    Without `complete` slices are missing, which matters where there is room for the others.
+    """
+
+    transfers: int
+    constants: int
+    need: int
+    slices: tuple[_Seen, ...]
+    complete: bool
+
+    def answers(self, room: int) -> bool:
+        """Is enough known for an estimate?"""
+        return self.complete or self.need > room
+
+    def estimate(self, room: int) -> Estimate | None:
+        """The cost of the run with so many bytes per lane; None where it needs more."""
+        if self.need > room:
+            return None
+        alone = beside = 0.0
+        for one in self.slices:
+            for own, used in zip(one.compute, one.live, strict=True):
+                share = min((room - self.constants - used) / max(one.passing, 1), 1.0)
+                beside += one.weight * own * share
+                alone += one.weight * own * (1 - share)
+        return Estimate(self.transfers, alone, beside, self.need)
+
+
+class RunCosts:
+    """What the plans of a module learn of runs. Runs that look alike are followed once."""
+
+    def __init__(self, cycles: Cycles) -> None:
+        self.cycles = cycles
+        self._kinds: dict[KernelFacts, int] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[Hashable, Followed | None] = {}
+
+    def follow(self, key: Hashable, room: int, follow: Callable[[], Followed | None]) -> Followed | None:
+        """A run that looks like `key`; None where it is impossible. `follow`: asked for what is not known yet."""
+        followed = self._known.get(key)
+        if key not in self._known or (followed is not None and not followed.answers(room)):
+            followed = self._known[key] = follow()
+        return followed
+
+    def number(self, looks: Hashable) -> int:
+        """Equal for what is equal."""
+        return self._numbers.setdefault(looks, len(self._numbers))
+
+    def kind(self, task: TileTask) -> int:
+        """Equal for tasks that differ in values alone."""
+        if task.facts not in self._kinds:
+            node = task.node
+            types = tuple((t.shape, t.storage) for t in (*node.operand_types, *node.result_types))
+            looks = (task.operation.op.name, type(task.kernel), types, task.facts.view, task.kernel.tiling_key(node))
+            self._kinds[task.facts] = self.number(looks)
+        return self._kinds[task.facts]
+
+
 class Growth:
     """Runs that end with the same task under one slicing, from the shortest on.
 
@@ -55,8 +125,10 @@ class Growth:
         self.pieces = [_Piece(run, number, weight, cycles) for number, weight in sorted(weights.items())]
         self.constants = [(0, 0)] * len(run.tasks)
 
-    def estimate(self, start: int, room: int) -> Estimate | None:
-        """The run from task `start` of the longest one on; None where it is impossible, or needs more than `room`."""
+    def follow(self, start: int, room: int) -> Followed | None:
+        """The run from task `start` of the longest one on, as far as its slices fit into `room`; None where it is
+        impossible.
+        """
         while self.known > start and not self.impossible:
             self.known -= 1
             self.impossible = not self._add(self.known)
@@ -65,19 +137,16 @@ class Growth:
         assert self.known == start, "runs are asked for from the shortest on"
         size = sum(own for own, _ in self.constants[start:])
         transfers = sum(cycles for _, cycles in self.constants[start:])
-        alone = beside = 0.0
         need = 0
+        seen: list[_Seen] = []
         for piece in self.pieces:
             moved, passing, live = piece.around(start)
-            need = max(need, max(live) + size)
-            if need > room:
-                return None
             transfers += piece.weight * moved
-            for own, used in zip(piece.compute[start:], live, strict=True):
-                share = min((room - size - used) / max(passing, 1), 1.0)
-                beside += piece.weight * own * share
-                alone += piece.weight * own * (1 - share)
-        return Estimate(transfers, alone, beside, need)
+            need = max(need, max(live) + size)
+            seen.append(_Seen(piece.weight, passing, tuple(live), tuple(piece.compute[start:])))
+            if need > room:
+                break
+        return Followed(transfers, size, need, tuple(seen), len(seen) == len(self.pieces))
 
     def _add(self, point: int) -> bool:
         """Take in a task; False where it cannot be sliced with the others, or would compute too many rows twice."""

@@ -18,6 +18,9 @@ from tpuc_passes.planning.task import TileTask, tiles_of
 
 SLICED = "sliced"
 
+_ROWS_BEFORE = 15
+"""Rows by which a window may begin early to begin aligned: as many as addresses of multiples of 16 bytes can need."""
+
 Range: TypeAlias = "tuple[int, int]"
 Key: TypeAlias = "tuple[int] | tuple[int, int, int]"
 """Whose slice: the `id` of a value, and for one that a single operation loads for itself its place and operand."""
@@ -187,8 +190,8 @@ class Propagation:
         if axis is not None and axis.limit and window.rows[1] - window.rows[0] > axis.limit:
             raise ValueError("more rows than a tile may have")
         self.windows[(key,)] = window
-        self.tiles[point] = tuple(_tiles(task, window))
         whole = _tile(task, window)
+        self.tiles[point] = tuple(_tiles(task, whole))
         for index, box in enumerate(task.boxes(whole)):
             if box is None or index in self.run_.whole[point]:
                 continue
@@ -230,7 +233,7 @@ class Propagation:
     def _addressable(self, key: int, window: Window) -> Window | None:
         """The window with as few rows before it as let all readers address their tiles' parts."""
         first = window.rows[0]
-        for start in range(first, max(first - 16, -1), -1):
+        for start in range(first, max(first - _ROWS_BEFORE, 0) - 1, -1):
             candidate = replace(window, rows=(start, window.rows[1]))
             if all(self._reads_from(point, index, candidate) for point, index in self.readers[key]):
                 return candidate
@@ -306,9 +309,11 @@ def _tile(task: TileTask, window: Window) -> Tile:
     return Tile(names, tuple(first for first, _ in ranges), tuple(end for _, end in ranges))
 
 
-def _tiles(task: TileTask, window: Window) -> Iterator[Tile]:
+def _tiles(task: TileTask, whole: Tile) -> Iterator[Tile]:
     """The slice of a task as its tiling cuts channels."""
-    whole = _tile(task, window)
+    if all(axis.name in "nh" or task.sizes[axis.name] >= axis.size for axis in task.space.axes):
+        yield whole
+        return
     n, _, h, _ = task.space.results[0].shape
     for tile in tiles_of(task.space, {**task.sizes, "n": n, "h": h}):
         yield Tile(

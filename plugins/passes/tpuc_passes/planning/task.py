@@ -56,6 +56,10 @@ class KernelFacts:
         self.constants: tuple[PackedConstant, ...] = tuple(kernel.constants(node))
         self._axes = {constant.name: constant.axes for constant in self.constants}
         self._shapes: dict[Any, tuple[int, int]] = {}
+        self._boxes: dict[Tile, Sequence[Box | None]] = {}
+        self._scratch: dict[Tile, Sequence[Scratch]] = {}
+        self.whole: dict[int, tuple[TileTask, frozenset[int]] | None] = {}
+        """Answers of `whole_tiling` by its share."""
 
     def constant_shape(self, name: str, tile: Tile) -> tuple[int, int]:
         """As the kernel's; it depends on the extents along the constant's axes alone."""
@@ -63,6 +67,18 @@ class KernelFacts:
         if key not in self._shapes:
             self._shapes[key] = self.kernel.constant_shape(self.node, name, tile)
         return self._shapes[key]
+
+    def boxes(self, tile: Tile) -> Sequence[Box | None]:
+        """Per operand the part that a tile reads."""
+        if tile not in self._boxes:
+            self._boxes[tile] = self.kernel.reads(self.node, self.space, tile)
+        return self._boxes[tile]
+
+    def scratch(self, tile: Tile) -> Sequence[Scratch]:
+        """Working memory of a tile."""
+        if tile not in self._scratch:
+            self._scratch[tile] = self.kernel.scratch(self.node, tile)
+        return self._scratch[tile]
 
 
 @dataclass(frozen=True)
@@ -119,7 +135,7 @@ class TileTask:
 
     def boxes(self, tile: Tile) -> Sequence[Box | None]:
         """Per operand the part that the tile reads."""
-        return self.kernel.reads(self.node, self.space, tile)
+        return self.facts.boxes(tile)
 
     def result_box(self, tile: Tile, index: int) -> Box:
         """The part of a result that the tile writes: its n, c, h, w ranges."""
@@ -154,7 +170,7 @@ class TileTask:
 
     def scratch(self, tile: Tile) -> Sequence[Scratch]:
         """Working memory of a tile."""
-        return self.kernel.scratch(self.node, tile)
+        return self.facts.scratch(tile)
 
     def operand_bytes(self, index: int, box: Box) -> int:
         """LMEM bytes per lane of an operand's part."""

@@ -13,7 +13,7 @@ from tpuc_passes.planning.buffers import Buffers, plan_buffers
 from tpuc_passes.planning.cost import TaskCost
 from tpuc_passes.planning.task import KernelFacts, TileTask
 
-_MAX_TILES = 4096
+_MAX_TILES = 4096  # of one op; tilings of more are not tried, which would take long
 _PATIENCE = 8  # tilings with more tiles are not tried after this many that were no better
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tpuc.api import Box, Value, View
 
@@ -12,24 +13,32 @@ from tpuc_passes.planning.places import origin
 from tpuc_passes.planning.task import Task, TileTask
 
 _SWEEPS = 3
+"""Rounds over all tasks at most, so that neighbours that change in turn come to an end."""
 
 
 @dataclass
 class _Flow:
-    """A value: the task and result index that make it, and the tasks and operand indices that use it."""
+    """A value: the task and result index that make it, and the tasks and operand indices that use it. `costs`: by the
+    views of the tasks at its `points`.
+    """
 
     made: tuple[int, int] | None = None
     uses: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     is_output: bool = False
+    costs: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
+
+    @cached_property
+    def points(self) -> tuple[int, ...]:
+        """The tasks that make and use it, known once all are entered."""
+        return tuple(point for point, _ in (*((self.made,) if self.made else ()), *self.uses))
 
 
 class ViewChooser:
     """`choices[i]`: task i in each of its views, the one that suits it alone first."""
 
-    def __init__(self, choices: Sequence[Sequence[Task]], outputs: Sequence[Value]) -> None:
+    def __init__(self, choices: Sequence[Sequence[Task]], outputs: Sequence[Value], cycles: Cycles) -> None:
         self.choices = choices
-        chips = [task.chip for options in choices for task in options if isinstance(task, TileTask)]
-        self.cycles = Cycles(chips[0]) if chips else None
+        self.cycles = cycles
         self.flows: dict[int, _Flow] = {}
         self.of_task: list[list[_Flow]] = [[] for _ in choices]
         kept = {id(origin(value)) for value in outputs}
@@ -66,15 +75,22 @@ class ViewChooser:
         return chosen
 
     def _around(self, chosen: list[int], point: int, number: int) -> int:
-        chosen = [*chosen[:point], number, *chosen[point + 1 :]]
-        return sum(self._cost(flow, chosen) for flow in self.of_task[point])
+        before, chosen[point] = chosen[point], number
+        cost = sum(self._cost(flow, chosen) for flow in self.of_task[point])
+        chosen[point] = before
+        return cost
 
     def _total(self, chosen: list[int]) -> int:
         return sum(self._cost(flow, chosen) for flow in self.flows.values())
 
-    def _cost(self, flow: _Flow, chosen: list[int]) -> int:
+    def _cost(self, flow: _Flow, chosen: Sequence[int]) -> int:
         """Cycles of the transfers of a value that does not stay in local memory all the way."""
-        assert self.cycles is not None
+        views = tuple(chosen[point] for point in flow.points)
+        if views not in flow.costs:
+            flow.costs[views] = self._transfers(flow, chosen)
+        return flow.costs[views]
+
+    def _transfers(self, flow: _Flow, chosen: Sequence[int]) -> int:
         source = self._side(flow.made, chosen, result=True)
         total = 0
         leaves = flow.is_output
@@ -89,7 +105,7 @@ class ViewChooser:
         return total
 
     def _side(
-        self, place: tuple[int, int] | None, chosen: list[int], *, result: bool
+        self, place: tuple[int, int] | None, chosen: Sequence[int], *, result: bool
     ) -> tuple[TileTask | None, tuple[View, str] | None]:
         if place is None:
             return None, None

@@ -11,16 +11,25 @@ from tpuc.api import Box, TensorType, View
 from tpuc_passes.planning.task import TileTask
 
 _ROW_PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Numbers of parts that rows are cut into."""
 
 
-def whole_tiling(task: TileTask, share: int) -> TileTask | None:
+def whole_tiling(task: TileTask, share: int) -> tuple[TileTask, frozenset[int]] | None:
     """The task cut so that scratch and constants of its tiles take at most one part in `share` of local memory, in as
     few tiles as possible, and so that its results can stay; None when no cut does that. Rows are cut only where batches
-    and channels do not suffice.
+    and channels do not suffice. With it the operands of which its tiles can be read from the whole.
     """
+    known = task.facts.whole
+    if share not in known:
+        known[share] = _search(task, share)
+    return known[share]
+
+
+def _search(task: TileTask, share: int) -> tuple[TileTask, frozenset[int]] | None:
     budget = task.chip.lmem.lane_bytes // share
     names = [axis.name for axis in task.space.axes]
-    best: tuple[int, TileTask] | None = None
+    best: tuple[int, TileTask, frozenset[int]] | None = None
+    operands = range(len(task.node.operand_types))
     local = None
     for rows in (False, True):
         options = [_whole_sizes(task, name, rows) for name in names]
@@ -28,22 +37,22 @@ def whole_tiling(task: TileTask, share: int) -> TileTask | None:
             candidate = task.with_sizes(dict(zip(names, sizes, strict=True)))
             if not _within_limits(candidate):
                 continue
-            addressable = [operand_addressable(candidate, index) for index in range(len(task.node.operand_types))]
-            local = local or addressable
-            if any(before and not now for before, now in zip(local, addressable, strict=True)):
+            addressable = frozenset(index for index in operands if _is_operand_addressable(candidate, index))
+            local = addressable if local is None else local
+            if not local <= addressable:
                 continue
             need = _tile_bytes(candidate)
             if best is None or need < best[0]:
-                best = (need, candidate)
+                best = (need, candidate, addressable)
             if need <= budget:
-                return candidate
-    return best[1] if best is not None else None
+                return candidate, addressable
+    return best[1:] if best is not None else None
 
 
 def _within_limits(task: TileTask) -> bool:
     if any(axis.limit and task.sizes[axis.name] > axis.limit for axis in task.space.axes):
         return False
-    return all(results_addressable(task, index) for index in range(len(task.node.result_types)))
+    return all(_is_result_addressable(task, index) for index in range(len(task.node.result_types)))
 
 
 def _count(task: TileTask, sizes: Sequence[int]) -> int:
@@ -89,7 +98,7 @@ def _tile_bytes(task: TileTask) -> int:
     return need + sum(task.group_layout(group, tile)[0] for group in task.constant_groups)
 
 
-def results_addressable(task: TileTask, index: int) -> bool:
+def _is_result_addressable(task: TileTask, index: int) -> bool:
     """Can the tiles of a result be parts of the whole?"""
     view = task.space.results[index]
     if view.strides is not None:
@@ -100,7 +109,7 @@ def results_addressable(task: TileTask, index: int) -> bool:
     )
 
 
-def operand_addressable(task: TileTask, index: int) -> bool:
+def _is_operand_addressable(task: TileTask, index: int) -> bool:
     """Can the kernel read the tiles of an operand from the whole?"""
     view = task.space.operands[index]
     if view is None or view.strides is not None:

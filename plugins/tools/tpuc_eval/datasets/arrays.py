@@ -12,6 +12,7 @@ from tpuc.api.evaluation import Array, DataRequest, DatasetType, LabelledSamples
 from tpuc.api.host import read_npz
 
 PIXEL_CHANNELS = (1, 3, 4)
+"""Channels of a network input that takes pictures: grey, colour, colour with alpha."""
 
 
 @dataclass(frozen=True)

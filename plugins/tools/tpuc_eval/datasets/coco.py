@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import CalibrationError, UsageError
-from tpuc.api.evaluation import DataRequest, DatasetType, LabelledSamples, Objects, Sample, SampleInput
+from tpuc.api.evaluation import DataRequest, DatasetType, LabelledSamples, Objects
 
-from tpuc_eval.datasets.images import images_in, read_image
+from tpuc_eval.datasets.images import ImageFiles, images_in
 from tpuc_eval.datasets.labels import class_names
 
 
@@ -79,21 +79,11 @@ class Coco(DatasetType):
 
 
 @dataclass(frozen=True)
-class AnnotatedImages(LabelledSamples):
+class AnnotatedImages(ImageFiles):
     """Image files with the objects in them."""
 
-    files: tuple[Path, ...]
     objects: tuple[Objects, ...]
     classes: Sequence[str]
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def name(self, index: int) -> str:
-        return str(self.files[index])
-
-    def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
-        return read_image(self.files[index], inputs)
 
     def truth(self, index: int) -> Objects:
         return self.objects[index]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import CalibrationError, UsageError
-from tpuc.api.evaluation import DataRequest, DatasetType, LabelledSamples, Sample, SampleInput
+from tpuc.api.evaluation import DataRequest, DatasetType, LabelledSamples
 
-from tpuc_eval.datasets.images import images_in, read_image
+from tpuc_eval.datasets.images import ImageFiles, images_in
 from tpuc_eval.datasets.labels import LabelFile, read_labels
 
 WAYS = "Give a folder per class, or --label-file with lines 'FILE INDEX'."
@@ -39,21 +39,11 @@ class ImageNet(DatasetType):
 
 
 @dataclass(frozen=True)
-class LabelledImages(LabelledSamples):
+class LabelledImages(ImageFiles):
     """Image files with a class index each."""
 
-    files: tuple[Path, ...]
     labels: tuple[int, ...]
     classes: Sequence[str] = ()
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def name(self, index: int) -> str:
-        return str(self.files[index])
-
-    def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
-        return read_image(self.files[index], inputs)
 
     def truth(self, index: int) -> int:
         return self.labels[index]

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from tpuc.api import CalibrationError
-from tpuc.api.evaluation import SUFFIXES, Sample, SampleInput, fit, image_size
+from tpuc.api.evaluation import SUFFIXES, LabelledSamples, Sample, SampleInput, fit, image_size
+
+
+@dataclass(frozen=True)
+class ImageFiles(LabelledSamples):
+    """Image files; those who inherit know what is in them."""
+
+    files: tuple[Path, ...]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def name(self, index: int) -> str:
+        return str(self.files[index])
+
+    def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
+        return read_image(self.files[index], inputs)
 
 
 def images_in(folder: Path) -> list[Path]:

@@ -7,22 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import UsageError
-from tpuc.api.evaluation import Detections, Outputs, Postprocess, Sample
+from tpuc.api.evaluation import Detections, Outputs, Sample
 
-from tpuc_eval.postprocess.boxes import around, placement_of, select, sigmoid
+from tpuc_eval.postprocess.boxes import Detector, around, placement_of, sigmoid
 from tpuc_eval.postprocess.grids import all_corners, cell_count
 from tpuc_eval.postprocess.scores import only_row
 
 
 @dataclass(frozen=True)
-class BlazeFace(Postprocess):
+class BlazeFace(Detector):
     """Offsets in pixels from the centres of cells, each cell several times: `strides` with `anchors` per cell."""
 
     name = "blazeface"
-    finds_objects = True
-    score: float = 0.01
-    iou: float = 0.3
+    iou: float = 0.3  # as in the authors' graph
     keep: int = 100
+    every_class: bool = False
     strides: tuple[int, ...] = (8, 16)
     anchors: tuple[int, ...] = (2, 6)
 
@@ -42,7 +41,7 @@ class BlazeFace(Postprocess):
             )
         boxes = around(centres + heads[1][:, :2], heads[1][:, 2:4])
         scores = sigmoid(heads[0])
-        return select(boxes, scores, place, score=self.score, iou=self.iou, keep=self.keep, every_class=False)
+        return self.select(boxes, scores, place)
 
     def _centres(self, size: tuple[int, int]) -> np.ndarray:
         levels = [all_corners(size, [stride]) for stride in self.strides]
@@ -54,16 +53,14 @@ class BlazeFace(Postprocess):
 
 
 @dataclass(frozen=True)
-class YuNet(Postprocess):
+class YuNet(Detector):
     """Class, object, box and landmarks for the cells of strides 8, 16, 32 each, in this order; the score is the root of
     class times object.
     """
 
     name = "yunet"
-    finds_objects = True
-    score: float = 0.01
-    iou: float = 0.45
     keep: int = 100
+    every_class: bool = False
 
     def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
         return len(shapes) == 12 and sum(shape[1] for shape in shapes[:3]) == cell_count(
@@ -81,4 +78,4 @@ class YuNet(Postprocess):
         cell, stride = all_corners(place.input)
         scores = np.sqrt(np.clip(sure, 0.0, 1.0) * np.clip(real, 0.0, 1.0))
         found = around((cell + boxes[:, :2]) * stride, np.exp(boxes[:, 2:]) * stride)
-        return select(found, scores, place, score=self.score, iou=self.iou, keep=self.keep, every_class=False)
+        return self.select(found, scores, place)

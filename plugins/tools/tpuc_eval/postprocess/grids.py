@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tpuc.api import UsageError
 
 STRIDES = (8, 16, 32)
+"""Pixels per cell of the three maps that detectors of the YOLO family and YuNet have."""
 
 
 def cells(size: tuple[int, int], stride: int) -> tuple[int, int]:

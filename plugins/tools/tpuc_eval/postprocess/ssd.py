@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from tpuc.api import UsageError
 from tpuc.api.evaluation import Detections, Outputs, Placement, Postprocess, Sample
 
-from tpuc_eval.postprocess.boxes import Floats, around, placement_of, select, softmax
+from tpuc_eval.postprocess.boxes import Detector, Floats, around, placement_of, softmax
 from tpuc_eval.postprocess.scores import only_row
 
 VARIANCES = (0.1, 0.1, 0.2, 0.2)
+"""By which SSD scales offsets of centres and logarithms of sizes, as its PriorBox layers state them."""
 
 
 @dataclass(frozen=True)
-class Ssd(Postprocess):
+class Ssd(Detector):
     """Offsets from prior boxes, and class scores with the background in front, in outputs of 4 n and n classes values.
 
     The priors are a third output as PriorBox gives it (two rows: corners as fractions of the input, and variances), or
@@ -27,11 +28,6 @@ class Ssd(Postprocess):
     """
 
     name = "ssd"
-    finds_objects = True
-    score: float = 0.01
-    iou: float = 0.45
-    keep: int = 200
-    every_class: bool = True
     priors: str = ""
     variances: tuple[float, ...] = VARIANCES
     softmax: bool = False
@@ -46,15 +42,7 @@ class Ssd(Postprocess):
         if self.softmax:
             scores = softmax(scores)
         boxes = decode_offsets(offsets, priors, variances) * np.tile(place.input, 2)
-        return select(
-            boxes,
-            scores[:, 1:],
-            place,
-            score=self.score,
-            iou=self.iou,
-            keep=self.keep,
-            every_class=self.every_class,
-        )
+        return self.select(boxes, scores[:, 1:], place)
 
     def _split(self, outputs: Outputs) -> tuple[Floats, Floats, Mapping[str, NDArray[Any]]]:
         """Priors `[n, 4]`, variances, and the other outputs."""
@@ -84,17 +72,12 @@ class Ssd(Postprocess):
 
 
 @dataclass(frozen=True)
-class Boxes(Postprocess):
+class Boxes(Detector):
     """One output of boxes `[n, 4]` and one of scores `[n, classes]`: x1, y1, x2, y2 as fractions of the input, or with
     `pixels` in pixels of it. `background`: the first class is none.
     """
 
     name = "boxes"
-    finds_objects = True
-    score: float = 0.01
-    iou: float = 0.45
-    keep: int = 200
-    every_class: bool = True
     pixels: bool = False
     background: bool = True
 
@@ -109,15 +92,8 @@ class Boxes(Postprocess):
         if len(boxes) != 1 or len(scores) != 1 or len(boxes[0]) != len(scores[0]):
             shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
             raise UsageError(f"post-processing '{self.name}': {shapes} are not boxes and scores; name another one.")
-        return select(
-            boxes[0] if self.pixels else boxes[0] * np.tile(place.input, 2),
-            scores[0][:, 1:] if self.background else scores[0],
-            place,
-            score=self.score,
-            iou=self.iou,
-            keep=self.keep,
-            every_class=self.every_class,
-        )
+        found = boxes[0] if self.pixels else boxes[0] * np.tile(place.input, 2)
+        return self.select(found, scores[0][:, 1:] if self.background else scores[0], place)
 
 
 @dataclass(frozen=True)

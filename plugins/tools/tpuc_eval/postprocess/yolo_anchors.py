@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc.api.evaluation import Detections, Outputs, Postprocess, Sample
+from tpuc.api.evaluation import Detections, Outputs, Sample
 
-from tpuc_eval.postprocess.boxes import Floats, around, placement_of, select, sigmoid
+from tpuc_eval.postprocess.boxes import Detector, Floats, around, placement_of, sigmoid
 from tpuc_eval.postprocess.grids import are_maps, as_map, cell_count, corners
 from tpuc_eval.postprocess.scores import only_row
 
@@ -23,19 +23,18 @@ COCO_ANCHORS = (
     *(116, 90, 156, 198, 373, 326),
 )
 BOX_AND_OBJECT = 5
+"""Values before the classes: x, y, w, h, object."""
 
 
 @dataclass(frozen=True)
-class _AnchorYolo(Postprocess):
+class _AnchorYolo(Detector):
     """Maps of x, y, w, h, object and classes per anchor, before their sigmoid. `anchors` are widths and heights, those
     of the smallest stride first.
     """
 
-    finds_objects = True
-    score: float = 0.001
+    score: float = 0.001  # this and the next as in the evaluation of v5 by its authors
     iou: float = 0.6
     keep: int = 300
-    every_class: bool = True
     anchors: tuple[float, ...] = COCO_ANCHORS
 
     @abstractmethod
@@ -51,9 +50,7 @@ class _AnchorYolo(Postprocess):
         heads = only_row(outputs)
         rows = self._decoded_rows(heads, place.input)
         boxes, scores = self._of_maps(heads, place.input) if rows is None else self._decoded(rows)
-        return select(
-            boxes, scores, place, score=self.score, iou=self.iou, keep=self.keep, every_class=self.every_class
-        )
+        return self.select(boxes, scores, place)
 
     def _decoded_rows(self, heads: Sequence[NDArray[Any]], size: tuple[int, int]) -> NDArray[Any] | None:
         """The output that the network has decoded, if there is one."""

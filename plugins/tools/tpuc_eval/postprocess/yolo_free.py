@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc.api.evaluation import Detections, Outputs, Postprocess, Sample
+from tpuc.api.evaluation import Detections, Outputs, Sample
 
-from tpuc_eval.postprocess.boxes import Floats, around, placement_of, select, sigmoid, softmax
+from tpuc_eval.postprocess.boxes import Detector, Floats, around, placement_of, sigmoid, softmax
 from tpuc_eval.postprocess.grids import all_corners, are_maps, as_map, cell_count, corners
 from tpuc_eval.postprocess.scores import only_row
 
@@ -19,17 +19,14 @@ BINS = 16  # of the distribution of each distance in v8
 
 
 @dataclass(frozen=True)
-class YoloX(Postprocess):
+class YoloX(Detector):
     """`[n, 5 + classes]` over the cells of strides 8, 16, 32, or a map for each: offset to the cell and logarithm of
     the size in strides; object and classes have had their sigmoid. `decoded`: the network gives pixels.
     """
 
     name = "yolox"
-    finds_objects = True
-    score: float = 0.01
-    iou: float = 0.65
+    iou: float = 0.65  # as in the evaluation by its authors
     keep: int = 300
-    every_class: bool = True
     decoded: bool = False
 
     def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
@@ -55,29 +52,19 @@ class YoloX(Postprocess):
         if not self.decoded:
             centre, extent = (centre + cell) * stride, np.exp(extent) * stride
         scores = rows[:, 4:5] * rows[:, 5:]
-        return select(
-            around(centre, extent),
-            scores,
-            place,
-            score=self.score,
-            iou=self.iou,
-            keep=self.keep,
-            every_class=self.every_class,
-        )
+        return self.select(around(centre, extent), scores, place)
 
 
 @dataclass(frozen=True)
-class YoloV8(Postprocess):
+class YoloV8(Detector):
     """One output of boxes and class scores, `[4 + classes, n]` in pixels (also v9 and v11), or a map per stride with
     the distributions of the four distances and the classes before their sigmoid.
     """
 
     name = "yolov8"
-    finds_objects = True
-    score: float = 0.001
+    score: float = 0.001  # this and the next as in the evaluation by its authors
     iou: float = 0.7
     keep: int = 300
-    every_class: bool = True
 
     def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
         size = placement_of(self.name, sample).input
@@ -89,9 +76,7 @@ class YoloV8(Postprocess):
         place = placement_of(self.name, sample)
         heads = only_row(outputs)
         boxes, scores = self._decoded(heads[0], place.input) if len(heads) == 1 else self._of_maps(heads, place.input)
-        return select(
-            boxes, scores, place, score=self.score, iou=self.iou, keep=self.keep, every_class=self.every_class
-        )
+        return self.select(boxes, scores, place)
 
     def _decoded(self, rows: NDArray[Any], size: tuple[int, int]) -> tuple[Floats, Floats]:
         count = cell_count(size)

@@ -55,6 +55,10 @@ class _Climb:
     """At most this many buffers leave at once, beside the one at the peak."""
     STEP: ClassVar[float] = 0.99
     """The next target, in parts of the peak reached."""
+    WANDER: ClassVar[float] = 0.3
+    """How often the next of them is sought around the one before, and not around the peak."""
+    BY_SIZE, BY_AREA = 0.5, 0.8
+    """They are put back by size in this part of the moves, by area up to that one, else as they were chosen."""
     WARM, COLD = 0.03, 0.001
     """The temperature at the beginning and the end, in parts of the target."""
 
@@ -113,18 +117,19 @@ class _Climb:
         for _ in range(2 + self._pick(self.REMOVED)):
             member = pool[self._pick(len(pool))]
             removed[member] = None
-            if next(self._random) < 0.3:
+            if next(self._random) < self.WANDER:
                 pool = conflicts[member]
         return list(removed)
 
     def _shuffled(self, members: Sequence[int]) -> list[int]:
         """Roughly by size, roughly by area, or with the buffer at the peak first."""
         kind = next(self._random)
-        if kind >= 0.8:
+        if kind >= self.BY_AREA:
             return list(members)
         keys: dict[int, float] = {}
         for member in members:
-            weight = self.packing.sizes[member] * (1 if kind < 0.5 else 1 + len(self.packing.conflicts[member]))
+            lives = 1 if kind < self.BY_SIZE else 1 + len(self.packing.conflicts[member])
+            weight = self.packing.sizes[member] * lives
             keys[member] = -weight * (0.5 + next(self._random))
         return sorted(members, key=lambda member: keys[member])
 

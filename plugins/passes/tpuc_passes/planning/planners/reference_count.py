@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tpuc.api import BufferInfo, InvalidModel, Planner, PoolAllocation, PoolInfo
+from tpuc.api import InvalidModel
 
-from tpuc_passes.planning.planners.base import check_problem, choose_pools, too_small
+from tpuc_passes.planning.planners.base import Packed, PackingPlanner
 from tpuc_passes.planning.planners.packing import Packing
 
 CONDITIONS = ("not held", "address free", "ended", "large enough", "not an input")
@@ -156,7 +156,7 @@ class ReferenceCounts:
 
 
 @dataclass(frozen=True)
-class ReferenceCount(Planner):
+class ReferenceCount(PackingPlanner):
     """The scheme for buffers in program order: one that conflicts with a later buffer is in use when that one comes.
 
     Simple and traceable, and seldom the smallest: it never puts two buffers into the memory of one.
@@ -164,21 +164,9 @@ class ReferenceCount(Planner):
 
     name = "reference-count"
 
-    def plan(self, buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo]) -> dict[str, PoolAllocation]:
-        """See Planner."""
-        check_problem(buffers, pools)
-        chosen = choose_pools(buffers, pools)
-        plan: dict[str, PoolAllocation] = {}
-        for pool in pools:
-            members = [buffer for buffer in buffers if chosen[buffer.name] == pool.name]
-            packing = Packing.of(members, pool.alignment)
-            offsets = _scheme(packing)
-            peak = packing.peak(offsets)
-            if pool.size_bytes is not None and peak > pool.size_bytes:
-                raise too_small(pool, members, packing, peak, proven=False)
-            for buffer, offset in zip(members, offsets, strict=True):
-                plan[buffer.name] = PoolAllocation(pool.name, offset)
-        return {buffer.name: plan[buffer.name] for buffer in buffers}
+    def pack(self, packing: Packing, limit: int | None) -> Packed:
+        """See PackingPlanner."""
+        return Packed(_scheme(packing))
 
 
 def _scheme(packing: Packing) -> list[int]:

@@ -1,0 +1,135 @@
+"""What a session refuses, and what it says of two stages that it compares: by the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.api.frontend import Frontend, HostEngine
+from tpuc.data.samples import SampleInput
+from tpuc.errors import CalibrationError, TpucError, Unsupported, UsageError
+from tpuc.ir.builtin import Return
+from tpuc.ir.operation import Module
+from tpuc.registry import Registry
+from tpuc.session import Session
+from tpuc.session.accuracy import compare_layers
+from tpuc.session.compare import compare, tolerance_of
+from tpuc.session.running import samples
+from tpuc.similarity import NothingToCompare
+
+from tests.core.fakes import chip, offer
+from tests.core.test_interpreter import network
+
+
+class Reader(Frontend):
+    """Reads .abc."""
+
+    name = "reader"
+    suffixes = (".abc",)
+
+    def read(self, path: Path, options: object, registry: object) -> Module:
+        return finished()
+
+
+class Engine(HostEngine):
+    """Runs .abc."""
+
+    name = "engine"
+    suffixes = (".abc",)
+
+    def run(self, path: Path, inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+        return {}
+
+
+def finished() -> Module:
+    """`mm = x @ w`, x 2 x 4."""
+    module, build = network()
+    build.operation(Return(), [module.main.operations[-1].result], ())
+    module.main.update_type()
+    return module
+
+
+def session_of(mode: str = "f32") -> Session:
+    offers = [chip("newchip"), offer("frontends", "reader", Reader()), offer("engines", "engine", Engine())]
+    return Session(Registry(offers=offers), chip="newchip", quantize=mode, pipelines={"top-optimize": ()})
+
+
+def test_a_file_that_nobody_reads() -> None:
+    with pytest.raises(Unsupported) as caught:
+        session_of().transform(Path("net.xyz"))
+    assert str(caught.value) == (
+        "net.xyz: no installed front end reads files of type '.xyz'; there are front ends for .abc"
+    )
+    with pytest.raises(Unsupported, match=r"there are front ends for nothing$"):
+        Session(Registry(offers=[])).transform(Path("net.xyz"))
+
+
+def test_a_file_that_no_engine_runs(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.ones((2, 4), np.float32))
+    with pytest.raises(Unsupported) as caught:
+        session_of().verify_transform(Path("net.xyz"), finished(), test_input=[tmp_path / "x.npz"])
+    assert str(caught.value) == "net.xyz: no installed engine runs files of type '.xyz'; leave out --test-input"
+
+
+def test_integers_need_a_calibration() -> None:
+    with pytest.raises(CalibrationError) as caught:
+        session_of("int8").compile(Path("net.abc"), Path("net.bin"))
+    assert str(caught.value) == (
+        "net.abc: int8 needs calibration: give samples with --dataset or --data-list, or a table with "
+        "--calibration-table"
+    )
+    with pytest.raises(CalibrationError) as caught:
+        session_of("int8").build(finished())
+    assert str(caught.value) == (
+        "m: int8 needs a calibration table; make one with `tpuc calibrate` and give it with --calibration-table"
+    )
+
+
+def test_one_file_for_all_inputs_or_one_for_each() -> None:
+    inputs = [SampleInput(name, (1, 2)) for name in "abc"]
+    with pytest.raises(UsageError) as caught:
+        samples(inputs, [Path("a.npy"), Path("b.npy")])
+    assert str(caught.value) == "2 input files for 3 inputs; give one file for all, or one for each."
+
+
+def test_layers_are_compared_on_samples(tmp_path: Path) -> None:
+    session = session_of()
+    with pytest.raises(UsageError) as caught:
+        compare_layers(session, tmp_path / "a.mlir", tmp_path / "b.mlir", [], 1)
+    assert str(caught.value) == "nothing to run both networks on; give --input FILE."
+
+
+def test_stages_that_differ_too_much() -> None:
+    got = {"same": np.array([3.0, 4.0]), "x": np.array([3.0, 4.0]), "ours": np.ones(1)}
+    wanted = {"same": np.array([3.0, 4.0]), "x": np.array([4.0, 3.0]), "theirs": np.ones(1)}
+    # cosine 24/25; euclidean 1 - sqrt(2) / sqrt(24.5)
+    assert compare("a and b", got, wanted, (0.95, 0.7)).text() == (
+        "a and b: 2 tensors, cosine >= 0.960000, euclidean >= 0.714286 (lowest at 'x')"
+    )
+    for tolerance in ((0.97, 0.7), (0.95, 0.72)):
+        with pytest.raises(TpucError) as caught:
+            compare("a and b", got, wanted, tolerance)
+        assert str(caught.value) == (
+            "a and b: 2 tensors, cosine >= 0.960000, euclidean >= 0.714286 (lowest at 'x'): below the tolerance of "
+            f"{tolerance[0]}, {tolerance[1]}; look at that tensor first, use more calibration samples or a float mode "
+            "for it, or lower --tolerance"
+        )
+    assert compare("a and b", got, wanted, (0.97, 0.72), excepts=["x"]).tensors == 1
+
+
+def test_stages_without_a_common_name() -> None:
+    with pytest.raises(NothingToCompare) as caught:
+        compare("a and b", {"x": np.ones(1)}, {"y": np.ones(1)}, (0.9, 0.5))
+    assert str(caught.value) == "a and b: no tensor has the same name on both sides, so nothing was compared"
+
+
+def test_tolerances_are_two_numbers_or_those_of_the_mode() -> None:
+    """The table of SPEC T12."""
+    assert [tolerance_of(mode, ()) for mode in ("f32", "bf16", "int8")] == [(0.99, 0.99), (0.95, 0.85), (0.9, 0.5)]
+    assert tolerance_of("f32", (0.8, 0.7)) == (0.8, 0.7)
+    with pytest.raises(TpucError) as caught:
+        tolerance_of("f32", (0.8,))
+    assert str(caught.value) == "--tolerance takes two numbers, cosine and euclidean; 1 were given"

@@ -1,0 +1,147 @@
+"""What passes refuse that read tables or samples, by the sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tpuc.api import CalibrationError, Location, Module, Node, PassContext, TileKernel, Unsupported, UsageError
+from tpuc.registry import Registry
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.relu import Relu
+from tpuc_passes.calibration.table import CalibrationTable
+from tpuc_passes.convert_top_to_tpu import ConvertTopToTpu
+from tpuc_passes.correct_bias import CorrectBias
+from tpuc_passes.import_calibration import ImportCalibration
+from tpuc_passes.import_quantise_table import ImportQuantiseTable
+from tpuc_passes.migrate_outliers import MigrateOutliers
+from tpuc_passes.planning.kernels import find_kernel
+from tpuc_passes.split_error import SplitError
+
+from tests.core.fakes import FakeChip, chip, offer
+from tests.passes.graphs import CONTEXT, Network
+
+
+def network(channels: int = 4) -> Module:
+    """A convolution `v3` of `channels` results and a relu `v4`."""
+    net = Network(1, 3, 4, 4)
+    value = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(channels, 3, 1, 1), net.weight(channels))
+    return net.finish(net.op(Relu(), value))
+
+
+def surroundings(results: dict[str, Any] | None = None) -> PassContext:
+    """A run for a chip of the modes f32 and int8 whose package has neither lowerings nor kernels."""
+    return PassContext(
+        Registry(offers=[chip("newchip")]), FakeChip("newchip"), {"quantize": "int8"}, None, results or {}
+    )
+
+
+def test_a_quantise_table_is_named() -> None:
+    with pytest.raises(UsageError) as caught:
+        ImportQuantiseTable().run(network(), surroundings())
+    assert str(caught.value) == "pass 'import-quantise-table' needs a file: import-quantise-table{table=FILE}"
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("v4", "'v4' is not 'op_name mode'; correct the line"),
+        ("v4 f32 or int8", "'v4 f32 or int8' is not 'op_name mode'; correct the line"),
+        ("v9 f32", "no op named 'v9' in module 'network'; correct the name"),
+        ("v4 F16", "mode 'F16' is not one of f32, int8; choose another"),
+    ],
+)
+def test_lines_of_a_quantise_table(line: str, sentence: str, tmp_path: Path) -> None:
+    table = tmp_path / "qtable"
+    table.write_text(f"# remark\nv3 F32\n{line}\n")
+    with pytest.raises(CalibrationError) as caught:
+        ImportQuantiseTable(str(table)).run(network(), surroundings())
+    assert str(caught.value) == f"{table}:3: {sentence}"
+
+
+def test_lines_of_a_quantise_table_that_fit(tmp_path: Path) -> None:
+    (tmp_path / "qtable").write_text("v3 F32 # the first\n\nv4 int8\n")
+    context = surroundings()
+    assert not ImportQuantiseTable(str(tmp_path / "qtable")).run(network(), context)
+    assert context.results["quantise_table"] == {"v3": "f32", "v4": "int8"}
+
+
+def test_migration_needs_samples() -> None:
+    with pytest.raises(UsageError) as caught:
+        MigrateOutliers().run(network(), CONTEXT)
+    assert str(caught.value) == "pass 'migrate-outliers' needs samples: migrate-outliers{dataset=DIR}"
+
+
+def test_bias_shifts_of_another_network() -> None:
+    """The convolution has five channels, the table notes three for it."""
+    table = CalibrationTable({}, sections={"bias_shift": ("v3 1 2 3",)})
+    with pytest.raises(CalibrationError) as caught:
+        CorrectBias().run(network(5), surroundings({"calibration_table": table}))
+    said = str(caught.value)
+    assert said.startswith("the calibration table's bias shifts do not fit module 'network': ")
+    assert said.endswith("; calibrate it again with `tpuc calibrate`")
+
+
+def test_integers_without_a_calibration_table() -> None:
+    with pytest.raises(CalibrationError) as caught:
+        ImportCalibration().run(network(), surroundings())
+    assert str(caught.value) == (
+        "no calibration table: int8 needs one; give samples with --dataset or a table with --calibration-table"
+    )
+
+
+def test_layers_are_compared_with_a_quantised_module_on_samples() -> None:
+    sample = {"v0": np.zeros((1, 3, 4, 4), np.float32)}
+    for results in ({}, {"quantised": network()}, {"samples": [sample]}):
+        with pytest.raises(UsageError) as caught:
+            SplitError().run(network(), surroundings(results))
+        assert str(caught.value) == "pass 'split-error' needs a quantised module and samples: use `tpuc compare`"
+    other = network()
+    other.name = "other"
+    for operation in other.main.operations:
+        operation.location = Location((f"other_{operation.name}",))
+    with pytest.raises(CalibrationError) as caught:
+        SplitError().run(network(), surroundings({"quantised": other, "samples": [sample]}))
+    assert str(caught.value) == (
+        "modules 'network' and 'other' have no value name in common; compare a TOP module with the TPU module that was "
+        "made of it"
+    )
+
+
+def test_ops_without_lowering_are_named_together() -> None:
+    with pytest.raises(Unsupported) as caught:
+        ConvertTopToTpu().run(network(), surroundings())
+    none = "int8 on newchip: the chip has no lowering for it, and the op has no default one"
+    assert str(caught.value) == (
+        f"node 'v3': top.Conv {none} (and 1 more: node 'v4': top.Relu {none}). Change the node, choose another mode "
+        "for it, or another chip."
+    )
+
+
+class Odd(TileKernel[Relu]):
+    """A kernel that refuses everything."""
+
+    def refuse(self, node: Node) -> str | None:
+        return "at most 2 dimensions, this one has 4"
+
+
+def test_an_op_without_kernel() -> None:
+    operation = network().main.operations[-2]
+    with pytest.raises(Unsupported) as caught:
+        find_kernel(surroundings(), operation)
+    assert str(caught.value) == (
+        "node 'v4': top.Relu on newchip: no installed package has a kernel for it; install one, or change the node"
+    )
+
+
+def test_an_op_that_its_kernel_refuses() -> None:
+    table = SimpleNamespace(cells={"top.Relu": Odd()}, api_version=1)
+    registry = Registry(offers=[chip("newchip"), offer("kernels", "newchip.top", table)])
+    with pytest.raises(Unsupported) as caught:
+        find_kernel(PassContext(registry, FakeChip("newchip")), network().main.operations[-2])
+    assert str(caught.value) == (
+        "node 'v4': top.Relu on newchip: at most 2 dimensions, this one has 4; change the node or choose another chip"
+    )
