@@ -7,7 +7,17 @@ from tpuc.interpreter import ABSENT_SLOT, Interpreter, Plan, Step, make_plan
 from tpuc.interpreter.interpreter import Array
 from tpuc.npz import read_npz, write_npz
 from tpuc.similarity import cosine, euclidean, sqnr_db
-from tpuc.work import Job, Pool, PortableModule, give_back_memory, one_blas_thread, open_pool, shares, units_of
+from tpuc.work import (
+    Job,
+    Pool,
+    PortableModule,
+    give_back_memory,
+    one_blas_thread,
+    open_pool,
+    shares,
+    small_units_of,
+    units_of,
+)
 
 __all__ = [
     "ABSENT_SLOT",
@@ -33,6 +43,7 @@ __all__ = [
     "preprocess_of",
     "read_npz",
     "shares",
+    "small_units_of",
     "sqnr_db",
     "units_of",
     "write_npz",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc.work.job import UNIT_SAMPLES, Job, Pool, one_blas_thread, open_pool, shares, units_of
+from tpuc.work.job import UNIT_SAMPLES, Job, Pool, one_blas_thread, open_pool, shares, small_units_of, units_of
 from tpuc.work.memory import give_back_memory
 from tpuc.work.portable import PortableModule
 
@@ -15,5 +15,6 @@ __all__ = [
     "one_blas_thread",
     "open_pool",
     "shares",
+    "small_units_of",
     "units_of",
 ]

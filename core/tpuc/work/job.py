@@ -27,6 +27,13 @@ def units_of(count: int, size: int = UNIT_SAMPLES) -> tuple[range, ...]:
     return tuple(range(start, min(start + size, count)) for start in range(0, count, size))
 
 
+def small_units_of(count: int) -> tuple[range, ...]:
+    """As `units_of`, smaller where there are few samples, for results that do not depend on where units end: so that
+    eight workers all have some, and none the last one alone.
+    """
+    return units_of(count, max(1, min(UNIT_SAMPLES, count // UNIT_SAMPLES)))
+
+
 def shares(items: Sequence[S], count: int) -> list[Sequence[S]]:
     """`items` in at most `count` runs of consecutive ones, as equal as can be; none is empty."""
     edges = [len(items) * place // count for place in range(count + 1)]

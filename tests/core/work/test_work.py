@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.errors import CalibrationError, TpucError, UsageError
-from tpuc.work import give_back_memory, open_pool, shares, units_of
+from tpuc.work import give_back_memory, open_pool, shares, small_units_of, units_of
 from tpuc.work.blas import blas_threads
 from tpuc.work.threads import ThreadPool
 
@@ -26,6 +26,12 @@ def test_units_are_eight_consecutive_samples() -> None:
     assert units_of(20) == (range(8), range(8, 16), range(16, 20))
     assert units_of(0) == ()
     assert math.prod(len(unit) for unit in units_of(16)) == 64
+
+
+def test_few_samples_make_small_units() -> None:
+    assert small_units_of(5) == tuple(range(n, n + 1) for n in range(5))
+    assert small_units_of(22) == tuple(range(n, n + 2) for n in range(0, 22, 2))
+    assert small_units_of(64) == units_of(64)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])

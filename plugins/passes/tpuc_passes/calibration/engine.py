@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import CalibrationError, Calibrator, Module, PassContext
-from tpuc.api.host import Pool, PortableModule, SampleSource, units_of
+from tpuc.api.host import Pool, PortableModule, SampleSource, small_units_of
 
 from tpuc_passes.calibration.collect import CountJob, RangeJob, UnitResult, absmax, grown, merge_counts, merge_ranges
 from tpuc_passes.calibration.methods import Max, usable_threshold
@@ -106,7 +106,7 @@ class Engine:
         take: Callable[[range, UnitResult], None],
         saved: Progress | None,
     ) -> None:
-        units = tuple(samples[unit.start : unit.stop] for unit in units_of(len(samples)))
+        units = tuple(samples[unit.start : unit.stop] for unit in small_units_of(len(samples)))
         results = self.context.progress(self.pool.map(job, units), f"calibrating: {what}", len(units))
         for number, (unit, result) in enumerate(zip(units, results, strict=True), 1):
             take(unit, result)

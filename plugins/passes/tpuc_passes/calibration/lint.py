@@ -25,7 +25,7 @@ from tpuc.api.host import (
     SampleInput,
     SampleReader,
     SampleSource,
-    units_of,
+    small_units_of,
 )
 
 from tpuc_passes.calibration.collect import Ranges, limits_of, merge_ranges, see
@@ -123,7 +123,7 @@ class LookJob(Job[Looks]):
 
 def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext) -> Lint:
     """Looks at all samples, and runs some of them where that tells something."""
-    units = units_of(len(samples))
+    units = small_units_of(len(samples))
     results = context.progress(pool.map(LookJob(network, samples), units), "looking at samples", len(units))
     looks: list[Look] = []
     ranges: dict[str, tuple[float, float]] = {}
