@@ -1,4 +1,4 @@
-"""A chip is a plugin: take its folder and its entry points away, and everything else still passes."""
+"""Chips are plugins: take the folders and entry points of all or one away, and everything else still passes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,18 +19,24 @@ OF_OTHER_CHIPS = ("test_networks.py", "test_pipeline.py")
 """What is run of another chip's tests, none of which may name this one: the way from a network to its file."""
 
 
-def _copy_without(package: str, target: Path) -> None:
-    """The tree without the package, its entry points and its own tests."""
-    chip = package.removeprefix("tpuc_")
+def _copy_without(packages: Sequence[str], target: Path) -> None:
+    """The tree without the packages, their entry points and their own tests."""
+    ignored = shutil.ignore_patterns("__pycache__", *packages)
     for folder in FOLDERS:
-        shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__", package))
+        shutil.copytree(ROOT / folder, target / folder, ignore=ignored)
     for place in ("chips", "interop"):
-        shutil.rmtree(target / "tests" / place / chip, ignore_errors=True)
+        for package in packages:
+            shutil.rmtree(target / "tests" / place / _chip(package), ignore_errors=True)
     for file in ROOT.iterdir():
         if file.is_file():
             shutil.copy(file, target / file.name)
     lines = (ROOT / "pyproject.toml").read_text().splitlines(keepends=True)
-    (target / "pyproject.toml").write_text("".join(line for line in lines if f'"{package}.' not in line))
+    kept = [line for line in lines if not any(f'"{package}.' in line for package in packages)]
+    (target / "pyproject.toml").write_text("".join(kept))
+
+
+def _chip(package: str) -> str:
+    return package.removeprefix("tpuc_")
 
 
 def _left_out(tests: Path) -> list[Path]:
@@ -52,7 +59,7 @@ def _metadata(tree: Path) -> None:
 
 @pytest.mark.parametrize("package", CHIPS)
 def test_tests_of_other_chips_do_not_name_it(package: str) -> None:
-    chip = package.removeprefix("tpuc_")
+    chip = _chip(package)
     folders = [folder for place in ("chips", "interop") for folder in (ROOT / "tests" / place).iterdir()]
     others = [folder for folder in folders if folder.is_dir() and folder.name != chip]
     files = [file for folder in others for file in folder.rglob("*.py")]
@@ -60,18 +67,44 @@ def test_tests_of_other_chips_do_not_name_it(package: str) -> None:
     assert [file for file in files if re.search(rf"(import|from) \S*{chip}|chip=.{chip}", file.read_text())] == []
 
 
+ONCE = """
+import os
+from pathlib import Path
+
+_FILE = Path(os.environ["PASSED_BEFORE"])
+
+
+def pytest_collection_modifyitems(config, items):
+    before = set(_FILE.read_text().splitlines()) if _FILE.exists() else set()
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in before])
+    items[:] = [item for item in items if item.nodeid not in before]
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" and report.passed:
+        with _FILE.open("a") as file:
+            file.write(report.nodeid + "\\n")
+"""
+"""A pytest plugin that leaves out what has passed in an earlier run, and notes what passes in this one."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("package", CHIPS)
-def test_everything_else_passes_without_it(package: str, tmp_path: Path) -> None:
-    _copy_without(package, tmp_path)
-    _metadata(tmp_path)
-    kinds = [tmp_path / "plugins" / kind for kind in ("frontends", "ops", "passes", "chips", "tools")]
-    paths = [tmp_path / "metadata", tmp_path / "core", *kinds]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
-    command += ["-m", "not interop and not slow", *(f"--ignore={path}" for path in _left_out(tmp_path / "tests"))]
-    names = [sys.executable, "-c", "from tpuc.registry import Registry; print(*Registry().names('tpuc.chips'))"]
-    left = subprocess.run(names, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    assert package.removeprefix("tpuc_") not in left.stdout.split()
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+def test_everything_else_passes_without_any_chip_and_without_each(tmp_path: Path) -> None:
+    """What passes without any chip does not need the one that is missing: it is not run again for each."""
+    for packages in (CHIPS, *([package] for package in CHIPS)):
+        tree = tmp_path / "_".join(packages)
+        tree.mkdir()
+        _copy_without(packages, tree)
+        _metadata(tree)
+        (tree / "metadata" / "run_once.py").write_text(ONCE)
+        kinds = [tree / "plugins" / kind for kind in ("frontends", "ops", "passes", "chips", "tools")]
+        paths = os.pathsep.join(map(str, [tree / "metadata", tree / "core", *kinds]))
+        passed = str(tmp_path / "passed.txt")
+        environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "PASSED_BEFORE": passed}
+        names = [sys.executable, "-c", "from tpuc.registry import Registry; print(*Registry().names('tpuc.chips'))"]
+        left = subprocess.run(names, cwd=tree, env=environment, capture_output=True, text=True, check=True)
+        assert left.stdout.split() == [_chip(one) for one in CHIPS if one not in packages]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "run_once", "tests"]
+        command += ["-m", "not interop and not slow", *(f"--ignore={path}" for path in _left_out(tree / "tests"))]
+        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

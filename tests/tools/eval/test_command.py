@@ -90,6 +90,10 @@ class Forms:
 def digits_forms(tmp_path_factory: pytest.TempPathFactory) -> Forms:
     folder = tmp_path_factory.mktemp("digits")
     calibration = ["--quantize=int8", f"--dataset={DIGITS / 'digits_calib.npz'}", f"--work-dir={folder}"]
+    top = folder / "top" / "digits.mlir"
+    top.parent.mkdir()
+    arguments = ["--model-name=digits", f"--model-def={DIGITS / 'digits.onnx'}", f"--mlir={top}"]
+    assert main(["transform", *arguments]) == 0
     registry = Registry()
     chips: list[tuple[Path, Path]] = []
     for chip in registry.names("tpuc.chips"):
@@ -97,7 +101,7 @@ def digits_forms(tmp_path_factory: pytest.TempPathFactory) -> Forms:
         target = folder / f"digits_{chip}{suffix}"
         assert main(["compile", str(DIGITS / "digits.onnx"), f"--chip={chip}", *calibration, "-o", str(target)]) == 0
         chips.append((folder / f"digits_{chip}_int8_tpu.mlir", target))
-    return Forms(folder / "digits.mlir", chips)
+    return Forms(top, chips)
 
 
 def test_every_format_side_by_side(digits_onnx: Path, digits_forms: Forms, capsys: pytest.CaptureFixture[str]) -> None:
