@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from tpuc.api import Calibrated, Module, Op, TensorType, Value
 from tpuc_ops.top.add import Add
@@ -23,13 +25,13 @@ from tests.passes.graphs import CONTEXT, Network
 Range = tuple[float, float]
 
 
-def propagate(module: Module, **thresholds: Range) -> dict[str, Range]:
+def propagate(module: Module, mode: str = "int8", **thresholds: Range) -> dict[str, Range]:
     """`name=(threshold, minimum)` in, `(minimum, maximum)` by name out."""
     entries = {name: TensorThreshold(t, low, t) for name, (t, low) in thresholds.items()}
-    CONTEXT.results["calibration_table"] = CalibrationTable(entries)
-    ImportCalibration().run(module, CONTEXT)
-    PropagateCalibration().run(module, CONTEXT)
-    del CONTEXT.results["calibration_table"]
+    table = CalibrationTable(entries)
+    context = dataclasses.replace(CONTEXT, results={"calibration_table": table}, options={"quantize": mode})
+    ImportCalibration().run(module, context)
+    PropagateCalibration().run(module, context)
     values = [result for operation in module.main.operations for result in operation.results]
     elements = {value.name: value.type.element for value in values if isinstance(value.type, TensorType)}
     return {name: (e.minimum, e.maximum) for name, e in elements.items() if isinstance(e, Calibrated)}
@@ -82,6 +84,13 @@ def test_a_leaky_relu_never_cuts_off_what_is_below_zero() -> None:
     net, values = chain(MulConst(const_val=2.0), LeakyRelu(alpha=0.1))
     found = propagate(net.finish(values[-1]), v0=(1.0, -1.0), v1=(9.0, -9.0), v2=(3.0, -3.0))
     assert found["v1"] == (-9.0, 9.0)
+
+
+def test_nor_does_it_in_asymmetric_ranges() -> None:
+    """The slope makes -4 to -0.4: the range of the result would cut off most of what is below zero."""
+    net, values = chain(MulConst(const_val=2.0), LeakyRelu(alpha=0.1))
+    found = propagate(net.finish(values[-1]), mode="int8-asym", v0=(2.5, -2.0), v1=(5.0, -4.0), v2=(5.0, -0.4))
+    assert found["v1"] == (-4.0, 5.0)
 
 
 def test_results_of_signed_operands_are_signed_unless_a_relu_is_fused() -> None:

@@ -97,7 +97,8 @@ def backward_unary(operation: Operation) -> bool:
     source = calibration(operand)
     if result is None or source is None or len(operand.uses) != 1:
         return False
-    if isinstance(operation.op, SLOPED_BELOW_ZERO) and source.threshold > result.threshold:
+    cuts_off = source.threshold > result.threshold or source.minimum < result.minimum
+    if isinstance(operation.op, SLOPED_BELOW_ZERO) and cuts_off:
         return False
     if isinstance(operation.op, Abs):
         return take_range(operand, -result.threshold, result.threshold)
