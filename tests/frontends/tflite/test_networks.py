@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
@@ -93,27 +92,6 @@ def test_labelled_slices(name: str, data: str, key: str, right: int, model_data:
     assert sum(best(interpreter, sample) == label for sample, label in zip(x, labels, strict=True)) == right
 
 
-def area_crop(image: Image.Image, size: int) -> Array:
-    """The short side to size * 256 / 224, then the centre. Shrunk, a pixel is the mean of what it covers, with parts of
-    pixels at its edges: the published numbers were measured so. Whole pixels alone cost the small network two answers.
-    """
-    short, (width, height) = round(size * 256 / 224), image.size
-    if short >= min(width, height):
-        return centre_crop(image, size)
-    target = [round(extent * short / min(width, height)) for extent in (height, width)]
-    rows, columns = _shares(height, target[0]), _shares(width, target[1])
-    pixels = np.rint(np.einsum("ih,hwc,jw->ijc", rows, np.asarray(image, np.float64), columns, optimize=True))
-    top, left = ((extent - size) // 2 for extent in target)
-    return pixels[top : top + size, left : left + size].astype(np.uint8)
-
-
-def _shares(extent: int, count: int) -> Array:
-    """How much of each of `count` parts each of `extent` pixels is."""
-    edges, places = np.arange(count + 1) * (extent / count), np.arange(extent)
-    covered = np.minimum(edges[1:, None], places + 1) - np.maximum(edges[:-1, None], places)
-    return covered.clip(0) * (count / extent)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "size", "right"),
@@ -123,7 +101,7 @@ def test_labelled_photographs(name: str, size: int, right: int, model_data: Path
     interpreter = Interpreter(network(model_data, name))
     folder = model_data / "data" / "imagenet_eval"
     rows = [line.split("\t") for line in (folder / "labels.tsv").read_text().splitlines()[1:]]
-    crops = [(area_crop(load_rgb(folder / row[0]), size)[None], int(row[1]) + 1) for row in rows]
+    crops = [(centre_crop(load_rgb(folder / row[0]), size)[None], int(row[1]) + 1) for row in rows]
     found = sum(best(interpreter, x) == label for x, label in crops)
     assert abs(found - right) <= 1  # outputs of two classes one step apart may change places
 
