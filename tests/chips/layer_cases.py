@@ -18,8 +18,10 @@ from tpuc_ops.top.arctanh import Arctanh
 from tpuc_ops.top.ceil import Ceil
 from tpuc_ops.top.cos import Cos
 from tpuc_ops.top.cosh import Cosh
+from tpuc_ops.top.depth2space import Depth2Space
 from tpuc_ops.top.div import Div
 from tpuc_ops.top.erf import Erf
+from tpuc_ops.top.flatten import Flatten
 from tpuc_ops.top.floor import Floor
 from tpuc_ops.top.gelu import GELU
 from tpuc_ops.top.group_norm import GroupNorm
@@ -29,6 +31,8 @@ from tpuc_ops.top.interp import Interp
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.mish import Mish
 from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.pad import Pad
+from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.pow import Pow
 from tpuc_ops.top.reciprocal import Reciprocal
 from tpuc_ops.top.reduce import Reduce
@@ -40,9 +44,13 @@ from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.sign import Sign
 from tpuc_ops.top.sin import Sin
 from tpuc_ops.top.sinh import Sinh
+from tpuc_ops.top.slice import Slice
 from tpuc_ops.top.softplus import Softplus
 from tpuc_ops.top.softsign import Softsign
+from tpuc_ops.top.squeeze import Squeeze
 from tpuc_ops.top.tan import Tan
+from tpuc_ops.top.unsqueeze import Unsqueeze
+from tpuc_ops.top.upsample import Upsample
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,3 +135,21 @@ CASES = {
     ),
     "rms_norm_far_eps": LayerCase(RMSNorm(eps=0.1), [_X, Fixed(uniform(6, seed=3))], 3, 2.0**-5),
 }
+
+X = uniform(1, 70, 5, 6, low=-4, high=4)
+POSITIVE = uniform(1, 7, 5, 6, low=0.05, high=4)
+MOVES = {
+    "slice": LayerCase(Slice(offset=(0, 1, 0, -1), steps=(1, 2, 1, -1), ends=(1, 70, 4, -100)), [X]),
+    "pad": LayerCase(Pad(paddings=(0, 1, 2, 0, 0, 0, 1, 3), val=0.5), [X]),
+    "upsample": LayerCase(Upsample(scale_h=2, scale_w=3, do_relu=True), [X]),
+    "permute": LayerCase(Permute(order=(0, 2, 3, 1)), [X]),
+    "flatten": LayerCase(Flatten(start_dim=1, end_dim=-1), [X]),
+    "squeeze": LayerCase(Squeeze(axes=(0,)), [X]),
+    "unsqueeze": LayerCase(Unsqueeze(axes=(2,)), [POSITIVE]),
+    "to_space": LayerCase(Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False), [uniform(1, 72, 5, 6)]),
+    "to_space_crd": LayerCase(
+        Depth2Space(block_h=2, block_w=3, is_CRD=True, is_inversed=False), [uniform(1, 72, 5, 6)]
+    ),
+    "to_depth": LayerCase(Depth2Space(block_h=5, block_w=2, is_CRD=False, is_inversed=True), [X]),
+}
+"""Ops that only move data."""

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from itertools import islice
 from queue import Empty, LifoQueue
 from typing import TypeVar
 
@@ -63,7 +64,7 @@ class ThreadPool(Pool):
             with one_blas_thread():
                 while True:
                     # Results that nobody took yet cost memory: only a few run ahead.
-                    while len(waiting) < 2 * self.threads and (item := next(ahead, None)) is not None:
+                    for item in islice(ahead, 2 * self.threads - len(waiting)):
                         # Settings of numpy, such as what is done about overflows, belong to a context.
                         waiting.append(self._executor.submit(copy_context().run, function, item))
                     if not waiting:

@@ -12,11 +12,9 @@ from tpuc_ops.top.ceil import Ceil
 from tpuc_ops.top.clip import Clip
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.depth2space import Depth2Space
 from tpuc_ops.top.div import Div
 from tpuc_ops.top.elu import Elu
 from tpuc_ops.top.exp import Exp
-from tpuc_ops.top.flatten import Flatten
 from tpuc_ops.top.floor import Floor
 from tpuc_ops.top.gelu import GELU
 from tpuc_ops.top.hard_sigmoid import HardSigmoid
@@ -31,8 +29,6 @@ from tpuc_ops.top.min import Min
 from tpuc_ops.top.min_const import MinConst
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.prelu import PRelu
 from tpuc_ops.top.reciprocal import Reciprocal
 from tpuc_ops.top.reduce import Reduce
@@ -42,20 +38,15 @@ from tpuc_ops.top.rsqrt import Rsqrt
 from tpuc_ops.top.scale import Scale
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.silu import SiLU
-from tpuc_ops.top.slice import Slice
 from tpuc_ops.top.softmax import Softmax
 from tpuc_ops.top.sqrt import Sqrt
-from tpuc_ops.top.squeeze import Squeeze
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 from tpuc_ops.top.tanh import Tanh
-from tpuc_ops.top.unsqueeze import Unsqueeze
-from tpuc_ops.top.upsample import Upsample
 
-from tests.chips.layer_cases import CURVE, LayerCase
+from tests.chips import layer_cases
+from tests.chips.layer_cases import CURVE, POSITIVE, LayerCase, X
 
-X = uniform(1, 70, 5, 6, low=-4, high=4)
-POSITIVE = uniform(1, 7, 5, 6, low=0.05, high=4)
 Y = uniform(1, 70, 5, 6, low=-2, high=2, seed=1)
 CHANNEL = Fixed(uniform(1, 70, 1, 1, seed=2))
 NUMBER = Fixed(uniform(1, seed=3))
@@ -146,16 +137,5 @@ CASES = {
     "largest": LayerCase(Reduce(axes=(2,), mode="ReduceMax"), [X]),
     "concat": LayerCase(Concat(axis=1), [X, Y], 0.51),
     "concat_relu": LayerCase(Concat(axis=3, do_relu=True), [X, Y], 0.51),
-    "slice": LayerCase(Slice(offset=(0, 1, 0, -1), steps=(1, 2, 1, -1), ends=(1, 70, 4, -100)), [X]),
-    "pad": LayerCase(Pad(paddings=(0, 1, 2, 0, 0, 0, 1, 3), val=0.5), [X]),
-    "upsample": LayerCase(Upsample(scale_h=2, scale_w=3, do_relu=True), [X]),
-    "permute": LayerCase(Permute(order=(0, 2, 3, 1)), [X]),
-    "flatten": LayerCase(Flatten(start_dim=1, end_dim=-1), [X]),
-    "squeeze": LayerCase(Squeeze(axes=(0,)), [X]),
-    "unsqueeze": LayerCase(Unsqueeze(axes=(2,)), [POSITIVE]),
-    "to_space": LayerCase(Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False), [uniform(1, 72, 5, 6)]),
-    "to_space_crd": LayerCase(
-        Depth2Space(block_h=2, block_w=3, is_CRD=True, is_inversed=False), [uniform(1, 72, 5, 6)]
-    ),
-    "to_depth": LayerCase(Depth2Space(block_h=5, block_w=2, is_CRD=False, is_inversed=True), [X]),
+    **layer_cases.MOVES,
 }

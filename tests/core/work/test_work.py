@@ -71,6 +71,10 @@ class TestThreads:
         with ThreadPool(threads) as pool:
             assert list(pool.here(lambda n: n * n, range(50))) == [n * n for n in range(50)]
 
+    def test_any_item_is_work(self) -> None:
+        with ThreadPool(2) as pool:
+            assert list(pool.here(str, [None, 0, None])) == ["None", "0", "None"]
+
     def test_settings_of_numpy_hold_in_threads(self) -> None:
         with ThreadPool(2) as pool, np.errstate(over="raise"), pytest.raises(FloatingPointError):
             list(pool.here(np.exp, [np.float32(1000.0)]))

@@ -14,6 +14,7 @@ Array = NDArray[Any]
 DEFAULT_BINS = 2048
 BLOCK_ELEMENTS = 1 << 16
 LANES = 4
+"""Neighbours that are counted apart; two gain as much on relu results, eight no more (measured)."""
 
 
 class TensorRange:

@@ -21,12 +21,10 @@ from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.cos import Cos
 from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.depth2space import Depth2Space
 from tpuc_ops.top.div import Div
 from tpuc_ops.top.elu import Elu
 from tpuc_ops.top.erf import Erf
 from tpuc_ops.top.exp import Exp
-from tpuc_ops.top.flatten import Flatten
 from tpuc_ops.top.gelu import GELU
 from tpuc_ops.top.group_norm import GroupNorm
 from tpuc_ops.top.hard_sigmoid import HardSigmoid
@@ -45,8 +43,6 @@ from tpuc_ops.top.min_const import MinConst
 from tpuc_ops.top.mish import Mish
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.pow import Pow
 from tpuc_ops.top.pow2 import Pow2
 from tpuc_ops.top.prelu import PRelu
@@ -60,27 +56,21 @@ from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.sign import Sign
 from tpuc_ops.top.silu import SiLU
 from tpuc_ops.top.sin import Sin
-from tpuc_ops.top.slice import Slice
 from tpuc_ops.top.softmax import Softmax
 from tpuc_ops.top.softplus import Softplus
 from tpuc_ops.top.softsign import Softsign
 from tpuc_ops.top.sqrt import Sqrt
-from tpuc_ops.top.squeeze import Squeeze
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 from tpuc_ops.top.tanh import Tanh
 from tpuc_ops.top.tile import Tile
-from tpuc_ops.top.unsqueeze import Unsqueeze
-from tpuc_ops.top.upsample import Upsample
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 
 from tests.chips import layer_cases
 from tests.chips.bm1684x.kernels.lowered import check_file
-from tests.chips.layer_cases import LayerCase
+from tests.chips.layer_cases import POSITIVE, LayerCase, X
 from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, own_ranges, sample_of
 
-X = uniform(1, 70, 5, 6, low=-4, high=4)
-POSITIVE = uniform(1, 7, 5, 6, low=0.05, high=4)
 Y = uniform(1, 70, 5, 6, low=-2, high=2, seed=1)
 CHANNEL = Fixed(uniform(1, 70, 1, 1, seed=2))
 NUMBER = Fixed(uniform(1, seed=3))
@@ -140,18 +130,7 @@ CASES = {
     "l2": LayerCase(Reduce(axes=(0, 3), mode="ReduceL2", keepdims=False), [X]),
     "concat": LayerCase(Concat(axis=1), [X, Y], _MULTIPLIER),
     "concat_relu": LayerCase(Concat(axis=3, do_relu=True), [X, Y], _MULTIPLIER),
-    "slice": LayerCase(Slice(offset=(0, 1, 0, -1), steps=(1, 2, 1, -1), ends=(1, 70, 4, -100)), [X]),
-    "pad": LayerCase(Pad(paddings=(0, 1, 2, 0, 0, 0, 1, 3), val=0.5), [X]),
-    "upsample": LayerCase(Upsample(scale_h=2, scale_w=3, do_relu=True), [X]),
-    "permute": LayerCase(Permute(order=(0, 2, 3, 1)), [X]),
-    "flatten": LayerCase(Flatten(start_dim=1, end_dim=-1), [X]),
-    "squeeze": LayerCase(Squeeze(axes=(0,)), [X]),
-    "unsqueeze": LayerCase(Unsqueeze(axes=(2,)), [POSITIVE]),
-    "to_space": LayerCase(Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False), [uniform(1, 72, 5, 6)]),
-    "to_space_crd": LayerCase(
-        Depth2Space(block_h=2, block_w=3, is_CRD=True, is_inversed=False), [uniform(1, 72, 5, 6)]
-    ),
-    "to_depth": LayerCase(Depth2Space(block_h=5, block_w=2, is_CRD=False, is_inversed=True), [X]),
+    **layer_cases.MOVES,
 }
 IMAGE = uniform(1, 5, 4, 6, seed=9)
 _TURNED = Fixed(uniform(8, 5, 4, 4, seed=4))
