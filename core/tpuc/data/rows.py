@@ -66,20 +66,22 @@ class ArrayRows:
         if self._whole is not None:
             return self._whole[row]
         if self._block is None or not self._first <= row < self._first + len(self._block):
-            self._block = self._read(row)
-            self._first = row
+            self._first, self._block = self._read(row)
         return self._block[row - self._first]
 
-    def _read(self, first: int) -> Array:
+    def _read(self, row: int) -> tuple[int, Array]:
+        """The block that holds a row, and the first row of it."""
         row_bytes = self._dtype.itemsize * int(np.prod(self.shape[1:]))
-        count = min(max(BLOCK_BYTES // max(row_bytes, 1), 1), self.shape[0] - first)
+        most = max(BLOCK_BYTES // max(row_bytes, 1), 1)
+        first = row // most * most
+        count = min(most, self.shape[0] - first)
         size, place = count * row_bytes, self._begin + first * row_bytes
         if self._archive is not None:
             data = _take(self._archive[1], place, size)
         else:
             with self.file.open("rb") as stream:
                 data = _take(stream, place, size)
-        return np.frombuffer(data, self._dtype).reshape(count, *self.shape[1:])
+        return first, np.frombuffer(data, self._dtype).reshape(count, *self.shape[1:])
 
 
 def read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
