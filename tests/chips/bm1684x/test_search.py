@@ -11,6 +11,8 @@ from tpuc.data import inputs_of
 from tpuc.ir import Module
 from tpuc.session import Session
 from tpuc.session.accuracy import search_quantise_table
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.matmul import MatMul
 from tpuc_passes.accuracy.split import CAUSES
 from tpuc_passes.split_error import SplitError
 
@@ -48,3 +50,17 @@ def test_the_parts_of_an_error_add_up(name: str, network: Callable[[str], Networ
         assert parts + error.cross == pytest.approx(error.local)
         assert parts == pytest.approx(error.local, rel=0.1), error.name
         assert error.remedy
+
+
+def test_short_floats_lose_by_their_filters_and_by_their_results(network: Callable[[str], Network]) -> None:
+    net = network("digits")
+    session = Session(chip="bm1684x", quantize="bf16")
+    lowered: list[Module] = []
+    session.build(net.module, None, after_lowering=lambda module: lowered.append(module.clone()))
+    context = session.context({"quantised": lowered[0], "samples": [net.inputs(index) for index in range(4)]})
+    SplitError().run(net.module, context)
+    products = [error for error in context.results["layer_errors"] if error.parts["weight rounding"]]
+    assert len(products) == sum(isinstance(one.op, (Conv, MatMul)) for one in net.module.main.operations)
+    for error in products:
+        assert error.parts["weight rounding"] + error.parts["requantisation"] == pytest.approx(error.local, rel=0.3)
+        assert error.remedy.startswith("it is computed in bf16: f16 or f32 has more digits")

@@ -87,6 +87,11 @@ class Places:
         """The curve at every place."""
         return curve(self.numbers)
 
+    def levels(self, curve: Curve) -> Array:
+        """Where the line through every place, rising as the curve does there, strays least from it on both sides."""
+        half = np.diff(self.numbers, append=self.numbers[-1:]) / 2
+        return (2 * curve(self.numbers) + curve(self.numbers - half) + curve(self.numbers + half)) / 4
+
     def slopes(self, curve: Curve) -> Array:
         """The curve's rise around every place, per step."""
         half = 0.5 / self.scale
@@ -175,7 +180,7 @@ class Form:
 
     def values(self) -> Array:
         """The table of values."""
-        values = self.places.values(self.curve)
+        values = self.places.levels(self.curve)
         if self.first is not None:
             values[0] = self.first
         return values
@@ -216,14 +221,21 @@ def form_of(op: Active) -> Form:
 
 
 class SlopeKernel(TableKernel):
-    """The nearest entry, plus the distance from it times the slope there."""
+    """The nearest entry, plus the distance from it times the slope there.
 
-    tables = ("values", "slopes")
+    Entries have 16 bits, eight of them in a second table: what is small is added up first, and the larger part of the
+    entry last, so the result is rounded once where else entry, sum and product with x would be.
+    """
+
+    tables = ("values", "rests", "slopes")
     work = ("scaled", "index", "whole")
 
     def table(self, node: Node, name: str) -> Array:
         form = form_of(node.op)
-        return form.values() if name == "values" else form.places.slopes(form.curve)
+        if name == "slopes":
+            return form.places.slopes(form.curve)
+        values = form.values()
+        return values if name == "values" else values - values.astype(ml_dtypes.bfloat16).astype(np.float64)
 
     def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
         form = form_of(node.op)
@@ -239,11 +251,15 @@ class SlopeKernel(TableKernel):
         steps.do(ArithmeticOp.MAX, scaled, scaled, low)
         steps.do(ArithmeticOp.MUL, scaled, scaled, places.scale)
         steps.locate(places, scaled, index, whole)
-        steps.look_up(result, index, placed.constants["values"])
+        steps.look_up(result, index, placed.constants["rests"])
         steps.look_up(whole, index, placed.constants["slopes"])
         steps.do(ArithmeticOp.MAC, result, scaled, whole)
+        steps.look_up(whole, index, placed.constants["values"])
         if form.times_x:
             steps.do(ArithmeticOp.MUL, result, result, x)
+            steps.do(ArithmeticOp.MAC, result, whole, x)
+        else:
+            steps.do(ArithmeticOp.ADD, result, result, whole)
         if form.plus_relu:
             steps.do(ArithmeticOp.MAX, scaled, x, 0.0)
             steps.do(ArithmeticOp.ADD, result, result, scaled)

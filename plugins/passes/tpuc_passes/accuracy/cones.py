@@ -6,7 +6,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Constant, Module, NoneType, Operation, TensorType, Uniform, UniformPerAxis, Value, as_stored
+from tpuc.api import (
+    Constant,
+    Module,
+    NoneType,
+    Operation,
+    ScalarType,
+    TensorType,
+    Uniform,
+    UniformPerAxis,
+    Value,
+    as_stored,
+)
 from tpuc.api.evaluation import real_values
 from tpuc.api.host import Array
 from tpuc_ops.quant.casts import parameters
@@ -18,6 +29,7 @@ from tpuc_ops.tpu.matmul import MatMul
 from tpuc_passes.accuracy.grids import Grid, grid_of_uniform
 
 _QUANTISED = (Uniform, UniformPerAxis)
+_F32_BITS = 32
 _MOST_OPERATIONS = 16
 """Of a cone: lowerings make fewer of one op, so that a longer way back means that it was lost."""
 
@@ -58,8 +70,21 @@ class Cone:
                 return grid_of_uniform(value.tensor.element)
         return None
 
+    @property
+    def narrow_float(self) -> str:
+        """The type shorter than f32 that the op is computed in: `f16`, `bf16`; empty in f32 and on integers."""
+        elements = [value.tensor.element for value in (*self.entries.values(), *self._results)]
+        narrow = [one.name for one in elements if isinstance(one, ScalarType) and one.is_float and one.bits < _F32_BITS]
+        return narrow[0] if narrow and not any(isinstance(one, _QUANTISED) for one in elements) else ""
+
+    @property
+    def _results(self) -> list[Value]:
+        return [operation.result for operation in self.operations if isinstance(operation.result.type, TensorType)]
+
     def filters(self) -> tuple[Array, Array | None] | None:
-        """What int8 filters and int32 biases of a product mean as floats; None where there are none."""
+        """What int8 filters and int32 biases of a product mean as floats, or filters in short floats; None where there
+        are none.
+        """
         for operation in self.operations:
             match operation.op:
                 case Conv2D(multiplier=multipliers, rshift=shifts) | Deconv(multiplier=multipliers, rshift=shifts):
@@ -70,6 +95,8 @@ class Cone:
                     continue
             source, result = operation.operands[0].tensor.element, operation.result.tensor.element
             weight = operation.operands[1].defining
+            if weight is not None and isinstance(weight.op, Constant) and self.narrow_float:
+                return self._operand(operation.operands[1], {}).astype(np.float32), None
             if not (isinstance(source, _QUANTISED) and isinstance(result, _QUANTISED)) or weight is None:
                 return None
             if not multipliers or not isinstance(weight.op, Constant):

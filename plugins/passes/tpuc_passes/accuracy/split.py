@@ -19,6 +19,7 @@ REMEDIES = {
     "activation rounding": "flatten its channels with `--pass migrate-outliers`, or lower thresholds (--method mse)",
     "requantisation": "keep it in float: put it in the quantise table (`tpuc qtable`)",
 }
+_NARROW = "it is computed in {}: f16 or f32 has more digits, where the chip has them (quantise table, `tpuc qtable`)"
 
 
 @dataclass
@@ -38,6 +39,8 @@ class LayerError:
     local: float = 0.0
     parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
     is_split: bool = False
+    narrow_float: str = ""
+    """`f16` or `bf16`, where the layer is computed in it."""
 
     @property
     def cross(self) -> float:
@@ -63,7 +66,9 @@ class LayerError:
     @property
     def remedy(self) -> str:
         """What helps against the largest part; nothing where the layer adds no error."""
-        return REMEDIES[self.cause] if self.is_split and self.local else ""
+        if not self.is_split or not self.local:
+            return ""
+        return _NARROW.format(self.narrow_float) if self.narrow_float else REMEDIES[self.cause]
 
     def see(self, wanted: Array, got: Array) -> None:
         """The value in the float and in the quantised network, for one sample."""
@@ -93,7 +98,7 @@ class LayerError:
         for cause, before, after in zip(CAUSES, chain[:-1], chain[1:], strict=True):
             self.parts[cause] += _energy(after, before)
         self.local += _energy(chain[-1], wanted)
-        self.is_split = True
+        self.is_split, self.narrow_float = True, cone.narrow_float
 
 
 def _energy(a: Array, b: Array) -> float:
