@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -21,6 +22,10 @@ _NO_TIME = (1980, 1, 1, 0, 0, 0)
 """The earliest that the zip format can express."""
 _UNIX = 3
 """The system that "made" a member (APPNOTE 4.4.2.2), else Python writes that of the machine."""
+PARSING = threading.Lock()
+"""Held while numpy parses a header: `ast.literal_eval` of CPython 3.11 counts its depth for all threads together, and
+raises SystemError when two of them are inside (github.com/python/cpython/issues/106905).
+"""
 
 
 def write_npz(path: Path | str, arrays: Mapping[str, Array], *, compressed: bool = False) -> None:
@@ -47,10 +52,11 @@ def read_npz(path: Path | str) -> dict[str, Array]:
 
     try:
         with Path(path).open("rb") as stream:
-            loaded = np.load(stream, allow_pickle=False)
+            with PARSING:
+                loaded = np.load(stream, allow_pickle=False)
             if not isinstance(loaded, np.lib.npyio.NpzFile):
                 raise ValueError("it holds one array without name")
-            with loaded:
+            with loaded, PARSING:
                 return {name: loaded[name] for name in loaded.files}
     except FileNotFoundError:
         raise InvalidModel(f"{path}: there is no such npz; a weight file belongs beside its .mlir file") from None

@@ -10,6 +10,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tpuc.npz import PARSING
+
 Array = NDArray[Any]
 
 BLOCK_BYTES = 1 << 22
@@ -52,8 +54,9 @@ class ArrayRows:
 
     def _load(self) -> Array:
         if not self.member:
-            return np.load(self.file, allow_pickle=False)
-        with np.load(self.file, allow_pickle=False) as archive:
+            with PARSING:
+                return np.load(self.file, allow_pickle=False)
+        with PARSING, np.load(self.file, allow_pickle=False) as archive:
             return archive[self.member]
 
     def whole(self) -> Array:
@@ -88,7 +91,8 @@ def read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     """Shape, whether columns come first, and type of an array in numpy's format; the stream stands behind it then."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    return read(stream)
+    with PARSING:
+        return read(stream)
 
 
 def _take(stream: IO[bytes], place: int, size: int) -> bytes:

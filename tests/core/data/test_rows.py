@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,3 +69,36 @@ def test_a_file_that_ends_early(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-8])
     with pytest.raises(EOFError, match="it ends within its data"):
         _ = rows[3]
+
+
+def test_threads_parse_headers_one_at_a_time(tmp_path: Path) -> None:
+    """What runs between two steps of a parse lets other threads in; CPython 3.11 then counts both parses' depths as one
+    and raises SystemError. Without the lock this fails in one of four parses.
+    """
+    np.save(tmp_path / "x.npy", np.arange(6.0).reshape(2, 3))
+    found: list[object] = []
+
+    def read() -> None:
+        try:
+            found.extend(ArrayRows(tmp_path / "x.npy").shape for _ in range(100))
+        except SystemError as error:
+            found.append(error)
+
+    def interrupt(*_: object) -> None:
+        sum(range(30))
+
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    sys.setswitchinterval(1e-6)
+    gc.callbacks.append(interrupt)
+    gc.set_threshold(3)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(interrupt)
+        sys.setswitchinterval(interval)
+    assert found == [(2, 3)] * 400
