@@ -64,6 +64,8 @@ def fold(node: ForeignNode, build: TfliteBuilder) -> Sequence[Array] | None:
         with np.errstate(all="ignore"):
             if node.op_type == "DEQUANTIZE":
                 return [_dequantised(node, build)]
+            if node.op_type == "DENSIFY":
+                return [array for array in arrays if array is not None]  # weights are whole once they are loaded
             if any(entry.is_quantised for entry in results):
                 return None  # the integers would have to be computed as the network's own runtime does
             folded = rule(node, [array for array in arrays if array is not None], results)
@@ -194,6 +196,7 @@ _FOLDS: Mapping[str, Fold] = {
     "CAST": _same,
     "CEIL": _elementwise(np.ceil),
     "CONCATENATION": _concatenation,
+    "DENSIFY": _same,
     "DEQUANTIZE": _same,
     "DIV": _elementwise(_quotient),
     "EQUAL": _elementwise(np.equal),

@@ -19,6 +19,7 @@ from tpuc.api import ForeignNode, InvalidModel, Unsupported
 
 from tpuc_tflite.graph import MOST_ELEMENTS, Array, Graph, Quantisation, Shape, TensorEntry
 from tpuc_tflite.options import OptionReader, members
+from tpuc_tflite.sparse import Level, densify
 
 SCHEMA_VERSION = 3
 """The only one that was ever written: the schema grows in compatible steps."""
@@ -260,21 +261,51 @@ class _Loader:
         content = self._bytes(self._model.Buffers(index), entry.name)
         if not content.size or entry.is_variable:
             return None
-        if tensor.Sparsity() is not None:
-            raise Unsupported(f"{self._source}: weight '{entry.name}' is stored sparse. Export it dense.")
         size = math.prod(entry.shape)
-        if entry.kind == "INT4":
+        if entry.kind == "INT4" and tensor.Sparsity() is None:
             return self._nibbles(content, entry, size)
         dtype = _DTYPES.get(entry.kind)
         if dtype is None:
             raise Unsupported(
                 f"{self._source}: weight '{entry.name}' holds elements of {entry.kind}. Export it as float."
             )
+        if tensor.Sparsity() is not None:
+            return self._sparse(tensor.Sparsity(), entry, content, np.dtype(dtype))
         if content.size != size * np.dtype(dtype).itemsize:
             raise self._mismatch(entry, content.size, size * np.dtype(dtype).itemsize)
         if dtype is np.bool_:
             return (content != 0).reshape(entry.shape)
         return content.view(np.dtype(dtype).newbyteorder("<")).astype(dtype, copy=False).reshape(entry.shape)
+
+    def _sparse(self, table: Any, entry: TensorEntry, content: Array, dtype: np.dtype[Any]) -> Array:
+        """The whole of a weight of which the buffer holds only some values."""
+        if content.size % dtype.itemsize:
+            raise self._mismatch(entry, content.size, content.size // dtype.itemsize * dtype.itemsize)
+        values = content.view(dtype.newbyteorder("<")).astype(dtype, copy=False)
+        order, blocks = ([int(axis) for axis in self._ints(table, field)] for field in ("TraversalOrder", "BlockMap"))
+        levels = [self._level(table.DimMetadata(i)) for i in range(self._count(table.DimMetadataLength()))]
+        try:
+            return densify(values, entry.shape, order, blocks, levels)
+        except ValueError as error:
+            raise self._error(f"is damaged: weight '{entry.name}' is stored sparse, and {error}") from error
+
+    def _level(self, table: Any) -> Level:
+        if table.Format() == self._tflite.DimensionType.DENSE:
+            return Level(int(table.DenseSize()))
+        segments, indices = (
+            self._index(getattr(table, name)(), getattr(table, f"{name}Type")())
+            for name in ("ArraySegments", "ArrayIndices")
+        )
+        return Level(0, segments, indices)
+
+    def _index(self, table: Any, kind: int) -> Array:
+        """A vector of indices, which has one of three widths."""
+        names = [name for name, number in members(self._tflite.SparseIndexVector) if number == kind]
+        if not kind or not names or table is None:
+            raise self._error(f"is damaged: a sparse weight has indices of kind {kind}")
+        vector = getattr(self._tflite, names[0])()
+        vector.Init(table.Bytes, table.Pos)
+        return self._ints(vector, "Values")
 
     def _bytes(self, buffer: Any, name: str) -> Array:
         """A buffer's bytes, inside the tables or, in files beyond 2 GB, behind them."""

@@ -28,6 +28,18 @@ RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
+class Sparsity:
+    """How the values of a sparse constant are laid out; `levels` are sizes, or segments and indices (with their type).
+
+    The constant's data are the stored values alone.
+    """
+
+    order: Sequence[int]
+    blocks: Sequence[int]
+    levels: Sequence[int | tuple[Array, Array]]
+
+
+@dataclass(frozen=True)
 class Tensor:
     """A tensor; constant when it has data. Quantised when it has scales."""
 
@@ -40,6 +52,7 @@ class Tensor:
     axis: int = 0
     signature: tuple[int, ...] | None = None
     is_variable: bool = False
+    sparsity: Sparsity | None = None
 
 
 def constant(name: str, data: Any, scales: Sequence[float] = (), zeros: Sequence[int] = (), axis: int = 0) -> Tensor:
@@ -150,7 +163,29 @@ def _tensor(b: Any, tensor: Tensor, buffer: int) -> int:
             "QuantizedDimension": tensor.axis,
         }
         fields["Quantization"] = _table(b, "QuantizationParameters", parts)
+    if tensor.sparsity is not None:
+        fields["Sparsity"] = _sparsity(b, tensor.sparsity)
     return _table(b, "Tensor", fields)
+
+
+def _sparsity(b: Any, sparsity: Sparsity) -> int:
+    levels: list[int] = []
+    for level in sparsity.levels:
+        fields: dict[str, Any] = {"Format": int(not isinstance(level, int))}
+        if isinstance(level, int):
+            fields["DenseSize"] = level
+        else:
+            for name, array in zip(("ArraySegments", "ArrayIndices"), level, strict=True):
+                kind = {"int32": "Int32Vector", "uint16": "Uint16Vector", "uint8": "Uint8Vector"}[array.dtype.name]
+                fields[f"{name}Type"] = getattr(tflite.SparseIndexVector, kind)
+                fields[name] = _table(b, kind, {"Values": b.CreateNumpyVector(array)})
+        levels.append(_table(b, "DimensionMetadata", fields))
+    parts = {
+        "TraversalOrder": b.CreateNumpyVector(np.array(sparsity.order, np.int32)),
+        "BlockMap": b.CreateNumpyVector(np.array(sparsity.blocks, np.int32)),
+        "DimMetadata": _offsets(b, levels),
+    }
+    return _table(b, "SparsityParameters", parts)
 
 
 def _operator(b: Any, node: Node, code: int, index: Mapping[str, int]) -> int:
