@@ -8,12 +8,20 @@ from tpuc.api import Module, Pass, PassContext, Pattern, apply_patterns, drop_un
 from tpuc_ops.top.none import NoneOp
 from tpuc_ops.top.weight import Weight
 
-from tpuc_passes.canonicalisation.affine import AffineIntoProduct, BatchNormToScale
+from tpuc_passes.canonicalisation.affine import AffineIntoProduct, BatchNormToScale, NeutralNumber
 from tpuc_passes.canonicalisation.common import FloatOnly, Names
 from tpuc_passes.canonicalisation.concat import PermuteBeforeConcat
+from tpuc_passes.canonicalisation.normalisations import (
+    AffineIntoNorm,
+    ExponentialsToSoftmax,
+    MeanOfSquares,
+    SumToMean,
+    ToLayerNorm,
+    ToRMSNorm,
+)
 from tpuc_passes.canonicalisation.patches import PatchesIntoChannels
 from tpuc_passes.canonicalisation.pooling import SingleWindowStride
-from tpuc_passes.canonicalisation.recognition import SigmoidTimesOperand
+from tpuc_passes.canonicalisation.recognition import GatedProducts, HardSigmoidFromRelu
 from tpuc_passes.canonicalisation.relu import ClipToRelu, ReluIntoProducer
 from tpuc_passes.canonicalisation.shape import MergePermutes, MergeReshapes
 from tpuc_passes.canonicalisation.space_to_depth import SpaceToDepthIntoConv
@@ -23,7 +31,8 @@ from tpuc_passes.canonicalisation.window import PadBeforeConv, PadIntoConv, Redu
 @dataclass(frozen=True)
 class Canonicalize(Pass):
     """Fuse relus; fold BatchNorm, scales and summands into convolutions and products, and pads into convolutions;
-    see space to depth through convolutions; recognise SiLU; merge reshapes and permutations; drop the dead.
+    see space to depth through convolutions; recognise
+    activations, normalisations and softmax that are spelled out; merge reshapes and permutations; drop the dead.
 
     An op that swallows the one behind it takes its name, because it now computes that value.
     """
@@ -41,6 +50,8 @@ class Canonicalize(Pass):
             *map(FloatOnly, self._arithmetic(names)),
         ]
         changed = remove_dead(module)
+        # First: later patterns take these apart differently.
+        changed |= apply_patterns(module, [*map(FloatOnly, self._known(names))], constant=Weight(), absent=NoneOp())
         while apply_patterns(module, patterns, constant=Weight(), absent=NoneOp()):
             changed = True  # an op that died last may have kept another one from being fused
         drop_unused_weights(module)
@@ -54,11 +65,26 @@ class Canonicalize(Pass):
         return [
             PadBeforeConv(names),
             ReduceToPool(names),
-            SigmoidTimesOperand(),
+            *Canonicalize._known(names),
             BatchNormToScale(names),
             AffineIntoProduct(names),
             SpaceToDepthIntoConv(names),
             PatchesIntoChannels(names),
             ClipToRelu(),
             ReluIntoProducer(),
+        ]
+
+    @staticmethod
+    def _known(names: Names) -> list[Pattern]:
+        """The functions that networks spell out."""
+        return [
+            NeutralNumber(),
+            GatedProducts(names),
+            HardSigmoidFromRelu(),
+            SumToMean(),
+            MeanOfSquares(names),
+            ToLayerNorm(names),
+            ToRMSNorm(names),
+            AffineIntoNorm(names),
+            ExponentialsToSoftmax(),
         ]

@@ -42,7 +42,7 @@ REASONS: Mapping[str, str] = {
     **dict.fromkeys(("BITCAST", "BITWISE_XOR", "RIGHT_SHIFT"), _BITS),
     **dict.fromkeys(("CONCAT_EMBEDDINGS", "EMBEDDING_LOOKUP_SPARSE", "SEGMENT_SUM", "SPARSE_TO_DENSE"), _SPARSE),
     **dict.fromkeys(("UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN", "UNSORTED_SEGMENT_PROD"), _SPARSE),
-    **dict.fromkeys(("UNSORTED_SEGMENT_SUM",), _SPARSE),
+    **dict.fromkeys(("DENSIFY", "UNSORTED_SEGMENT_SUM"), _SPARSE),
     **dict.fromkeys(("ATAN2", "BUCKETIZE", "DILATE", "FAKE_QUANT", "MATRIX_DIAG", "MATRIX_SET_DIAG"), _NONE),
     **dict.fromkeys(("DYNAMIC_UPDATE_SLICE", "REDUCE_WINDOW", "REVERSE_SEQUENCE"), _NONE),
     **dict.fromkeys(("CALL", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE"), _WHOLE),

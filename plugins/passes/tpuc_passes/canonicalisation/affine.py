@@ -19,7 +19,7 @@ from tpuc_ops.top.scale import Scale
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 
-from tpuc_passes.canonicalisation.common import Array, Names, constant_array, new_weight, sole_producer
+from tpuc_passes.canonicalisation.common import Array, Names, bypass, constant_array, new_weight, sole_producer
 
 AFFINE_OPS = (Add, AddConst, Mul, MulConst, Scale, Sub, SubConst)
 
@@ -52,6 +52,18 @@ class BatchNormToScale(Pattern):
         scale = Scale(do_relu=op.do_relu, relu_limit=op.relu_limit)
         rewriter.replace(operation, rewriter.build(scale, operands, operation.result.type, operation.name))
         return True
+
+
+class NeutralNumber(Pattern):
+    """A product with 1, and a sum with 0, are their operand."""
+
+    matches = (MulConst, AddConst, SubConst)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        neutral = (MulConst(const_val=1.0), AddConst(const_val=0.0), SubConst(const_val=0.0))
+        if operation.op not in neutral or operation.operands[0].type != operation.result.type:
+            return False
+        return bypass(operation, rewriter)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,329 @@
+"""Normalisations that networks spell out in means, differences and roots, and softmax in exponentials."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tpuc.api import NoneType, Operation, Pattern, Rewriter, Value
+from tpuc_ops.top.add import Add
+from tpuc_ops.top.add_const import AddConst
+from tpuc_ops.top.div import Div
+from tpuc_ops.top.exp import Exp
+from tpuc_ops.top.layer_norm import LayerNorm
+from tpuc_ops.top.max_const import MaxConst
+from tpuc_ops.top.mul import Mul
+from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.pow import Pow
+from tpuc_ops.top.reciprocal import Reciprocal
+from tpuc_ops.top.reduce import Reduce
+from tpuc_ops.top.reshape import Reshape
+from tpuc_ops.top.rms_norm import RMSNorm
+from tpuc_ops.top.rsqrt import Rsqrt
+from tpuc_ops.top.softmax import Softmax
+from tpuc_ops.top.sqrt import Sqrt
+from tpuc_ops.top.sub import Sub
+
+from tpuc_passes.canonicalisation.common import Names, constant_array, new_weight
+from tpuc_passes.canonicalisation.recognition import is_near
+
+SOFTMAX_FLOOR = -1e30
+"""Maxima with less than that are maxima: exporters keep them from being minus infinity."""
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """`operand` reduced over `axes`, which count from 0; they stay with extent 1 in the value that was looked at."""
+
+    operand: Value
+    axes: tuple[int, ...]
+
+
+class SumToMean(Pattern):
+    """A sum divided by how many there are. The sum need not fit into short floats."""
+
+    matches = (MulConst,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        source = operation.operands[0].defining
+        op: Any = operation.op
+        if source is None or not isinstance(source.op, Reduce) or source.op.mode != "ReduceSum" or op.do_relu:
+            return False
+        if not is_near(op.const_val * source.operands[0].tensor.size, source.result.tensor.size):
+            return False
+        mean = dataclasses.replace(source.op, mode="ReduceMean")
+        made = rewriter.build(mean, [source.operands[0]], operation.result.type, operation.name)
+        rewriter.replace(operation, made)
+        return True
+
+
+@dataclass(frozen=True)
+class MeanOfSquares(Pattern):
+    """``mean(x ** 2) - mean(x) ** 2`` is the mean square of what differs from the mean.
+
+    The difference of two large numbers keeps few of the digits that short floats have, and none of bf16's eight where
+    the mean is 16 times the deviation.
+    """
+
+    names: Names
+    matches = (Sub,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        if operation.op != Sub():
+            return False
+        left, right = (_without_reshape(value) for value in operation.operands)
+        squares, mean = _reduction(left, "ReduceMean"), _square_root(right)
+        of_x = None if mean is None else _reduction(_without_reshape(mean), "ReduceMean")
+        x = None if squares is None else _square_root(squares.operand)
+        if squares is None or of_x is None or x is None or of_x != Reduced(x, squares.axes):
+            return False
+        name, axes, type = operation.name, squares.axes, operation.result.type
+        kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.tensor.dims))
+        if math.prod(kept) != operation.result.tensor.size:
+            return False
+        reduce = Reduce(axes=axes, mode="ReduceMean")
+        centre = rewriter.build(reduce, [x], x.tensor.with_shape(kept), self.names.new(f"{name}_mean"))
+        away = rewriter.build(Sub(), [x, centre], x.type, self.names.new(f"{name}_centred"))
+        square = rewriter.build(Mul(), [away, away], x.type, self.names.new(f"{name}_squares"))
+        if type == centre.type:
+            rewriter.replace(operation, rewriter.build(reduce, [square], type, name))
+        else:
+            made = rewriter.build(reduce, [square], centre.type, self.names.new(f"{name}_kept"))
+            shape = Reshape(shape=operation.result.tensor.dims)
+            rewriter.replace(operation, rewriter.build(shape, [made], type, name))
+        return True
+
+
+@dataclass(frozen=True)
+class ToLayerNorm(Pattern):
+    """``(x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + eps)`` over the last dimensions, perhaps times a weight."""
+
+    names: Names
+    matches = (Div, Mul)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        found = _divided_by_root(operation, rewriter)
+        if found is None:
+            return False
+        centred, variance, eps, weight = found
+        difference = centred.defining
+        squares = _reduction(_core(variance), "ReduceMean")
+        if difference is None or difference.op != Sub() or squares is None:
+            return False
+        x, mean = difference.operands
+        of_x, root = _reduction(_without_reshape(mean), "ReduceMean"), _square_root(squares.operand)
+        if of_x is None or of_x != Reduced(x, squares.axes) or root is None or not _is_same_difference(root, x, of_x):
+            return False
+        rank, first = x.tensor.rank, min(of_x.axes)
+        if of_x.axes != tuple(range(first, rank)) or not _keeps(mean, of_x) or not _keeps(variance, of_x):
+            return False
+        shape = x.tensor.dims[first:]
+        if x.type != operation.result.type or (weight is not None and not _is_of_shape(weight, shape)):
+            return False
+        op = LayerNorm(axis=first, normalized_shape=shape, eps=eps)
+        scale = rewriter.none() if weight is None else _of_shape(weight, shape, rewriter, self.names)
+        operands = [x, scale, rewriter.none()]
+        rewriter.replace(operation, rewriter.build(op, operands, operation.result.type, operation.name))
+        return True
+
+
+@dataclass(frozen=True)
+class ToRMSNorm(Pattern):
+    """``x / sqrt(mean(x ** 2) + eps)`` over the last dimension, perhaps times a weight."""
+
+    names: Names
+    matches = (Div, Mul)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        found = _divided_by_root(operation, rewriter)
+        if found is None:
+            return False
+        x, mean, eps, weight = found
+        squares = _reduction(_core(mean), "ReduceMean")
+        if squares is None or _square_root(squares.operand) is not x or not _keeps(mean, squares):
+            return False
+        if squares.axes != (x.tensor.rank - 1,) or x.type != operation.result.type:
+            return False
+        shape = x.tensor.dims[-1:]
+        if weight is not None and not _is_of_shape(weight, shape):
+            return False
+        scale = rewriter.none() if weight is None else _of_shape(weight, shape, rewriter, self.names)
+        operands = [x, scale]
+        rewriter.replace(operation, rewriter.build(RMSNorm(eps=eps), operands, operation.result.type, operation.name))
+        return True
+
+
+@dataclass(frozen=True)
+class AffineIntoNorm(Pattern):
+    """A constant factor, then a constant summand, of all places behind a normalisation become its own."""
+
+    names: Names
+    matches = (Mul, Add)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        if operation.op not in (Mul(), Add()) or len(operation.operands) != 2:
+            return False
+        for value, constant in (operation.operands, operation.operands[::-1]):
+            norm = value.defining
+            if norm is None or constant_array(constant, rewriter.module) is None or len(value.uses) != 1:
+                continue
+            if not isinstance(norm.op, (LayerNorm, RMSNorm)) or value.type != operation.result.type:
+                continue
+            shape = value.tensor.dims[norm.op.axis :] if isinstance(norm.op, LayerNorm) else value.tensor.dims[-1:]
+            index = 1 if isinstance(operation.op, Mul) else 2
+            taken = [position for position in (1, 2) if not _is_free(norm, position)]
+            if index >= len(norm.operands) or max(taken, default=0) >= index or not _is_of_shape(constant, shape):
+                continue
+            operands = [*norm.operands]
+            operands[index] = _of_shape(constant, shape, rewriter, self.names)
+            rewriter.replace(operation, rewriter.build(norm.op, operands, operation.result.type, operation.name))
+            return True
+        return False
+
+
+class ExponentialsToSoftmax(Pattern):
+    """Exponentials divided by their sum; what was taken off before, their maximum, makes no difference."""
+
+    matches = (Div,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        if operation.op != Div():
+            return False
+        powers, whole = operation.operands
+        total = _reduction(_without_reshape(whole), "ReduceSum")
+        if total is None or total.operand is not powers or len(total.axes) != 1 or not _keeps(whole, total):
+            return False
+        if powers.defining is None or not isinstance(powers.defining.op, Exp):
+            return False
+        x = powers.defining.operands[0]
+        source = x.defining
+        is_less = source is not None and source.op == Sub()
+        if source is not None and is_less and _maximum(source.operands[1]) == Reduced(source.operands[0], total.axes):
+            x = source.operands[0]
+        made = rewriter.build(Softmax(axis=total.axes[0]), [x], operation.result.type, operation.name)
+        rewriter.replace(operation, made)
+        return True
+
+
+def _divided_by_root(operation: Operation, rewriter: Rewriter) -> tuple[Value, Value, float, Value | None] | None:
+    """Of ``a / sqrt(b + eps)``, perhaps times a weight: a, b, eps, weight."""
+    if operation.op == Div():
+        a, root = operation.operands
+        found = _root(root)
+        return None if found is None else (a, *found, None)
+    if operation.op != Mul() or len(operation.operands) != 2:
+        return None
+    for a, factor in (operation.operands, operation.operands[::-1]):
+        found, weight = _inverse_root(factor), None
+        if found is None and factor.defining is not None and factor.defining.op == Mul():
+            for inverse, constant in (factor.defining.operands, factor.defining.operands[::-1]):
+                if constant_array(constant, rewriter.module) is not None:
+                    found, weight = _inverse_root(inverse), constant
+        if found is not None:
+            return (a, *found, weight)
+    return None
+
+
+def _inverse_root(value: Value) -> tuple[Value, float] | None:
+    producer = value.defining
+    if producer is None:
+        return None
+    if isinstance(producer.op, Rsqrt):
+        return _offset(producer.operands[0])
+    if isinstance(producer.op, Pow) and producer.op.exponent == -0.5:
+        return _offset(producer.operands[0])
+    return _root(producer.operands[0]) if producer.op == Reciprocal() else None
+
+
+def _root(value: Value) -> tuple[Value, float] | None:
+    producer = value.defining
+    if producer is None or not (isinstance(producer.op, Sqrt) or producer.op == Pow(exponent=0.5)):
+        return None
+    return _offset(producer.operands[0])
+
+
+def _offset(value: Value) -> tuple[Value, float] | None:
+    """Whatever eps is added to, and eps."""
+    producer = value.defining
+    if producer is None or not isinstance(producer.op, AddConst) or producer.op.do_relu:
+        return None
+    return producer.operands[0], producer.op.const_val
+
+
+def _core(value: Value) -> Value:
+    """Before dimensions of extent 1 came or went, and before a maximum with 0, which a mean of squares is not below."""
+    inner = _without_reshape(value)
+    producer = inner.defining
+    return _core(producer.operands[0]) if producer is not None and producer.op == MaxConst(const_val=0.0) else inner
+
+
+def _without_reshape(value: Value) -> Value:
+    """Before dimensions of extent 1 came or went."""
+    producer = value.defining
+    while producer is not None and isinstance(producer.op, Reshape):
+        value = producer.operands[0]
+        producer = value.defining
+    return value
+
+
+def _reduction(value: Value, mode: str) -> Reduced | None:
+    producer = value.defining
+    if producer is None or not isinstance(producer.op, Reduce) or producer.op.mode != mode:
+        return None
+    rank = producer.operands[0].tensor.rank
+    return Reduced(producer.operands[0], tuple(sorted(axis % rank for axis in producer.op.axes)))
+
+
+def _keeps(value: Value, reduced: Reduced) -> bool:
+    """Does it have the reduced dimensions with extent 1, so that it broadcasts along them?"""
+    dims = tuple(1 if axis in reduced.axes else size for axis, size in enumerate(reduced.operand.tensor.dims))
+    return value.tensor.dims == dims
+
+
+def _square_root(value: Value) -> Value | None:
+    """Of what a value is the square."""
+    producer = value.defining
+    if producer is None:
+        return None
+    if isinstance(producer.op, Pow) and producer.op.exponent == 2:
+        return producer.operands[0]
+    is_square = producer.op == Mul() and len(producer.operands) == 2 and producer.operands[0] is producer.operands[1]
+    return producer.operands[0] if is_square else None
+
+
+def _is_same_difference(value: Value, x: Value, mean: Reduced) -> bool:
+    """Is it ``x - mean``, wherever that was computed?"""
+    producer = value.defining
+    if producer is None or producer.op != Sub() or producer.operands[0] is not x:
+        return False
+    other = producer.operands[1]
+    return _reduction(_without_reshape(other), "ReduceMean") == mean and _keeps(other, mean)
+
+
+def _maximum(value: Value) -> Reduced | None:
+    """Of what a value is the maximum."""
+    inner = _without_reshape(value)
+    producer = inner.defining
+    if producer is not None and isinstance(producer.op, MaxConst) and producer.op.const_val <= SOFTMAX_FLOOR:
+        inner = _without_reshape(producer.operands[0])
+    return _reduction(inner, "ReduceMax")
+
+
+def _is_of_shape(constant: Value, shape: tuple[int, ...]) -> bool:
+    """Has it that shape, but for leading dimensions of extent 1?"""
+    dims = constant.tensor.dims
+    return dims[len(dims) - len(shape) :] == shape and math.prod(dims) == math.prod(shape)
+
+
+def _of_shape(constant: Value, shape: tuple[int, ...], rewriter: Rewriter, names: Names) -> Value:
+    if constant.tensor.dims == shape:
+        return constant
+    array = constant_array(constant, rewriter.module)
+    assert array is not None
+    return new_weight(rewriter, names, f"{constant.name}_flat", array.reshape(shape))
+
+
+def _is_free(norm: Operation, position: int) -> bool:
+    return position >= len(norm.operands) or isinstance(norm.operands[position].type, NoneType)
