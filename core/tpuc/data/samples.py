@@ -287,5 +287,5 @@ def fit(one: SampleInput, row: Array, file: Path) -> Array:
     if not held:
         raise CalibrationError(f"{file}: values that {wanted} cannot hold, for input {one.name!r}. Convert the sample.")
     if _squeezed(row.shape) == _squeezed(one.shape):
-        return np.ascontiguousarray(typed.reshape(one.shape))
+        return np.asarray(typed.reshape(one.shape), order="C")  # `ascontiguousarray` makes vectors of scalars
     return np.ascontiguousarray(np.broadcast_to(typed.reshape(one.shape[1:]), one.shape))

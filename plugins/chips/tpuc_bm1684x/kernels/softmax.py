@@ -1,4 +1,4 @@
-"""Softmax in f32: the axis lies along w of each lane, so sums and maxima are pooling."""
+"""Softmax in f32: the axis lies along w or h of each lane, so sums and maxima are pooling."""
 
 from __future__ import annotations
 
@@ -51,14 +51,21 @@ class SoftmaxKernel(TileKernel[Softmax]):
         axis = op.axis % len(dims)
         if axis == len(dims) - 1 and len(dims) > 1 and dims[-2] >= min(math.prod(dims[:-1]), LANES):
             return View(matrices_view(dims))
-        outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
-        width = dims[axis]
+        outer, width, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
+        lanes = max(size for size in range(1, LANES + 1) if inner % size == 0)
+        if lanes > 1 and lanes >= min(outer, LANES):
+            return View((outer, lanes, width, inner // lanes), (width * inner, inner // lanes, inner, 1))
         return View((1, outer, inner, width), (outer * width * inner, width * inner, 1, inner))
+
+    def _is_along_h(self, view: View) -> bool:
+        """Do rows of the axis lie below each other, with what is behind it along w and over the lanes?"""
+        return bool(view.strides) and view.strides[3] == 1 and view.shape[1] > 1 and view.strides[2] != 1
 
     def space(self, node: Node) -> Space:
         view = self._view(node)
         operands = (view, *(None for _ in node.operand_types[1:]))
-        return Space(parallel_axes(view.shape, whole="w" if view.strides else "h"), operands, (view,))
+        whole = "w" if view.strides and not self._is_along_h(view) else "h"
+        return Space(parallel_axes(view.shape, whole=whole), operands, (view,))
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
@@ -73,49 +80,52 @@ class SoftmaxKernel(TileKernel[Softmax]):
         return coefficients()
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        n, c, h, w = self._rows(node, tile_shape(tile))
-        column = Bm1684xLmem().tensor_bytes("aligned", (n, c, h, 1), 4)
-        return (*exponential_scratch((n, c, h, w)), Scratch("column", column))
+        shape = self._rows(node, tile_shape(tile))
+        column = Bm1684xLmem().tensor_bytes("aligned", self._column(node, shape), 4)
+        return (*exponential_scratch(shape), Scratch("column", column))
 
     def _rows(self, node: Node, shape: Shape4) -> Shape4:
-        """The axis along w, where the view has it along h: a plane of one column is a plane of one row."""
+        """The axis along w where the view has it along h of a plane of one column, which is a plane of one row."""
         n, c, h, w = shape
         return shape if self._view(node).strides else (n, c, w, h)
 
+    def _column(self, node: Node, shape: Shape4) -> Shape4:
+        """What is left of `shape` without the axis."""
+        n, c, h, w = shape
+        return (n, c, 1, w) if self._is_along_h(self._view(node)) else (n, c, h, 1)
+
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape = self._rows(node, placed.result.shape)
+        left = self._column(node, shape)
         column = Operand(placed.scratch["column"].address, DType.F32)
         exponential = Exponential.at(asm, shape, placed.scratch, placed.constants)
-        repeated = Operand(column.address, DType.F32, _repeat_column(column, shape))
+        strides = [
+            0 if here != there else step for here, there, step in zip(shape, left, column.strides(left), strict=True)
+        ]
+        repeated = Operand(column.address, DType.F32, (strides[0], strides[1], strides[2], strides[3]))
 
-        self._reduce(PoolOp.MAX, operand(placed.operand(0)), column, shape, asm)
+        self._reduce(PoolOp.MAX, operand(placed.operand(0)), column, shape, left, asm)
         arithmetic(asm, ArithmeticOp.SUB, shape, exponential.s, operand(placed.operand(0)), repeated)
         if node.op.beta != 1.0:
             arithmetic(asm, ArithmeticOp.MUL, shape, exponential.s, exponential.s, Scalar.of(node.op.beta, DType.F32))
         s = operand(placed.result)
         exponential.emit(s)
-        self._reduce(PoolOp.AVERAGE, s, column, shape, asm)
+        self._reduce(PoolOp.AVERAGE, s, column, shape, left, asm)
         arithmetic(asm, ArithmeticOp.DIV, shape, s, s, repeated, iterations=DIVISION_STEPS)
 
     def _reduce(
-        self, operation: PoolOp, source: Operand, column: Operand, shape: Shape4, asm: Bm1684xAssembler
+        self, operation: PoolOp, source: Operand, column: Operand, shape: Shape4, left: Shape4, asm: Bm1684xAssembler
     ) -> None:
-        n, c, h, w = shape
+        h, w = shape[2:]
         asm.record(
             PoolOrDepthwise(
                 operation=operation,
                 result=column,
-                shape=(n, c, h, 1),
+                shape=left,
                 input=source,
                 input_size=(h, w),
-                kernel=(1, w),
+                kernel=(h // left[2], w // left[3]),
                 weight=Scalar.of(1.0, DType.F32) if operation is PoolOp.AVERAGE else None,
                 pad_value=lowest(DType.F32) if operation is PoolOp.MAX else None,
             )
         )
-
-
-def _repeat_column(column: Operand, shape: Shape4) -> Shape4:
-    n, c, h, _ = shape
-    batch, slot, row, _ = column.strides((n, c, h, 1))
-    return (batch, slot, row, 0)

@@ -341,7 +341,9 @@ ACTIVATIONS = {
     "tanh_extremes": Sample(Active(mode="TANH"), [row(-1e30, -50, -9, 0, 9, 50, 1e30)]),
     "exp_low": Sample(Active(mode="EXP"), [row(-1e30, -200, -87, -50, -1, 0)]),
     "exp_high": Sample(Active(mode="EXP"), [row(80, 87, 88, 88.5, 88.7)]),
-    "softmax": Sample(Softmax(axis=1), [f32(2, 70, 5), *(None,) * 5], None, ({"c": 1, "h": 2},)),
+    "softmax": Sample(Softmax(axis=1), [f32(9, 70, 5), *(None,) * 5], None, ({"c": 1, "h": 2},)),
+    "softmax_below": Sample(Softmax(axis=1), [f32(2, 17, 6, 26), *(None,) * 5], None, ({"n": 1, "w": 1},)),
+    "softmax_between": Sample(Softmax(axis=2, beta=0.5), [f32(1, 4, 16, 128), *(None,) * 5], None, ({"n": 3},)),
     "softmax_last": Sample(Softmax(axis=-1), [f32(3, 1000, low=-30, high=30), *(None,) * 5]),
     "softmax_masked": Sample(Softmax(axis=-1), [row(1, 2, -1e9, -3e38, 1.5), *(None,) * 5]),
 }
