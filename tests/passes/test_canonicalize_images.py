@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tpuc.api import Module, Value
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.concat import Concat
@@ -55,13 +56,34 @@ def test_patches_that_are_far_apart_become_channels() -> None:
     assert canonicalized(module) == ["Reshape", "Permute", "Reshape", "Conv"]
 
 
-def test_overlapping_or_near_patches_stay() -> None:
-    for kernel, stride in ((17, 16), (8, 8)):
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pads"),
+    [
+        ((17, 17), (16, 16), (0, 0, 0, 0)),  # windows overlap by one, and the last patch is not whole
+        ((1, 40), (1, 20), (0, 0, 0, 0)),  # two patches each
+        ((3, 7), (16, 2), (1, 3, 1, 2)),  # gaps between rows of windows, padding all around
+        ((20, 18), (18, 17), (4, 0, 19, 5)),
+        ((16, 5), (16, 16), (0, 2, 0, 0)),
+    ],
+)
+def test_windows_that_step_far_step_by_one_over_patches(
+    kernel: tuple[int, int], stride: tuple[int, int], pads: tuple[int, int, int, int]
+) -> None:
+    net = Network(2, 3, 37, 90)
+    conv = Conv(kernel_shape=kernel, strides=stride, pads=pads)
+    module = net.finish(net.op(conv, net.input, net.weight(5, 3, *kernel), net.weight(5)))
+    assert [op for op in canonicalized(module) if op != "Pad"] == ["Reshape", "Permute", "Reshape", "Conv"]
+    (changed,) = (one for operation in module.main.operations if isinstance(one := operation.op, Conv))
+    assert (changed.strides, changed.pads) == ((1, 1), (0, 0, 0, 0))
+
+
+def test_near_patches_and_groups_stay() -> None:
+    for kernel, stride, group in ((8, 8, 1), (16, 16, 3)):
         net = Network(1, 3, 33, 32)
-        conv = Conv(kernel_shape=(kernel, kernel), strides=(stride, stride))
-        assert canonicalized(net.finish(net.op(conv, net.input, net.weight(2, 3, kernel, kernel), net.none))) == [
-            "Conv"
-        ]
+        conv = Conv(kernel_shape=(kernel, kernel), strides=(stride, stride), group=group)
+        assert canonicalized(
+            net.finish(net.op(conv, net.input, net.weight(3, 3 // group, kernel, kernel), net.none))
+        ) == ["Conv"]
 
 
 def test_a_permutation_goes_before_a_concatenation_that_becomes_free() -> None:

@@ -16,6 +16,7 @@ from tpuc_ops.top.layer_norm import LayerNorm
 from tpuc_ops.top.max_const import MaxConst
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.pow import Pow
 from tpuc_ops.top.reciprocal import Reciprocal
 from tpuc_ops.top.reduce import Reduce
@@ -98,7 +99,9 @@ class MeanOfSquares(Pattern):
 
 @dataclass(frozen=True)
 class ToLayerNorm(Pattern):
-    """``(x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + eps)`` over the last dimensions, perhaps times a weight."""
+    """``(x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + eps)``, perhaps times a weight; other dimensions than the last
+    ones go there and come back.
+    """
 
     names: Names
     matches = (Div, Mul)
@@ -116,16 +119,24 @@ class ToLayerNorm(Pattern):
         of_x, root = _reduction(_without_reshape(mean), "ReduceMean"), _square_root(squares.operand)
         if of_x is None or of_x != Reduced(x, squares.axes) or root is None or not _is_same_difference(root, x, of_x):
             return False
-        rank, first = x.tensor.rank, min(of_x.axes)
-        if of_x.axes != tuple(range(first, rank)) or not _keeps(mean, of_x) or not _keeps(variance, of_x):
+        if not _keeps(mean, of_x) or not _keeps(variance, of_x) or x.type != operation.result.type:
             return False
-        shape = x.tensor.dims[first:]
-        if x.type != operation.result.type or (weight is not None and not _is_of_shape(weight, shape)):
+        axes, rank, name = of_x.axes, x.tensor.rank, operation.name
+        scale = rewriter.none() if weight is None else _along(weight, axes, x, rewriter, self.names)
+        if scale is None:
             return False
-        op = LayerNorm(axis=first, normalized_shape=shape, eps=eps)
-        scale = rewriter.none() if weight is None else _of_shape(weight, shape, rewriter, self.names)
-        operands = [x, scale, rewriter.none()]
-        rewriter.replace(operation, rewriter.build(op, operands, operation.result.type, operation.name))
+        first = rank - len(axes)
+        op = LayerNorm(axis=first, normalized_shape=tuple(x.tensor.dims[axis] for axis in axes), eps=eps)
+        order = (*(axis for axis in range(rank) if axis not in axes), *axes)
+        if order == tuple(range(rank)):
+            made = rewriter.build(op, [x, scale, rewriter.none()], x.type, name)
+        else:
+            turned = x.tensor.with_shape(tuple(x.tensor.dims[axis] for axis in order))
+            y = rewriter.build(Permute(order=order), [x], turned, self.names.new(f"{name}_turned"))
+            y = rewriter.build(op, [y, scale, rewriter.none()], turned, self.names.new(f"{name}_normal"))
+            back = tuple(order.index(axis) for axis in range(rank))
+            made = rewriter.build(Permute(order=back), [y], x.type, name)
+        rewriter.replace(operation, made)
         return True
 
 
@@ -146,12 +157,11 @@ class ToRMSNorm(Pattern):
             return False
         if squares.axes != (x.tensor.rank - 1,) or x.type != operation.result.type:
             return False
-        shape = x.tensor.dims[-1:]
-        if weight is not None and not _is_of_shape(weight, shape):
+        scale = rewriter.none() if weight is None else _along(weight, squares.axes, x, rewriter, self.names)
+        if scale is None:
             return False
-        scale = rewriter.none() if weight is None else _of_shape(weight, shape, rewriter, self.names)
-        operands = [x, scale]
-        rewriter.replace(operation, rewriter.build(RMSNorm(eps=eps), operands, operation.result.type, operation.name))
+        made = rewriter.build(RMSNorm(eps=eps), [x, scale], operation.result.type, operation.name)
+        rewriter.replace(operation, made)
         return True
 
 
@@ -166,19 +176,24 @@ class AffineIntoNorm(Pattern):
         if operation.op not in (Mul(), Add()) or len(operation.operands) != 2:
             return False
         for value, constant in (operation.operands, operation.operands[::-1]):
-            norm = value.defining
-            if norm is None or constant_array(constant, rewriter.module) is None or len(value.uses) != 1:
+            if constant_array(constant, rewriter.module) is None or value.type != operation.result.type:
                 continue
-            if not isinstance(norm.op, (LayerNorm, RMSNorm)) or value.type != operation.result.type:
-                continue
-            shape = value.tensor.dims[norm.op.axis :] if isinstance(norm.op, LayerNorm) else value.tensor.dims[-1:]
+            norm, axes = _normalised(value)
             index = 1 if isinstance(operation.op, Mul) else 2
-            taken = [position for position in (1, 2) if not _is_free(norm, position)]
-            if index >= len(norm.operands) or max(taken, default=0) >= index or not _is_of_shape(constant, shape):
+            if norm is None or index >= len(norm.operands) or any(not _is_free(norm, i) for i in range(index, 3)):
+                continue
+            own = _along(constant, axes, value, rewriter, self.names)
+            if own is None:
                 continue
             operands = [*norm.operands]
-            operands[index] = _of_shape(constant, shape, rewriter, self.names)
-            rewriter.replace(operation, rewriter.build(norm.op, operands, operation.result.type, operation.name))
+            operands[index] = own
+            behind = value.defining
+            if behind is norm or behind is None:
+                made = rewriter.build(norm.op, operands, norm.result.type, operation.name)
+            else:
+                inner = rewriter.build(norm.op, operands, norm.result.type, self.names.new(f"{operation.name}_normal"))
+                made = rewriter.build(behind.op, [inner], operation.result.type, operation.name)
+            rewriter.replace(operation, made)
             return True
         return False
 
@@ -311,18 +326,36 @@ def _maximum(value: Value) -> Reduced | None:
     return _reduction(inner, "ReduceMax")
 
 
-def _is_of_shape(constant: Value, shape: tuple[int, ...]) -> bool:
-    """Has it that shape, but for leading dimensions of extent 1?"""
-    dims = constant.tensor.dims
-    return dims[len(dims) - len(shape) :] == shape and math.prod(dims) == math.prod(shape)
+def _along(constant: Value, axes: tuple[int, ...], of: Value, rewriter: Rewriter, names: Names) -> Value | None:
+    """A constant that varies along `axes` of a value and along no other, in their extents alone; None for others."""
+    array, rank = constant_array(constant, rewriter.module), of.tensor.rank
+    if array is None or array.ndim > rank:
+        return None
+    dims = (1,) * (rank - array.ndim) + array.shape
+    shape = tuple(of.tensor.dims[axis] for axis in axes)
+    if tuple(dims[axis] for axis in axes) != shape or math.prod(shape) != array.size:
+        return None
+    return (
+        constant if shape == array.shape else new_weight(rewriter, names, f"{constant.name}_flat", array.reshape(shape))
+    )
 
 
-def _of_shape(constant: Value, shape: tuple[int, ...], rewriter: Rewriter, names: Names) -> Value:
-    if constant.tensor.dims == shape:
-        return constant
-    array = constant_array(constant, rewriter.module)
-    assert array is not None
-    return new_weight(rewriter, names, f"{constant.name}_flat", array.reshape(shape))
+def _normalised(value: Value) -> tuple[Operation | None, tuple[int, ...]]:
+    """The normalisation that makes a value, perhaps before a permutation, and the value's axes that it goes over."""
+    behind = value.defining
+    if behind is None or len(value.uses) != 1:
+        return None, ()
+    norm, order = behind, tuple(range(value.tensor.rank))
+    if isinstance(behind.op, Permute):
+        source, order = behind.operands[0], behind.op.order
+        if source.defining is None or len(source.uses) != 1:
+            return None, ()
+        norm = source.defining
+    if not isinstance(norm.op, (LayerNorm, RMSNorm)):
+        return None, ()
+    rank = value.tensor.rank
+    first = norm.op.axis % rank if isinstance(norm.op, LayerNorm) else rank - 1
+    return norm, tuple(order.index(axis) for axis in range(first, rank))
 
 
 def _is_free(norm: Operation, position: int) -> bool:

@@ -1,4 +1,6 @@
-"""Convolutions over separate patches, as at the start of vision transformers, are products of rearranged images."""
+"""Convolutions that step far, as at the start of vision transformers and in spectra of sound, step by 1 over images
+whose patches are channels.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tpuc.api import Operation, Pattern, Rewriter, Value
 from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.pad import Pad
 from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.reshape import Reshape
 
@@ -18,7 +22,9 @@ _FAR = 15  # strides up to here fit the 4-bit fields that convolution engines ha
 
 @dataclass(frozen=True)
 class PatchesIntoChannels(Pattern):
-    """Windows that neither overlap nor leave gaps, further apart than chips step, become channels of one place each."""
+    """Windows further apart than chips step: patches of a stride's extent become channels of one place each, windows
+    become as many patches as they touch, and filters are zero where a window ends within a patch.
+    """
 
     names: Names
     matches = (Conv,)
@@ -26,22 +32,37 @@ class PatchesIntoChannels(Pattern):
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: Any = operation.op
         filters = constant_array(operation.operands[1], rewriter.module)
-        if filters is None or filters.ndim != 4 or op.group != 1 or op.inserts or any(op.pads) or max(op.dilations) > 1:
+        if filters is None or filters.ndim != 4 or op.group != 1 or op.inserts or max(op.dilations) > 1:
+            return False
+        if max(op.strides) <= _FAR:
             return False
         n, c, height, width = operation.operands[0].tensor.dims
-        rows, columns = op.kernel_shape
-        if tuple(op.strides) != (rows, columns) or max(rows, columns) <= _FAR or height % rows or width % columns:
-            return False
-        h, w = height // rows, width // columns
+        rows, columns = op.strides
+        top, left = op.pads[:2]
+        touched = tuple(-(-extent // step) for extent, step in zip(op.kernel_shape, op.strides, strict=True))
+        h, w = (count + more - 1 for count, more in zip(operation.result.tensor.dims[2:], touched, strict=True))
         rewriter.at(operation)
-        x = self._shaped(operation.operands[0], (n, c, h, rows, w, columns), f"{operation.name}_cut", rewriter)
+        x, paddings = (
+            operation.operands[0],
+            (0, 0, top, left, 0, 0, h * rows - height - top, w * columns - width - left),
+        )
+        if any(paddings):
+            padded = x.tensor.with_shape((n, c, h * rows, w * columns))
+            x = rewriter.build(Pad(paddings=paddings), [x], padded, self.names.new(f"{operation.name}_padded"))
+        x = self._shaped(x, (n, c, h, rows, w, columns), f"{operation.name}_cut", rewriter)
         moved = x.tensor.with_shape((n, c, rows, columns, h, w))
         x = rewriter.build(Permute(order=(0, 1, 3, 5, 2, 4)), [x], moved, self.names.new(f"{operation.name}_patches"))
         x = self._shaped(x, (n, c * rows * columns, h, w), f"{operation.name}_channels", rewriter)
-        flat = filters.reshape(filters.shape[0], -1, 1, 1)
+        whole = [
+            count * step - extent for count, step, extent in zip(touched, op.strides, op.kernel_shape, strict=True)
+        ]
+        filters = np.pad(filters, [(0, 0), (0, 0), *((0, more) for more in whole)])
+        parts = filters.reshape(len(filters), c, touched[0], rows, touched[1], columns).transpose(0, 1, 3, 5, 2, 4)
+        flat = parts.reshape(len(filters), c * rows * columns, *touched)
         rewriter.set_operand(operation, 1, new_weight(rewriter, self.names, f"{operation.name}_filter", flat))
         rewriter.set_operand(operation, 0, x)
-        rewriter.change(operation, dataclasses.replace(op, kernel_shape=(1, 1), strides=(1, 1)))
+        changed = dataclasses.replace(op, kernel_shape=touched, strides=(1, 1), pads=(0, 0, 0, 0))
+        rewriter.change(operation, changed)
         return True
 
     def _shaped(self, value: Value, dims: tuple[int, ...], name: str, rewriter: Rewriter) -> Value:

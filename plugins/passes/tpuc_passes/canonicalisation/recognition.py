@@ -22,7 +22,6 @@ from tpuc_ops.top.hard_swish import HardSwish
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.pow3 import Pow3
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.silu import SiLU
@@ -30,8 +29,10 @@ from tpuc_ops.top.tanh import Tanh
 
 from tpuc_passes.canonicalisation.common import Names
 
-PRECISION = 1e-4
-"""Relative: exporters print constants with five digits or more."""
+PRECISION = 1e-5
+"""Relative: a constant this near is the one that is meant, and what it changes is less than float32 sums in another order
+may.
+"""
 MOST_FACTORS = 4
 
 
@@ -59,8 +60,8 @@ def product_of(operation: Operation) -> Product:
         number, parts = op.const_val, [factor_of(operation.operands[0])]
     elif op == Mul():
         parts = [factor_of(value) for value in operation.operands]
-    elif isinstance(op, Pow3) or (isinstance(op, Pow) and op.exponent in (2, 3)):
-        parts = [factor_of(operation.operands[0])] * (3 if isinstance(op, Pow3) else int(op.exponent))
+    elif isinstance(op, Pow) and op.exponent in (2, 3):
+        parts = [factor_of(operation.operands[0])] * int(op.exponent)
     else:
         return Product(1.0, (operation.result,))
     return Product(
