@@ -102,20 +102,20 @@ class AssignAddresses(Pass):
 
 
 def _place_constants(module: Module, base: int, alignment: int) -> list[PlannedBuffer]:
-    """Addresses of packed constants, one behind the other in program order."""
+    """Addresses of packed constants, one behind the other in program order; operations may share one."""
     at = 0
     placed: list[PlannedBuffer] = []
+    known: dict[str, IntegerAttr] = {}
     for point, operation in enumerate(module.main.operations):
         packed = operation.extra_attributes.get(COEFFICIENTS)
         if isinstance(packed, StringAttr):
-            size = module.weights[packed.value].size
-            operation.extra_attributes[COEFFICIENTS_ADDRESS] = IntegerAttr(base + at)
-            placed.append(
-                PlannedBuffer(
-                    packed.value, size, WEIGHTS, at, -1, point, "constants lie in program order, never shared"
-                )
-            )
-            at = align(at + size, alignment)
+            if packed.value not in known:
+                size = module.weights[packed.value].size
+                known[packed.value] = IntegerAttr(base + at)
+                reason = "constants lie in program order, equal ones once"
+                placed.append(PlannedBuffer(packed.value, size, WEIGHTS, at, -1, point, reason))
+                at = align(at + size, alignment)
+            operation.extra_attributes[COEFFICIENTS_ADDRESS] = known[packed.value]
     return placed
 
 

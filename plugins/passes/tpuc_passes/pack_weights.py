@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
+import numpy as np
 from tpuc.api import Constant, Module, Operation, Pass, PassContext, StringAttr
 
 from tpuc_passes.planning.kernels import COEFFICIENTS, tasks_of
@@ -13,7 +15,7 @@ from tpuc_passes.planning.task import HostTask, TileTask
 
 @dataclass(frozen=True)
 class PackWeights(Pass):
-    """Adds one packed array per op to the module's weights, named by the op's `coeff` attribute.
+    """Adds packed arrays to the module's weights, and to each op the name of its own; ops with equal ones share it.
 
     The ops keep their plain weight operands, so the module still evaluates as before.
     """
@@ -23,13 +25,15 @@ class PackWeights(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
         changed = False
+        known: dict[bytes, str] = {}
         for task in tasks_of(context, module.main):
             if isinstance(task, HostTask):
                 continue
             arrays = [_constant(module, task.operation, i) for i in range(len(task.node.operand_types))]
             packed = pack_task(task, arrays) if isinstance(task, TileTask) else pack_moves(task, arrays)
             if packed.size:
-                name = f"{task.operation.name}_packed"
+                digest = hashlib.blake2b(np.ascontiguousarray(packed).data, digest_size=16).digest()
+                name = known.setdefault(digest, f"{task.operation.name}_packed")
                 module.weights[name] = packed
                 task.operation.extra_attributes[COEFFICIENTS] = StringAttr(name)
                 changed = True

@@ -24,9 +24,9 @@ RELU = helper.make_node("Relu", ["x"], ["a"], name="first")
 LRN = helper.make_node("LRN", ["a"], ["b"], name="norm", size=3)
 UNKNOWN = helper.make_node("Mystery", ["b"], ["c"], name="riddle")
 LAST = helper.make_node("Relu", ["c"], ["d"], name="last")
-CONV = helper.make_node("Conv", ["x", "w"], ["a"], name="wide", strides=[17, 17], pads=[8, 8, 8, 8])
-WIDE = {"w": np.ones((4, 4, 17, 17), np.float32)}
-"""289 taps, which windows of such strides are not split into."""
+CONV = helper.make_node("Conv", ["x", "w"], ["a"], name="wide", strides=[17, 17], pads=[8] * 4, group=2)
+WIDE = {"w": np.ones((4, 2, 17, 17), np.float32)}
+"""289 taps, which windows of such strides are not split into; in groups, patches do not become channels."""
 
 
 def save(folder: Path, nodes: list[onnx.NodeProto], output: str, weights: dict[str, Any] | None = None) -> Path:

@@ -37,7 +37,8 @@ class Grid:
 
     def round(self, x: Array) -> Array:
         """Every element at its nearest expressible value, as a new float32 array."""
-        result = np.multiply(x, np.float32(1.0 / self.scale), dtype=np.float32)
+        result = np.empty(x.shape, np.float32)  # of a scalar, ufuncs would return a number
+        np.multiply(x, np.float32(1.0 / self.scale), out=result, dtype=np.float32)
         np.rint(result, out=result)
         np.clip(result, self.low - self.zero_point, self.high - self.zero_point, out=result)
         np.multiply(result, np.float32(self.scale), out=result)

@@ -30,9 +30,7 @@ from tpuc_ops.top.tanh import Tanh
 from tpuc_passes.canonicalisation.common import Names
 
 PRECISION = 1e-5
-"""Relative: a constant this near is the one that is meant, and what it changes is less than float32 sums in another order
-may.
-"""
+"""Relative: a constant this near is the one that is meant; it changes no more than sums of float32 in another order."""
 MOST_FACTORS = 4
 
 
