@@ -246,3 +246,10 @@ class TestRefusals:
         np.save(tmp_path / "a.npy", np.array([{}, {}]), allow_pickle=True)
         with refuse("a.npy: not a readable array file"):
             list(open_samples([SampleInput("x", (1, 2))], tmp_path))
+
+
+def test_inputs_without_dimensions_get_numbers(tmp_path: Path) -> None:
+    np.savez(tmp_path / "s.npz", x=ramp(3, 2), rate=np.array([8.0, 16.0, 48.0], np.float32))
+    source = open_samples([SampleInput("x", (1, 2)), SampleInput("rate", ())], dataset=tmp_path / "s.npz")
+    got = [sample["rate"] for sample in source]
+    assert [(one.shape, float(one)) for one in got] == [((), 8.0), ((), 16.0), ((), 48.0)]
