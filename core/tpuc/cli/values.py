@@ -102,10 +102,11 @@ class ShapesType(click.ParamType[Any]):
             return cast("Shapes", value)
         text = re.sub(r"\s", "", str(value))
         shape = r"\d+(?:,\d+)*"
-        if not re.fullmatch(rf"\[?(?:\[{shape}\],?)+\]?|{shape}|\[{shape}\]|\[\]", text):
+        if not re.fullmatch(rf"\[?(?:\[(?:{shape})?\],?)+\]?|{shape}|\[{shape}\]|\[\]", text):
             self.fail(f"{value!r} is not a list of shapes such as [[1,3,224,224]].", param, ctx)
-        found = re.findall(shape, text)
-        result = tuple(tuple(int(extent) for extent in one.split(",")) for one in found)
+        # In outer brackets, [] is the shape of a single number; alone it is a list of no shapes.
+        found = re.findall(rf"{shape}|(?<=\[)(?=\])", text) if text != "[]" else []
+        result = tuple(tuple(int(extent) for extent in one.split(",") if extent) for one in found)
         if any(extent < 1 for one in result for extent in one):
             self.fail(f"{value!r} has an extent below 1; every extent must be given.", param, ctx)
         return result

@@ -163,6 +163,7 @@ class _Walk:
 
     def _expand(self, node: GraphNode, is_unknown: bool) -> bool:
         """Import what the node can be written in; False when there is nothing, or an importer does it."""
+        kinds = {name: self._types.elem_type(name) for name in node.foreign.outputs if self._types.proto(name)}
         try:
             if is_control_flow(node.foreign):
                 inner: Iterable[GraphNode] | None = control_nodes(node, self._types)
@@ -174,6 +175,10 @@ class _Walk:
                 return False
             for part in inner:
                 self._step(part)
+            for name, kind in kinds.items():  # integers that were written as floats are still integers to what follows
+                shape = self._types.shape(name)
+                if shape is not None:
+                    self._types.declare(name, kind, shape)
         except Unsupported as error:
             self._obstacles.note(error, node.foreign.outputs)
         return True

@@ -192,6 +192,28 @@ def test_quantised_layers(tmp_path: Path) -> None:
     assert [made.count(op) for op in ("QuantizeLinear", "Conv", "DequantizeLinear")] == [2, 1, 1]
 
 
+def test_integer_sums_take_an_integer_bias(tmp_path: Path) -> None:
+    """What is rewritten in floats is still an integer to the operators behind it, which take two of one type."""
+    weights: dict[str, Array] = {
+        "sx": np.array(0.037, np.float32),
+        "zx": np.array(120, np.uint8),
+        "w": np.random.default_rng(0).integers(-127, 128, (3, 2, 3, 3)).astype(np.int8),
+        "zw": np.array(3, np.int8),
+        "b": np.array([100, -2000, 30], np.int32).reshape(1, 3, 1, 1),
+        "s": np.array(0.037 * 0.011, np.float32),
+    }
+    nodes = [
+        node("QuantizeLinear", "x sx zx", "q"),
+        node("ConvInteger", "q w zx zw", "c", pads=[1, 1, 1, 1]),
+        node("Add", "c b", "d"),
+        node("Cast", "d", "e", to=TensorProto.FLOAT),
+        node("Mul", "e s", "y"),
+    ]
+    made = check(network(nodes, {"x": [1, 2, 6, 6]}, ["y"], weights), tmp_path)
+    assert "Cast" not in made
+    assert made.count("Conv") == 1
+
+
 def branch(name: str, operator: onnx.NodeProto) -> onnx.GraphProto:
     return helper.make_graph([operator], name, [], [onnx.ValueInfoProto(name=operator.output[0])])
 
