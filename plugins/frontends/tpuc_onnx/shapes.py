@@ -76,11 +76,17 @@ def _declared(graph: Graph, entry: GraphInput, batch: int | None) -> Shape:
         return (batch, *static)
     dims = [f"{i} ('{e}')" if e else f"{i}" for i, e in enumerate(entry.shape) if not isinstance(e, int)]
     which = f"dimension {dims[0]} is" if len(dims) == 1 else f"dimensions {', '.join(dims)} are"
-    example = ",".join(show_list([e if isinstance(e, int) else 1 for e in i.shape or ()]) for i in graph.inputs)
+    example = ",".join(show_list(_example(one.shape or ())) for one in graph.inputs)
     raise InvalidModel(
         f"{graph.source}: input '{entry.name}' has the shape {show_shape(entry.shape)}: {which} dynamic, and compiled "
         f"shapes are static. Give them with --input-shapes, for example --input-shapes [{example}]."
     )
+
+
+def _example(shape: Sequence[int | str | None]) -> list[int]:
+    """A shape that fits: open extents of images are those of most classifiers, others 1."""
+    is_image = len(shape) == 4
+    return [e if isinstance(e, int) else 224 if is_image and axis > 1 else 1 for axis, e in enumerate(shape)]
 
 
 def show_shape(shape: Sequence[int | str | None]) -> str:

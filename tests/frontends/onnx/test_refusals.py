@@ -199,6 +199,8 @@ def test_open_dimensions(tmp_path: Path) -> None:
         "m.onnx: input 'x' has the shape batchx3x?: dimensions 0 ('batch'), 2 are dynamic, and compiled shapes are "
         "static. Give them with --input-shapes, for example --input-shapes [[1,3,1]]."
     )
+    model = network([node("Add", "x s", "y")], {"x": ["n", 3, "h", "w"], "s": []}, ["y"])
+    assert sentence(model, tmp_path).endswith("for example --input-shapes [[1,3,224,224],[]].")
 
 
 def test_input_without_a_shape(tmp_path: Path) -> None:
