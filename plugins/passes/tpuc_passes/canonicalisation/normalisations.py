@@ -27,7 +27,7 @@ from tpuc_ops.top.softmax import Softmax
 from tpuc_ops.top.sqrt import Sqrt
 from tpuc_ops.top.sub import Sub
 
-from tpuc_passes.canonicalisation.common import Names, constant_array, new_weight
+from tpuc_passes.canonicalisation.common import Names, constant_array, new_weight, sole_producer
 from tpuc_passes.canonicalisation.recognition import is_near
 
 SOFTMAX_FLOOR = -1e30
@@ -48,7 +48,7 @@ class SumToMean(Pattern):
     matches = (MulConst,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        source = operation.operands[0].defining
+        source = sole_producer(operation)
         op: Any = operation.op
         if source is None or not isinstance(source.op, Reduce) or source.op.mode != "ReduceSum" or op.do_relu:
             return False
