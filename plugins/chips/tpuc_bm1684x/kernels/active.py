@@ -1,4 +1,4 @@
-"""Activations of floats, computed in f32."""
+"""Activations of floats, nearly all computed in f32."""
 
 from __future__ import annotations
 
@@ -83,7 +83,11 @@ class ActiveEmitter(FloatEmitter):
         self.do(ArithmeticOp.MIN, self.result, self.result, 1.0)
 
     def hard_swish(self) -> None:
-        self.hard_sigmoid()
+        """A sixth of ``relu(x + 3)`` up to 6, times x: the sum is exact where the curve meets 0."""
+        self.do(ArithmeticOp.ADD, self.result, self.x, 3.0)
+        self.do(ArithmeticOp.MAX, self.result, self.result, 0.0)
+        self.do(ArithmeticOp.MIN, self.result, self.result, 6.0)
+        self.do(ArithmeticOp.MUL, self.result, self.result, 1 / 6)
         self.do(ArithmeticOp.MUL, self.result, self.result, self.x)
 
     def square(self) -> None:
@@ -120,6 +124,8 @@ _MODES: Mapping[str, Callable[[ActiveEmitter], None]] = {
 }
 SERIES: Mapping[str, Series] = {**_SERIES, **HYPERBOLIC}
 _WITH_EXTRA = ("GELU", *HYPERBOLIC)
+_NARROW = ("HSWISH",)
+"""Few steps of which none cancels digits: computed in short floats as they are, which takes half as long."""
 _EXPONENTIAL = ("ELU", "EXP", "SIGMOID", "SILU", "TANH")
 
 
@@ -151,7 +157,7 @@ class ActiveKernel(ElementwiseKernel):
         buffers = [*exponential_scratch(shape)] if _has_buffers(node) else []
         if node.op.mode in _WITH_EXTRA:
             buffers.append(Scratch("extra", Bm1684xLmem().tensor_bytes("aligned", shape, 4)))
-        return (*buffers, *widening_scratch(node, shape, shape))
+        return (*buffers, *(() if node.op.mode in _NARROW else widening_scratch(node, shape, shape)))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape = placed.result.shape

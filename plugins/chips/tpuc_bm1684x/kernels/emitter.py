@@ -1,4 +1,4 @@
-"""Arithmetic on one tile of f32, with numbers as immediates."""
+"""Arithmetic on one tile of floats, with numbers as immediates."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ class FloatEmitter:
         rounding: Rounding = Rounding.HALF_TO_EVEN,
         third: float | None = None,
     ) -> None:
-        """AR on floats."""
+        """AR on floats; numbers are of the operand's type."""
+        kind = self.x.dtype
         iterations = DIVISION_STEPS if operation is ArithmeticOp.DIV else 0
-        first = left if isinstance(left, Operand) else Scalar.of(left, DType.F32)
-        second = right if right is None or isinstance(right, Operand) else Scalar.of(right, DType.F32)
-        chosen = None if third is None else Scalar.of(third, DType.F32)
+        first = left if isinstance(left, Operand) else Scalar.of(left, kind)
+        second = right if right is None or isinstance(right, Operand) else Scalar.of(right, kind)
+        chosen = None if third is None else Scalar.of(third, kind)
         arithmetic(
             self.asm,
             operation,

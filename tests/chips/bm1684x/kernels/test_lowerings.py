@@ -254,6 +254,10 @@ def _table(values: dict[str, Array], inputs: dict[str, Array], sources: list[Ope
 FLOAT_MODES = {"f32": 2e-6, "f16": 2e-3, "bf16": 2e-2}
 
 
+IN_SHORT_FLOATS = ("hard_swish",)
+"""Computed in f16 and bf16 step by step: three roundings, where other kernels round what they have in f32."""
+
+
 @pytest.mark.parametrize("mode", FLOAT_MODES)
 @pytest.mark.parametrize("name", CASES)
 def test_float_forms_compute_the_op(name: str, mode: str) -> None:
@@ -261,7 +265,7 @@ def test_float_forms_compute_the_op(name: str, mode: str) -> None:
     module, inputs, values = _module(case)
     session = Session(chip="bm1684x", quantize=mode)
     final, data = build_exposed(session, module)
-    result = check_file(session, final, data, inputs)
+    result = check_file(session, final, data, inputs, mode if name in IN_SHORT_FLOATS else "f32")
     wanted = values["y"].reshape(result.shape)
     assert np.abs(result.astype(np.float32) - wanted).max() <= FLOAT_MODES[mode] * np.abs(wanted).max()
 
