@@ -280,7 +280,7 @@ class _Loader:
     def _sparse(self, table: Any, entry: TensorEntry, content: Array, dtype: np.dtype[Any]) -> Array:
         """The whole of a weight of which the buffer holds only some values."""
         if content.size % dtype.itemsize:
-            raise self._mismatch(entry, content.size, content.size // dtype.itemsize * dtype.itemsize)
+            raise self._error(f"weight '{entry.name}' has {content.size} bytes, no whole number of {entry.kind}")
         values = content.view(dtype.newbyteorder("<")).astype(dtype, copy=False)
         order, blocks = ([int(axis) for axis in self._ints(table, field)] for field in ("TraversalOrder", "BlockMap"))
         levels = [self._level(table.DimMetadata(i)) for i in range(self._count(table.DimMetadataLength()))]

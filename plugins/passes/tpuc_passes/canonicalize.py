@@ -30,9 +30,9 @@ from tpuc_passes.canonicalisation.window import PadBeforeConv, PadIntoConv, Redu
 
 @dataclass(frozen=True)
 class Canonicalize(Pass):
-    """Fuse relus; fold BatchNorm, scales and summands into convolutions and products, and pads into convolutions;
-    see space to depth through convolutions; recognise
-    activations, normalisations and softmax that are spelled out; merge reshapes and permutations; drop the dead.
+    """Recognise activations, normalisations and softmax that are spelled out; fuse relus; fold BatchNorm, scales and
+    summands into convolutions and products, and pads into convolutions; see space to depth through convolutions; merge
+    reshapes and permutations; drop the dead.
 
     An op that swallows the one behind it takes its name, because it now computes that value.
     """

@@ -29,14 +29,15 @@ RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
 
 @dataclass(frozen=True)
 class Sparsity:
-    """How the values of a sparse constant are laid out; `levels` are sizes, or segments and indices (with their type).
+    """How the values of a sparse constant are laid out; `levels` are sizes, or segments and indices (with their type),
+    or nothing at all.
 
     The constant's data are the stored values alone.
     """
 
     order: Sequence[int]
     blocks: Sequence[int]
-    levels: Sequence[int | tuple[Array, Array]]
+    levels: Sequence[int | tuple[Array, Array] | tuple[()]]
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def _sparsity(b: Any, sparsity: Sparsity) -> int:
         if isinstance(level, int):
             fields["DenseSize"] = level
         else:
-            for name, array in zip(("ArraySegments", "ArrayIndices"), level, strict=True):
+            for name, array in zip(("ArraySegments", "ArrayIndices"), level, strict=bool(level)):
                 kind = {"int32": "Int32Vector", "uint16": "Uint16Vector", "uint8": "Uint8Vector"}[array.dtype.name]
                 fields[f"{name}Type"] = getattr(tflite.SparseIndexVector, kind)
                 fields[name] = _table(b, kind, {"Values": b.CreateNumpyVector(array)})

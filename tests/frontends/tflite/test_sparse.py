@@ -145,3 +145,16 @@ def test_what_does_not_fit_together_is_damage(name: str, tmp_path: Path) -> None
     assert str(caught.value).endswith(
         f"is damaged: weight 'w' is stored sparse, and {reason}. Export or download it again."
     )
+
+
+def test_a_level_without_indices_is_damage(tmp_path: Path) -> None:
+    with pytest.raises(InvalidModel, match=r"is damaged: a sparse weight has indices of kind 0\. Export or download"):
+        read(network(Sparsity((0, 1), (), [3, ()]), np.array([2, 3, -1], np.float32)), tmp_path)
+
+
+def test_values_that_end_within_one_are_damage(tmp_path: Path) -> None:
+    weight = Tensor("w", (3, 4), "FLOAT32", np.zeros(7, np.uint8), sparsity=Sparsity((0, 1), (), [3, (ENDS, PLACES)]))
+    nodes = [Node("FULLY_CONNECTED", ["x", "w", ""], ["y"], ("FullyConnectedOptions", {}))]
+    content = tflite_file([Tensor("x", (1, 4)), weight, Tensor("y", (1, 3))], nodes, ["x"], ["y"])
+    with pytest.raises(InvalidModel, match=r"weight 'w' has 7 bytes, no whole number of FLOAT32\. Export or download"):
+        read(content, tmp_path)

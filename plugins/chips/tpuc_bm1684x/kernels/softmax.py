@@ -59,7 +59,7 @@ class SoftmaxKernel(TileKernel[Softmax]):
 
     def _is_along_h(self, view: View) -> bool:
         """Do rows of the axis lie below each other, with what is behind it along w and over the lanes?"""
-        return bool(view.strides) and view.strides[3] == 1 and view.shape[1] > 1 and view.strides[2] != 1
+        return bool(view.strides) and view.strides[2] != 1
 
     def space(self, node: Node) -> Space:
         view = self._view(node)

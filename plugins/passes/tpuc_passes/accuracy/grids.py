@@ -19,9 +19,9 @@ FILTER_STEPS = 127.0
 SMALLEST_SCALE = SMALLEST_THRESHOLD / FILTER_STEPS
 """Of filters whose channel holds hardly more than zeros."""
 DIVISOR = 128
+"""Steps from 0 to the threshold of a signed value, `ChipDescription.symmetric_divisor` where no chip is asked."""
 BLOCK_ELEMENTS = 1 << 18
 """Filters that are in float64 at a time: 2 MiB."""
-"""Steps from 0 to the threshold of a signed value, `ChipDescription.symmetric_divisor` where no chip is asked."""
 PRODUCTS = (Conv, Deconv, MatMul)
 """Ops whose second operand, when constant, becomes int8 filters with one scale per output channel."""
 

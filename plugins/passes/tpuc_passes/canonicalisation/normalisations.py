@@ -122,7 +122,7 @@ class ToLayerNorm(Pattern):
         if not _keeps(mean, of_x) or not _keeps(variance, of_x) or x.type != operation.result.type:
             return False
         axes, rank, name = of_x.axes, x.tensor.rank, operation.name
-        scale = rewriter.none() if weight is None else _along(weight, axes, x, rewriter, self.names)
+        scale = _along(weight, axes, x, rewriter, self.names)
         if scale is None:
             return False
         first = rank - len(axes)
@@ -157,7 +157,7 @@ class ToRMSNorm(Pattern):
             return False
         if squares.axes != (x.tensor.rank - 1,) or x.type != operation.result.type:
             return False
-        scale = rewriter.none() if weight is None else _along(weight, squares.axes, x, rewriter, self.names)
+        scale = _along(weight, squares.axes, x, rewriter, self.names)
         if scale is None:
             return False
         made = rewriter.build(RMSNorm(eps=eps), [x, scale], operation.result.type, operation.name)
@@ -326,8 +326,12 @@ def _maximum(value: Value) -> Reduced | None:
     return _reduction(inner, "ReduceMax")
 
 
-def _along(constant: Value, axes: tuple[int, ...], of: Value, rewriter: Rewriter, names: Names) -> Value | None:
-    """A constant that varies along `axes` of a value and along no other, in their extents alone; None for others."""
+def _along(constant: Value | None, axes: tuple[int, ...], of: Value, rewriter: Rewriter, names: Names) -> Value | None:
+    """A constant that varies along `axes` of a value and along no other, in their extents alone; None for others. What
+    is not there stays absent.
+    """
+    if constant is None:
+        return rewriter.none()
     array, rank = constant_array(constant, rewriter.module), of.tensor.rank
     if array is None or array.ndim > rank:
         return None

@@ -32,6 +32,7 @@ from tpuc_passes.canonicalisation.common import Names
 PRECISION = 1e-5
 """Relative: a constant this near is the one that is meant; it changes no more than sums of float32 in another order."""
 MOST_FACTORS = 4
+"""Of an inner product: a cube and what multiplies it."""
 
 
 @dataclass(frozen=True)
