@@ -13,7 +13,7 @@ from queue import Empty, LifoQueue
 from typing import TypeVar
 
 from tpuc.work.job import Job, Pool, one_blas_thread
-from tpuc.work.memory import give_back_memory
+from tpuc.work.memory import give_back_memory, keep_memory
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -33,6 +33,7 @@ class ThreadPool(Pool):
     """`threads` threads, each with a prepared job of its own."""
 
     def __init__(self, threads: int) -> None:
+        keep_memory()
         self.threads = threads
         self._executor = ThreadPoolExecutor(threads)
 

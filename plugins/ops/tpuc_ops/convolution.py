@@ -25,7 +25,12 @@ def pad_images(x: Array, pads: tuple[int, int, int, int], value: float = 0.0) ->
     top, left, bottom, right = pads
     if not any(pads):
         return x
-    return np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=value)
+    n, c, h, w = x.shape
+    result = np.empty((n, c, top + h + bottom, left + w + right), x.dtype)  # np.pad takes twice as long
+    result[:, :, :top] = result[:, :, top + h :] = value
+    result[:, :, top : top + h, :left] = result[:, :, top : top + h, left + w :] = value
+    result[:, :, top : top + h, left : left + w] = x
+    return result
 
 
 def insert_zeros(x: Array, rows: int, columns: int) -> Array:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import platform
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,6 +128,37 @@ def test_memory_goes_back_to_the_system() -> None:
     give_back_memory()
     assert resident() < before - 100_000
     assert last.sum() == 1 << 12
+
+
+FRESH_PAGES = """
+import resource
+import numpy as np
+from tpuc.work import open_pool
+
+def work(rounds):
+    for _ in range(rounds):
+        [np.ones(1 << 18, np.float32) for _ in range(32)]
+
+with open_pool(0, "") as pool:
+    list(pool.here(work, [1]))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    list(pool.here(work, [20]))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told to keep memory")
+def test_threads_keep_memory_for_arrays_to_come() -> None:
+    def fresh_pages(**environment: str) -> int:
+        given = {name: text for name, text in os.environ.items() if not name.startswith("MALLOC_")}
+        done = subprocess.run(
+            [sys.executable, "-c", FRESH_PAGES], env=given | environment, capture_output=True, check=True
+        )
+        return int(done.stdout)
+
+    pages = 20 * 32 * (1 << 20) // os.sysconf("SC_PAGE_SIZE")
+    assert fresh_pages() < pages / 10
+    assert fresh_pages(MALLOC_TRIM_THRESHOLD_="131072") > pages / 2  # who says what it shall do is obeyed
 
 
 def test_workers_and_cluster_exclude_each_other() -> None:

@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.data import inputs_of
+from tpuc.data import inputs_of, open_samples
 from tpuc.errors import CalibrationError
 from tpuc.ir import Module
 from tpuc.session import Session
+from tpuc.work import PortableModule, open_pool
 from tpuc_ops.top.avg_pool import AvgPool
+from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.input import Input
+from tpuc_passes.calibration.lint import lint
 
 from tests.models.datasets import calibration_set
 from tests.models.networks import Network as Known
-from tests.passes.graphs import Network
+from tests.passes.graphs import CONTEXT, Network
 
 BYTES = np.random.default_rng(3).integers(0, 256, (20, 1, 3, 8, 8)).astype(np.float32)
 GOOD = (BYTES - 128) / 64
@@ -65,6 +68,32 @@ def test_each_fault_has_its_sentence(module: Module, tmp_path: Path, images: NDA
 def test_strict_makes_an_error_of_it(module: Module, tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match=r"the samples look wrong: .*Without --strict this is a remark"):
         remarks(module, tmp_path, BYTES, strict=True)
+
+
+def classifier(red: float, green: float, blue: float) -> Module:
+    """Three classes, each the mean of a colour times so much."""
+    net = Network(1, 3, 8, 8)
+    weights = np.diag(np.array([red, green, blue], np.float32)).reshape(3, 3, 1, 1)
+    scaled = net.op(Conv(kernel_shape=(1, 1)), net.input, net.build.weight("w", weights), net.none)
+    return net.finish(net.op(AvgPool(kernel_shape=(8, 8)), scaled))
+
+
+@pytest.mark.parametrize(
+    ("factors", "run", "found"),
+    [((1.0, 0.5, 3.0), 20, True), ((3.0, 0.5, 1.0), 10, False), ((1.0, 1.0, 1.0), 10, False)],
+)
+def test_half_of_the_samples_are_run_where_that_shows_that_nothing_is_wrong(
+    tmp_path: Path, factors: tuple[float, float, float], run: int, found: bool
+) -> None:
+    reds = np.random.default_rng(5).random((20, 1, 3, 8, 8)).astype(np.float32) + np.array([3, 0, 0]).reshape(3, 1, 1)
+    module = classifier(*factors)
+    inputs = inputs_of(module)
+    np.savez(tmp_path / "samples.npz", **{inputs[0].name: reds.astype(np.float32)})
+    with open_pool(1) as pool:
+        samples = open_samples(inputs, tmp_path / "samples.npz", None, 0)
+        looked = lint(PortableModule(module, CONTEXT.registry), samples, pool, CONTEXT)
+    assert looked.ranged == run
+    assert any("surer of 20 of 20 samples" in finding for finding in looked.findings) == found
 
 
 def test_exchanged_colours_show_in_a_classifier(network: Callable[[str], Known], tmp_path: Path) -> None:

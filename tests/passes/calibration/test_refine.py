@@ -93,9 +93,24 @@ class TestJudge:
         bad = {**good, name: dataclasses.replace(good[name], threshold=good[name].threshold / 3)}
         mended = bad
         for _ in range(8):
-            mended, _ = judge.climb(mended, {}, [name], seconds=1.0, verdict=judge.decibels(mended, {}))
-        assert judge.decibels(bad, {}) < judge.decibels(good, {}) - 6
-        assert judge.decibels(mended, {}) > judge.decibels(good, {}) - 1
+            mended, _ = judge.climb(mended, {}, [name], seconds=1.0, verdict=judge.judge(mended, {}))
+        assert judge.judge(bad, {}).decibels < judge.judge(good, {}).decibels - 6
+        assert judge.judge(mended, {}).decibels > judge.judge(good, {}).decibels - 1
+
+    def test_what_is_hopeless_runs_on_half_of_the_samples(self, module: Module, tmp_path: Path) -> None:
+        np.savez(tmp_path / "x.npz", v0=samples())
+        options = {"tune_num": 0, "bias_num": 0}
+        table = Session().calibrate(module, dataset=tmp_path / "x.npz", method="max", options=options)
+        judge, good = self.judge(module), dict(table.entries)
+        bad = {name: dataclasses.replace(one, threshold=one.threshold / 4) for name, one in good.items()}
+        half = Judge(module, judge.samples[:2], judge.quantised, judge.pool)
+        best, whole = judge.judge(good, {}), judge.judge(bad, {})
+        assert best.half == pytest.approx(half.judge(good, {}).decibels)
+        given_up = judge.judge(bad, {}, best)
+        assert given_up.half == pytest.approx(half.judge(bad, {}).decibels) != whole.decibels
+        assert best.half - given_up.half > 1
+        assert best.decibels - given_up.decibels == pytest.approx(best.half - given_up.half)
+        assert judge.judge(good, {}, whole) == best
 
     def test_time_is_reckoned_from_the_network_alone(self, module: Module) -> None:
         assert seconds_of(module) == seconds_of(module.clone()) > 0
@@ -106,7 +121,7 @@ def test_calibration_with_tuning_is_nearer_than_the_method_alone(module: Module,
     plain = Session().calibrate(module, dataset=tmp_path / "x.npz", options={"tune_num": 0, "bias_num": 0})
     tuned = Session().calibrate(module, dataset=tmp_path / "x.npz", options={"bias_num": 0})
     judge = TestJudge().judge(module)
-    assert judge.decibels(tuned.entries, {}) > judge.decibels(plain.entries, {}) - 0.1
+    assert judge.judge(tuned.entries, {}).decibels > judge.judge(plain.entries, {}).decibels - 0.1
 
 
 def test_a_tensor_of_zeros_and_one_of_a_single_value_get_usable_thresholds(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from tpuc.api import CalibrationError, Calibrator, Module, PassContext
@@ -11,7 +12,7 @@ from tpuc.api.host import Pool, PortableModule, SampleSource, small_units_of
 
 from tpuc_passes.calibration.collect import CountJob, RangeJob, UnitResult, absmax, grown, merge_counts, merge_ranges
 from tpuc_passes.calibration.methods import Max, usable_threshold
-from tpuc_passes.calibration.progress_file import Progress, load, save
+from tpuc_passes.calibration.progress_file import Progress, fingerprint, load, save
 from tpuc_passes.calibration.refine import Refined, Refinement, Refiner
 from tpuc_passes.calibration.statistics import Histogram, TensorRange
 from tpuc_passes.calibration.table import TensorThreshold
@@ -39,11 +40,15 @@ class Engine:
         """The module as workers get it."""
         return PortableModule(self.module, self.context.registry)
 
+    @cached_property
+    def _fingerprint(self) -> str:
+        return fingerprint(self.module)
+
     def begin(self, samples: SampleSource) -> Progress:
         """Nothing yet, or what the file `resume` holds, with `samples` added."""
         if self.resume is None or not self.resume.exists():
             return Progress(samples, self.bins)
-        progress = load(self.resume, self.module, samples.inputs, self.bins)
+        progress = load(self.resume, self._fingerprint, samples.inputs, self.bins)
         progress.extend(samples)
         new = len(progress.samples) - progress.ranged
         self.context.log(f"{self.resume}: goes on with {progress.ranged} samples, {new} more to see")
@@ -111,9 +116,9 @@ class Engine:
         for number, (unit, result) in enumerate(zip(units, results, strict=True), 1):
             take(unit, result)
             if self.statistics is not None and saved is not None and number % SAVE_EVERY == 0:
-                save(self.statistics, saved, self.module)
+                save(self.statistics, saved, self._fingerprint)
         if self.statistics is not None and saved is not None:
-            save(self.statistics, saved, self.module)
+            save(self.statistics, saved, self._fingerprint)
 
     def thresholds(
         self, progress: Progress, calibrator: Calibrator, given: frozenset[str]

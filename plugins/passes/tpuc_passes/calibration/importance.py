@@ -71,7 +71,7 @@ class Weigher:
 
 def _importance(value: Array, gradient: Array, limit: float, channels: Array | None) -> Importance:
     value, gradient = value.reshape(-1), gradient.reshape(-1)
-    places = np.minimum(np.abs(value) * np.float32(BINS / limit), np.float32(BINS - 1)).astype(np.int32)
+    places = np.minimum(np.abs(value) * np.float32(BINS / limit), np.float32(BINS - 1)).astype(np.intp)
     squares = np.bincount(places, weights=gradient * gradient, minlength=BINS)
     sums = np.bincount(places, weights=np.copysign(gradient, gradient * value), minlength=BINS)
     return Importance((squares.astype(np.float32),), (sums.astype(np.float32),), channels)
@@ -101,14 +101,13 @@ def costs(importance: Importance, limit: float, thresholds: Sequence[float], *, 
     squares = np.mean(importance.squares, axis=0, dtype=np.float64)
     sums = np.asarray(importance.sums, np.float64)
     centres = np.arange(0.5, BINS) * (limit / BINS)
-    result = np.empty(len(thresholds))
-    for place, threshold in enumerate(thresholds):
-        grid = symmetric_grid(threshold, signed=signed)
-        cost = float(squares @ np.where(centres < grid.scale / 2, centres**2, grid.scale**2 / 12))
-        for reach in (1.0, UNSEEN):
-            beyond = np.maximum(centres * reach - grid.limits[1], 0.0)
-            cost += max(float(squares @ beyond**2), float(((sums @ beyond) ** 2).mean())) / 2
-        result[place] = cost
+    grids = [symmetric_grid(threshold, signed=signed) for threshold in thresholds]
+    scales = np.array([[grid.scale] for grid in grids])
+    ends = np.array([[grid.limits[1]] for grid in grids])
+    result = np.where(centres < scales / 2, centres**2, scales**2 / 12) @ squares
+    for reach in (1.0, UNSEEN):
+        beyond = np.maximum(centres * reach - ends, 0.0)
+        result += np.maximum(beyond**2 @ squares, ((beyond @ sums.T) ** 2).mean(axis=1)) / 2
     return result
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import CalibrationError, PassContext
+from tpuc.api import CalibrationError, Module, PassContext
 from tpuc.api.host import (
     Array,
     Interpreter,
@@ -26,6 +26,7 @@ from tpuc.api.host import (
     SampleReader,
     SampleSource,
     small_units_of,
+    units_of,
 )
 
 from tpuc_passes.calibration.collect import Ranges, limits_of, merge_ranges, see
@@ -38,7 +39,11 @@ COLOUR_SECONDS = 2.5
 """Samples that are run to see the order of colours: as many as take about so long, within these limits."""
 SURER = 2.26
 """Mean gain of the exchanged order over its standard error (Student's t): with ten samples chance alone gives this in 1
-of 40 cases, more rarely with more.
+of 33 cases, more rarely with more.
+"""
+FUTILE = 0.5
+"""Where half of the samples give less than this, the others are not run. That saves half of the work in two of three
+cases without an effect, and loses fewer than 1 in 100 of any size (simulated, normal gains, 10 and 32 samples).
 """
 OUTLIER = 10.0
 CORNER = 0.1
@@ -46,7 +51,7 @@ CORNER = 0.1
 
 @dataclass(frozen=True)
 class Look:
-    """One input of one sample. `surer`: how much surer the network is with red and blue exchanged, None: not asked."""
+    """One input of one sample."""
 
     sample: str
     name: str
@@ -54,16 +59,14 @@ class Look:
     maximum: float
     size: int
     digest: bytes
-    surer: float | None = None
 
 
 @dataclass(frozen=True)
-class Looks:
-    """What was seen of a unit: its samples, and the ranges of the network's values in those that were run."""
+class Colours:
+    """How much surer the network is of a sample with red and blue exchanged, and the ranges of its values without."""
 
-    samples: tuple[Look, ...]
+    surer: float
     ranges: Ranges
-    run: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -76,29 +79,19 @@ class Lint:
 
 
 @dataclass(frozen=True)
-class LookJob(Job[Looks]):
-    """Looks at every sample that can be read."""
+class LookJob(Job[list[Look]]):
+    """Looks at every sample that can be read; others are spoken of when they are needed."""
 
-    network: PortableModule
     samples: SampleSource
 
-    def prepare(self) -> Callable[[range], Looks]:
-        interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
-        colour = _colour_input(self.samples.inputs, interpreter)
-        affordable = int(COLOUR_SECONDS / seconds_of(self.network.module))
-        count = max(FEWEST_COLOURS, min(COLOUR_SAMPLES, affordable))
+    def prepare(self) -> Callable[[range], list[Look]]:
+        reader = SampleReader(self.samples)
 
-        def one(index: int, ranges: dict[str, TensorRange], ran: set[int]) -> list[Look]:
+        def one(index: int) -> list[Look]:
             try:
                 sample = reader.read(index)
             except CalibrationError:
-                return []  # said when it is needed
-            surer = None
-            if colour is not None and index < count:
-                exchanged = sample | {colour[0]: np.ascontiguousarray(np.flip(sample[colour[0]], colour[1]))}
-                plain = interpreter.run(sample, on_value=lambda name, array: see(ranges, name, array))
-                surer = _sureness(interpreter.run(exchanged)) - _sureness(plain)
-                ran.add(index)
+                return []
             return [
                 Look(
                     reader.files(index),
@@ -107,39 +100,69 @@ class LookJob(Job[Looks]):
                     float(array.max()),
                     array.size,
                     hashlib.blake2b(np.ascontiguousarray(array).view(np.uint8).data, digest_size=16).digest(),
-                    surer if colour is not None and name == colour[0] else None,
                 )
                 for name, array in sample.items()
             ]
 
-        def run(unit: range) -> Looks:
-            ranges: dict[str, TensorRange] = {}
-            ran: set[int] = set()
-            looks = [look for index in unit for look in one(index, ranges, ran)]
-            return Looks(tuple(looks), limits_of(ranges), frozenset(ran))
+        return lambda unit: [look for index in unit for look in one(index)]
 
-        return run
+
+@dataclass(frozen=True)
+class ColourJob(Job[list[Colours | None]]):
+    """Runs samples as they are and with red and blue exchanged along an axis; None for those that cannot be read."""
+
+    network: PortableModule
+    samples: SampleSource
+    axis: int
+
+    def prepare(self) -> Callable[[range], list[Colours | None]]:
+        interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
+
+        def one(index: int) -> Colours | None:
+            try:
+                sample = reader.read(index)
+            except CalibrationError:
+                return None
+            ranges: dict[str, TensorRange] = {}
+            exchanged = {name: np.ascontiguousarray(np.flip(array, self.axis)) for name, array in sample.items()}
+            plain = interpreter.run(sample, on_value=lambda name, array: see(ranges, name, array))
+            return Colours(_sureness(interpreter.run(exchanged)) - _sureness(plain), limits_of(ranges))
+
+        return lambda unit: [one(index) for index in unit]
 
 
 def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext) -> Lint:
     """Looks at all samples, and runs some of them where that tells something."""
     units = small_units_of(len(samples))
-    results = context.progress(pool.map(LookJob(network, samples), units), "looking at samples", len(units))
-    looks: list[Look] = []
-    ranges: dict[str, tuple[float, float]] = {}
-    ran: set[int] = set()
-    for unit in results:
-        looks += unit.samples
-        merge_ranges(ranges, unit.ranges)
-        ran |= unit.run
+    results = context.progress(pool.map(LookJob(samples), units), "looking at samples", len(units))
+    looks = [look for unit in results for look in unit]
+    colours = _colours(network, samples, pool)
     findings: list[str] = []
     for one in samples.inputs:
         mine = [look for look in looks if look.name == one.name]
-        findings += [*_range(one, mine), *_colours(one, mine), *_each(one, mine)]
+        findings += [*_range(one, mine), *_exchanged(one, colours), *_each(one, mine)]
     if samples.inputs and len(samples) < FEW_SAMPLES:
         findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are a good number.")
-    ranged = next(index for index in range(len(samples) + 1) if index not in ran)
-    return Lint(tuple(findings), ranges, ranged)
+    ranges: dict[str, tuple[float, float]] = {}
+    for seen in colours:
+        merge_ranges(ranges, {} if seen is None else seen.ranges)
+    return Lint(tuple(findings), ranges, [*colours, None].index(None))
+
+
+def _colours(network: PortableModule, samples: SampleSource, pool: Pool) -> list[Colours | None]:
+    """What the first samples say of the order of colours: half of them first, the others unless that is enough."""
+    axis = _colour_axis(samples.inputs, network.module)
+    if axis is None:
+        return []
+    affordable = int(COLOUR_SECONDS / seconds_of(network.module))
+    count = min(len(samples), max(FEWEST_COLOURS, min(COLOUR_SAMPLES, affordable)))
+    job = ColourJob(network, samples, axis)
+    units = units_of(count, 1)
+    half = len(units) // 2
+    found = [one for unit in pool.map(job, units[:half]) for one in unit]
+    if _significance(found) < FUTILE:
+        return found
+    return found + [one for unit in pool.map(job, units[half:]) for one in unit]
 
 
 def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
@@ -182,15 +205,20 @@ def _expected(one: SampleInput) -> tuple[float, float] | None:
     return float(min(ends)), float(max(ends))
 
 
-def _colours(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
-    gains = np.array([look.surer for look in looks if look.surer is not None])
-    if gains.size < FEWEST_COLOURS or not gains.std():
-        return
-    if float(gains.mean()) / (float(gains.std()) / math.sqrt(gains.size)) >= SURER:
+def _exchanged(one: SampleInput, colours: Sequence[Colours | None]) -> Iterable[str]:
+    gains = [seen.surer for seen in colours if seen is not None]
+    if len(gains) >= FEWEST_COLOURS and _significance(colours) >= SURER:
         yield (
-            f"Input '{one.name}': the network is surer of {int((gains > 0).sum())} of {gains.size} samples when red "
-            "and blue are exchanged: check RGB against BGR."
+            f"Input '{one.name}': the network is surer of {sum(gain > 0 for gain in gains)} of {len(gains)} samples "
+            "when red and blue are exchanged: check RGB against BGR."
         )
+
+
+def _significance(colours: Sequence[Colours | None]) -> float:
+    """The mean gain over its standard error; 0 where nothing tells."""
+    gains = np.array([seen.surer for seen in colours if seen is not None])
+    error = float(gains.std()) / math.sqrt(gains.size) if gains.size else 0.0
+    return float(gains.mean()) / error if error else 0.0
 
 
 def _each(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
@@ -213,13 +241,13 @@ def _named(looks: Sequence[Look]) -> str:
     return f"{looks[0].sample} is" if len(looks) == 1 else f"{len(looks)} samples, first {looks[0].sample}, are"
 
 
-def _colour_input(inputs: Sequence[SampleInput], interpreter: Interpreter) -> tuple[str, int] | None:
-    """The only input and the axis of its three colours, where the network ends in one vector of classes."""
-    if len(inputs) != 1 or len(inputs[0].shape) != 4 or len(interpreter.output_names) != 1:
+def _colour_axis(inputs: Sequence[SampleInput], module: Module) -> int | None:
+    """The axis of the only input's three colours, where the network ends in one vector of classes."""
+    if len(inputs) != 1 or len(inputs[0].shape) != 4 or len(Interpreter(module).output_names) != 1:
         return None
     (one,) = inputs
     axis = 1 if one.preprocess.layout == "nchw" else 3
-    return (one.name, axis) if one.shape[axis] == 3 and np.dtype(one.dtype).kind == "f" else None
+    return axis if one.shape[axis] == 3 and np.dtype(one.dtype).kind == "f" else None
 
 
 def _sureness(outputs: dict[str, Array]) -> float:

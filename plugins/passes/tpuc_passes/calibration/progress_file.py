@@ -38,14 +38,14 @@ class Progress:
         self.samples = SampleSource(more.inputs, (*self.samples.samples, *new))
 
 
-def save(path: Path, progress: Progress, module: Module) -> None:
-    """Write the file, whole or not at all; equal statistics give equal bytes."""
+def save(path: Path, progress: Progress, network: str) -> None:
+    """Write the file, whole or not at all; equal statistics give equal bytes. `network` is the module's digest."""
     names = list(progress.ranges)
     counted = [name for name in names if name in progress.counts]
     zero = np.zeros((0, progress.bins + 1), np.int64)
     head = {
         "version": VERSION,
-        "network": fingerprint(module),
+        "network": network,
         "bins": progress.bins,
         "ranged": progress.ranged,
         "counted": progress.counted,
@@ -62,7 +62,7 @@ def save(path: Path, progress: Progress, module: Module) -> None:
     write_npz(path, arrays, compressed=True)
 
 
-def load(path: Path, module: Module, inputs: tuple[SampleInput, ...], bins: int) -> Progress:
+def load(path: Path, network: str, inputs: tuple[SampleInput, ...], bins: int) -> Progress:
     """Read the file; raises CalibrationError when it is of another network or does not fit."""
     way_out = "Give another file with --resume, or delete it to start again."
     try:
@@ -70,7 +70,7 @@ def load(path: Path, module: Module, inputs: tuple[SampleInput, ...], bins: int)
         head: dict[str, Any] = json.loads(bytes(arrays["head"]))
         if head["version"] != VERSION:
             raise CalibrationError(f"{path}: statistics of another version of tpuc. {way_out}")
-        if head["network"] != fingerprint(module):
+        if head["network"] != network:
             raise CalibrationError(f"{path}: statistics of another network. {way_out}")
         if head["bins"] != bins:
             raise CalibrationError(f"{path}: statistics of {head['bins']} bins, not {bins}. {way_out}")

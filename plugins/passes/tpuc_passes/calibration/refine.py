@@ -26,7 +26,7 @@ from tpuc_passes.calibration.observe import Observation, ObserveJob, Tuning
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.calibration.tune import Candidates, Tuner, candidates_of, choose, total
-from tpuc_passes.calibration.verdict import Judge, seconds_of
+from tpuc_passes.calibration.verdict import Judge, Verdict, seconds_of
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.propagate_calibration import PropagateCalibration
 
@@ -80,7 +80,7 @@ class Refiner:
     tuned: int = 0
     channels: Mapping[str, Array] = field(default_factory=dict[str, Array])
     _importance: Mapping[str, Importance] = field(default_factory=dict[str, Importance])
-    _verdict: float | None = None
+    _verdict: Verdict | None = None
     _worst: Sequence[str] = ()
     _kept_judge: Judge | None = None
     _biased: Sequence[int] | None = None
@@ -106,33 +106,43 @@ class Refiner:
         free = {name: one for name, one in importance.items() if name not in given}
         candidates.append(choose_by_answers(last, free))
         judge, shifts = self._judge(), self._filter_shifts()
-        verdicts = [judge.decibels(one, shifts) for one in candidates]
-        self.context.log(f"tables compared: {', '.join(f'{verdict:.2f}' for verdict in verdicts)} dB")
-        best = candidates[int(np.argmax(verdicts))]
-        best, verdict = self._try_inputs(best, shifts, max(verdicts), given)
+        verdicts = self._compared("tables", [(one, shifts) for one in candidates], [])
+        place = _best(verdicts)
+        best, verdict = self._try_inputs(candidates[place], shifts, verdicts[place], given)
         verdict = self._try_channels(best, shifts, verdict)
         names = [name for name in self._worst if name not in given and name not in self.channels]
         climbed, self._verdict = judge.climb(best, shifts, names, CLIMB_SECONDS, verdict)
         return climbed
+
+    def _compared(
+        self, what: str, choices: Sequence[tuple[Entries, Mapping[str, Array]]], known: Sequence[Verdict]
+    ) -> list[Verdict]:
+        """The verdicts on thresholds with biases; `known` are those on the first of them."""
+        verdicts = [*known]
+        for entries, shifts in choices[len(known) :]:
+            best = verdicts[_best(verdicts)] if verdicts else None
+            verdicts.append(self._judge().judge(entries, shifts, best))
+        self.context.log(f"{what} compared: {', '.join(f'{one.decibels:.2f}' for one in verdicts)} dB")
+        return verdicts
 
     def _affordable(self, count: int) -> int:
         """As many samples, or fewer of a network that takes long."""
         return min(count, max(LEAST_SAMPLES, int(SAMPLE_SECONDS / seconds_of(self.module))))
 
     def _try_inputs(
-        self, entries: dict[str, TensorThreshold], shifts: Mapping[str, Array], verdict: float, given: frozenset[str]
-    ) -> tuple[dict[str, TensorThreshold], float]:
+        self, entries: dict[str, TensorThreshold], shifts: Mapping[str, Array], verdict: Verdict, given: frozenset[str]
+    ) -> tuple[dict[str, TensorThreshold], Verdict]:
         """Network inputs cut off where little depends on it, if answers are clearly better for that."""
         importance = {name: one for name, one in self._importance.items() if name in given}
         changed = choose_by_answers(entries, importance)
         gain = decibels_gained(entries, changed, self._importance)
         if gain < CLEAR_GAIN_DB:
             return entries, verdict
-        cut = self._judge().decibels(changed, shifts)
-        self.context.log(f"thresholds of {len(importance)} inputs: {cut:.2f} dB")
-        return (changed, cut) if cut >= verdict + CLEAR_GAIN_DB else (entries, verdict)
+        cut = self._judge().judge(changed, shifts, verdict)
+        self.context.log(f"thresholds of {len(importance)} inputs: {cut.decibels:.2f} dB")
+        return (changed, cut) if cut.decibels >= verdict.decibels + CLEAR_GAIN_DB else (entries, verdict)
 
-    def _try_channels(self, entries: Entries, shifts: Mapping[str, Array], verdict: float) -> float:
+    def _try_channels(self, entries: Entries, shifts: Mapping[str, Array], verdict: Verdict) -> Verdict:
         """Thresholds per channel, where answers are clearly better for them; returns the verdict on what was taken."""
         found: dict[str, Array] = {}
         for name, one in self._importance.items():
@@ -143,9 +153,9 @@ class Refiner:
         if not found:
             return verdict
         self.channels = found
-        with_channels = self._judge().decibels(entries, shifts)
-        self.context.log(f"thresholds per channel of {len(found)} values: {with_channels:.2f} dB")
-        if with_channels >= verdict + CLEAR_GAIN_DB:
+        with_channels = self._judge().judge(entries, shifts, verdict)
+        self.context.log(f"thresholds per channel of {len(found)} values: {with_channels.decibels:.2f} dB")
+        if with_channels.decibels >= verdict.decibels + CLEAR_GAIN_DB:
             return with_channels
         self.channels = {}
         return verdict
@@ -195,9 +205,7 @@ class Refiner:
         left = find_shifts(net, samples, self._products, self.pool, self.context.progress)
         choices = [self._filter_shifts(), left, dict[str, Array]()]
         known = [] if self._verdict is None else [self._verdict]
-        verdicts = [*known, *(judge.decibels(entries, one) for one in choices[len(known) :])]
-        self.context.log(f"biases compared: {', '.join(f'{verdict:.2f}' for verdict in verdicts)} dB")
-        return choices[int(np.argmax(verdicts))]
+        return choices[_best(self._compared("biases", [(entries, one) for one in choices], known))]
 
     def _filter_shifts(self) -> dict[str, Array]:
         """They do not depend on thresholds."""
@@ -235,6 +243,11 @@ class Refiner:
     def _source(self, places: Sequence[int]) -> SampleSource:
         samples = self.progress.samples
         return dataclasses.replace(samples, samples=tuple(samples.samples[place] for place in places))
+
+
+def _best(verdicts: Sequence[Verdict]) -> int:
+    """The place of the highest, the first of equal ones."""
+    return int(np.argmax([one.decibels for one in verdicts]))
 
 
 def _read(samples: SampleSource) -> list[Mapping[str, Array]]:

@@ -27,6 +27,16 @@ operations): least squares give 18 G operations a second, 2.0 ns per element and
 1.7 times what was measured. Only how many runs fit into a time follows from them.
 """
 LEAST_GAIN_DB = 0.05
+HOPELESS_DB = 1.0
+"""A table that is so much worse than the best one on half of the samples is not run on the others."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The mean over the answers of their signal-to-noise ratio: over all samples, and over the first half of them."""
+
+    decibels: float
+    half: float
 
 
 @dataclass
@@ -44,22 +54,25 @@ class Judge:
     def __post_init__(self) -> None:
         self.exact = FakeNetwork(self.module)
         self.slots = answers(self.exact)
-        self.wanted = self._run(self.exact, integer=False)
+        self.wanted = self._run(self.exact, self.samples, integer=False)
 
-    def decibels(self, entries: Entries, shifts: Mapping[str, Array]) -> float:
-        """The mean over the answers of their signal-to-noise ratio over all samples."""
+    def judge(self, entries: Entries, shifts: Mapping[str, Array], best: Verdict | None = None) -> Verdict:
+        """What the answers are worth with these thresholds and biases. What is hopeless against `best` runs on half of
+        the samples, and gets as many decibels less than `best` as it has there.
+        """
         net = self.quantised(entries)
         net.share_filters(self.exact)
         net.shift_biases(shifts)
-        sums = np.zeros((len(self.slots), 2))
-        for got, wanted in zip(self._run(net, integer=True), self.wanted, strict=True):
-            sums += [(_energy(a), _energy(a - b)) for a, b in zip(wanted, got, strict=True)]
-        ratios = [10 * math.log10(signal / noise) for signal, noise in sums.tolist() if signal > 0 and noise > 0]
-        return sum(ratios) / len(ratios) if ratios else math.inf
+        middle = len(self.samples) // 2
+        sums = self._energies(net, 0, middle)
+        half = _decibels(sums)
+        if best is not None and math.isfinite(best.half) and half < best.half - HOPELESS_DB:
+            return Verdict(best.decibels + half - best.half, half)
+        return Verdict(_decibels(sums + self._energies(net, middle, len(self.samples))), half)
 
     def climb(
-        self, entries: Entries, shifts: Mapping[str, Array], names: Sequence[str], seconds: float, verdict: float
-    ) -> tuple[dict[str, TensorThreshold], float]:
+        self, entries: Entries, shifts: Mapping[str, Array], names: Sequence[str], seconds: float, verdict: Verdict
+    ) -> tuple[dict[str, TensorThreshold], Verdict]:
         """Change the thresholds of `names` one by one while the answers get better and about `seconds` are left, unless
         that is too little for anything. `verdict` is that of `entries`; returns that of the result too.
         """
@@ -72,16 +85,29 @@ class Judge:
                     return result, best
                 runs -= 1
                 changed = {**result, name: replace(result[name], threshold=result[name].threshold * factor)}
-                verdict = self.decibels(changed, shifts)
-                if verdict > best + LEAST_GAIN_DB:
+                verdict = self.judge(changed, shifts, best)
+                if verdict.decibels > best.decibels + LEAST_GAIN_DB:
                     best, result = verdict, changed
                     break
         return result, best
 
-    def _run(self, net: FakeNetwork, *, integer: bool) -> list[list[Array]]:
-        states = [net.start(sample) for sample in self.samples]
+    def _energies(self, net: FakeNetwork, first: int, end: int) -> Array:
+        """Signal and noise of each answer over some samples: `[answers, 2]`."""
+        sums = np.zeros((len(self.slots), 2))
+        run = self._run(net, self.samples[first:end], integer=True)
+        for got, wanted in zip(run, self.wanted[first:end], strict=True):
+            sums += [(_energy(a), _energy(a - b)) for a, b in zip(wanted, got, strict=True)]
+        return sums
+
+    def _run(self, net: FakeNetwork, samples: Sequence[Mapping[str, Array]], *, integer: bool) -> list[list[Array]]:
+        states = [net.start(sample) for sample in samples]
         net.run_all(states, self.pool, integer=integer, keep=self.slots)
         return [[value for slot in self.slots if (value := state.values[slot]) is not None] for state in states]
+
+
+def _decibels(sums: Array) -> float:
+    ratios = [10 * math.log10(signal / noise) for signal, noise in sums.tolist() if signal > 0 and noise > 0]
+    return sum(ratios) / len(ratios) if ratios else math.inf
 
 
 def seconds_of(module: Module) -> float:
