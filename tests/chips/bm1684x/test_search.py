@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,6 +52,22 @@ def test_the_parts_of_an_error_add_up(name: str, network: Callable[[str], Networ
         assert parts + error.cross == pytest.approx(error.local)
         assert parts == pytest.approx(error.local, rel=0.1), error.name
         assert error.remedy
+
+
+def test_what_a_result_cuts_off_is_clipping(network: Callable[[str], Network]) -> None:
+    net = network("digits")
+    session = Session(chip="bm1684x", quantize="int8")
+    table = copy.deepcopy(net.table)
+    name = next(one.name for one in net.module.main.operations if isinstance(one.op, Conv))
+    assert table is not None
+    table.entries[name] = dataclasses.replace(table.entries[name], threshold=table.entries[name].threshold / 8)
+    lowered: list[Module] = []
+    session.build(net.module, table, after_lowering=lambda module: lowered.append(module.clone()))
+    context = session.context({"quantised": lowered[0], "samples": [net.inputs(index) for index in range(4)]})
+    SplitError().run(net.module, context)
+    (error,) = [one for one in context.results["layer_errors"] if one.name == name]
+    assert error.cause == "activation clipping"
+    assert error.remedy.startswith("raise its thresholds")
 
 
 def test_short_floats_lose_by_their_filters_and_by_their_results(network: Callable[[str], Network]) -> None:

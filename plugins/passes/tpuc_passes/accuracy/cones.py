@@ -71,6 +71,15 @@ class Cone:
         return None
 
     @property
+    def result_grid(self) -> Grid | None:
+        """How the result is stored, before a cast to floats that is its last; None for floats."""
+        last = self.operations[-1]
+        for value in (self.result, *(last.operands[:1] if isinstance(last.op, Cast) else ())):
+            if isinstance(value.tensor.element, _QUANTISED):
+                return grid_of_uniform(value.tensor.element)
+        return None
+
+    @property
     def narrow_float(self) -> str:
         """The type shorter than f32 that the op is computed in: `f16`, `bf16`; empty in f32 and on integers."""
         elements = [value.tensor.element for value in (*self.entries.values(), *self._results)]

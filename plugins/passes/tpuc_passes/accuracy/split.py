@@ -80,7 +80,9 @@ class LayerError:
         self.middle += float((a + b) @ (a + b)) / 4
 
     def split(self, operation: Operation, cone: Cone, operands: list[Array], wanted: Array) -> None:
-        """Add one sample's parts: from exact operands, one cause after the other is let in."""
+        """Add one sample's parts: from exact operands, one cause after the other is let in. What the result's own grid
+        cuts off is clipping too.
+        """
         names = [operand.name for operand in operation.operands]
         grids = [cone.grid(name) if name in cone.entries else None for name in names]
         exact: Mapping[str, Array] = {name: operands[names.index(name)] for name in cone.entries}
@@ -93,11 +95,19 @@ class LayerError:
         clipped = [x if grid is None else grid.clip(x) for x, grid in zip(filtered, grids, strict=True)]
         rounded = [x if grid is None else grid.round(x) for x, grid in zip(filtered, grids, strict=True)]
         node, op = operation.node(), operation.op
-        chain = [wanted, *(np.asarray(op.evaluate(node, one)[0]) for one in (filtered, clipped, rounded))]
-        chain.append(cone.run(exact).reshape(wanted.shape))
-        for cause, before, after in zip(CAUSES, chain[:-1], chain[1:], strict=True):
+        weights, clipping, rounding, rest = CAUSES
+        stages = [
+            (cause, np.asarray(op.evaluate(node, one)[0]))
+            for cause, one in ((weights, filtered), (clipping, clipped), (rounding, rounded))
+        ]
+        if cone.result_grid is not None:
+            stages.append((clipping, cone.result_grid.clip(stages[-1][1])))
+        stages.append((rest, cone.run(exact).reshape(wanted.shape)))
+        before = wanted
+        for cause, after in stages:
             self.parts[cause] += _energy(after, before)
-        self.local += _energy(chain[-1], wanted)
+            before = after
+        self.local += _energy(before, wanted)
         self.is_split, self.narrow_float = True, cone.narrow_float
 
 
