@@ -10,8 +10,8 @@ from pathlib import Path
 from tpuc.api import Module, Pass, PassContext
 from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples, units_of
 
-from tpuc_passes.accuracy.search import LayerLoss, Point, Search
-from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, total
+from tpuc_passes.accuracy.search import LayerLoss, Point, Search, greedy
+from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, completed, readers, total
 from tpuc_passes.correct_bias import noted_shifts
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.keep_tail_float import KeepTailFloat
@@ -22,9 +22,11 @@ from tpuc_passes.scale_channels import MODES, noted_elements
 
 @dataclass(frozen=True)
 class SearchQuantiseTable(Pass):
-    """Each layer alone in the integer mode gives its loss; then the worst of them are put in `float_mode`, one more at
-    a time, to at most `max_float_layers`. All in one fake-quantised graph, on the last `input_num` samples (0: all):
-    to the first ones tuning and biases have been fitted.
+    """Each layer alone in the integer mode gives its loss. Then the worst of them are put in `float_mode`, step by
+    step, to at most `max_float_layers`: a layer, or a layer and those that read it (what it computes is rounded
+    otherwise, whoever computes it), whichever takes most of the loss away per layer; no step makes the loss larger.
+    All in one fake-quantised graph, on the last `input_num` samples (0: all): to the first ones tuning and biases
+    have been fitted.
 
     Thresholds come from `context.results["calibration_table"]`, the mode is the option `quantize` of the run. Leaves a
     `Search` in `context.results["quantise_search"]`; the module does not change.
@@ -71,18 +73,18 @@ class SearchQuantiseTable(Pass):
             losses.sort(key=lambda layer: -layer.loss)  # stable: equal losses stay in the order of the network
 
             def try_out(choices: Sequence[tuple[str, ...]]) -> list[Point]:
-                """The networks in which these are float."""
+                """The networks in which these are float; those that are like the first one up to some step are fast."""
                 job = MixedJob(network, samples, chip, mode, floats, shifts, elements, tuple(map(frozenset, choices)))
                 results = context.progress(pool.map(job, units), "searching: mixed networks", len(units))
                 scores = total(results, len(choices))
                 return [Point(one, score.cosine, -score.sqnr_db) for one, score in zip(choices, scores, strict=True)]
 
-            # A layer may cost much alone and nothing between integer neighbours, which round for it: leave those out.
             worst = [layer.name for layer in losses[: 2 * self.max_float_layers]]
-            base, *alone = try_out([(), *((name,) for name in worst)])
-            order = [point.floats[0] for point in alone if point.loss != base.loss][: self.max_float_layers]
-            several = [tuple(order[:count]) for count in range(1, len(order) + 1)]
-            points = (base, *(try_out(several) if several else ()))
+            numbers = {net.plan.steps[layer].operation.name: layer for layer in layers}
+            moves = [
+                completed(net, (name, *also), elements) for name in worst for also in ((), readers(net, numbers[name]))
+            ]
+            points = greedy(try_out, list(dict.fromkeys(moves)), self.max_float_layers)
         found = Search(chip.name, mode, float_mode, len(samples), tuple(losses), points)
         context.results["quantise_search"] = found
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import F32, Calibrated, Module, PassContext, ScalarType, Uniform, UniformPerAxis, Value
+from tpuc.data import inputs_of, open_samples
 from tpuc.errors import CalibrationError
 from tpuc.interpreter import Interpreter
 from tpuc.schedule import PassManager
 from tpuc.session import Session
 from tpuc.session.compare import real_values, types_of
+from tpuc.work import PortableModule
 from tpuc_ops.quant.products import quantise_product
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.silu import SiLU
 from tpuc_passes.accuracy.channels import BINS, CHANNEL_THRESHOLDS, bin_costs, choose_channels, eligible
 from tpuc_passes.accuracy.grids import ChannelGrid
+from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.accuracy.sensitivity import MixedJob, completed, readers
 from tpuc_passes.calibration.table import CalibrationTable, format_table, parse_table
 from tpuc_passes.scale_channels import noted_elements
 from tpuc_passes.split_error import SplitError
@@ -232,6 +237,39 @@ class TestNetwork:
         foreign = dataclasses.replace(table, sections={CHANNEL_THRESHOLDS: ("v2 1 2 3",)})
         with pytest.raises(CalibrationError, match=r"thresholds per channel do not fit module 'network'.*calibrate it"):
             lower(module, foreign)
+
+    def mixed(self, calibrated: Any, folder: Path, choices: Sequence[tuple[str, ...]]) -> tuple[FakeNetwork, MixedJob]:
+        module, _, table = calibrated
+        session = Session(chip="bm1684x", quantize="int8")
+        ranged = module.clone()
+        context = session.context({"calibration_table": table})
+        PassManager(context).run_pipeline("calibrate", ranged)
+        np.savez(folder / "y.npz", v0=images(2, seed=9))
+        elements = noted_elements(ranged, table, session.chip.description, ())
+        samples = open_samples(inputs_of(module), folder / "y.npz", None)
+        network = PortableModule(ranged, context.registry)
+        rest = (session.chip.description, "int8", frozenset[str](), {}, elements, tuple(map(frozenset, choices)))
+        job = MixedJob(network, samples, *rest)
+        return job.open()[0], job
+
+    def test_layers_go_float_with_those_that_share_scales_per_channel(self, calibrated: Any, tmp_path: Path) -> None:
+        _, names, _ = calibrated
+        net, job = self.mixed(calibrated, tmp_path, [()])
+        conv, silu, depthwise, last = (names[key] for key in ("conv", "silu", "depthwise", "last"))
+        place = next(index for index, step in enumerate(net.plan.steps) if step.operation.name == silu)
+        assert readers(net, place) == (depthwise,)
+        assert completed(net, (last,), ()) == (last,)
+        assert set(completed(net, (last,), job.elements)) == {last, depthwise, silu, conv}
+
+    def test_mixed_networks_score_as_each_of_them_alone(self, calibrated: Any, tmp_path: Path) -> None:
+        _, names, _ = calibrated
+        choices = [(), (names["last"],), (names["silu"],), (names["depthwise"], names["last"]), tuple(names.values())]
+        _, job = self.mixed(calibrated, tmp_path, choices)
+        together = job.prepare()(range(2))
+        for place, choice in enumerate(choices):
+            _, one = self.mixed(calibrated, tmp_path, [choice])
+            assert [[sample[place]] for sample in together] == one.prepare()(range(2))
+        assert len({score for sample in together for score in sample}) == 2 * len(choices)
 
     def test_a_search_for_float_layers_uses_them(self, calibrated: Any, tmp_path: Path) -> None:
         from tpuc.session.accuracy import search_quantise_table

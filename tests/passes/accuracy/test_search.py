@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
-from tpuc_passes.accuracy.search import LayerLoss, Point, Search
+from tpuc_passes.accuracy.search import LayerLoss, Point, Search, greedy
 
 POINTS = (
     Point((), 0.90, -10.0, 1.0),
@@ -32,3 +34,50 @@ def test_the_choice_keeps_the_limits(cosine: float | None, milliseconds: float |
 
 def test_the_front_leaves_out_what_another_beats() -> None:
     assert FOUND.front() == (POINTS[0], POINTS[1], POINTS[3])
+
+
+LOSSES = {
+    "": -10.0,
+    "a": -9.0,
+    "b": -10.0,
+    "c": -12.0,
+    "d": -10.04,
+    "ab": -15.0,
+    "ac": -11.0,
+    "bc": -12.0,
+    "cd": -12.0,
+    "abc": -17.5,
+    "abd": -15.0,
+    "abcd": -17.52,
+}
+"""Of networks with these layers in float."""
+
+
+class Losses:
+    """Gives points from `LOSSES`, and counts what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def __call__(self, choices: Sequence[tuple[str, ...]]) -> list[Point]:
+        self.asked.append(len(choices))
+        return [Point(one, 0.9, LOSSES["".join(sorted(one))]) for one in choices]
+
+
+@pytest.mark.parametrize(
+    ("most", "floats"),
+    [
+        (4, [(), ("a", "b"), ("a", "b", "c")]),  # 2.5 dB for each of a and b; d gains less than is worth a layer
+        (2, [(), ("a", "b")]),
+        (1, [(), ("c",)]),
+    ],
+)
+def test_each_step_takes_most_of_the_loss_away(most: int, floats: list[tuple[str, ...]]) -> None:
+    losses = Losses()
+    points = greedy(losses, [("a",), ("a", "b"), ("b",), ("c",), ("d",)], most)
+    assert [point.floats for point in points] == floats
+    assert losses.asked[0] == 6
+
+
+def test_nothing_is_float_where_nothing_helps() -> None:
+    assert [point.floats for point in greedy(Losses(), [("a",), ("b",), ("d",)], 3)] == [()]

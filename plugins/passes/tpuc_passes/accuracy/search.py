@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+TRIED = 4
+"""So many ways on are tried at once, those that gained most when they were tried last; twice if none gains."""
+LEAST_GAIN_DB = 0.05
+"""A layer in float is slow: it must take away so much of the loss."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Search:
-    """Layers by falling loss, and the networks in which the first 0, 1, 2, ... of them are float."""
+    """Layers by falling loss, and networks with more and more of them in float, each with less loss than the last."""
 
     chip: str
     mode: str
@@ -65,6 +70,38 @@ class Search:
         return "\n".join([*self.remarks(), "# op_name   quantize_mode", *lines]) + "\n"
 
 
+def greedy(
+    try_out: Callable[[Sequence[tuple[str, ...]]], Sequence[Point]], moves: Sequence[tuple[str, ...]], most: int
+) -> tuple[Point, ...]:
+    """From no layer in float to at most `most`: in each step those of a move that are not float yet, of the move that
+    takes most of the loss away per layer. `try_out` gives the points of choices of layers.
+    """
+    base, *alone = try_out([(), *moves])
+    points = [base]
+    worth = {move: (base.loss - point.loss) / len(move) for move, point in zip(moves, alone, strict=True)}
+    found = dict(zip(moves, alone, strict=True))
+    while True:
+        here = points[-1]
+        new = {move: tuple(name for name in move if name not in here.floats) for move in worth}
+        left = [move for move in worth if 0 < len(new[move]) <= most - len(here.floats)]
+        left.sort(key=lambda move: -worth[move])
+        best: Point | None = None
+        for group in (left[:TRIED], left[TRIED : 2 * TRIED]):
+            if not group:
+                break
+            if here is not base:
+                tried = try_out([here.floats, *((*here.floats, *new[move]) for move in group)])[1:]
+                found.update(zip(group, tried, strict=True))
+                worth.update({move: (here.loss - found[move].loss) / len(new[move]) for move in group})
+            first = max(group, key=lambda move: worth[move])
+            if here.loss - found[first].loss >= LEAST_GAIN_DB:
+                best = found[first]
+                break
+        if best is None:
+            return tuple(points)
+        points.append(best)
+
+
 def choose(points: Sequence[Point], min_cosine: float | None, max_milliseconds: float | None) -> Point | None:
     """The best point within the limits: the least float one that is good enough, else the most accurate one that is
     fast enough. None when a limit cannot be kept.
@@ -78,7 +115,7 @@ def choose(points: Sequence[Point], min_cosine: float | None, max_milliseconds: 
         return None
     if min_cosine is not None:
         return next((point for point in fast if point.cosine >= min_cosine), None)
-    return max(fast, key=lambda point: (point.cosine, -len(point.floats)))
+    return min(fast, key=lambda point: (point.loss, len(point.floats)))
 
 
 def front(points: Sequence[Point]) -> tuple[Point, ...]:
@@ -92,9 +129,9 @@ def front(points: Sequence[Point]) -> tuple[Point, ...]:
         for point in points
         if not any(
             other is not point
-            and other.cosine >= point.cosine
+            and other.loss <= point.loss
             and cost(other) <= cost(point)
-            and (other.cosine > point.cosine or cost(other) < cost(point))
+            and (other.loss < point.loss or cost(other) < cost(point))
             for other in points
         )
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +12,7 @@ from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource
 from tpuc_ops.top.softmax import Softmax
 
 from tpuc_passes.accuracy.channels import eligible
-from tpuc_passes.accuracy.network import FakeNetwork, State
+from tpuc_passes.accuracy.network import KEEPS_VALUES, FakeNetwork, State
 
 
 @dataclass(frozen=True)
@@ -95,26 +95,51 @@ class SensitivityJob(FakeJob):
 
 @dataclass(frozen=True)
 class MixedJob(FakeJob):
-    """Per sample and choice: the score when the ops that a choice names are float and all others integer."""
+    """Per sample and choice: the score when the ops that a choice names are float and all others integer.
+
+    The first choice is computed whole, the others from the first step on where they differ from it.
+    """
 
     choices: tuple[frozenset[str], ...] = field(default=())
 
     def prepare(self) -> Callable[[range], list[list[Score]]]:
         net, reader = self.open()
-        names = [step.operation.name for step in net.plan.steps]
         elements = [self._elements(choice) for choice in self.choices]
+        starts = [
+            self._first(net, choice, scaled, elements[0]) for choice, scaled in zip(self.choices, elements, strict=True)
+        ]
 
         def one(index: int) -> list[Score]:
             sample = reader.read(index)
             wanted = answers(net, net.run(sample, integer=False, keep=True))
+            base = net.start(sample)
             scores: list[Score] = []
-            for choice, scaled in zip(self.choices, elements, strict=True):
-                integer = frozenset(names) - choice - self.floats
+            for choice, scaled, start in zip(self.choices, elements, starts, strict=True):
                 net.set_elements(scaled)
-                scores.append(score(answers(net, net.run(sample, integer=integer, keep=True)), wanted))
+                state = base if not scores else base.copy()
+                for place in range(start if scores else 0, len(net.plan.steps)):
+                    name = net.plan.steps[place].operation.name
+                    net.run_step(place, state, integer=name not in choice and name not in self.floats)
+                scores.append(score(answers(net, state), wanted))
             return scores
 
         return lambda unit: [one(index) for index in unit]
+
+    def _first(
+        self,
+        net: FakeNetwork,
+        choice: frozenset[str],
+        scaled: Mapping[str, UniformPerAxis],
+        before: Mapping[str, UniformPerAxis],
+    ) -> int:
+        """The first step that is not as in the first choice: in another mode, or with a value stored otherwise."""
+        changed = choice ^ self.choices[0]
+        stored = {name for name in {*scaled, *before} if scaled.get(name) != before.get(name)}
+        for place, step in enumerate(net.plan.steps):
+            values = {net.plan.names.get(slot, "") for slot in (*step.operands, *step.results)}
+            if step.operation.name in changed or values & stored:
+                return place
+        return len(net.plan.steps)
 
     def _elements(self, choice: frozenset[str]) -> dict[str, UniformPerAxis]:
         """Next to what is float, values have one scale."""
@@ -125,6 +150,38 @@ class MixedJob(FakeJob):
 def candidates(net: FakeNetwork) -> tuple[int, ...]:
     """The steps that may be made float: layers that are not float anyway."""
     return tuple(layer for layer in net.layers() if net.plan.steps[layer].operation.name not in net.floats)
+
+
+def readers(net: FakeNetwork, layer: int) -> tuple[str, ...]:
+    """The layers that read what a step computes, directly or through ops that keep values, by name."""
+    slots, found = set(net.plan.steps[layer].results), list[str]()
+    for step in net.plan.steps[layer + 1 :]:
+        if not slots.intersection(step.operands):
+            continue
+        if isinstance(step.operation.op, KEEPS_VALUES):
+            slots.update(step.results)
+        elif net.can_be_integer(step) and step.operation.name not in net.floats:
+            found.append(step.operation.name)
+    return tuple(found)
+
+
+def completed(net: FakeNetwork, layers: Sequence[str], elements: Collection[str]) -> tuple[str, ...]:
+    """Layers for float with all that compute or read a value in `elements` that one of them touches: next to what is
+    float such a value would lose its scales per channel.
+    """
+    touching: dict[str, list[str]] = {name: [] for name in elements}
+    for step in net.plan.steps:
+        for slot in (*step.operands, *step.results):
+            if (name := net.plan.names.get(slot, "")) in touching and net.can_be_integer(step):
+                touching[name].append(step.operation.name)
+    result = dict.fromkeys(layers)
+    before = 0
+    while len(result) > before:
+        before = len(result)
+        for names in touching.values():
+            if not result.keys().isdisjoint(names):
+                result.update(dict.fromkeys(names))
+    return tuple(result)
 
 
 def answers(net: FakeNetwork, state: State) -> dict[str, Array]:
