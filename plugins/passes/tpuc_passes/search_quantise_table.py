@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import Module, Pass, PassContext
 from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples, units_of
 
-from tpuc_passes.accuracy.search import LayerLoss, Point, Search, greedy
-from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, completed, readers, total
+from tpuc_passes.accuracy.search import LayerLoss, Point, Search, quiet
+from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, completed, rounded, sources, total
 from tpuc_passes.correct_bias import noted_shifts
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.keep_tail_float import KeepTailFloat
@@ -22,11 +21,12 @@ from tpuc_passes.scale_channels import MODES, noted_elements
 
 @dataclass(frozen=True)
 class SearchQuantiseTable(Pass):
-    """Each layer alone in the integer mode gives its loss. Then the worst of them are put in `float_mode`, step by
-    step, to at most `max_float_layers`: a layer, or a layer and those that read it (what it computes is rounded
-    otherwise, whoever computes it), whichever takes most of the loss away per layer; no step makes the loss larger.
-    All in one fake-quantised graph, on the last `input_num` samples (0: all): to the first ones tuning and biases
-    have been fitted.
+    """Each layer alone in the integer mode gives its loss, and each value alone on its grid its noise. Then layers are
+    put in `float_mode`, to at most `max_float_layers`: in each step all those around the value whose rounding, or the
+    one whose filters cost most per layer. A value is rounded until all that compute and read it are float, so single
+    layers often gain nothing. That is reckoned from single noises, because trials of mixed networks differ by chance
+    as much as by what is float. The networks found are run, all in one fake-quantised graph, on the last `input_num`
+    samples (0: all): to the first ones tuning and biases have been fitted.
 
     Thresholds come from `context.results["calibration_table"]`, the mode is the option `quantize` of the run. Leaves a
     `Search` in `context.results["quantise_search"]`; the module does not change.
@@ -64,27 +64,21 @@ class SearchQuantiseTable(Pass):
             net, _ = single.open()
             layers = candidates(net)
             results = context.progress(pool.map(single, units), "searching: single layers", len(units))
+            scores = total(results, len(layers) + len(rounded(net)))
             losses = [
                 LayerLoss(step.operation.name, step.operation.op.name, -one.sqnr_db, one.cosine)
-                for one, step in zip(
-                    total(results, len(layers)), (net.plan.steps[layer] for layer in layers), strict=True
-                )
+                for one, step in zip(scores, (net.plan.steps[layer] for layer in layers), strict=False)
             ]
             losses.sort(key=lambda layer: -layer.loss)  # stable: equal losses stay in the order of the network
 
-            def try_out(choices: Sequence[tuple[str, ...]]) -> list[Point]:
-                """The networks in which these are float; those that are like the first one up to some step are fast."""
-                job = MixedJob(network, samples, chip, mode, floats, shifts, elements, tuple(map(frozenset, choices)))
-                results = context.progress(pool.map(job, units), "searching: mixed networks", len(units))
-                scores = total(results, len(choices))
-                return [Point(one, score.cosine, -score.sqnr_db) for one, score in zip(choices, scores, strict=True)]
-
-            worst = [layer.name for layer in losses[: 2 * self.max_float_layers]]
-            numbers = {net.plan.steps[layer].operation.name: layer for layer in layers}
-            moves = [
-                completed(net, (name, *also), elements) for name in worst for also in ((), readers(net, numbers[name]))
-            ]
-            points = greedy(try_out, list(dict.fromkeys(moves)), self.max_float_layers)
-        found = Search(chip.name, mode, float_mode, len(samples), tuple(losses), points)
-        context.results["quantise_search"] = found
+            found = sources(net, scores)
+            moves = [completed(net, source.layers, elements) for source in found]
+            choices = ((), *quiet(found, moves, self.max_float_layers))
+            job = MixedJob(network, samples, chip, mode, floats, shifts, elements, tuple(map(frozenset, choices)))
+            results = context.progress(pool.map(job, units), "searching: mixed networks", len(units))
+            points = tuple(
+                Point(one, mixed.cosine, -mixed.sqnr_db)
+                for one, mixed in zip(choices, total(results, len(choices)), strict=True)
+            )
+        context.results["quantise_search"] = Search(chip.name, mode, float_mode, len(samples), tuple(losses), points)
         return False

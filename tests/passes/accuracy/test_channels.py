@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import F32, Calibrated, Module, PassContext, ScalarType, Uniform, UniformPerAxis, Value
-from tpuc.data import inputs_of, open_samples
+from tpuc.data import SampleReader, inputs_of, open_samples
 from tpuc.errors import CalibrationError
 from tpuc.interpreter import Interpreter
 from tpuc.schedule import PassManager
@@ -25,7 +25,7 @@ from tpuc_ops.top.silu import SiLU
 from tpuc_passes.accuracy.channels import BINS, CHANNEL_THRESHOLDS, bin_costs, choose_channels, eligible
 from tpuc_passes.accuracy.grids import ChannelGrid
 from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.accuracy.sensitivity import MixedJob, completed, readers
+from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, completed, rounded, sources, total
 from tpuc_passes.calibration.table import CalibrationTable, format_table, parse_table
 from tpuc_passes.scale_channels import noted_elements
 from tpuc_passes.split_error import SplitError
@@ -256,10 +256,41 @@ class TestNetwork:
         _, names, _ = calibrated
         net, job = self.mixed(calibrated, tmp_path, [()])
         conv, silu, depthwise, last = (names[key] for key in ("conv", "silu", "depthwise", "last"))
-        place = next(index for index, step in enumerate(net.plan.steps) if step.operation.name == silu)
-        assert readers(net, place) == (depthwise,)
+        around = {net.plan.names[slot]: layers for slot, layers in rounded(net).items()}
+        assert around[conv] == (conv, silu)
+        assert around[silu] == (silu, depthwise)
         assert completed(net, (last,), ()) == (last,)
         assert set(completed(net, (last,), job.elements)) == {last, depthwise, silu, conv}
+
+    def test_noise_comes_from_values_and_filters(self, calibrated: Any, tmp_path: Path) -> None:
+        _, names, _ = calibrated
+        net, job = self.mixed(calibrated, tmp_path, [()])
+        arguments = (job.network, job.samples, job.chip, job.mode, job.floats, job.shifts, job.elements)
+        samples = SensitivityJob(*arguments).prepare()(range(2))
+        scores = total([samples], len(samples[0]))
+        found = sources(net, scores)
+        by_layers = {source.layers: source.energy for source in found}
+        assert len(found) == len(rounded(net)) + len(candidates(net)) == len(scores)
+        # The noise of a value alone: what the float network makes of it when it is rounded.
+        slot = next(slot for slot in rounded(net) if net.plan.names[slot] == names["silu"])
+        noise = 0.0
+        for index in range(2):
+            sample = SampleReader(job.samples).read(index)
+            state = net.run(sample, integer=False, keep=True)
+            wanted, grid, array = net.outputs(state), net.grids[slot], state.values[slot]
+            assert grid is not None
+            assert array is not None
+            state.values[slot] = grid.round(array)
+            first = next(place for place, step in enumerate(net.plan.steps) if slot in step.results) + 1
+            for place in range(first, len(net.plan.steps)):
+                net.run_step(place, state, integer=False)
+            noise += sum(float(((net.outputs(state)[name] - wanted[name]) ** 2).sum()) for name in wanted)
+        assert by_layers[frozenset((names["silu"], names["depthwise"]))] == pytest.approx(noise, rel=1e-4)
+        # A layer without filters makes no noise but that of its values.
+        layers = [net.plan.steps[layer].operation.name for layer in candidates(net)]
+        alone = scores[layers.index(names["last"])].noise
+        around = sum(one.energy for one in found if names["last"] in one.layers and len(one.layers) > 1)
+        assert alone == pytest.approx(around, rel=0.5)
 
     def test_mixed_networks_score_as_each_of_them_alone(self, calibrated: Any, tmp_path: Path) -> None:
         _, names, _ = calibrated

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
-from tpuc_passes.accuracy.search import LayerLoss, Point, Search, greedy
+from tpuc_passes.accuracy.search import LayerLoss, Point, Search, Source, quiet
 
 POINTS = (
     Point((), 0.90, -10.0, 1.0),
@@ -36,48 +34,29 @@ def test_the_front_leaves_out_what_another_beats() -> None:
     assert FOUND.front() == (POINTS[0], POINTS[1], POINTS[3])
 
 
-LOSSES = {
-    "": -10.0,
-    "a": -9.0,
-    "b": -10.0,
-    "c": -12.0,
-    "d": -10.04,
-    "ab": -15.0,
-    "ac": -11.0,
-    "bc": -12.0,
-    "cd": -12.0,
-    "abc": -17.5,
-    "abd": -15.0,
-    "abcd": -17.52,
-}
-"""Of networks with these layers in float."""
-
-
-class Losses:
-    """Gives points from `LOSSES`, and counts what was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[int] = []
-
-    def __call__(self, choices: Sequence[tuple[str, ...]]) -> list[Point]:
-        self.asked.append(len(choices))
-        return [Point(one, 0.9, LOSSES["".join(sorted(one))]) for one in choices]
+SOURCES = (
+    Source(3.0, frozenset("ab")),  # a value between a and b
+    Source(1.0, frozenset("bc")),
+    Source(2.0, frozenset("c")),  # the filters of c
+    Source(0.5, frozenset("d")),
+    Source(0.0, frozenset("e")),
+)
+MOVES = [tuple(sorted(source.layers)) for source in SOURCES]
 
 
 @pytest.mark.parametrize(
-    ("most", "floats"),
+    ("most", "expected"),
     [
-        (4, [(), ("a", "b"), ("a", "b", "c")]),  # 2.5 dB for each of a and b; d gains less than is worth a layer
-        (2, [(), ("a", "b")]),
-        (1, [(), ("c",)]),
+        # c alone takes 2 away; then a and b together 3 and the 1 between b and c; then d.
+        (9, [("c",), ("c", "a", "b"), ("c", "a", "b", "d")]),
+        (3, [("c",), ("c", "a", "b")]),
+        (2, [("c",), ("c", "b")]),  # b alone 1, d alone 0.5
+        (0, []),
     ],
 )
-def test_each_step_takes_most_of_the_loss_away(most: int, floats: list[tuple[str, ...]]) -> None:
-    losses = Losses()
-    points = greedy(losses, [("a",), ("a", "b"), ("b",), ("c",), ("d",)], most)
-    assert [point.floats for point in points] == floats
-    assert losses.asked[0] == 6
+def test_layers_go_float_by_the_noise_that_goes_with_them(most: int, expected: list[tuple[str, ...]]) -> None:
+    assert quiet(SOURCES, MOVES, most) == expected
 
 
-def test_nothing_is_float_where_nothing_helps() -> None:
-    assert [point.floats for point in greedy(Losses(), [("a",), ("b",), ("d",)], 3)] == [()]
+def test_what_makes_no_noise_stays() -> None:
+    assert quiet(SOURCES[-1:], MOVES, 3) == []

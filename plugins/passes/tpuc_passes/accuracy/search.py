@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-TRIED = 4
-"""So many ways on are tried at once, those that gained most when they were tried last; twice if none gains."""
-LEAST_GAIN_DB = 0.05
-"""A layer in float is slow: it must take away so much of the loss."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +28,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Search:
-    """Layers by falling loss, and networks with more and more of them in float, each with less loss than the last."""
+    """Layers by falling loss, and networks with more and more of them in float."""
 
     chip: str
     mode: str
@@ -70,36 +65,33 @@ class Search:
         return "\n".join([*self.remarks(), "# op_name   quantize_mode", *lines]) + "\n"
 
 
-def greedy(
-    try_out: Callable[[Sequence[tuple[str, ...]]], Sequence[Point]], moves: Sequence[tuple[str, ...]], most: int
-) -> tuple[Point, ...]:
-    """From no layer in float to at most `most`: in each step those of a move that are not float yet, of the move that
-    takes most of the loss away per layer. `try_out` gives the points of choices of layers.
+@dataclass(frozen=True)
+class Source:
+    """Noise that reaches the outputs as long as one of these layers runs on integers: `energy` alone."""
+
+    energy: float
+    layers: frozenset[str]
+
+
+def quiet(sources: Sequence[Source], moves: Sequence[Sequence[str]], most: int) -> list[tuple[str, ...]]:
+    """Growing sets of at most `most` layers for float: each has the layers of one more of `moves`, of the one that
+    takes away most noise per layer. Noise of different sources adds up, as far as they are independent.
     """
-    base, *alone = try_out([(), *moves])
-    points = [base]
-    worth = {move: (base.loss - point.loss) / len(move) for move, point in zip(moves, alone, strict=True)}
-    found = dict(zip(moves, alone, strict=True))
+    floats: tuple[str, ...] = ()
+    found: list[tuple[str, ...]] = []
     while True:
-        here = points[-1]
-        new = {move: tuple(name for name in move if name not in here.floats) for move in worth}
-        left = [move for move in worth if 0 < len(new[move]) <= most - len(here.floats)]
-        left.sort(key=lambda move: -worth[move])
-        best: Point | None = None
-        for group in (left[:TRIED], left[TRIED : 2 * TRIED]):
-            if not group:
-                break
-            if here is not base:
-                tried = try_out([here.floats, *((*here.floats, *new[move]) for move in group)])[1:]
-                found.update(zip(group, tried, strict=True))
-                worth.update({move: (here.loss - found[move].loss) / len(new[move]) for move in group})
-            first = max(group, key=lambda move: worth[move])
-            if here.loss - found[first].loss >= LEAST_GAIN_DB:
-                best = found[first]
-                break
-        if best is None:
-            return tuple(points)
-        points.append(best)
+        left = [source for source in sources if source.energy > 0 and not source.layers.issubset(floats)]
+        ways = dict.fromkeys(tuple(name for name in move if name not in floats) for move in moves)
+        worth = {new: _gone(left, (*floats, *new)) / len(new) for new in ways if 0 < len(new) <= most - len(floats)}
+        best = max(worth, key=lambda new: worth[new], default=())
+        if not best or not worth[best]:
+            return found
+        floats = (*floats, *best)
+        found.append(floats)
+
+
+def _gone(sources: Sequence[Source], floats: Sequence[str]) -> float:
+    return sum(source.energy for source in sources if source.layers.issubset(floats))
 
 
 def choose(points: Sequence[Point], min_cosine: float | None, max_milliseconds: float | None) -> Point | None:

@@ -13,6 +13,7 @@ from tpuc_ops.top.softmax import Softmax
 
 from tpuc_passes.accuracy.channels import eligible
 from tpuc_passes.accuracy.network import KEEPS_VALUES, FakeNetwork, State
+from tpuc_passes.accuracy.search import Source
 
 
 @dataclass(frozen=True)
@@ -69,15 +70,17 @@ class FakeJob(Job["list[list[Score]]"]):
 
 @dataclass(frozen=True)
 class SensitivityJob(FakeJob):
-    """Per sample and layer of `FakeNetwork.layers`: the score when this layer alone runs on integers.
+    """Per sample: the score when one of the `candidates` alone runs on integers, for each of them; then the score when
+    one of the `rounded` values alone is rounded.
 
-    The float values of a sample are computed once; for each layer only what depends on it is computed again.
+    The float values of a sample are computed once; for each score only what depends on the change is computed again.
     """
 
     def prepare(self) -> Callable[[range], list[list[Score]]]:
         net, reader = self.open()
-        layers = candidates(net)
-        affected = [_affected(net, layer) for layer in layers]
+        layers, values = candidates(net), rounded(net)
+        affected = [_affected(net, net.plan.steps[layer].results, layer + 1) for layer in layers]
+        reached = [_affected(net, (slot,), 0) for slot in values]
 
         def one(index: int) -> list[Score]:
             exact = net.run(reader.read(index), integer=False, keep=True)
@@ -86,6 +89,13 @@ class SensitivityJob(FakeJob):
             for layer, steps in zip(layers, affected, strict=True):
                 state = exact.copy()
                 net.run_step(layer, state, integer=True)
+                _finish(net, steps, state)
+                scores.append(score(answers(net, state), wanted))
+            for slot, steps in zip(values, reached, strict=True):
+                state, array, grid = exact.copy(), exact.values[slot], net.grids[slot]
+                assert array is not None
+                assert grid is not None
+                state.values[slot] = grid.round(array)
                 _finish(net, steps, state)
                 scores.append(score(answers(net, state), wanted))
             return scores
@@ -152,36 +162,51 @@ def candidates(net: FakeNetwork) -> tuple[int, ...]:
     return tuple(layer for layer in net.layers() if net.plan.steps[layer].operation.name not in net.floats)
 
 
-def readers(net: FakeNetwork, layer: int) -> tuple[str, ...]:
-    """The layers that read what a step computes, directly or through ops that keep values, by name."""
-    slots, found = set(net.plan.steps[layer].results), list[str]()
-    for step in net.plan.steps[layer + 1 :]:
-        if not slots.intersection(step.operands):
-            continue
-        if isinstance(step.operation.op, KEEPS_VALUES):
-            slots.update(step.results)
-        elif net.can_be_integer(step) and step.operation.name not in net.floats:
-            found.append(step.operation.name)
-    return tuple(found)
-
-
-def completed(net: FakeNetwork, layers: Sequence[str], elements: Collection[str]) -> tuple[str, ...]:
-    """Layers for float with all that compute or read a value in `elements` that one of them touches: next to what is
-    float such a value would lose its scales per channel.
+def rounded(net: FakeNetwork) -> dict[int, tuple[str, ...]]:
+    """The values that lie on grids of their own, by slot, with the candidates that compute or read them, directly or
+    through ops that keep values: while one of these runs on integers the value is rounded.
     """
-    touching: dict[str, list[str]] = {name: [] for name in elements}
+    origin: dict[int, int] = {}
+    found: dict[int, list[str]] = {}
+    names = {net.plan.steps[layer].operation.name for layer in candidates(net)}
     for step in net.plan.steps:
-        for slot in (*step.operands, *step.results):
-            if (name := net.plan.names.get(slot, "")) in touching and net.can_be_integer(step):
-                touching[name].append(step.operation.name)
-    result = dict.fromkeys(layers)
-    before = 0
-    while len(result) > before:
-        before = len(result)
-        for names in touching.values():
-            if not result.keys().isdisjoint(names):
-                result.update(dict.fromkeys(names))
-    return tuple(result)
+        keeps = isinstance(step.operation.op, KEEPS_VALUES)
+        touched = [origin[slot] for slot in step.operands if slot in origin]
+        for slot in step.results:
+            if keeps and touched:
+                origin[slot] = touched[0]
+            elif net.grids.get(slot) is not None:
+                origin[slot] = slot
+                touched.append(slot)
+        if step.operation.name in names and not keeps:
+            for slot in dict.fromkeys(touched):
+                found.setdefault(slot, []).append(step.operation.name)
+    return {slot: tuple(layers) for slot, layers in found.items()}
+
+
+def sources(net: FakeNetwork, scores: Sequence[Score]) -> list[Source]:
+    """Where noise comes from, by the sums of what `SensitivityJob` gives: values, and what a layer alone adds to the
+    noise of its values, which is that of its filters.
+    """
+    layers = [net.plan.steps[layer].operation.name for layer in candidates(net)]
+    values = rounded(net)
+    noise = {slot: one.noise for slot, one in zip(values, scores[len(layers) :], strict=True)}
+    found = [Source(noise[slot], frozenset(touching)) for slot, touching in values.items()]
+    for name, one in zip(layers, scores, strict=False):
+        around = sum(noise[slot] for slot, touching in values.items() if name in touching)
+        found.append(Source(max(one.noise - around, 0.0), frozenset((name,))))
+    return found
+
+
+def completed(net: FakeNetwork, layers: Collection[str], elements: Collection[str]) -> tuple[str, ...]:
+    """Layers for float with all that compute or read a value in `elements` that one of them touches: next to what is
+    float such a value would lose its scales per channel. In the order of the network.
+    """
+    result = set(layers)
+    shared = [set(names) for slot, names in rounded(net).items() if net.plan.names.get(slot, "") in elements]
+    while grown := [names for names in shared if result & names and not names <= result]:
+        result.update(*grown)
+    return tuple(step.operation.name for step in net.plan.steps if step.operation.name in result)
 
 
 def answers(net: FakeNetwork, state: State) -> dict[str, Array]:
@@ -219,11 +244,11 @@ def total(results: Iterable[Sequence[Sequence[Score]]], count: int) -> list[Scor
     return sums
 
 
-def _affected(net: FakeNetwork, layer: int) -> tuple[int, ...]:
-    """The later steps that depend on a step."""
-    touched = set(net.plan.steps[layer].results)
+def _affected(net: FakeNetwork, slots: Sequence[int], first: int) -> tuple[int, ...]:
+    """The steps from `first` on that depend on values."""
+    touched = set(slots)
     result: list[int] = []
-    for index in range(layer + 1, len(net.plan.steps)):
+    for index in range(first, len(net.plan.steps)):
         step = net.plan.steps[index]
         if touched.intersection(step.operands):
             touched.update(step.results)
