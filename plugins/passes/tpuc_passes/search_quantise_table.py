@@ -10,7 +10,7 @@ from tpuc.api import Module, Pass, PassContext
 from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples, units_of
 
 from tpuc_passes.accuracy.search import LayerLoss, Point, Search, quiet
-from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, completed, rounded, sources, total
+from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, rounded, sources, total, ways
 from tpuc_passes.correct_bias import noted_shifts
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.keep_tail_float import KeepTailFloat
@@ -72,8 +72,7 @@ class SearchQuantiseTable(Pass):
             losses.sort(key=lambda layer: -layer.loss)  # stable: equal losses stay in the order of the network
 
             found = sources(net, scores)
-            moves = [completed(net, source.layers, elements) for source in found]
-            choices = ((), *quiet(found, moves, self.max_float_layers))
+            choices = ((), *quiet(found, ways(net, found, elements), self.max_float_layers))
             job = MixedJob(network, samples, chip, mode, floats, shifts, elements, tuple(map(frozenset, choices)))
             results = context.progress(pool.map(job, units), "searching: mixed networks", len(units))
             points = tuple(

@@ -25,7 +25,8 @@ from tpuc_ops.top.silu import SiLU
 from tpuc_passes.accuracy.channels import BINS, CHANNEL_THRESHOLDS, bin_costs, choose_channels, eligible
 from tpuc_passes.accuracy.grids import ChannelGrid
 from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, completed, rounded, sources, total
+from tpuc_passes.accuracy.search import Source
+from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, rounded, sources, total, ways
 from tpuc_passes.calibration.table import CalibrationTable, format_table, parse_table
 from tpuc_passes.scale_channels import noted_elements
 from tpuc_passes.split_error import SplitError
@@ -259,8 +260,9 @@ class TestNetwork:
         around = {net.plan.names[slot]: layers for slot, layers in rounded(net).items()}
         assert around[conv] == (conv, silu)
         assert around[silu] == (silu, depthwise)
-        assert completed(net, (last,), ()) == (last,)
-        assert set(completed(net, (last,), job.elements)) == {last, depthwise, silu, conv}
+        filters = [Source(1.0, frozenset((last,)))]
+        assert ways(net, filters, ()) == [(last,)]
+        assert ways(net, filters, job.elements) == [(conv, silu, depthwise, last)]
 
     def test_noise_comes_from_values_and_filters(self, calibrated: Any, tmp_path: Path) -> None:
         _, names, _ = calibrated

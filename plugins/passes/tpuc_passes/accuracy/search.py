@@ -91,7 +91,8 @@ def quiet(sources: Sequence[Source], moves: Sequence[Sequence[str]], most: int) 
 
 
 def _gone(sources: Sequence[Source], floats: Sequence[str]) -> float:
-    return sum(source.energy for source in sources if source.layers.issubset(floats))
+    together = set(floats)
+    return sum(source.energy for source in sources if source.layers <= together)
 
 
 def choose(points: Sequence[Point], min_cosine: float | None, max_milliseconds: float | None) -> Point | None:

@@ -198,15 +198,20 @@ def sources(net: FakeNetwork, scores: Sequence[Score]) -> list[Source]:
     return found
 
 
-def completed(net: FakeNetwork, layers: Collection[str], elements: Collection[str]) -> tuple[str, ...]:
-    """Layers for float with all that compute or read a value in `elements` that one of them touches: next to what is
-    float such a value would lose its scales per channel. In the order of the network.
+def ways(net: FakeNetwork, found: Sequence[Source], elements: Collection[str]) -> list[tuple[str, ...]]:
+    """For each source the layers that must be float for it to go, with all that compute or read a value in `elements`
+    that one of them touches: next to what is float such a value would lose its scales per channel. In the order of the
+    network.
     """
-    result = set(layers)
-    shared = [set(names) for slot, names in rounded(net).items() if net.plan.names.get(slot, "") in elements]
-    while grown := [names for names in shared if result & names and not names <= result]:
-        result.update(*grown)
-    return tuple(step.operation.name for step in net.plan.steps if step.operation.name in result)
+    order = {step.operation.name: place for place, step in enumerate(net.plan.steps)}
+    shared = [set(layers) for slot, layers in rounded(net).items() if net.plan.names.get(slot, "") in elements]
+    result: list[tuple[str, ...]] = []
+    for source in found:
+        together = set(source.layers)
+        while more := [layers for layers in shared if together & layers and not layers <= together]:
+            together.update(*more)
+        result.append(tuple(sorted(together, key=lambda name: order[name])))
+    return result
 
 
 def answers(net: FakeNetwork, state: State) -> dict[str, Array]:
