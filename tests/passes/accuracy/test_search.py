@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+from tpuc_ops.top.add import Add
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.max_pool import MaxPool
+from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.accuracy.search import LayerLoss, Point, Search, Source, quiet
+from tpuc_passes.accuracy.sensitivity import rounded
+from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+from tpuc_passes.import_calibration import ImportCalibration
+
+from tests.passes.graphs import CONTEXT, Network
 
 POINTS = (
     Point((), 0.90, -10.0, 1.0),
@@ -60,3 +71,23 @@ def test_layers_go_float_by_the_noise_that_goes_with_them(most: int, expected: l
 
 def test_what_makes_no_noise_stays() -> None:
     assert quiet(SOURCES[-1:], MOVES, 3) == []
+
+
+def test_a_value_is_rounded_by_all_that_touch_it_through_ops_that_keep_values() -> None:
+    net = Network(1, 3, 8, 8)
+    conv = Conv(kernel_shape=(1, 1))
+    first = net.op(conv, net.input, net.weight(4, 3, 1, 1), net.none)
+    pool = net.op(MaxPool(kernel_shape=(2, 2), strides=(2, 2)), first)
+    second = net.op(conv, pool, net.weight(4, 4, 1, 1), net.none)
+    third = net.op(conv, pool, net.weight(4, 4, 1, 1), net.none)
+    total = net.op(Add(), second, third)
+    module = net.finish(total)
+    values = (net.input, first, pool, second, third, total)
+    entries = {value.name: TensorThreshold(1.0, -1.0, 1.0) for value in values}
+    context = dataclasses.replace(CONTEXT, results={"calibration_table": CalibrationTable(entries)})
+    ImportCalibration().run(module, context)
+    fake = FakeNetwork(module)
+    around = {fake.plan.names[slot]: layers for slot, layers in rounded(fake).items()}
+    assert around[first.name] == (first.name, pool.name, second.name, third.name)
+    assert pool.name not in around
+    assert around[net.input.name] == (first.name,)

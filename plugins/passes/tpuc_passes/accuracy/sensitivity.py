@@ -163,13 +163,13 @@ def candidates(net: FakeNetwork) -> tuple[int, ...]:
 
 
 def rounded(net: FakeNetwork) -> dict[int, tuple[str, ...]]:
-    """The values that lie on grids of their own, by slot, with the candidates that compute or read them, directly or
-    through ops that keep values: while one of these runs on integers the value is rounded.
+    """The values that lie on grids of their own, by slot, with all ops that compute or read them or what ops have made
+    of them that keep values, those too: while one of these runs on integers the value is rounded.
     """
     origin: dict[int, int] = {}
     found: dict[int, list[str]] = {}
-    names = {net.plan.steps[layer].operation.name for layer in candidates(net)}
     for step in net.plan.steps:
+        name = step.operation.name
         keeps = isinstance(step.operation.op, KEEPS_VALUES)
         touched = [origin[slot] for slot in step.operands if slot in origin]
         for slot in step.results:
@@ -178,9 +178,9 @@ def rounded(net: FakeNetwork) -> dict[int, tuple[str, ...]]:
             elif net.grids.get(slot) is not None:
                 origin[slot] = slot
                 touched.append(slot)
-        if step.operation.name in names and not keeps:
+        if net.can_be_integer(step) and name not in net.floats:
             for slot in dict.fromkeys(touched):
-                found.setdefault(slot, []).append(step.operation.name)
+                found.setdefault(slot, []).append(name)
     return {slot: tuple(layers) for slot, layers in found.items()}
 
 
