@@ -172,11 +172,13 @@ def test_einsum_of_one(equation: str, op: str, tmp_path: Path) -> None:
 
 
 def test_quantised_layers(tmp_path: Path) -> None:
-    """Ties may fall either way in float32, so the scales keep away from them."""
+    """Ties may fall either way in float32, so the scales keep away from them. Filters have 7 bits: without VNNI ONNX
+    Runtime adds pairs of products in 16 bits, which saturate (its documentation calls the remedy `reduce_range`).
+    """
     weights: dict[str, Array] = {
         "sx": np.array(0.037, np.float32),
         "zx": np.array(120, np.uint8),
-        "w": np.random.default_rng(0).integers(-127, 128, (3, 2, 3, 3)).astype(np.int8),
+        "w": np.random.default_rng(0).integers(-63, 64, (3, 2, 3, 3)).astype(np.int8),
         "sw": np.array([0.011, 0.013, 0.009], np.float32),
         "zw": np.zeros(3, np.int8),
         "sy": np.array(0.21, np.float32),
