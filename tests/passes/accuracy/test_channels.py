@@ -288,7 +288,7 @@ class TestNetwork:
                 net.run_step(place, state, integer=False)
             noise += sum(float(((net.outputs(state)[name] - wanted[name]) ** 2).sum()) for name in wanted)
         assert by_layers[frozenset((names["silu"], names["depthwise"]))] == pytest.approx(noise, rel=1e-4)
-        # A layer without filters makes no noise but that of its values.
+        # A layer without filters makes no noise but that of its values; the two add up as far as they are independent.
         layers = [net.plan.steps[layer].operation.name for layer in candidates(net)]
         alone = scores[layers.index(names["last"])].noise
         around = sum(one.energy for one in found if names["last"] in one.layers and len(one.layers) > 1)

@@ -136,7 +136,7 @@ def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: Pa
     units = small_units_of(len(samples))
     results = context.progress(pool.map(LookJob(samples), units), "looking at samples", len(units))
     looks = [look for unit in results for look in unit]
-    colours = _colours(network, samples, pool)
+    colours = _colours(network, samples, pool, context)
     findings: list[str] = []
     for one in samples.inputs:
         mine = [look for look in looks if look.name == one.name]
@@ -149,7 +149,7 @@ def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: Pa
     return Lint(tuple(findings), ranges, [*colours, None].index(None))
 
 
-def _colours(network: PortableModule, samples: SampleSource, pool: Pool) -> list[Colours | None]:
+def _colours(network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext) -> list[Colours | None]:
     """What the first samples say of the order of colours: half of them first, the others unless that is enough."""
     axis = _colour_axis(samples.inputs, network.module)
     if axis is None:
@@ -158,11 +158,13 @@ def _colours(network: PortableModule, samples: SampleSource, pool: Pool) -> list
     count = min(len(samples), max(FEWEST_COLOURS, min(COLOUR_SAMPLES, affordable)))
     job = ColourJob(network, samples, axis)
     units = units_of(count, 1)
-    half = len(units) // 2
-    found = [one for unit in pool.map(job, units[:half]) for one in unit]
-    if _significance(found) < FUTILE:
-        return found
-    return found + [one for unit in pool.map(job, units[half:]) for one in unit]
+    found: list[Colours | None] = []
+    for part in (units[: count // 2], units[count // 2 :]):
+        results = context.progress(pool.map(job, part), "looking at colours", len(part))
+        found += [one for unit in results for one in unit]
+        if _significance(found) < FUTILE:
+            break
+    return found
 
 
 def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
