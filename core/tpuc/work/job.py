@@ -29,9 +29,9 @@ def units_of(count: int, size: int = UNIT_SAMPLES) -> tuple[range, ...]:
 
 def small_units_of(count: int) -> tuple[range, ...]:
     """As `units_of`, smaller where there are few samples, for results that do not depend on where units end: so that
-    eight workers all have some, and none the last one alone.
+    eight workers all have two or more, and none the last one alone.
     """
-    return units_of(count, max(1, min(UNIT_SAMPLES, count // UNIT_SAMPLES)))
+    return units_of(count, max(1, min(UNIT_SAMPLES, count // (2 * UNIT_SAMPLES))))
 
 
 def shares(items: Sequence[S], count: int) -> list[Sequence[S]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import get_ident
 
 import numpy as np
 from tpuc.api import ChipDescription, Module, NetworkInput, ShapeOnly, TensorType, UniformPerAxis, Value, as_stored
@@ -64,7 +65,8 @@ class FakeNetwork:
     _base: list[Array | None] = field(init=False, default_factory=list["Array | None"])
     _biases: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
     _filters: dict[int, tuple[Array, Array]] = field(init=False, default_factory=dict[int, tuple[Array, Array]])
-    _last_filters: tuple[int, Array] | None = field(init=False, default=None)
+    _last_filters: dict[int, tuple[int, Array]] = field(init=False, default_factory=dict[int, "tuple[int, Array]"])
+    """By thread."""
 
     def __post_init__(self) -> None:
         self.plan = make_plan(self.module)
@@ -150,7 +152,7 @@ class FakeNetwork:
 
     def filters(self, index: int) -> Array:
         """The int8 filters of a product, as floats."""
-        last = self._last_filters
+        last = self._last_filters.get(get_ident())
         if last is not None and last[0] == index:
             return last[1]
         if index not in self._filters:
@@ -159,7 +161,7 @@ class FakeNetwork:
             assert array is not None
             self._filters[index] = stored_filters(step.operation.op, array)  # a quarter of the memory of floats
         filters = np.multiply(*self._filters[index], dtype=np.float32)
-        self._last_filters = index, filters
+        self._last_filters[get_ident()] = index, filters
         return filters
 
     def share_filters(self, other: FakeNetwork) -> None:
@@ -216,29 +218,33 @@ class FakeNetwork:
         return state
 
     def run_all(self, states: Sequence[State], pool: Pool, *, integer: bool, keep: Collection[int] = ()) -> None:
-        """All steps of several samples abreast, on the threads of `pool`: each op's filters are made once."""
-        for index in range(len(self.plan.steps)):
-            self.run_step_of_all(index, states, pool, integer=integer, keep=keep)
-        give_back_memory()
-
-    def run_step_of_all(
-        self, index: int, states: Sequence[State], pool: Pool, *, integer: bool, keep: Collection[int] = ()
-    ) -> None:
-        """One step of several samples; values that are not used any more are dropped, except those in `keep`."""
-        step = self.plan.steps[index]
-        integer = self.is_integer(step, integer)
-        if integer and self.is_product(index):
-            self.filters(index)
+        """All steps of several samples on the threads of `pool`; each makes an op's filters once for its samples."""
 
         def run(some: Sequence[State]) -> None:
-            for state in some:
-                self.run_step(index, state, integer=integer)
-                for slot in step.frees:
-                    if slot not in keep:
-                        state.values[slot] = None
+            for index in range(len(self.plan.steps)):
+                self._run_step_of(some, index, integer=integer, keep=keep)
 
         for _ in pool.here(run, shares(states, pool.threads)):
             pass
+        give_back_memory()
+
+    def run_step_of_all(self, index: int, states: Sequence[State], pool: Pool, *, integer: bool) -> None:
+        """One step of several samples; values that are not used any more are dropped."""
+
+        def run(some: Sequence[State]) -> None:
+            self._run_step_of(some, index, integer=integer)
+
+        for _ in pool.here(run, shares(states, pool.threads)):
+            pass
+
+    def _run_step_of(self, states: Sequence[State], index: int, *, integer: bool, keep: Collection[int] = ()) -> None:
+        step = self.plan.steps[index]
+        integer = self.is_integer(step, integer)
+        for state in states:
+            self.run_step(index, state, integer=integer)
+            for slot in step.frees:
+                if slot not in keep:
+                    state.values[slot] = None
 
     def is_integer(self, step: Step, integer: bool | Collection[str]) -> bool:
         """Does the choice `integer` of `run` make this op an integer one?"""

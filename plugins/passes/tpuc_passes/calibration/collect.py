@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tpuc.api import CalibrationError
 from tpuc.api.host import Array, Interpreter, Job, PortableModule, SampleReader, SampleSource
 
-from tpuc_passes.calibration.statistics import Histogram, TensorRange
+from tpuc_passes.calibration.statistics import CountingBuffers, Histogram, TensorRange
 
 Ranges: TypeAlias = Mapping[str, tuple[float, float]]
 
@@ -63,13 +63,14 @@ class CountJob(Job[UnitResult]):
     def prepare(self) -> Callable[[range], UnitResult]:
         interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
         seen = {name: TensorRange.of(name, *limits) for name, limits in self.ranges.items()}
+        buffers = CountingBuffers(self.bins)
 
         def run(unit: range) -> UnitResult:
             histograms = {name: Histogram(one, self.bins) for name, one in seen.items()}
 
             def count(name: str, array: Array) -> None:
                 if name in histograms:
-                    histograms[name].update(array)
+                    histograms[name].update(array, buffers)
 
             for index in unit:
                 if index not in self.skipped:
