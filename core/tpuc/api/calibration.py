@@ -14,8 +14,9 @@ class TensorStatistics(Protocol):
     """What was seen of one tensor over all samples.
 
     `counts[i]` is the number of values with ``i < abs(x) * len(counts) / absmax <= i + 1``; exact zeros are in `zeros`
-    only, because they survive any quantisation and would otherwise hide the rest of a sparse tensor. `depth` is where
-    the tensor lies in the network, from 0 (inputs) to 1 (last).
+    only, because they survive any quantisation and would otherwise hide the rest of a sparse tensor. Values are counted
+    in finer bins before `absmax` is known; what lies around a border, within half of a bin, is shared out evenly
+    between its sides. `depth` is where the tensor lies in the network, from 0 (inputs) to 1 (last).
     """
 
     @property
@@ -35,7 +36,7 @@ class TensorStatistics(Protocol):
 class Calibrator(ABC):
     """A threshold method, registered by name in `tpuc.calibrators`; the fields of a subclass are its options.
 
-    With `needs_histogram` False the second pass over the samples is left out and `counts` are all zero.
+    With `needs_histogram` False nothing is counted, and `counts` are all zero.
     """
 
     api_version: ClassVar[int] = 1

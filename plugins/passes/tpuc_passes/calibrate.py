@@ -11,7 +11,7 @@ from tpuc.api.host import inputs_of, open_pool, open_samples
 from tpuc_passes.accuracy.bias import SHIFTS
 from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS
 from tpuc_passes.accuracy.notes import note_lines
-from tpuc_passes.calibration.collect import merge_ranges
+from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.lint import lint
 from tpuc_passes.calibration.refine import Refinement
@@ -24,9 +24,9 @@ COMPARED = "percentile"
 
 @dataclass(frozen=True)
 class Calibrate(Pass):
-    """Two passes over the samples, ranges first and histograms then, so memory does not grow with their number; then
-    tuning on `tune_num` of them (0: none) with `tune_candidates` thresholds per value, by the error of ops and by what
-    reaches the network's answers: of the tables the one that keeps the answers best is taken (`kld` is compared with
+    """One pass over the samples for ranges and histograms, so memory does not grow with their number; then tuning on
+    `tune_num` of them (0: none) with `tune_candidates` thresholds per value, by the error of ops and by what reaches
+    the network's answers: of the tables the one that keeps the answers best is taken (`kld` is compared with
     `percentile` too), with thresholds per channel around functions of one tensor where answers are better for them;
     then the mean errors of products on `bias_num` samples (0: none), which `correct-bias` takes out of them where that
     helps. These samples are spread over the data set.
@@ -69,15 +69,15 @@ class Calibrate(Pass):
         samples = open_samples(inputs, _path(self.dataset), _path(self.data_list), self.input_num)
         with open_pool(self.workers, self.cluster) as pool:
             files = _path(self.resume), _path(self.statistics)
-            engine = Engine(module, context, pool, self.histogram_bin_num, *files, self.strict)
-            looked = lint(engine.network, samples, pool, context) if self.lint else None
+            counting = Counting(self.histogram_bin_num, calibrator.needs_histogram)
+            engine = Engine(module, context, pool, counting, *files, self.strict)
+            looked = lint(engine.network, samples, pool, context, counting) if self.lint else None
             if looked is not None:
                 self._check(looked.findings, context)
             progress = engine.begin(samples)
-            if looked is not None and not progress.ranged:
-                merge_ranges(progress.ranges, looked.ranges)
-                progress.ranged = looked.ranged
-            engine.collect(progress, histograms=calibrator.needs_histogram)
+            if looked is not None and not progress.seen:
+                progress.histograms, progress.seen = looked.histograms, looked.seen
+            engine.collect(progress)
             options = Refinement(self.tune_num, self.tune_candidates, self.bias_num, _others(calibrator, context))
             names = frozenset(one.name for one in inputs)
             found = engine.refine(progress, calibrator, names, options)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.errors import CalibrationError
+from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.ir.attributes import StringAttr
 from tpuc.session import Session
@@ -62,6 +63,25 @@ def test_samples_added_later_count_as_if_they_had_been_there(module: Module, tmp
     grown = table(module, tmp_path, IMAGES[13:], statistics=file, resume=file)
     assert grown == table(module, tmp_path, IMAGES)
     assert first != grown
+
+
+def test_ranges_alone_are_seen_again_where_counts_are_wanted(module: Module, tmp_path: Path) -> None:
+    file = str(tmp_path / "statistics.npz")
+    table(module, tmp_path, IMAGES[:13], statistics=file, method="max")
+    assert table(module, tmp_path, IMAGES[13:], resume=file) == table(module, tmp_path, IMAGES)
+    grown = table(module, tmp_path, IMAGES[13:], resume=file, method="max")
+    assert grown == table(module, tmp_path, IMAGES, method="max")
+
+
+def test_what_is_there_is_not_run_again(module: Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = str(tmp_path / "statistics.npz")
+    options = {"tune_num": 0, "bias_num": 0, "workers": 1}
+    table(module, tmp_path, IMAGES[:13], statistics=file, **options)
+    runs: list[int] = []
+    run = Interpreter.run
+    monkeypatch.setattr(Interpreter, "run", lambda *given, **named: (runs.append(1), run(*given, **named))[1])
+    table(module, tmp_path, IMAGES[13:], resume=file, **options)
+    assert len(runs) == len(IMAGES) - 13
 
 
 def test_statistics_of_another_network_are_refused(module: Module, tmp_path: Path) -> None:

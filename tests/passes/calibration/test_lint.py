@@ -17,6 +17,7 @@ from tpuc.work import PortableModule, open_pool
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.input import Input
+from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.lint import lint
 
 from tests.models.datasets import calibration_set
@@ -91,8 +92,8 @@ def test_half_of_the_samples_are_run_where_that_shows_that_nothing_is_wrong(
     np.savez(tmp_path / "samples.npz", **{inputs[0].name: reds.astype(np.float32)})
     with open_pool(1) as pool:
         samples = open_samples(inputs, tmp_path / "samples.npz", None, 0)
-        looked = lint(PortableModule(module, CONTEXT.registry), samples, pool, CONTEXT)
-    assert looked.ranged == run
+        looked = lint(PortableModule(module, CONTEXT.registry), samples, pool, CONTEXT, Counting(64))
+    assert looked.seen == run
     assert any("surer of 20 of 20 samples" in finding for finding in looked.findings) == found
 
 

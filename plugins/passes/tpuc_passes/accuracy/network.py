@@ -31,6 +31,8 @@ KEEPS_VALUES = (ShapeOnly, Permute, MaxPool, Relu, Slice, Split, Tile, Upsample,
 STAYS_FLOAT = (Softmax, LayerNorm, LSTM, Div, Gather)
 """Ops that the chips compute in float whatever the mode is (SPEC 3.2)."""
 
+Filters = dict[int, tuple[Array, Array]]
+"""By step: the int8 filters of a product, and the steps of their channels."""
 Evaluate = Callable[[int, "Sequence[Array]"], "Sequence[Array]"]
 
 
@@ -50,13 +52,15 @@ class State:
 class FakeNetwork:
     """The plan of a module with the grids of its calibrated values and its filters in both forms.
 
-    `floats` names the ops that run in float although the mode is an integer one.
+    `floats` names the ops that run in float although the mode is an integer one. `stored` are int8 filters, made when
+    they are needed; networks over the same weights may share them.
     """
 
     module: Module
     chip: ChipDescription | None = None
     mode: str = "int8"
     floats: frozenset[str] = frozenset()
+    stored: Filters = field(default_factory=dict[int, "tuple[Array, Array]"])
     plan: Plan = field(init=False)
     grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
     constants: frozenset[int] = field(init=False, default_factory=frozenset[int])
@@ -64,7 +68,6 @@ class FakeNetwork:
     _tensor_grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
     _base: list[Array | None] = field(init=False, default_factory=list["Array | None"])
     _biases: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
-    _filters: dict[int, tuple[Array, Array]] = field(init=False, default_factory=dict[int, tuple[Array, Array]])
     _last_filters: dict[int, tuple[int, Array]] = field(init=False, default_factory=dict[int, "tuple[int, Array]"])
     """By thread."""
 
@@ -155,18 +158,14 @@ class FakeNetwork:
         last = self._last_filters.get(get_ident())
         if last is not None and last[0] == index:
             return last[1]
-        if index not in self._filters:
+        if index not in self.stored:
             step = self.plan.steps[index]
             array = self._base[step.operands[1]]
             assert array is not None
-            self._filters[index] = stored_filters(step.operation.op, array)  # a quarter of the memory of floats
-        filters = np.multiply(*self._filters[index], dtype=np.float32)
+            self.stored[index] = stored_filters(step.operation.op, array)  # a quarter of the memory of floats
+        filters = np.multiply(*self.stored[index], dtype=np.float32)
         self._last_filters[get_ident()] = index, filters
         return filters
-
-    def share_filters(self, other: FakeNetwork) -> None:
-        """Take the int8 filters of a network over the same weights, made or still to be made."""
-        self._filters = other._filters
 
     def evaluate(self, index: int, operands: Sequence[Array]) -> list[Array]:
         """The op of a step on given operands, as float32."""

@@ -77,12 +77,6 @@ def _importance(value: Array, gradient: Array, limit: float, channels: Array | N
     return Importance((squares.astype(np.float32),), (sums.astype(np.float32),), channels)
 
 
-def mean_square(all_counts: NDArray[np.int64], absmax: float) -> float:
-    """Of a value, by its histogram with the zeros first."""
-    centres = np.arange(0.5, all_counts.size - 1) * (absmax / (all_counts.size - 1))
-    return float(all_counts[1:] @ centres**2) / max(int(all_counts.sum()), 1)
-
-
 def merged(samples: Iterable[Mapping[str, Importance]]) -> dict[str, Importance]:
     """All samples, in their order."""
     every: dict[str, Importance] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,8 +29,8 @@ from tpuc.api.host import (
     units_of,
 )
 
-from tpuc_passes.calibration.collect import Ranges, limits_of, merge_ranges, see
-from tpuc_passes.calibration.statistics import TensorRange
+from tpuc_passes.calibration.collect import Counting, Histograms, merge_histograms
+from tpuc_passes.calibration.statistics import CountingBuffers
 from tpuc_passes.calibration.verdict import seconds_of
 
 FEW_SAMPLES = 16
@@ -63,19 +63,19 @@ class Look:
 
 @dataclass(frozen=True)
 class Colours:
-    """How much surer the network is of a sample with red and blue exchanged, and the ranges of its values without."""
+    """How much surer the network is of a sample with red and blue exchanged, and its values without."""
 
     surer: float
-    ranges: Ranges
+    histograms: Histograms
 
 
 @dataclass(frozen=True)
 class Lint:
-    """What is suspicious, most serious first. The first `ranged` samples were run, and `ranges` seen in them."""
+    """What is suspicious, most serious first. The first `seen` samples were run, `histograms` are of their values."""
 
     findings: tuple[str, ...]
-    ranges: Ranges
-    ranged: int
+    histograms: Histograms
+    seen: int
 
 
 @dataclass(frozen=True)
@@ -114,57 +114,63 @@ class ColourJob(Job[list[Colours | None]]):
     network: PortableModule
     samples: SampleSource
     axis: int
+    counting: Counting
 
     def prepare(self) -> Callable[[range], list[Colours | None]]:
         interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
+        buffers = CountingBuffers(self.counting.bins)
 
         def one(index: int) -> Colours | None:
             try:
                 sample = reader.read(index)
             except CalibrationError:
                 return None
-            ranges: dict[str, TensorRange] = {}
+            seen: Histograms = {}
             exchanged = {name: np.ascontiguousarray(np.flip(array, self.axis)) for name, array in sample.items()}
-            plain = interpreter.run(sample, on_value=lambda name, array: see(ranges, name, array))
-            return Colours(_sureness(interpreter.run(exchanged)) - _sureness(plain), limits_of(ranges))
+            plain = interpreter.run(sample, on_value=lambda name, array: self.counting.see(seen, name, array, buffers))
+            return Colours(_sureness(interpreter.run(exchanged)) - _sureness(plain), seen)
 
         return lambda unit: [one(index) for index in unit]
 
 
-def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext) -> Lint:
+def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext, counting: Counting) -> Lint:
     """Looks at all samples, and runs some of them where that tells something."""
     units = small_units_of(len(samples))
     results = context.progress(pool.map(LookJob(samples), units), "looking at samples", len(units))
     looks = [look for unit in results for look in unit]
-    colours = _colours(network, samples, pool, context)
+    histograms: Histograms = {}
+    gains: list[float | None] = []
+    for one in _colours(network, samples, pool, context, counting):
+        if one is not None and None not in gains:
+            merge_histograms(histograms, one.histograms)
+        gains.append(None if one is None else one.surer)
     findings: list[str] = []
     for one in samples.inputs:
         mine = [look for look in looks if look.name == one.name]
-        findings += [*_range(one, mine), *_exchanged(one, colours), *_each(one, mine)]
+        findings += [*_range(one, mine), *_exchanged(one, gains), *_each(one, mine)]
     if samples.inputs and len(samples) < FEW_SAMPLES:
         findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are a good number.")
-    ranges: dict[str, tuple[float, float]] = {}
-    for seen in colours:
-        merge_ranges(ranges, {} if seen is None else seen.ranges)
-    return Lint(tuple(findings), ranges, [*colours, None].index(None))
+    return Lint(tuple(findings), histograms, [*gains, None].index(None))
 
 
-def _colours(network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext) -> list[Colours | None]:
+def _colours(
+    network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext, counting: Counting
+) -> Iterator[Colours | None]:
     """What the first samples say of the order of colours: half of them first, the others unless that is enough."""
     axis = _colour_axis(samples.inputs, network.module)
     if axis is None:
-        return []
+        return
     affordable = int(COLOUR_SECONDS / seconds_of(network.module))
     count = min(len(samples), max(FEWEST_COLOURS, min(COLOUR_SAMPLES, affordable)))
-    job = ColourJob(network, samples, axis)
+    job = ColourJob(network, samples, axis, counting)
     units = units_of(count, 1)
-    found: list[Colours | None] = []
+    gains: list[float | None] = []
     for part in (units[: count // 2], units[count // 2 :]):
-        results = context.progress(pool.map(job, part), "looking at colours", len(part))
-        found += [one for unit in results for one in unit]
-        if _significance(found) < FUTILE:
-            break
-    return found
+        for found in context.progress(pool.map(job, part), "looking at colours", len(part)):
+            gains += [None if one is None else one.surer for one in found]
+            yield from found
+        if _significance(gains) < FUTILE:
+            return
 
 
 def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
@@ -207,20 +213,20 @@ def _expected(one: SampleInput) -> tuple[float, float] | None:
     return float(min(ends)), float(max(ends))
 
 
-def _exchanged(one: SampleInput, colours: Sequence[Colours | None]) -> Iterable[str]:
-    gains = [seen.surer for seen in colours if seen is not None]
-    if len(gains) >= FEWEST_COLOURS and _significance(colours) >= SURER:
+def _exchanged(one: SampleInput, gains: Sequence[float | None]) -> Iterable[str]:
+    seen = [gain for gain in gains if gain is not None]
+    if len(seen) >= FEWEST_COLOURS and _significance(gains) >= SURER:
         yield (
-            f"Input '{one.name}': the network is surer of {sum(gain > 0 for gain in gains)} of {len(gains)} samples "
+            f"Input '{one.name}': the network is surer of {sum(gain > 0 for gain in seen)} of {len(seen)} samples "
             "when red and blue are exchanged: check RGB against BGR."
         )
 
 
-def _significance(colours: Sequence[Colours | None]) -> float:
+def _significance(gains: Sequence[float | None]) -> float:
     """The mean gain over its standard error; 0 where nothing tells."""
-    gains = np.array([seen.surer for seen in colours if seen is not None])
-    error = float(gains.std()) / math.sqrt(gains.size) if gains.size else 0.0
-    return float(gains.mean()) / error if error else 0.0
+    seen = np.array([gain for gain in gains if gain is not None])
+    error = float(seen.std()) / math.sqrt(seen.size) if seen.size else 0.0
+    return float(seen.mean()) / error if error else 0.0
 
 
 def _each(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:

@@ -10,7 +10,7 @@ from tpuc.api.host import Array, Job, Plan, PortableModule, SampleReader, Sample
 
 from tpuc_passes.accuracy.bias import ProductMeans, product_means
 from tpuc_passes.accuracy.gradients import answers
-from tpuc_passes.accuracy.network import FakeNetwork, State
+from tpuc_passes.accuracy.network import FakeNetwork, Filters, State
 from tpuc_passes.calibration.importance import Importance, Weigher
 from tpuc_passes.calibration.table import TensorThreshold
 from tpuc_passes.calibration.tune import Candidates, Distances, Place, Tuner
@@ -42,12 +42,13 @@ class Observation:
 
 @dataclass(frozen=True)
 class ObserveJob(Job[list[Observation]]):
-    """`biased` are the places of samples for biases."""
+    """`biased` are the places of samples for biases; `filters` the int8 filters that all threads of a process share."""
 
     network: PortableModule
     samples: SampleSource
     biased: frozenset[int]
     tuning: Tuning | None = None
+    filters: Filters = field(default_factory=dict[int, "tuple[Array, Array]"])
 
     def prepare(self) -> Callable[[range], list[Observation]]:
         observer, reader = _Observer(self), SampleReader(self.samples)
@@ -56,7 +57,7 @@ class ObserveJob(Job[list[Observation]]):
 
 class _Observer:
     def __init__(self, job: ObserveJob) -> None:
-        self.net = net = FakeNetwork(job.network.module)
+        self.net = net = FakeNetwork(job.network.module, stored=job.filters)
         self.job = job
         tuning = job.tuning
         self.places = tuning.places if tuning is not None else ()

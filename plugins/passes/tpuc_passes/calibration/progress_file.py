@@ -9,26 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from tpuc.api import CalibrationError, InvalidModel, Module, print_module
 from tpuc.api.host import SampleInput, SampleSource, read_npz, write_npz
 
-VERSION = 1
+from tpuc_passes.calibration.collect import Counting
+from tpuc_passes.calibration.statistics import Histogram, TensorRange
+
+VERSION = 2
 
 
 @dataclass
 class Progress:
-    """How far the statistics are: ranges cover the first `ranged` samples, counts the first `counted`.
-
-    Counts belong to the bins of `ranges` as they are now. `skipped` are samples that could not be read.
+    """How far the statistics are: histograms cover the first `seen` samples; `skipped` are those that could not be
+    read.
     """
 
     samples: SampleSource
-    bins: int
-    ranged: int = 0
-    counted: int = 0
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    counts: dict[str, NDArray[np.int64]] = field(default_factory=dict[str, NDArray[np.int64]])
+    counting: Counting
+    seen: int = 0
+    histograms: dict[str, Histogram] = field(default_factory=dict[str, Histogram])
     skipped: dict[int, str] = field(default_factory=dict[int, str])
 
     def extend(self, more: SampleSource) -> None:
@@ -40,24 +39,22 @@ class Progress:
 
 def save(path: Path, progress: Progress, network: str) -> None:
     """Write the file, whole or not at all; equal statistics give equal bytes. `network` is the module's digest."""
-    names = list(progress.ranges)
-    counted = [name for name in names if name in progress.counts]
-    zero = np.zeros((0, progress.bins + 1), np.int64)
+    found = progress.histograms
     head = {
         "version": VERSION,
         "network": network,
-        "bins": progress.bins,
-        "ranged": progress.ranged,
-        "counted": progress.counted,
-        "names": names,
-        "counted_names": counted,
+        "bins": progress.counting.bins,
+        "counting": progress.counting.counting,
+        "seen": progress.seen,
+        "names": list(found),
         "samples": progress.samples.rows(),
         "skipped": sorted(progress.skipped.items()),
     }
+    ranges = [(one.range.minimum, one.range.maximum) for one in found.values()]
     arrays = {
         "head": np.frombuffer(json.dumps(head).encode(), np.uint8),
-        "ranges": np.array([progress.ranges[name] for name in names], np.float64).reshape(-1, 2),
-        "counts": np.stack([progress.counts[name] for name in counted]) if counted else zero,
+        "ranges": np.array(ranges, np.float64).reshape(-1, 2),
+        "counts": np.array([one.all_counts for one in found.values()], np.int64),
     }
     write_npz(path, arrays, compressed=True)
 
@@ -74,16 +71,16 @@ def load(path: Path, network: str, inputs: tuple[SampleInput, ...], bins: int) -
             raise CalibrationError(f"{path}: statistics of another network. {way_out}")
         if head["bins"] != bins:
             raise CalibrationError(f"{path}: statistics of {head['bins']} bins, not {bins}. {way_out}")
+        counting = Counting(bins, head["counting"])
+        rows = zip(head["names"], arrays["ranges"].tolist(), arrays["counts"], strict=True)
         return Progress(
             SampleSource.of_rows(inputs, [[tuple(part) for part in row] for row in head["samples"]]),
-            bins,
-            head["ranged"],
-            head["counted"],
+            counting,
+            head["seen"],
             {
-                name: (float(low), float(high))
-                for name, (low, high) in zip(head["names"], arrays["ranges"], strict=True)
+                name: Histogram.of(TensorRange.of(name, *limits), counts, counting=counting.counting)
+                for name, limits, counts in rows
             },
-            {name: row.copy() for name, row in zip(head["counted_names"], arrays["counts"], strict=True)},
             {int(index): reason for index, reason in head["skipped"]},
         )
     except (InvalidModel, KeyError, ValueError, TypeError) as error:

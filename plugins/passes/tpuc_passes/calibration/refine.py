@@ -12,14 +12,12 @@ from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSourc
 
 from tpuc_passes.accuracy.bias import ProductMeans, filter_shifts, find_shifts
 from tpuc_passes.accuracy.channels import channel_elements, choose_channels, eligible
-from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.calibration.collect import absmax
+from tpuc_passes.accuracy.network import FakeNetwork, Filters
 from tpuc_passes.calibration.importance import (
     Importance,
     by_cost,
     choose_by_answers,
     decibels_gained,
-    mean_square,
     merged,
 )
 from tpuc_passes.calibration.observe import Observation, ObserveJob, Tuning
@@ -85,6 +83,7 @@ class Refiner:
     _kept_judge: Judge | None = None
     _biased: Sequence[int] | None = None
     _products: Sequence[Mapping[str, ProductMeans]] = ()
+    _filters: Filters = field(default_factory=dict[int, "tuple[Array, Array]"])
 
     def tune(self, entries: Entries, others: Sequence[Entries], given: frozenset[str]) -> dict[str, TensorThreshold]:
         """The best of each method's thresholds tuned op by op, and the last one's tuned by what reaches the answers."""
@@ -164,14 +163,14 @@ class Refiner:
         """The samples for tuning, as they were seen; what is seen of those for biases is kept."""
         biased = self._spread(self._affordable(self.options.bias_num))
         places = sorted({*tuned, *biased})
-        plain = self._calibrated(dict.fromkeys(self.progress.ranges, _WHATEVER))
+        plain = self._calibrated(dict.fromkeys(self.progress.histograms, _WHATEVER))
         limits = {name: max(-one.minimum, one.maximum) for name, one in entries.items()}
         tuning = Tuning(
             tuple(places.index(place) for place in tuned),
             entries,
             choices,
             {name: limit for name, limit in limits.items() if limit > 0},
-            {name: mean_square(self.progress.counts[name], absmax(limits)) for name, limits in self._ranges()},
+            self._powers(),
             frozenset(value.name for value in eligible(plain)),
         )
         job = ObserveJob(
@@ -179,6 +178,7 @@ class Refiner:
             self._source(places),
             frozenset(places.index(place) for place in biased),
             tuning if tuned else None,
+            self._filters,
         )
         units = units_of(len(places), 1)  # there are few samples, and each is much work
         results = self.context.progress(self.pool.map(job, units), "calibrating: tuning", len(units))
@@ -187,8 +187,10 @@ class Refiner:
         self._products = [seen[places.index(place)].products for place in biased]
         return [seen[places.index(place)] for place in tuned]
 
-    def _ranges(self) -> list[tuple[str, tuple[float, float]]]:
-        return [(name, limits) for name, limits in self.progress.ranges.items() if name in self.progress.counts]
+    def _powers(self) -> dict[str, float]:
+        """The mean squares of counted values."""
+        found = self.progress.histograms if self.progress.counting.counting else {}
+        return {name: one.statistics().mean_square for name, one in found.items()}
 
     def shifts(self, entries: Entries) -> dict[str, Array]:
         """Per product what its bias should gain: the mean error of its filters, or all that int8 leaves up to there
@@ -198,10 +200,8 @@ class Refiner:
             self._observe((), {}, {})
         if not self._biased:
             return {}
-        judge = self._judge()
         samples = _read(self._source(self._biased))
         net = self._quantised(entries)
-        net.share_filters(judge.exact)
         left = find_shifts(net, samples, self._products, self.pool, self.context.progress)
         choices = [self._filter_shifts(), left, dict[str, Array]()]
         known = [] if self._verdict is None else [self._verdict]
@@ -228,7 +228,7 @@ class Refiner:
 
     def _quantised(self, entries: Entries) -> FakeNetwork:
         calibrated = self._calibrated(entries)
-        net = FakeNetwork(calibrated)
+        net = FakeNetwork(calibrated, stored=self._filters)
         net.set_elements(channel_elements(eligible(calibrated), self.channels))
         return net
 

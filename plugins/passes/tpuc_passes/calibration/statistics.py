@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,12 +15,23 @@ Array = NDArray[Any]
 
 DEFAULT_BINS = 2048
 BLOCK_ELEMENTS = 1 << 16
-LANES = 4
-"""Neighbours that are counted apart; two gain as much on relu results, eight no more (measured)."""
+LANES = 2
+"""Neighbours that are counted apart: zeros come in rows, and each of their counts would wait for the one before. Four
+and eight gain no more (measured).
+"""
+FINER = 4
+"""Bins that are counted in for one that calibrators see, up to a power of two. Of 768 tensors of six distributions one
+in 28 got another KLD threshold than from exact counts, as often higher as lower; with two it was one in 21, with eight
+one in 47.
+"""
+LEAST_EXPONENT = -64
+"""The smallest power of two that bins reach up to: far below any threshold, and far above where floats are denormal."""
+MOST_SINGLE = 1 << 24
+"""Single precision has no more consecutive whole numbers."""
 
 
 class TensorRange:
-    """First pass: lowest and highest value. Nothing seen yet reads as the range [0, 0]."""
+    """Lowest and highest value. Nothing seen yet reads as the range [0, 0]."""
 
     def __init__(self, name: str = "tensor") -> None:
         self.name = name
@@ -65,105 +77,139 @@ class TensorRange:
 
 class CountingBuffers:
     """What counting a block of elements needs, kept for the next one: fresh pages take as long as counting itself. For
-    one thread at a time.
+    one thread at a time, and histograms of `bins`.
     """
 
-    def __init__(self, bins: int = DEFAULT_BINS) -> None:
-        self.bins = bins
+    def __init__(self, bins: int) -> None:
+        self.lane_bins = FINER * bins + 1
+        self.index = np.empty(BLOCK_ELEMENTS, np.intp)
 
     @cached_property
     def single(self) -> tuple[Array, Array]:
-        """For scaled values in single precision, and the last bin for each: an array is three times as fast as a
-        number there.
-        """
-        return np.empty(BLOCK_ELEMENTS, np.float32), np.full(BLOCK_ELEMENTS, self.bins, np.float32)
+        """For scaled values in single precision, and where the bins of each element's lane begin."""
+        return self._of(np.float32)
 
     @cached_property
     def double(self) -> tuple[Array, Array]:
         """As `single`, in double precision."""
-        return np.empty(BLOCK_ELEMENTS, np.float64), np.full(BLOCK_ELEMENTS, self.bins, np.float64)
+        return self._of(np.float64)
 
-    @cached_property
-    def whole(self) -> Array:
-        """For bins."""
-        return np.empty(BLOCK_ELEMENTS, np.int32)
+    def _of(self, dtype: type[np.floating[Any]]) -> tuple[Array, Array]:
+        lanes = np.arange(BLOCK_ELEMENTS) % LANES * self.lane_bins
+        return np.empty(BLOCK_ELEMENTS, dtype), lanes.astype(dtype)
 
-    @cached_property
-    def index(self) -> Array:
-        """For places of bins among those of all lanes."""
-        return np.empty(BLOCK_ELEMENTS, np.intp)
 
-    @cached_property
-    def lanes(self) -> Array:
-        """Where the bins of each element's lane begin."""
-        return (np.arange(BLOCK_ELEMENTS) % LANES * (self.bins + 1)).astype(np.int32)
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What calibrators see of a tensor: see `TensorStatistics`."""
+
+    counts: NDArray[np.int64]
+    zeros: int
+    absmax: float
+    minimum: float
+    maximum: float
+    depth: float = 0.0
+
+    @property
+    def mean_square(self) -> float:
+        """Of all values, zeros too."""
+        centres = np.arange(0.5, self.counts.size) * (self.absmax / self.counts.size)
+        return float(self.counts @ centres**2) / max(int(self.counts.sum()) + self.zeros, 1)
 
 
 class Histogram:
-    """Second pass: how many values fall into each of equal bins of ``abs(x)``; a `TensorStatistics`.
+    """The range of a tensor, and how many values fall into each of equal bins of ``abs(x)``, in one pass.
 
-    Bin `i` holds ``i < abs(x) * bins / absmax <= i + 1``, computed in the element type. Exact zeros are counted apart.
+    The ``FINER * bins`` bins reach up to the least power of two that is not below any value: bin `i` holds
+    ``i < abs(x) * FINER * bins / power <= i + 1``, exact zeros are apart. When the power doubles, each pair of bins
+    becomes one, which is what counting with the new power gives. So samples can come in any order and in any parts.
+    (What is 2**126 times smaller than the power may count as zero.)
+    With `counting` False only the range is kept.
     """
 
-    def __init__(self, seen: TensorRange, bins: int = DEFAULT_BINS, depth: float = 0.0) -> None:
-        self.name = seen.name
-        self.depth = depth
-        self.minimum, self.maximum, self.absmax = seen.minimum, seen.maximum, seen.absmax
-        self._counts = np.zeros(bins + 1, np.int64)  # zeros first
-
-    @property
-    def bins(self) -> int:
-        return self._counts.size - 1
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        return self._counts[1:]
-
-    @property
-    def zeros(self) -> int:
-        return int(self._counts[0])
+    def __init__(self, name: str = "tensor", bins: int = DEFAULT_BINS, *, counting: bool = True) -> None:
+        self.range = TensorRange(name)
+        self.bins = bins
+        self.counting = counting
+        self._exponent = LEAST_EXPONENT
+        self._counts = np.zeros(FINER * bins + 1, np.int64)  # zeros first
 
     @property
     def all_counts(self) -> NDArray[np.int64]:
-        """`zeros` and then `counts`, to be added elsewhere."""
+        """Exact zeros, and then the bins up to the power of two."""
         return self._counts
 
-    def add(self, all_counts: NDArray[np.int64]) -> None:
-        """Add the `all_counts` of a histogram over the same range."""
-        self._counts += all_counts
+    @classmethod
+    def of(cls, seen: TensorRange, all_counts: NDArray[np.int64], *, counting: bool) -> Histogram:
+        """What `range` and `all_counts` of another one say."""
+        result = cls(seen.name, (all_counts.size - 1) // FINER, counting=counting)
+        result.range = seen
+        result._counts = all_counts.copy()
+        result._exponent = _exponent(seen.absmax)
+        return result
 
     def update(self, array: Array, buffers: CountingBuffers | None = None) -> None:
-        """Count one more sample; values beyond the range of the first pass go to the last bin. `buffers` are for as
-        many bins as there are here.
-        """
+        """Take one more sample into account; raises CalibrationError for values that are not finite."""
+        self.range.update(array)
+        if not self.counting:
+            return
         flat = array.reshape(-1)
-        if self.absmax == 0.0:
+        if self.range.absmax == 0.0:
             self._counts[0] += flat.size
             return
+        self._reach(_exponent(self.range.absmax))
         buffers = buffers or CountingBuffers(self.bins)
-        is_single = flat.dtype.kind not in "iu" and flat.dtype.itemsize <= 4
-        scaled, last = buffers.single if is_single else buffers.double
-        # Python floats would overflow to infinity for a denormal absmax: the scale is bounded by the type's own range.
-        scale = scaled.dtype.type(min(self.bins / self.absmax, float(np.finfo(scaled.dtype).max)))
-        counts = np.zeros(LANES * (self.bins + 1), np.int64)
+        is_short = flat.dtype.kind == "f" and flat.dtype.itemsize <= 4 and LANES * self._counts.size <= MOST_SINGLE
+        scaled, lanes = buffers.single if is_short else buffers.double
+        # Exact, so nothing comes to lie above the last bin.
+        scale = scaled.dtype.type(math.ldexp(self._counts.size - 1, -self._exponent))
+        counts = np.zeros(LANES * self._counts.size, np.int64)
         for start in range(0, flat.size, BLOCK_ELEMENTS):
             block = flat[start : start + BLOCK_ELEMENTS]
-            part, top = scaled[: block.size], last[: block.size]
-            whole, index = buffers.whole[: block.size], buffers.index[: block.size]
+            part, index = scaled[: block.size], buffers.index[: block.size]
             np.multiply(block, scale, out=part, dtype=part.dtype, casting="unsafe")
             np.abs(part, out=part)
-            np.minimum(part, top, out=part)
-            np.ceil(part, out=whole, casting="unsafe")
-            # Zeros come in rows: each of their counts would wait for the one before, so neighbours are counted apart.
-            np.add(whole, buffers.lanes[: block.size], out=index)
+            np.ceil(part, out=part)
+            np.add(part, lanes[: block.size], out=part)
+            np.copyto(index, part, casting="unsafe")
             counts += np.bincount(index, minlength=counts.size)
         self._counts += counts.reshape(LANES, -1).sum(axis=0)
 
     def merge(self, other: Histogram) -> None:
-        """Add the counts of `other`, which must have the same bins over the same range."""
-        if (other.bins, other.absmax) != (self.bins, self.absmax):
-            raise CalibrationError(
-                f"{self.name}: histograms of {self.bins} bins up to {self.absmax:g} and of {other.bins} bins up to"
-                f" {other.absmax:g} cannot be merged. Finish the range pass before the histogram pass."
-            )
-        self._counts += other._counts
+        """Take over what `other`, with as many bins, has seen."""
+        self.range.merge(other.range)
+        exponent = max(self._exponent, other._exponent)
+        self._reach(exponent)
+        self._counts += _folded(other._counts, exponent - other._exponent)
+
+    def statistics(self, depth: float = 0.0) -> Statistics:
+        """With the bins up to absmax, in which the counted ones are shared out evenly."""
+        seen = self.range
+        counts = np.zeros(self.bins, np.int64)
+        if self._counts[1:].any():
+            running = np.concatenate([[0], np.cumsum(self._counts[1:])])
+            last = math.ldexp(seen.absmax, -self._exponent) * (running.size - 1)
+            edges = np.linspace(0.0, last, self.bins + 1)
+            below = np.rint(np.interp(edges, np.arange(running.size), running)).astype(np.int64)
+            below[-1] = running[-1]
+            counts = np.diff(below)
+        return Statistics(counts, int(self._counts[0]), seen.absmax, seen.minimum, seen.maximum, depth)
+
+    def _reach(self, exponent: int) -> None:
+        if exponent > self._exponent:
+            self._counts = _folded(self._counts, exponent - self._exponent)
+            self._exponent = exponent
+
+
+def _exponent(absmax: float) -> int:
+    """Of the least power of two that is not below."""
+    part, exponent = math.frexp(absmax)
+    return max(exponent - (part == 0.5), LEAST_EXPONENT)
+
+
+def _folded(all_counts: NDArray[np.int64], times: int) -> NDArray[np.int64]:
+    """The counts with bins twice, four times ... as wide, of which the upper ones are empty."""
+    bins = all_counts[1:]
+    for _ in range(min(times, bins.size.bit_length())):
+        bins = np.concatenate([bins.reshape(-1, 2).sum(axis=1), np.zeros(bins.size // 2, np.int64)])
+    return np.concatenate([all_counts[:1], bins])

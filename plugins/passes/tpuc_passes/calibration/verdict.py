@@ -41,7 +41,9 @@ class Verdict:
 
 @dataclass
 class Judge:
-    """Runs samples through calibrated networks, here in `pool`. `quantised` makes one of thresholds."""
+    """Runs samples through calibrated networks, here in `pool`. `quantised` makes one of thresholds; all should share
+    their int8 filters.
+    """
 
     module: Module
     samples: Sequence[Mapping[str, Array]]
@@ -61,7 +63,6 @@ class Judge:
         the samples, and gets as many decibels less than `best` as it has there.
         """
         net = self.quantised(entries)
-        net.share_filters(self.exact)
         net.shift_biases(shifts)
         middle = len(self.samples) // 2
         sums = self._energies(net, 0, middle)
