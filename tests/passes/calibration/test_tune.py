@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tpuc.api import Module
 from tpuc.api.host import PortableModule, inputs_of, open_samples
+from tpuc_ops.top.add import Add
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.sigmoid import Sigmoid
@@ -55,6 +56,19 @@ def test_of_two_branches_the_larger_threshold_wins(tmp_path: Path) -> None:
     first = {name: entries[name] for name in ("v0", "v1", "v2")}
     assert tuned(alone.finish(only), tmp_path, x, first)["v1"] < 9.0
     assert tuned(net.finish(saturating, linear), tmp_path, x, entries)["v1"] == pytest.approx(10.0, abs=0.7)
+
+
+def test_rows_tell_enough_of_many_elements(tmp_path: Path) -> None:
+    row = np.random.default_rng(2).standard_normal(64).astype(np.float32)
+    entries = {"v0": TensorThreshold(0.5, -3.0, 3.0), "v1": TensorThreshold(9.0, -9.0, 9.0)}
+    distances: list[np.ndarray] = []
+    for rows in (1024, 4096):  # of the second, every fourth
+        net = Network(1, 1, rows, 64)
+        module = net.finish(net.op(Add(), net.input, net.input))
+        np.save(tmp_path / "x.npy", np.broadcast_to(row, (1, 1, rows, 64)))
+        found = observed(module, tmp_path / "x.npy", entries)[1]
+        distances.append(next(one for (index, position), one in found.items() if index >= 0 and position == 1))
+    np.testing.assert_allclose(distances[0], distances[1], rtol=1e-4)  # sums of 65536 floats
 
 
 def test_what_a_relu_drops_does_not_count(tmp_path: Path) -> None:

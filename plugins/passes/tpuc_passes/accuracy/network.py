@@ -8,7 +8,7 @@ from threading import get_ident
 
 import numpy as np
 from tpuc.api import ChipDescription, Module, NetworkInput, ShapeOnly, TensorType, UniformPerAxis, Value, as_stored
-from tpuc.api.host import Array, Plan, Pool, Step, give_back_memory, make_plan, shares
+from tpuc.api.host import Array, Plan, Pool, Step, make_plan, shares
 from tpuc_ops.top.depth2space import Depth2Space
 from tpuc_ops.top.div import Div
 from tpuc_ops.top.gather import Gather
@@ -225,7 +225,6 @@ class FakeNetwork:
 
         for _ in pool.here(run, shares(states, pool.threads)):
             pass
-        give_back_memory()
 
     def run_step_of_all(self, index: int, states: Sequence[State], pool: Pool, *, integer: bool) -> None:
         """One step of several samples; values that are not used any more are dropped."""

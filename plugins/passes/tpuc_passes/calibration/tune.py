@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api import Node
+from tpuc.api import Elementwise, Node
 from tpuc.api.host import Array, Step
 from tpuc_ops.top.conv import Conv
 
@@ -21,6 +21,10 @@ MUCH_WORK = 1e8
 channels, evenly spread, and as many rows from the middle as have `PLACES` places, which is some ten thousand elements.
 """
 PLACES = 256
+MANY_ELEMENTS = 1 << 17
+"""Distances of element-wise ops with so many elements or more are taken on rows, evenly spread, of about half as many:
+otherwise they would take longer than the convolutions.
+"""
 SMALLEST_GAIN = 0.01
 """Thresholds nearer to absmax than this part of it are not tuned."""
 
@@ -112,10 +116,12 @@ class Tuner:
             result[index, position] = np.array([distance(position, grid) for grid in choices])
         return result
 
-    def _part(self, index: int) -> _Part | None:
-        """What tells enough about the result of a convolution that is much work; None: all of it."""
+    def _part(self, index: int) -> _Part | _Rows | None:
+        """What tells enough about the result of a step that is much work; None: all of it."""
         step = self.net.plan.steps[index]
         op = step.operation.op
+        if isinstance(op, Elementwise):
+            return _rows(step)
         if not isinstance(op, Conv) or op.group != 1 or op.inserts or not self.net.is_product(index):
             return None
         if op.flops(step.node) < MUCH_WORK or step.node.operand_types[0].rank != 4:
@@ -148,6 +154,32 @@ class _Part:
         count = len(range(*self.filters.indices(filters.dims[0])))
         size = op.window().output((last - first, x.dims[3]))
         return replace(step.node, result_types=(step.node.result_type.with_shape((x.dims[0], count, *size)),))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows along an axis of all operands of an element-wise op."""
+
+    axis: int
+    rows: slice
+
+    def of(self, operands: Sequence[Array]) -> list[Array]:
+        """The operands, which all have the shape of the result."""
+        place = (*(slice(None),) * self.axis, self.rows)
+        return [np.ascontiguousarray(array[place]) for array in operands]
+
+    def node(self, step: Step) -> Node:
+        """The step with the shape of its partial result."""
+        dims = list(step.node.result_type.dims)
+        dims[self.axis] = len(range(*self.rows.indices(dims[self.axis])))
+        return replace(step.node, result_types=(step.node.result_type.with_shape(tuple(dims)),))
+
+
+def _rows(step: Step) -> _Rows | None:
+    result, operands = step.node.result_type, step.node.operand_types
+    every = result.size * 2 // MANY_ELEMENTS
+    alike = all(one.shape == result.shape for one in operands)
+    return _Rows(result.rank - 2, slice(None, None, every)) if every >= 2 and result.rank >= 3 and alike else None
 
 
 def _with(arrays: Sequence[Array], position: int, array: Array) -> list[Array]:
