@@ -14,8 +14,8 @@ from tpuc.api.host import ABSENT_SLOT, Array, Pool, Step
 from tpuc_ops.convolution import pad_images
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.matmul import MatMul
+from tpuc_ops.window import Window
 
-from tpuc_passes.accuracy.grids import BLOCK_ELEMENTS
 from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.accuracy.rescale import constant, set_constant
 
@@ -108,20 +108,26 @@ def _mean_product(step: Step, x: Array, filters: Array, bias: Array | None) -> A
     added = 0.0 if bias is None or not bias.size else bias.reshape(-1).astype(np.float64)
     if isinstance(op, Conv) and x.ndim == filters.ndim == 4 and not op.inserts:
         # The mean over places is the product with the mean of what every tap reads.
-        window = op.window()
-        padded, (oh, ow) = pad_images(x, window.pads), window.output(x.shape[2:])
-        (sh, sw), (dh, dw) = window.strides, window.dilations
-        means = np.empty((x.shape[1], *window.kernel))
-        for i, j in np.ndindex(*window.kernel):
-            rows = slice(i * dh, i * dh + (oh - 1) * sh + 1, sh)
-            columns = slice(j * dw, j * dw + (ow - 1) * sw + 1, sw)
-            means[:, i, j] = padded[:, :, rows, columns].mean(axis=(0, 2, 3), dtype=np.float64)
+        means = _tap_means(pad_images(x, op.window().pads), op.window(), op.window().output(x.shape[2:]))
         grouped = filters.reshape(op.group, filters.shape[0] // op.group, -1)
-        column = means.reshape(op.group, -1, 1)
-        parts = np.array_split(grouped, -(-filters.size // BLOCK_ELEMENTS), axis=1)
-        return np.concatenate([part.astype(np.float64) @ column for part in parts], axis=1).reshape(-1) + added
+        column = means.astype(np.float32).reshape(op.group, -1, 1)
+        return np.matmul(grouped, column).reshape(-1).astype(np.float64) + added
     lost = [x, filters, np.zeros((0,), np.float32)]
     return _per_channel(_without_relu(op).evaluate(step.node, lost)[0], op) + added
+
+
+def _tap_means(padded: Array, window: Window, size: tuple[int, int]) -> Array:
+    """`padded: [n, c, h, w]` to `[c, kh, kw]`: the mean over images and places of what each tap reads."""
+    (oh, ow), (sh, sw), (dh, dw) = size, window.strides, window.dilations
+    means = np.empty((padded.shape[1], *window.kernel))
+    share = np.full((ow, 1), 1 / ow, padded.dtype)
+    for j in range(window.kernel[1]):
+        columns = slice(j * dw, j * dw + (ow - 1) * sw + 1, sw)
+        # As a product this is three times as fast as a mean; a row's error is a float's, far below that of int8.
+        rows_means = np.matmul(padded[:, :, :, columns], share)[..., 0].mean(axis=0, dtype=np.float64)
+        for i in range(window.kernel[0]):
+            means[:, i, j] = rows_means[:, i * dh : i * dh + (oh - 1) * sh + 1 : sh].mean(axis=1)
+    return means
 
 
 def _per_channel(array: Array, op: Op) -> Array:
