@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto
 from tpuc.api import ForeignNode
+from tpuc_ops.importing import importer_key
 
-from tpuc_onnx.graph import GraphNode, foreign_node
+from tpuc_onnx.graph import Graph, GraphNode, foreign_node
 from tpuc_onnx.recurrence import unroll
 from tpuc_onnx.script import Script
 from tpuc_onnx.shapes import TypeTable
@@ -21,12 +22,12 @@ OPSET = 22
 """The rewrites are written in the operators of this opset."""
 
 
-def rewritten(node: GraphNode, types: TypeTable) -> list[GraphNode] | None:
-    """The nodes that say the same as `node`; None when there is no rewrite for it, or none is needed."""
-    write = None if node.foreign.domain else REWRITES.get(node.foreign.op_type)
+def rewritten(node: GraphNode, types: TypeTable, graph: Graph) -> list[GraphNode] | None:
+    """The nodes that say the same as `node` of `graph`; None when there is no rewrite for it, or none is needed."""
+    write = REWRITES.get(importer_key(node.foreign))
     if write is None:
         return None
-    script = Script(node.foreign, types)
+    script = Script(node.foreign, types, graph)
     if write(script) is False:
         return None
     opsets = {"": OPSET}
@@ -35,7 +36,7 @@ def rewritten(node: GraphNode, types: TypeTable) -> list[GraphNode] | None:
 
 def is_rewritten(node: ForeignNode) -> bool:
     """Is there a rewrite that may be wanted?"""
-    return not node.domain and node.op_type in REWRITES
+    return importer_key(node) in REWRITES
 
 
 def _centred(script: Script, index: int, zero_index: int, axis: int | None = None) -> str:
@@ -65,6 +66,48 @@ def _channelled(script: Script, name: str, rank: int) -> str:
 
 
 _WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+
+
+def dynamic_quantize_linear(script: Script) -> bool:
+    """The values themselves, with scale 1 and zero point 0, where only products read them.
+
+    Each input's own range serves runtimes that multiply integers of unknown ranges. Compiled networks have floats, or
+    the ranges of a calibration, which this op would round once more.
+    """
+    result, scale, zero = script.node.outputs
+    reads = {name: set(script.graph.uses.get(name, ())) for name in script.node.outputs}
+    read_by = {result: (_INTEGER_PRODUCTS, 0), zero: (_INTEGER_PRODUCTS, 2)}
+    if not reads[result] or not {op for op, _ in reads[scale]} <= {"Mul"} or {*script.graph.outputs} & {*reads}:
+        return False
+    if any(op not in ops or index != place for name, (ops, place) in read_by.items() for op, index in reads[name]):
+        return False
+    script("Identity", script.node.inputs[0], result=result)
+    script.types.constants[scale] = np.array(1, np.float32)
+    script.types.constants[zero] = np.array(0, np.uint8)
+    return True
+
+
+_INTEGER_PRODUCTS = ("ConvInteger", "MatMulInteger")
+
+
+def dynamic_quantize_lstm(script: Script) -> None:
+    """ONNX Runtime's layer of 8-bit weights, which lie `[direction, in, gates]`, as one of floats."""
+    x, weights, recurrent, *rest = script.node.inputs
+    places = ((weights, "the weights", 8), (recurrent, "the recurrent weights", 10))
+    floats = [_dequantised(script, name, meaning, scale) for name, meaning, scale in places]
+    outputs = list(script.node.outputs)
+    attributes = {name: value for name, value in script.node.attributes.items() if value is not None}
+    script.append("LSTM", [x, *floats, *rest[:5]], outputs, **attributes)
+
+
+def _dequantised(script: Script, name: str, meaning: str, scale_index: int) -> str:
+    """`name: [direction, in, gates]` with a scale and a zero point for each direction, or each of its gates."""
+    array = script.required(script.node.inputs.index(name), meaning).astype(np.float32)
+    scale = script.required(scale_index, f"the scale of {meaning}").astype(np.float32)
+    zero = script.required(scale_index + 1, f"the zero point of {meaning}").astype(np.float32)
+    count = array.shape[0]
+    real = (array - zero.reshape(count, 1, -1)) * scale.reshape(count, 1, -1)
+    return script.constant(f"{name}_float", np.ascontiguousarray(real.transpose(0, 2, 1)))
 
 
 def conv_integer(script: Script) -> None:
@@ -269,6 +312,7 @@ REWRITES: Mapping[str, Callable[[Script], bool | None]] = {
     "Col2Im": col2im,
     "ConvInteger": conv_integer,
     "DFT": dft,
+    "DynamicQuantizeLinear": dynamic_quantize_linear,
     "GRU": unroll,
     "GlobalLpPool": global_lp_pool,
     "LSTM": unroll,
@@ -280,4 +324,5 @@ REWRITES: Mapping[str, Callable[[Script], bool | None]] = {
     "RNN": unroll,
     "STFT": stft,
     "TensorScatter": tensor_scatter,
+    "com.microsoft::DynamicQuantizeLSTM": dynamic_quantize_lstm,
 }

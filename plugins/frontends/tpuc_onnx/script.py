@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -12,6 +13,7 @@ from onnx import helper
 from tpuc.api import ForeignNode, Unsupported
 
 from tpuc_onnx.expansion import own_prefix
+from tpuc_onnx.graph import Graph
 from tpuc_onnx.shapes import TypeTable
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -19,10 +21,11 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass
 class Script:
-    """Collects nodes in place of `node`. Tensors are named inside it."""
+    """Collects nodes in place of `node` of `graph`. Tensors are named inside it."""
 
     node: ForeignNode
     types: TypeTable
+    graph: Graph
     nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
 
     def __call__(self, op: str, *inputs: str, result: str = "", **attributes: Any) -> str:
@@ -37,6 +40,11 @@ class Script:
         results = [f"{own_prefix(self.node)}{op}_{len(self.nodes)}_{index}" for index in range(count)]
         self.nodes.append(helper.make_node(op, list(inputs), results, name=results[0], **attributes))
         return results
+
+    def append(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> None:
+        """Append a node whose results have the given names; "" for none."""
+        name = next(name for name in outputs if name)
+        self.nodes.append(helper.make_node(op, list(inputs), list(outputs), name=name, **attributes))
 
     def constant(self, name: str, array: npt.ArrayLike) -> str:
         """A new constant."""

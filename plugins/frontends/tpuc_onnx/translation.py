@@ -168,7 +168,7 @@ class _Walk:
             if is_control_flow(node.foreign):
                 inner: Iterable[GraphNode] | None = control_nodes(node, self._types)
             else:
-                inner = rewritten(node, self._types)
+                inner = rewritten(node, self._types, self._graph)
                 if inner is None and is_unknown:
                     inner = function_nodes(node, self._types, self._graph.opsets)
             if inner is None:

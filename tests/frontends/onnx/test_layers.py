@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 from tpuc.api import InvalidModel, Unsupported
 
-from tests.frontends.onnx.networks import Array, assert_same, network, node, ops, read, values
+from tests.frontends.onnx.networks import Array, assert_same, network, node, ops, read, run_onnx, values
 
 
 def check(model: onnx.ModelProto, folder: Path) -> list[str]:
@@ -192,6 +192,86 @@ def test_quantised_layers(tmp_path: Path) -> None:
     ]
     made = check(network(nodes, {"x": [1, 2, 6, 6]}, ["y"], weights), tmp_path)
     assert [made.count(op) for op in ("QuantizeLinear", "Conv", "DequantizeLinear")] == [2, 1, 1]
+
+
+def eight_bits(weight: Array, axis: tuple[int, ...], *, signed: bool = False) -> tuple[Array, Array, Array, Array]:
+    """Integers, scale, zero point, and what they stand for; `axis` are the axes that share a scale. Signed ones
+    have 7 bits, see `test_quantised_layers`.
+    """
+    low, high = weight.min(axis, keepdims=True, initial=0), weight.max(axis, keepdims=True, initial=0)
+    scale = (np.maximum(-low, high) / 63 if signed else (high - low) / 255).astype(np.float32)
+    zero = np.zeros_like(scale) if signed else np.rint(-low / scale)
+    integers = np.clip(np.rint(weight / scale) + zero, -63 if signed else 0, 63 if signed else 255)
+    real = ((integers - zero) * scale).astype(np.float32)
+    dtype = np.int8 if signed else np.uint8
+    return integers.astype(dtype), scale, zero.astype(dtype), real
+
+
+def test_operands_that_are_quantised_as_they_come_stay_as_they_are(tmp_path: Path) -> None:
+    """As quantize_dynamic of ONNX Runtime writes it: the same as the network of floats over what the filters mean."""
+    w, ws, wz, w_float = eight_bits(values(3, 2, 3, 3), (0, 1, 2, 3))
+    m, ms, mz, m_float = eight_bits(values(6, 5, seed=3), (0,))
+    weights = {"w": w, "ws": ws.reshape(()), "wz": wz.reshape(()), "m": m, "ms": ms.reshape(-1), "mz": mz.reshape(-1)}
+    nodes = [
+        node("DynamicQuantizeLinear", "x", "q s z"),
+        node("Mul", "s ws", "qs"),
+        node("ConvInteger", "q w z wz", "c", pads=[1, 1, 1, 1]),
+        node("Cast", "c", "d", to=TensorProto.FLOAT),
+        node("Mul", "d qs", "e"),
+        node("DynamicQuantizeLinear", "e", "q2 s2 z2"),
+        node("MatMulInteger", "q2 m z2 mz", "f"),
+        node("Cast", "f", "g", to=TensorProto.FLOAT),
+        node("Mul", "s2 ms", "q2s"),
+        node("Mul", "g q2s", "y"),
+    ]
+    floats = [node("Conv", "x w", "e", pads=[1, 1, 1, 1]), node("MatMul", "e m", "y")]
+    reference = network(floats, {"x": [1, 2, 6, 6]}, ["y"], {"w": w_float, "m": m_float})
+    module = read(network(nodes, {"x": [1, 2, 6, 6]}, ["y"], weights), tmp_path)
+    assert_same(reference, module)
+    assert not {"Reduce", "Round", "Div", "Cast"} & {*ops(module)}
+
+
+@pytest.mark.parametrize("reader", [node("Identity", "z", "other"), node("Neg", "s", "other"), None])
+def test_dynamic_quantisation_that_something_else_reads_is_computed(
+    reader: onnx.NodeProto | None, tmp_path: Path
+) -> None:
+    nodes = [
+        node("DynamicQuantizeLinear", "x", "q s z"),
+        node("MatMulInteger", "q w z", "f"),
+        node("Cast", "f", "g", to=TensorProto.FLOAT),
+        node("Mul", "g s", "y"),
+        *([] if reader is None else [reader]),
+    ]
+    outputs = ["y", "s" if reader is None else "other"]
+    weights: dict[str, Array] = {"w": np.random.default_rng(0).integers(-63, 64, (6, 5)).astype(np.int8)}
+    made = check(network(nodes, {"x": [4, 6]}, outputs, weights), tmp_path)
+    assert "Round" in made
+
+
+@pytest.mark.parametrize("per_gate", [False, True])
+def test_lstm_of_8_bits(per_gate: bool, tmp_path: Path) -> None:
+    """What ONNX Runtime's quantize_dynamic makes of LSTM: the same as of floats over what the weights mean."""
+    shared = (1,) if per_gate else (1, 2)
+    w, ws, wz, w_float = eight_bits(values(2, 4, 12), shared, signed=per_gate)
+    r, rs, rz, r_float = eight_bits(values(2, 3, 12, seed=5), shared, signed=per_gate)
+    ends = {"ws": ws, "wz": wz, "rs": rs, "rz": rz}
+    weights = {
+        "w": w,
+        "r": r,
+        "b": values(2, 24),
+        **{k: one.reshape(2, -1) if per_gate else one.reshape(2) for k, one in ends.items()},
+    }
+    attributes: dict[str, Any] = {"hidden_size": 3, "direction": "bidirectional"}
+    layer = node("DynamicQuantizeLSTM", "x w r b - - - - ws wz rs rz", "y h c", domain="com.microsoft", **attributes)
+    model = network([layer], {"x": [5, 2, 4]}, ["y", "h", "c"], weights, opset=14)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    floats = {"w": w_float.transpose(0, 2, 1).copy(), "r": r_float.transpose(0, 2, 1).copy(), "b": weights["b"]}
+    plain = node("LSTM", "x w r b", "y h c", **attributes)
+    reference = network([plain], {"x": [5, 2, 4]}, ["y", "h", "c"], floats, opset=14)
+    assert_same(reference, read(model, tmp_path))
+    exact, rounded = (run_onnx(one, {"x": values(5, 2, 4)})["y"] for one in (reference, model))
+    # States lie within -1 to 1: it is the same layer, rounded by the runtime.
+    assert np.abs(exact - rounded).max() < 0.1
 
 
 def test_integer_sums_take_an_integer_bias(tmp_path: Path) -> None:
