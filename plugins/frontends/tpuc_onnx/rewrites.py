@@ -75,11 +75,12 @@ def dynamic_quantize_linear(script: Script) -> bool:
     the ranges of a calibration, which this op would round once more.
     """
     result, scale, zero = script.node.outputs
-    reads = {name: set(script.graph.uses.get(name, ())) for name in script.node.outputs}
-    read_by = {result: (_INTEGER_PRODUCTS, 0), zero: (_INTEGER_PRODUCTS, 2)}
-    if not reads[result] or not {op for op, _ in reads[scale]} <= {"Mul"} or {*script.graph.outputs} & {*reads}:
+    values, scales, zeros = (script.graph.uses.get(name, ()) for name in script.node.outputs)
+    # The same products take the integers and their zero point.
+    products = [op for op, place in values if op in _INTEGER_PRODUCTS and place == 0]
+    if not products or len(products) != len(values) or zeros != [(op, 2) for op in products]:
         return False
-    if any(op not in ops or index != place for name, (ops, place) in read_by.items() for op, index in reads[name]):
+    if any(op != "Mul" for op, _ in scales) or {*script.graph.outputs} & {*script.node.outputs}:
         return False
     script("Identity", script.node.inputs[0], result=result)
     script.types.constants[scale] = np.array(1, np.float32)
@@ -93,11 +94,10 @@ _INTEGER_PRODUCTS = ("ConvInteger", "MatMulInteger")
 def dynamic_quantize_lstm(script: Script) -> None:
     """ONNX Runtime's layer of 8-bit weights, which lie `[direction, in, gates]`, as one of floats."""
     x, weights, recurrent, *rest = script.node.inputs
-    places = ((weights, "the weights", 8), (recurrent, "the recurrent weights", 10))
+    places = ((weights, "the matrix of weights", 8), (recurrent, "the recurrent matrix", 10))
     floats = [_dequantised(script, name, meaning, scale) for name, meaning, scale in places]
     outputs = list(script.node.outputs)
-    attributes = {name: value for name, value in script.node.attributes.items() if value is not None}
-    script.append("LSTM", [x, *floats, *rest[:5]], outputs, **attributes)
+    script.append("LSTM", [x, *floats, *rest[:5]], outputs, **script.node.attributes)
 
 
 def _dequantised(script: Script, name: str, meaning: str, scale_index: int) -> str:

@@ -248,6 +248,29 @@ def test_dynamic_quantisation_that_something_else_reads_is_computed(
     assert "Round" in made
 
 
+def test_integers_without_their_zero_point_are_computed(tmp_path: Path) -> None:
+    nodes = [
+        node("DynamicQuantizeLinear", "x", "q s z"),
+        node("MatMulInteger", "q w", "f"),
+        node("Cast", "f", "g", to=TensorProto.FLOAT),
+        node("Mul", "g s", "y"),
+    ]
+    weights: dict[str, Array] = {"w": np.random.default_rng(0).integers(-63, 64, (6, 5)).astype(np.int8)}
+    assert "Round" in check(network(nodes, {"x": [4, 6]}, ["y"], weights), tmp_path)
+
+
+def test_lstm_of_8_bits_needs_constant_weights(tmp_path: Path) -> None:
+    weights: dict[str, Array] = {"r": np.zeros((1, 3, 12), np.int8), "s": np.ones(1, np.float32)}
+    weights["z"] = np.zeros(1, np.int8)
+    layer = node("DynamicQuantizeLSTM", "x w r - - - - - s z s z", "y", domain="com.microsoft", hidden_size=3)
+    model = network([layer], {"x": [5, 2, 4], "w": [1, 4, 12]}, ["y"], weights, opset=14)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    with pytest.raises(
+        Unsupported, match=r"the matrix of weights is computed at run time \('w'\), and must be a const"
+    ):
+        read(model, tmp_path)
+
+
 @pytest.mark.parametrize("per_gate", [False, True])
 def test_lstm_of_8_bits(per_gate: bool, tmp_path: Path) -> None:
     """What ONNX Runtime's quantize_dynamic makes of LSTM: the same as of floats over what the weights mean."""
