@@ -212,6 +212,12 @@ def _exponent(absmax: float) -> int:
 def _folded(all_counts: NDArray[np.int64], times: int) -> NDArray[np.int64]:
     """The counts with bins twice, four times ... as wide, of which the upper ones are empty."""
     bins = all_counts[1:]
-    for _ in range(min(times, bins.size.bit_length())):
-        bins = np.concatenate([bins.reshape(-1, 2).sum(axis=1), np.zeros(bins.size // 2, np.int64)])
-    return np.concatenate([all_counts[:1], bins])
+    if not times or not bins.any():
+        return all_counts
+    each = 1 << min(times, bins.size.bit_length())
+    padded = np.concatenate([bins, np.zeros(-bins.size % each, np.int64)])
+    result = np.zeros_like(all_counts)
+    result[0] = all_counts[0]
+    folded = padded.reshape(-1, each).sum(axis=1)
+    result[1 : 1 + folded.size] = folded
+    return result
