@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from operator import mul
 
 from tpuc.api import Assembler, DdrTensor, Instruction, LocalBlock, LocalTensor, Shape4
 
 from tpuc_bm1684x.isa import ChannelBroadcast, DType, Fill, RowGather, RowScatter, Scalar, TensorCopy
-from tpuc_bm1684x.isa.geometry import EU_BYTES, LMEM_BASE, round_up
+from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES, LMEM_BASE, round_up
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 from tpuc_bm1684x.timing import CHANNELS, PAGE_BYTES, cycles
 from tpuc_bm1684x.turning import turned
@@ -18,34 +21,36 @@ class Bm1684xAssembler(Assembler):
     """The assembler that kernels receive."""
 
     def load(self, target: LocalTensor, source: DdrTensor) -> None:
-        if is_vector(source):
-            self._record_fastest(vector_loads(target, source))
-            return
-        self.record(
-            TensorCopy(
-                source=source.address,
-                destination=LMEM_BASE + target.address,
-                shape=source.shape,
-                dtype=dtype_of(source.element),
-                source_strides=source.strides,
-                destination_strides=operand(target).strides(target.shape),
+        for local, ddr in _pieces(target, source):
+            if is_vector(ddr):
+                self._record_fastest(vector_loads(local, ddr))
+                continue
+            self.record(
+                TensorCopy(
+                    source=ddr.address,
+                    destination=LMEM_BASE + local.address,
+                    shape=ddr.shape,
+                    dtype=dtype_of(ddr.element),
+                    source_strides=ddr.strides,
+                    destination_strides=operand(local).strides(local.shape),
+                )
             )
-        )
 
     def store(self, target: DdrTensor, source: LocalTensor) -> None:
-        if is_vector(target):
-            self._record_fastest(vector_stores(target, source))
-            return
-        self.record(
-            TensorCopy(
-                source=LMEM_BASE + source.address,
-                destination=target.address,
-                shape=source.shape,
-                dtype=dtype_of(source.element),
-                source_strides=operand(source).strides(source.shape),
-                destination_strides=target.strides,
+        for local, ddr in _pieces(source, target):
+            if is_vector(ddr):
+                self._record_fastest(vector_stores(ddr, local))
+                continue
+            self.record(
+                TensorCopy(
+                    source=LMEM_BASE + local.address,
+                    destination=ddr.address,
+                    shape=local.shape,
+                    dtype=dtype_of(local.element),
+                    source_strides=operand(local).strides(local.shape),
+                    destination_strides=ddr.strides,
+                )
             )
-        )
 
     def _record_fastest(self, choices: Sequence[Instruction]) -> None:
         self.record(min(choices, key=cycles))
@@ -120,6 +125,25 @@ class Bm1684xAssembler(Assembler):
                 value=Scalar.of(value, dtype).bits,
                 strides=target.strides,
             )
+        )
+
+
+def _pieces(local: LocalTensor, ddr: DdrTensor) -> Iterator[tuple[LocalTensor, DdrTensor]]:
+    """Parts whose extents fit the size fields; channels are cut at lane 0."""
+    if max(local.shape) <= MAX_EXTENT:
+        yield local, ddr
+        return
+    strides = operand(local).strides(local.shape)
+    steps = (MAX_EXTENT, MAX_EXTENT // LANES * LANES, MAX_EXTENT, MAX_EXTENT)
+    for start in product(*(range(0, extent, step) for extent, step in zip(local.shape, steps, strict=True))):
+        ends = zip(local.shape, start, steps, strict=True)
+        n, c, h, w = (min(extent - first, step) for extent, first, step in ends)
+        slots = (start[0], start[1] // LANES, *start[2:])
+        inside = sum(map(mul, slots, strides)) * local.element.bits // 8
+        offset = sum(map(mul, start, ddr.strides)) * ddr.element.bits // 8
+        yield (
+            replace(local, address=local.address + inside, shape=(n, c, h, w), strides=strides),
+            replace(ddr, address=ddr.address + offset, shape=(n, c, h, w)),
         )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -181,6 +181,50 @@ def interpolation_matrix(op: Interp, extent: int, count: int, scale: float) -> A
 
 
 # Normalisations.
+
+
+def strip_count(node: LoweringNode, most: int) -> int:
+    """Into how many equal strips the image of a pool over whole images is cut, so that none has more than `most`
+    elements. 1: it has not, the pool is none over whole images, or there is no such number.
+    """
+    op, (_, _, *size) = node.op, node.operand_types[0].dims
+    count = math.prod(size)
+    if tuple(op.kernel_shape) != tuple(size) or any(op.pads) or count <= most:
+        return 1
+    return next((parts for parts in range(-(-count // most), most + 1) if count % parts == 0), 1)
+
+
+def pooled_in_strips(
+    node: LoweringNode,
+    build: LoweringBuilder,
+    parts: int,
+    pool: Callable[[LoweringNode, LoweringBuilder], Value],
+    widest: int,
+) -> Value:
+    """A pool over whole images as `pool` over so many strips of each, with rows of at most `widest`, and over those."""
+    source, name = node.operands[0], f"{node.name}_strips"
+    n, c, *size = source.tensor.dims
+    count = math.prod(size) // parts
+    width = next(width for width in range(min(count, widest), 0, -1) if count % width == 0)
+    value = source
+    for dims, result, last in (
+        ((n, c * parts, count // width, width), (n, c * parts, 1, 1), False),
+        ((n, c, parts, 1), (n, c, 1, 1), True),
+    ):
+        suffix = "out" if last else "in"
+        value = build(Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), f"{name}_{suffix}")
+        do_relu = node.op.do_relu and last
+        op = replace(node.op, kernel_shape=dims[2:], strides=(1, 1), pads=(0, 0, 0, 0), do_relu=do_relu)
+        inner = replace(
+            node,
+            op=op,
+            operands=(value,),
+            operand_types=(node.operand_types[0].with_shape(dims),),
+            result_types=(node.result_type.with_shape(result),),
+            name=node.name if last else name,
+        )
+        value = pool(inner, build if last else InnerBuilder(build, name))
+    return value
 
 
 class ConstantWeights(Lowering[Any]):

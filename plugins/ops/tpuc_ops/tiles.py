@@ -42,6 +42,12 @@ def window_refusal(window: Window, most: int, overhang: Pair = (0, 0)) -> str | 
     return None
 
 
+def window_limits(extent: Pair, strides: Sequence[int], most: int) -> Pair:
+    """Result rows and columns of a tile whose input has at most `most`. `extent`: of the dilated kernel."""
+    rows, columns = (max(1, min(most, (most - size) // stride)) for size, stride in zip(extent, strides, strict=True))
+    return rows, columns
+
+
 def window_box(
     tile: Tile, view: View, channels: Pair, extent: Pair, strides: Sequence[int], pads: Sequence[int]
 ) -> Box:

@@ -11,9 +11,10 @@ from tpuc.session import Session
 
 from tests.models.zoo.classifiers import CLASSIFIERS
 from tests.models.zoo.detectors import DETECTORS
+from tests.models.zoo.extents import EXTENTS
 from tests.models.zoo.sequences import SEQUENCES
 
-NETWORKS = {**CLASSIFIERS, **DETECTORS, **SEQUENCES}
+NETWORKS = {**CLASSIFIERS, **DETECTORS, **SEQUENCES, **EXTENTS}
 """By name: a function that makes the ONNX model."""
 
 

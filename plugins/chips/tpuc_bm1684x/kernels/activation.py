@@ -10,7 +10,7 @@ from tpuc_ops.integers import integer_bounds
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Scalar
-from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, too_large
+from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space
 from tpuc_bm1684x.operands import operand
 
 
@@ -54,9 +54,6 @@ def emit_clamp(
 
 class ReluKernel(TileKernel[Any]):
     """Relu by itself; source and result share scale and type."""
-
-    def refuse(self, node: Node) -> str | None:
-        return too_large(node.operand_types)
 
     def space(self, node: Node) -> Space:
         return flat_space(node)

@@ -36,7 +36,7 @@ from tpuc_bm1684x.isa import (
     Scalar,
 )
 from tpuc_bm1684x.isa.geometry import LANES
-from tpuc_bm1684x.kernels.common import axis_extents, too_large
+from tpuc_bm1684x.kernels.common import axis_extents
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.pool import lowest
 from tpuc_bm1684x.lmem import Bm1684xLmem
@@ -56,17 +56,15 @@ class ArgKernel(TileKernel[Arg]):
     """
 
     def refuse(self, node: Node) -> str | None:
-        outer, inner, width = axis_extents(node)
-        if max(outer, inner) > MAX_EXTENT or width >= _EXACT:
-            return f"at most {MAX_EXTENT} values before and after the axis, there are {max(outer, inner)}"
-        return too_large([node.result_type])
+        _, _, width = axis_extents(node)
+        return f"at most {_EXACT - 1} values along the axis, there are {width}" if width >= _EXACT else None
 
     def space(self, node: Node) -> Space:
         outer, inner, width = axis_extents(node)
         source = View((1, outer, inner, width), (outer * width * inner, width * inner, 1, inner))
         axes = (
-            Axis("c", outer, granularity=LANES),
-            Axis("h", inner),
+            Axis("c", outer, granularity=LANES, limit=MAX_EXTENT),
+            Axis("h", inner, limit=MAX_EXTENT),
             Axis("k", width, reduction=True, granularity=LANES, limit=_PART),
         )
         return Space(axes, (source,), (View((1, outer, inner, 1)),))

@@ -26,7 +26,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, CompareOp, CompareSelect, DType, Operand, Scalar
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.arg import ArgKernel
-from tpuc_bm1684x.kernels.common import axis_extents, too_large
+from tpuc_bm1684x.kernels.common import axis_extents
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
@@ -41,13 +41,10 @@ _BUFFERS = ("row", "best", "found")
 class ArgRowsKernel(TileKernel[Arg]):
     """In f32: a row that is beyond the best so far puts its number in place. All elements of a row are independent."""
 
-    def refuse(self, node: Node) -> str | None:
-        return too_large([node.operand_types[0], node.result_type])
-
     def serves(self, node: Node) -> bool:
         """Are there long rows, and not too many?"""
-        outer, inner, length = axis_extents(node)
-        return inner >= _LEAST_WIDTH and length <= _MOST_ROWS and max(outer, inner) <= MAX_EXTENT
+        _, inner, length = axis_extents(node)
+        return inner >= _LEAST_WIDTH and length <= _MOST_ROWS
 
     def space(self, node: Node) -> Space:
         outer, inner, length = axis_extents(node)
@@ -55,9 +52,9 @@ class ArgRowsKernel(TileKernel[Arg]):
         width = inner // lanes
         source = View((outer, lanes, length, width), (length * inner, width, inner, 1))
         axes = (
-            Axis("n", outer),
+            Axis("n", outer, limit=MAX_EXTENT),
             Axis("c", lanes, granularity=LANES),
-            Axis("w", width),
+            Axis("w", width, limit=MAX_EXTENT),
             Axis("k", length, reduction=True),
         )
         return Space(axes, (source,), (View((outer, lanes, 1, width)),))

@@ -33,13 +33,18 @@ def views_of(node: Node) -> tuple[tuple[View, ...], View]:
     return tuple(map(View, views)), View(result)
 
 
-def parallel_axes(shape: Shape4, order: str = "nchw", whole: str = "") -> tuple[Axis, ...]:
-    """Parallel axes over a result's dimensions; those in `whole` are never cut. Channels are cut at lane count."""
+def parallel_axes(
+    shape: Shape4, order: str = "nchw", whole: str = "", limits: Pair = (MAX_EXTENT, MAX_EXTENT)
+) -> tuple[Axis, ...]:
+    """Parallel axes over a result's dimensions; those in `whole` are never cut. Channels are cut at lane count;
+    `limits`: rows, columns of a tile.
+    """
     axes: list[Axis] = []
     for name in order:
         size = shape["nchw".index(name)]
         granularity = LANES if name == "c" else 1
-        axes.append(Axis(name, size, granularity=size if name in whole else granularity))
+        limit = {"h": limits[0], "w": limits[1]}.get(name, MAX_EXTENT)
+        axes.append(Axis(name, size, granularity=size if name in whole else granularity, limit=limit))
     return tuple(axes)
 
 
@@ -92,7 +97,15 @@ def window_refusal(window: Window, overhang: Pair = (0, 0)) -> str | None:
 
     `overhang`: rows and columns that the last windows reach beyond the padding.
     """
-    return tiles.window_refusal(window, MAX_WINDOW_STEP, overhang)
+    refused = tiles.window_refusal(window, MAX_WINDOW_STEP, overhang)
+    if refused is None and max(window.extents) > MAX_EXTENT:
+        return f"a window of at most {MAX_EXTENT}, this one is {max(window.extents)}"
+    return refused
+
+
+def window_limits(extent: Pair, strides: Sequence[int]) -> Pair:
+    """Result rows and columns of a tile whose input still fits the size fields."""
+    return tiles.window_limits(extent, strides, MAX_EXTENT)
 
 
 def elementwise_space(node: Node) -> Space:

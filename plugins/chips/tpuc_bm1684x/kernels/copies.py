@@ -18,14 +18,30 @@ _RANK = 4
 
 def moves_of(copy: Copy, dtype: DType) -> Iterator[Move]:
     """The fewest moves: dimensions that are contiguous on both sides are one, the largest four stay in a move."""
-    axes = [part for axis in copy.axes() for part in _within_field(axis)]
-    kept = sorted(sorted(range(len(axes)), key=lambda index: -axes[index][0])[:_RANK])
-    loops = [axis for index, axis in enumerate(axes) if index not in kept]
-    inner = _fastest([axes[index] for index in kept], dtype)
-    for place in itertools.product(*(range(extent) for extent, _, _ in loops)):
-        source = copy.source_offset + sum(i * axis[1] for i, axis in zip(place, loops, strict=True))
-        target = copy.target_offset + sum(i * axis[2] for i, axis in zip(place, loops, strict=True))
-        yield Move(copy.operand, four(inner, 0), source, four(inner, 1), target, four(inner, 2), copy.fill)
+    for axes, source_start, target_start in _cut(copy.axes()):
+        kept = sorted(sorted(range(len(axes)), key=lambda index: -axes[index][0])[:_RANK])
+        loops = [axis for index, axis in enumerate(axes) if index not in kept]
+        inner = _fastest([axes[index] for index in kept], dtype)
+        for place in itertools.product(*(range(extent) for extent, _, _ in loops)):
+            source = copy.source_offset + source_start + sum(i * axis[1] for i, axis in zip(place, loops, strict=True))
+            target = copy.target_offset + target_start + sum(i * axis[2] for i, axis in zip(place, loops, strict=True))
+            yield Move(copy.operand, four(inner, 0), source, four(inner, 1), target, four(inner, 2), copy.fill)
+
+
+def _cut(axes: Axes) -> Iterator[tuple[Axes, int, int]]:
+    """Parts without a dimension beyond the size field, each with the places where it begins."""
+    axes = [part for axis in axes for part in _divided(axis)]
+    long = next((index for index, axis in enumerate(axes) if axis[0] > MAX_EXTENT), None)
+    if long is None:
+        yield axes, 0, 0
+        return
+    extent, source, target = axes[long]
+    count = -(-extent // MAX_EXTENT)
+    for part in range(count):
+        first, end = extent * part // count, extent * (part + 1) // count
+        piece = (end - first, source, target)
+        for rest, source_start, target_start in _cut([*axes[:long], piece, *axes[long + 1 :]]):
+            yield rest, source_start + first * source, target_start + first * target
 
 
 def _fastest(axes: Axes, dtype: DType) -> Axes:
@@ -49,10 +65,10 @@ def _cycles(axes: Axes, dtype: DType) -> int:
     )
 
 
-def _within_field(axis: tuple[int, int, int]) -> Axes:
-    """A dimension beyond the size field as two; one of prime extent is cut to single elements."""
+def _divided(axis: tuple[int, int, int]) -> Axes:
+    """A dimension beyond the size field as two that are not, where it has such divisors."""
     extent, source, target = axis
-    if extent <= MAX_EXTENT:
+    inner = next((size for size in range(min(extent, MAX_EXTENT), 0, -1) if extent % size == 0), 1)
+    if extent <= MAX_EXTENT or extent // inner > MAX_EXTENT:
         return [axis]
-    inner = next((size for size in range(MAX_EXTENT, 0, -1) if extent % size == 0), 1)
-    return [*_within_field((extent // inner, source * inner, target * inner)), (inner, source, target)]
+    return [(extent // inner, source * inner, target * inner), (inner, source, target)]

@@ -10,7 +10,7 @@ from tpuc_ops.tiles import TurnedFilter
 from tpuc_ops.tpu.deconv import Deconv
 
 from tpuc_bm1684x.kernels.alternatives import AlternativesKernel
-from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP, too_large, zero_point_refusal
+from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP, zero_point_refusal
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.product import Product, ProductKernel
 
@@ -33,7 +33,7 @@ def deconvolution_refusal(node: Node) -> str | None:
             return "padding below the window's extent, and at least the output padding"
     if op.multiplier and op.quant_mode != "MultiplierShift":
         return f"only quant_mode MultiplierShift, this one is {op.quant_mode}"
-    return zero_point_refusal(node.operand_types[:1]) or too_large([node.operand_types[0], node.result_type])
+    return zero_point_refusal(node.operand_types[:1])
 
 
 class _Transposed(TurnedFilter):

@@ -31,7 +31,7 @@ from tpuc_bm1684x.isa import DType, Layout, Operand, PoolOp, PoolOrDepthwise, Re
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.alternatives import AlternativesKernel
-from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_refusal
+from tpuc_bm1684x.kernels.common import parallel_axes, window_limits, window_refusal
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.packed_rows import PackedRowsKernel
 from tpuc_bm1684x.kernels.packing import (
@@ -61,7 +61,8 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
         operands: list[View | None] = [None] * len(node.operand_types)
         operands[0] = View(elementwise_view(node.operand_types[0].dims))
         result = View(elementwise_view(node.result_type.dims))
-        return Space(parallel_axes(result.shape, "cnhw"), tuple(operands), (result,))
+        limits = window_limits(node.op.window().extents, node.op.window().strides)
+        return Space(parallel_axes(result.shape, "cnhw", limits=limits), tuple(operands), (result,))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         op: Conv2D = node.op
@@ -175,5 +176,4 @@ class AnyConvKernel(AlternativesKernel):
         op: Conv2D = node.op
         if self.kind(node) is self._depthwise and node.operand_types[1].storage.name in ("f16", "bf16"):
             return f"a depthwise filter of floats must be f32, this one is {node.operand_types[1].storage.name}"
-        windows = window_refusal(op.window())
-        return convolution_refusal(node) or windows or too_large([node.operand_types[0], node.result_type])
+        return convolution_refusal(node) or window_refusal(op.window())

@@ -13,7 +13,7 @@ from tpuc_ops.tiles import tile_shape
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, LaneTransfer, Operand, Scalar, TransferOp
 from tpuc_bm1684x.isa.geometry import LANES
-from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, too_large, views_of
+from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, views_of
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, strided
 
@@ -34,7 +34,7 @@ class ElementwiseKernel(TileKernel[Any]):
     def refuse(self, node: Node) -> str | None:
         if any(type_ is ABSENT for type_ in node.operand_types):
             return "an absent operand"
-        return too_large([*node.operand_types, node.result_type]) or _repeat_refusal(node)
+        return _repeat_refusal(node)
 
     def space(self, node: Node) -> Space:
         return flat_space(node)

@@ -11,7 +11,6 @@ from tpuc.api import LocalTensor, Node, Phase, PlacedTile, Space, Tile
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, DType, Layout, Operand, lane_address
 from tpuc_bm1684x.isa.geometry import LANES, round_up
-from tpuc_bm1684x.kernels.common import parallel_axes
 from tpuc_bm1684x.kernels.packing import slots_of
 from tpuc_bm1684x.kernels.product import ConvKernel, Product, padding_value
 from tpuc_bm1684x.operands import dtype_of, operand
@@ -29,7 +28,8 @@ class GroupedConvKernel(ConvKernel):
 
     def space(self, node: Node) -> Space:
         space = super().space(node)
-        return Space(parallel_axes(space.results[0].shape, "cnhw"), space.operands, space.results)
+        axes = tuple(axis for axis in space.axes if not axis.reduction)
+        return Space(axes, space.operands, space.results)
 
     def input_channels(self, node: Node, tile: Tile) -> tuple[int, int]:
         """Of all groups that have an output channel in the tile."""

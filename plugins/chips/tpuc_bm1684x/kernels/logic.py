@@ -10,7 +10,7 @@ from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, CompareOp, CompareSelect, DType, Operand, Scalar
-from tpuc_bm1684x.kernels.common import parallel_axes, too_large, views_of
+from tpuc_bm1684x.kernels.common import parallel_axes, views_of
 from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic
 from tpuc_bm1684x.operands import operand
 
@@ -205,9 +205,6 @@ class RowIndexKernel(ElementwiseKernel):
     """int32 arithmetic: what is below 0 counts from the end."""
 
     temporaries = (("below", 4),)
-
-    def refuse(self, node: Node) -> str | None:
-        return too_large([*node.operand_types, node.result_type]) or super().refuse(node)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape, result = placed.result.shape, operand(placed.result)

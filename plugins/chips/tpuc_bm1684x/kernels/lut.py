@@ -14,7 +14,7 @@ from tpuc_ops.tpu.lut import Lut
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Gather, Layout, Operand
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES
-from tpuc_bm1684x.kernels.common import elementwise_space, elementwise_spaces, too_large
+from tpuc_bm1684x.kernels.common import elementwise_space, elementwise_spaces
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
@@ -33,7 +33,7 @@ class LutKernel(TileKernel[Lut]):
         size = node.operand_types[1].storage.bits
         if size > 32:
             return f"entries of at most 32 bits, these have {size}"
-        return too_large([node.operand_types[0]])
+        return None
 
     def space(self, node: Node) -> Space:
         return self.spaces(node)[0]

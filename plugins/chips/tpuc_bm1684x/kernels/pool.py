@@ -15,7 +15,7 @@ from tpuc_ops.window import spatial
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.common import parallel_axes, too_large, window_refusal, zero_point_refusal
+from tpuc_bm1684x.kernels.common import parallel_axes, window_limits, window_refusal, zero_point_refusal
 from tpuc_bm1684x.kernels.product import padding_value
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
 from tpuc_bm1684x.lmem import Bm1684xLmem
@@ -30,16 +30,15 @@ class PoolKernel(TileKernel[Pool2D]):
 
     def refuse(self, node: Node) -> str | None:
         op: Pool2D = node.op
-        return (
-            (average_refusal(node) if op.pool_mode == "Avg" else None)
-            or window_refusal(op.window(), op.window().overhang(spatial(node.operand_types[0].dims, 2)))
-            or too_large([*node.operand_types, node.result_type])
+        return (average_refusal(node) if op.pool_mode == "Avg" else None) or window_refusal(
+            op.window(), op.window().overhang(spatial(node.operand_types[0].dims, 2))
         )
 
     def space(self, node: Node) -> Space:
         source = View(elementwise_view(node.operand_types[0].dims))
         result = View(elementwise_view(node.result_type.dims))
-        return Space(parallel_axes(result.shape), (source,), (result,))
+        limits = window_limits((node.op.kernel_shape[0], node.op.kernel_shape[1]), node.op.strides)
+        return Space(parallel_axes(result.shape, limits=limits), (source,), (result,))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         op: Pool2D = node.op

@@ -33,7 +33,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantise, RequantiseOp, Scalar
 from tpuc_bm1684x.isa.geometry import LANES, round_up
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.common import parallel_axes, too_large
+from tpuc_bm1684x.kernels.common import parallel_axes, window_limits
 from tpuc_bm1684x.kernels.packing import (
     COMPACT_BYTES,
     RECORD_ALIGNMENT,
@@ -45,7 +45,7 @@ from tpuc_bm1684x.kernels.packing import (
     spread_records,
 )
 from tpuc_bm1684x.lmem import Bm1684xLmem
-from tpuc_bm1684x.operands import dtype_of, operand
+from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -76,8 +76,9 @@ class ProductKernel(WindowKernel):
         operands: list[View | None] = [None] * len(node.operand_types)
         operands[0] = product.input
         channels = product.input.shape[1]
-        reduction = Axis("k", channels, reduction=True, granularity=min(self._packing(node), 64))
-        axes = (*parallel_axes(product.output.shape, "cnhw"), reduction)
+        reduction = Axis("k", channels, reduction=True, granularity=min(self._packing(node), 64), limit=MAX_EXTENT)
+        limits = window_limits(product.extent, product.strides)
+        axes = (*parallel_axes(product.output.shape, "cnhw", limits=limits), reduction)
         return ProductSpace(axes, tuple(operands), (product.output,), product)
 
     def layouts(self, node: Node) -> Layouts:
@@ -240,7 +241,7 @@ class MatMulKernel(ProductKernel):
     def refuse(self, node: Node) -> str | None:
         if node.op.left_transpose or node.op.output_transpose:
             return "left_transpose and output_transpose are not supported"
-        return too_large([node.operand_types[1]])
+        return None
 
     def product(self, node: Node) -> Product:
         op: MatMul = node.op

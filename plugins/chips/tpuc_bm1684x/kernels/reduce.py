@@ -1,4 +1,4 @@
-"""Neighbouring dimensions reduced to one value: they lie along w of each lane, so sums and maxima are pooling."""
+"""Neighbouring dimensions reduced to one value: they lie along h of each lane, so sums and maxima are pooling."""
 
 from __future__ import annotations
 
@@ -33,45 +33,40 @@ class ReduceKernel(TileKernel[Reduce]):
         refused = apart_refusal(reduced_axes(node))
         if refused is not None:
             return refused
-        outer, inner, width = reduced_extents(node)
-        if max(outer, inner, width) > MAX_EXTENT:
-            return f"at most {MAX_EXTENT} values along, before and after the axes, there are {max(outer, inner, width)}"
-        return None
+        _, _, width = reduced_extents(node)
+        return f"at most {MAX_EXTENT} values along the axes, there are {width}" if width > MAX_EXTENT else None
 
     def space(self, node: Node) -> Space:
         outer, inner, width = reduced_extents(node)
         dims, axes = node.operand_types[0].dims, reduced_axes(node)
         if axes == [len(dims) - 1] and len(dims) > 1 and dims[-2] >= min(outer, LANES):
             n, rows, *_ = matrices_view(dims)
-            result = View((n, rows, 1, 1))
-            return Space(parallel_axes(result.shape), (View((n, rows, width, 1)),), (result,))
-        if min(inner, LANES) > outer:  # more lanes have something to do, and rows of the result are single elements
-            source = View((outer, inner, 1, width), (width * inner, 1, 1, inner))
-            result = View((outer, inner, 1, 1))
-            return Space(parallel_axes(result.shape), (source,), (result,))
-        source = View((1, outer, inner, width), (outer * width * inner, width * inner, 1, inner))
-        result = View((1, outer, inner, 1))
+            source, result = View((n, rows, width, 1)), View((n, rows, 1, 1))
+        elif min(inner, LANES) > outer:  # more lanes have something to do
+            rows, row = _rows_and_row(inner)
+            source = View((outer, rows, width, row), (width * inner, row, inner, 1))
+            result = View((outer, rows, 1, row))
+        else:
+            source, result = View((1, outer, width, inner)), View((1, outer, 1, inner))
         return Space(parallel_axes(result.shape), (source,), (result,))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        (n0, n1), (c0, c1), (h0, h1) = (tile.range(name) for name in "nch")
-        view = space.operands[0]
-        if view is not None and view.strides is None:
-            return [Box((n0, c0, 0, 0), (n1 - n0, c1 - c0, *view.shape[2:]))]
-        return [Box((n0, c0, h0, 0), (n1 - n0, c1 - c0, h1 - h0, reduced_extents(node)[2]))]
+        (n0, n1), (c0, c1), (w0, w1) = (tile.range(name) for name in "ncw")
+        return [Box((n0, c0, 0, w0), (n1 - n0, c1 - c0, reduced_extents(node)[2], w1 - w0))]
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         lmem = Bm1684xLmem()
-        rows = (tile.size("n"), tile.size("c"), tile.size("h"))
+        n, c, w = (tile.size(name) for name in "ncw")
+        source, result = (n, c, reduced_extents(node)[2], w), (n, c, 1, w)
         if is_integer(node.result_type) and node.op.mode != "ReduceMax":
-            return (Scratch("sum", lmem.tensor_bytes("aligned", (*rows, 1), 4)),)
+            return (Scratch("sum", lmem.tensor_bytes("aligned", result, 4)),)
         if node.op.mode not in _MAXIMA and node.operand_types[0].storage.name in ("f16", "bf16"):
-            return widening_scratch(node, (*rows, reduced_extents(node)[2]), (*rows, 1))
+            return widening_scratch(node, source, result)
         if node.op.mode in _PREPARED:
-            return (Scratch("prepared", lmem.tensor_bytes("aligned", (*rows, reduced_extents(node)[2]), 4)),)
+            return (Scratch("prepared", lmem.tensor_bytes("aligned", source, 4)),)
         return ()
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
@@ -119,16 +114,16 @@ class ReduceKernel(TileKernel[Reduce]):
         asm: Bm1684xAssembler,
     ) -> None:
         x = placed.operand(0)
-        rows = placed.result.shape[2]
-        width = x.shape[2] * x.shape[3] // rows  # along h or along w, a plane is one run of them
+        along, width = x.shape[2:]
+        size, kernel = ((along, width), (along, 1)) if width > 1 else ((1, along), (1, along))  # the same in memory
         asm.record(
             PoolOrDepthwise(
                 operation=operation,
                 result=target,
                 shape=placed.result.shape,
                 input=source,
-                input_size=(rows, width),
-                kernel=(1, width),
+                input_size=size,
+                kernel=kernel,
                 weight=weight,
                 pad_value=lowest(dtype_of(x.element)) if operation is PoolOp.MAX else None,
             )
@@ -143,3 +138,15 @@ class ReduceKernel(TileKernel[Reduce]):
         if node.op.mode == "ReduceL2":
             emit_square_root(asm, shape, prepared, result)
             arithmetic(asm, ArithmeticOp.COPY, shape, result, prepared)
+
+
+def _rows_and_row(extent: int) -> tuple[int, int]:
+    """The extent as two factors, of which the first fills the lanes well."""
+    sizes = [size for size in range(LANES // 2 + 1, min(extent, 4 * LANES) + 1) if extent % size == 0]
+    return min(((size, extent // size) for size in sizes), key=_rounds, default=(extent, 1))
+
+
+def _rounds(factors: tuple[int, int]) -> tuple[float, int]:
+    """How many lanes are busy or idle for one element of each row; fewer rows are better then."""
+    rows, row = factors
+    return -(-rows // LANES) * LANES * row, rows

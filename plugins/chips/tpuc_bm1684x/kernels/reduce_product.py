@@ -23,12 +23,12 @@ from tpuc_ops.tpu.reduce import Reduce
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand
-from tpuc_bm1684x.kernels.common import apart_refusal, parallel_axes, reduced_axes, reduced_extents, too_large
+from tpuc_bm1684x.kernels.common import apart_refusal, parallel_axes, reduced_axes, reduced_extents
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.reduce import ReduceKernel
 from tpuc_bm1684x.kernels.scan import LONGEST
 from tpuc_bm1684x.lmem import Bm1684xLmem
-from tpuc_bm1684x.operands import MAX_EXTENT, operand
+from tpuc_bm1684x.operands import operand
 
 
 class ReduceProductKernel(TileKernel[Reduce]):
@@ -40,12 +40,8 @@ class ReduceProductKernel(TileKernel[Reduce]):
         refused = apart_refusal(reduced_axes(node))
         if refused is not None:
             return refused
-        outer, inner, length = reduced_extents(node)
-        if length > LONGEST:
-            return f"at most {LONGEST} factors, there are {length}"
-        if max(outer, inner) > MAX_EXTENT:
-            return f"at most {MAX_EXTENT} values before and after the axes, there are {max(outer, inner)}"
-        return too_large([node.result_type])
+        _, _, length = reduced_extents(node)
+        return f"at most {LONGEST} factors, there are {length}" if length > LONGEST else None
 
     def space(self, node: Node) -> Space:
         outer, inner, length = reduced_extents(node)

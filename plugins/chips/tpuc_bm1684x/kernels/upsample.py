@@ -11,25 +11,21 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Operand
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.common import too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic
-from tpuc_bm1684x.operands import operand
+from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 
 class UpsampleKernel(TileKernel[Upsample]):
     """One copy per element of the block, to rows and columns that are `scale_h` and `scale_w` apart."""
 
-    def refuse(self, node: Node) -> str | None:
-        return too_large([*node.operand_types, node.result_type])
-
     def space(self, node: Node) -> Space:
         result = View(elementwise_view(node.result_type.dims))
         n, c, h, w = result.shape
         axes = (
-            Axis("n", n),
-            Axis("c", c, granularity=LANES),
-            Axis("h", h, granularity=node.op.scale_h),
-            Axis("w", w, granularity=node.op.scale_w),
+            Axis("n", n, limit=MAX_EXTENT),
+            Axis("c", c, granularity=LANES, limit=MAX_EXTENT),
+            Axis("h", h, granularity=node.op.scale_h, limit=MAX_EXTENT),
+            Axis("w", w, granularity=node.op.scale_w, limit=MAX_EXTENT),
         )
         return Space(axes, (View(elementwise_view(node.operand_types[0].dims)),), (result,))
 

@@ -21,7 +21,9 @@ from tpuc_ops.tpu.reduce import Reduce
 from tpuc_ops.tpu.reshape import Reshape
 from tpuc_ops.tpu.sub import Sub
 
+from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.lowerings.common import ALL, Array, f32_result
+from tpuc_bm1684x.lowerings.reductions import LONG, parts_of, reduced
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
@@ -41,7 +43,8 @@ class Steps:
     def mean(self, value: Value, axes: tuple[int, ...], suffix: str) -> Value:
         """Over neighbouring dimensions, which stay."""
         dims = [1 if axis in axes else extent for axis, extent in enumerate(value.tensor.dims)]
-        return self.do(Reduce(axes=axes, mode="ReduceMean"), [value], suffix, dims)
+        result, name = self.type.with_shape(tuple(dims)), f"{self.node.name}_{suffix}"
+        return reduced(self.build, Reduce(axes=axes, mode="ReduceMean"), value, result, name)
 
     def normalised(self, value: Value, axes: tuple[int, ...], eps: float, *, centred: bool, name: str) -> Value:
         """``(x - mean) / sqrt(variance + eps)``, or without the mean; the last op is called `name`."""
@@ -100,9 +103,12 @@ class PerChannel(Normalisation):
         type_ = f32_result(node)
         steps = Steps(node, build, type_)
         groups = op.num_groups if isinstance(op, GroupNorm) else type_.dims[1]
-        rows = (type_.dims[0], groups, math.prod(type_.dims[1:]) // groups)
+        count = math.prod(type_.dims[1:]) // groups
+        rows, axes = (type_.dims[0], groups, count), (2,)
+        if type_.dims[0] * groups < LANES // 2 and count > LONG:
+            rows, axes = (type_.dims[0] * groups, parts_of(count), count // parts_of(count)), (1, 2)  # in all lanes
         value = steps.do(Reshape(shape=rows), node.operands[:1], "rows", rows)
-        value = steps.normalised(value, (2,), op.eps, centred=True, name="normalised")
+        value = steps.normalised(value, axes, op.eps, centred=True, name="normalised")
         weight, bias = self.constants(node)
         plain = weight is None and bias is None
         value = steps.do(Reshape(shape=type_.dims), [value], "" if plain else "images")

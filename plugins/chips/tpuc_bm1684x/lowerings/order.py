@@ -26,6 +26,7 @@ from tpuc_bm1684x.kernels.rank import LONGEST as LONGEST_ROW
 from tpuc_bm1684x.kernels.scan import LONGEST as LONGEST_SCAN
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS
 from tpuc_bm1684x.lowerings.places import reshaped
+from tpuc_bm1684x.lowerings.reductions import reduced
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
@@ -46,7 +47,7 @@ class ArgAny(Lowering[Arg]):
             mode = "ReduceMax" if op.mode == "ArgMax" else "ReduceMin"
             extreme = TpuReduce(axes=(op.axis,), mode=mode, keepdims=op.keepdims)
             result = value.tensor.with_shape(node.result_type.dims).at(None)
-            results.append(build(extreme, [value], result, node.result_names[1]))
+            results.append(reduced(build, extreme, value, result, node.result_names[1]))
         return results
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
-from tpuc_ops.lowering import InnerBuilder
+from tpuc_ops.lowering import InnerBuilder, pooled_in_strips, strip_count
 from tpuc_ops.pooling import window_counts
 from tpuc_ops.quant.arithmetic import decompose_search
 from tpuc_ops.top.avg_pool import AvgPool
@@ -20,6 +20,7 @@ from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
 from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight, has_zero_points
+from tpuc_bm1684x.lowerings.reductions import WIDEST
 from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.windows import (
     back_from_row,
@@ -29,9 +30,14 @@ from tpuc_bm1684x.lowerings.windows import (
     row_window,
     windows_apart,
 )
+from tpuc_bm1684x.operands import MAX_EXTENT
 
 # The multiplier of an average is an unsigned byte, its shift cannot go left (isa notes, PorD).
 _decompose = partial(decompose_search, bits=8, lowest_shift=0)
+
+
+WIDEST_BYTES = 1 << 17
+"""Bytes pooled in one step: half of a lane."""
 
 
 def _refuse(node: LoweringNode) -> str | None:
@@ -69,6 +75,10 @@ class PoolLowering(Lowering[Any]):
 
     def plane(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         """Windows over images."""
+        widest = WIDEST_BYTES if node.operands[0].tensor.is_quantised else WIDEST
+        parts = strip_count(node, widest)
+        if parts > 1:
+            return pooled_in_strips(node, build, parts, self.plain, MAX_EXTENT)
         if not _is_far(node.op):
             return self.plain(node, build)
         apart = windows_apart(node, build)
@@ -116,7 +126,8 @@ class AvgPoolBase(PoolLowering):
     """Windows that see padding that does not count are floats: the mean of the whole window, times a map of factors."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        return (Wants.FLOAT if _factors(node) is not None and node.mode in INTEGERS else Wants.MODE,)
+        floats = _factors(node) is not None or strip_count(node, WIDEST_BYTES) > 1
+        return (Wants.FLOAT if floats and node.mode in INTEGERS else Wants.MODE,)
 
     def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         if max(node.op.pads) > MAX_WINDOW_STEP:

@@ -14,10 +14,44 @@ from tpuc_ops.tpu.permute import Permute as TpuPermute
 from tpuc_ops.tpu.reduce import Reduce as TpuReduce
 from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
+from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS
 from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_bm1684x.operands import MAX_EXTENT
 
 _INTEGER_MODES = ("ReduceMean", "ReduceSum", "ReduceMax")
+WIDEST = 1 << 14
+"""Floats reduced in one step: with what the kernel prepares of them they take half of a lane, or three quarters."""
+LONG = 1 << 11
+"""From so many on it is faster to reduce parts first, where the results are in few lanes."""
+
+
+def reduced(build: LoweringBuilder, op: TpuReduce, value: Value, result: TensorType, name: str) -> Value:
+    """`op`, over neighbouring dimensions. Of many floats, equal parts are reduced first, in all lanes: every mode over
+    itself is itself, the mean as the parts are equal.
+    """
+    type_ = value.tensor
+    axes = [positive_axis(axis, type_.rank) for axis in op.axes]
+    before, after = type_.dims[: axes[0]], type_.dims[axes[-1] + 1 :]
+    count = math.prod(type_.dims[axes[0] : axes[-1] + 1])
+    parts = parts_of(count)
+    is_long = count > (LONG if math.prod((*before, *after)) < LANES // 2 else WIDEST)
+    if type_.is_quantised or not is_long or parts == count:
+        return build(op, [value], result, name)
+    rows = (*before, parts, count // parts, *after)
+    value = build(TpuReshape(shape=rows), [value], type_.with_shape(rows), f"{name}_rows{count}")
+    dims = (*before, parts, *after)
+    inner = dataclasses.replace(op, axes=(len(before) + 1,), keepdims=False)
+    value = build(inner, [value], type_.with_shape(dims), f"{name}_parts{count}")
+    dims = (*before, parts, *(1,) * (len(axes) - 1), *after)
+    value = build(TpuReshape(shape=dims), [value], type_.with_shape(dims), f"{name}_left{count}")
+    return reduced(build, op, value, result, name)
+
+
+def parts_of(count: int) -> int:
+    """Into how many parts of at most `WIDEST`: the fewest that fill the lanes. The count, where it does not divide."""
+    fitting = (parts for parts in range(LANES, count) if count % parts == 0 and count // parts <= WIDEST)
+    return next(fitting, count)
 
 
 @TABLE.lowers(Reduce, *ALL)
@@ -29,23 +63,33 @@ class ReduceAny(Lowering[Reduce]):
     """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        wanted = Wants.FLOAT if node.mode in INTEGERS and node.op.mode not in _INTEGER_MODES else Wants.MODE
+        floats = node.op.mode not in _INTEGER_MODES or (node.op.mode != "ReduceMax" and _count(node) > MAX_EXTENT)
+        wanted = Wants.FLOAT if node.mode in INTEGERS and floats else Wants.MODE
         return (wanted,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Reduce = node.op
         value = node.operands[0]
         type_ = value.tensor
-        axes = sorted({positive_axis(axis, type_.rank) for axis in op.axes})
-        tpu, result = _reduction(node, math.prod(type_.dims[axis] for axis in axes))
+        axes = _axes(node)
+        tpu, result = _reduction(node, _count(node))
         if axes == list(range(axes[0], axes[0] + len(axes))):
-            return [build(dataclasses.replace(tpu, axes=tuple(axes), keepdims=op.keepdims), [value], result)]
+            tpu = dataclasses.replace(tpu, axes=tuple(axes), keepdims=op.keepdims)
+            return [reduced(build, tpu, value, result, node.name)]
         kept = [axis for axis in range(type_.rank) if axis not in axes]
         dims = tuple(type_.dims[axis] for axis in (*kept, *axes))
         value = build(TpuPermute(order=(*kept, *axes)), [value], type_.with_shape(dims), f"{node.name}_permuted")
         tpu = dataclasses.replace(tpu, axes=tuple(range(len(kept), type_.rank)), keepdims=False)
-        value = build(tpu, [value], result.with_shape(dims[: len(kept)]), f"{node.name}_reduced")
+        value = reduced(build, tpu, value, result.with_shape(dims[: len(kept)]), f"{node.name}_reduced")
         return [build(TpuReshape(shape=result.dims), [value], result)]
+
+
+def _axes(node: LoweringNode) -> list[int]:
+    return sorted({positive_axis(axis, node.operand_types[0].rank) for axis in node.op.axes})
+
+
+def _count(node: LoweringNode) -> int:
+    return math.prod(node.operand_types[0].dims[axis] for axis in _axes(node))
 
 
 def _reduction(node: LoweringNode, count: int) -> tuple[TpuReduce, TensorType]:

@@ -80,10 +80,7 @@ def window_refusal(window: Window, overhang: Pair = (0, 0)) -> str | None:
 
 def window_limits(extent: Pair, strides: Sequence[int]) -> Pair:
     """Result rows and columns of a tile whose input still fits the size fields."""
-    rows, columns = (
-        max(1, min(MAX_EXTENT, (MAX_EXTENT - size) // stride)) for size, stride in zip(extent, strides, strict=True)
-    )
-    return rows, columns
+    return tiles.window_limits(extent, strides, MAX_EXTENT)
 
 
 def elementwise_space(node: Node, width_limit: int = MAX_EXTENT) -> Space:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value
-from tpuc_ops.lowering import bytes_of
+from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value, Wants
+from tpuc_ops.lowering import bytes_of, pooled_in_strips, strip_count
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.tpu.mul import Mul
@@ -25,11 +25,18 @@ from tpuc_cv183x.lowerings.common import (
     short_factor,
     with_scale,
 )
+from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.lines import over_lines
 from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import LOWEST, pad_apart
 
 _FACTOR_LIMIT = 255  # the multiplier of an average is an unsigned byte
+
+
+WIDEST_BYTES = 30000
+"""Of a plane that one lane holds, together with its result."""
+MOST_PLACES = 4063
+"""Rows, and columns, of a window."""
 
 
 def _refuse(node: LoweringNode) -> str | None:
@@ -78,6 +85,14 @@ def _correction(node: LoweringNode) -> Array | None:
     return wanted / counted
 
 
+def _strips(node: LoweringNode, source: TensorType) -> int:
+    return strip_count(node, WIDEST_BYTES * 8 // source.storage.bits)
+
+
+def _in_strips(cell: Lowering[Any], node: LoweringNode, build: LoweringBuilder, parts: int) -> Value:
+    return pooled_in_strips(node, build, parts, lambda inner, builder: cell.lower(inner, builder)[0], MOST_PLACES)
+
+
 @TABLE.lowers(MaxPool, "bf16", "int8")
 @over_lines
 class MaxPoolAny(Lowering[MaxPool]):
@@ -88,6 +103,8 @@ class MaxPoolAny(Lowering[MaxPool]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         type_ = node.operands[0].tensor
+        if (parts := _strips(node, type_)) > 1:
+            return [_in_strips(self, node, build, parts)]
         value, op = pad_apart(node.operands[0], _whole(node), LOWEST[type_.storage.name], node.name, build)
         return [build(_pool2d(op, "Max"), [value], type_.with_shape(node.result_type.dims))]
 
@@ -101,6 +118,8 @@ class AvgPoolBf16(Lowering[AvgPool]):
         return _refuse(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        if (parts := _strips(node, node.operands[0].tensor)) > 1:
+            return [_in_strips(self, node, build, parts)]
         result, correction = node.float_result_type(), _correction(node)
         value, op = pad_apart(node.operands[0], _whole(node), 0.0, node.name, build)
         pool = _pool2d(op, "Avg")
@@ -117,8 +136,12 @@ class AvgPoolInt8(Lowering[AvgPool]):
     """sum * multiplier >> shift with Sx / (Sy * window) as an unsigned byte; the sign of the operand stays.
 
     The result's scale is the nearest one that a byte says exactly: averages are sums of many values, which the same
-    error in all of them would leave. Where padding does not count, the result times bytes per place.
+    error in all of them would leave. Where padding does not count, the result times bytes per place. Planes that a
+    lane does not hold are averaged in bf16, in strips.
     """
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.AS_IS if strip_count(node, WIDEST_BYTES) > 1 else Wants.MODE,)
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refuse(node)
@@ -126,6 +149,9 @@ class AvgPoolInt8(Lowering[AvgPool]):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: AvgPool = node.op
         source = node.operands[0].tensor
+        if strip_count(node, WIDEST_BYTES) > 1:
+            value = Halves(node, build).operand()
+            return AvgPoolBf16().lower(dataclasses.replace(node, mode="bf16", operands=(value,)), build)
         result = result_with_sign(node, unsigned=source.storage.is_unsigned)
         taps = op.kernel_shape[0] * op.kernel_shape[1]
         factor = source.uniform.scale / (result.uniform.scale * taps)

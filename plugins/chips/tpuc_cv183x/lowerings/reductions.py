@@ -17,12 +17,11 @@ from tpuc_ops.tpu.permute import Permute as TpuPermute
 from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
 from tpuc_cv183x.lowerings.halves import Halves
-from tpuc_cv183x.lowerings.pools import AvgPoolBf16, AvgPoolInt8, MaxPoolAny
+from tpuc_cv183x.lowerings.pools import MOST_PLACES, AvgPoolBf16, AvgPoolInt8, MaxPoolAny
 from tpuc_cv183x.lowerings.table import TABLE
 
 _POOLS = {"ReduceMean": AvgPool, "ReduceMax": MaxPool}
 _MODES = (*_POOLS, "ReduceSum", "ReduceMin", "ReduceL1", "ReduceL2")
-_MOST_PLACES = 4063
 
 
 def _axes(node: LoweringNode) -> list[int]:
@@ -56,8 +55,20 @@ def _images(node: LoweringNode) -> tuple[tuple[int, ...], tuple[int, int]]:
     before, count, behind = _block(node)
     if behind > 1:
         return (1, before, count, behind), (count, 1)
-    width = max(width for width in range(1, min(count, _MOST_PLACES) + 1) if count % width == 0)
+    width = max(width for width in range(1, min(count, MOST_PLACES) + 1) if count % width == 0)
     return (1, before, count // width, width), (count // width, width)
+
+
+def _as_pool(node: LoweringNode) -> LoweringNode:
+    """A mean or maximum as the pool over images that it is."""
+    dims, kernel = _images(node)
+    pooled = (*dims[:2], dims[2] // kernel[0], dims[3] // kernel[1])
+    return dataclasses.replace(
+        node,
+        op=_POOLS[node.op.mode](kernel_shape=kernel, strides=(1, 1), pads=(0, 0, 0, 0)),
+        operand_types=(node.operand_types[0].with_shape(dims), *node.operand_types[1:]),
+        result_types=(node.result_type.with_shape(pooled),),
+    )
 
 
 @TABLE.lowers(Reduce, "bf16", "int8")
@@ -65,21 +76,23 @@ class ReduceAny(Lowering[Reduce]):
     """Integers have means and maxima; sums, minima and lengths are bf16 in every mode."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        if node.op.mode == "ReduceMean":
+            return AvgPoolInt8().requires(_as_pool(node))
         return (Wants.MODE if node.op.mode in _POOLS else Wants.AS_IS,) * len(node.operand_types)
 
     def refuse(self, node: LoweringNode) -> str | None:
         if node.op.mode not in _MODES:
             return f"mode {node.op.mode} has no kernel; there are {', '.join(_MODES)}"
         window = max(_images(node)[1])
-        if window > _MOST_PLACES:
-            return f"at most {_MOST_PLACES} values in a row, or a product of two such numbers, here {window}"
+        if window > MOST_PLACES:
+            return f"at most {MOST_PLACES} values in a row, or a product of two such numbers, here {window}"
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         if node.op.mode not in _POOLS:
             return self._in_halves(Halves(node, build), node)
-        dims, kernel = _images(node)
-        pooled = (*dims[:2], dims[2] // kernel[0], dims[3] // kernel[1])
+        inner = _as_pool(node)
+        dims, pooled = inner.operand_types[0].dims, inner.result_type.dims
         source, order = node.operands[0], _order(node)
         if order != sorted(order):
             turned = source.tensor.with_shape(tuple(source.tensor.dims[axis] for axis in order)).at(None)
@@ -87,19 +100,12 @@ class ReduceAny(Lowering[Reduce]):
         if source.tensor.dims != dims:
             type_ = source.tensor.with_shape(dims).at(None)
             source = build(TpuReshape(shape=dims), [source], type_, f"{node.name}_planes")
-        pool = _POOLS[node.op.mode](kernel_shape=kernel, strides=(1, 1), pads=(0, 0, 0, 0))
         cell: Lowering[Any] = MaxPoolAny()
         if node.op.mode == "ReduceMean":
             cell = AvgPoolInt8() if node.mode == "int8" else AvgPoolBf16()
         plain = pooled == node.result_type.dims
-        inner = dataclasses.replace(
-            node,
-            op=pool,
-            name=node.name if plain else f"{node.name}_pooled",
-            operands=(source, *node.operands[1:]),
-            operand_types=(node.operand_types[0].with_shape(dims), *node.operand_types[1:]),
-            result_types=(node.result_type.with_shape(pooled),),
-        )
+        name = node.name if plain else f"{node.name}_pooled"
+        inner = dataclasses.replace(inner, name=name, operands=(source, *node.operands[1:]))
         if plain:
             return cell.lower(inner, build)
         (value,) = cell.lower(inner, InnerBuilder(build, inner.name))

@@ -61,6 +61,11 @@ class Scheduler:
         self.compute = 0
         self.done = [0] * len(steps.steps)
         self.waiting: deque[tuple[Store, int]] = deque()
+        self.stores_left: Counter[int] = Counter()  # by buffer, of those that wait
+        self.ending: dict[int, list[Buffer]] = {}  # those buffers by the last step that needs them otherwise
+        self.late: dict[int, Buffer] = {}  # those that nothing else needs any more
+        self.late_bytes = 0
+        self.stayed = 0  # the last step that late ones have room in
         self.unwritten: Counter[int] = Counter()
         self.loads: list[tuple[Load, int]] = []
         for index, step in enumerate(steps.steps):
@@ -87,7 +92,8 @@ class Scheduler:
             self._use_idle_time(index, end)
             self.order.append(step)
             self.compute = self.done[index] = end
-            self.waiting.extend((store, index) for store in step.stores)
+            for store in step.stores:
+                self._wait(store, index)
         self._make_room(len(self.steps.steps))
         while self.waiting:
             self._store()
@@ -99,22 +105,37 @@ class Scheduler:
 
     def _make_room(self, index: int) -> None:
         """Results that wait to be stored stay where they are during step `index`, or are stored before it."""
-        late = {id(store.place.buffer): store.place.buffer for store, _ in self.waiting}
-        late = {key: buffer for key, buffer in late.items() if buffer.last < index}
-        need = sum(self._size(buffer) for buffer in late.values())
-        if index < len(self.steps.steps) and self.live[index] + need <= self.capacity:
-            for buffer in late.values():
-                buffer.last = index
-            self.live[index] += need
+        for buffer in self.ending.pop(index - 1, ()):
+            if id(buffer) in self.stores_left and id(buffer) not in self.late:
+                self.late[id(buffer)] = buffer
+                self.late_bytes += self._size(buffer)
+        if index < len(self.steps.steps) and self.live[index] + self.late_bytes <= self.capacity:
+            self.stayed = index
+            self.live[index] += self.late_bytes
             return
         while self.waiting:
             self._store()
+
+    def _wait(self, store: Store, index: int) -> None:
+        buffer = store.place.buffer
+        if id(buffer) not in self.stores_left:
+            self.ending.setdefault(max(buffer.last, index), []).append(buffer)
+        self.stores_left[id(buffer)] += 1
+        self.waiting.append((store, index))
 
     def _store(self) -> None:
         store, index = self.waiting.popleft()
         self.dma = max(self.dma, self.done[index]) + store.cycles
         self.unwritten[id(store.value)] -= 1
         self.order.append(store)
+        buffer = store.place.buffer
+        if id(buffer) in self.late:
+            buffer.last = max(buffer.last, self.stayed)
+        self.stores_left[id(buffer)] -= 1
+        if not self.stores_left[id(buffer)]:
+            del self.stores_left[id(buffer)]
+            if self.late.pop(id(buffer), None) is not None:
+                self.late_bytes -= self._size(buffer)
 
     def _move(self, index: int) -> None:
         for move in self.moves.get(index, ()):

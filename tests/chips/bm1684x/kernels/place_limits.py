@@ -41,7 +41,7 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
     (node(Bitwise(mode="And"), [t(2, 3)] * 2), node(Bitwise(mode="And"), HALVES), "only f32, these are f16"),
     (node(Remainder(), [t(2, 3)] * 2), node(Remainder(), HALVES), "only f32, these are f16"),
     (node(Truncate(to="INT8"), [t(2, 3)]), node(Truncate(to="INT8"), HALVES[:1]), "only f32, this one is f16"),
-    (node(Arg(axis=1), [t(65535, 3)]), node(Arg(axis=1), [t(65536, 3)]), "at most 65535 values before and after"),
+    (node(Arg(axis=1), [t(2, 2**24 - 1)]), node(Arg(axis=1), [t(2, 2**24)]), "at most 16777215 values along the axis"),
     (node(Scan(axis=1), [t(3, 8192)]), node(Scan(axis=1), [t(3, 8193)]), "at most 8192 values along the axis"),
     (
         node(Scan(axis=1), [t(3, 4)]),

@@ -389,12 +389,17 @@ MOVES = {
 
 REDUCTIONS = {
     "mean_f32": Sample(Reduce(axes=(2, 3), mode="ReduceMean"), [f32(2, 70, 5, 6)], None, ({"c": 64},)),
-    "mean_channels_f32": Sample(Reduce(axes=(1,), mode="ReduceMean"), [f32(2, 70, 5, 6)], None, ({"c": 1, "h": 7},)),
+    "mean_channels_f32": Sample(Reduce(axes=(1,), mode="ReduceMean"), [f32(2, 70, 5, 6)], None, ({"n": 1, "c": 7},)),
+    "sum_wide_rows_f32": Sample(
+        Reduce(axes=(1,), mode="ReduceSum"), [f32(2, 3, 96, 10)], None, ({"c": 7}, {"n": 1, "w": 4})
+    ),
+    "max_middle_f32": Sample(Reduce(axes=(1,), mode="ReduceMax"), [f32(70, 3, 21)], None, ({"c": 64, "w": 8},)),
     "sum_f32": Sample(Reduce(axes=(-1,), mode="ReduceSum", keepdims=False), [f32(3, 7, 50)]),
     "max_f32": Sample(Reduce(axes=(0, 1), mode="ReduceMax"), [f32(3, 7, 5)]),
     "min_f32": Sample(Reduce(axes=(2,), mode="ReduceMin"), [f32(3, 7, 50)], None, ({"c": 2},)),
     "l1_f32": Sample(Reduce(axes=(1, 2), mode="ReduceL1"), [f32(3, 7, 5)]),
-    "l2_f32": Sample(Reduce(axes=(1,), mode="ReduceL2"), [f32(3, 7, 5)], None, ({"h": 2},)),
+    "l2_f32": Sample(Reduce(axes=(1,), mode="ReduceL2"), [f32(3, 7, 5)], None, ({"c": 2},)),
+    "l2_middle_f32": Sample(Reduce(axes=(1,), mode="ReduceL2"), [f32(70, 5, 9)], None, ({"w": 2},)),
     "mean_i8": Sample(
         Reduce(axes=(2, 3), mode="ReduceMean", multiplier=1 << 30, rshift=34),
         [i8(2, 70, 5, 6)],
@@ -405,6 +410,12 @@ REDUCTIONS = {
         Reduce(axes=(1,), mode="ReduceSum", multiplier=3, rshift=8, keepdims=False),
         [u8(3, 70, 5)],
         TensorType((3, 5), U8),
+    ),
+    "sum_middle_i8": Sample(
+        Reduce(axes=(1,), mode="ReduceSum", multiplier=3, rshift=8, keepdims=False),
+        [i8(70, 5, 21)],
+        TensorType((70, 21), I8),
+        ({"w": 16},),
     ),
     "max_i8": Sample(Reduce(axes=(1,), mode="ReduceMax"), [i8(3, 7, 5)], TensorType((3, 1, 5), I8)),
     "avg_pool_i8": Sample(
