@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tpuc.machine.instruction import Command, Region
+from tpuc.machine.touched import Touched
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ def find_hazards(compute: Sequence[Command], dma: Sequence[Command]) -> list[Haz
     DMA commands that may run beside a compute command are one contiguous range.
     """
     dma_waits = _running_maximum(dma)
+    touched = [Touched.by(command.instruction) for command in dma]
     hazards: list[Hazard] = []
     compute_done = 0
     last = 0
@@ -31,10 +33,13 @@ def find_hazards(compute: Sequence[Command], dma: Sequence[Command]) -> list[Haz
         compute_done = max(compute_done, command.wait)
         while last < len(dma) and dma_waits[last] < command.number:
             last += 1
-        for other in dma[compute_done:last]:
-            region = _conflicting_region(command, other)
+        if compute_done >= last:
+            continue
+        mine = Touched.by(command.instruction)
+        for index in range(compute_done, last):
+            region = mine.conflict(touched[index])
             if region is not None:
-                hazards.append(Hazard(command, other, region))
+                hazards.append(Hazard(command, dma[index], region))
     return hazards
 
 
@@ -45,12 +50,3 @@ def _running_maximum(commands: Sequence[Command]) -> list[int]:
         highest = max(highest, command.wait)
         waits.append(highest)
     return waits
-
-
-def _conflicting_region(one: Command, two: Command) -> Region | None:
-    for writer, reader in ((one, two), (two, one)):
-        touched = (*reader.instruction.reads(), *reader.instruction.writes())
-        for region in writer.instruction.writes():
-            if any(region.overlaps(other) for other in touched):
-                return region
-    return None
