@@ -110,6 +110,16 @@ CASES = {
         [uniform(1, 4, 5, 6), Fixed(uniform(8, 4, 3, 3, seed=7)), None],
         1.0,
     ),
+    "far_dilations": LayerCase(
+        Conv(kernel_shape=(3, 2), pads=(24, 8, 24, 9), strides=(1, 2), dilations=(24, 17)),
+        [uniform(1, 4, 30, 33), Fixed(uniform(8, 4, 3, 2, seed=7)), None],
+        1.0,
+    ),
+    "far_dilations_depthwise": LayerCase(
+        Conv(kernel_shape=(3, 3), pads=(18, 18, 18, 18), strides=(1, 1), dilations=(18, 18), group=4),
+        [uniform(1, 4, 20, 20), Fixed(uniform(4, 1, 3, 3, seed=7)), None],
+        1.0,
+    ),
     "far_strides": LayerCase(
         Conv(kernel_shape=(16, 16), pads=(0, 0, 0, 0), strides=(16, 16), dilations=(1, 1)),
         [uniform(1, 3, 64, 64), Fixed(uniform(8, 3, 16, 16, seed=7)), None],

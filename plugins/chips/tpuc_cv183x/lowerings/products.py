@@ -19,7 +19,7 @@ from tpuc_cv183x.lowerings.computed import computed_refusal, is_computed, lower_
 from tpuc_cv183x.lowerings.lines import over_lines
 from tpuc_cv183x.lowerings.qdm import quantise_qdm, within_reach
 from tpuc_cv183x.lowerings.table import TABLE
-from tpuc_cv183x.lowerings.windows import pad_apart, stride_refusal, strides_apart
+from tpuc_cv183x.lowerings.windows import pad_apart, stride_refusal, strides_apart, taps_nearer
 
 
 def _refusal(node: LoweringNode) -> str | None:
@@ -32,10 +32,11 @@ def _refusal(node: LoweringNode) -> str | None:
 
 
 def _within_fields(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, Conv, Array]:
-    """Operand, op and filters with pads and strides that commands can say."""
+    """Operand, op and filters with pads, strides and dilations that commands can say."""
     filters = node.constants[1]
     assert filters is not None
-    value, op, filters = strides_apart(node.operands[0], node.op, filters, node.name, build)
+    near, filters = taps_nearer(node.op, filters)
+    value, op, filters = strides_apart(node.operands[0], near, filters, node.name, build)
     value, op = pad_apart(value, op, 0.0, node.name, build)
     return value, op, filters
 

@@ -42,6 +42,24 @@ def _padded(value: Value, op: Any, fill: float, name: str, build: LoweringBuilde
     return padded, dataclasses.replace(op, pads=(0, 0, 0, 0))
 
 
+def taps_nearer(op: Conv, filters: Array) -> tuple[Conv, Array]:
+    """Far dilations as nearer ones over filters with zeros between their taps: the fewest that fields can say."""
+    kernel, dilations = list(op.kernel_shape), list(op.dilations or (1, 1))
+    for axis, far in enumerate(dilations):
+        if far <= MAX_STEP + 1:
+            continue
+        near = max(step for step in range(1, MAX_STEP + 2) if far % step == 0)
+        spread = list(filters.shape)
+        spread[axis + 2] = (kernel[axis] - 1) * (far // near) + 1
+        kernel[axis], dilations[axis] = spread[axis + 2], near
+        taps = [slice(None)] * filters.ndim
+        taps[axis + 2] = slice(None, None, far // near)
+        wider = np.zeros(spread, filters.dtype)
+        wider[tuple(taps)] = filters
+        filters = wider
+    return dataclasses.replace(op, kernel_shape=tuple(kernel), dilations=tuple(dilations)), filters
+
+
 def stride_refusal(op: Conv) -> str | None:
     """Strides that neither a command nor `strides_apart` can do."""
     if max(op.strides) <= MAX_STEP:
