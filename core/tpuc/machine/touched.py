@@ -23,7 +23,12 @@ class Touched:
 
     @classmethod
     def by(cls, instruction: Instruction) -> Touched:
-        reads, writes = instruction.reads(), instruction.writes()
+        """What `instruction` says of itself."""
+        return cls.of(instruction.reads(), instruction.writes())
+
+    @classmethod
+    def of(cls, reads: Sequence[Region], writes: Sequence[Region]) -> Touched:
+        """These regions."""
         return cls(reads, writes, _blocks_of(reads), _blocks_of(writes))
 
     def conflicts(self, earlier: Touched) -> bool:
@@ -46,7 +51,8 @@ def _blocks_of(regions: Sequence[Region]) -> int:
     """A bit per block; blocks of all spaces and lanes, and those far apart, share bits."""
     found = 0
     for region in regions:
-        first, count = region.start >> BLOCK_BITS, ((region.end - 1) >> BLOCK_BITS) - (region.start >> BLOCK_BITS) + 1
+        first = region.start >> BLOCK_BITS
+        count = ((region.end - 1) >> BLOCK_BITS) - first + 1
         if count >= BLOCKS:
             return ALL_BLOCKS
         bits = ((1 << count) - 1) << first % BLOCKS
