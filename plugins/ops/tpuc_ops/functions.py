@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from tpuc_ops.arrays import Array
+
+_ERF_END = 4
+"""From here on the error function is 1 in float32."""
+_ERF_NODES = 1024
+"""Known values per unit."""
+_BLOCK = 1 << 14
+"""Elements whose intermediate arrays stay in the cache."""
 
 
 def sigmoid(x: Array) -> Array:
@@ -52,8 +60,34 @@ def mish(x: Array) -> Array:
 
 
 def erf(x: Array) -> Array:
-    """The error function, in float64 by the C library."""
-    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(np.float32) if x.size else x
+    """The error function in float32, from its Taylor series in float64 around many values of the C library.
+
+    What the series leaves out is below 1e-17: no result differs, unless it lies in the middle between two floats.
+    """
+    series = _erf_series()
+    flat, result = x.reshape(-1), np.empty(x.size, np.float32)
+    for start in range(0, flat.size, _BLOCK):
+        part = flat[start : start + _BLOCK].astype(np.float64)
+        size = np.minimum(np.abs(part), _ERF_END)
+        place = np.rint(np.fmin(size, _ERF_END) * _ERF_NODES).astype(np.intp)  # of NaN any: the step keeps it
+        step = size - place / _ERF_NODES
+        total = series[-1][place]
+        for factors in reversed(series[:-1]):
+            total *= step
+            total += factors[place]
+        result[start : start + _BLOCK] = np.copysign(total, part)
+    return result.reshape(x.shape)
+
+
+@functools.cache
+def _erf_series() -> Array:
+    """The factors of ``d**0`` to ``d**4`` in ``erf(a + d)``, for every node a: `[5, nodes]`."""
+    nodes = np.arange(_ERF_END * _ERF_NODES + 1) / _ERF_NODES
+    values = np.array([math.erf(node) for node in nodes.tolist()])
+    slope = 2 / math.sqrt(math.pi) * np.exp(-(nodes**2))
+    return np.stack(
+        [values, slope, -nodes * slope, (2 * nodes**2 - 1) / 3 * slope, (3 * nodes - 2 * nodes**3) / 6 * slope]
+    )
 
 
 def gelu(x: Array) -> Array:

@@ -34,8 +34,6 @@ from tpuc_bm1684x.operands import MAX_EXTENT
 
 # The multiplier of an average is an unsigned byte, its shift cannot go left (isa notes, PorD).
 _decompose = partial(decompose_search, bits=8, lowest_shift=0)
-
-
 WIDEST_BYTES = 1 << 17
 """Bytes pooled in one step: half of a lane."""
 

@@ -31,8 +31,6 @@ from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import LOWEST, pad_apart
 
 _FACTOR_LIMIT = 255  # the multiplier of an average is an unsigned byte
-
-
 WIDEST_BYTES = 30000
 """Of a plane that one lane holds, together with its result."""
 MOST_PLACES = 4063
