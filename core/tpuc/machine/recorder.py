@@ -37,7 +37,7 @@ def derive_waits(instructions: Iterable[Instruction]) -> list[Command]:
         mine = Touched.by(instruction)
         others = touched[engine.other]
         for number in range(len(others), known_done[engine], -1):
-            if mine.conflicts(others[number - 1]):
+            if mine.conflict(others[number - 1]) is not None:
                 known_done[engine] = number
                 break
         touched[engine].append(mine)

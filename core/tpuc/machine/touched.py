@@ -31,12 +31,8 @@ class Touched:
         """These regions."""
         return cls(reads, writes, _blocks_of(reads), _blocks_of(writes))
 
-    def conflicts(self, earlier: Touched) -> bool:
-        """Must this one wait for `earlier`?"""
-        return self.conflict(earlier) is not None
-
     def conflict(self, other: Touched) -> Region | None:
-        """A region that one of both writes and the other touches, one of its own first."""
+        """A region that one of both writes and the other touches, one of its own first; None: any order will do."""
         written = self.written_blocks
         if not (other.written_blocks & (self.read_blocks | written) or other.read_blocks & written):
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -64,6 +64,19 @@ class Copy:
                     continue
             merged.append((extent, source, target))
         return merged
+
+
+def within_field(axes: Axes, limit: int) -> Iterator[tuple[Axes, int, int]]:
+    """Parts of a copy with extents of at most `limit`, each with where it begins on both sides."""
+    far = next((index for index, (extent, _, _) in enumerate(axes) if extent > limit), None)
+    if far is None:
+        yield axes, 0, 0
+        return
+    extent, source, target = axes[far]
+    for start in range(0, extent, limit):
+        near = (min(limit, extent - start), source, target)
+        for part, source_start, target_start in within_field([*axes[:far], near, *axes[far + 1 :]], limit):
+            yield part, source_start + start * source, target_start + start * target
 
 
 def four(axes: Axes, item: int) -> Shape4:

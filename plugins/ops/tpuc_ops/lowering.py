@@ -180,7 +180,7 @@ def interpolation_matrix(op: Interp, extent: int, count: int, scale: float) -> A
     return result[0, 0]
 
 
-# Normalisations.
+# Pools.
 
 
 def strip_count(node: LoweringNode, most: int) -> int:
@@ -225,6 +225,9 @@ def pooled_in_strips(
         )
         value = pool(inner, build if last else InnerBuilder(build, name))
     return value
+
+
+# Normalisations.
 
 
 class ConstantWeights(Lowering[Any]):

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from tpuc.api import Move
-from tpuc_ops.copies import Axes, Copy, four
+from tpuc_ops.copies import Axes, Copy, four, within_field
 
 from tpuc_bm1684x.isa import DType, TensorCopy
 from tpuc_bm1684x.isa.geometry import DDR_BASE
@@ -18,7 +18,8 @@ _RANK = 4
 
 def moves_of(copy: Copy, dtype: DType) -> Iterator[Move]:
     """The fewest moves: dimensions that are contiguous on both sides are one, the largest four stay in a move."""
-    for axes, source_start, target_start in _cut(copy.axes()):
+    divided = [part for axis in copy.axes() for part in _divided(axis)]
+    for axes, source_start, target_start in within_field(divided, MAX_EXTENT):
         kept = sorted(sorted(range(len(axes)), key=lambda index: -axes[index][0])[:_RANK])
         loops = [axis for index, axis in enumerate(axes) if index not in kept]
         inner = _fastest([axes[index] for index in kept], dtype)
@@ -26,22 +27,6 @@ def moves_of(copy: Copy, dtype: DType) -> Iterator[Move]:
             source = copy.source_offset + source_start + sum(i * axis[1] for i, axis in zip(place, loops, strict=True))
             target = copy.target_offset + target_start + sum(i * axis[2] for i, axis in zip(place, loops, strict=True))
             yield Move(copy.operand, four(inner, 0), source, four(inner, 1), target, four(inner, 2), copy.fill)
-
-
-def _cut(axes: Axes) -> Iterator[tuple[Axes, int, int]]:
-    """Parts without a dimension beyond the size field, each with the places where it begins."""
-    axes = [part for axis in axes for part in _divided(axis)]
-    long = next((index for index, axis in enumerate(axes) if axis[0] > MAX_EXTENT), None)
-    if long is None:
-        yield axes, 0, 0
-        return
-    extent, source, target = axes[long]
-    count = -(-extent // MAX_EXTENT)
-    for part in range(count):
-        first, end = extent * part // count, extent * (part + 1) // count
-        piece = (end - first, source, target)
-        for rest, source_start, target_start in _cut([*axes[:long], piece, *axes[long + 1 :]]):
-            yield rest, source_start + first * source, target_start + first * target
 
 
 def _fastest(axes: Axes, dtype: DType) -> Axes:
@@ -68,7 +53,9 @@ def _cycles(axes: Axes, dtype: DType) -> int:
 def _divided(axis: tuple[int, int, int]) -> Axes:
     """A dimension beyond the size field as two that are not, where it has such divisors."""
     extent, source, target = axis
-    inner = next((size for size in range(min(extent, MAX_EXTENT), 0, -1) if extent % size == 0), 1)
-    if extent <= MAX_EXTENT or extent // inner > MAX_EXTENT:
+    if extent <= MAX_EXTENT:
+        return [axis]
+    inner = next(size for size in range(MAX_EXTENT, 0, -1) if extent % size == 0)
+    if extent // inner > MAX_EXTENT:
         return [axis]
     return [(extent // inner, source * inner, target * inner), (inner, source, target)]

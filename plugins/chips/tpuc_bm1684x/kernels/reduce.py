@@ -146,7 +146,7 @@ def _rows_and_row(extent: int) -> tuple[int, int]:
     return min(((size, extent // size) for size in sizes), key=_rounds, default=(extent, 1))
 
 
-def _rounds(factors: tuple[int, int]) -> tuple[float, int]:
+def _rounds(factors: tuple[int, int]) -> tuple[int, int]:
     """How many lanes are busy or idle for one element of each row; fewer rows are better then."""
     rows, row = factors
     return -(-rows // LANES) * LANES * row, rows

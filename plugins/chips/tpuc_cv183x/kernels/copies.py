@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from tpuc.api import Move
-from tpuc_ops.copies import Axes, Copy, four
+from tpuc_ops.copies import Axes, Copy, four, within_field
 
 from tpuc_cv183x.operands import MAX_DMA_EXTENT
 
@@ -16,7 +16,7 @@ _OUTER = 3
 def moves_of(copy: Copy, item_bytes: int) -> Iterator[Move]:
     """The fewest moves: dimensions that are contiguous on both sides are one, the largest stay in a move."""
     limit = MAX_DMA_EXTENT // max(1, item_bytes)
-    for part, source, target in _within_field(copy.axes(), limit):
+    for part, source, target in within_field(copy.axes(), limit):
         yield from _moves(copy, part, source, target, item_bytes)
 
 
@@ -46,16 +46,3 @@ def _with_short_rows(axes: Axes, item_bytes: int) -> tuple[Axes, Axes]:
         least = min(range(_OUTER), key=lambda i: axes[i][0])
         return [*[axis for i, axis in enumerate(axes) if i != least], blank], [axes[least]]
     return [*[blank] * (2 - len(axes)), *axes, blank], []
-
-
-def _within_field(axes: Axes, limit: int) -> Iterator[tuple[Axes, int, int]]:
-    """Parts of a copy whose extents fit their fields, with where they begin on both sides."""
-    far = next((index for index, (extent, _, _) in enumerate(axes) if extent > limit), None)
-    if far is None:
-        yield axes, 0, 0
-        return
-    extent, source, target = axes[far]
-    for start in range(0, extent, limit):
-        near = (min(limit, extent - start), source, target)
-        for part, source_start, target_start in _within_field([*axes[:far], near, *axes[far + 1 :]], limit):
-            yield part, source_start + start * source, target_start + start * target
