@@ -47,9 +47,11 @@ class TestCosts:
         assert (ten - 10 * rounding) / (one - rounding) == pytest.approx(100, rel=1e-3)
 
     def test_half_of_the_cost_is_that_of_values_thirty_percent_larger(self) -> None:
-        (found,) = costs(importance((7.996, 1.0)), 8.0, [8.0 * 128 / 127], signed=True)
-        step = 8.0 / 127
+        one, step = importance((7.996, 1.0)), 8.0 / 127
+        (found,) = costs(one, 8.0, [8.0 * 128 / 127], signed=True)
         assert found == pytest.approx(step**2 / 12 + (7.996 * 1.3 - 8.0) ** 2 / 2, rel=1e-2)
+        (found,) = costs(one, 8.0, [8.0 * 128 / 127], signed=True, headroom=2.0)
+        assert found == pytest.approx(step**2 / 12 + (7.996 * 2.0 - 8.0) ** 2 / 2, rel=1e-2)
 
     def test_one_loud_element_that_nobody_hears_is_cut_off(self) -> None:
         entries = {"a": TensorThreshold(8.0, -8.0, 8.0)}

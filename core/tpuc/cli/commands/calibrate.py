@@ -22,6 +22,12 @@ from tpuc.files import check_writable
 @click.option("--histogram-bin-num", type=POSITIVE, default=2048, show_default=True, help="Bins.")
 @click.option("--tune-num", type=COUNT, default=10, show_default=True, help="Samples to tune with; 0 for no tuning.")
 @click.option("--bias-num", type=COUNT, default=16, show_default=True, help="Samples for bias correction; 0 for none.")
+@click.option(
+    "--headroom",
+    type=click.FloatRange(1.0),
+    metavar="FACTOR",
+    help="Thresholds for values so many times the samples', instead of those that are best on the samples.",
+)
 @click.option("--workers", type=POSITIVE, help="Processes, instead of a thread per core; the table is the same.")
 @click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
 @click.option("--resume", type=FILE, metavar="FILE.npz", help="Statistics to go on from, kept up to date.")
@@ -38,6 +44,7 @@ def command(
     histogram_bin_num: int,
     tune_num: int,
     bias_num: int,
+    headroom: float | None,
     workers: int | None,
     cluster: str,
     resume: Path | None,
@@ -62,6 +69,7 @@ def command(
         options={
             "tune_num": tune_num,
             "bias_num": bias_num,
+            "headroom": headroom or 0.0,
             "workers": workers or 0,
             "cluster": cluster,
             "resume": str(resume or ""),

@@ -33,7 +33,7 @@ STEPS_PER_OCTAVE = 8
 BINS = 16 * STEPS_PER_OCTAVE
 """Bins of magnitude: 16 octaves below the largest, twice as many as 8-bit integers have."""
 UNSEEN = 1.3
-"""Other data may reach so much further than the calibration's: half of the cost is that of values so much larger."""
+"""Other data may reach so much further than the calibration's."""
 LOWEST = 1 / 256
 """A channel's threshold is at least this part of the tensor's: other data may use what these samples do not."""
 _SHIFT = 20  # leaves 3 bits of a float32's mantissa, 8 steps per octave
@@ -115,10 +115,11 @@ def _first_bin(limit: float) -> int:
     return int(np.float32(limit).view(np.int32) >> _SHIFT) - BINS + 1
 
 
-def choose_channels(costs: Array, limit: float, threshold: float, *, signed: bool) -> Array:
+def choose_channels(costs: Array, limit: float, threshold: float, *, signed: bool, headroom: float = UNSEEN) -> Array:
     """The thresholds of a value's channels that cost the answers least, by `bin_costs` summed over samples.
 
-    `threshold` is the tensor's, which channels keep where nothing was seen.
+    `threshold` is the tensor's, which channels keep where nothing was seen; half of the cost of what is cut off is that
+    of values `headroom` times larger.
     """
     edges = (np.arange(BINS + 1, dtype=np.int32) + _first_bin(limit) << _SHIFT).view(np.float32).astype(np.float64)
     centres = (edges[:-1] + edges[1:]) / 2
@@ -128,7 +129,7 @@ def choose_channels(costs: Array, limit: float, threshold: float, *, signed: boo
         candidate = np.maximum(top * part, threshold * LOWEST)[:, None]
         step = candidate / (127 if signed else 255)
         found = (costs * np.where(centres < step / 2, centres**2, step**2 / 12)).sum(axis=1)
-        for reach in (1.0, UNSEEN):
+        for reach in (1.0, headroom):
             found += (costs * np.maximum(centres * reach - candidate, 0.0) ** 2).sum(axis=1) / 2
         better = (found < lowest) & (top > 0)
         best[better], lowest[better] = candidate[better, 0], found[better]

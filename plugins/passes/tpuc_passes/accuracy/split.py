@@ -15,7 +15,7 @@ from tpuc_passes.accuracy.grids import PRODUCTS
 CAUSES = ("weight rounding", "activation clipping", "activation rounding", "requantisation")
 REMEDIES = {
     "weight rounding": "correct its bias (calibrate with --bias-num), or equalise it with `--pass equalise-weights`",
-    "activation clipping": "raise its thresholds: calibrate with --method percentile or max, or with more samples",
+    "activation clipping": "raise its thresholds: calibrate with more samples, --headroom 1.6 or --method max",
     "activation rounding": "flatten its channels with `--pass migrate-outliers`, or lower thresholds (--method mse)",
     "requantisation": "keep it in float: put it in the quantise table (`tpuc qtable`)",
 }

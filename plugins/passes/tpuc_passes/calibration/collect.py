@@ -9,6 +9,7 @@ from typing import TypeAlias
 from tpuc.api import CalibrationError
 from tpuc.api.host import Array, Interpreter, Job, PortableModule, SampleReader, SampleSource
 
+from tpuc_passes.calibration.scores import Scores, wins
 from tpuc_passes.calibration.statistics import CountingBuffers, Histogram
 
 Histograms: TypeAlias = dict[str, Histogram]
@@ -24,10 +25,11 @@ class UnitResult:
 
 @dataclass(frozen=True)
 class Counting:
-    """How values are counted: in how many bins, or with `counting` False their ranges only."""
+    """How values are counted: in how many bins, or with `counting` False their ranges only; and what `scores` say."""
 
     bins: int
     counting: bool = True
+    scores: Scores = field(default_factory=dict[str, "int | None"])
 
     def see(self, into: Histograms, name: str, array: Array, buffers: CountingBuffers) -> None:
         """Take a value into account; integers have no statistics."""
@@ -36,6 +38,8 @@ class Counting:
         if name not in into:
             into[name] = Histogram(name, self.bins, counting=self.counting)
         into[name].update(array, buffers)
+        if name in self.scores:
+            into[name].wins = into[name].wins + wins(array, self.scores[name])
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Engine:
         """Nothing yet, or what the file `resume` holds, with `samples` added."""
         if self.resume is None or not self.resume.exists():
             return Progress(samples, self.counting)
-        progress = load(self.resume, self._fingerprint, samples.inputs, self.counting.bins)
+        progress = load(self.resume, self._fingerprint, samples.inputs, self.counting)
         progress.extend(samples)
         if self.counting.counting and not progress.counting.counting:
             self.context.log(f"{self.resume}: holds ranges only, all samples are seen again")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tpuc.api.host import Array
 
-from tpuc_passes.accuracy.channels import bin_costs
+from tpuc_passes.accuracy.channels import UNSEEN, bin_costs
 from tpuc_passes.accuracy.gradients import Gradients
 from tpuc_passes.accuracy.grids import symmetric_grid
 from tpuc_passes.accuracy.network import FakeNetwork, State
@@ -19,8 +19,6 @@ from tpuc_passes.calibration.table import TensorThreshold
 BINS = 1024
 BLOCK_ELEMENTS = 1 << 14
 STEPS = 48
-UNSEEN = 1.3
-"""Other data may reach so much further than the calibration's: half of the cost is that of values so much larger."""
 DEEPEST = 0.5
 """The lowest candidate as a part of the method's threshold."""
 
@@ -92,8 +90,11 @@ def merged(samples: Iterable[Mapping[str, Importance]]) -> dict[str, Importance]
     return every
 
 
-def costs(importance: Importance, limit: float, thresholds: Sequence[float], *, signed: bool) -> Floats:
-    """Expected squared error of the answers per threshold.
+def costs(
+    importance: Importance, limit: float, thresholds: Sequence[float], *, signed: bool, headroom: float = UNSEEN
+) -> Floats:
+    """Expected squared error of the answers per threshold. Half of what is cut off is that of values `headroom` times
+    larger.
 
     Rounding errors are as good as independent: their squares add up. What is cut off has the sign of its value and may
     add up in the answers as it is. The larger of both counts.
@@ -105,23 +106,23 @@ def costs(importance: Importance, limit: float, thresholds: Sequence[float], *, 
     scales = np.array([[grid.scale] for grid in grids])
     ends = np.array([[grid.limits[1]] for grid in grids])
     result = np.where(centres < scales / 2, centres**2, scales**2 / 12) @ squares
-    for reach in (1.0, UNSEEN):
+    for reach in (1.0, headroom):
         beyond = np.maximum(centres * reach - ends, 0.0)
         result += np.maximum(beyond**2 @ squares, ((beyond @ sums.T) ** 2).mean(axis=1)) / 2
     return result
 
 
 def choose_by_answers(
-    entries: Mapping[str, TensorThreshold], importance: Mapping[str, Importance]
+    entries: Mapping[str, TensorThreshold], importance: Mapping[str, Importance], headroom: float = UNSEEN
 ) -> dict[str, TensorThreshold]:
     """The entries with the threshold that costs the answers least, a little above or below the method's own."""
     result = dict(entries)
     for name, one in importance.items():
         entry = entries[name]
         limit = max(-entry.minimum, entry.maximum, 0.0)
-        lowest, highest = max(entry.threshold * DEEPEST, limit / 64), max(limit * UNSEEN, entry.threshold)
+        lowest, highest = max(entry.threshold * DEEPEST, limit / 64), max(limit * headroom, entry.threshold)
         thresholds = np.geomspace(lowest, highest, STEPS)
-        found = costs(one, limit, [float(t) for t in thresholds], signed=entry.minimum < 0)
+        found = costs(one, limit, [float(t) for t in thresholds], signed=entry.minimum < 0, headroom=headroom)
         if np.isfinite(found).all() and found.any():
             result[name] = TensorThreshold(float(thresholds[int(np.argmin(found))]), entry.minimum, entry.maximum)
     return result

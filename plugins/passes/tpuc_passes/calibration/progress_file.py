@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tpuc.api.host import SampleInput, SampleSource, read_npz, write_npz
 from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.statistics import Histogram, TensorRange
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass
@@ -47,6 +47,7 @@ def save(path: Path, progress: Progress, network: str) -> None:
         "counting": progress.counting.counting,
         "seen": progress.seen,
         "names": list(found),
+        "wins": {name: one.wins.tolist() for name, one in found.items() if one.wins.ndim},
         "samples": progress.samples.rows(),
         "skipped": sorted(progress.skipped.items()),
     }
@@ -59,8 +60,10 @@ def save(path: Path, progress: Progress, network: str) -> None:
     write_npz(path, arrays, compressed=True)
 
 
-def load(path: Path, network: str, inputs: tuple[SampleInput, ...], bins: int) -> Progress:
-    """Read the file; raises CalibrationError when it is of another network or does not fit."""
+def load(path: Path, network: str, inputs: tuple[SampleInput, ...], wanted: Counting) -> Progress:
+    """Read the file, to go on as `wanted`, without counts where it has none; raises CalibrationError when it is of
+    another network or does not fit.
+    """
     way_out = "Give another file with --resume, or delete it to start again."
     try:
         arrays = read_npz(path)
@@ -69,18 +72,21 @@ def load(path: Path, network: str, inputs: tuple[SampleInput, ...], bins: int) -
             raise CalibrationError(f"{path}: statistics of another version of tpuc. {way_out}")
         if head["network"] != network:
             raise CalibrationError(f"{path}: statistics of another network. {way_out}")
-        if head["bins"] != bins:
-            raise CalibrationError(f"{path}: statistics of {head['bins']} bins, not {bins}. {way_out}")
-        counting = Counting(bins, head["counting"])
+        if head["bins"] != wanted.bins:
+            raise CalibrationError(f"{path}: statistics of {head['bins']} bins, not {wanted.bins}. {way_out}")
+        counting = replace(wanted, counting=head["counting"])
         rows = zip(head["names"], arrays["ranges"].tolist(), arrays["counts"], strict=True)
+        histograms = {
+            name: Histogram.of(TensorRange.of(name, *limits), counts, counting=counting.counting)
+            for name, limits, counts in rows
+        }
+        for name, won in head["wins"].items():
+            histograms[name].wins = np.array(won, np.int64)
         return Progress(
             SampleSource.of_rows(inputs, [[tuple(part) for part in row] for row in head["samples"]]),
             counting,
             head["seen"],
-            {
-                name: Histogram.of(TensorRange.of(name, *limits), counts, counting=counting.counting)
-                for name, limits, counts in rows
-            },
+            histograms,
             {int(index): reason for index, reason in head["skipped"]},
         )
     except (InvalidModel, KeyError, ValueError, TypeError) as error:

@@ -125,13 +125,14 @@ class Histogram:
     ``i < abs(x) * FINER * bins / power <= i + 1``, exact zeros are apart. When the power doubles, each pair of bins
     becomes one, which is what counting with the new power gives. So samples can come in any order and in any parts.
     (What is 2**126 times smaller than the power may count as zero.)
-    With `counting` False only the range is kept.
+    With `counting` False only the range is kept. Of scores, `wins` has how many samples each class has won.
     """
 
     def __init__(self, name: str = "tensor", bins: int = DEFAULT_BINS, *, counting: bool = True) -> None:
         self.range = TensorRange(name)
         self.bins = bins
         self.counting = counting
+        self.wins: NDArray[np.int64] = np.zeros((), np.int64)
         self._exponent = LEAST_EXPONENT
         self._counts = np.zeros(FINER * bins + 1, np.int64)  # zeros first
 
@@ -180,6 +181,7 @@ class Histogram:
     def merge(self, other: Histogram) -> None:
         """Take over what `other`, with as many bins, has seen."""
         self.range.merge(other.range)
+        self.wins = self.wins + other.wins
         exponent = max(self._exponent, other._exponent)
         self._reach(exponent)
         self._counts += _folded(other._counts, exponent - other._exponent)
