@@ -288,11 +288,11 @@ def test_no_post_processing_can_be_fused_yet(tpuc: CommandLine, calls: Calls) ->
 
 
 def test_calibrate_writes_the_table(tpuc: CommandLine, calls: Calls) -> None:
-    outcome = tpuc("run_calibration", "net.mlir", "--data_list", "table", "-o", "out")
+    outcome = tpuc("run_calibration", "net.mlir", "--data_list", "table", "--headroom", "1", "-o", "out")
     assert (outcome.code, outcome.err) == (0, "")
     options = {"tune_num": 10, "bias_num": 16, "workers": 0, "cluster": "", "resume": "", "statistics": "out.npz"}
     settings = {"data_list": Path("table"), "input_num": 0, "method": "kld", "histogram_bin_num": 2048}
-    settings["options"] = {**options, "lint": True, "strict": False}
+    settings["options"] = {**options, "headroom": 1.0, "lint": True, "strict": False}
     assert calls[1:] == [("load", ("net.mlir",), {}), ("calibrate", ("module of net.mlir",), settings)]
     assert (tpuc.folder / "out").read_text() == "table"
 

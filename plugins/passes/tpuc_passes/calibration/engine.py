@@ -13,6 +13,7 @@ from tpuc_passes.calibration.collect import Counting, StatisticsJob, UnitResult,
 from tpuc_passes.calibration.methods import Max, usable_threshold
 from tpuc_passes.calibration.progress_file import Progress, fingerprint, load, save
 from tpuc_passes.calibration.refine import Refined, Refinement, Refiner
+from tpuc_passes.calibration.room import with_room
 from tpuc_passes.calibration.table import TensorThreshold
 
 SAVE_EVERY = 8
@@ -107,6 +108,8 @@ class Engine:
             others = [self.thresholds(progress, other, given) for other in options.others]
             entries = refiner.tune(entries, others, given)
         shifts = refiner.shifts(entries) if options.bias_num else {}
+        if refiner.tuned:
+            entries = with_room(entries, self.module)
         return Refined(entries, refiner.channels, shifts, refiner.tuned)
 
 

@@ -1,0 +1,62 @@
+"""Room above the largest answers: which values get it, and how much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpuc.session import Session
+from tpuc_ops.top.add_const import AddConst
+from tpuc_ops.top.concat import Concat
+from tpuc_ops.top.conv import Conv
+from tpuc_ops.top.permute import Permute
+from tpuc_ops.top.relu import Relu
+from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops.top.softmax import Softmax
+from tpuc_passes.calibration.room import ROOM, unbounded, with_room
+from tpuc_passes.calibration.table import TensorThreshold
+
+from tests.passes.graphs import Network
+
+
+def test_outputs_and_what_they_are_put_together_from_unless_they_are_bounded() -> None:
+    net = Network(1, 3, 4, 4)
+    boxes = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 3, 1, 1), net.none)
+    classes = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 3, 1, 1), net.none)
+    scores = net.op(Sigmoid(), classes)
+    six = net.op(Relu(relu_limit=6.0), net.input)
+    bounded = net.op(Concat(axis=1), scores, six)
+    mixed = net.op(
+        Permute(order=(0, 2, 3, 1)), net.op(Concat(axis=1), boxes, scores, net.input, net.weight(1, 3, 4, 4))
+    )
+    logits = net.op(AddConst(const_val=1.0), boxes)
+    module = net.finish(bounded, mixed, net.op(Softmax(axis=1), logits))
+    (joined,) = (one.operands[0].name for one in module.main.operations if one.results and one.result is mixed)
+    assert unbounded(module) == {boxes.name, joined, mixed.name, logits.name}
+
+
+@pytest.mark.parametrize(
+    ("threshold", "expected"),
+    [(8.0, 8.0 * ROOM), (6.0, 6.0 * ROOM), (8.2, 8.0 * ROOM), (8.0 * ROOM, 8.0 * ROOM), (10.0, 10.0), (0.0, 0.0)],
+)
+def test_thresholds_get_room_up_to_that_above_what_was_seen(threshold: float, expected: float) -> None:
+    net = Network(1, 3)
+    answer = net.op(AddConst(const_val=1.0), net.op(AddConst(const_val=1.0), net.input))
+    entries = {f"v{n}": TensorThreshold(threshold, -8.0, 3.0) for n in range(3)}
+    found = with_room(entries, net.finish(answer))
+    assert found.pop(answer.name).threshold == pytest.approx(expected, rel=1e-12)
+    assert found == {name: entries[name] for name in found}
+
+
+def test_tuned_tables_have_it_and_those_of_a_method_alone_do_not(tmp_path: Path) -> None:
+    net = Network(1, 3, 8, 8)
+    module = net.finish(net.op(Conv(kernel_shape=(3, 3)), net.input, net.weight(8, 3, 3, 3), net.weight(8)))
+    images = np.random.default_rng(1).standard_normal((20, 1, 3, 8, 8)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", v0=images)
+    name = module.main.outputs[0].name
+    alone = Session().calibrate(module, dataset=tmp_path / "x.npz", method="max", options={"bias_num": 0})
+    tuned = Session().calibrate(module, dataset=tmp_path / "x.npz", options={"bias_num": 0})
+    assert alone.entries[name].threshold == max(-alone.entries[name].minimum, alone.entries[name].maximum)
+    untuned = Session().calibrate(module, dataset=tmp_path / "x.npz", options={"tune_num": 0, "bias_num": 0})
+    assert tuned.entries[name].threshold > untuned.entries[name].threshold
