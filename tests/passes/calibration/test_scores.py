@@ -18,7 +18,7 @@ from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.reshape import Reshape
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.softmax import Softmax
-from tpuc_passes.calibration.scores import scores_of, unshown, wins
+from tpuc_passes.calibration.scores import Score, scores_of, unshown, wins
 
 from tests.passes.graphs import Network
 
@@ -30,7 +30,17 @@ class TestScores:
         classes = net.op(Softmax(axis=-3), net.input)
         boxes = net.op(Permute(order=(0, 2, 3, 1)), net.op(Concat(axis=1), net.input, found, classes))
         module = net.finish(net.op(Reshape(shape=(1, 16, 9)), boxes))
-        assert scores_of(module) == {found.name: None, classes.name: 1}
+        assert scores_of(module) == {found.name: Score(0.5), classes.name: Score(0.5, 1)}
+
+    def test_logarithms(self) -> None:
+        net = Network(1, 3, 2)
+        module = net.finish(net.op(Softmax(axis=1, log=True), net.input))
+        ((_, score),) = scores_of(module).items()
+        assert wins(np.log([[[0.4], [0.6], [0.0001]]]), score).tolist() == [0, 1, 0]
+
+    def test_one_answer_per_sample_is_none(self) -> None:
+        net = Network(4, 3)
+        assert scores_of(net.finish(net.op(Softmax(axis=1), net.input), net.op(Sigmoid(), net.weight(4, 1)))) == {}
 
     def test_what_is_reckoned_with_further_is_none(self) -> None:
         net = Network(1, 3, 4, 4)
@@ -40,13 +50,13 @@ class TestScores:
 
 class TestWins:
     def test_a_sigmoid_wins_above_one_half(self) -> None:
-        assert wins(np.array([[0.1, 0.5]], np.float32), None).tolist() == [0]
-        assert wins(np.array([[0.51, 0.9]], np.float32), None).tolist() == [1]
+        assert wins(np.array([[0.1, 0.5]], np.float32), Score(0.5)).tolist() == [0]
+        assert wins(np.array([[0.51, 0.9]], np.float32), Score(0.5)).tolist() == [1]
 
     def test_a_class_wins_once_wherever_it_does(self) -> None:
-        rows = np.array([[[0.8, 0.1, 0.1], [0.6, 0.4, 0.0], [0.2, 0.1, 0.7]]], np.float32)
-        assert wins(rows, 2).tolist() == [1, 0, 1]
-        assert wins(rows.transpose(0, 2, 1), 1).tolist() == [1, 0, 1]
+        rows = np.array([[[0.8, 0.1, 0.1], [0.6, 0.4, 0.0], [0.2, 0.1, 0.7], [0.3, 0.4, 0.3]]], np.float32)
+        assert wins(rows, Score(0.5, 2)).tolist() == [1, 0, 1]
+        assert wins(rows.transpose(0, 2, 1), Score(0.5, 1)).tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +67,13 @@ class TestWins:
         (None, [0], 16, "'a' scores above one half in none of 16 samples"),
         (None, [0], 15, ""),
         (1, [40, 1, 1], 40, ""),
-        (1, [1, 40, 0], 40, "'a' gives another class than 1 in 1 of 40 samples"),
+        (1, [1, 40, 0], 40, "'a' is sure of another class than 1 in 1 of 40 samples"),
+        (1, [0, 20, 0], 40, "'a' is sure of another class than 1 in none of 40 samples"),
+        (1, [0, 19, 0], 40, ""),
     ],
 )
 def test_fewer_than_one_in_twenty_is_not_shown(axis: int | None, won: list[int], count: int, sentence: str) -> None:
-    assert list(unshown({"a": axis}, {"a": np.array(won)}, count)) == ([sentence] if sentence else [])
+    assert list(unshown({"a": Score(0.5, axis)}, {"a": np.array(won)}, count)) == ([sentence] if sentence else [])
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from tpuc.api import CalibrationError
 from tpuc.api.host import Array, Interpreter, Job, PortableModule, SampleReader, SampleSource
 
-from tpuc_passes.calibration.scores import Scores, wins
+from tpuc_passes.calibration.scores import Score, Scores, wins
 from tpuc_passes.calibration.statistics import CountingBuffers, Histogram
 
 Histograms: TypeAlias = dict[str, Histogram]
@@ -29,7 +29,7 @@ class Counting:
 
     bins: int
     counting: bool = True
-    scores: Scores = field(default_factory=dict[str, "int | None"])
+    scores: Scores = field(default_factory=dict[str, Score])
 
     def see(self, into: Histograms, name: str, array: Array, buffers: CountingBuffers) -> None:
         """Take a value into account; integers have no statistics."""

@@ -1,13 +1,16 @@
 """Do the samples show what a network looks for?
 
 Detectors reach further inside when they find something, and thresholds from samples without it cut that off. Where an
-answer is a score, the samples tell: a Sigmoid that is never above one half, a Softmax that gives the same class (the
-background) everywhere. Logits do not tell, their function is not in the graph.
+answer is a score, the samples tell: a Sigmoid that is never above one half, a Softmax that is sure of the same class
+(the background) everywhere. Logits do not tell, their function is not in the graph. Nor does what has one answer per
+sample: a network whose data all have the same class is as likely one without training.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -18,8 +21,16 @@ from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.softmax import Softmax
 
-Scores: TypeAlias = Mapping[str, "int | None"]
-"""Values that are scores: the axis of classes of those that a Softmax gives, None for a Sigmoid."""
+
+@dataclass(frozen=True)
+class Score:
+    """What a score has to be above to say that it has found something, and the axis of classes if there is one."""
+
+    half: float
+    axis: int | None = None
+
+
+Scores: TypeAlias = Mapping[str, Score]
 
 ENOUGH_SAMPLES = 16
 RARE = 20
@@ -28,7 +39,7 @@ RARE = 20
 
 def scores_of(module: Module) -> Scores:
     """The network's outputs that are scores, or parts of outputs that are only put together from them."""
-    found: dict[str, int | None] = {}
+    found: dict[str, Score] = {}
     stack = list(reversed(module.main.outputs))
     while stack:
         value = stack.pop()
@@ -37,34 +48,39 @@ def scores_of(module: Module) -> Scores:
             continue
         if isinstance(maker.op, (Concat, Permute, ShapeOnly)):
             stack += reversed(maker.operands)
-        elif isinstance(maker.op, (Sigmoid, Softmax)):
-            found[value.name] = _classes(maker)
+        elif isinstance(maker.op, (Sigmoid, Softmax)) and _has_places(maker):
+            found[value.name] = _score(maker)
     return found
 
 
-def _classes(maker: Operation) -> int | None:
-    return maker.op.axis % maker.result.tensor.rank if isinstance(maker.op, Softmax) else None
+def _has_places(maker: Operation) -> bool:
+    """Does it answer more than once per sample?"""
+    dims = maker.result.tensor.dims
+    classes = dims[maker.op.axis] if isinstance(maker.op, Softmax) else 1
+    return math.prod(dims) > classes * math.prod(dims[:1])
 
 
-def wins(array: Array, axis: int | None) -> Array:
-    """For one sample: 1 for every class along `axis` that is the most likely one somewhere; of a Sigmoid, one number:
-    whether it is above one half anywhere.
-    """
-    if axis is None:
-        return np.array([(array > 0.5).any()], np.int64)
-    result = np.zeros(array.shape[axis], np.int64)
-    result[array.argmax(axis)] = 1
-    return result
+def _score(maker: Operation) -> Score:
+    if isinstance(maker.op, Softmax):
+        return Score(math.log(0.5) if maker.op.log else 0.5, maker.op.axis % maker.result.tensor.rank)
+    return Score(0.5)
+
+
+def wins(array: Array, score: Score) -> Array:
+    """For one sample, 1 for every class that is found somewhere; without classes one number."""
+    found = array > score.half
+    axes = tuple(axis for axis in range(array.ndim) if axis != score.axis)
+    return np.atleast_1d(found.any(axes)).astype(np.int64)
 
 
 def unshown(scores: Scores, won: Mapping[str, Array], count: int) -> Iterable[str]:
     """A sentence per score that says next to nothing on `count` samples; `won` are their `wins`, summed."""
-    for name, axis in scores.items() if count >= ENOUGH_SAMPLES else ():
-        sums = won[name]
-        if axis is None and sums[0] * RARE < count:
-            yield f"'{name}' scores above one half in {_few(int(sums[0]), count)}"
-        elif axis is not None and (others := int(sums.sum() - sums.max())) * RARE < count:
-            yield f"'{name}' gives another class than {int(sums.argmax())} in {_few(others, count)}"
+    for name, score in scores.items() if count >= ENOUGH_SAMPLES else ():
+        most, every = int(won[name].max()), int(won[name].sum())
+        if score.axis is None and every * RARE < count:
+            yield f"'{name}' scores above one half in {_few(every, count)}"
+        elif score.axis is not None and (every - most) * RARE < count <= 2 * most:
+            yield f"'{name}' is sure of another class than {int(won[name].argmax())} in {_few(every - most, count)}"
 
 
 def _few(some: int, count: int) -> str:
