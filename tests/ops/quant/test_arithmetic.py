@@ -251,6 +251,27 @@ class TestRequantiseQdm:
 
 
 class TestFloatQuantisation:
+    @given(
+        st.lists(st.lists(st.integers(-4000, 4000), min_size=3, max_size=3), min_size=1, max_size=5),
+        st.lists(st.integers(-3, 4), min_size=5, max_size=5),
+        MODE,
+    )
+    def test_rows_by_divisors(self, values: list[list[int]], exponents: list[int], mode: Rounding) -> None:
+        rows = np.array(values, np.float32) / np.float32(8)
+        divisors = np.exp2(exponents[: len(rows)])
+        expected = [
+            [clip(round_exactly(Fraction(x, 8) / Fraction(d), mode), np.int8) for x in row]
+            for row, d in zip(values, divisors.tolist(), strict=True)
+        ]
+        assert arithmetic.round_quotients(rows, divisors, mode, np.int8).tolist() == expected
+        assert arithmetic.largest_magnitudes(rows).tolist() == [max(abs(x) for x in row) / 8 for row in values]
+
+    def test_rows_beyond_a_block(self) -> None:
+        rows = np.arange(5 * 30000, dtype=np.float32).reshape(5, 30000)
+        found = arithmetic.round_quotients(rows, np.full(5, 1000.0), Rounding.DOWN, np.int16)
+        np.testing.assert_array_equal(found, np.arange(5 * 30000).reshape(5, 30000) // 1000)
+        assert arithmetic.largest_magnitudes(np.zeros((2, 0), np.float32)).tolist() == [0, 0]
+
     @given(st.floats(-1e4, 1e4, width=32), st.integers(-9, 3), st.integers(-130, 260), MODE, DTYPES)
     def test_rounds_quotient_plus_zero_point_exactly(
         self, x: float, exponent: int, zero: int, mode: Rounding, dtype: type[np.integer]

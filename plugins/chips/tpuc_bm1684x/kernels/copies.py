@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import lru_cache
 
 from tpuc.api import Move
 from tpuc_ops.copies import Axes, Copy, four, within_field
@@ -22,15 +23,19 @@ def moves_of(copy: Copy, dtype: DType) -> Iterator[Move]:
     for axes, source_start, target_start in within_field(divided, MAX_EXTENT):
         kept = sorted(sorted(range(len(axes)), key=lambda index: -axes[index][0])[:_RANK])
         loops = [axis for index, axis in enumerate(axes) if index not in kept]
-        inner = _fastest([axes[index] for index in kept], dtype)
+        inner = _fastest(tuple(axes[index] for index in kept), dtype)
         for place in itertools.product(*(range(extent) for extent, _, _ in loops)):
             source = copy.source_offset + source_start + sum(i * axis[1] for i, axis in zip(place, loops, strict=True))
             target = copy.target_offset + target_start + sum(i * axis[2] for i, axis in zip(place, loops, strict=True))
             yield Move(copy.operand, four(inner, 0), source, four(inner, 1), target, four(inner, 2), copy.fill)
 
 
-def _fastest(axes: Axes, dtype: DType) -> Axes:
-    """The axes in the order that the engine takes least time for: it works row by row, and rows may have steps."""
+@lru_cache(maxsize=4096)
+def _fastest(axes: tuple[tuple[int, int, int], ...], dtype: DType) -> Axes:
+    """The axes in the order that the engine takes least time for: it works row by row, and rows may have steps.
+
+    Kept, because planning asks again and again.
+    """
     # The engine divides by strides, those of single elements too: none may be 0.
     padding = [(1, 1, 1)] * (_RANK - len(axes))
     orders = [[*padding, *order] for order in itertools.permutations(axes)]

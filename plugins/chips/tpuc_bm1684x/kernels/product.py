@@ -260,4 +260,4 @@ class MatMulKernel(ProductKernel):
         right = arrays[1]
         assert right is not None
         columns = right if node.op.right_transpose else right.T
-        return np.ascontiguousarray(columns)[:, :, None, None]
+        return columns[:, :, None, None]

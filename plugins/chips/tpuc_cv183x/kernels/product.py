@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
@@ -265,4 +264,4 @@ class MatMulKernel(ProductKernel):
         right = arrays[1]
         assert right is not None
         columns = right if node.op.right_transpose else right.T
-        return np.ascontiguousarray(columns)[:, :, None, None]
+        return columns[:, :, None, None]

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import ElementType, TensorType, UniformPerAxis
-from tpuc_ops.quant.arithmetic import Rounding, decompose_each, round_to_int, saturate
+from tpuc_ops.quant.arithmetic import (
+    Rounding,
+    decompose_each,
+    largest_magnitudes,
+    round_quotients,
+    round_to_int,
+    saturate,
+)
 
 from tpuc_cv183x.lowerings.common import MANTISSA_BITS, Array, decompose_qdm, scales_of
 
@@ -35,16 +42,18 @@ def quantise_qdm(filters: Array, bias: Array | None, source: ElementType, result
     """
     channels = filters.shape[0]
     of_result = np.broadcast_to(scales_of(result), channels)
-    scaled = filters.astype(np.float64) * _by_filter(scales_of(source), filters)
-    rows = scaled.reshape(channels, -1) / of_result[:, None]
-    factors = np.abs(rows).max(axis=1, initial=0.0) / _STEPS
+    scaled = filters.astype(np.float64)
+    scaled *= _by_filter(scales_of(source), filters)
+    rows = scaled.reshape(channels, -1)
+    rows /= of_result[:, None]
+    factors = largest_magnitudes(rows) / _STEPS
     scaled_bias = None if bias is None else bias.reshape(-1).astype(np.float64) / of_result
     if scaled_bias is not None:
         needed = np.abs(scaled_bias) / _BIAS_STEPS
         factors = np.where((needed > factors) & (needed < 1.0), needed, factors)
     multipliers, shifts = decompose_each(np.clip(factors, _SMALLEST, _LARGEST), decompose_qdm)
     exact = np.ldexp(multipliers.astype(np.float64), -MANTISSA_BITS - shifts.astype(np.int32))
-    quantised = saturate(round_to_int(rows / exact[:, None], Rounding.HALF_TO_EVEN), np.int8)
+    quantised = round_quotients(rows, exact, Rounding.HALF_TO_EVEN, np.int8)
     bias32: Array | None = None
     if scaled_bias is not None:
         bias32 = saturate(round_to_int(scaled_bias / exact, Rounding.HALF_TO_EVEN), np.int32)

@@ -275,6 +275,22 @@ def round_to_int(x: ArrayLike, rounding: Rounding) -> Int64Array:
     return whole.reshape(shape)
 
 
+def round_quotients(rows: Array, divisors: Array, rounding: Rounding, dtype: DTypeLike) -> Array:
+    """``saturate(round(rows / divisors))`` of `[rows, n]` by `[rows]`, in float64 in parts that stay in the cache."""
+    result = np.empty(rows.shape, dtype)
+    step = max(BLOCK_ELEMENTS // max(rows.shape[1], 1), 1)
+    for start in range(0, rows.shape[0], step):
+        quotients = rows[start : start + step] / divisors[start : start + step, None]
+        result[start : start + step] = saturate(round_to_int(quotients, rounding), dtype)
+    return result
+
+
+def largest_magnitudes(rows: Array) -> Array:
+    """Of each row of `[rows, n]`, in float64; 0 for none."""
+    highest, lowest = rows.max(axis=1, initial=0.0), rows.min(axis=1, initial=0.0)
+    return np.maximum(highest, -lowest).astype(np.float64)
+
+
 def _round_up(fraction: Array, whole: Int64Array, rounding: Rounding) -> Array:
     """Where the fraction in (-1, 1) carries the truncated value up by one."""
     match rounding:

@@ -15,6 +15,8 @@ from tpuc_ops.quant.arithmetic import (
     Rounding,
     decompose_each,
     decompose_frexp31,
+    largest_magnitudes,
+    round_quotients,
     round_to_int,
     saturate,
 )
@@ -54,13 +56,13 @@ def quantise_product(
     channels = filters.shape[0]
     of_source, of_result = _scales(source, channels), _scales(result, channels)
     point = source.zero_point if isinstance(source, Uniform) else 0
-    rows = filters.reshape(channels, -1).astype(np.float64)
-    scales = np.maximum(np.abs(rows).max(axis=1, initial=0.0) / _FILTER_STEPS, _SMALLEST_SCALE)
+    rows = filters.reshape(channels, -1)
+    scales = np.maximum(largest_magnitudes(rows) / _FILTER_STEPS, _SMALLEST_SCALE)
     if bias is not None:
         # Half of int32 leaves room for the sum of products.
         scales = np.maximum(scales, np.abs(bias.astype(np.float64)) / (2.0**30 * of_source))
-    quantised = saturate(round_to_int(rows / scales[:, None], Rounding.HALF_AWAY_FROM_ZERO), np.int8)
-    shift_of_zero = quantised.astype(np.int64).sum(axis=1) * point
+    quantised = round_quotients(rows, scales, Rounding.HALF_AWAY_FROM_ZERO, np.int8)
+    shift_of_zero = quantised.sum(axis=1, dtype=np.int64) * point
     bias32: Array | None = None
     if bias is not None or point:
         plain = np.zeros(channels) if bias is None else bias.astype(np.float64) / (scales * of_source)
