@@ -41,7 +41,8 @@ class Calibrate(Pass):
     where values are few and evenly spread (pixels) a divergence of histograms says nothing. Networks that take long
     are tuned and corrected on fewer samples, by a time reckoned from their operations. With `headroom` thresholds are
     made for values so many times larger than those of the samples, and tables are not compared; that is 1.6 where the
-    network's scores find next to nothing in the samples, which is remarked on. Samples come from `dataset`
+    network's scores find next to nothing in the samples, which is remarked on (a method without tuning keeps its own
+    thresholds then). Samples come from `dataset`
     (folder or file) or `data_list`; `method` is a name in `tpuc.calibrators`. Work is spread over `workers`
     processes (0: a thread of this one per core) or the dask `cluster`, to the same end. `statistics` is a file to
     keep what was seen in, `resume` one to go on from. The samples are looked at first unless `lint` is off;
@@ -87,7 +88,10 @@ class Calibrate(Pass):
             if looked is not None and not progress.seen:
                 progress.histograms, progress.seen = looked.histograms, looked.seen
             engine.collect(progress)
-            headroom = self.headroom or self._look_at_scores(progress, context)
+            headroom = self.headroom
+            if not headroom:
+                needed = self._look_at_scores(progress, context)
+                headroom = needed if self.tune_num and calibrator.needs_histogram else 0.0
             others = _others(calibrator, context)
             options = Refinement(self.tune_num, self.tune_candidates, self.bias_num, others, headroom)
             names = frozenset(one.name for one in inputs)

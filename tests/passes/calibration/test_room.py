@@ -14,13 +14,13 @@ from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.softmax import Softmax
-from tpuc_passes.calibration.room import ROOM, unbounded, with_room
+from tpuc_passes.calibration.room import ROOM, outermost, with_room
 from tpuc_passes.calibration.table import TensorThreshold
 
 from tests.passes.graphs import Network
 
 
-def test_outputs_and_what_they_are_put_together_from_unless_they_are_bounded() -> None:
+def test_outputs_and_what_they_are_put_together_from() -> None:
     net = Network(1, 3, 4, 4)
     boxes = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 3, 1, 1), net.none)
     classes = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 3, 1, 1), net.none)
@@ -33,7 +33,7 @@ def test_outputs_and_what_they_are_put_together_from_unless_they_are_bounded() -
     logits = net.op(AddConst(const_val=1.0), boxes)
     module = net.finish(bounded, mixed, net.op(Softmax(axis=1), logits))
     (joined,) = (one.operands[0].name for one in module.main.operations if one.results and one.result is mixed)
-    assert unbounded(module) == {boxes.name, joined, mixed.name, logits.name}
+    assert outermost(module) == {boxes.name, scores.name, six.name, bounded.name, joined, mixed.name, logits.name}
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,14 @@ def test_thresholds_get_room_up_to_that_above_what_was_seen(threshold: float, ex
     found = with_room(entries, net.finish(answer))
     assert found.pop(answer.name).threshold == pytest.approx(expected, rel=1e-12)
     assert found == {name: entries[name] for name in found}
+
+
+@pytest.mark.parametrize(("seen", "expected"), [(0.9, 0.9 * ROOM), (0.99, 1.0), (1.0, 1.0)])
+def test_there_is_no_room_beyond_a_bound(seen: float, expected: float) -> None:
+    net = Network(1, 3)
+    score = net.op(Sigmoid(), net.input)
+    found = with_room({score.name: TensorThreshold(seen, 0.0, seen)}, net.finish(score))
+    assert found[score.name].threshold == pytest.approx(expected, rel=1e-12)
 
 
 def test_tuned_tables_have_it_and_those_of_a_method_alone_do_not(tmp_path: Path) -> None:

@@ -129,6 +129,19 @@ def test_who_gives_the_headroom_gets_it_without_a_remark(module: Module, tmp_pat
     assert mean_reach(calibrated(module, tmp_path, images(0), headroom=2.0)[0]) > mean_reach(table)
 
 
+def test_a_method_alone_keeps_its_thresholds_unless_headroom_is_asked_for(module: Module, tmp_path: Path) -> None:
+    plain, remark = calibrated(module, tmp_path, images(0), tune_num=0, bias_num=0)
+    assert "none of 40 samples" in remark
+    given, _ = calibrated(module, tmp_path, images(0), tune_num=0, bias_num=0, headroom=1.6)
+    known, _ = calibrated(module, tmp_path, images(8), tune_num=0, bias_num=0)
+    assert mean_reach(plain) < 1.01 > mean_reach(known)
+    ratios = {name: one.threshold / plain.entries[name].threshold for name, one in given.entries.items()}
+    (score,) = (one.result.name for one in module.main.operations if isinstance(one.op, Sigmoid))
+    assert ratios.pop("v0") == 1.0
+    assert plain.entries[score].threshold * ratios.pop(score) <= 1.0
+    assert list(ratios.values()) == pytest.approx([1.6] * len(ratios))
+
+
 def test_samples_seen_earlier_count(module: Module, tmp_path: Path) -> None:
     file = str(tmp_path / "statistics")
     _, first = calibrated(module, tmp_path, images(0)[:20], statistics=file)

@@ -13,7 +13,7 @@ from tpuc_passes.calibration.collect import Counting, StatisticsJob, UnitResult,
 from tpuc_passes.calibration.methods import Max, usable_threshold
 from tpuc_passes.calibration.progress_file import Progress, fingerprint, load, save
 from tpuc_passes.calibration.refine import Refined, Refinement, Refiner
-from tpuc_passes.calibration.room import with_room
+from tpuc_passes.calibration.room import with_headroom, with_room
 from tpuc_passes.calibration.table import TensorThreshold
 
 SAVE_EVERY = 8
@@ -104,11 +104,15 @@ class Engine:
         """What keeps the answers best."""
         entries = self.thresholds(progress, calibrator, given)
         refiner = Refiner(self.module, self.context, self.pool, progress, options)
-        if options.tune_num and calibrator.needs_histogram:
+        tunes = options.tune_num and calibrator.needs_histogram
+        if tunes:
             others = [self.thresholds(progress, other, given) for other in options.others]
             entries = refiner.tune(entries, others, given)
+        elif options.headroom:
+            free = {name: entry for name, entry in entries.items() if name not in given}
+            entries |= with_headroom(free, self.module, options.headroom)
         shifts = refiner.shifts(entries) if options.bias_num else {}
-        if refiner.tuned:
+        if tunes:
             entries = with_room(entries, self.module)
         return Refined(entries, refiner.channels, shifts, refiner.tuned)
 
