@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tpuc.api import Elementwise, FusesRelu, ShapeOnly
+from tpuc.api import Elementwise, FusesRelu
 from tpuc.api.host import Array, Step
 from tpuc_ops.convolution import convolve
 from tpuc_ops.top.add import Add
@@ -19,7 +19,6 @@ from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.prelu import PRelu
 from tpuc_ops.top.reduce import Reduce
 from tpuc_ops.top.relu import Relu
@@ -27,6 +26,7 @@ from tpuc_ops.top.scale import Scale
 from tpuc_ops.top.softmax import Softmax
 from tpuc_ops.top.sub import Sub
 
+from tpuc_passes.accuracy.answers import PUT_TOGETHER
 from tpuc_passes.accuracy.network import KEEPS_VALUES, FakeNetwork, State
 from tpuc_passes.accuracy.transposed import image_gradient, matrix_gradient, pool_gradient
 
@@ -189,7 +189,7 @@ def answers(net: FakeNetwork) -> list[int]:
     while stack:
         slot = stack.pop()
         step = producers.get(slot)
-        if step is not None and isinstance(step.operation.op, (Softmax, Concat, ShapeOnly, Permute)):
+        if step is not None and isinstance(step.operation.op, (Softmax, *PUT_TOGETHER)):
             stack += [one for one in reversed(step.operands) if one not in net.constants and one]
         elif slot not in result:
             result.append(slot)

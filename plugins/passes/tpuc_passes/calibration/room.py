@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tpuc.api import Constant, Module, NetworkInput, ShapeOnly
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.permute import Permute
+from tpuc.api import Module
 from tpuc_ops.top.softmax import Softmax
 
+from tpuc_passes.accuracy.answers import answers_of
 from tpuc_passes.calibration.bounds import bounds_of
 from tpuc_passes.calibration.table import TensorThreshold
 
@@ -45,17 +44,5 @@ def with_headroom(entries: Mapping[str, TensorThreshold], module: Module, factor
 
 def outermost(module: Module) -> set[str]:
     """The outputs, what they are only put together from, and what a final Softmax takes instead of its result."""
-    found: set[str] = set()
-    stack = list(module.main.outputs)
-    while stack:
-        value = stack.pop()
-        maker = value.defining
-        if maker is None or isinstance(maker.op, (Constant, NetworkInput)):
-            continue
-        if not isinstance(maker.op, Softmax):
-            found.add(value.name)
-        if isinstance(maker.op, (Concat, Permute, ShapeOnly)):
-            stack += maker.operands
-        elif isinstance(maker.op, Softmax):
-            stack.append(maker.operands[0])
-    return found
+    values = answers_of(module, through=(Softmax,))
+    return {value.name for value in values if not isinstance(value.defining and value.defining.op, Softmax)}

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from tpuc.api import Module, Operation, ShapeOnly
+from tpuc.api import Module, Operation
 from tpuc.api.host import Array
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.softmax import Softmax
+
+from tpuc_passes.accuracy.answers import answers_of
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,9 @@ RARE = 20
 
 def scores_of(module: Module) -> Scores:
     """The network's outputs that are scores, or parts of outputs that are only put together from them."""
-    found: dict[str, Score] = {}
-    stack = list(reversed(module.main.outputs))
-    while stack:
-        value = stack.pop()
-        maker = value.defining
-        if maker is None:
-            continue
-        if isinstance(maker.op, (Concat, Permute, ShapeOnly)):
-            stack += reversed(maker.operands)
-        elif isinstance(maker.op, (Sigmoid, Softmax)) and _has_places(maker):
-            found[value.name] = _score(maker)
-    return found
+    makers = [value.defining for value in answers_of(module)]
+    found = [maker for maker in makers if maker and isinstance(maker.op, (Sigmoid, Softmax)) and _has_places(maker)]
+    return {maker.result.name: _score(maker) for maker in found}
 
 
 def _has_places(maker: Operation) -> bool:
