@@ -88,10 +88,8 @@ class Calibrate(Pass):
             if looked is not None and not progress.seen:
                 progress.histograms, progress.seen = looked.histograms, looked.seen
             engine.collect(progress)
-            headroom = self.headroom
-            if not headroom:
-                needed = self._look_at_scores(progress, context)
-                headroom = needed if self.tune_num and calibrator.needs_histogram else 0.0
+            tunes = self.tune_num > 0 and calibrator.needs_histogram
+            headroom = self.headroom or self._needed_headroom(progress, context, tunes=tunes)
             others = _others(calibrator, context)
             options = Refinement(self.tune_num, self.tune_candidates, self.bias_num, others, headroom)
             names = frozenset(one.name for one in inputs)
@@ -103,15 +101,16 @@ class Calibrate(Pass):
         context.results["calibration_table"] = CalibrationTable(found.entries, remarks, sections)
         return False
 
-    def _look_at_scores(self, progress: Progress, context: PassContext) -> float:
-        """The headroom that the samples need."""
+    def _needed_headroom(self, progress: Progress, context: PassContext, *, tunes: bool) -> float:
+        """What samples need that show nothing, with a remark; 0 for a method alone, which keeps its thresholds."""
         won = {name: progress.histograms[name].wins for name in progress.counting.scores}
         found = tuple(unshown(progress.counting.scores, won, len(progress.samples) - len(progress.skipped)))
         if not found:
             return 0.0
         sentence = f"{' and '.join(found)}: they hardly show what the network looks for; add samples that do."
-        self._check((sentence,), context)
-        return HEADROOM
+        taken = f" Until then thresholds have headroom for values {HEADROOM:g} times as large." if tunes else ""
+        self._check((sentence if self.strict else sentence + taken,), context)
+        return HEADROOM if tunes else 0.0
 
     def _check(self, findings: tuple[str, ...], context: PassContext) -> None:
         if findings and self.strict:

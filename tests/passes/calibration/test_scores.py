@@ -111,6 +111,7 @@ def mean_reach(table: Any) -> float:
 def test_thresholds_reach_further_where_nothing_is_found_and_that_is_said(module: Module, tmp_path: Path) -> None:
     table, remark = calibrated(module, tmp_path, images(0))
     assert "scores above one half in none of 40 samples: they hardly show what the network looks for" in remark
+    assert remark.endswith("add samples that do. Until then thresholds have headroom for values 1.6 times as large.")
     known, nothing = calibrated(module, tmp_path, images(8))
     assert nothing == ""
     assert mean_reach(table) > 1.1 > mean_reach(known)
@@ -132,6 +133,7 @@ def test_who_gives_the_headroom_gets_it_without_a_remark(module: Module, tmp_pat
 def test_a_method_alone_keeps_its_thresholds_unless_headroom_is_asked_for(module: Module, tmp_path: Path) -> None:
     plain, remark = calibrated(module, tmp_path, images(0), tune_num=0, bias_num=0)
     assert "none of 40 samples" in remark
+    assert remark.endswith("add samples that do.")
     given, _ = calibrated(module, tmp_path, images(0), tune_num=0, bias_num=0, headroom=1.6)
     known, _ = calibrated(module, tmp_path, images(8), tune_num=0, bias_num=0)
     assert mean_reach(plain) < 1.01 > mean_reach(known)
