@@ -88,10 +88,10 @@ class Calibrate(Pass):
             if looked is not None and not progress.seen:
                 progress.histograms, progress.seen = looked.histograms, looked.seen
             engine.collect(progress)
-            tunes = self.tune_num > 0 and calibrator.needs_histogram
-            headroom = self.headroom or self._needed_headroom(progress, context, tunes=tunes)
+            tune_num = self.tune_num if calibrator.needs_histogram else 0
+            headroom = self.headroom or self._needed_headroom(progress, context, tunes=tune_num > 0)
             others = _others(calibrator, context)
-            options = Refinement(self.tune_num, self.tune_candidates, self.bias_num, others, headroom)
+            options = Refinement(tune_num, self.tune_candidates, self.bias_num, others, headroom)
             names = frozenset(one.name for one in inputs)
             found = engine.refine(progress, calibrator, names, options)
         count = len(progress.samples) - len(progress.skipped)

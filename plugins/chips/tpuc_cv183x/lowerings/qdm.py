@@ -71,8 +71,8 @@ def within_reach(result: TensorType, filters: Array, source: ElementType) -> Ten
     """
     if not isinstance(result.element, UniformPerAxis):
         return result
-    scaled = np.abs(filters.astype(np.float64) * _by_filter(scales_of(source), filters))
-    lowest = scaled.reshape(filters.shape[0], -1).max(axis=1, initial=0.0) / (_STEPS * _LARGEST)
+    scaled = filters.astype(np.float64) * _by_filter(scales_of(source), filters)
+    lowest = largest_magnitudes(scaled.reshape(filters.shape[0], -1)) / (_STEPS * _LARGEST)
     scales = np.maximum(scales_of(result.element), lowest)
     return result.with_element(dataclasses.replace(result.element, scales=tuple(scales.tolist())))
 

@@ -104,15 +104,14 @@ class Engine:
         """What keeps the answers best."""
         entries = self.thresholds(progress, calibrator, given)
         refiner = Refiner(self.module, self.context, self.pool, progress, options)
-        tunes = options.tune_num and calibrator.needs_histogram
-        if tunes:
+        if options.tune_num:
             others = [self.thresholds(progress, other, given) for other in options.others]
             entries = refiner.tune(entries, others, given)
         elif options.headroom:
             free = {name: entry for name, entry in entries.items() if name not in given}
             entries |= with_headroom(free, self.module, options.headroom)
         shifts = refiner.shifts(entries) if options.bias_num else {}
-        if tunes:
+        if options.tune_num:
             entries = with_room(entries, self.module)
         return Refined(entries, refiner.channels, shifts, refiner.tuned)
 
