@@ -35,6 +35,8 @@ class LoweringNode(Node):
     `operands` are lowered values that already have the wanted types; constants keep their float TOP weight.
     `constants[i]` is the array of a constant operand, None for computed ones. `result_names`: of every result; an op
     of several results must give each of them to the op that computes it. `users`: the ops that take the results.
+    `float_sums`: an op of `ChipDescription.float_sums` in an int8 mode whose result is only read as floats; it should
+    give its sums as f32 and round nothing to bytes.
     """
 
     operands: tuple[Value, ...] = ()
@@ -43,6 +45,7 @@ class LoweringNode(Node):
     chip: ChipDescription | None = None
     result_names: tuple[str, ...] = ()
     users: tuple[Op, ...] = ()
+    float_sums: bool = False
 
     def quantised_result_type(self, index: int = 0) -> TensorType:
         """The result's type as the chip stores it in the int8 modes, from its calibration.

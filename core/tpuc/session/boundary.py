@@ -35,6 +35,12 @@ class Boundary:
             if is_given and not has_it:
                 raise UsageError(f"{option} means nothing without {needed}; add {needed}.")
 
+    def stored_outputs(self, count: int) -> frozenset[int]:
+        """Of `count` outputs those that come out as they are stored, counted from 0."""
+        if not self.quant_output:
+            return frozenset()
+        return frozenset(position - 1 for position in self.quant_output_list or range(1, count + 1))
+
     def passes(self, registry: Registry) -> Sequence[Pass]:
         """The passes that do it, on a lowered module."""
         passes: list[Pass] = []

@@ -343,6 +343,8 @@ class Session:
         """
         module = module.clone()
         context = self.context()
+        if boundary is not None:
+            context.results["stored_outputs"] = boundary.stored_outputs(len(module.main.outputs))
         manager = self._manager(context)
         if needs_calibration(self.mode, module):
             if calibration_table is None:

@@ -47,6 +47,7 @@ DESCRIPTION = ChipDescription(
         *("top.Conv", "top.Elu", "top.Erf", "top.GELU", "top.HardSigmoid", "top.HardSwish", "top.Mish", "top.Sigmoid"),
         *("top.SiLU", "top.Softplus", "top.Softsign", "top.Tanh"),
     ),
+    float_sums=("top.Conv", "top.Deconv", "top.MatMul"),
     clock_hz=1_000_000_000,  # both engines in the vendor's performance model
 )
 

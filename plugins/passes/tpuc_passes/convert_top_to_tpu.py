@@ -17,7 +17,8 @@ class ConvertTopToTpu(Pass):
 
     `mode`, when empty, is what another pass left in `context.results["mode"]`, else the option `quantize` of the run,
     f32 when that is absent too. Single ops may have their own
-    mode through the quantise table in `context.results["quantise_table"]`.
+    mode through the quantise table in `context.results["quantise_table"]`; those in `context.results["float_sums"]`
+    need not round their results to bytes.
     """
 
     name = "convert-top-to-tpu"
@@ -39,7 +40,8 @@ class ConvertTopToTpu(Pass):
             cell = context.registry.find_cell("tpuc.lowerings", owners, dialect, (op_name, op_mode))
             return None if cell is None else cell.value
 
-        Lowerer(module, chip, mode, find, context.results.get("quantise_table", {})).run()
+        results = context.results
+        Lowerer(module, chip, mode, find, results.get("quantise_table", {}), results.get("float_sums", ())).run()
         remove_dead(module)
         drop_unused_weights(module)
         module.attributes |= {

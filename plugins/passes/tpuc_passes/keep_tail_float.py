@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tpuc.api import Module, Operation, Pass, PassContext, ShapeOnly
-from tpuc_ops.top.avg_pool import AvgPool
+from tpuc.api import FLOAT_MODES, ChipDescription, Module, Operation, Pass, PassContext, ShapeOnly
 from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.lstm import LSTM
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.upsample import Upsample
 
-from tpuc_passes.planning.kernels import chip_of, runs_on_chip
+from tpuc_passes.accuracy.tail import tail_of
+from tpuc_passes.planning.kernels import chip_of
 
-# Where the work is: a tail ends before these. What is behind them costs little in any mode.
-_HEAVY = (Conv, Deconv, MatMul, LSTM, AvgPool, MaxPool, Upsample, Interp)
 _MOVES = (ShapeOnly, Permute, Slice)
 
 
@@ -29,46 +21,63 @@ class KeepTailFloat(Pass):
     """In the integer modes, ops from which only such ops lead to the outputs get the chip's float mode.
 
     They are entered into `context.results["quantise_table"]`, where the user's own entries come first. Ops that only
-    move data keep the type they are given; a tail of nothing else stays as it is. A box decoded to pixels next to a
-    score in [0, 1] in one int8 tensor would leave the score no step at all.
+    move data keep the type they are given; a tail of nothing else stays as it is, unless it joins values with ranges
+    of their own. A box decoded to pixels next to a score in [0, 1] in one int8 tensor would leave the score no step at
+    all.
+
+    The products before the tail whose sums the chip can give as floats are named in `context.results["float_sums"]`.
     """
 
     name = "keep-tail-float"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; changes only the table."""
+        """See Pass; changes only what is in `context.results`."""
         if "mode" in context.results:
             return False  # a network that is quantised already says itself where it is float
         modes = chip_of(context, self.name).description.modes
         float_mode = next((mode for mode in ("f32", "bf16", "f16") if mode in modes), None)
         if float_mode is None or str(context.options.get("quantize", "")) in ("", "f32", "f16", "bf16"):
             return False
-        behind = _behind_heavy(module)
-        tail: dict[int, Operation] = {}
-        for operation in reversed(module.main.operations[:-1]):
-            if not runs_on_chip(operation) or isinstance(operation.op, _HEAVY):
-                continue
-            users = [user for result in operation.results for user in result.users]
-            if all(user is module.main.terminator or id(user) in tail for user in users):
-                tail[id(operation)] = operation
         table: dict[str, str] = dict(context.results.get("quantise_table", {}))
-        for operation in tail.values():
-            if id(operation) not in behind or isinstance(operation.op, _MOVES) or _joins_equals(operation):
+        tail = tail_of(module)
+        for operation in tail:
+            if isinstance(operation.op, _MOVES) or _joins_equals(operation):
                 continue
             if _has_lowering(context, operation, float_mode):
                 table.setdefault(operation.name, float_mode)
         context.results["quantise_table"] = table
+        results, chip = context.results, chip_of(context, self.name).description
+        results["float_sums"] = _float_sums(module, tail, table, chip, results.get("stored_outputs", ()))
         return False
 
 
-def _behind_heavy(module: Module) -> set[int]:
-    """Operations that a heavy one leads to; a network without any has no tail."""
-    behind: set[int] = set()
-    for operation in module.main.operations:
-        producers = [operand.defining for operand in operation.operands if operand.defining is not None]
-        if any(isinstance(producer.op, _HEAVY) or id(producer) in behind for producer in producers):
-            behind.add(id(operation))
-    return behind
+def _float_sums(
+    module: Module,
+    tail: Sequence[Operation],
+    table: Mapping[str, str],
+    chip: ChipDescription,
+    stored: Collection[int],
+) -> frozenset[str]:
+    """The integer ops of `chip.float_sums` whose results are only read as floats, also after they were moved; outputs
+    are, but for those at positions in `stored`.
+    """
+    terminator, floats = module.main.terminator, set[int]()
+
+    def read_as_floats(operation: Operation) -> bool:
+        uses = [use for result in operation.results for use in result.uses]
+        return all(index not in stored if user is terminator else id(user) in floats for user, index in uses)
+
+    for operation in reversed(tail):
+        computes = not isinstance(operation.op, _MOVES) and not _joins_equals(operation)
+        if table.get(operation.name) in FLOAT_MODES if computes else read_as_floats(operation):
+            floats.add(id(operation))
+    return frozenset(
+        operation.name
+        for operation in module.main.operations
+        if operation.op.name in chip.float_sums
+        and table.get(operation.name) not in FLOAT_MODES
+        and read_as_floats(operation)
+    )
 
 
 def _has_lowering(context: PassContext, operation: Operation, mode: str) -> bool:
@@ -79,7 +88,7 @@ def _has_lowering(context: PassContext, operation: Operation, mode: str) -> bool
 
 
 def _joins_equals(operation: Operation) -> bool:
-    """Is it a Concat whose operands are one value's parts? Then nothing is lost by joining them as they are."""
+    """Is it a Concat whose operands share one range? Then nothing is lost by joining them as they are."""
     if not isinstance(operation.op, Concat):
         return False
-    return len({operand.type for operand in operation.operands}) == 1
+    return len({operand.tensor.element for operand in operation.operands}) == 1

@@ -57,10 +57,11 @@ class SearchQuantiseTable(Pass):
         samples = dataclasses.replace(everything, samples=everything.samples[-self.input_num :])
         floats = frozenset(context.results.get("quantise_table", {}))
         elements = noted_elements(calibrated, table, chip, floats) if mode in MODES else {}
+        float_sums = frozenset(context.results.get("float_sums", ()))
         network = PortableModule(calibrated, context.registry)
         units = units_of(len(samples), 1)  # few samples, much work each
         with open_pool(self.workers, self.cluster) as pool:
-            single = SensitivityJob(network, samples, chip, mode, floats, shifts, elements)
+            single = SensitivityJob(network, samples, chip, mode, floats, shifts, elements, float_sums)
             net, _ = single.open()
             layers = candidates(net)
             results = context.progress(pool.map(single, units), "searching: single layers", len(units))
@@ -73,7 +74,9 @@ class SearchQuantiseTable(Pass):
 
             found = sources(net, scores)
             choices = ((), *quiet(found, ways(net, found, elements), self.max_float_layers))
-            job = MixedJob(network, samples, chip, mode, floats, shifts, elements, tuple(map(frozenset, choices)))
+            job = MixedJob(
+                network, samples, chip, mode, floats, shifts, elements, float_sums, tuple(map(frozenset, choices))
+            )
             results = context.progress(pool.map(job, units), "searching: mixed networks", len(units))
             points = tuple(
                 Point(one, mixed.cosine, -mixed.sqnr_db)

@@ -43,12 +43,16 @@ def test_stored_values_go_in_and_come_out(tmp_path: Path) -> None:
     assert q.dtype == np.int8
     got = stored.run({"image": q})
     assert list(got) == ["map", "score"]
-    for float_name, (name, array) in zip(plain.run({"image": x}), got.items(), strict=True):
+    floats = plain.run({"image": x})
+    assert list(floats) == ["map", "score"]
+    for name, array in got.items():
         (out,) = [one for one in stored.outputs if one.name == name]
         assert isinstance(out.element, Uniform)
         assert array.dtype == np.int8
-        real = (array.astype(np.float32) - out.element.zero_point) * np.float32(out.element.scale)
-        assert np.array_equal(real, plain.run({"image": x})[float_name])
+        # Floats come from the same sums, without the rounding to bytes.
+        steps = np.clip(floats[name] / out.element.scale, -128, 127)
+        assert np.abs(steps - array).max() <= 0.5 + 1e-4
+        assert np.abs(steps - array).max() > 0.2
     evaluated = Interpreter(final).run({"image": q})
     assert all(np.array_equal(got[name], evaluated[name]) for name in got)
 
@@ -71,7 +75,7 @@ def test_lists_choose_by_position(tmp_path: Path) -> None:
     boundary = Boundary(quant_output=True, quant_output_list=(2,))
     loaded = session.chip.load(session.build(module, table, boundary=boundary)[1])
     assert [(info.name, isinstance(info.element, Uniform)) for info in loaded.outputs] == [
-        ("map_f32", False),
+        ("map", False),
         ("score", True),
     ]
     assert loaded.inputs[0].element == ScalarType("f32")

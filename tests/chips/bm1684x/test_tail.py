@@ -1,11 +1,20 @@
-"""Which ops of an int8 network stay float: those behind the last convolution that compute."""
+"""What of an int8 network is float: ops behind the last convolution that compute, and what that one gives them."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+import numpy as np
+import pytest
 from tpuc.ir.text import parse_module
 from tpuc.registry import Registry
 from tpuc.schedule import PassContext
+from tpuc.session import Session
+from tpuc_ops.top.conv import Conv
+from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.keep_tail_float import KeepTailFloat
+
+from tests.passes.graphs import Network
 
 HEAD = """module @net attributes {module.state = "TOP_F32"} {
   func.func @main(%arg0: tensor<1x3x8x8xf32>) -> OUT {
@@ -58,3 +67,67 @@ def test_a_network_without_convolutions_has_no_tail() -> None:
     %3 = {RELU}
     return %3 : tensor<1x3x8x8xf32>"""
     assert _tail(body, "tensor<1x3x8x8xf32>") == {}
+
+
+def _sums(body: str, result: str, stored: Collection[int] = (), **table: str) -> set[str]:
+    """Products whose sums are floats, in a network whose quantise table says `table` already."""
+    registry = Registry()
+    module = parse_module(HEAD.replace("OUT", result) + body + "\n  }\n}\n", registry.resolve_op)
+    results = {"stored_outputs": stored, "quantise_table": table}
+    context = PassContext(registry, registry.get("tpuc.chips", "bm1684x"), {"quantize": "int8"}, results=results)
+    KeepTailFloat().run(module, context)
+    return set(context.results["float_sums"])
+
+
+ROWS_OF_CONV = f"""
+    %3 = {RELU}
+    %4 = {CONV}
+    %5 = "top.Reshape"(%4) {{shape = [1, 4, 64]}} : ({IMAGE}) -> {ROWS} loc("rows")"""
+SIGMOID = f'"top.Sigmoid"(%5) : ({ROWS}) -> {ROWS} loc("score")'
+
+
+def test_sums_are_floats_where_nobody_reads_bytes() -> None:
+    assert _sums(f"{ROWS_OF_CONV}\n    return %5 : {ROWS}", ROWS) == {"conv"}
+    assert _sums(f"{ROWS_OF_CONV}\n    %6 = {SIGMOID}\n    return %6 : {ROWS}", ROWS) == {"conv"}
+
+
+def test_sums_become_bytes_where_somebody_wants_them() -> None:
+    assert _sums(f"{ROWS_OF_CONV}\n    return %5 : {ROWS}", ROWS, {0}) == set()
+    scored = f"{ROWS_OF_CONV}\n    %6 = {SIGMOID}\n    return %6 : {ROWS}"
+    assert _sums(scored, ROWS, score="int8") == set()
+    assert _sums(scored, ROWS, conv="f16") == set()  # a float layer has no sums of integers
+    both = f"{ROWS_OF_CONV}\n    %6 = {SIGMOID}\n    return %6, %5 : {ROWS}, {ROWS}"
+    assert _sums(both, f"({ROWS}, {ROWS})", {0}) == {"conv"}  # a float, whatever its position is asked to be
+    assert _sums(both, f"({ROWS}, {ROWS})", {1}) == set()
+
+
+@pytest.mark.parametrize("mode", ["int8", "int8-asym"])
+@pytest.mark.parametrize("do_relu", [False, True])
+def test_answers_are_sums_times_one_factor_per_channel(mode: str, do_relu: bool) -> None:
+    random = np.random.default_rng(3)
+    filters = random.normal(size=(4, 3, 1, 1)).astype(np.float32)
+    bias = random.normal(size=4).astype(np.float32)
+    net = Network(1, 3, 8, 8)
+    weight, shift = net.weight(4, 3, 1, 1), net.weight(4)
+    net.module.weights[weight.name], net.module.weights[shift.name] = filters, bias
+    op = Conv(kernel_shape=(1, 1), do_relu=do_relu, relu_limit=1.5 if do_relu else -1.0)
+    module = net.finish(net.op(op, net.input, weight, shift))
+    low = -1.0 if mode == "int8" else -0.5
+    entries = {name: TensorThreshold(1.0, low, 1.0) for name in (net.input.name, module.main.outputs[0].name)}
+    session = Session(chip="bm1684x", quantize=mode)
+    _, data = session.build(module, CalibrationTable(entries))
+    x = random.uniform(low, 1.0, (1, 3, 8, 8)).astype(np.float32)
+    ((name, got),) = session.chip.load(data).run({net.input.name: x}).items()
+    assert name == module.main.outputs[0].name
+    # By hand: SPEC Q4 and Q5. The steps of the operand are 1/128, or 1.5/255 from -0.5 on.
+    step, point = (1 / 128, 0) if mode == "int8" else (1.5 / 255, -43)
+    q = np.clip(np.floor(np.abs(x / step) + 0.5) * np.sign(x) + point, -128, 127)
+    steps = np.abs(filters).max(axis=(1, 2, 3)) / 127
+    stored = np.round(filters / steps[:, None, None, None])
+    sums = np.einsum("oc,nchw->nohw", stored[:, :, 0, 0], q - point) + np.round(bias / (steps * step))[:, None, None]
+    wanted = sums * (steps * step)[:, None, None]
+    wanted = np.clip(wanted, 0, 1.5) if do_relu else wanted
+    # One step of the sums where a quotient lies on the border between two integers; f32 otherwise.
+    assert np.abs(got - wanted).max() <= 1.01 * (steps * step * 127).max()
+    assert np.median(np.abs(got - wanted)) <= 1e-6
+    assert np.abs(got).max() > 1.2  # beyond the threshold of the table: nothing is cut off

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from tests.models.accuracy import FLOORS, QUICK, Bench, Floor, parameters
+from tests.models.accuracy import QUICK, Bench, Floor, parameters
 
-LOSS_DB = 2.0
-"""What this chip's short multipliers may cost beside bm1684x; and one answer."""
-
-# One count, or one dB, below what was measured when every value equalled the vendor's model.
+# One count (0.01 of another score), or one dB, below what was measured when every value equalled the vendor's model.
+# Answers are rounded to bytes here, which bm1684x need not do.
+FLOORS = {
+    "mnist": Floor(197, 37.2),
+    "ic01": Floor(160, 28.1, 33.3),
+    "kws01": Floor(175, 23.5, 26.6),
+    "vww01": Floor(170, 32.3, 28.0),
+    "ad01": Floor(0.945, 39.0),
+    "mobilenet_v1": Floor(33, 18.8, 20.5),
+    "mobilenet_v2": Floor(54, 28.9, 21.1),
+    "blazeface": Floor(38, 24.0),
+    "ultraface": Floor(39, 43.2, 29.1),
+    "yunet": Floor(37, 11.8),
+    "yolox": Floor(0.457, 13.1),
+    "squeezenet": Floor(38, 25.9),
+    "lenet": Floor(197, 54.1, 38.1),
+}
 FLOATS = {
     "mobilenet_v1": Floor(33, 18.2, 20.6),
     "mobilenet_v2": Floor(53, 28.7, 20.6),
@@ -22,7 +35,7 @@ FLOATS = {
 
 @pytest.mark.parametrize("name", parameters(FLOORS, QUICK))
 def test_int8_reaches_the_floor(name: str, bench: Bench) -> None:
-    FLOORS[name].less(LOSS_DB).check(bench.measure(name, "cv183x"))
+    FLOORS[name].check(bench.measure(name, "cv183x"))
 
 
 @pytest.mark.parametrize("name", parameters(FLOATS, ()))

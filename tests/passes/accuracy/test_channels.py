@@ -249,7 +249,15 @@ class TestNetwork:
         elements = noted_elements(ranged, table, session.chip.description, ())
         samples = open_samples(inputs_of(module), folder / "y.npz", None)
         network = PortableModule(ranged, context.registry)
-        rest = (session.chip.description, "int8", frozenset[str](), {}, elements, tuple(map(frozenset, choices)))
+        rest = (
+            session.chip.description,
+            "int8",
+            frozenset[str](),
+            {},
+            elements,
+            frozenset[str](),
+            tuple(map(frozenset, choices)),
+        )
         job = MixedJob(network, samples, *rest)
         return job.open()[0], job
 

@@ -13,6 +13,7 @@ from tpuc_ops.tpu.cast import Cast
 from tpuc_ops.tpu.deconv import Deconv as TpuDeconv
 
 from tpuc_bm1684x.lowerings.common import ALL, Array, float_weight, has_zero_points
+from tpuc_bm1684x.lowerings.sums import scaled_sums
 from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.windows import back_from_row, over_a_row, row_window
 
@@ -63,9 +64,10 @@ class DeconvAny(Lowering[Deconv]):
         operands = [source, build.weight("filter_i8", stored, "si8"), build.none()]
         if product.bias is not None:
             operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
-        scaled = dataclasses.replace(
-            tpu, multiplier=product.multipliers, rshift=product.right_shifts, with_bias=product.bias is not None
-        )
+        tpu = dataclasses.replace(tpu, with_bias=product.bias is not None)
+        if node.float_sums:
+            return [scaled_sums(node, build, tpu, operands, product.scales, axis=1)]
+        scaled = dataclasses.replace(tpu, multiplier=product.multipliers, rshift=product.right_shifts)
         return [build(scaled, operands, result)]
 
 

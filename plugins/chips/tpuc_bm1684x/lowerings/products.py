@@ -17,6 +17,7 @@ from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight
 from tpuc_bm1684x.lowerings.matmul import lower_computed
+from tpuc_bm1684x.lowerings.sums import scaled_sums
 from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.taps import far_refusal, near_convolution, needs_rewriting
 from tpuc_bm1684x.lowerings.turned import is_turned, lower_turned
@@ -97,7 +98,9 @@ def _scales(type: TensorType) -> Uniform | UniformPerAxis:
 
 @TABLE.lowers(Conv, *INTEGERS)
 class ConvInt8(ConvBase):
-    """Filters per output channel; int32 sums, bias, one multiplier and shift per channel, rounded half up."""
+    """Filters per output channel; int32 sums, bias, one multiplier and shift per channel, rounded half up. Where only
+    floats are wanted, the sums times one factor per channel.
+    """
 
     def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         filters, bias = node.constants[1], node.constants[2]
@@ -108,6 +111,8 @@ class ConvInt8(ConvBase):
         if product.bias is not None:
             operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
         op = _conv2d(node.op, with_bias=product.bias is not None)
+        if node.float_sums:
+            return scaled_sums(node, build, op, operands, product.scales, axis=1)
         op = dataclasses.replace(op, multiplier=product.multipliers, rshift=product.right_shifts, round_mode=_ROUNDING)
         if isinstance(result.element, UniformPerAxis):
             op = dataclasses.replace(op, relu_limit=-1.0)  # no channel's range reaches beyond the limit
@@ -183,13 +188,11 @@ class MatMulInt8(Lowering[MatMul]):
         absent = build.none()
         stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
         bias32 = absent if product.bias is None else build.weight("bias_i32", product.bias.reshape(1, -1))
-        tpu = TpuMatMul(
-            right_transpose=op.right_transpose,
-            do_relu=op.do_relu,
-            relu_limit=op.relu_limit,
-            multipliers=product.multipliers,
-            rshifts=product.right_shifts,
-            round_mode=_ROUNDING,
-        )
         operands = [node.operands[0], build.weight("filter_i8", stored, "si8"), bias32, absent, absent]
+        tpu = TpuMatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        if node.float_sums:
+            return [scaled_sums(node, build, tpu, operands, product.scales, axis=-1)]
+        tpu = dataclasses.replace(
+            tpu, multipliers=product.multipliers, rshifts=product.right_shifts, round_mode=_ROUNDING
+        )
         return [build(tpu, operands, result)]

@@ -32,12 +32,15 @@ _SMALLEST_SCALE = SMALLEST_THRESHOLD / _FILTER_STEPS
 
 @dataclass(frozen=True)
 class QuantisedProduct:
-    """int8 filters `[oc, ...]`, int32 bias `[oc]` or None, and the factor to the output's scale per output channel."""
+    """int8 filters `[oc, ...]`, int32 bias `[oc]` or None, and per output channel the factor to the output's scale and
+    what a sum of 1 means.
+    """
 
     filters: Array
     bias: Array | None
     multipliers: tuple[int, ...]
     right_shifts: tuple[int, ...]
+    scales: Array
 
 
 def quantise_product(
@@ -73,6 +76,7 @@ def quantise_product(
         bias32,
         tuple(int(value) for value in multipliers),
         tuple(int(value) for value in shifts),
+        scales * of_source,
     )
 
 
@@ -116,4 +120,5 @@ def stored_product(
         bias32,
         tuple(int(value) for value in multipliers),
         tuple(int(value) for value in shifts),
+        scales * steps * source.scale,
     )

@@ -52,14 +52,16 @@ class State:
 class FakeNetwork:
     """The plan of a module with the grids of its calibrated values and its filters in both forms.
 
-    `floats` names the ops that run in float although the mode is an integer one. `stored` are int8 filters, made when
-    they are needed; networks over the same weights may share them.
+    `floats` names the ops that run in float although the mode is an integer one, `float_sums` products of integers
+    whose results are not rounded. `stored` are int8 filters, made when they are needed; networks over the same weights
+    may share them.
     """
 
     module: Module
     chip: ChipDescription | None = None
     mode: str = "int8"
     floats: frozenset[str] = frozenset()
+    float_sums: frozenset[str] = frozenset()
     stored: Filters = field(default_factory=dict[int, "tuple[Array, Array]"])
     plan: Plan = field(init=False)
     grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
@@ -78,9 +80,10 @@ class FakeNetwork:
         self._base[0] = np.zeros((0,), np.float32)
         for slot, operation in self.plan.constants:
             self._base[slot] = as_stored(self.module.weights[operation.name], operation.result.tensor)
-        for step in self.plan.steps:
+        for index, step in enumerate(self.plan.steps):
+            unrounded = step.operation.name in self.float_sums and self.is_product(index)
             for slot, value in zip(step.results, step.operation.results, strict=True):
-                self.grids[slot] = self._grid(value)
+                self.grids[slot] = None if unrounded else self._grid(value)
         self._tensor_grids = dict(self.grids)
 
     def _grid(self, value: Value) -> Grid | None:

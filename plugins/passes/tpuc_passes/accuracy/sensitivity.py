@@ -48,8 +48,8 @@ class Score:
 
 @dataclass(frozen=True)
 class FakeJob(Job["list[list[Score]]"]):
-    """What jobs on a calibrated network share. `floats` run in float in any case; `elements` are the stored types of
-    values with several scales.
+    """What jobs on a calibrated network share. `floats` run in float in any case, results of `float_sums` are not
+    rounded; `elements` are the stored types of values with several scales.
     """
 
     network: PortableModule
@@ -59,10 +59,11 @@ class FakeJob(Job["list[list[Score]]"]):
     floats: frozenset[str]
     shifts: Mapping[str, Array]
     elements: Mapping[str, UniformPerAxis] = field(default_factory=dict[str, UniformPerAxis])
+    float_sums: frozenset[str] = frozenset()
 
     def open(self) -> tuple[FakeNetwork, SampleReader]:
         """The network, and its samples."""
-        net = FakeNetwork(self.network.module, self.chip, self.mode, self.floats)
+        net = FakeNetwork(self.network.module, self.chip, self.mode, self.floats, self.float_sums)
         net.shift_biases(self.shifts)
         net.set_elements(self.elements)
         return net, SampleReader(self.samples)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -56,15 +56,25 @@ class Choice:
 class Lowerer:
     """One run of the lowering over a module's main function.
 
-    `modes` overrides the mode of single ops by name (the quantise table).
+    `modes` overrides the mode of single ops by name (the quantise table). `float_sums` names the ops whose results are
+    only read as floats.
     """
 
-    def __init__(self, module: Module, chip: Chip, mode: str, find: FindCell, modes: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        module: Module,
+        chip: Chip,
+        mode: str,
+        find: FindCell,
+        modes: Mapping[str, str],
+        float_sums: Collection[str] = (),
+    ) -> None:
         self.module = module
         self.chip = chip
         self.mode = mode
         self.find = find
         self.modes = modes
+        self.float_sums = float_sums
         self.body: list[Operation] = []
         self.values: dict[int, Value] = {}
         self.casts: dict[tuple[int, Any], Value] = {}
@@ -179,6 +189,7 @@ class Lowerer:
             self.chip.description,
             names,
             users,
+            operation.name in self.float_sums,
         )
 
     def _constant(self, value: Value) -> Array | None:

@@ -1,0 +1,35 @@
+"""Integer products whose results are only read as floats: their int32 sums are never rounded to bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import LoweringBuilder, LoweringNode, ScalarType, Value
+from tpuc_ops.tpu.cast import Cast
+from tpuc_ops.tpu.conv2d import Conv2D
+from tpuc_ops.tpu.deconv import Deconv
+from tpuc_ops.tpu.matmul import MatMul
+from tpuc_ops.tpu.mul import Mul
+
+from tpuc_bm1684x.lowerings.common import Array
+
+
+def scaled_sums(
+    node: LoweringNode,
+    build: LoweringBuilder,
+    op: Conv2D | Deconv | MatMul,
+    operands: Sequence[Value],
+    scales: Array,
+    axis: int,
+) -> Value:
+    """The sums of `op`, which has no multipliers, times what 1 means in each channel along `axis`, as f32."""
+    result = node.float_result_type()
+    plain = dataclasses.replace(op, do_relu=False, relu_limit=-1.0)
+    sums = build(plain, operands, result.with_element(ScalarType("i32")).at(None), f"{node.name}_sums")
+    floats = build(Cast(with_scale=False), [sums], result.at(None), f"{node.name}_floats")
+    dims = [1] * len(result.dims)
+    dims[axis] = result.dims[axis]
+    factors = build.weight("scales", np.broadcast_to(scales, dims[axis]).reshape(dims).astype(np.float32))
+    return build(Mul(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit), [floats, factors], result)
