@@ -88,13 +88,15 @@ def rescaled_sum(
 ) -> Array:
     """The sum of all operands in the result's scale, each times its sign.
 
-    Each operand is `rescaled` by its own shift; a single shift for several operands divides the exact sum of products.
+    Each operand is `rescaled` by its own shift, and one shift more divides the sum; a single shift for several operands
+    divides the exact sum of products.
     """
     total = np.zeros((), np.int64)
     if len(shifts) == 1 < len(operands):
         for x, type, multiplier, sign in zip(operands, types, multipliers, signs, strict=True):
             total = total + (x.astype(np.int64) - zero_point(type)) * (multiplier * sign)
         return shift_right(total, shifts[0], Rounding.HALF_UP)
-    for x, type, multiplier, shift, sign in zip(operands, types, multipliers, shifts, signs, strict=True):
+    each, last = shifts[: len(operands)], shifts[len(operands) :]
+    for x, type, multiplier, shift, sign in zip(operands, types, multipliers, each, signs, strict=True):
         total = total + rescaled(x, type, multiplier, shift) * sign
-    return total
+    return shift_right(total, last[0], Rounding.HALF_UP) if last else total

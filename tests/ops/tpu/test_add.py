@@ -34,8 +34,9 @@ def test_integers_are_exact(data: st.DataObject) -> None:
     zeros = [draw(st.integers(-3, 3) if dtype == "int8" else st.integers(0, 3)) for dtype in dtypes]
     x, y = (integers(2, 3, dtype=dtype, seed=draw(st.integers(0, 99))) for dtype in dtypes[:2])
     multipliers = (draw(st.integers(1, 127)), draw(st.integers(1, 127)))
-    common = draw(st.booleans())
-    shifts = tuple(draw(st.integers(0, 9)) for _ in range(1 if common else 2))
+    count = draw(st.integers(1, 3))
+    common = count == 1
+    shifts = tuple(draw(st.integers(0, 9)) for _ in range(count))
     subtract, do_relu = draw(st.booleans()), draw(st.booleans())
     op = (Sub if subtract else Add)(multipliers=multipliers, rshifts=shifts, do_relu=do_relu)
     elements = [quantised_element(dtype, 0.5, zero) for dtype, zero in zip(dtypes, zeros, strict=True)]
@@ -55,6 +56,8 @@ def test_integers_are_exact(data: st.DataObject) -> None:
             total = _term(products[0], shifts[0]) - _term(-products[1], shifts[1])
         else:
             total = _term(products[0], shifts[0]) + _term(products[1], shifts[1])
+        if count == 3:
+            total = plain.half_up(plain.scaled(total, 1, shifts[2]))
         q = plain.saturated(total + zeros[2], dtypes[2])
         assert result[place] == (max(q, zeros[2]) if do_relu else q)
 

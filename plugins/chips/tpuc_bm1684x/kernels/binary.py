@@ -35,14 +35,15 @@ class BinaryKernel(ElementwiseKernel):
 class SumKernel(BinaryKernel):
     """`tpu.Add` and `tpu.Sub`.
 
-    Integers: each operand times its multiplier, shifted half up into 16 bits; then a saturating sum or difference. With
-    a common shift the products are added in 32 bits and shifted together, which takes zero points.
+    Integers: each operand times its multiplier, shifted half up into 16 bits; then a saturating sum or difference, with
+    a shift of its own if there is one more. With a common shift the products are added in 32 bits and shifted together,
+    which takes zero points.
     """
 
     def refuse(self, node: Node) -> str | None:
         if node.result_type.is_quantised and len(node.op.rshifts) != 1:
-            if len(node.op.rshifts) != len(node.operand_types):
-                return f"one shift, or one per operand; there are {len(node.op.rshifts)}"
+            if len(node.op.rshifts) - len(node.operand_types) not in (0, 1):
+                return f"one shift, one per operand, or one more; there are {len(node.op.rshifts)}"
             points = zero_point_refusal([*node.operand_types, node.result_type])
             if points is not None:
                 return f"with a shift per operand {points}"
@@ -72,7 +73,8 @@ class SumKernel(BinaryKernel):
         self, node: Node, placed: PlacedTile, sources: list[Operand], subtracts: bool, asm: Bm1684xAssembler
     ) -> None:
         shape, result = placed.result.shape, operand(placed.result)
-        scales = list(zip(node.op.multipliers, node.op.rshifts, strict=True))
+        scales = list(zip(node.op.multipliers, node.op.rshifts, strict=False))
+        last = node.op.rshifts[len(scales) :]
         if subtracts and node.op.is_reverse:
             scales.reverse()
         # A saturating sum is unsigned only when both of its operands are; there is no field for the result's sign.
@@ -92,7 +94,16 @@ class SumKernel(BinaryKernel):
             )
         operation = ArithmeticOp.SUB_SATURATE if subtracts else ArithmeticOp.ADD_SATURATE
         direct = result.dtype.signed != unsigned
-        arithmetic(asm, operation, shape, result if direct else left, left, right)
+        arithmetic(
+            asm,
+            operation,
+            shape,
+            result if direct else left,
+            left,
+            right,
+            third=Scalar.of(-last[0], DType.INT8) if last else None,
+            rounding=Rounding.HALF_UP if last else Rounding.HALF_TO_EVEN,
+        )
         if not direct:
             arithmetic(asm, ArithmeticOp.CAST, shape, result, left)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
-from tpuc_ops.lowering import bytes_of
-from tpuc_ops.quant.arithmetic import decompose_search
+from tpuc_ops.lowering import STEPS, bytes_of
+from tpuc_ops.quant.arithmetic import Decomposition, decompose_search
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
@@ -33,6 +33,8 @@ from tpuc_bm1684x.lowerings.common import (
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _LARGEST_CONSTANT = 1 << 30
+_LARGEST_TERM = 32000
+"""Of a sum in 16 bits, with room for what 8-bit multipliers are off."""
 
 
 class BinaryFloat(Lowering[Any]):
@@ -114,7 +116,8 @@ class MulFloat(BinaryFloat):
 @TABLE.lowers(Add, *INTEGERS)
 @TABLE.lowers(Sub, *INTEGERS)
 class SumInt8(BinaryInt8):
-    """Each operand times coefficient * Sx / Sy as an 8-bit multiplier and a shift, then a saturating sum.
+    """Each operand times coefficient * Sx / Sy as an 8-bit multiplier and a shift into 16 bits, with as many bits below
+    a step of the result as fit there; then a saturating sum that is shifted by these.
 
     With zero points: wider multipliers with a common shift, so that the exact sum is rounded once.
     """
@@ -135,8 +138,10 @@ class SumInt8(BinaryInt8):
             multipliers, shift = decompose_together(factors, _LARGEST_CONSTANT >> 8)
             shifts = (shift,)
         else:
-            pairs = [decompose8(factor) for factor in factors]
+            pairs = [_widened(decompose8(factor)) for factor in factors]
             multipliers, shifts = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+            if (bits := _bits_below(factors, shifts, values)) > 0:
+                shifts = (*(shift - bits for shift in shifts), bits)
         tpu: Op
         if isinstance(op, Sub):
             tpu = TpuSub(
@@ -149,6 +154,23 @@ class SumInt8(BinaryInt8):
         else:
             tpu = TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit, multipliers=multipliers, rshifts=shifts)
         return [build(tpu, values, result)]
+
+
+def _widened(pair: Decomposition) -> Decomposition:
+    """The same factor with the greatest multiplier of 8 bits."""
+    multiplier, shift = pair
+    while multiplier and abs(multiplier) * 2 <= STEPS:
+        multiplier, shift = multiplier * 2, shift + 1
+    return multiplier, shift
+
+
+def _bits_below(factors: Sequence[float], shifts: Sequence[int], values: Sequence[Value]) -> int:
+    """How many bits below a step of the result all terms of a sum can keep: none of them leaves 16 bits, and no product
+    is shifted to the left.
+    """
+    largest = [255 if value.tensor.storage.is_unsigned else 128 for value in values]
+    reach = max(abs(factor) * most for factor, most in zip(factors, largest, strict=True))
+    return min(math.floor(math.log2(_LARGEST_TERM / reach)), *shifts) if reach else 0
 
 
 @TABLE.lowers(Mul, *INTEGERS)

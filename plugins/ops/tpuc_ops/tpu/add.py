@@ -20,6 +20,7 @@ class Add(ReluFields, Op, Elementwise, Commutative):
 
     - as many `rshifts` as operands: ``t[i] = int16(half_up((q[i] - zp[i]) * multipliers[i] / 2**rshifts[i]))`` with
       saturation, then ``sum(t)``;
+    - one more: ``half_up(sum(t) / 2**rshifts[-1])`` of the same ``t``;
     - a single one: ``half_up(sum((q[i] - zp[i]) * multipliers[i]) / 2**rshift)``.
 
     Then plus the result's zero point, relu at the zero point, saturated to the result's storage.

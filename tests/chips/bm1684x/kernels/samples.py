@@ -279,6 +279,23 @@ SUMS = {
         Add(multipliers=(100, 77), rshifts=(6, 7), do_relu=True), [u8(1, 5, 5, 6), u8(1, 5, 5, 6, seed=1)], U8
     ),
     "add_mixed_to_u8": Sample(Add(multipliers=(100, 77), rshifts=(6, 8)), [i8(1, 5, 5, 6), u8(1, 5, 5, 6, seed=1)], U8),
+    "add_i8_bits_below": Sample(
+        Add(multipliers=(100, -77), rshifts=(0, 1, 6)),
+        [i8(2, 70, 5, 6), i8(1, 70, 1, 6, seed=1)],
+        TensorType((2, 70, 5, 6), I8),
+        ({"c": 64, "h": 2},),
+    ),
+    "add_u8_bits_below": Sample(
+        Add(multipliers=(100, 127), rshifts=(1, 0, 7), do_relu=True, relu_limit=3.0),
+        [u8(1, 5, 5, 6), u8(1, 5, 5, 6, seed=1)],
+        U8,
+    ),
+    "add_mixed_to_u8_bits_below": Sample(
+        Add(multipliers=(100, 77), rshifts=(0, 1, 7)), [i8(1, 5, 5, 6), u8(1, 5, 5, 6, seed=1)], U8
+    ),
+    "sub_reversed_bits_below": Sample(
+        Sub(multipliers=(120, 77), rshifts=(0, 1, 7), is_reverse=True), [u8(1, 5, 5, 6), u8(1, 5, 5, 6, seed=1)], I8
+    ),
     "add_u8_to_i8_negative": Sample(
         Add(multipliers=(100, -77), rshifts=(6, 7)), [u8(1, 5, 5, 6), u8(1, 5, 5, 6, seed=1)], I8
     ),

@@ -77,6 +77,8 @@ NUMBER = Fixed(uniform(1, seed=3))
 _FILTER = Fixed(uniform(70, 1, 3, 3, seed=4))
 _BIAS = Fixed(uniform(70, seed=5))
 _MULTIPLIER = layer_cases.TWO_ROUNDINGS
+_SUM = 2 * _MULTIPLIER - 0.5 + 1 / 32
+"""Of two operands, rounded once; its terms have five bits or more below a step."""
 _WINDOW = {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1), "strides": (1, 1), "dilations": (1, 1)}
 
 CASES = {
@@ -96,15 +98,15 @@ CASES = {
     "relu": LayerCase(Relu(), [X]),
     "prelu": LayerCase(PRelu(), [X, CHANNEL], 2.6),
     "prelu_one": LayerCase(PRelu(), [X, Fixed(uniform(1, 1, 1, seed=8))]),
-    "add": LayerCase(Add(), [X, Y], 2 * _MULTIPLIER),
+    "add": LayerCase(Add(), [X, Y], _SUM),
     "add_channel": LayerCase(Add(do_relu=True), [X, CHANNEL], 2 * _MULTIPLIER + 1),
     "add_to_number": LayerCase(Add(), [NUMBER, X], 2 * _MULTIPLIER + 1),
     "sub_number": LayerCase(Sub(), [X, NUMBER], 2 * _MULTIPLIER + 1),
     "sub_from_channel": LayerCase(Sub(), [CHANNEL, X], 2 * _MULTIPLIER + 1),
     "sub_channel_reverse": LayerCase(Sub(is_reverse=True), [CHANNEL, X], 2 * _MULTIPLIER + 1),
     "mul_number": LayerCase(Mul(), [NUMBER, X], _MULTIPLIER + 1),
-    "sub": LayerCase(Sub(), [X, Y], 2 * _MULTIPLIER),
-    "sub_reverse": LayerCase(Sub(is_reverse=True), [X, Y], 2 * _MULTIPLIER),
+    "sub": LayerCase(Sub(), [X, Y], _SUM),
+    "sub_reverse": LayerCase(Sub(is_reverse=True), [X, Y], _SUM),
     "mul": LayerCase(Mul(), [X, Y], _MULTIPLIER),
     "mul_channel": LayerCase(Mul(), [X, CHANNEL], _MULTIPLIER + 1),
     "mul_gate": LayerCase(Mul(), [X, uniform(1, 70, 1, 1, low=0, seed=6)], _MULTIPLIER),

@@ -155,8 +155,8 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
     (node(Add(coeff=(1.0, 1.0)), [t(2, 3)] * 2), node(Add(coeff=(1.0, 2.0)), [t(2, 3)] * 2), "coefficients other"),
     (
         node(Add(multipliers=(1, 1), rshifts=(1, 1)), [q(2, 3)] * 2, q(2, 3)),
-        node(Add(multipliers=(1, 1), rshifts=(1, 1, 1)), [q(2, 3)] * 2, q(2, 3)),
-        "one shift, or one per operand; there are 3",
+        node(Add(multipliers=(1, 1), rshifts=(1, 1, 1, 1)), [q(2, 3)] * 2, q(2, 3)),
+        "one shift, one per operand, or one more; there are 4",
     ),
     (
         node(Add(multipliers=(1, 1), rshifts=(1,)), [q(2, 3), t(2, 3, element=POINT)], q(2, 3)),
