@@ -43,7 +43,7 @@ def groups_of(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("name", "operations"), [("digits", 19), ("resnet8", 39)])
+@pytest.mark.parametrize(("name", "operations"), [("digits", 21), ("resnet8", 41)])
 def test_small_networks(
     name: str, operations: int, network: Callable[[str], Network], tpuc_opt: Path, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tpuc.errors import UsageError
 from tpuc.registry import Registry
@@ -35,11 +36,12 @@ class Boundary:
             if is_given and not has_it:
                 raise UsageError(f"{option} means nothing without {needed}; add {needed}.")
 
-    def stored_outputs(self, count: int) -> frozenset[int]:
-        """Of `count` outputs those that come out as they are stored, counted from 0."""
-        if not self.quant_output:
-            return frozenset()
-        return frozenset(position - 1 for position in self.quant_output_list or range(1, count + 1))
+    def wishes(self, count: int) -> dict[str, Any]:
+        """What passes should know before the module is lowered, as results of a run: in `stored_outputs` which of
+        `count` outputs come out as they are stored, counted from 0.
+        """
+        positions = self.quant_output_list or range(1, count + 1)
+        return {"stored_outputs": frozenset(one - 1 for one in positions if self.quant_output)}
 
     def passes(self, registry: Registry) -> Sequence[Pass]:
         """The passes that do it, on a lowered module."""

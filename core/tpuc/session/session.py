@@ -342,9 +342,7 @@ class Session:
         `after_lowering` may change the TPU module before memory is planned.
         """
         module = module.clone()
-        context = self.context()
-        if boundary is not None:
-            context.results["stored_outputs"] = boundary.stored_outputs(len(module.main.outputs))
+        context = self.context(None if boundary is None else boundary.wishes(len(module.main.outputs)))
         manager = self._manager(context)
         if needs_calibration(self.mode, module):
             if calibration_table is None:

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
 
-from tests.chips.bm1684x.kernels import samples
+from tests.chips.bm1684x.kernels import integer_sums, samples
 from tests.chips.bm1684x.kernels.generated import KINDS, generated
 from tests.conftest import RunVendor
 
+SUBJECTS = samples.ALL | integer_sums.ALL
+
 
 @pytest.mark.interop
-@pytest.mark.parametrize("subject", samples.ALL)
+@pytest.mark.parametrize("subject", SUBJECTS)
 def test_the_vendors_model_equals_the_evaluation(subject: str, run_vendor: RunVendor, tmp_path: Path) -> None:
-    _check(samples.ALL[subject], run_vendor, tmp_path / f"{subject}.bmodel")
+    _check(SUBJECTS[subject], run_vendor, tmp_path / f"{subject}.bmodel")
 
 
 @pytest.mark.interop
