@@ -46,6 +46,21 @@ def test_equalised_filters_have_equal_ranges_and_the_network_is_the_same() -> No
         np.testing.assert_allclose(writer_ranges(module, link), reader_ranges(module, link), rtol=0.03)
 
 
+def test_a_channel_that_is_a_bias_stays_what_it_is() -> None:
+    """Its filters say nothing about how large it is: scaled up like them it would take all of a tensor's steps."""
+    net = Network(1, 3, 4, 4)
+    value = net.op(Conv(kernel_shape=(1, 1), do_relu=True), net.input, net.weight(4, 3, 1, 1), net.weight(4))
+    module = net.finish(net.op(Conv(kernel_shape=(1, 1)), value, net.weight(4, 4, 1, 1), net.none))
+    filters, bias, _ = module.weights
+    dead = np.array([1e-9, 1, 1, 1], np.float32).reshape(4, 1, 1, 1)
+    module.weights[filters] = module.weights[filters] * dead
+    module.weights[bias] = np.full(4, 0.5, np.float32)
+    before = run(module)
+    EqualiseWeights().run(module, CONTEXT)
+    assert_equal(module, before)
+    assert max(float(np.abs(module.weights[name]).max()) for name in module.weights) < 4
+
+
 def test_a_relu_with_a_limit_stops_equalisation() -> None:
     net = Network(1, 3, 4, 4)
     limited = Conv(kernel_shape=(1, 1), do_relu=True, relu_limit=6.0)

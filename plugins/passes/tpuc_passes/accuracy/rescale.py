@@ -67,12 +67,16 @@ def reader_ranges(module: Module, link: Link) -> Array:
 
 
 def writer_ranges(module: Module, link: Link) -> Array:
-    """Per channel the largest filter value that makes it."""
-    filters = _filters(module, link.producer)
+    """Per channel the largest filter value that makes it, or its bias: a channel that is hardly more than a bias would
+    else become the largest of all.
+    """
+    filters, bias = _filters(module, link.producer), constant(module, link.producer, 2)
     if isinstance(link.producer.op, LayerNorm):
-        return np.abs(filters.reshape(-1)).astype(np.float64)
-    rows = filters if isinstance(link.producer.op, Conv) else _columns(link.producer, filters).T
-    return np.abs(rows.reshape(link.channels, -1).astype(np.float64)).max(axis=1)
+        rows = filters.reshape(-1, 1)
+    else:
+        rows = filters if isinstance(link.producer.op, Conv) else _columns(link.producer, filters).T
+    largest = np.abs(rows.reshape(link.channels, -1).astype(np.float64)).max(axis=1)
+    return largest if bias is None else np.maximum(largest, np.abs(bias.reshape(-1).astype(np.float64)))
 
 
 def move(module: Module, link: Link, factors: Array) -> None:
