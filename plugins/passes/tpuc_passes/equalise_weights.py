@@ -14,7 +14,8 @@ from tpuc_passes.accuracy.rescale import find_links, move, reader_ranges, writer
 class EqualiseWeights(Pass):
     """Where a product feeds products through nothing but relus without limit and pools, channel i of the first is
     divided by ``sqrt(r1[i] / r2[i])`` and multiplied back in the others (r: largest filter value, r1 also the bias).
-    Repeated until no factor is further than `tolerance` from 1, at most `rounds` times. Exact up to float rounding; calibrate afterwards.
+    Repeated until no factor is further than `tolerance` from 1, at most `rounds` times. Exact up to float rounding;
+    calibrate afterwards.
     """
 
     name = "equalise-weights"

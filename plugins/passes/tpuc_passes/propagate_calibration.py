@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from tpuc.api import Module, Pass, PassContext
 
-from tpuc_passes.accuracy.tail import joins_apart
 from tpuc_passes.calibration.propagation import (
     SAME_ELEMENTS,
     TAKES_OVER,
@@ -21,9 +20,6 @@ from tpuc_passes.calibration.propagation import (
 class PropagateCalibration(Pass):
     """In the order of SPEC 3.4: forward through shape ops, keep signs, backward into joins, relus and pools, forward
     through everything that only selects or moves values, keep signs again. Sx / Sy is 1 there afterwards (SPEC Q8).
-
-    Joins of answers that gain by being made in float keep their operands' ranges, unless
-    `context.results["stored_outputs"]` (positions from 0) says that these come out as bytes.
     """
 
     name = "propagate-calibration"
@@ -33,9 +29,7 @@ class PropagateCalibration(Pass):
         operations = module.main.operations
         changed = [forward(operation, SAME_ELEMENTS) for operation in operations]
         changed += [keep_sign(operation) for operation in operations]
-        apart = set(map(id, joins_apart(module, context.results.get("stored_outputs", ()))))
-        for operation in reversed(operations):
-            changed.append((id(operation) not in apart and backward_join(operation)) or backward_unary(operation))
+        changed += [backward_join(operation) or backward_unary(operation) for operation in reversed(operations)]
         changed += [forward(operation, TAKES_OVER) for operation in operations]
         changed += [keep_sign(operation) for operation in operations]
         module.main.update_type()

@@ -91,6 +91,20 @@ def test_sums_are_floats_where_nobody_reads_bytes() -> None:
     assert _sums(f"{ROWS_OF_CONV}\n    %6 = {SIGMOID}\n    return %6 : {ROWS}", ROWS) == {"conv"}
 
 
+def test_few_answers_are_moved_as_floats_and_many_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, twice = "tensor<1x64x4xf32>", "tensor<1x128x4xf32>"
+    turned = f"""{ROWS_OF_CONV}
+    %6 = "top.Permute"(%5) {{order = [0, 2, 1]}} : ({ROWS}) -> {rows} loc("turned")
+    %7 = "top.Concat"(%6, %6) {{axis = 1 : si32}} : ({rows}, {rows}) -> {twice} loc("twice")
+    return %7 : {twice}"""
+    assert _sums(turned, twice) == {"conv"}
+    assert _sums(turned, twice, {0}) == set()
+    monkeypatch.setattr("tpuc_passes.keep_tail_float.MOST_MOVED", 511)
+    assert _sums(turned, twice) == set()
+    monkeypatch.setattr("tpuc_passes.keep_tail_float.MOST_MOVED", 512)
+    assert _sums(turned, twice) == {"conv"}
+
+
 def test_sums_become_bytes_where_somebody_wants_them() -> None:
     assert _sums(f"{ROWS_OF_CONV}\n    return %5 : {ROWS}", ROWS, {0}) == set()
     scored = f"{ROWS_OF_CONV}\n    %6 = {SIGMOID}\n    return %6 : {ROWS}"

@@ -81,7 +81,7 @@ class PadAny(ShapeLowering):
 
 @TABLE.lowers(Concat, "bf16", "int8")
 class ConcatAny(ShapeLowering):
-    """Integers are first brought to the result's scale, unless the op is to be a float one.
+    """Integers are first brought to the result's scale.
 
     As soon as one operand is a float, all become floats: f32 if one is, else bf16.
     """
@@ -98,12 +98,11 @@ class ConcatAny(ShapeLowering):
         op: Concat = node.op
         types = [v.tensor for v, constant in zip(node.operands, node.constants, strict=True) if constant is None]
         has_constants = len(types) < len(node.operands)
-        alike = len({type_.element for type_ in types}) == 1 and not has_constants
-        if all(type_.is_quantised for type_ in types) and (alike or node.mode == "int8"):
+        if all(type_.is_quantised for type_ in types):
             given = [constant for constant in node.constants if constant is not None]
             unsigned = all(type_.storage.is_unsigned for type_ in types) and all((one >= 0).all() for one in given)
             wanted = result_with_sign(node, unsigned=unsigned).element
-            if alike:
+            if len({type_.element for type_ in types}) == 1 and not has_constants:
                 wanted = types[0].element
         else:
             wanted = F32 if any(type_.storage == F32 for type_ in types) and not has_constants else BF16
