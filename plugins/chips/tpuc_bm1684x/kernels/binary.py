@@ -80,6 +80,7 @@ class SumKernel(BinaryKernel):
         # A saturating sum is unsigned only when both of its operands are; there is no field for the result's sign.
         unsigned = not subtracts and min(node.op.multipliers) >= 0 and not any(s.dtype.signed for s in sources)
         wide = DType.UINT16 if unsigned else DType.INT16
+        narrow = DType.INT8 if all(-128 <= multiplier <= 127 for multiplier, _ in scales) else DType.INT16
         left, right = (Operand(placed.scratch[name].address, wide) for name in ("left", "right"))
         for source, target, (multiplier, shift) in zip(sources, (left, right), scales, strict=True):
             arithmetic(
@@ -88,7 +89,7 @@ class SumKernel(BinaryKernel):
                 shape,
                 target,
                 source,
-                Scalar.of(multiplier, DType.INT8.with_sign(wide.signed)),
+                Scalar.of(multiplier, narrow.with_sign(wide.signed)),
                 third=Scalar.of(-shift, DType.INT8),
                 rounding=Rounding.HALF_UP,
             )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
-from tpuc_ops.lowering import STEPS, bytes_of
+from tpuc_ops.lowering import bytes_of
 from tpuc_ops.quant.arithmetic import Decomposition, decompose_search
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.mul import Mul
@@ -25,6 +25,7 @@ from tpuc_bm1684x.lowerings.common import (
     FLOATS,
     INTEGERS,
     decompose8,
+    decompose16,
     decompose_rescale,
     decompose_together,
     has_zero_points,
@@ -34,7 +35,8 @@ from tpuc_bm1684x.lowerings.table import TABLE
 
 _LARGEST_CONSTANT = 1 << 30
 _LARGEST_TERM = 32000
-"""Of a sum in 16 bits, with room for what 8-bit multipliers are off."""
+"""Of a sum in 16 bits, with room for the rounding of terms."""
+_LARGEST_MULTIPLIER = (1 << 15) - 1
 
 
 class BinaryFloat(Lowering[Any]):
@@ -116,7 +118,7 @@ class MulFloat(BinaryFloat):
 @TABLE.lowers(Add, *INTEGERS)
 @TABLE.lowers(Sub, *INTEGERS)
 class SumInt8(BinaryInt8):
-    """Each operand times coefficient * Sx / Sy as an 8-bit multiplier and a shift into 16 bits, with as many bits below
+    """Each operand times coefficient * Sx / Sy as a 16-bit multiplier and a shift into 16 bits, with as many bits below
     a step of the result as fit there; then a saturating sum that is shifted by these.
 
     With zero points: wider multipliers with a common shift, so that the exact sum is rounded once.
@@ -138,7 +140,7 @@ class SumInt8(BinaryInt8):
             multipliers, shift = decompose_together(factors, _LARGEST_CONSTANT >> 8)
             shifts = (shift,)
         else:
-            pairs = [_widened(decompose8(factor)) for factor in factors]
+            pairs = [_widened(decompose16(factor)) for factor in factors]
             multipliers, shifts = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
             if (bits := _bits_below(factors, shifts, values)) > 0:
                 shifts = (*(shift - bits for shift in shifts), bits)
@@ -157,9 +159,9 @@ class SumInt8(BinaryInt8):
 
 
 def _widened(pair: Decomposition) -> Decomposition:
-    """The same factor with the greatest multiplier of 8 bits."""
+    """The same factor with the greatest multiplier of 16 bits."""
     multiplier, shift = pair
-    while multiplier and abs(multiplier) * 2 <= STEPS:
+    while multiplier and abs(multiplier) * 2 <= _LARGEST_MULTIPLIER:
         multiplier, shift = multiplier * 2, shift + 1
     return multiplier, shift
 

@@ -231,6 +231,20 @@ SUMS = {
         TensorType((2, 70, 5, 6), I8),
         ({"c": 64, "h": 2},),
     ),
+    "add_i8_wide_multipliers": Sample(
+        Add(multipliers=(32001, -17003), rshifts=(8, 9, 6)),
+        [i8(2, 70, 5, 6), u8(1, 70, 1, 6, seed=1)],
+        TensorType((2, 70, 5, 6), I8),
+        ({"c": 64, "h": 2},),
+    ),
+    "add_u8_wide_multipliers": Sample(
+        Add(multipliers=(32001, 17003), rshifts=(8, 9, 7)), [u8(1, 5, 5, 6), u8(1, 5, 5, 6, seed=1)], U8
+    ),
+    "sub_wide_multipliers": Sample(
+        Sub(multipliers=(32001, 17003), rshifts=(8, 9, 7), is_reverse=True),
+        [u8(1, 5, 5, 6), i8(1, 5, 5, 6, seed=1)],
+        I8,
+    ),
     "add_u8_bits_below": Sample(
         Add(multipliers=(100, 127), rshifts=(1, 0, 7), do_relu=True, relu_limit=3.0),
         [u8(1, 5, 5, 6), u8(1, 5, 5, 6, seed=1)],

@@ -77,8 +77,8 @@ NUMBER = Fixed(uniform(1, seed=3))
 _FILTER = Fixed(uniform(70, 1, 3, 3, seed=4))
 _BIAS = Fixed(uniform(70, seed=5))
 _MULTIPLIER = layer_cases.TWO_ROUNDINGS
-_SUM = 2 * _MULTIPLIER - 0.5 + 1 / 32
-"""Of two operands, rounded once; its terms have five bits or more below a step."""
+_SUM = 0.5 + 1 / 16
+"""Of two operands, rounded once: terms have five bits or more below a step, multipliers 15 bits."""
 _WINDOW = {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1), "strides": (1, 1), "dilations": (1, 1)}
 
 CASES = {
