@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.conv import Conv
@@ -91,3 +92,19 @@ def test_a_value_is_rounded_by_all_that_touch_it_through_ops_that_keep_values() 
     assert around[first.name] == (first.name, pool.name, second.name, third.name)
     assert pool.name not in around
     assert around[net.input.name] == (first.name,)
+
+
+def test_sums_that_are_floats_are_not_rounded() -> None:
+    net = Network(1, 3, 8, 8)
+    last = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 3, 1, 1), net.none)
+    module = net.finish(last)
+    entries = {value.name: TensorThreshold(1.0, -1.0, 1.0) for value in (net.input, last)}
+    context = dataclasses.replace(CONTEXT, results={"calibration_table": CalibrationTable(entries)})
+    ImportCalibration().run(module, context)
+    x = {net.input.name: np.random.default_rng(1).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)}
+    as_bytes, as_floats = FakeNetwork(module), FakeNetwork(module, float_sums=frozenset((last.name,)))
+    rounded_, plain = (next(iter(net.outputs(net.run(x, integer=True)).values())) for net in (as_bytes, as_floats))
+    assert len(np.unique(rounded_)) <= 255 < len(np.unique(plain))
+    inside = np.abs(plain) < 1  # the threshold
+    assert 0 < np.abs(rounded_ - plain)[inside].max() <= 0.5 / 127 + 1e-6
+    assert rounded(as_floats).keys() < rounded(as_bytes).keys()

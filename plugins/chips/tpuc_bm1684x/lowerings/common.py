@@ -24,8 +24,9 @@ ALL = (*FLOATS, *INTEGERS)
 LOWEST_SHIFT = -7
 """Shifts of 8-bit multipliers reach 7 places to the left (SPEC 3.2)."""
 decompose8 = partial(decompose_search, bits=8, lowest_shift=LOWEST_SHIFT)
-decompose16 = partial(decompose_search, bits=16, lowest_shift=LOWEST_SHIFT)
 """An int8 multiplier with a shift, to the left for factors beyond it (SPEC 3.2)."""
+decompose16 = partial(decompose_search, bits=16, lowest_shift=LOWEST_SHIFT)
+"""The same with 16 bits."""
 
 
 def has_zero_points(*types: TensorType) -> bool:
