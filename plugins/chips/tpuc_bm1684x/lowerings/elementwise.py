@@ -37,6 +37,7 @@ _LARGEST_CONSTANT = 1 << 30
 _LARGEST_TERM = 32000
 """Of a sum in 16 bits, with room for the rounding of terms."""
 _LARGEST_MULTIPLIER = (1 << 15) - 1
+_LONGEST_SHIFT = 30
 
 
 class BinaryFloat(Lowering[Any]):
@@ -159,9 +160,9 @@ class SumInt8(BinaryInt8):
 
 
 def _widened(pair: Decomposition) -> Decomposition:
-    """The same factor with the greatest multiplier of 16 bits."""
+    """The same factor with the greatest multiplier of 16 bits that needs no longer shift than others do."""
     multiplier, shift = pair
-    while multiplier and abs(multiplier) * 2 <= _LARGEST_MULTIPLIER:
+    while multiplier and abs(multiplier) * 2 <= _LARGEST_MULTIPLIER and shift < _LONGEST_SHIFT:
         multiplier, shift = multiplier * 2, shift + 1
     return multiplier, shift
 

@@ -324,3 +324,18 @@ def test_integer_products_that_are_answers_give_their_sums(name: str) -> None:
     wanted = values["y"].reshape(result.shape)
     # Operands lie on their grid; filters are off by up to 1/254 of the largest, which mostly cancels in sums.
     assert np.abs(result - wanted).max() <= 0.01 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("ratio", [1e-12, 1e-8, 1e-5, 0.3, 1.0, 100.0, 3e4])
+def test_terms_of_sums_fit_16_bits_and_shifts_their_field(ratio: float) -> None:
+    module, inputs = sample_module({"y": sample_of(LayerCase(Add(), [X, Y]), [X, Y * np.float32(ratio)])}, Registry())
+    table = own_ranges(Interpreter(module).run(inputs, "all"))
+    session = Session(chip="bm1684x", quantize="int8", pipelines=EVERYTHING_IN_INTEGERS)
+    final, data = build_exposed(session, module, table)
+    check_file(session, final, data, inputs)
+    (total,) = [o for o in final.main.operations if o.op.name == "tpu.Add"]
+    multipliers, shifts = total.op.multipliers, total.op.rshifts  # type: ignore[attr-defined]
+    assert all(0 <= shift <= 30 for shift in shifts)
+    largest = [255 if v.tensor.storage.is_unsigned else 128 for v in total.operands]
+    terms = zip(multipliers, shifts, largest, strict=False)
+    assert all(abs(multiplier) * most / 2**shift < 2**15 - 1 for multiplier, shift, most in terms)
