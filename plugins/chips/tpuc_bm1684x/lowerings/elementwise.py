@@ -37,7 +37,9 @@ _LARGEST_CONSTANT = 1 << 30
 _LARGEST_TERM = 32000
 """Of a sum in 16 bits, with room for the rounding of terms."""
 _LARGEST_MULTIPLIER = (1 << 15) - 1
+"""The greatest number that a signed 16-bit immediate of AR holds."""
 _LONGEST_SHIFT = 30
+"""Places to the right: as far as `decompose_search` goes, so that terms need no shifts that other commands have not."""
 
 
 class BinaryFloat(Lowering[Any]):
