@@ -17,7 +17,8 @@ from tpuc.registry import Registry
 from tpuc.session import Session
 from tpuc.testing.kernel_conformance import Sample, sample_module
 from tpuc.testing.values import build_exposed
-from tpuc_cv183x.lowerings.common import decompose_qdm, may_move_scale, short_factor
+from tpuc_cv183x.isa import DType, Scalar
+from tpuc_cv183x.lowerings.common import as_bf16, bf16, decompose_qdm, may_move_scale, short_factor
 from tpuc_cv183x.lowerings.qdm import quantise_qdm
 from tpuc_cv183x.lowerings.sums import choose_multipliers
 from tpuc_ops.quant.arithmetic import Rounding, requantise_qdm
@@ -149,3 +150,20 @@ def test_scales_stay_where_a_join_copies() -> None:
     joined = LoweringNode(Add(), (type_, type_), (type_,), "y", users=(Concat(axis=1), MulConst(const_val=2.0)))
     assert may_move_scale(alone)
     assert not may_move_scale(joined)
+
+
+@pytest.mark.parametrize(
+    ("value", "bits"),
+    [
+        (-np.inf, 0xFF7F),
+        (np.inf, 0x7F7F),
+        (-3.4028234663852886e38, 0xFF7F),
+        (3.3895313892515355e38, 0x7F7F),
+        (-0.5, 0xBF00),
+        (1e300, 0x7F7F),
+    ],
+)
+def test_a_bf16_number_beyond_the_largest_is_the_largest_of_its_sign(value: float, bits: int) -> None:
+    assert Scalar.of(value, DType.BF16).bits == bits
+    assert as_bf16(np.array([value]))[0] == bits
+    assert np.float32(bf16(value)).view(np.uint32) == bits << 16

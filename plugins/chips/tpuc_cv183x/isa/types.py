@@ -102,7 +102,7 @@ class Scalar:
 
     @classmethod
     def of(cls, value: float, dtype: DType) -> Scalar:
-        """The immediate for `value`; bf16 rounds half to even."""
+        """The immediate for `value`; bf16 rounds half to even, what is beyond becomes the largest of its sign."""
         if dtype.is_float:
             return cls(bf16_bits(value), dtype)
         return cls(int(value) & ((1 << 8 * dtype.planes) - 1), dtype)
@@ -119,11 +119,13 @@ class Scalar:
 
 
 def bf16_bits(value: float) -> int:
-    """The bf16 pattern nearest to `value`, half to even; overflow and NaN give 0x7F7F, as on the chip."""
+    """The bf16 pattern nearest to `value`, half to even; overflow gives the largest of its sign, NaN 0x7F7F."""
     with np.errstate(over="ignore"):
         bits = int(np.array(value, np.float32).view(np.uint32)[()])
+    if bits & 0x7FFFFFFF > 0x7F800000:
+        return 0x7F7F
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF
-    return 0x7F7F if rounded & 0x7F80 == 0x7F80 or bits & 0x7F800000 == 0x7F800000 else rounded
+    return rounded & 0x8000 | 0x7F7F if rounded & 0x7F80 == 0x7F80 else rounded
 
 
 def bf16_value(bits: int) -> float:

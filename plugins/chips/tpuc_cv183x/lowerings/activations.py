@@ -52,6 +52,7 @@ from tpuc_ops.tpu.prelu import PRelu as TpuPRelu
 from tpuc_ops.tpu.relu import Relu as TpuRelu
 
 from tpuc_cv183x.lowerings.common import (
+    LARGEST,
     bf16,
     bf16_operands,
     may_move_scale,
@@ -63,7 +64,6 @@ from tpuc_cv183x.lowerings.common import (
 from tpuc_cv183x.lowerings.table import TABLE
 
 _STEPS = 127
-_LARGEST = float(np.float32(3.3895313892515355e38))  # the greatest bf16 number
 
 _MODES: Mapping[type[Op], str] = {
     Abs: "ABSVAL",
@@ -158,8 +158,8 @@ class ClipBf16(Lowering[Any]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Clip | MaxConst | MinConst = node.op
-        low = op.min if isinstance(op, Clip) else op.const_val if isinstance(op, MaxConst) else -_LARGEST
-        high = op.max if isinstance(op, Clip) else op.const_val if isinstance(op, MinConst) else _LARGEST
+        low = op.min if isinstance(op, Clip) else op.const_val if isinstance(op, MaxConst) else -LARGEST
+        high = op.max if isinstance(op, Clip) else op.const_val if isinstance(op, MinConst) else LARGEST
         return [build(TpuClip(min=bf16(low), max=bf16(high)), node.operands, node.float_result_type())]
 
 

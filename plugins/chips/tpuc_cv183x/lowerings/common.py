@@ -36,13 +36,16 @@ MANTISSA_BITS = 31
 """Of the multipliers that requantise in two steps (QDM)."""
 QDM: Mapping[str, Any] = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
 
+LARGEST = float(np.uint32(0x7F7F0000).view(np.float32))
+"""The greatest bf16 number. The chip has no infinity: it reads one as NaN, and makes +LARGEST of that."""
+
 _FEWEST_BITS = 16
 _JOINS = (Concat, Max, Min)
 
 
 def bf16(value: float) -> float:
-    """The nearest bf16 number."""
-    return float(np.float32(value).astype(ml_dtypes.bfloat16))
+    """The nearest bf16 number; what is beyond them all, also infinity, is the largest of its sign."""
+    return float(_narrowed(np.asarray(value, np.float64)))
 
 
 def bf16_operands(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
@@ -54,8 +57,12 @@ def bf16_operands(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
 
 
 def as_bf16(array: Array) -> Array:
-    """Rounded to nearest even, as the bits that files hold."""
-    return array.astype(np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
+    """Rounded to nearest even, the largest for what is beyond, as the bits that files hold."""
+    return _narrowed(array).view(np.uint16)
+
+
+def _narrowed(array: Array) -> Array:
+    return np.clip(array, -LARGEST, LARGEST).astype(np.float32).astype(ml_dtypes.bfloat16)
 
 
 def result_with_sign(node: LoweringNode, *, unsigned: bool) -> TensorType:

@@ -20,7 +20,6 @@ from tpuc_cv183x.lowerings.common import Array, as_bf16, bf16
 
 _STEEP = 2.0**126
 """Times the least bf16 number it is 1."""
-_LARGEST = float(np.uint32(0x7F7F0000).view(np.float32))
 _MOST_PLACES = 2048
 """Of a window: larger ones are two, so that local memory holds what they see."""
 
@@ -44,8 +43,7 @@ class Halves:
     def constant(self, array: Array) -> Value:
         """A constant as bf16."""
         self._count += 1
-        finite = np.clip(array.astype(np.float32), -_LARGEST, _LARGEST)
-        return self.build.weight(f"constant{self._count}_bf16", as_bf16(finite), "bf16")
+        return self.build.weight(f"constant{self._count}_bf16", as_bf16(array), "bf16")
 
     def do(self, op: Op, operands: Sequence[Value], dims: Sequence[int] | None = None) -> Value:
         """An op whose result has the extents `dims`, or those that its operands broadcast to."""

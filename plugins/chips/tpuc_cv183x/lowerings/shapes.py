@@ -24,7 +24,7 @@ from tpuc_ops.tpu.slice import Slice as TpuSlice
 from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
 from tpuc_cv183x.lowerings.casts import cast
-from tpuc_cv183x.lowerings.common import rescaled, result_with_sign
+from tpuc_cv183x.lowerings.common import bf16, rescaled, result_with_sign
 from tpuc_cv183x.lowerings.copies import stored_constant
 from tpuc_cv183x.lowerings.table import TABLE
 
@@ -76,6 +76,8 @@ class PadAny(ShapeLowering):
             uniform, dtype = type_.uniform, numpy_dtype(type_.storage)
             stored = quantise_float(value, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
             value = float(stored)
+        elif type_.storage == BF16:
+            value = bf16(value)
         return [build(TpuPad(paddings=op.paddings, mode=op.mode, val=value), node.operands[:1], self.result(node))]
 
 
