@@ -6,6 +6,7 @@ import contextlib
 import errno
 import itertools
 import os
+import re
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -27,6 +28,12 @@ _WAYS_OUT = {
 }
 
 
+_UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
+"""What parts paths or ends a name on some system, and what cannot be shown."""
+LONGEST_STEM = 100
+"""Bytes of a file name that are made of a network's own name; systems take 255, with prefix and suffix."""
+
+
 class CannotWrite(TpucError):
     """An output file that cannot be written: says which, why, and what to do."""
 
@@ -39,6 +46,12 @@ def way_out(error: OSError) -> str:
 def reason(error: OSError) -> str:
     """Why the operating system refused, as it says it, without a full stop."""
     return (error.strerror or type(error).__name__).rstrip(".")
+
+
+def file_stem(name: str) -> str:
+    """The part of a file name that a module or a tensor gives: never a path, never hidden, never too long."""
+    safe = _UNSAFE.sub("_", name).lstrip(".")
+    return safe.encode("utf-8")[:LONGEST_STEM].decode("utf-8", errors="ignore") or "_"
 
 
 def write_atomic(path: Path | str, content: Content) -> None:

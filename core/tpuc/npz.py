@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import threading
+import lzma
+import re
+import urllib.parse
 import zipfile
 import zlib
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from tpuc.errors import InvalidModel
 from tpuc.files import reason, write_atomic
@@ -18,14 +20,44 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = npt.NDArray[Any]
 
+_NPY_MAGIC = b"\x93NUMPY"
+_ENCRYPTED = 1
+"""The flag of a member that needs a password (APPNOTE 4.4.4)."""
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 """The earliest that the zip format can express."""
 _UNIX = 3
 """The system that "made" a member (APPNOTE 4.4.2.2), else Python writes that of the machine."""
-PARSING = threading.Lock()
-"""Held while numpy parses a header: `ast.literal_eval` of CPython 3.11 counts its depth for all threads together, and
-raises SystemError when two of them are inside (github.com/python/cpython/issues/106905).
-"""
+ARCHIVE_ERRORS = (
+    *(OSError, ValueError, EOFError, KeyError, NotImplementedError, OverflowError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+)
+"""What `zipfile` and the decoders behind it raise for damaged archives."""
+_SUFFIX = ".npy"
+_QUOTED = "percent-encoded:"
+"""In front of names that would be paths out of a folder where the archive is unpacked, or cannot stand in it."""
+_UNSAFE_ENTRY = re.compile(r"(^|/)\.\.?(/|$)|^/|^[A-Za-z]:|\\|[\x00-\x1f\x7f]|^" + re.escape(_QUOTED))
+
+
+def entry_name(name: str) -> str:
+    """The member of the archive that holds an array; nothing that unpacks it leaves its folder."""
+    if _UNSAFE_ENTRY.search(name):
+        name = _QUOTED + urllib.parse.quote(name, safe="")
+    return f"{name}{_SUFFIX}"
+
+
+def array_name(entry: str) -> str:
+    """The name of the array in a member; raises ValueError for a member that is none."""
+    if not entry.endswith(_SUFFIX):
+        raise ValueError(f"its member '{entry}' is no array")
+    name = entry.removesuffix(_SUFFIX)
+    return urllib.parse.unquote(name.removeprefix(_QUOTED)) if name.startswith(_QUOTED) else name
+
+
+def open_entry(archive: zipfile.ZipFile, entry: str) -> IO[bytes]:
+    """A member to read from; raises what is in ARCHIVE_ERRORS."""
+    if archive.getinfo(entry).flag_bits & _ENCRYPTED:
+        raise zipfile.BadZipFile(f"member '{entry}' is encrypted")
+    return archive.open(entry)
 
 
 def write_npz(path: Path | str, arrays: Mapping[str, Array], *, compressed: bool = False) -> None:
@@ -37,7 +69,7 @@ def write_npz(path: Path | str, arrays: Mapping[str, Array], *, compressed: bool
     def fill(stream: BinaryIO) -> None:
         with zipfile.ZipFile(stream, "w") as archive:
             for name in sorted(arrays):
-                entry = zipfile.ZipInfo(f"{name}.npy", _NO_TIME)
+                entry = zipfile.ZipInfo(entry_name(name), _NO_TIME)
                 entry.create_system = _UNIX
                 entry.external_attr = 0o644 << 16
                 entry.compress_type = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
@@ -48,22 +80,34 @@ def write_npz(path: Path | str, arrays: Mapping[str, Array], *, compressed: bool
 
 def read_npz(path: Path | str) -> dict[str, Array]:
     """The arrays of an npz by name, in the order of the file. Raises InvalidModel."""
-    import numpy as np
-
     try:
         with Path(path).open("rb") as stream:
-            with PARSING:
-                loaded = np.load(stream, allow_pickle=False)
-            if not isinstance(loaded, np.lib.npyio.NpzFile):
+            if stream.read(len(_NPY_MAGIC)) == _NPY_MAGIC:
                 raise ValueError("it holds one array without name")
-            with loaded, PARSING:
-                return {name: loaded[name] for name in loaded.files}
+            return _arrays_of(stream)
     except FileNotFoundError:
         raise InvalidModel(f"{path}: there is no such npz; a weight file belongs beside its .mlir file") from None
     except OSError as error:
         raise InvalidModel(f"{path}: not a readable npz ({reason(error)}); write it again") from error
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+    except ARCHIVE_ERRORS as error:
         raise InvalidModel(f"{path}: not a readable npz ({error}); write it again") from error
+
+
+def _arrays_of(stream: BinaryIO) -> dict[str, Array]:
+    from tpuc.npy import read_array
+
+    arrays: dict[str, Array] = {}
+    with zipfile.ZipFile(stream) as archive:
+        for info in archive.infolist():
+            name = array_name(info.filename)
+            if name in arrays:
+                raise ValueError(f"array '{name}' is there twice")
+            with open_entry(archive, info.filename) as member:
+                try:
+                    arrays[name] = read_array(member, info.file_size)
+                except ValueError as error:
+                    raise ValueError(f"array '{name}': {error}") from error
+    return arrays
 
 
 def _npy(array: Array) -> bytes:

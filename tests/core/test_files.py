@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from tpuc.files import CannotWrite, check_writable, write_atomic
+from tpuc.files import CannotWrite, check_writable, file_stem, write_atomic
 
 
 @pytest.mark.parametrize(
@@ -117,3 +117,26 @@ def test_a_folder_without_permission_is_explained(tmp_path: Path, monkeypatch: p
     assert str(caught.value) == (
         f"{tmp_path / 'x'}: cannot be written: permission denied. Choose a place that you may use."
     )
+
+
+def test_names_of_networks_stay_inside_their_folder(tmp_path: Path) -> None:
+    for name in (
+        "../OUT/pwned",
+        "/etc/passwd",
+        "..",
+        ".hidden",
+        "a\\b",
+        "C:x",
+        "x\0y",
+        "x\ny",
+        "",
+        "é" * 400,
+        "\ud800",
+    ):
+        stem = file_stem(name)
+        path = tmp_path / f"{stem}_bm1684x_int8_final.mlir"
+        assert path.resolve().parent == tmp_path.resolve(), name
+        assert not stem.startswith(".")
+        path.write_bytes(b"")
+    for name in ("resnet50", "yolov5s-v6.1", "net 2 (é)"):
+        assert file_stem(name) == name

@@ -85,3 +85,90 @@ def test_files_that_are_no_npz(tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.ones(3))
     with pytest.raises(InvalidModel, match=r"one\.npy: not a readable npz \(it holds one array without name\)"):
         read_npz(tmp_path / "one.npy")
+
+
+HOSTILE = ("../x", "/x", "a/../../x", "C:x", "a\\b", "x\0y", "x\ny", "percent-encoded:y", "..", "%2E")
+
+
+def test_no_name_of_an_array_is_a_way_out_of_the_folder(tmp_path: Path) -> None:
+    arrays = {name: np.array(index) for index, name in enumerate(HOSTILE)}
+    write_npz(tmp_path / "w.npz", arrays)
+    assert {name: int(array) for name, array in read_npz(tmp_path / "w.npz").items()} == {
+        name: index for index, name in enumerate(HOSTILE)
+    }
+    with zipfile.ZipFile(tmp_path / "w.npz") as archive:
+        entries = archive.namelist()
+    for entry in entries:
+        assert not {"..", ""} & set(entry.split("/"))
+        assert "\\" not in entry
+        assert entry.isprintable()
+        assert not entry.startswith("C:")
+    assert "%2E.npy" in entries  # harmless names stay what they are
+
+
+def _npz(path: Path, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("__", "."), content)
+    return path
+
+
+def _npy(header: str, data: bytes = b"", major: int = 1) -> bytes:
+    text = header.encode("latin-1")
+    return b"\x93NUMPY" + bytes([major, 0]) + len(text).to_bytes(2 if major == 1 else 4, "little") + text + data
+
+
+SOUND = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"bytes", "array 'x': not an array in numpy's format"),
+        (_npy("{'descr': '<f4', "), "array 'x': its header is damaged"),
+        (_npy("(" * 9000), "array 'x': its header is damaged"),
+        (_npy("{}"), "array 'x': its header is damaged"),
+        (_npy(SOUND.replace("(2,)", "(1 << 40,)")), "array 'x': its header is damaged"),
+        (
+            _npy(SOUND.replace("(2,)", "(1099511627776,)")),
+            "array 'x': its header claims 4398046511104 bytes of data, and there are 0",
+        ),
+        (_npy(SOUND.replace("(2,)", "(-2,)")), "array 'x': its header claims an impossible shape"),
+        (_npy(SOUND.replace("<f4", "<q9")), "array 'x': its header claims the impossible type <q9"),
+        (_npy(SOUND.replace("<f4", "|S0")), "array 'x': its header claims an impossible type"),
+        (_npy(SOUND.replace("<f4", "|O"), bytes(16)), "array 'x': it holds Python objects, not plain values"),
+        (_npy(SOUND.replace("'<f4'", "[('a', '<f4')]")), "array 'x': it holds records, not plain values"),
+        (_npy(SOUND, bytes(7)), "array 'x': its header claims 8 bytes of data, and there are 7"),
+        (_npy(SOUND, bytes(9)), "array 'x': its header claims 8 bytes of data, and there are 9"),
+        (_npy(SOUND, bytes(8), major=7), "array 'x': numpy's format 7 is not known"),
+        (b"\x93NUMPY\x01\x00\xff", "array 'x': it ends within its header"),
+        (b"\x93NUMPY\x01\x00\xff\x00{", "array 'x': it ends within its header"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\x00{", "array 'x': its header claims to be 16777215 bytes long"),
+    ],
+)
+def test_damaged_arrays_are_refused_before_memory_is_taken(content: bytes, said: str, tmp_path: Path) -> None:
+    path = _npz(tmp_path / "w.npz", x__npy=content)
+    with pytest.raises(InvalidModel) as caught:
+        read_npz(path)
+    assert str(caught.value) == f"{path}: not a readable npz ({said}); write it again"
+
+
+def test_members_that_are_no_arrays_are_refused(tmp_path: Path) -> None:
+    path = _npz(tmp_path / "w.npz", readme__txt=b"hello")
+    with pytest.raises(InvalidModel, match=r"not a readable npz \(its member 'readme\.txt' is no array\)"):
+        read_npz(path)
+    content = _npz(path, x__npy=_npy(SOUND, bytes(8)), y__npy=_npy(SOUND, bytes(8))).read_bytes()
+    path.write_bytes(content.replace(b"y.npy", b"x.npy"))
+    with pytest.raises(InvalidModel, match=r"not a readable npz \(array 'x' is there twice\)"):
+        read_npz(path)
+    content = _npz(path, x__npy=_npy(SOUND, bytes(8))).read_bytes()
+    place = content.index(b"PK\x01\x02") + 8
+    path.write_bytes(content[:place] + b"\x01" + content[place + 1 :])
+    with pytest.raises(InvalidModel, match=r"not a readable npz \(member 'x\.npy' is encrypted\)"):
+        read_npz(path)
+
+
+def test_what_numpy_wrote_long_ago_is_read(tmp_path: Path) -> None:
+    header = "{'descr': '>i2', 'fortran_order': True, 'shape': (2L, 3L), }"
+    path = _npz(tmp_path / "w.npz", x__npy=_npy(header, np.arange(6, dtype=">i2").tobytes()))
+    assert read_npz(path)["x"].tolist() == [[0, 2, 4], [1, 3, 5]]

@@ -133,3 +133,17 @@ def test_tolerances_are_two_numbers_or_those_of_the_mode() -> None:
     with pytest.raises(TpucError) as caught:
         tolerance_of("f32", (0.8,))
     assert str(caught.value) == "--tolerance takes two numbers, cosine and euclidean; 1 were given"
+
+
+@pytest.mark.parametrize("name", ["../OUT/pwned", "/tmp/pwned"])
+def test_intermediate_files_stay_in_the_work_folder(name: str, tmp_path: Path) -> None:
+    work = tmp_path / "deep" / "work"
+    session = Session(Registry(offers=[]), work_dir=work)
+    module = finished()
+    module.name = name
+    session._keep(module, "_origin")
+    stem = name.lstrip(".").replace("/", "_")
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()) == [
+        f"deep/work/{stem}_origin.mlir",
+        f"deep/work/{stem}_origin_weight.npz",
+    ]

@@ -92,6 +92,7 @@ from tpuc.errors import (
     VerifyError,
 )
 from tpuc.files import (
+    file_stem,
     write_atomic,
 )
 from tpuc.ir import (
@@ -344,6 +345,7 @@ __all__ = [
     "derive_waits",
     "drop_unused_weights",
     "elementwise_view",
+    "file_stem",
     "find_hazards",
     "infer_types",
     "make_timeline",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tpuc.cli import App, Command, CommandGroup, pass_app
 from tpuc.cli.options import preprocess_options
+from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, open_compiled, open_session
 from tpuc.cli.text import columns
-from tpuc.cli.values import COUNT, EMPTY, FILE, INTEGERS, MODE, NAMES, PATHS, POSITIVE, SHAPES, Shapes
+from tpuc.cli.values import COUNT, EMPTY, FILE, INTEGERS, MODE, NAMES, OUTPUT, PATHS, POSITIVE, SHAPES, Shapes
 from tpuc.files import check_writable
 from tpuc.hookspecs import hookimpl
 
@@ -17,6 +18,7 @@ __all__ = [
     "INTEGERS",
     "MODE",
     "NAMES",
+    "OUTPUT",
     "PATHS",
     "POSITIVE",
     "SHAPES",
@@ -25,6 +27,7 @@ __all__ = [
     "CommandGroup",
     "Shapes",
     "check_inputs",
+    "check_output",
     "check_writable",
     "columns",
     "hookimpl",

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tpuc.cli.app import App
+from tpuc.cli.outputs import check_outputs
 from tpuc.cli.text import dashed
 
 CONTEXT_SETTINGS: dict[str, Any] = {
@@ -70,6 +71,11 @@ class Command(click.Command):
         settings["context_settings"] = {**CONTEXT_SETTINGS, **(settings.get("context_settings") or {})}
         super().__init__(*arguments, **settings)
         self.params += global_options()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it, unless it would overwrite what it reads."""
+        check_outputs(self, ctx.params)
+        return super().invoke(ctx)
 
 
 class CommandGroup(click.Group):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tpuc.cli.values import EMPTY, FILE, INTEGERS, NUMBERS
+from tpuc.cli.values import EMPTY, INTEGERS, NUMBERS, OUTPUT
 
 R = TypeVar("R")
 Function = Callable[..., R]
@@ -63,7 +63,7 @@ _BOUNDARY = {
 def planning_options(function: Function[R]) -> Function[R]:
     """Add the options of memory planning, as `planner`, `memory_plan` and `opt`."""
     plan = click.option(
-        "--memory-plan", type=FILE, metavar="FILE.json", help="Write where every buffer lies in DDR, and why."
+        "--memory-plan", type=OUTPUT, metavar="FILE.json", help="Write where every buffer lies in DDR, and why."
     )
     name = click.option("--planner", metavar="NAME", help="How DDR is shared; greedy if not given.")
     level = click.option(

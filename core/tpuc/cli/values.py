@@ -128,6 +128,12 @@ class WholeType(click.IntRange):
     name = "whole number"
 
 
+class OutputType(click.Path):
+    """A file that the command writes; it must not be one that the command reads."""
+
+    name = "file"
+
+
 NUMBERS = NumbersType()
 INTEGERS = IntegersType()
 NAMES = NamesType()
@@ -135,5 +141,6 @@ PATHS = PathsType()
 SHAPES = ShapesType()
 MODE = ModeType()
 FILE = click.Path(path_type=Path)  # whether it is there is the operating system's answer, not the command line's
+OUTPUT = OutputType(path_type=Path)
 COUNT, POSITIVE = WholeType(min=0), WholeType(min=1)
 EMPTY: tuple[Any, ...] = ()

@@ -10,7 +10,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpuc.npz import PARSING
+from tpuc.npy import read_array, read_header
+from tpuc.npz import entry_name, open_entry
 
 Array = NDArray[Any]
 
@@ -39,25 +40,21 @@ class ArrayRows:
     def __post_init__(self) -> None:
         if self.member:
             archive = zipfile.ZipFile(self.file)
-            self._archive = archive, archive.open(f"{self.member}.npy")
-            by_columns = self._read_header(self._archive[1])
+            self._archive = archive, open_entry(archive, entry_name(self.member))
+            header = read_header(self._archive[1], archive.getinfo(entry_name(self.member)).file_size)
         else:
             with self.file.open("rb") as stream:
-                by_columns = self._read_header(stream)
-        if by_columns or self._dtype.hasobject or not self.shape:
+                header = read_header(stream, self.file.stat().st_size)
+        self.shape, self._dtype, self._begin = header.shape, header.dtype, header.begin
+        if header.by_columns or not self.shape:
             self._whole = self._load()
-
-    def _read_header(self, stream: IO[bytes]) -> bool:
-        self.shape, by_columns, self._dtype = read_header(stream)
-        self._begin = stream.tell()
-        return by_columns
 
     def _load(self) -> Array:
         if not self.member:
-            with PARSING:
-                return np.load(self.file, allow_pickle=False)
-        with PARSING, np.load(self.file, allow_pickle=False) as archive:
-            return archive[self.member]
+            with self.file.open("rb") as stream:
+                return read_array(stream, self.file.stat().st_size)
+        with zipfile.ZipFile(self.file) as archive, open_entry(archive, entry_name(self.member)) as stream:
+            return read_array(stream, archive.getinfo(entry_name(self.member)).file_size)
 
     def whole(self) -> Array:
         """All rows."""
@@ -85,14 +82,6 @@ class ArrayRows:
             with self.file.open("rb") as stream:
                 data = _take(stream, place, size)
         return first, np.frombuffer(data, self._dtype).reshape(count, *self.shape[1:])
-
-
-def read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether columns come first, and type of an array in numpy's format; the stream stands behind it then."""
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    with PARSING:
-        return read(stream)
 
 
 def _take(stream: IO[bytes], place: int, size: int) -> bytes:

@@ -9,7 +9,6 @@ A sample without batch fills every place of the batch of a network with a larger
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,14 +18,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tpuc.data.images import SUFFIXES, Preprocess
-from tpuc.data.rows import ArrayRows, read_header
+from tpuc.data.rows import ArrayRows
 from tpuc.errors import CalibrationError
+from tpuc.npy import read_header
+from tpuc.npz import ARCHIVE_ERRORS, array_name, open_entry
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 Sample = dict[str, Array]
-
-READ_ERRORS = (OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -236,15 +235,14 @@ def _array_shapes(file: Path) -> dict[str, Shape]:
     try:
         if file.suffix.lower() == ".npy":
             with file.open("rb") as stream:
-                return {"": read_header(stream)[0]}
+                return {"": read_header(stream, file.stat().st_size).shape}
         with zipfile.ZipFile(file) as archive:
             shapes: dict[str, Shape] = {}
-            for member in archive.namelist():
-                if member.endswith(".npy"):
-                    with archive.open(member) as stream:
-                        shapes[member.removesuffix(".npy")] = read_header(stream)[0]
+            for info in archive.infolist():
+                with open_entry(archive, info.filename) as stream:
+                    shapes[array_name(info.filename)] = read_header(stream, info.file_size).shape
             return shapes
-    except READ_ERRORS as error:
+    except ARCHIVE_ERRORS as error:
         raise _unreadable(file, error) from error
 
 
@@ -261,7 +259,7 @@ def _read_part(one: SampleInput, part: _Part, kept: dict[str, tuple[_Part, Array
             kept[one.name] = (part, ArrayRows(part.file, part.array))
         rows = kept[one.name][1]
         row = rows.whole() if part.row is None else rows[part.row]
-    except READ_ERRORS as error:
+    except ARCHIVE_ERRORS as error:
         raise _unreadable(part.file, error) from error
     return fit(one, row, part.file)
 

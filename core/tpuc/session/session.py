@@ -17,7 +17,7 @@ from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
 from tpuc.api.planning import MemoryPlan
 from tpuc.data import inputs_of
 from tpuc.errors import CalibrationError, TpucError, Unsupported, UsageError
-from tpuc.files import write_atomic
+from tpuc.files import file_stem, write_atomic
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module, TensorType
 from tpuc.ir.attributes import StringAttr
@@ -112,7 +112,7 @@ class Session:
     def _keep(self, module: Module, suffix: str) -> None:
         if self.work_dir is not None:
             self.work_dir.mkdir(parents=True, exist_ok=True)
-            self.save(module, self.work_dir / f"{module.name}{suffix}.mlir")
+            self.save(module, self.work_dir / f"{file_stem(module.name)}{suffix}.mlir")
 
     # Stages
 
@@ -294,7 +294,7 @@ class Session:
                 options={"lint": True},
             )
             if self.work_dir is not None:
-                table.write(self.work_dir / f"{module.name}_cali_table")
+                table.write(self.work_dir / f"{file_stem(module.name)}_cali_table")
         return self.deploy(
             module, model, calibration_table=table, test_input=test_input, tolerance=tolerance, boundary=boundary
         )

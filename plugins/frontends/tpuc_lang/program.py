@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tpuc.api import F32, Module, StringAttr, TensorType, Value, parse_module, print_module, write_atomic
+from tpuc.api import F32, Module, StringAttr, TensorType, Value, file_stem, parse_module, print_module, write_atomic
 from tpuc_ops.building import ModuleSource, TopBuilder
 
 from tpuc_lang.graph import GRAPH, Array, Graph, LangError, Step, Tensor, current_graph
@@ -41,9 +41,9 @@ def compile(  # noqa: A001  # the interface's name
     """
     graph = current_graph("compile")
     module = build(graph, name, inputs, outputs)
-    weights = f"{name}_top_f32_all_weight.npz"
+    weights = f"{file_stem(name)}_top_f32_all_weight.npz"
     module.attributes["module.weight_file"] = StringAttr(weights)
-    path = Path(folder) / f"{name}_origin.mlir"
+    path = Path(folder) / f"{file_stem(name)}_origin.mlir"
     module.weights.save(path.parent / weights)
     write_atomic(path, print_module(module))
     if cmp:
@@ -119,7 +119,7 @@ def _compare(module: Module, path: Path, inputs: Sequence[Tensor], name: str) ->
 
     generator = np.random.default_rng(SEED)
     data = {tensor.name: _example(tensor, generator) for tensor in inputs}
-    write_npz(path.parent / f"{name}_in_f32.npz", data)
+    write_npz(path.parent / f"{file_stem(name)}_in_f32.npz", data)
     written = _read(path, module)
     wanted, got = Interpreter(module).run(data), Interpreter(written).run(data)
     for output, array in wanted.items():
@@ -133,7 +133,7 @@ def _read(path: Path, module: Module) -> Module:
 
     known = {operation.op.name: type(operation.op) for operation in module.walk()}
     written = parse_module(path.read_text(encoding="utf-8"), known.get, str(path))
-    for label, array in read_npz(path.parent / f"{module.name}_top_f32_all_weight.npz").items():
+    for label, array in read_npz(path.parent / f"{file_stem(module.name)}_top_f32_all_weight.npz").items():
         written.weights[label] = array
     return written
 

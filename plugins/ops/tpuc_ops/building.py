@@ -29,6 +29,7 @@ from tpuc.api import (
     TensorType,
     Unsupported,
     Value,
+    file_stem,
 )
 
 from tpuc_ops.arrays import Array
@@ -145,7 +146,7 @@ class TopBuilder:
             "module.platform": StringAttr(self.source.platform),
             "module.state": StringAttr("TOP_F32"),
             "module.top_run_mode": StringAttr("STATIC"),
-            "module.weight_file": StringAttr(f"{self.module.name}_top_f32_all_origin_weight.npz"),
+            "module.weight_file": StringAttr(f"{file_stem(self.module.name)}_top_f32_all_origin_weight.npz"),
         }
         return self.module
 

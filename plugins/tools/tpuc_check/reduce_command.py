@@ -13,6 +13,7 @@ from tpuc.api.command import (
     EMPTY,
     FILE,
     MODE,
+    OUTPUT,
     SHAPES,
     App,
     Command,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
 @click.option("--random-weights", is_flag=True, help="Draw other weights, if the failure stays: nobody's are told.")
 @click.option("--seconds", type=float, default=60.0, show_default=True, help="Longer is a failure by itself.")
-@click.option("-o", "--output", type=FILE, required=True, metavar="FILE", help="The small network to write.")
+@click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE", help="The small network to write.")
 @pass_app
 def command(
     app: App,

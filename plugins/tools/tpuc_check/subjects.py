@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Constant, InvalidModel, Module, TensorType, Value, print_module, write_atomic
+from tpuc.api import Constant, InvalidModel, Module, TensorType, Value, file_stem, print_module, write_atomic
 from tpuc_ops.building import ModuleSource, TopBuilder
 
 from tpuc_check.trial import computes
@@ -181,7 +181,7 @@ class ModuleSubject(Subject):
             pairs = zip(operation.results, first.defining.results, strict=True)
             build.values.update((old.name, new) for old, new in pairs)
         module = build.finish([(name, build.values[name]) for name in outputs])
-        module.weights.save(path.parent / f"{module.name}_top_f32_all_origin_weight.npz")
+        module.weights.save(path.parent / f"{file_stem(module.name)}_top_f32_all_origin_weight.npz")
         write_atomic(path, print_module(module))
 
     def _operand(self, build: TopBuilder, value: Value, random_weights: bool) -> Value:

@@ -8,8 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from tpuc.api import UsageError, write_atomic
-from tpuc.api.command import COUNT, FILE, INTEGERS, NAMES, App, CommandGroup, check_writable, columns, pass_app
+from tpuc.api import UsageError, file_stem, write_atomic
+from tpuc.api.command import (
+    COUNT,
+    FILE,
+    INTEGERS,
+    NAMES,
+    OUTPUT,
+    App,
+    CommandGroup,
+    check_output,
+    check_writable,
+    columns,
+    pass_app,
+)
 
 if TYPE_CHECKING:
     from tpuc_npz.arrays import Arrays
@@ -126,7 +138,7 @@ def check_nan_inf(app: App, file: Path) -> int:
 @click.argument("reference", metavar="REFERENCE.npz", type=FILE)
 @click.option("--tolerance", default="0.99,0.99", show_default=True, help="Least cosine and euclidean similarity.")
 @click.option("--excepts", type=NAMES, default=(), help="Arrays to leave out: conv1,relu2.")
-@click.option("--save", type=FILE, metavar="FILE.csv", help="Write the table there too.")
+@click.option("--save", type=OUTPUT, metavar="FILE.csv", help="Write the table there too.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @pass_app
 def compare(
@@ -182,7 +194,7 @@ def print_diff(app: App, one: Path, other: Path, name: str, count: int | None) -
 
 @command.command("extract")
 @click.argument("file", metavar="FILE.npz", type=FILE)
-@click.argument("target", metavar="TARGET.npz", type=FILE)
+@click.argument("target", metavar="TARGET.npz", type=OUTPUT)
 @click.argument("names", type=NAMES)
 def extract(file: Path, target: Path, names: tuple[str, ...]) -> None:
     """Write some arrays to another file: NAMES are a,b,c."""
@@ -222,6 +234,7 @@ def merge(files: tuple[Path, ...]) -> None:
     if len(files) < 3:
         raise UsageError("merge takes at least two files and the one to write: a.npz b.npz both.npz.")
     *sources, target = files
+    check_output("merge", target, sources)
     _change(
         sources[0],
         target,
@@ -304,7 +317,7 @@ _conversion("fp32-to-fp16", "Make float16 of arrays of float32, ties to even.", 
 
 @command.command("to-dat")
 @click.argument("file", metavar="FILE.npz", type=FILE)
-@click.argument("target", metavar="TARGET.dat", type=FILE)
+@click.argument("target", metavar="TARGET.dat", type=OUTPUT)
 def to_dat(file: Path, target: Path) -> None:
     """Write the values of all arrays, one behind the other in the order of the file."""
     from tpuc_npz.arrays import load, raw_bytes
@@ -316,7 +329,7 @@ def to_dat(file: Path, target: Path) -> None:
 @command.command("to-bin")
 @click.argument("file", metavar="FILE.npz", type=FILE)
 @click.argument("name")
-@click.argument("target", metavar="TARGET.bin", type=FILE)
+@click.argument("target", metavar="TARGET.bin", type=OUTPUT)
 @click.argument("kind", metavar=f"[{'|'.join(KINDS)}]", required=False, type=click.Choice(KINDS))
 def to_bin(file: Path, name: str, target: Path, kind: str | None) -> None:
     """Write the values of one array, as they are or as another type."""
@@ -329,7 +342,7 @@ def to_bin(file: Path, name: str, target: Path, kind: str | None) -> None:
 @command.command("to-npy")
 @click.argument("file", metavar="FILE.npz", type=FILE)
 @click.argument("name")
-@click.option("-o", "--output", type=FILE, metavar="FILE.npy", help="Where to; by default NAME.npy.")
+@click.option("-o", "--output", type=OUTPUT, metavar="FILE.npy", help="Where to; by default NAME.npy.")
 @pass_app
 def to_npy(app: App, file: Path, name: str, output: Path | None) -> None:
     """Write one array as npy file."""
@@ -338,7 +351,7 @@ def to_npy(app: App, file: Path, name: str, output: Path | None) -> None:
     from tpuc_npz.arrays import load, named
 
     array = named(load(file), name, file)
-    target = output if output is not None else Path(f"{name.replace('/', '_')}.npy")
+    target = output if output is not None else Path(f"{file_stem(name)}.npy")
 
     def fill(stream: Any) -> None:
         np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)

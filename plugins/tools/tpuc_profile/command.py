@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from tpuc.api import InvalidModel, UsageError, write_atomic
-from tpuc.api.command import FILE, App, Command, check_inputs, check_writable, open_compiled, pass_app
+from tpuc.api.command import FILE, OUTPUT, App, Command, check_inputs, check_writable, open_compiled, pass_app
 
 if TYPE_CHECKING:
     from tpuc.api import Chip, LayerCommands, LoadedModel
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one if not given.")
 @click.option("--what-if", metavar="ddr=X,clock=Y", default="", help="Also with DDR or clock X or Y times as fast.")
 @click.option("--plan", type=FILE, metavar="FILE.json", help="Layers, names, reasons: what `--memory-plan` wrote.")
-@click.option("--trace", type=FILE, metavar="FILE.json", help="Write a timeline that Perfetto opens.")
-@click.option("--html", "page", type=FILE, metavar="FILE.html", help="Write a page with maps of both memories.")
+@click.option("--trace", type=OUTPUT, metavar="FILE.json", help="Write a timeline that Perfetto opens.")
+@click.option("--html", "page", type=OUTPUT, metavar="FILE.html", help="Write a page with maps of both memories.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @pass_app
 def command(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
-import json
 from importlib.resources import files
+
+from tpuc.api.page import Data, Markup, fill_page
 
 from tpuc_profile.report import Report
 
@@ -31,10 +32,8 @@ def page_text(report: Report) -> str:
             for t, name, reason in zip(analysis.tensors, report.names, report.reasons, strict=True)
         ],
     }
-    # A closing tag inside a script would end it, whatever the string around it says.
-    embedded = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
     rows = "\n".join(
-        f"<tr><td>{html.escape(name)}</td><td>{t.kind}</td><td class=n>{t.start:#x}</td>"
+        f"<tr><td>{html.escape(name)}</td><td>{html.escape(t.kind)}</td><td class=n>{t.start:#x}</td>"
         f"<td class=n>{t.size_bytes:,}</td>"
         f"<td class=n>{t.born:,}</td><td class=n>{t.read:,}</td><td>{html.escape(reason)}</td></tr>"
         for t, name, reason in zip(analysis.tensors, report.names, report.reasons, strict=True)
@@ -52,12 +51,13 @@ def page_text(report: Report) -> str:
         for s in analysis.steps
     )
     template = (files("tpuc_profile") / "page.html").read_text(encoding="utf-8")
-    for mark, text in (
-        ("@TITLE@", html.escape(f"{report.file} on {report.chip.description.name}")),
-        ("@SUMMARY@", html.escape(report.text(layers=False))),
-        ("@TENSORS@", rows),
-        ("@LAYERS@", layers),
-        ("@DATA@", embedded),
-    ):
-        template = template.replace(mark, text)
-    return template
+    return fill_page(
+        template,
+        {
+            "TITLE": f"{report.file} on {report.chip.description.name}",
+            "SUMMARY": report.text(layers=False),
+            "TENSORS": Markup(rows),
+            "LAYERS": Markup(layers),
+            "DATA": Data(data),
+        },
+    )

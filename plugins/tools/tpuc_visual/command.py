@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 from tpuc.api import write_atomic
-from tpuc.api.command import COUNT, FILE, PATHS, App, Command, check_inputs, check_writable, pass_app
+from tpuc.api.command import COUNT, FILE, OUTPUT, PATHS, App, Command, check_inputs, check_writable, pass_app
 
 
 @click.command("visual", cls=Command)
@@ -16,7 +16,7 @@ from tpuc.api.command import COUNT, FILE, PATHS, App, Command, check_inputs, che
 @click.option("--port", type=COUNT, default=10000, show_default=True, help="Where the page is; 0 is any free port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 lets other machines in.")
 @click.option("--manual-run", is_flag=True, help="Run the networks when the page asks for it, not at once.")
-@click.option("-o", "--output", type=FILE, metavar="FILE.html", help="Write the page there instead of serving it.")
+@click.option("-o", "--output", type=OUTPUT, metavar="FILE.html", help="Write the page there instead of serving it.")
 @pass_app
 def command(
     app: App,
@@ -39,7 +39,7 @@ def command(
 
     from tpuc_visual.graph import layers_of
     from tpuc_visual.page import Networks
-    from tpuc_visual.server import Visual, make_server
+    from tpuc_visual.server import Visual, is_private, make_server
     from tpuc_visual.similarity import compare_networks
 
     one, other = (read_module(path, app.registry.resolve_op) for path in (exact, quantised))
@@ -51,6 +51,8 @@ def command(
         write_atomic(output, visual.page())
         return
     server = make_server(visual, host, port)
+    if not is_private(host):
+        app.remark(f"--host {host}: other machines can see the networks and run them; leave it out to keep them off")
     try:
         if not manual_run:
             visual.run()

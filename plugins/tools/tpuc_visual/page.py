@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+
+from tpuc.api.page import Markup, fill_page
 
 from tpuc_visual.graph import Layer
 from tpuc_visual.lanes import Drawn, aligned, draw, width
@@ -39,16 +40,20 @@ def render(networks: Networks) -> str:
         _row(one, other, left[index], right[index], sizes, networks.alike) for index, (one, other) in enumerate(rows)
     )
     fields = {
-        "TITLE": escape(f"{networks.exact_name} and {networks.quantised_name}"),
-        "EXACT": escape(networks.exact_name),
-        "QUANTISED": escape(networks.quantised_name),
-        "SUMMARY": escape(_summary(networks)),
-        "CHART": _chart(networks),
-        "ROWS": body,
-        "RUN": "" if networks.alike is not None else '<button id="run">Run both networks</button>',
+        "TITLE": f"{networks.exact_name} and {networks.quantised_name}",
+        "EXACT": networks.exact_name,
+        "QUANTISED": networks.quantised_name,
+        "SUMMARY": _summary(networks),
+        "CHART": Markup(_chart(networks)),
+        "ROWS": Markup(body),
+        "RUN": Markup("" if networks.alike is not None else '<button id="run">Run both networks</button>'),
     }
-    page = files("tpuc_visual").joinpath("page.html").read_text(encoding="utf-8")
-    return re.sub(r"@([A-Z]+)@", lambda match: fields[match.group(1)], page)
+    return fill_page(template(), fields)
+
+
+def template() -> str:
+    """The page without networks."""
+    return files("tpuc_visual").joinpath("page.html").read_text(encoding="utf-8")
 
 
 def _row(

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
+import re
+import socket
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from tpuc.api import TpucError, UsageError
+from tpuc.api.page import policy_of
 
-from tpuc_visual.page import Networks, render
+from tpuc_visual.page import Networks, render, template
 from tpuc_visual.similarity import Alike
 
 
@@ -34,40 +40,97 @@ class Visual:
         return render(self._networks)
 
 
+def is_private(host: str) -> bool:
+    """Is an address or a name of this machine alone?"""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, visual: Visual, host: str, port: int) -> None:
+        self.visual = visual
+        self.host = host
+        self.policy = f"{policy_of(template())}; frame-ancestors 'none'"
+        super().__init__((host, port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Somebody who went away before the answer ended is no fault of ours."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = 60
+    error_content_type = "text/plain; charset=utf-8"
+    error_message_format = "%(message)s"
+
+    @property
+    def _ours(self) -> _Server:
+        assert isinstance(self.server, _Server)
+        return self.server
+
+    def do_GET(self) -> None:
+        if not self._is_meant_for_us():
+            return
+        if self.path.partition("?")[0] in ("/", "/index.html"):
+            self._answer(HTTPStatus.OK, self._ours.visual.page(), "text/html")
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, "There is only the page at /.", "text/plain")
+
+    def do_POST(self) -> None:
+        if not self._is_meant_for_us():
+            return
+        if not self._is_from_our_page():
+            self._answer(HTTPStatus.FORBIDDEN, "Only the page of this server may ask for that.", "text/plain")
+            return
+        if self.path != "/run":
+            self._answer(HTTPStatus.NOT_FOUND, "There is only /run.", "text/plain")
+            return
+        try:
+            self._ours.visual.run()
+        except TpucError as error:
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, str(error), "text/plain")
+            return
+        self._answer(HTTPStatus.OK, "done", "text/plain")
+
+    def _is_meant_for_us(self) -> bool:
+        """Was this machine asked for by its name? Else another site's name leads here (DNS rebinding)."""
+        asked = self.headers.get_all("Host") or []
+        if len(asked) == 1 and _may_be_called(asked[0], self._ours.host):
+            return True
+        self._answer(HTTPStatus.FORBIDDEN, "This server has another name; see where it was started.", "text/plain")
+        return False
+
+    def _is_from_our_page(self) -> bool:
+        """Browsers say which site's page sends a request; programs that are none say nothing."""
+        origins = self.headers.get_all("Origin") or []
+        site = self.headers.get("Sec-Fetch-Site", "same-origin")
+        ours = f"http://{self.headers['Host']}"
+        return all(origin == ours for origin in origins) and site in ("same-origin", "none")
+
+    def _answer(self, status: HTTPStatus, text: str, kind: str) -> None:
+        data = text.encode("utf-8")
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Content-Security-Policy", self._ours.policy)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # so named by its base
+        """Nothing: every request on stderr would bury remarks."""
+
+
 def make_server(visual: Visual, host: str, port: int) -> ThreadingHTTPServer:
     """A server that listens, not yet serving; port 0 is any free one. Raises UsageError when the port is taken."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path.partition("?")[0] in ("/", "/index.html"):
-                self._answer(HTTPStatus.OK, visual.page(), "text/html")
-            else:
-                self._answer(HTTPStatus.NOT_FOUND, "There is only the page at /.", "text/plain")
-
-        def do_POST(self) -> None:
-            if self.path != "/run":
-                self._answer(HTTPStatus.NOT_FOUND, "There is only /run.", "text/plain")
-                return
-            try:
-                visual.run()
-            except TpucError as error:
-                self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, str(error), "text/plain")
-                return
-            self._answer(HTTPStatus.OK, "done", "text/plain")
-
-        def _answer(self, status: HTTPStatus, text: str, kind: str) -> None:
-            data = text.encode("utf-8")
-            self.send_response(status)
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # so named by its base
-            """Nothing: every request on stderr would bury remarks."""
-
     try:
-        return ThreadingHTTPServer((host, port), Handler)
+        return _Server(visual, host, port)
     except OverflowError as error:
         raise UsageError(f"port {port} does not exist; choose --port between 1 and 65535.") from error
     except OSError as error:
@@ -76,3 +139,20 @@ def make_server(visual: Visual, host: str, port: int) -> ThreadingHTTPServer:
         raise UsageError(
             f"port {port} on {host} {why}; choose another with --port, or write a file with -o."
         ) from error
+
+
+def _may_be_called(asked: str, host: str) -> bool:
+    """May a Host header name us? Servers for other machines too go by any address and the machine's own names."""
+    match = re.fullmatch(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|([\w.-]+)(?::\d+)?", asked)
+    if match is None:
+        return False
+    name = (match.group(1) or match.group(2)).lower()
+    if is_private(name) or name == host.lower():
+        return True
+    if is_private(host):
+        return False
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name in (socket.gethostname().lower(), socket.getfqdn().lower())
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import html.parser
 import json
 import re
@@ -192,6 +193,24 @@ def test_the_page_needs_nothing_else(digits: Path, tmp_path: Path, capsys: pytes
     for buffer in json.loads(plan.read_text())["buffers"]:
         if buffer["pool"] == "activations":
             assert f"<td>{buffer['name']}</td>" in text
+
+
+def test_names_in_the_page_stay_text(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A tensor named like a field of the template once brought the data, and what stood in them, to life."""
+    hostile = "@DATA@ @TITLE@ <img src=x onerror=boom()> </script><script>boom()</script>"
+    plan = json.loads(digits.with_name("plan.json").read_text())
+    for number, buffer in enumerate(plan["buffers"]):
+        buffer["name"] = f"{hostile} {number}"
+    plan_file, page = tmp_path / "plan.json", tmp_path / "page.html"
+    plan_file.write_text(json.dumps(plan))
+    profile(capsys, digits, "--html", page, "--plan", plan_file)
+    text = page.read_text()
+    assert text.count("<script") == 2
+    assert "<img" not in text
+    assert text.count('{"cycles": ') == 1
+    assert f"<td>{html.escape(hostile)} " in text
+    assert "script-src 'sha256-" in html.unescape(text)
+    assert not re.search(r' on\w+="| style="', text)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: chromium)")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import socket
+import socketserver
+import struct
 import threading
 import urllib.error
 import urllib.request
@@ -17,7 +21,7 @@ from tpuc.cli import main
 from tpuc_visual.graph import Layer
 from tpuc_visual.lanes import Stroke, aligned, draw, width
 from tpuc_visual.page import Networks, render
-from tpuc_visual.server import Visual, make_server
+from tpuc_visual.server import Visual, is_private, make_server
 from tpuc_visual.similarity import Alike
 
 TOP = """#loc1 = loc("x")
@@ -250,6 +254,122 @@ def test_the_server_answers_other_questions_with_a_sentence(address: str, asked:
         with pytest.raises(urllib.error.HTTPError, match="404") as missing:
             get(f"{address}{path}", post=post)
         missing.value.close()
+
+
+def ask(address: str, text: str) -> str:
+    """The status line of the answer to a request that is written out."""
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(text.replace("\n", "\r\n").encode() + b"\r\n\r\n")
+        return connection.makefile("rb").read().decode()
+
+
+def test_the_server_answers_to_its_own_names_alone(address: str) -> None:
+    """A page elsewhere whose name leads to this machine (DNS rebinding) gets nothing."""
+    port = address.rpartition(":")[2]
+    for host in (f"127.0.0.1:{port}", f"localhost:{port}", "localhost", f"LOCALHOST:{port}", "[::1]:80"):
+        assert ask(address, f"GET / HTTP/1.0\nHost: {host}").startswith("HTTP/1.0 200"), host
+    for host in (f"evil.example:{port}", "localhost.evil.example", "10.0.0.1", "", "[::1", "a b"):
+        answer = ask(address, f"GET / HTTP/1.0\nHost: {host}")
+        assert answer.startswith("HTTP/1.0 403"), host
+        assert "This server has another name; see where it was started." in answer
+    assert ask(address, "GET / HTTP/1.0").startswith("HTTP/1.0 403")
+    assert ask(address, "GET / HTTP/1.0\nHost: localhost\nHost: localhost").startswith("HTTP/1.0 403")
+
+
+def test_only_the_page_itself_may_run_the_networks(address: str, asked: Asked) -> None:
+    own = address.removeprefix("http://")
+    for header in (
+        "Origin: http://evil.example",
+        "Origin: null",
+        f"Origin: https://{own}",
+        "Origin: http://localhost:1",
+        "Sec-Fetch-Site: cross-site",
+        f"Origin: {address}\nSec-Fetch-Site: same-site",
+        f"Origin: {address}\nOrigin: http://evil.example",
+    ):
+        answer = ask(address, f"POST /run HTTP/1.0\nHost: {own}\n{header}")
+        assert answer.startswith("HTTP/1.0 403"), header
+        assert "Only the page of this server may ask for that." in answer
+    assert ask(address, "POST /run HTTP/1.0\nHost: evil.example").startswith("HTTP/1.0 403")
+    assert asked.times == 0
+    answer = ask(address, f"POST /run HTTP/1.0\nHost: {own}\nOrigin: {address}\nSec-Fetch-Site: same-origin")
+    assert answer.endswith("done")
+
+
+def test_a_server_for_others_goes_by_addresses_and_the_names_of_the_machine(asked: Asked) -> None:
+    server = make_server(Visual(Networks("f", "q", [A], [A]), asked), "0.0.0.0", 0)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        for host in ("192.168.7.7:80", socket.gethostname(), "localhost"):
+            assert ask(address, f"GET / HTTP/1.0\nHost: {host}").startswith("HTTP/1.0 200"), host
+        assert ask(address, "GET / HTTP/1.0\nHost: evil.example").startswith("HTTP/1.0 403")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_pages_come_with_a_policy_and_errors_are_plain_text(address: str) -> None:
+    page = ask(address, "GET / HTTP/1.0\nHost: localhost")
+    head, _, body = page.partition("\r\n\r\n")
+    policy = re.search(r"Content-Security-Policy: (.*)\r", head)
+    assert policy is not None
+    assert policy.group(1).endswith("frame-ancestors 'none'")
+    assert "Content-Security-Policy" in body
+    assert "unsafe" not in page
+    assert 'style="' not in body
+    assert not re.search(r" on\w+=", body)
+    refused = ask(address, "NONSENSE <script> HTTP/1.0\nHost: localhost")
+    assert "Content-Type: text/plain" in refused
+    assert "<html" not in refused
+
+
+def test_a_reader_who_goes_away_is_no_error(address: str, asked: Asked, capfd: pytest.CaptureFixture[str]) -> None:
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    for _ in range(5):
+        connection = socket.create_connection((host, int(port)), timeout=10)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close by a reset
+        connection.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        connection.close()
+    assert "not run yet" in get(f"{address}/")
+    assert capfd.readouterr().err == ""
+
+
+def test_a_fault_of_ours_is_still_told(address: str, asked: Asked, capfd: pytest.CaptureFixture[str]) -> None:
+    server = make_server(Visual(Networks("f", "q", [A], [A]), asked), "127.0.0.1", 0)
+    try:
+        raise ZeroDivisionError("ours")
+    except ZeroDivisionError:
+        server.handle_error(None, ("127.0.0.1", 1))  # pyright: ignore[reportArgumentType]
+    finally:
+        server.server_close()
+    assert "ZeroDivisionError: ours" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("host", "private"), [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False)]
+)
+def test_who_else_may_come_in(host: str, private: bool) -> None:
+    assert is_private(host) is private
+
+
+def test_the_command_says_that_others_can_come_in(
+    files: tuple[Path, Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(self: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(socketserver.BaseServer, "serve_forever", stop)
+    assert main([*arguments(files), "--manual-run", "--port=0", "--host=0.0.0.0"]) == 0
+    assert (
+        "--host 0.0.0.0: other machines can see the networks and run them; leave it out to keep them off"
+        in capsys.readouterr().err
+    )
+    assert main([*arguments(files), "--manual-run", "--port=0"]) == 0
+    assert "other machines" not in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken_is_a_sentence(address: str) -> None:

@@ -8,8 +8,9 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
+from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, check_one_data_source, open_session
-from tpuc.cli.values import COUNT, FILE, POSITIVE
+from tpuc.cli.values import COUNT, FILE, OUTPUT, POSITIVE
 from tpuc.files import check_writable
 
 
@@ -32,7 +33,7 @@ from tpuc.files import check_writable
 @click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
 @click.option("--resume", type=FILE, metavar="FILE.npz", help="Statistics to go on from, kept up to date.")
 @click.option("--strict", is_flag=True, help="Fail when samples look wrong or cannot be read.")
-@click.option("-o", "output", type=FILE, required=True, metavar="FILE", help="The calibration table to write.")
+@click.option("-o", "output", type=OUTPUT, required=True, metavar="FILE", help="The calibration table to write.")
 @pass_app
 def command(
     app: App,
@@ -57,6 +58,8 @@ def command(
     check_writable(output)
     # Statistics lie beside the table, so that it can take in more samples later.
     statistics = resume or output.with_name(f"{output.name}.npz")
+    if resume is None:
+        check_output("statistics", statistics, (mlir, dataset, data_list))
     check_writable(statistics)
     session = open_session(app)
     table = session.calibrate(

@@ -12,7 +12,7 @@ from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.options import boundary_options, planning_options, preprocess_options
 from tpuc.cli.session import check_inputs, check_one_data_source, open_session, show_report
-from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, PATHS, POSITIVE, SHAPES, Shapes
+from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES, Shapes
 from tpuc.files import check_writable
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
 @click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
 @planning_options
-@click.option("-o", "--model", "output", type=FILE, required=True, metavar="FILE", help="The compiled file to write.")
-@click.option("--report", "report_path", type=FILE, metavar="FILE.json", help="Write the report for programs.")
+@click.option("-o", "--model", "output", type=OUTPUT, required=True, metavar="FILE", help="The compiled file to write.")
+@click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report for programs.")
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
 @pass_app
 def command(

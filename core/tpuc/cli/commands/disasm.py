@@ -9,13 +9,13 @@ import click
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.session import check_inputs, open_session
-from tpuc.cli.values import FILE
+from tpuc.cli.values import FILE, OUTPUT
 from tpuc.files import check_writable, write_atomic
 
 
 @click.command("disasm", cls=Command)
 @click.argument("file", type=FILE)
-@click.option("-o", "output", type=FILE, metavar="FILE", help="Write here instead of stdout.")
+@click.option("-o", "output", type=OUTPUT, metavar="FILE", help="Write here instead of stdout.")
 @pass_app
 def command(app: App, file: Path, output: Path | None) -> None:
     """Show the commands of a compiled file."""

@@ -8,9 +8,10 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
+from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, open_session
 from tpuc.cli.text import columns
-from tpuc.cli.values import FILE, MODE
+from tpuc.cli.values import FILE, MODE, OUTPUT
 from tpuc.files import check_writable
 
 
@@ -25,7 +26,7 @@ from tpuc.files import check_writable
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Where --dump-after writes.")
 @click.option("--timing", is_flag=True, help="Show how long each pass took.")
 @click.option("--list", "listing", is_flag=True, help="List passes and pipelines instead.")
-@click.option("-o", "output", type=FILE, metavar="FILE.mlir", help="Write here instead of stdout.")
+@click.option("-o", "output", type=OUTPUT, metavar="FILE.mlir", help="Write here instead of stdout.")
 @pass_app
 def command(
     app: App,
@@ -51,6 +52,7 @@ def command(
     if output is not None:
         check_writable(output)
     from tpuc.ir.text import print_module
+    from tpuc.ir.text.files import weight_file_of
     from tpuc.schedule import PassContext, PassManager
 
     context = PassContext(
@@ -64,6 +66,9 @@ def command(
     built = [manager.build(text) for text in passes]
     session = open_session(app)
     module = session.load(file)
+    weights = weight_file_of(module)
+    if output is not None and weights is not None:
+        check_output("-o", output, [file.parent / weights])
     module.verify()
     for stage in stages:
         manager.run_pipeline(stage, module)

@@ -11,7 +11,7 @@ from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.session import check_inputs, check_one_data_source, open_session
 from tpuc.cli.text import columns
-from tpuc.cli.values import COUNT, FILE, MODE, POSITIVE
+from tpuc.cli.values import COUNT, FILE, MODE, OUTPUT, POSITIVE
 from tpuc.errors import TpucError
 from tpuc.files import check_writable, write_atomic
 
@@ -31,8 +31,8 @@ from tpuc.files import check_writable, write_atomic
 @click.option("--latency", is_flag=True, help="Time every network, for the front of accuracy and latency.")
 @click.option("--workers", type=POSITIVE, help="Processes, instead of a thread per core.")
 @click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
-@click.option("--loss-table", type=FILE, default=Path("full_loss_table.txt"), show_default=True, metavar="FILE")
-@click.option("-o", "output", type=FILE, required=True, metavar="FILE", help="The quantise table to write.")
+@click.option("--loss-table", type=OUTPUT, default=Path("full_loss_table.txt"), show_default=True, metavar="FILE")
+@click.option("-o", "output", type=OUTPUT, required=True, metavar="FILE", help="The quantise table to write.")
 @pass_app
 def command(
     app: App,

@@ -13,7 +13,7 @@ from tpuc.cli.command import Command
 from tpuc.cli.options import preprocess_options
 from tpuc.cli.session import check_inputs, open_session
 from tpuc.cli.text import columns
-from tpuc.cli.values import FILE, PATHS
+from tpuc.cli.values import FILE, OUTPUT, PATHS
 from tpuc.files import check_writable
 
 
@@ -21,7 +21,7 @@ from tpuc.files import check_writable
 @click.option("--input", "inputs", type=PATHS, required=True, help="npz, npy or image; several for several inputs.")
 @click.option("--model", type=FILE, required=True, metavar="FILE", help="Network file, .mlir or compiled file.")
 @click.option(
-    "-o", "--output", type=FILE, metavar="FILE.npz", help="Write the results; without it they are only listed."
+    "-o", "--output", type=OUTPUT, metavar="FILE.npz", help="Write the results; without it they are only listed."
 )
 @preprocess_options
 @click.option("--dump-all-tensors", is_flag=True, help="Give every value of the network, not only its outputs.")

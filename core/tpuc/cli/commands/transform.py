@@ -12,7 +12,7 @@ from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.options import preprocess_options
 from tpuc.cli.session import check_inputs, open_session
-from tpuc.cli.values import EMPTY, FILE, NAMES, NUMBERS, PATHS, POSITIVE, SHAPES, Shapes
+from tpuc.cli.values import EMPTY, FILE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES, Shapes
 from tpuc.errors import UsageError
 from tpuc.files import check_writable
 
@@ -27,11 +27,11 @@ from tpuc.files import check_writable
 @preprocess_options
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare with the framework on this npz, npy or image.")
-@click.option("--test-result", type=FILE, metavar="FILE.npz", help="Write every value of the comparison.")
+@click.option("--test-result", type=OUTPUT, metavar="FILE.npz", help="Write every value of the comparison.")
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.99,0.99.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
 @click.option("--post-handle-type", type=click.Choice(["yolo", "ssd"]), help="Fuse this post-processing.")
-@click.option("--mlir", type=FILE, required=True, metavar="FILE.mlir", help="The module to write.")
+@click.option("--mlir", type=OUTPUT, required=True, metavar="FILE.mlir", help="The module to write.")
 @pass_app
 def command(
     app: App,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 from tpuc.api import UsageError, write_atomic
-from tpuc.api.command import App, Command, pass_app
+from tpuc.api.command import OUTPUT, App, Command, check_output, pass_app
 
 if TYPE_CHECKING:
     from tpuc.api import MemoryPlan, Planner
@@ -28,7 +28,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--executor", type=click.Choice(["aot"]), expose_value=False, help="As in TVM; there is no other.")
 @click.option("--output-format", type=click.Choice(["mlf"]), expose_value=False, help="Likewise.")
 @click.option("--output-c", type=_PATH, metavar="DIR", help="Write a header and a source file per network.")
-@click.option("--dump", type=_PATH, metavar="FILE.json", help="Write the list of buffers, to plan it again.")
+@click.option("--dump", type=OUTPUT, metavar="FILE.json", help="Write the list of buffers, to plan it again.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @pass_app
 def command(
@@ -54,6 +54,8 @@ def command(
 
     paths, options = _split(files)
     options |= {"usmp-workspace-pools": usmp_workspace_pools, "usmp-parameter-pools": usmp_parameter_pools}
+    if dump is not None:
+        check_output("--dump", dump, paths)
     if not paths:
         raise UsageError("there is nothing to plan; give a .mlir or .json file.")
     targets = tuple(name.strip() for name in target.split(",") if name.strip())

@@ -1,0 +1,64 @@
+"""Files that a command writes are never files that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from tpuc.cli.values import OutputType
+from tpuc.errors import UsageError
+
+WEIGHTS = "_weight.npz"
+"""Behind the name of a `.mlir` file: the weights that lie beside it."""
+
+
+def check_outputs(command: click.Command, values: Mapping[str, Any]) -> None:
+    """Raise UsageError when an output of a command line is an input or another output of it."""
+    outputs: list[tuple[str, Path]] = []
+    inputs: list[tuple[str, Path]] = []
+    for parameter in command.params:
+        is_output = isinstance(parameter.type, OutputType)
+        for path in _paths(values.get(parameter.name or "")):
+            (outputs if is_output else inputs).append((_label(parameter), path))
+    for index, (label, path) in enumerate(outputs):
+        _refuse_same(label, path, inputs, "input")
+        _refuse_same(label, path, outputs[:index], "output")
+
+
+def check_output(label: str, path: Path, sources: Iterable[Path | None]) -> None:
+    """Raise UsageError when a file to write is one of those to read."""
+    _refuse_same(label, path, [("", source) for source in sources if source is not None], "input")
+
+
+def _refuse_same(label: str, path: Path, others: Iterable[tuple[str, Path]], kind: str) -> None:
+    for other, source in others:
+        if any(_same(one, two) for one in _with_weights(path) for two in _with_weights(source)):
+            whose = f"{kind} {other}".rstrip()
+            raise UsageError(f"{label} {path}: would overwrite {source}, the {whose}. Choose another name.")
+
+
+def _with_weights(path: Path) -> tuple[Path, ...]:
+    return (path, path.with_name(path.stem + WEIGHTS)) if path.suffix == ".mlir" else (path,)
+
+
+def _same(one: Path, other: Path) -> bool:
+    """One file under both names; devices and folders may be read and written."""
+    if one.exists() and not one.is_file():
+        return False
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
+
+
+def _label(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Option):
+        return parameter.opts[0]
+    return parameter.metavar or parameter.human_readable_name
+
+
+def _paths(value: Any) -> list[Path]:
+    values = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+    return [item for item in values if isinstance(item, Path)]
