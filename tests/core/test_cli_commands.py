@@ -102,7 +102,7 @@ def test_compile_passes_everything_on(tpuc: CommandLine, calls: Calls) -> None:
         *("compile", "net.onnx", "--chip", "newchip", "--quantize", "INT8", "--dataset", "samples", "-o", "net.bin"),
         *("--input-num", "5", "--calibration-method", "max", "--input_shapes", "[[1,3]]", "--output_names", "a,b"),
         *("--test-input", "x.npz,y.npz", "--tolerance", "0.9,0.7", "--symmetric-divisor", "127", "--work-dir", "w"),
-        *("--calibration_table", "table"),
+        *("--calibration_table", "table", "--excepts", "c"),
     )
     assert (outcome.code, outcome.out, outcome.err) == (0, "a report\n", "")
     assert calls == [
@@ -119,6 +119,7 @@ def test_compile_passes_everything_on(tpuc: CommandLine, calls: Calls) -> None:
                 "calibration_table": Path("table"),
                 "calibration_method": "max",
                 "test_input": (Path("x.npz"), Path("y.npz")),
+                "excepts": ("c",),
                 "tolerance": (0.9, 0.7),
             },
         ),

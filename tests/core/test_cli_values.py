@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 import pytest
-from tpuc.cli.values import INTEGERS, MODE, NAMES, NUMBERS, PATHS, SHAPES
+from tpuc.cli.values import INTEGERS, MODE, NAMES, NUMBER, NUMBERS, PATHS, SHAPES
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,8 @@ from tpuc.cli.values import INTEGERS, MODE, NAMES, NUMBERS, PATHS, SHAPES
         (NUMBERS, "[103.939,116.779]", (103.939, 116.779)),
         (NUMBERS, [0.9, 1], (0.9, 1.0)),
         (NUMBERS, 0.5, (0.5,)),
+        (NUMBER, "-0.5", -0.5),
+        (NUMBER, 3, 3.0),
         (INTEGERS, "224,256", (224, 256)),
         (NAMES, "conv_1, relu[7]", ("conv_1", "relu[7]")),
         (NAMES, ["a,b"], ("a,b",)),
@@ -42,6 +44,12 @@ def test_values_are_read(type: click.ParamType[Any], value: Any, expected: Any) 
     ("type", "value", "sentence"),
     [
         (NUMBERS, "0.9,x", "'0.9,x' is not a list of numbers such as 0.9,0.7."),
+        (NUMBERS, "nan,nan", "'nan,nan' is not a list of numbers such as 0.9,0.7."),
+        (NUMBERS, "0.9,inf", "'0.9,inf' is not a list of numbers such as 0.9,0.7."),
+        (NUMBERS, "-1e999,0", "'-1e999,0' is not a list of numbers such as 0.9,0.7."),
+        (NUMBER, "nan", "'nan' is not a number such as 0.9."),
+        (NUMBER, "Infinity", "'Infinity' is not a number such as 0.9."),
+        (NUMBER, "high", "'high' is not a number such as 0.9."),
         (INTEGERS, "1.5", "'1.5' is not a list of whole numbers such as 224,224."),
         (SHAPES, "[[1,?,3]]", "'[[1,?,3]]' is not a list of shapes such as [[1,3,224,224]]."),
         (SHAPES, "[[1,-1]]", "'[[1,-1]]' is not a list of shapes such as [[1,3,224,224]]."),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -133,6 +135,83 @@ def test_tolerances_are_two_numbers_or_those_of_the_mode() -> None:
     with pytest.raises(TpucError) as caught:
         tolerance_of("f32", (0.8,))
     assert str(caught.value) == "--tolerance takes two numbers, cosine and euclidean; 1 were given"
+    for given, shown in (((math.nan, math.nan), "nan,nan"), ((0.9, -math.inf), "0.9,-inf")):
+        with pytest.raises(UsageError) as caught:
+            tolerance_of("f32", given)
+        assert str(caught.value) == f"--tolerance takes two finite numbers such as 0.9,0.7, not {shown}."
+
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "fault"),
+    [
+        (
+            [7.0, 7.0],
+            [NAN, 7.0],
+            "is NaN in 1 of 2 values, which is like nothing; look at what computes it",
+        ),
+        (
+            [NAN, NAN],
+            [7.0, 7.0],
+            "is NaN in 2 of 2 values, which is like nothing; look at what computes it",
+        ),
+        (
+            [NAN, 1.0],
+            [NAN, 1.0],
+            "is NaN in 1 of 2 values, which is like nothing; look at what computes it",
+        ),
+        (
+            [INF, 1.0],
+            [9e4, 1.0],
+            "is infinite on one side only in 1 of 2 values; keep what overflows in a ",
+        ),
+        (
+            [INF, 1.0],
+            [-INF, 1.0],
+            "is infinite on one side only in 1 of 2 values; keep what overflows in a ",
+        ),
+        ([1.0, 1.0, 1.0], [1.0, 1.0], "has 2 and 3 elements; compare results of the same network on the same input"),
+    ],
+)
+@pytest.mark.parametrize("tolerance", [(0.9, 0.5), (-1.0, -1e300)])
+def test_nan_and_overflow_fail_at_every_tolerance_and_are_named(
+    got: list[float], wanted: list[float], fault: str, tolerance: tuple[float, float]
+) -> None:
+    same = np.array([3.0, 4.0])
+    for dtype in (np.float32, np.float64):
+        ours = {"a": same, "x": np.array(got, dtype), "z": same}
+        theirs = {"a": same, "x": np.array(wanted, dtype), "z": same}
+        with pytest.raises(TpucError) as caught:
+            compare("TOP and TPU", ours, theirs, tolerance)
+        assert str(caught.value).startswith(f"TOP and TPU: 'x' {fault}")
+        assert str(caught.value).endswith(", or leave it out with --excepts")
+        assert compare("TOP and TPU", ours, theirs, tolerance, excepts=["x"]).tensors == 2
+
+
+def test_the_same_infinity_on_both_sides_agrees() -> None:
+    masked = np.array([-INF, 3.0, 4.0])
+    assert compare("a and b", {"x": masked}, {"x": masked.copy()}, (1.0, 1.0)).cosine == 1.0
+    near = compare("a and b", {"x": masked}, {"x": np.array([-INF, 4.0, 3.0])}, (0.95, 0.7))
+    assert near.cosine == pytest.approx(24 / 25)
+
+
+def test_the_lowest_number_of_a_type_stands_for_infinity() -> None:
+    """-3.4028e38 in float32 is -3.3895e38 in bf16 and infinite in f16; the other values are what is compared."""
+    exact, narrow = np.array([-3.4028234e38, 3.0, 4.0]), np.array([-3.3895314e38, 4.0, 3.0])
+    for got in (narrow, np.array([-INF, 4.0, 3.0])):
+        assert compare("a and b", {"x": got}, {"x": exact}, (0.9, 0.5)).cosine == pytest.approx(24 / 25)
+    with pytest.raises(TpucError, match="'x' is infinite on one side only in 1 of 3 values"):
+        compare("a and b", {"x": -narrow}, {"x": np.array([1e37, 3.0, 4.0])}, (-1.0, -9.0))
+
+
+def test_truth_values_and_narrow_floats_are_compared_too() -> None:
+    truth = np.array([True, False, True])
+    with pytest.raises(TpucError, match=r"a and b: 2 tensors, .*lowest at 't'"):
+        compare("a and b", {"t": ~truth, "s": truth}, {"t": truth, "s": truth}, (0.9, 0.5))
+    narrow = np.array([1.0, 2.0], ml_dtypes.bfloat16)
+    assert compare("a and b", {"n": narrow}, {"n": narrow}, (1.0, 1.0)).tensors == 1
 
 
 @pytest.mark.parametrize("name", ["../OUT/pwned", "/tmp/pwned"])

@@ -7,7 +7,21 @@ from tpuc.cli.options import preprocess_options
 from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, open_compiled, open_session
 from tpuc.cli.text import columns
-from tpuc.cli.values import COUNT, EMPTY, FILE, INTEGERS, MODE, NAMES, OUTPUT, PATHS, POSITIVE, SHAPES, Shapes
+from tpuc.cli.values import (
+    COUNT,
+    EMPTY,
+    FILE,
+    INTEGERS,
+    MODE,
+    NAMES,
+    NUMBER,
+    NUMBERS,
+    OUTPUT,
+    PATHS,
+    POSITIVE,
+    SHAPES,
+    Shapes,
+)
 from tpuc.files import check_writable
 from tpuc.hookspecs import hookimpl
 
@@ -18,6 +32,8 @@ __all__ = [
     "INTEGERS",
     "MODE",
     "NAMES",
+    "NUMBER",
+    "NUMBERS",
     "OUTPUT",
     "PATHS",
     "POSITIVE",

@@ -6,7 +6,7 @@ from tpuc.data import Preprocess, SampleInput, SampleReader, SampleSource, input
 from tpuc.interpreter import ABSENT_SLOT, Interpreter, Plan, Step, make_plan
 from tpuc.interpreter.interpreter import Array
 from tpuc.npz import read_npz, write_npz
-from tpuc.similarity import cosine, euclidean, sqnr_db
+from tpuc.similarity import cosine, decibels, euclidean, finite_pair, sqnr_db
 from tpuc.work import (
     Job,
     Pool,
@@ -33,7 +33,9 @@ __all__ = [
     "SampleSource",
     "Step",
     "cosine",
+    "decibels",
     "euclidean",
+    "finite_pair",
     "give_back_memory",
     "inputs_of",
     "make_plan",

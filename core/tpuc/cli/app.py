@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -62,8 +63,8 @@ class App:
         click.echo(text)
 
     def result_json(self, value: Any) -> None:
-        """A result for programs, on stdout."""
-        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+        """A result for programs, on stdout; what is infinite or no number is null, JSON has no word for it."""
+        click.echo(json.dumps(_expressible(value), indent=2, ensure_ascii=False))
 
     def remark(self, text: str) -> None:
         """Something worth knowing, on stderr."""
@@ -83,6 +84,18 @@ class App:
         from rich.progress import track
 
         yield from track(items, description=label, total=total, console=Console(stderr=True), transient=True)
+
+
+def _expressible(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {key: _expressible(one) for key, one in cast("dict[Any, Any]", value).items()}
+        case list() | tuple():
+            return [_expressible(one) for one in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 pass_app = click.make_pass_decorator(App, ensure=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,8 +47,8 @@ class NumbersType(_Listed):
     described = "a list of numbers such as 0.9,0.7"
 
     def one(self, part: Any) -> float:
-        """One number."""
-        return float(part)
+        """One number; infinities and NaN are none."""
+        return finite(part)
 
 
 class IntegersType(_Listed):
@@ -122,6 +123,27 @@ class ModeType(click.ParamType[str]):
         return str(value).strip().lower().replace("_", "-")
 
 
+class NumberType(click.ParamType[float]):
+    """A number; infinities and NaN are none."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        try:
+            return finite(value)
+        except (ValueError, TypeError):
+            self.fail(f"{value!r} is not a number such as 0.9.", param, ctx)
+
+
+def finite(text: Any) -> float:
+    """The number that a text says; raises ValueError also for infinities and NaN."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text!r} is no number")
+    return number
+
+
 class WholeType(click.IntRange):
     """A whole number that is not below `min`."""
 
@@ -134,6 +156,7 @@ class OutputType(click.Path):
     name = "file"
 
 
+NUMBER = NumberType()
 NUMBERS = NumbersType()
 INTEGERS = IntegersType()
 NAMES = NamesType()

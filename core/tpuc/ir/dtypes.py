@@ -36,6 +36,11 @@ def numpy_dtype(scalar: ScalarType) -> np.dtype[Any]:
     return np.dtype(f"{'uint' if scalar.is_unsigned else 'int'}{bits}")
 
 
+def holds_numbers(dtype: np.dtype[Any]) -> bool:
+    """Are arrays of it numbers or truth values? numpy itself does not know bfloat16 and 8-bit floats as such."""
+    return dtype.kind in "biuf" or dtype.name in _EXTENDED.values()
+
+
 def scalar_of(dtype: np.dtype[Any]) -> ScalarType:
     """The element type of an array's dtype; unsigned integers are `ui*`, signed ones `i*`."""
     name = dtype.name

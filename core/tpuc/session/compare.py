@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tpuc.errors import TpucError
+from tpuc.errors import TpucError, UsageError
 from tpuc.ir import Module, TensorType, Uniform, UniformPerAxis
+from tpuc.ir.dtypes import holds_numbers
 from tpuc.session.reports import StageComparison
 from tpuc.similarity import NothingToCompare, similarity
 
@@ -21,10 +23,18 @@ INTEGER_TOLERANCE = (0.9, 0.5)
 SIMULATOR_TOLERANCE = (0.99, 0.9)
 """Of a compiled file against its TPU module (SPEC T12)."""
 
+ENDLESS = 1e38
+"""From here on numbers stand for infinity: masks are filled with the lowest number of some type, and sums of them lie
+anywhere near the end of float32.
+"""
+
 
 def tolerance_of(mode: str, given: Sequence[float]) -> tuple[float, float]:
     """What the user gave, or the seed's values for the mode."""
     if len(given) == 2:
+        if not all(map(math.isfinite, given)):
+            numbers = ",".join(map(str, given))
+            raise UsageError(f"--tolerance takes two finite numbers such as 0.9,0.7, not {numbers}.")
         return given[0], given[1]
     if given:
         raise TpucError(f"--tolerance takes two numbers, cosine and euclidean; {len(given)} were given")
@@ -66,14 +76,20 @@ def compare(
     tolerance: tuple[float, float],
     excepts: Collection[str] = (),
 ) -> StageComparison:
-    """Compare tensors of the same name; raises TpucError below the tolerance or when there is none in common."""
+    """Compare tensors of the same name. Raises TpucError below the tolerance, for NaN on either side, for infinities on
+    one side, for different numbers of elements, or when no tensor is in common.
+    """
     worst: tuple[float, float, str] | None = None
     lowest_euclidean = float("inf")
     count = 0
     for name, reference in wanted.items():
-        if name not in got or name in excepts or reference.dtype.kind not in "fiu":
+        if name not in got or name in excepts or not holds_numbers(reference.dtype):
             continue
-        score = similarity(got[name].reshape(reference.shape), reference)
+        ours, theirs = _settled(got[name]), _settled(reference)
+        fault = _fault(ours, theirs)
+        if fault:
+            raise TpucError(f"{stages}: '{name}' {fault}, or leave it out with --excepts")
+        score = similarity(ours, theirs)
         count += 1
         lowest_euclidean = min(lowest_euclidean, score.euclidean)
         if worst is None or score.cosine < worst[0]:
@@ -87,3 +103,25 @@ def compare(
             "more calibration samples or a float mode for it, or lower --tolerance"
         )
     return result
+
+
+def _settled(array: Array) -> Array:
+    """The values as a row, those that stand for infinity as such."""
+    values = array.astype(np.float64).reshape(-1)
+    return np.where(np.abs(values) >= ENDLESS, np.copysign(np.inf, values), values)
+
+
+def _fault(got: Array, wanted: Array) -> str:
+    """Why a tensor fails whatever the tolerance is, and what to do; empty when it does not."""
+    if got.size != wanted.size:
+        return f"has {wanted.size} and {got.size} elements; compare results of the same network on the same input"
+    lost = int(np.count_nonzero(np.isnan(got) | np.isnan(wanted)))
+    if lost:
+        return f"is NaN in {lost} of {got.size} values, which is like nothing; look at what computes it"
+    beyond = int(np.count_nonzero((np.isinf(got) | np.isinf(wanted)) & (got != wanted)))
+    if beyond:
+        return (
+            f"is infinite on one side only in {beyond} of {got.size} values; keep what overflows in a float type of "
+            "wider range (quantise table)"
+        )
+    return ""

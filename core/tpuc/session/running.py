@@ -23,7 +23,7 @@ from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.traits import NetworkInput
 from tpuc.ir.types import Uniform
 from tpuc.session.compare import real_values, types_of
-from tpuc.session.reports import ProfileReport
+from tpuc.session.reports import CompileReport, ProfileReport, StageComparison
 
 Array: TypeAlias = npt.NDArray[Any]
 Remark: TypeAlias = Callable[[str], None]
@@ -139,6 +139,34 @@ def reference_values(
         engine.run(path, {name: array[index : index + 1] for name, array in inputs.items()}) for index in range(batch)
     ]
     return {name: np.concatenate([row[name] for row in rows]) for name, array in rows[0].items() if array.ndim}
+
+
+def compile_report(
+    path: Path,
+    chip: Chip,
+    mode: str,
+    module: Module,
+    loaded: LoadedModel,
+    comparisons: Sequence[StageComparison],
+    seconds: Mapping[str, float],
+) -> CompileReport:
+    """What a compiled file is, and how long it takes by the first timing profile of its chip."""
+    profile = chip.profiles[0]
+    cycles = loaded.timeline(profile).cycles
+    return CompileReport(
+        str(path),
+        chip.description.name,
+        mode,
+        sum(1 for operation in module.main.operations if operation.results and operation.operands),
+        loaded.memory,
+        cycles,
+        cycles / chip.description.clock_hz * 1000,
+        profile,
+        tuple(comparisons),
+        tuple(loaded.inputs),
+        tuple(loaded.outputs),
+        dict(seconds),
+    )
 
 
 def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> ProfileReport:

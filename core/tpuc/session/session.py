@@ -30,6 +30,7 @@ from tpuc.session.compare import SIMULATOR_TOLERANCE, compare, meanings, toleran
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison, shown_tensor
 from tpuc.session.running import (
     Runner,
+    compile_report,
     compiled_inputs,
     module_runner,
     needs_calibration,
@@ -265,6 +266,7 @@ class Session:
         calibration_table: Path | None = None,
         calibration_method: str = "kld",
         test_input: Sequence[Path] = (),
+        excepts: Sequence[str] = (),
         tolerance: Sequence[float] = (),
         boundary: Boundary | None = None,
     ) -> CompileReport:
@@ -296,7 +298,13 @@ class Session:
             if self.work_dir is not None:
                 table.write(self.work_dir / f"{file_stem(module.name)}_cali_table")
         return self.deploy(
-            module, model, calibration_table=table, test_input=test_input, tolerance=tolerance, boundary=boundary
+            module,
+            model,
+            calibration_table=table,
+            test_input=test_input,
+            excepts=excepts,
+            tolerance=tolerance,
+            boundary=boundary,
         )
 
     def deploy(
@@ -323,7 +331,7 @@ class Session:
         if test_input:
             with self._timed("verify"):
                 comparisons = self._verify(module, final, loaded, test_input, test_reference, excepts, tolerance)
-        report = self._report(model, final, loaded, comparisons)
+        report = compile_report(model, self.chip, self.mode, final, loaded, comparisons, self.seconds)
         write_atomic(model, data)
         self.registry.hooks.hook.artifact_written(path=model, kind="model")
         return report
@@ -392,28 +400,6 @@ class Session:
         outputs = self.simulate(self.chip, loaded, stored)
         same = {name: got[name] for name in outputs}
         return first, compare("TPU and simulator", outputs, same, SIMULATOR_TOLERANCE, excepts)
-
-    def _report(
-        self, model: Path, module: Module, loaded: LoadedModel, comparisons: tuple[StageComparison, ...]
-    ) -> CompileReport:
-        profile = self.chip.profiles[0]
-        cycles = loaded.timeline(profile).cycles
-        ops = sum(1 for operation in module.main.operations if operation.results and operation.operands)
-        description = self.chip.description
-        return CompileReport(
-            str(model),
-            description.name,
-            self.mode,
-            ops,
-            loaded.memory,
-            cycles,
-            cycles / description.clock_hz * 1000,
-            profile,
-            comparisons,
-            tuple(loaded.inputs),
-            tuple(loaded.outputs),
-            dict(self.seconds),
-        )
 
     # Running
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +69,7 @@ class SplitError(Pass):
                 name = operation.result.name
                 error, cone = errors[operation.name], cones[operation.name]
                 error.see(wanted[name], real(got[name], values[name].tensor))
-                if cone is not None:
+                if cone is not None and math.isfinite(error.noise) and np.isfinite(wanted[name]).all():
                     error.split(operation, cone, _operands(module, operation, wanted), wanted[name])
         context.results["layer_errors"] = list(errors.values())
         return False

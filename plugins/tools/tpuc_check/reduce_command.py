@@ -13,6 +13,7 @@ from tpuc.api.command import (
     EMPTY,
     FILE,
     MODE,
+    NUMBER,
     OUTPUT,
     SHAPES,
     App,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--quantize", type=MODE, default="f32", show_default=True, help="f32, f16, bf16, int8, int8-asym, ...")
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
 @click.option("--random-weights", is_flag=True, help="Draw other weights, if the failure stays: nobody's are told.")
-@click.option("--seconds", type=float, default=60.0, show_default=True, help="Longer is a failure by itself.")
+@click.option("--seconds", type=NUMBER, default=60.0, show_default=True, help="Longer is a failure by itself.")
 @click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE", help="The small network to write.")
 @pass_app
 def command(

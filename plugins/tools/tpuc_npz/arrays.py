@@ -15,6 +15,9 @@ from tpuc.api.host import read_npz
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]
 
+_LARGEST_ROOT = 1e150
+"""Numbers below it have a square."""
+
 
 def load(path: Path) -> Arrays:
     """The arrays of a file that hold numbers; raises UsageError when one holds something else."""
@@ -157,12 +160,14 @@ def statistics(array: Array) -> dict[str, Any]:
     finite = array[np.isfinite(array)].astype(np.float64) if array.dtype.kind == "f" else array.astype(np.float64)
     figures: dict[str, Any] = {"shape": list(array.shape), "dtype": str(array.dtype)}
     if finite.size:
+        absmax = float(np.abs(finite).max())
+        unit = absmax if absmax > _LARGEST_ROOT else 1.0  # squares stay within float64
         figures |= {
             "min": float(finite.min()),
             "max": float(finite.max()),
-            "mean": float(finite.mean()),
-            "std": float(finite.std()),
-            "absmax": float(np.abs(finite).max()),
+            "mean": float((finite / unit).mean()) * unit,
+            "std": float((finite / unit).std()) * unit,
+            "absmax": absmax,
         }
     return figures | {"zeros": int((array == 0).sum()), **not_finite(array)}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from tpuc.api.command import (
     FILE,
     INTEGERS,
     NAMES,
+    NUMBERS,
     OUTPUT,
     App,
     CommandGroup,
@@ -33,14 +33,6 @@ KINDS = ("int8", "uint8", "int16", "uint16", "int32", "bf16", "float16", "float3
 @click.group("npz", cls=CommandGroup)
 def command() -> None:
     """Look into npz files, compare and change them."""
-
-
-def _numbers(text: str | None) -> tuple[float, ...]:
-    if not text:
-        return ()
-    with contextlib.suppress(ValueError):
-        return tuple(float(part) for part in text.split(","))
-    raise UsageError(f"'{text}' are no numbers such as 0.99,0.9.")
 
 
 def _change(path: Path, target: Path, change: Callable[[Arrays], Arrays]) -> None:
@@ -136,7 +128,9 @@ def check_nan_inf(app: App, file: Path) -> int:
 @command.command("compare")
 @click.argument("target", metavar="TARGET.npz", type=FILE)
 @click.argument("reference", metavar="REFERENCE.npz", type=FILE)
-@click.option("--tolerance", default="0.99,0.99", show_default=True, help="Least cosine and euclidean similarity.")
+@click.option(
+    "--tolerance", type=NUMBERS, default="0.99,0.99", show_default=True, help="Least cosine and euclidean similarity."
+)
 @click.option("--excepts", type=NAMES, default=(), help="Arrays to leave out: conv1,relu2.")
 @click.option("--save", type=OUTPUT, metavar="FILE.csv", help="Write the table there too.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -145,7 +139,7 @@ def compare(
     app: App,
     target: Path,
     reference: Path,
-    tolerance: str,
+    tolerance: tuple[float, ...],
     excepts: tuple[str, ...],
     save: Path | None,
     as_json: bool,
@@ -154,12 +148,11 @@ def compare(
     from tpuc_npz.arrays import load
     from tpuc_npz.comparison import compared
 
-    limits = _numbers(tolerance)
-    if len(limits) != 2:
-        raise UsageError(f"--tolerance takes two numbers, cosine and euclidean, not '{tolerance}'.")
+    if len(tolerance) != 2:
+        raise UsageError(f"--tolerance takes two numbers, cosine and euclidean; {len(tolerance)} were given.")
     if save is not None:
         check_writable(save)
-    found = compared(load(target), load(reference), limits, excepts, (target, reference))
+    found = compared(load(target), load(reference), tolerance, excepts, (target, reference))
     rows = [["name", "verdict", "cosine", "euclidean", "SQNR dB"], *(one.cells() for one in found)]
     if save is not None:
         write_atomic(save, "".join(",".join(row) + "\n" for row in rows))

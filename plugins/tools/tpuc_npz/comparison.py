@@ -10,12 +10,17 @@ from typing import Any
 from tpuc.api import TpucError
 from tpuc.api.host import cosine, euclidean, sqnr_db
 
-from tpuc_npz.arrays import Array, Arrays, same
+from tpuc_npz.arrays import Array, Arrays, not_finite, same
+
+_WITHOUT_FIGURES = ("equal", "another shape", "NaN")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One array: what holds of it (`equal`, `similar`, `different`, `another shape`), and how similar it is."""
+    """One array: what holds of it (`equal`, `similar`, `different`, `another shape`, `NaN`), and how similar it is.
+
+    NaN on either side fails, also at the same place: it is like nothing.
+    """
 
     name: str
     verdict: str
@@ -30,7 +35,7 @@ class Compared:
 
     def cells(self) -> list[str]:
         """A row of a table."""
-        if self.verdict in ("equal", "another shape"):
+        if self.verdict in _WITHOUT_FIGURES:
             return [self.name, self.verdict, "", "", ""]
         return [self.name, self.verdict, f"{self.cosine:.6f}", f"{self.euclidean:.6f}", f"{self.sqnr_db:.2f}"]
 
@@ -57,10 +62,11 @@ def compared(
 def _one(name: str, target: Array, reference: Array, tolerance: Sequence[float]) -> Compared:
     if target.size != reference.size:
         return Compared(name, "another shape")
+    if not_finite(target)["nan"] or not_finite(reference)["nan"]:
+        return Compared(name, "NaN")
     target = target.reshape(reference.shape)
     if same(target, reference) or not reference.size:
         return Compared(name, "equal", 1.0, 1.0, float("inf"))
     figures = cosine(target, reference), euclidean(target, reference), sqnr_db(target, reference)
-    # written so that NaN is different
     similar = figures[0] >= tolerance[0] and figures[1] >= tolerance[1]
     return Compared(name, "similar" if similar else "different", *figures)

@@ -88,7 +88,38 @@ def test_compare_judges_by_cosine_and_euclidean(folder: Path, capsys: pytest.Cap
 
 def test_nan_is_never_similar(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez("n.npz", x=np.where(X == 2, np.nan, X).astype(np.float32))
-    assert "1 compared, 1 failed" in npz(capsys, "compare", "n.npz", "a.npz", code=1)
+    for pair in (("n.npz", "a.npz"), ("a.npz", "n.npz"), ("n.npz", "n.npz")):
+        lines = npz(capsys, "compare", *pair, "--tolerance=-1,-9", code=1).splitlines()
+        assert lines[1].split() == ["x", "NaN"]
+        assert lines[-1] == "1 compared, 1 failed"
+
+
+def test_values_beyond_all_numbers_have_figures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ones = np.ones((1, 3, 2, 2))
+    files = {"ones": ones, "inf": ones * np.inf, "neginf": ones * -np.inf, "big": ones * 1e300}
+    for name, array in files.items():
+        np.savez(f"{name}.npz", x=array)
+    # 1e300 against 1: their directions are equal, 1 - |a - b| / |(a + b) / 2| is -1, 1e-600 is -6000 dB
+    figures = {"inf": ("0.000000", "-inf", "-inf"), "neginf": ("0.000000", "-inf", "-inf")}
+    figures["big"] = ("1.000000", "-1.000000", "-6000.00")
+    for name, shown in figures.items():
+        lines = npz(capsys, "compare", f"{name}.npz", "ones.npz", code=1).splitlines()
+        assert lines[1].split() == ["x", "different", *shown]
+        assert npz(capsys, "compare", f"{name}.npz", f"{name}.npz").splitlines()[1].split() == ["x", "equal"]
+    (found,) = json.loads(npz(capsys, "compare", "inf.npz", "neginf.npz", "--json", code=1))["arrays"]
+    assert found == {"name": "x", "verdict": "different", "cosine": 0.0, "euclidean": None, "sqnr_db": None}
+
+
+def test_statistics_of_huge_numbers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("h.npz", h=np.array([1.5e308, -1.5e308, 1.5e308, -1.5e308]))
+    found = json.loads(npz(capsys, "statistic", "h.npz", "--json"))["h"]
+    assert (found["mean"], found["std"]) == (0.0, 1.5e308)
+
+
+def test_a_tolerance_that_is_no_number_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for given in ("nan,nan", "0.9,inf"):
+        said = npz(capsys, "compare", "a.npz", "a.npz", f"--tolerance={given}", code=2)
+        assert f"'{given}' is not a list of numbers such as 0.9,0.7." in said
 
 
 def test_print_diff_begins_with_the_largest(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,6 +208,6 @@ def test_refusals_change_nothing(
 
 def test_a_tolerance_is_two_numbers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = npz(capsys, "compare", "a.npz", "a.npz", "--tolerance", "0.9", code=2)
-    assert said == "tpuc: --tolerance takes two numbers, cosine and euclidean, not '0.9'.\n"
+    assert said == "tpuc: --tolerance takes two numbers, cosine and euclidean; 1 were given.\n"
     said = npz(capsys, "compare", "a.npz", "a.npz", "--tolerance", "high,low", code=2)
-    assert said == "tpuc: 'high,low' are no numbers such as 0.99,0.9.\n"
+    assert "'high,low' is not a list of numbers such as 0.9,0.7." in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +69,6 @@ def _plain(error: Any) -> dict[str, Any]:
 
 
 def _db(noise: float, signal: float) -> float:
-    if not noise:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf
+    from tpuc.similarity import decibels
+
+    return decibels(signal, noise)

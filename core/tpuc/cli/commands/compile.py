@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @preprocess_options
 @boundary_options
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
+@click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
 @click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
 @planning_options
@@ -61,6 +62,7 @@ def command(
     preprocess: Mapping[str, Any],
     boundary: Boundary | None,
     test_input: tuple[Path, ...],
+    excepts: tuple[str, ...],
     tolerance: tuple[float, ...],
     symmetric_divisor: int | None,
     planner: str | None,
@@ -102,6 +104,7 @@ def command(
         calibration_table=calibration_table,
         calibration_method=calibration_method,
         test_input=test_input,
+        excepts=excepts,
         tolerance=tolerance,
         boundary=boundary,
     )

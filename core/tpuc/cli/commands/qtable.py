@@ -11,7 +11,7 @@ from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.session import check_inputs, check_one_data_source, open_session
 from tpuc.cli.text import columns
-from tpuc.cli.values import COUNT, FILE, MODE, OUTPUT, POSITIVE
+from tpuc.cli.values import COUNT, FILE, MODE, NUMBER, OUTPUT, POSITIVE
 from tpuc.errors import TpucError
 from tpuc.files import check_writable, write_atomic
 
@@ -26,8 +26,8 @@ from tpuc.files import check_writable, write_atomic
 @click.option("--input-num", type=COUNT, default=10, show_default=True, help="Samples to use; 0 is all.")
 @click.option("--float-mode", type=MODE, default="", help="f32, bf16 or f16; the chip's first if not given.")
 @click.option("--max-float-layers", type=POSITIVE, default=5, show_default=True, help="At most so many in float.")
-@click.option("--min-cosine", type=float, help="As few float layers as give the outputs this cosine.")
-@click.option("--max-latency", type=float, metavar="MS", help="No slower than this, by the chip's timing model.")
+@click.option("--min-cosine", type=NUMBER, help="As few float layers as give the outputs this cosine.")
+@click.option("--max-latency", type=NUMBER, metavar="MS", help="No slower than this, by the chip's timing model.")
 @click.option("--latency", is_flag=True, help="Time every network, for the front of accuracy and latency.")
 @click.option("--workers", type=POSITIVE, help="Processes, instead of a thread per core.")
 @click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 from tpuc.api import ChipDescription, UniformPerAxis
-from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource
+from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource, decibels, finite_pair
 from tpuc_ops.top.softmax import Softmax
 
 from tpuc_passes.accuracy.channels import eligible
@@ -41,9 +40,7 @@ class Score:
     @property
     def sqnr_db(self) -> float:
         """Pooled over everything; infinite without noise."""
-        if not self.noise:
-            return math.inf
-        return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
+        return decibels(self.signal, self.noise)
 
 
 @dataclass(frozen=True)
@@ -232,8 +229,11 @@ def score(got: Mapping[str, Array], wanted: Mapping[str, Array]) -> Score:
     """Of the outputs of one sample."""
     result = Score()
     for name, reference in wanted.items():
-        a = reference.astype(np.float64).reshape(-1)
-        b = got[name].astype(np.float64).reshape(-1)
+        pair = finite_pair(got[name], reference)
+        if pair is None:
+            result += Score(0.0, 1, 0.0, math.inf)
+            continue
+        b, a = pair
         signal, error = float(a @ a), a - b
         norms = math.sqrt(signal) * math.sqrt(float(b @ b))
         alike = float(a @ b) / norms if norms else float(not a.any() and not b.any())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from tpuc.api import Operation
-from tpuc.api.host import Array
+from tpuc.api.host import Array, finite_pair
 
 from tpuc_passes.accuracy.cones import Cone
 from tpuc_passes.accuracy.grids import PRODUCTS
@@ -50,12 +51,16 @@ class LayerError:
     @property
     def cosine(self) -> float:
         """Of the value in both networks, over all samples."""
+        if math.isinf(self.noise):
+            return 0.0
         norm = float(np.sqrt(self.signal * self.got))
         return self.products / norm if norm else float(self.signal == self.got)
 
     @property
     def euclidean(self) -> float:
         """``1 - ||x - y|| / ||(x + y) / 2||`` over all samples."""
+        if math.isinf(self.noise):
+            return -math.inf
         return 1.0 - float(np.sqrt(self.noise / self.middle)) if self.middle else float(not self.noise)
 
     @property
@@ -71,8 +76,14 @@ class LayerError:
         return _NARROW.format(self.narrow_float) if self.narrow_float else REMEDIES[self.cause]
 
     def see(self, wanted: Array, got: Array) -> None:
-        """The value in the float and in the quantised network, for one sample."""
-        a, b = wanted.astype(np.float64).reshape(-1), got.astype(np.float64).reshape(-1)
+        """The value in the float and in the quantised network, for one sample. NaN, and an infinity of one side alone,
+        make the noise infinite.
+        """
+        pair = finite_pair(got, wanted)
+        if pair is None:
+            self.noise = math.inf
+            return
+        b, a = pair
         self.signal += float(a @ a)
         self.got += float(b @ b)
         self.products += float(a @ b)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from tpuc.api import Module
-from tpuc.api.host import Array, Pool
+from tpuc.api.host import Array, Pool, decibels
 
 from tpuc_passes.accuracy.gradients import answers
 from tpuc_passes.accuracy.network import FakeNetwork
@@ -107,7 +107,7 @@ class Judge:
 
 
 def _decibels(sums: Array) -> float:
-    ratios = [10 * math.log10(signal / noise) for signal, noise in sums.tolist() if signal > 0 and noise > 0]
+    ratios = [decibels(signal, noise) for signal, noise in sums.tolist() if signal > 0 and noise != 0]
     return sum(ratios) / len(ratios) if ratios else math.inf
 
 
