@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -52,16 +51,6 @@ class Graph:
     outputs: tuple[str, ...]
     nodes: tuple[GraphNode, ...]
     constants: Mapping[str, Array]
-
-    @cached_property
-    def uses(self) -> Mapping[str, Sequence[tuple[str, int]]]:
-        """Of each tensor that nodes read: their operators, and as which operand; -1 for a subgraph's."""
-        found: dict[str, list[tuple[str, int]]] = {}
-        for node in self.nodes:
-            places = {name: index for index, name in enumerate(node.foreign.inputs)}
-            for name in node.reads:
-                found.setdefault(name, []).append((node.foreign.op_type, places.get(name, -1)))
-        return found
 
 
 def read_graph(model: onnx.ModelProto, path: Path, output_names: Sequence[str] = ()) -> Graph:

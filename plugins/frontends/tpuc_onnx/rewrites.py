@@ -12,6 +12,7 @@ from onnx import TensorProto
 from tpuc.api import ForeignNode
 from tpuc_ops.importing import importer_key
 
+from tpuc_onnx.dynamic import is_scaled_back
 from tpuc_onnx.graph import Graph, GraphNode, foreign_node
 from tpuc_onnx.recurrence import unroll
 from tpuc_onnx.script import Script
@@ -69,26 +70,19 @@ _WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
 
 def dynamic_quantize_linear(script: Script) -> bool:
-    """The values themselves, with scale 1 and zero point 0, where only products read them.
+    """The values themselves, with scale 1 and zero point 0, where products of them get the scale back.
 
     Each input's own range serves runtimes that multiply integers of unknown ranges. Compiled networks have floats, or
     the ranges of a calibration, which this op would round once more.
     """
-    result, scale, zero = script.node.outputs
-    values, scales, zeros = (script.graph.uses.get(name, ()) for name in script.node.outputs)
-    # The same products take the integers and their zero point.
-    products = [op for op, place in values if op in _INTEGER_PRODUCTS and place == 0]
-    if not products or len(products) != len(values) or zeros != [(op, 2) for op in products]:
+    if not is_scaled_back(script.node, script.graph):
         return False
-    if any(op != "Mul" for op, _ in scales) or {*script.graph.outputs} & {*script.node.outputs}:
-        return False
+    result, scale, zero = (*script.node.outputs, "", "")[:3]
     script("Identity", script.node.inputs[0], result=result)
-    script.types.constants[scale] = np.array(1, np.float32)
-    script.types.constants[zero] = np.array(0, np.uint8)
+    for name, value in ((scale, np.array(1, np.float32)), (zero, np.array(0, np.uint8))):
+        if name:
+            script.types.constants[name] = value
     return True
-
-
-_INTEGER_PRODUCTS = ("ConvInteger", "MatMulInteger")
 
 
 def dynamic_quantize_lstm(script: Script) -> None:
