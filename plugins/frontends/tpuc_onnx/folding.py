@@ -24,6 +24,8 @@ UNREPEATABLE = frozenset(
 )
 MOST_ELEMENTS = 1 << 28
 """Larger constants are no part of a network, but a mistake in a shape."""
+COMPUTED_AS = {"DequantizeLinear": 19}
+"""The oldest opset that onnx's own reference computes; the older forms are special cases of it."""
 SHAPE_QUESTIONS = frozenset({"Shape", "Size"})
 
 
@@ -67,7 +69,8 @@ def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | 
     inputs = [onnx.ValueInfoProto(name=name) for name in operands]
     results = [onnx.ValueInfoProto(name=name) for name in foreign.outputs if name]
     graph = helper.make_graph([node.proto], "folding", inputs, results)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", foreign.version)])
+    version = max(foreign.version, COMPUTED_AS.get(foreign.op_type, 0))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
     try:
         evaluator = ReferenceEvaluator(model)
     except NotImplementedError:

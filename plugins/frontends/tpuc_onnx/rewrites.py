@@ -14,7 +14,9 @@ from tpuc_ops.importing import importer_key
 
 from tpuc_onnx.dynamic import is_scaled_back
 from tpuc_onnx.graph import Graph, GraphNode, foreign_node
+from tpuc_onnx.grids import affine_grid
 from tpuc_onnx.recurrence import unroll
+from tpuc_onnx.reductions import reduce_log_sum, reduce_log_sum_exp, reduce_sum_square
 from tpuc_onnx.script import Script
 from tpuc_onnx.shapes import TypeTable
 
@@ -303,6 +305,7 @@ def tensor_scatter(script: Script) -> None:
 
 
 REWRITES: Mapping[str, Callable[[Script], bool | None]] = {
+    "AffineGrid": affine_grid,
     "Col2Im": col2im,
     "ConvInteger": conv_integer,
     "DFT": dft,
@@ -316,6 +319,9 @@ REWRITES: Mapping[str, Callable[[Script], bool | None]] = {
     "QLinearConv": qlinear_conv,
     "QLinearMatMul": qlinear_matmul,
     "RNN": unroll,
+    "ReduceLogSum": reduce_log_sum,
+    "ReduceLogSumExp": reduce_log_sum_exp,
+    "ReduceSumSquare": reduce_sum_square,
     "STFT": stft,
     "TensorScatter": tensor_scatter,
     "com.microsoft::DynamicQuantizeLSTM": dynamic_quantize_lstm,
