@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Elementwise, FusesRelu
-from tpuc.api.host import Array, Step
+from tpuc.api.host import ABSENT_SLOT, Array, Step
 from tpuc_ops.convolution import convolve
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.avg_pool import AvgPool
@@ -164,8 +164,8 @@ class Gradients:
     def _numeric(self, index: int, operands: list[Array], gradient: Array) -> Sequence[Array | None]:
         """Element-wise ops: the difference of two results, per operand."""
         result: list[Array | None] = []
-        for position, array in enumerate(operands):
-            if self.net.plan.steps[index].operands[position] in self.net.constants or array.dtype.kind != "f":
+        for position, (slot, array) in enumerate(zip(self.net.plan.steps[index].operands, operands, strict=True)):
+            if slot == ABSENT_SLOT or slot in self.net.constants or array.dtype.kind != "f":
                 result.append(None)
                 continue
             step = np.float32(_STEP * float(np.sqrt(np.mean(array.astype(np.float64) ** 2))) + 1e-12)
