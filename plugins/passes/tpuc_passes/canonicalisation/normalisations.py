@@ -269,9 +269,10 @@ def _offset(value: Value) -> tuple[Value, float] | None:
 
 def _core(value: Value) -> Value:
     """Before dimensions of extent 1 came or went, and before a maximum with 0, which a mean of squares is not below."""
-    inner = _without_reshape(value)
-    producer = inner.defining
-    return _core(producer.operands[0]) if producer is not None and producer.op == MaxConst(const_val=0.0) else inner
+    value = _without_reshape(value)
+    while value.defining is not None and value.defining.op == MaxConst(const_val=0.0):
+        value = _without_reshape(value.defining.operands[0])
+    return value
 
 
 def _without_reshape(value: Value) -> Value:

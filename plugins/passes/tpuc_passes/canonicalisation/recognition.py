@@ -33,6 +33,8 @@ PRECISION = 1e-5
 """Relative: a constant this near is the one that is meant; it changes no more than sums of float32 in another order."""
 MOST_FACTORS = 4
 """Of an inner product: a cube and what multiplies it."""
+MOST_NESTED = 16
+"""Products within products that are taken apart; functions that exporters spell out have half as many."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +54,15 @@ class Gate:
     number: float
 
 
-def product_of(operation: Operation) -> Product:
-    """What an operation multiplies, through products whose results nobody else reads."""
+def product_of(operation: Operation, nested: int = MOST_NESTED) -> Product:
+    """What an operation multiplies, through `nested` products whose results nobody else reads."""
     op, number, parts = operation.op, 1.0, list[Product]()
     if isinstance(op, MulConst) and not op.do_relu:
-        number, parts = op.const_val, [factor_of(operation.operands[0])]
+        number, parts = op.const_val, [factor_of(operation.operands[0], nested)]
     elif op == Mul():
-        parts = [factor_of(value) for value in operation.operands]
+        parts = [factor_of(value, nested) for value in operation.operands]
     elif isinstance(op, Pow) and op.exponent in (2, 3):
-        parts = [factor_of(operation.operands[0])] * int(op.exponent)
+        parts = [factor_of(operation.operands[0], nested)] * int(op.exponent)
     else:
         return Product(1.0, (operation.result,))
     return Product(
@@ -68,12 +70,12 @@ def product_of(operation: Operation) -> Product:
     )
 
 
-def factor_of(value: Value) -> Product:
+def factor_of(value: Value, nested: int) -> Product:
     """A value taken apart if it is a product that nobody else reads."""
     producer = value.defining
-    if producer is None or len(value.uses) != 1 or len(producer.results) != 1:
+    if nested == 0 or producer is None or len(value.uses) != 1 or len(producer.results) != 1:
         return Product(1.0, (value,))
-    found = product_of(producer)
+    found = product_of(producer, nested - 1)
     same = all(factor.type == value.type for factor in found.factors) and len(found.factors) <= MOST_FACTORS
     return found if same else Product(1.0, (value,))
 

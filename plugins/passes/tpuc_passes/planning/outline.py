@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -221,29 +221,23 @@ class Outline:
 
     def _in_ddr(self, value: Value) -> Value:
         """What holds the bytes of a value in DDR. What only shares bytes is copied when it is asked for."""
-        operation = value.defining
-        if value in self._ddr:
-            return self._ddr[value]
-        if operation is None or operation not in self._inside:
-            return value
-        assert is_free(operation), f"'{value.name}' is read from DDR but stays in local memory"
-        copy = self._copy(operation, [self._in_ddr(operand) for operand in operation.operands], None)
-        self._ddr[value] = copy.result
-        return copy.result
+        for operation in behind(value, lambda one: one not in self._ddr and one.defining in self._inside):
+            assert is_free(operation), f"'{operation.name}' is read from DDR but stays in local memory"
+            operands = [self._ddr.get(operand, operand) for operand in operation.operands]
+            self._ddr[operation.result] = self._copy(operation, operands, None).result
+        return self._ddr.get(value, value)
 
     def _at_hand(self, value: Value) -> Value:
         """A value that lies in local memory. Views of it and wholes that are assembled are copied when asked for."""
-        if value not in self._local:
-            operation = value.defining
-            assert operation is not None
-            assert ALIAS in operation.extra_attributes or ASSEMBLED in operation.extra_attributes, value.name
-            operands = [self._at_hand(operand) for operand in operation.operands]
+        for operation in behind(value, lambda one: one not in self._local):
+            assert ALIAS in operation.extra_attributes or ASSEMBLED in operation.extra_attributes, operation.name
+            operands = [self._local[operand] for operand in operation.operands]
             inner = [operand.defining for operand in operands]
             spots = [self._spots[maker] for maker in inner if maker is not None]
             first = min(spots, key=lambda spot: spot.address)
             whole = first.size if ALIAS in operation.extra_attributes else first.buffer.size
-            spot = Spot(first.buffer, first.address, whole, first.aligned, (whole_box(value.type),))
-            self._local[value] = self._copy(operation, operands, spot).result
+            spot = Spot(first.buffer, first.address, whole, first.aligned, (whole_box(operation.result.type),))
+            self._local[operation.result] = self._copy(operation, operands, spot).result
         return self._local[value]
 
     def _is_fetched(self, source: Value, buffer: Buffer) -> bool:
@@ -268,6 +262,22 @@ class Outline:
             self._spots[operation] = spot
         self._stages[operation] = stage
         return self.block.append(operation)
+
+
+def behind(value: Value, counts: Callable[[Value], bool]) -> Iterator[Operation]:
+    """The operations that make a value out of values of which `counts` is false, each after its makers.
+
+    `counts` is asked again behind each of them, and must be false for what has been made.
+    """
+    waiting = [value]
+    while waiting:
+        producer = waiting[-1].defining if counts(waiting[-1]) else None
+        before = [] if producer is None else [operand for operand in producer.operands if counts(operand)]
+        waiting += reversed(before)
+        if not before:
+            waiting.pop()
+            if producer is not None:
+                yield producer
 
 
 def _local_type(type_: Type) -> Type:
@@ -326,13 +336,13 @@ class _Flow:
             yield from self.rows[time]
 
     def _begin(self, operation: Operation) -> None:
-        if operation in self.begun:
-            return
-        makers: list[Operation] = []
-        for value in operation.operands:
-            if isinstance(value.owner, Operation) and value.owner in self.numbers:
-                self._begin(value.owner)
-                makers.append(value.owner)
+        for result in operation.results:
+            for maker in behind(result, lambda one: one.defining in self.numbers and one.defining not in self.begun):
+                self._begin_alone(maker)
+
+    def _begin_alone(self, operation: Operation) -> None:
+        """An operation whose makers have begun."""
+        makers = [maker for value in operation.operands if (maker := value.defining) in self.numbers]
         ready = max((self.ready[maker] for maker in makers), default=1)
         if operation not in self.issued:  # shares bytes: takes no time, and is there as soon as the last operand is
             time = max((self.begun[maker] for maker in makers), default=self.now)

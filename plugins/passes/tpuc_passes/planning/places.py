@@ -77,12 +77,13 @@ class Places:
 
     def writers(self, value: Value) -> Iterator[Value]:
         """The values that are stored so that this one is complete."""
-        value = origin(value)
-        if id(value) not in self._parts:
-            yield value
-            return
-        for part in self._parts[id(value)]:
-            yield from self.writers(part)
+        waiting = [value]
+        while waiting:
+            value = origin(waiting.pop())
+            if id(value) in self._parts:
+                waiting += reversed(self._parts[id(value)])
+            else:
+                yield value
 
 
 def merge_of(operation: Operation) -> Merge:
