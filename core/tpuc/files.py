@@ -77,6 +77,26 @@ def write_atomic(path: Path | str, content: Content) -> None:
         raise
 
 
+@contextlib.contextmanager
+def undone_on_failure(path: Path | None) -> Generator[None]:
+    """A block that keeps a file up to date while it runs. An error that leaves it brings back what the file was before,
+    or that there was none; an interruption does not, so that work can go on from there.
+    """
+    target = None if path is None else path.resolve()
+    if target is None or (target.exists() and not target.is_file()):
+        yield
+        return
+    before = target.read_bytes() if target.exists() else None
+    try:
+        yield
+    except Exception:
+        if before is None:
+            target.unlink(missing_ok=True)
+        elif target.read_bytes() != before:
+            write_atomic(target, before)
+        raise
+
+
 def check_writable(path: Path | str) -> None:
     """Raise CannotWrite when a file could not be created there: better before a long run than after it."""
     path = Path(path)

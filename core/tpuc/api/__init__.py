@@ -93,6 +93,7 @@ from tpuc.errors import (
 )
 from tpuc.files import (
     file_stem,
+    undone_on_failure,
     write_atomic,
 )
 from tpuc.ir import (
@@ -359,6 +360,7 @@ __all__ = [
     "scalar_of",
     "show_region",
     "stored_inputs",
+    "undone_on_failure",
     "window",
     "write_atomic",
 ]

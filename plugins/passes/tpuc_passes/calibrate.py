@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuc.api import CalibrationError, Calibrator, Module, Pass, PassContext
+from tpuc.api import CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
 from tpuc.api.host import inputs_of, open_pool, open_samples
 
 from tpuc_passes.accuracy.bias import SHIFTS
@@ -45,8 +45,8 @@ class Calibrate(Pass):
     thresholds then). Samples come from `dataset`
     (folder or file) or `data_list`; `method` is a name in `tpuc.calibrators`. Work is spread over `workers`
     processes (0: a thread of this one per core) or the dask `cluster`, to the same end. `statistics` is a file to
-    keep what was seen in, `resume` one to go on from. The samples are looked at first unless `lint` is off;
-    `strict` makes an error of what is remarked on otherwise.
+    keep what was seen in, which a refused calibration leaves as it was, `resume` one to go on from. The samples are
+    looked at first unless `lint` is off; `strict` makes an error of what is remarked on otherwise.
 
     The table is left in `context.results["calibration_table"]`; the module does not change.
     """
@@ -77,7 +77,7 @@ class Calibrate(Pass):
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
         inputs = inputs_of(module)
         samples = open_samples(inputs, _path(self.dataset), _path(self.data_list), self.input_num)
-        with open_pool(self.workers, self.cluster) as pool:
+        with undone_on_failure(_path(self.statistics)), open_pool(self.workers, self.cluster) as pool:
             files = _path(self.resume), _path(self.statistics)
             counting = Counting(self.histogram_bin_num, calibrator.needs_histogram, scores_of(module))
             engine = Engine(module, context, pool, counting, *files, self.strict)

@@ -11,7 +11,7 @@ from tpuc.cli.command import Command
 from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, check_one_data_source, open_session
 from tpuc.cli.values import COUNT, FILE, OUTPUT, POSITIVE
-from tpuc.files import check_writable
+from tpuc.files import check_writable, undone_on_failure
 
 
 @click.command("calibrate", cls=Command)
@@ -62,23 +62,25 @@ def command(
         check_output("statistics", statistics, (mlir, dataset, data_list))
     check_writable(statistics)
     session = open_session(app)
-    table = session.calibrate(
-        session.load(mlir),
-        dataset=dataset,
-        data_list=data_list,
-        input_num=input_num,
-        method=method,
-        histogram_bin_num=histogram_bin_num,
-        options={
-            "tune_num": tune_num,
-            "bias_num": bias_num,
-            "headroom": headroom or 0.0,
-            "workers": workers or 0,
-            "cluster": cluster,
-            "resume": str(resume or ""),
-            "statistics": str(statistics),
-            "lint": True,
-            "strict": strict,
-        },
-    )
-    table.write(output)
+    options = {
+        "tune_num": tune_num,
+        "bias_num": bias_num,
+        "headroom": headroom or 0.0,
+        "workers": workers or 0,
+        "cluster": cluster,
+        "resume": str(resume or ""),
+        "statistics": str(statistics),
+        "lint": True,
+        "strict": strict,
+    }
+    with undone_on_failure(statistics):
+        table = session.calibrate(
+            session.load(mlir),
+            dataset=dataset,
+            data_list=data_list,
+            input_num=input_num,
+            method=method,
+            histogram_bin_num=histogram_bin_num,
+            options=options,
+        )
+        table.write(output)
