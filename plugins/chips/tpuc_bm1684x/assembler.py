@@ -12,7 +12,8 @@ from tpuc.api import Assembler, DdrTensor, Instruction, LocalBlock, LocalTensor,
 from tpuc_bm1684x.isa import ChannelBroadcast, DType, Fill, RowGather, RowScatter, Scalar, TensorCopy
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES, LMEM_BASE, round_up
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
-from tpuc_bm1684x.timing import CHANNELS, PAGE_BYTES, cycles
+from tpuc_bm1684x.timing import cycles
+from tpuc_bm1684x.timing.dma import CHANNELS, PAGE_BYTES
 from tpuc_bm1684x.turning import turned
 from tpuc_bm1684x.vectors import is_vector, vector_loads, vector_stores
 

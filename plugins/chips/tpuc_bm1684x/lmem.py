@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuc.api import LmemModel, Shape4
 
-from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
+from tpuc_bm1684x.isa.geometry import BANK_BYTES, EU_BYTES, LANE_BYTES, LANES, round_up
 
 MAX_STEP = 65535
 """Of the stride fields of convolutions and element-wise commands (isa notes, "Dimension limits")."""
@@ -16,7 +16,7 @@ class Bm1684xLmem(LmemModel):
     lanes = LANES
     lane_bytes = LANE_BYTES
     alignment = EU_BYTES
-    bank_bytes = LANE_BYTES // 16
+    bank_bytes = BANK_BYTES
 
     def tensor_bytes(self, layout: str, shape: Shape4, item_bytes: int) -> int:
         """Bytes per lane: each (n, slot) plane of h*w elements, rounded up to 64 bytes unless compact."""

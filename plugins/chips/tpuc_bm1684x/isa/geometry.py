@@ -5,6 +5,8 @@ from __future__ import annotations
 LANES = 64
 LANE_BYTES = 0x40000
 EU_BYTES = 64
+BANK_BYTES = LANE_BYTES // 16
+"""Local memory can be read in one bank and written in another in the same cycle."""
 SMEM_BYTES = 0x4000
 L2_BYTES = 0x1FB000
 

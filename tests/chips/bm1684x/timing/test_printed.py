@@ -16,7 +16,7 @@ from tpuc_bm1684x.isa.stream import decode_fields
 from tpuc_bm1684x.isa.tables import identify
 from tpuc_bm1684x.timing import cycles, timeline
 
-FILE = Path(__file__).parent / "goldens" / "cycles.json.gz"
+FILE = Path(__file__).parents[1] / "goldens" / "cycles.json.gz"
 MEASURED: list[tuple[int, str, int]] = json.loads(gzip.decompress(FILE.read_bytes()))
 
 

@@ -1,0 +1,32 @@
+"""Cycles per instruction, profile `vendor`: what the vendor's kernel library says of each command.
+
+Every formula was found by asking the library for the cost of some 400,000 random commands of all classes, and gives
+that cost for all of them (README.md, "Timing").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tpuc.api import Command, Engine, Instruction, Timeline, make_timeline
+
+from tpuc_bm1684x.timing.compute import compute_cycles
+from tpuc_bm1684x.timing.dma import dma_cycles
+
+
+def cycles(instruction: Instruction) -> int:
+    """Cycles of one instruction alone at 1 GHz; at least 1."""
+    return max(1, compute_cycles(instruction) if instruction.engine is Engine.COMPUTE else dma_cycles(instruction))
+
+
+def timeline(groups: Sequence[tuple[Sequence[Command], Sequence[Command]]]) -> list[Timeline]:
+    """When each command of each (compute, DMA) group runs; groups follow one another."""
+    done = 0
+    timelines: list[Timeline] = []
+    for compute, dma in groups:
+        timelines.append(make_timeline({Engine.COMPUTE: compute, Engine.DMA: dma}, cycles, done))
+        done = max(done, timelines[-1].cycles)
+    return timelines
+
+
+__all__ = ["cycles", "timeline"]

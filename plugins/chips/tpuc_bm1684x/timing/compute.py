@@ -1,0 +1,225 @@
+"""Cycles of compute commands.
+
+A vector is what a lane computes in one cycle: 64 bytes. `N * slots` planes have `ceil(H * W * bytes / 64)` vectors
+each, slots being the groups of 64 lanes that channels from the start lane on fill.
+"""
+
+from __future__ import annotations
+
+from tpuc.api import Instruction
+
+from tpuc_bm1684x.isa import (
+    Arithmetic,
+    ArithmeticOp,
+    CompareSelect,
+    Conv,
+    Gather,
+    GatherLines,
+    GatherLinesOp,
+    GatherOp,
+    LaneTransfer,
+    MatMul,
+    PoolOrDepthwise,
+    Requantise,
+    ScaleBias,
+    SpecialFunction,
+    SpecialOp,
+    SplitMatMul,
+    TransferOp,
+)
+from tpuc_bm1684x.isa.geometry import BANK_BYTES, EU_BYTES, LANES
+from tpuc_bm1684x.isa.types import DType, Layout, Operand, Shape4, Source
+
+RSQRT_CYCLES = 30
+"""Of a reciprocal root, per vector, whatever the iterations."""
+DIVISION_CYCLES, DIVISION_ITERATION_CYCLES = 7, 8
+"""Of a division, per vector: once, and for each iteration."""
+REQUANTISE_BYTES = 4
+"""Requantisation works on vectors of 16 elements."""
+SUBSAMPLED_POOL = 3
+"""A window that steps by more than 1 in both directions is so much slower."""
+
+
+def compute_cycles(instruction: Instruction) -> int:
+    """Cycles of one compute command; 0 where it is less than one."""
+    match instruction:
+        case Conv():
+            return _conv(instruction)
+        case PoolOrDepthwise():
+            return _pool(instruction)
+        case Arithmetic():
+            return _arithmetic(instruction)
+        case Requantise():
+            busy = 2 if _one_bank(instruction.input.offset, instruction.result.offset) else 1
+            return busy * _vectors(instruction.result.address, instruction.shape, REQUANTISE_BYTES)
+        case SpecialFunction():
+            steps = {SpecialOp.POLYNOMIAL: instruction.terms, SpecialOp.RSQRT: RSQRT_CYCLES}
+            vectors = _vectors(instruction.result.address, instruction.shape, instruction.input.dtype.bytes)
+            return steps.get(instruction.operation, 1) * vectors
+        case ScaleBias():
+            return _vectors(instruction.result.address, instruction.shape, instruction.result.dtype.bytes)
+        case CompareSelect():
+            return 2 * _vectors(instruction.result.address, instruction.shape, instruction.when_true.dtype.bytes)
+        case _:
+            return _products_and_moves(instruction)
+
+
+def _products_and_moves(instruction: Instruction) -> int:
+    match instruction:
+        case MatMul():
+            depth = -(-instruction.depth // _depth_step(instruction.left.dtype))
+            return -(-instruction.rows // LANES) * -(-instruction.columns // 4) * depth
+        case SplitMatMul():
+            return _split_matmul(instruction)
+        case LaneTransfer():
+            return _transfer(instruction)
+        case Gather():
+            return _gather(instruction)
+        case GatherLines():
+            n, c, h, w = instruction.shape
+            rows = h if instruction.operation is GatherLinesOp.GATHER else instruction.table_rows
+            return 2 * n * _slots(instruction.result, c) * rows * _rows_of_bytes(w * instruction.dtype.bytes)
+        case _:
+            return 1
+
+
+def _slots(address: int, channels: int) -> int:
+    return -(-(Operand(address, DType.INT8).lane + channels) // LANES)
+
+
+def _rows_of_bytes(size: int) -> int:
+    return -(-size // EU_BYTES)
+
+
+def _vectors(address: int, shape: Shape4, item_bytes: int) -> int:
+    """Vectors of a tensor whose first channel lies at `address`."""
+    n, c, h, w = shape
+    return n * _slots(address, c) * _rows_of_bytes(h * w * item_bytes)
+
+
+def _one_bank(*places: int) -> bool:
+    """Do two of the places lie in one bank?"""
+    return len({place // BANK_BYTES for place in places}) < len(places)
+
+
+# -- windows and products ----------------------------------------------------------------------------------------------
+
+
+def _depth_step(dtype: DType) -> int:
+    """Products of a sum in one cycle."""
+    return 64 if dtype.bytes == 1 else 32
+
+
+def _conv(conv: Conv) -> int:
+    """Output channels are counted from lane 0 on, whatever the start lane."""
+    n, oc, oh, ow = conv.result_shape
+    pixels, depth = (16, 1) if conv.input.dtype is DType.F32 else (4, _depth_step(conv.input.dtype))
+    steps = -(-oh * ow // pixels) * -(-conv.input_shape[0] // depth)
+    return n * -(-oc // LANES) * steps * conv.kernel[0] * conv.kernel[1]
+
+
+def _pool(pool: PoolOrDepthwise) -> int:
+    n, c, oh, ow = pool.shape
+    widest = max(pool.input.dtype.bytes, pool.result.dtype.bytes)
+    slower = SUBSAMPLED_POOL if min(pool.stride) > 1 else 1
+    if pool.kernel[0] == 1:  # rows of the result are separate then
+        return slower * oh * _vectors(pool.result.address, (n, c, 1, ow), widest) * pool.kernel[1]
+    return slower * _vectors(pool.result.address, pool.shape, widest) * pool.kernel[0] * pool.kernel[1]
+
+
+def _split_matmul(product: SplitMatMul) -> int:
+    """A bias and a sum to add to are one product more each."""
+    left = product.left.dtype
+    columns = _rows_of_bytes(product.right_width * (left.bytes if left.is_float else 1))
+    depth = product.depth + int(product.bias is not None) + int(product.accumulate)
+    return product.result_rows * depth * _slots(product.result.address, product.right_pieces) * columns
+
+
+# -- element by element ------------------------------------------------------------------------------------------------
+
+_NEVER_IN_PLACE = (ArithmeticOp.COPY, ArithmeticOp.MULTIPLY_ADD)
+_SHIFTS = (ArithmeticOp.ARITHMETIC_SHIFT, ArithmeticOp.LOGICAL_SHIFT, ArithmeticOp.CIRCULAR_SHIFT)
+
+
+def _arithmetic(command: Arithmetic) -> int:
+    """Vectors of the widest operand, immediates included, times the lines of local memory that a vector lies in.
+
+    Two operands with strides of their own are read one after the other. A result at the address of an operand takes
+    twice as long; the distance of a shift does not count.
+    """
+    sources: list[Source] = [source for source in (command.left, command.right) if source is not None]
+    tensors = [source for source in sources if isinstance(source, Operand)]
+    widest = max(operand.dtype.bytes for operand in (command.result, *sources))
+    n, c, h, w = command.shape
+    vectors = _rows_of_bytes(h * w * widest)
+    lines = [_lines(operand, command.shape, widest, vectors) for operand in tensors]
+    apart = len(tensors) == 2 and all(_read_alone(operand, w, vectors) for operand in tensors)
+    steps = max(_lines(command.result, command.shape, widest, vectors), sum(lines) if apart else max(lines, default=1))
+    planes = n * _slots(command.result.address, c)
+    if command.operation is ArithmeticOp.DIV:
+        steps = max(steps, DIVISION_CYCLES + DIVISION_ITERATION_CYCLES * command.iterations)
+    elif command.operation not in _NEVER_IN_PLACE:
+        read = sources[:1] if command.operation in _SHIFTS else sources
+        in_place = any(isinstance(source, Operand) and source.address == command.result.address for source in read)
+        steps *= 2 if in_place else 1
+    return planes * vectors * steps
+
+
+def _read_alone(operand: Operand, w: int, vectors: int) -> bool:
+    """Is the operand read by itself? One value per row, repeated along W, comes with the other operand."""
+    if isinstance(operand.layout, Layout):
+        return False
+    return operand.layout[2:] != (1, 0) or vectors == 1 or w == 1
+
+
+def _lines(operand: Operand, shape: Shape4, widest: int, vectors: int) -> int:
+    """Lines of 64 bytes per vector: the W stride, or what rows apart from each other touch, shared by the vectors."""
+    if isinstance(operand.layout, Layout):
+        return 1
+    _, _, h, w = shape
+    if operand.layout[3] > 1:
+        return min(operand.layout[3], EU_BYTES // widest)
+    step, row = operand.layout[2] * widest, w * widest
+    close = step - row < EU_BYTES
+    touched = _rows_of_bytes(h * step) if close else h * _rows_of_bytes(step % EU_BYTES + row)
+    return max(1, touched // vectors)
+
+
+# -- between lanes, and look-ups ---------------------------------------------------------------------------------------
+
+
+def _transfer(transfer: LaneTransfer) -> int:
+    n, c, h, w = transfer.shape
+    size = transfer.dtype.bytes
+    busy = 2 if _one_bank(transfer.result, transfer.source) else 1
+    match transfer.operation:
+        case TransferOp.BROADCAST:
+            return busy * n * _rows_of_bytes(h * w * size)
+        case TransferOp.COPY:
+            return busy * c * _vectors(transfer.result, transfer.shape, size)
+        case TransferOp.STATIC_BROADCAST:
+            return _rows_of_bytes(w * size)
+        case TransferOp.STATIC_DISTRIBUTE:
+            return _rows_of_bytes(c * size)
+        case TransferOp.TRANSPOSE_CW:
+            return n * h * _rows_of_bytes(c * size)
+        case TransferOp.TRANSPOSE_WC:
+            return n * h * _rows_of_bytes(w * size)
+
+
+_SCATTERS = (GatherOp.SCATTER, GatherOp.SCATTER_HZD, GatherOp.LANE_SCATTER)
+_ALONE = (GatherOp.LANE_GATHER, GatherOp.LANE_GATHER_2D, GatherOp.LANE_SCATTER)
+"""One index for all lanes: banks do not count."""
+
+
+def _gather(gather: Gather) -> int:
+    """One element at a time; half as fast again where result, index and table do not lie in banks of their own."""
+    n, c, h, w = gather.shape
+    elements = h * w
+    if gather.operation in _SCATTERS:
+        elements = max(gather.index_size) if gather.operation is GatherOp.LANE_SCATTER else gather.index_size[1]
+    elements *= n * _slots(gather.result.address, c)
+    if gather.operation is GatherOp.GATHER_M:  # from four banks at a time
+        return elements // 4
+    shared = _one_bank(gather.result.offset, gather.index.offset, gather.table.offset)
+    return elements * 3 // 2 if shared and gather.operation not in _ALONE else elements

@@ -1,0 +1,1 @@
+"""Cycles of commands against the vendor's timing code."""
