@@ -87,13 +87,13 @@ VENDOR = {name: dict(zip(CELLS, cycles, strict=True)) for name, cycles in _VENDO
 Figures = dict[str, int]
 
 
-def network_file(name: str, data: Path | None, folder: Path) -> Path:
-    """The file of a network; those that are made are written into `folder`."""
+def network_file(name: str, data: Path | None, folder: Path, batch: int = 1) -> Path:
+    """The file of a network; those that are made are written into `folder`, for that many samples at once."""
     if name == "digits":
         return ROOT / "examples" / "digits" / "digits.onnx"
     if name in DEFINITIONS:
         path = folder / f"{name}.onnx"
-        path.write_bytes(DEFINITIONS[name](1).SerializeToString())
+        path.write_bytes(DEFINITIONS[name](batch).SerializeToString())
         return path
     if data is None:
         raise SystemExit(f"{name} needs --model-data DIR")
@@ -106,16 +106,18 @@ def network_file(name: str, data: Path | None, folder: Path) -> Path:
     return data / "tflite" / TFLITE[name] if name in TFLITE else data / FILES[name]
 
 
-def source_options(name: str, path: Path) -> dict[str, Any]:
-    """What else `transform` needs: the weights of a Caffe network, and its batch."""
-    return {"model_data": path.with_name(CAFFE[name][1]), "batch": 1} if name in CAFFE else {}
+def source_options(name: str, path: Path, batch: int = 1) -> dict[str, Any]:
+    """What else `transform` needs: the weights of a Caffe network, and the batch of what is not made for it."""
+    if name in CAFFE:
+        return {"model_data": path.with_name(CAFFE[name][1]), "batch": batch}
+    return {"batch": batch} if batch > 1 and path.parent.name in ("onnx", "tflite", "digits") else {}
 
 
-def compiled(name: str, path: Path, chip: str, mode: str, folder: Path) -> tuple[Session, bytes]:
+def compiled(name: str, path: Path, chip: str, mode: str, folder: Path, batch: int = 1) -> tuple[Session, bytes]:
     """A session that has built the file of a network, and the file."""
     session = Session(chip=chip, quantize="int8" if mode == ENDS else mode)
     boundary = Boundary(quant_input=True, quant_output=True) if mode == ENDS else None
-    module = session.transform(path, **source_options(name, path))
+    module = session.transform(path, **source_options(name, path, batch))
     table: Any = None
     if needs_calibration(session.mode, module):
         random = np.random.default_rng(0)

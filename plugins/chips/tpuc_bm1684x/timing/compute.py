@@ -213,7 +213,7 @@ _ALONE = (GatherOp.LANE_GATHER, GatherOp.LANE_GATHER_2D, GatherOp.LANE_SCATTER)
 
 
 def _gather(gather: Gather) -> int:
-    """One element at a time; half as fast again where result, index and table do not lie in banks of their own."""
+    """One element at a time; half as long again where two of result, index and table reach into one bank."""
     n, c, h, w = gather.shape
     elements = h * w
     if gather.operation in _SCATTERS:
@@ -221,5 +221,12 @@ def _gather(gather: Gather) -> int:
     elements *= n * _slots(gather.result.address, c)
     if gather.operation is GatherOp.GATHER_M:  # from four banks at a time
         return elements // 4
-    shared = _one_bank(gather.result.offset, gather.index.offset, gather.table.offset)
-    return elements * 3 // 2 if shared and gather.operation not in _ALONE else elements
+    return elements * 3 // 2 if gather.operation not in _ALONE and _share_bank(gather) else elements
+
+
+def _share_bank(gather: Gather) -> bool:
+    banks = [
+        set(range(region.start // BANK_BYTES, -(-region.end // BANK_BYTES)))
+        for region in (*gather.reads(), *gather.writes())
+    ]
+    return len(set[int]().union(*banks)) < sum(map(len, banks))

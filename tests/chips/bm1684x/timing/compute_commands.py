@@ -35,6 +35,7 @@ from tests.chips.bm1684x.draw import FLOATS, INTEGERS, Draw
 
 OFFSETS = (0, 0x100, 0x2000, 0x4000, 0x8000, 0xC000, 0x10000, 0x14000)
 """Some in one bank of 16 KiB, some not."""
+BANK_BYTES, UNIT_BYTES = 0x4000, 64
 SINGLE = (ArithmeticOp.NOT, ArithmeticOp.CAST, ArithmeticOp.COPY, ArithmeticOp.ABS)
 SUMS = (ArithmeticOp.ADD, ArithmeticOp.SUB, ArithmeticOp.MUL)
 SATURATING = (ArithmeticOp.ADD_SATURATE, ArithmeticOp.SUB_SATURATE, ArithmeticOp.MUL_SATURATE)
@@ -51,7 +52,7 @@ OTHERS = (
 
 
 def extents(draw: Draw) -> Shape4:
-    bits = draw.pick((1, 8, 4, 5), (2, 6, 3, 8), (0, 7, 6, 6))
+    bits = draw.pick((1, 8, 4, 5), (2, 6, 3, 8), (0, 7, 6, 6), (1, 8, 6, 7))
     n, c, h, w = (int(2 ** draw.rng.uniform(0, most)) for most in bits)
     return n, c, h, w
 
@@ -61,8 +62,9 @@ def lane(draw: Draw) -> int:
 
 
 def at(draw: Draw, first_lane: int, beyond: int = 0) -> int:
-    """An address in that lane."""
-    return lane_address(first_lane, draw.pick(*OFFSETS) + beyond)
+    """An address in that lane: one of few, so that operands meet, or about the beginning of a bank."""
+    near = BANK_BYTES * draw.number(0, 6) + UNIT_BYTES * draw.number(-100, 100)
+    return lane_address(first_lane, draw.pick(*OFFSETS, max(near, 0)) + beyond)
 
 
 def strides(draw: Draw, shape: Shape4, dtype: DType, first_lane: int) -> Strides:
@@ -219,8 +221,9 @@ def transfer(draw: Draw) -> Instruction:
 
 def gather(draw: Draw) -> Instruction:
     n, c, h, w = extents(draw)
+    w *= draw.pick(1, 20)
     first, dtype, index = lane(draw), draw.pick(DType.INT8, DType.F16, DType.F32), DType.UINT16
-    entries = draw.number(1, 300)
+    entries = draw.pick(draw.number(1, 300), draw.number(1, 3000))
     operation = draw.pick(
         GatherOp.GATHER, GatherOp.SCATTER, GatherOp.GATHER_M, GatherOp.LANE_GATHER, GatherOp.LANE_GATHER_2D
     )
