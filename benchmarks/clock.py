@@ -104,7 +104,7 @@ def main() -> None:
                         ratios[mode].append(ratio)
     for mode, values in ratios.items():
         mean = float(np.exp(np.mean(np.log(values))))
-        print(f"{mode}: geometric mean {mean:.3f} of the vendor's compiler, worst {max(values):.2f}, {len(values)} networks")
+        print(f"{mode}: {mean:.3f} of the vendor's compiler (geometric mean of {len(values)}), worst {max(values):.2f}")
     sys.exit(1 if bad else 0)
 
 
