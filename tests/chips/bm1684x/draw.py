@@ -16,8 +16,6 @@ FLOATS = (DType.F16, DType.BF16, DType.F32)
 WINDOW_BYTES = 0x10000
 """All operands lie in this much of each lane."""
 A, B, C, D, RESULT, WEIGHT = 0, 0x2000, 0x3000, 0x3800, 0x4000, 0x8000
-HALF_ULP = {DType.F32: 1e-5, DType.F16: 1e-3, DType.BF16: 8e-3}
-"""Allowed difference relative to the largest result, where the order of float additions is unknown."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +30,11 @@ class Place:
 
 @dataclass
 class Case:
-    """One instruction, what to write before and what to compare after; tolerance 0 means bit-equal."""
+    """One instruction, what to write before and what to compare after, bit for bit."""
 
     instruction: Any
     writes: list[tuple[Place, Array]]
     result: Place
-    tolerance: float = 0.0
 
 
 @dataclass
@@ -85,18 +82,12 @@ class Draw:
         """A tensor or an immediate."""
         return self.pick(self.tensor(address, dtype, shape), Scalar.of(self.number(0, 100), dtype))
 
-    def case(self, instruction: Any, operand: Operand, shape: Shape4, tolerance: float = 0.0) -> Case:
+    def case(self, instruction: Any, operand: Operand, shape: Shape4) -> Case:
         place = Place(LMEM_BASE + operand.address, shape, operand.strides(shape), operand.dtype)
-        return Case(instruction, self.writes, place, tolerance)
+        return Case(instruction, self.writes, place)
 
 
-def differences(expected: Array, got: Array, tolerance: float) -> int:
-    """How many elements differ: in any bit, or by more than `tolerance` of the largest finite expected magnitude."""
-    if tolerance == 0:
-        kind = f"u{expected.dtype.itemsize}"
-        return int(np.count_nonzero(np.ascontiguousarray(expected).view(kind) != np.ascontiguousarray(got).view(kind)))
-    left, right = expected.astype(np.float64), got.astype(np.float64)
-    largest = float(np.max(np.abs(left), initial=0.0, where=np.isfinite(left)))
-    with np.errstate(invalid="ignore"):
-        close = np.abs(left - right) <= tolerance * largest
-    return int(np.count_nonzero(~(close | (left == right) | (np.isnan(left) & np.isnan(right)))))
+def differences(expected: Array, got: Array) -> int:
+    """How many elements differ in any bit."""
+    kind = f"u{expected.dtype.itemsize}"
+    return int(np.count_nonzero(np.ascontiguousarray(expected).view(kind) != np.ascontiguousarray(got).view(kind)))

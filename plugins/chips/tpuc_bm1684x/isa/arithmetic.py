@@ -233,6 +233,8 @@ class Arithmetic(ComputeInstruction):
             return elementwise.cast(left, result, self.rounding)
         if op in _SHIFTS:
             return elementwise.shift(op, left, right, result, self.rounding)
+        if op is Op.DIV:
+            return elementwise.divide(left, right, self.iterations)
         if op is Op.MULTIPLY_ADD:
             old = machine.load(self.result, self.shape)
             return elementwise.multiply_add(old, left, right, self._shift(machine), self.rounding)

@@ -12,8 +12,18 @@ from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, layout_fields, shape_fields, source_fields
+from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Pair, Scalar, Shape4, Source, dtype_of
-from tpuc_bm1684x.isa.windows import PadMode, Pads, Window, convolve, pad_values, read_window
+from tpuc_bm1684x.isa.windows import (
+    PadMode,
+    Pads,
+    Product,
+    Window,
+    convolve,
+    exact_product,
+    pad_values,
+    read_window,
+)
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -192,27 +202,54 @@ class Conv(ComputeInstruction):
     def execute(self, machine: Machine) -> None:
         pads = pad_values(machine, self.pad_value, self.input_shape[0], self.input.dtype)
         x = self.window.pad(machine.load(self.input, self._input_dims()), *pads)
-        weight = self._weights(machine)
-        limit = None
+        weight, piece = self._weights(machine)
         if self._integer:
-            limit = 128 if self.input.dtype.signed else 255
-        total = convolve(x, weight, self.window, self.result_shape, limit)
-        machine.store(self.result, self.result_shape, self._finish(machine, total))
-
-    def _weights(self, machine: Machine) -> Array:
-        """`[oc, kh * kw * ic]`, taps first, as the columns come."""
-        (kh, kw), ic, oc = self.kernel, self.input_shape[0], self.result_shape[1]
-        if isinstance(self.weight, Scalar):
-            weight = np.broadcast_to(self.weight.value(), (oc, kh * kw, ic))
+            product = exact_product(weight, 128 if self.input.dtype.signed else 255)
+            total = convolve(
+                x, self.window, self.result_shape, piece, lambda columns, _: product(columns), np.dtype(np.int32)
+            )
+            value = self._finish(machine, total)
         else:
-            packed = machine.load(self.weight, self._weight_dims()).reshape(oc, -1, kh * kw, self.packing)
-            weight = packed.swapaxes(1, 2).reshape(oc, kh * kw, -1)[:, :, :ic]
+            if x.shape[1] % piece:
+                x = np.pad(x, ((0, 0), (0, -x.shape[1] % piece), (0, 0), (0, 0)))
+            product = self._float_product(machine, weight.astype(np.float32), piece)
+            value = convolve(x, self.window, self.result_shape, piece, product, self.result.dtype.numpy)
+        machine.store(self.result, self.result_shape, value)
+
+    def _weights(self, machine: Machine) -> tuple[Array, int]:
+        """`[oc, (ic / piece) * (kh * kw) * piece]`, and the channels in a piece."""
+        (kh, kw), ic, oc = self.kernel, self.input_shape[0], self.result_shape[1]
+        groups, piece = -(-ic // self.packing), min(ic, self.packing)
+        if isinstance(self.weight, Scalar):
+            weight = np.broadcast_to(self.weight.value(), (oc, groups, kh * kw, self.packing)).copy()
+        else:
+            weight = machine.load(self.weight, self._weight_dims()).reshape(oc, groups, kh * kw, self.packing)
+        if self._integer:
+            weight, piece = weight.swapaxes(1, 2).reshape(oc, 1, kh * kw, -1)[..., :ic], ic
+        elif ic % piece:
+            weight = np.where(np.arange(groups * piece).reshape(groups, 1, piece) < ic, weight, weight.dtype.type(0))
+        weight = weight[..., :piece]
         if self.rotate:
-            weight = weight[:, ::-1]
+            weight = weight[:, :, ::-1]
         if self.kernel_zero_point is not None:
-            point = machine.fetch(self.kernel_zero_point, (1, oc, 1, 1)).reshape(-1, 1, 1)
+            point = machine.fetch(self.kernel_zero_point, (1, oc, 1, 1)).reshape(-1, 1, 1, 1)
             weight = weight.astype(np.int16) - point.astype(np.int16)
-        return weight.reshape(oc, -1)
+        return weight.reshape(oc, -1), piece
+
+    def _float_product(self, machine: Machine, weight: Array, piece: int) -> Product:
+        bias = machine.load(self.bias, (1, weight.shape[0], 1, 1)).reshape(-1, 1) if self.bias is not None else None
+        old = machine.load(self._old_result(), self.result_shape).copy() if self.accumulate else None
+
+        def product(columns: Array, place: tuple[int, slice]) -> Array:
+            before = None if old is None else old[place[0], :, place[1]].reshape(len(weight), -1)
+            if self.packing == 1:
+                return alternating_matmul(weight, columns, bias, before)
+            start = before if bias is None else np.broadcast_to(bias, (len(weight), columns.shape[1]))
+            if bias is not None and before is not None:
+                start = before + bias
+            return aligned_matmul(weight, columns, start, self.result.dtype.numpy, piece)
+
+        return product
 
     def _old_result(self) -> Operand:
         return self.result if self._integer else Operand(self.result.address, DType.F32)
@@ -225,11 +262,4 @@ class Conv(ComputeInstruction):
             if self.bias is not None:
                 value += machine.load(self.bias, channels)
             return saturate(shift_right(value, np.int64(self.shift), Rounding.HALF_UP), result)
-        if self._integer:
-            return total + machine.load(self.result, self.result_shape) if self.accumulate else total
-        if self.bias is not None:
-            total = total + machine.load(self.bias, channels)
-        if self.accumulate:
-            total = total + machine.load(self._old_result(), self.result_shape)
-        with np.errstate(over="ignore"):
-            return total.astype(result)
+        return total + machine.load(self.result, self.result_shape) if self.accumulate else total

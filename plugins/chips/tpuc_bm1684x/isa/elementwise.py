@@ -170,8 +170,6 @@ def simple(op: int, left: Array, right: Array) -> Array:
                 return _bits(left) | _bits(right)
             case 9:
                 return _bits(left) ^ _bits(right)
-            case 12:
-                return left / right
             case 19:
                 return left
             case 26:
@@ -182,6 +180,26 @@ def simple(op: int, left: Array, right: Array) -> Array:
                 return _leading(left, ones=op == 30)
             case _:
                 raise IllegalCommand(f"ar operation {op}: the simulator does not know it; use another")
+
+
+def reciprocal_root(values: Array, iterations: int) -> Array:
+    """`1 / sqrt(values)` of f32 by Newton's method from the guess that halves and mirrors the exponent's bits."""
+    half = flush(values * np.float32(0.5))
+    root = (_ROOT_GUESS - (values.view(np.int32) >> 1)).view(np.float32)
+    for _ in range(iterations):
+        root = flush(root * (np.float32(1.5) - flush(flush(half * root) * root)))
+    return root
+
+
+def divide(left: Array, right: Array, iterations: int) -> Array:
+    """`left` times the square of the reciprocal root of `|right|`, with the sign of `right`; 1 to 4 iterations."""
+    with np.errstate(all="ignore"):
+        root = reciprocal_root(np.abs(right), (iterations - 1) % 4 + 1)
+        value = flush(flush(left) * flush(root * root))
+        return np.where(np.signbit(right), -value, value)
+
+
+_ROOT_GUESS = np.int32(0x5F3759DF)
 
 
 def maximum(left: Array, right: Array) -> Array:
@@ -199,6 +217,16 @@ def minimum(left: Array, right: Array) -> Array:
 def equal(left: Array, right: Array) -> Array:
     """Equal bits, so 0.0 and -0.0 differ."""
     return np.equal(_bits(left), _bits(right))
+
+
+_SMALLEST_NORMAL = np.float32(2.0**-126)
+
+
+def flush(values: Array) -> Array:
+    """f32 denormals become zeros of their sign, as in the model, before and after every operation."""
+    magnitude = np.abs(values)
+    denormal = (magnitude < _SMALLEST_NORMAL) & (magnitude > 0)
+    return np.where(denormal, np.copysign(np.float32(0), values), values) if denormal.any() else values
 
 
 def canonical(values: Array) -> Array:

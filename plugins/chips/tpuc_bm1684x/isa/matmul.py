@@ -12,6 +12,7 @@ from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, source_fields
+from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
 from tpuc_bm1684x.isa.types import (
     Array,
     DType,
@@ -160,18 +161,16 @@ class MatMul(ComputeInstruction):
         left, right = matrices
         if self.operation is MatMulOp.NT:
             right = right.T
-        if left.dtype.kind not in "iu":
-            left, right = left.astype(np.float32), right.astype(np.float32)
-            total = right @ left if self.operation is MatMulOp.TT else left @ right
+        if self.zero_point is not None:
+            point = machine.fetch(self.zero_point, (1, 64, 1, self.columns))
+            right = right.astype(np.int16) - (point[0, 0, 0] if point.ndim else point).astype(np.int16)
+        first, second = (right, left) if self.operation is MatMulOp.TT else (left, right)
+        old = machine.load(self._old_result(), self._result_dims())[0, :, 0] if self.accumulate else None
+        if self.left.dtype.is_float:
+            value = aligned_matmul(first, second, old, self.result.dtype.numpy)
         else:
-            if self.zero_point is not None:
-                point = machine.fetch(self.zero_point, (1, 64, 1, self.columns))
-                right = right.astype(np.int16) - (point[0, 0, 0] if point.ndim else point).astype(np.int16)
-            first, second = (right, left) if self.operation is MatMulOp.TT else (left, right)
-            total = exact_matmul(first, second, 383)
-        old = machine.load(self._old_result(), self._result_dims())[0, :, 0] if self.accumulate else 0
-        with np.errstate(over="ignore"):
-            value = (total + old).astype(self.result.dtype.numpy)
+            value = exact_matmul(first, second, 383)
+            value = value if old is None else value + old
         machine.store(self.result, self._result_dims(), value[None, :, None, :])
 
 
@@ -328,9 +327,9 @@ class SplitMatMul(ComputeInstruction):
         if self.bias is not None:
             bias = machine.load(self.bias, (1, *dims[1:])).reshape(1, -1)
         result = self.result.dtype
+        old = machine.load(self.result, dims).reshape(self.result_rows, -1) if self.accumulate else None
         if result.is_float:
-            total = left.astype(np.float32) @ right.astype(np.float32)
-            total = total if bias is None else total + bias
+            total = alternating_matmul(left, right, bias, old)
         else:
             wide = left.astype(np.int64) @ right.astype(np.int64)
             wide = wide if bias is None else wide + bias
@@ -340,6 +339,5 @@ class SplitMatMul(ComputeInstruction):
             else:
                 wide = shift_right(wide, np.int64(self.fused_shift), Rounding.HALF_UP)
             total = saturate(wide, result.numpy)
-        if self.accumulate:
-            total = total + machine.load(self.result, dims).reshape(total.shape)
+            total = total if old is None else total + old
         machine.store(self.result, dims, total.reshape(dims))

@@ -12,6 +12,8 @@ from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields, source_fields
+from tpuc_bm1684x.isa.elementwise import canonical, flush
+from tpuc_bm1684x.isa.sums import alternating_sum
 from tpuc_bm1684x.isa.types import (
     Array,
     DType,
@@ -222,37 +224,53 @@ class PoolOrDepthwise(ComputeInstruction):
     def _average(self, x: Array) -> Array:
         assert self.weight is not None
         assert isinstance(self.weight, Scalar)
-        wide = np.int32 if self._integer else np.float32
-        total = np.zeros(self.shape, wide)
-        scale = self.weight.value().astype(wide)
+        scale = self.weight.value()
+        if not self._integer:
+            return self._float_sum(x, [scale] * len(self.window.taps()), None)
+        total = np.zeros(self.shape, np.int32)
         for tap in self.window.taps():
-            total += self.window.shifted(x, tap, self.shape[2:]) * scale
+            total += self.window.shifted(x, tap, self.shape[2:]) * scale.astype(np.int32)
         return self._narrow(total, Rounding.HALF_UP)
+
+    def _float_sum(self, x: Array, weights: Sequence[Array], starts: tuple[Array, Array] | None) -> Array:
+        """Every product and every sum is rounded to the type."""
+        kind = self.result.dtype.numpy
+        x = x.astype(np.float32, copy=False)
+        with np.errstate(all="ignore"):
+            products = (
+                (self.window.shifted(x, tap, self.shape[2:]) * weight.astype(np.float32)).astype(kind, copy=False)
+                for tap, weight in zip(self.window.taps(), weights, strict=True)
+            )
+            return canonical(flush(alternating_sum(products, starts, kind)))
 
     def _depthwise(self, machine: Machine, x: Array) -> Array:
         channels, taps = self.shape[1], self.window.taps()
-        wide = np.int32 if self._integer else np.float32
         assert self.weight is not None
         weight = np.broadcast_to(machine.fetch(self.weight, (1, channels, *self.kernel)), (1, channels, *self.kernel))
-        weight = weight.reshape(1, channels, len(taps)).astype(wide)
+        weight = weight.reshape(1, channels, len(taps))
         if self.rotate:
             weight = weight[..., ::-1]
+        bias = machine.load(self.bias, (1, channels, 1, 1)) if self.bias is not None else None
+        if not self._integer:
+            zero = np.zeros(self.shape, np.float32)
+            starts = (zero, zero if bias is None else np.broadcast_to(bias, self.shape))
+            return self._float_sum(x, [weight[:, :, tap, None, None] for tap in range(len(taps))], starts)
+        wide, weight = np.int32, weight.astype(np.int32)
         total = np.zeros(self.shape, wide)
         product = np.empty(self.shape, wide)
         for index, tap in enumerate(taps):
             np.multiply(self.window.shifted(x, tap, self.shape[2:]), weight[:, :, index, None, None], out=product)
             total += product
-        if self.bias is not None:
-            total += machine.load(self.bias, (1, channels, 1, 1)).astype(wide)
+        if bias is not None:
+            total += bias.astype(wide)
         if self.operation is PoolOp.DEPTHWISE_RELU:
             total = np.maximum(total, 0)
         return self._narrow(total, self.rounding)
 
     def _narrow(self, total: Array, rounding: Rounding) -> Array:
         result = self.result.dtype
-        with np.errstate(over="ignore"):
-            if result.is_float or result.bytes == 4:
-                return total.astype(result.numpy)
+        if result.bytes == 4:
+            return total.astype(result.numpy)
         return saturate(shift_right(total.astype(np.int64), np.int64(self.shift), rounding), result.numpy)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from tpuc.api import IllegalCommand, Region
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields, source_fields
+from tpuc_bm1684x.isa.elementwise import reciprocal_root
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Shape4, Source, dtype_of
 
 if TYPE_CHECKING:
@@ -65,12 +66,13 @@ class SpecialFunction(ComputeInstruction):
 
     @classmethod
     def from_fields(cls, fields: FieldReader) -> Self:
+        operation = SpecialOp(fields["tsk_eu_typ"])
         return cls(
-            operation=SpecialOp(fields["tsk_eu_typ"]),
+            operation=operation,
             shape=fields.shape("res0"),
             result=fields.plain("res0", fields["res0_prec"], 1),
             input=fields.plain("opd0", fields["opd0_prec"], 1),
-            terms=fields["opd1_n"],
+            terms=fields["opd2_n_str"] % 4 + 1 if operation is SpecialOp.RSQRT else fields["opd1_n"],
             table=fields["opd1_addr"],
         )
 
@@ -108,7 +110,7 @@ class SpecialFunction(ComputeInstruction):
                 value = _exponent(x, self.input.dtype)
             case SpecialOp.RSQRT:
                 with np.errstate(all="ignore"):
-                    value = 1 / np.sqrt(x.astype(np.float32))
+                    value = reciprocal_root(np.ascontiguousarray(x), self.terms)
             case _:
                 lanes = min(self.shape[1], 64)
                 row = machine.load(self._coefficients(), (1, lanes, 1, self.terms))

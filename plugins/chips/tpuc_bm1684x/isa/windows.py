@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tpuc.api import IllegalCommand
@@ -163,18 +164,15 @@ def read_window(fields: FieldReader) -> Window:
     )
 
 
-def convolve(x: Array, weight: Array, window: Window, output: Shape4, limit: int | None) -> Array:
-    """`[n, oc, oh, ow]` float32 or int32 from padded `x` and `weight: [oc, kh * kw * ic]`, taps first.
+Product = Callable[[Array, tuple[int, slice]], Array]
+"""Sums `[oc, rows * ow]` from columns `[depth, rows * ow]` of a batch and a range of rows."""
 
-    `limit` is the largest magnitude in integer `x`; then the result is exact: every GEMM covers so few products that
-    no partial sum can leave the integers of float32. None means floats.
-    """
+
+def convolve(x: Array, window: Window, output: Shape4, piece: int, multiply: Product, kind: np.dtype[Any]) -> Array:
+    """`[n, oc, oh, ow]` from padded `x`; the products of one sum come as [ic / piece][kh * kw][piece]."""
     n, oc, oh, ow = output
-    chunks = _chunks(weight, limit)
-    kind = np.float32 if limit is None else np.int32
-    weight = weight.astype(np.float32)
     x = x.astype(np.float32)
-    depth = weight.shape[1]
+    depth = x.shape[1] * window.kernel[0] * window.kernel[1]
     result = np.empty((n, oc, oh, ow), kind)
     rows = max(1, min(oh, _BLOCK_BYTES // max(1, 4 * depth * ow)))
     if window.kernel == (1, 1) and window.stride == (1, 1):
@@ -182,25 +180,25 @@ def convolve(x: Array, weight: Array, window: Window, output: Shape4, limit: int
     for image in range(n):
         for first in range(0, oh, rows):
             count = min(rows, oh - first)
-            columns = _columns(x[image : image + 1], window, (count, ow), first)
-            product = _multiply(weight, columns, chunks, kind)
+            columns = _columns(x[image], window, (count, ow), first, piece)
+            product = multiply(columns, (image, slice(first, first + count)))
             result[image, :, first : first + count] = product.reshape(oc, count, ow)
     return result
 
 
-def _columns(x: Array, window: Window, size: Pair, first: int) -> Array:
-    taps = window.taps()
+def _columns(x: Array, window: Window, size: Pair, first: int, piece: int) -> Array:
+    taps, pieces = window.taps(), x.reshape(-1, piece, *x.shape[1:])
     if len(taps) == 1:
-        return np.ascontiguousarray(window.shifted(x, taps[0], size, first)).reshape(x.shape[1], -1)
-    columns = np.empty((len(taps), x.shape[1], *size), np.float32)
+        return np.ascontiguousarray(window.shifted(x[None], taps[0], size, first)).reshape(x.shape[0], -1)
+    columns = np.empty((len(pieces), len(taps), piece, *size), np.float32)
     for index, tap in enumerate(taps):
-        columns[index] = window.shifted(x, tap, size, first)[0]
-    return columns.reshape(len(taps) * x.shape[1], -1)
+        columns[:, index] = window.shifted(pieces, tap, size, first)
+    return columns.reshape(len(taps) * x.shape[0], -1)
 
 
-def _chunks(weight: Array, limit: int | None) -> list[slice]:
+def _chunks(weight: Array, limit: int) -> list[slice]:
     depth = weight.shape[1]
-    if limit is None or not weight.size:
+    if not weight.size:
         return [slice(0, depth)]
     magnitude = np.abs(weight.astype(np.int32))
     if int(magnitude.sum(axis=1, dtype=np.int64).max()) * limit <= _FLOAT32_EXACT:
@@ -209,15 +207,21 @@ def _chunks(weight: Array, limit: int | None) -> list[slice]:
     return [slice(first, min(first + step, depth)) for first in range(0, depth, step)]
 
 
-def _multiply(weight: Array, columns: Array, chunks: list[slice], kind: type[np.float32 | np.int32]) -> Array:
+def _multiply(weight: Array, columns: Array, chunks: list[slice]) -> Array:
     if len(chunks) == 1:
-        return (weight @ columns).astype(kind, copy=False)
-    total = np.zeros((weight.shape[0], columns.shape[1]), kind)
+        return (weight @ columns).astype(np.int32)
+    total = np.zeros((weight.shape[0], columns.shape[1]), np.int32)
     for chunk in chunks:
-        total += (weight[:, chunk] @ columns[chunk]).astype(kind)
+        total += (weight[:, chunk] @ columns[chunk]).astype(np.int32)
     return total
 
 
 def exact_matmul(left: Array, right: Array, limit: int) -> Array:
     """Integer `left @ right` as int32; `limit` is the largest magnitude in `right`."""
-    return _multiply(left.astype(np.float32), right.astype(np.float32), _chunks(left, limit), np.int32)
+    return exact_product(left, limit)(right)
+
+
+def exact_product(left: Array, limit: int) -> Callable[[Array], Array]:
+    """Multiplies integers by `left`: every GEMM covers so few products that no partial sum can leave float32's."""
+    chunks, floats = _chunks(left, limit), left.astype(np.float32)
+    return lambda right: _multiply(floats, right.astype(np.float32, copy=False), chunks)

@@ -1,0 +1,205 @@
+"""Sums of float products in the order, and with the roundings, of the vendor's functional model.
+
+Two orders are in use (README, "Sums of floats"). *Alternating*: terms at even and at odd places of the list are added
+up one by one in two totals, which are added at the end. *Aligned*: up to 32 products of 16-bit floats are one exact sum
+of numbers that are cut off (towards zero) 24 binary places below the largest one; it is rounded to f32 once, and the
+sums of one block after the other are added to the total in f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tpuc_bm1684x.isa.elementwise import canonical, flush
+from tpuc_bm1684x.isa.types import Array
+
+BLOCK_TERMS = 32
+"""Products in one aligned sum."""
+_PLACES = 24
+"""Binary places below the leading one of the largest product that an aligned sum keeps."""
+_SMALLEST_BITS = 26
+"""Biased f32 exponent below which products could be denormal or the scale not be a float."""
+_EPSILON = 2.0**-24
+"""Largest relative error of one rounding to f32."""
+_TILE_TERMS = 1 << 17
+"""Products at a time in the exact computation: they stay in the cache."""
+_NAN = np.array(0xFFC00000, np.uint32).view(np.float32)
+"""What an invalid operation gives on the model's host."""
+
+
+# -- alternating ------------------------------------------------------------------------------------------------------
+
+
+def alternating_sum(terms: Iterable[Array], starts: tuple[Array, Array] | None, kind: np.dtype[Any]) -> Array:
+    """The alternating sum of whole arrays, each sum rounded to `kind`; `starts` are the first values of both totals."""
+    totals: list[Array] = [] if starts is None else [start.astype(kind) for start in starts]
+    for place, term in enumerate(terms):
+        if place + (starts is not None) * 2 < 2:
+            totals.append(term.astype(kind))
+        else:
+            totals[place & 1] = _add(totals[place & 1], term, kind)
+    return totals[0] if len(totals) == 1 else _add(totals[0], totals[1], kind)
+
+
+def _add(left: Array, right: Array, kind: np.dtype[Any]) -> Array:
+    return (left.astype(np.float32, copy=False) + right.astype(np.float32, copy=False)).astype(kind, copy=False)
+
+
+def alternating_matmul(left: Array, right: Array, bias: Array | None, old: Array | None) -> Array:
+    """f32 `left @ right`, terms in the order of the common dimension; `bias` and `old` are broadcast to the result.
+
+    The even total starts with `bias` if there are both, the odd one with the other value, or the only one.
+    """
+    rows, columns = left.shape[0], right.shape[1]
+    given = [value for value in (bias, old) if value is not None]
+    result = np.empty((rows, columns), np.float32)
+    width = max(64, _TILE_TERMS // max(1, 4 * rows))
+    for first in range(0, columns, width):
+        tile = slice(first, min(first + width, columns))
+        totals = np.zeros((2, rows, tile.stop - first), np.float32)
+        for start, value in zip((1, 0), reversed(given), strict=False):
+            totals[start] = np.broadcast_to(value, result.shape)[:, tile]
+        product = np.empty(totals.shape[1:], np.float32)
+        for place in range(left.shape[1]):
+            np.multiply(left[:, place, None], right[place, tile], out=product)
+            np.add(totals[place & 1], product, out=totals[place & 1])
+        np.add(totals[0], totals[1], out=result[:, tile])
+    return flush(result)
+
+
+# -- aligned ----------------------------------------------------------------------------------------------------------
+
+
+def aligned_matmul(
+    left: Array, right: Array, start: Array | None, kind: np.dtype[Any], width: int = BLOCK_TERMS
+) -> Array:
+    """`start + left @ right` in blocks of `width` terms, as `kind`; operands hold values of a 16-bit type.
+
+    A 16-bit result first comes from sums in double precision with a bound of how far the model may be from them. Only
+    where that leaves the result open it is computed exactly.
+    """
+    spare = -left.shape[1] % width
+    left = flush(np.pad(left.astype(np.float32), ((0, 0), (0, spare))))
+    right = flush(np.pad(right.astype(np.float32), ((0, spare), (0, 0))))
+    a = np.ascontiguousarray(left.reshape(left.shape[0], -1, width).transpose(1, 2, 0))
+    b = right.reshape(-1, width, right.shape[1])
+    first = np.zeros((left.shape[0], right.shape[1]), np.float32) if start is None else start.astype(np.float32)
+    with np.errstate(all="ignore"):
+        if kind == np.float32:
+            return _dense(a, b, first)
+        total, slack = _estimate(a, b, first)
+        result = (total - slack).astype(kind)
+        open_ = np.nonzero(result.view(np.uint16) != (total + slack).astype(kind).view(np.uint16))
+        if 4 * open_[0].size > total.size:
+            return canonical(_dense(a, b, first).astype(kind))
+        result[open_] = _single(left, right, first, open_, width).astype(kind)
+        return canonical(result)
+
+
+def _estimate(a: Array, b: Array, start: Array) -> tuple[Array, Array]:
+    """The f32 total over exact block sums, and a bound of its distance to the model's.
+
+    Cutting loses less than 2**-24 of the largest product in each of the other terms. The model's roundings and ours of
+    a block sum and of a total differ by one unit of the last place each, at most 2 * epsilon of its magnitude.
+    """
+    total, magnitude = start.copy(), np.abs(start)
+    block, moved = np.empty(total.shape), np.empty_like(total)
+    for left, right in zip(a, b, strict=True):
+        np.matmul(left.T.astype(np.float64), right.astype(np.float64), out=block)
+        np.copyto(moved, block, casting="same_kind")
+        total += moved
+        np.abs(total, out=moved)
+        magnitude += moved
+    by_left = np.abs(a).max(axis=1).T
+    by_right = np.abs(b).max(axis=1)
+    lost = np.minimum(
+        (by_left * _others(a).T) @ by_right,
+        by_left @ (by_right * _others(b)),
+    )
+    # A block sum is the difference of two totals: all their roundings together are below 3 * 2 * epsilon * magnitude.
+    slack = np.float32(1.01 * _EPSILON) * (lost + 6 * magnitude)
+    slack += np.where((magnitude > 0) & (magnitude < 2.0**-90), np.float32(2.0**-110), np.float32(0))
+    return total, slack
+
+
+def _others(factors: Array) -> Array:
+    """How many products of a block beside the largest one can be other than 0."""
+    return np.maximum(np.count_nonzero(factors, axis=1) - 1, 0).astype(np.float32)
+
+
+def _dense(a: Array, b: Array, start: Array) -> Array:
+    """Exact sums for all of `[rows, columns]` from `a: [blocks, terms, rows]`, `b: [blocks, terms, columns]`."""
+    result = start.copy()
+    (_, terms, rows), columns = a.shape, b.shape[2]
+    width = min(columns, max(64, _TILE_TERMS // (64 * terms)))
+    height = max(1, min(rows, _TILE_TERMS // (width * terms)))
+    memory = np.empty((2, terms * width * height), np.float32)  # fresh memory for every block costs more than the sums
+    for row in range(0, rows, height):
+        for column in range(0, columns, width):
+            total = result[row : row + height, column : column + width]
+            products = memory[0][: terms * total.size].reshape(terms, *total.shape)
+            wholes = memory[1].view(np.int32)[: terms * total.size].reshape(products.shape)
+            for left, right in zip(a[:, :, row : row + height], b[:, :, column : column + width], strict=True):
+                np.multiply(left[:, :, None], right[:, None, :], out=products)
+                total += _block_sum(products, wholes)
+                _flush_in_place(total)
+    return result
+
+
+def _single(left: Array, right: Array, start: Array, where: tuple[Array, ...], width: int) -> Array:
+    """Exact sums for a list of places of the result."""
+    rows, columns = where
+    totals = start[where]
+    turned = np.ascontiguousarray(right.T)
+    count = max(1, 8 * _TILE_TERMS // left.shape[1])
+    for first in range(0, totals.size, count):
+        part = slice(first, first + count)
+        products = np.ascontiguousarray((left[rows[part]] * turned[columns[part]]).T)
+        total = totals[part]
+        wholes = np.empty((width, total.size), np.int32)
+        for block in products.reshape(-1, width, total.size):
+            total += _block_sum(block, wholes)
+            _flush_in_place(total)
+    return totals
+
+
+def _block_sum(products: Array, wholes: Array) -> Array:
+    """The aligned sum over the first axis of f32 products; overwrites them and `wholes`, int32 of the same shape."""
+    peak = np.maximum(np.maximum.reduce(products), -np.minimum.reduce(products))
+    exponent = peak.view(np.int32) >> 23
+    rare = ((exponent < _SMALLEST_BITS) & (peak != 0)) | (exponent >= 0xFF)
+    found = _rare_block_sum(products[:, rare]) if rare.any() else None
+    np.maximum(exponent, _SMALLEST_BITS, out=exponent)
+    scale = (2 * 127 + _PLACES - exponent << 23).view(np.float32)
+    np.multiply(products, scale, out=products)
+    np.copyto(wholes, products, casting="unsafe")
+    total = np.add.reduce(wholes, dtype=np.int32).astype(np.float32)  # |term| < 2**25: 32 of them fit
+    total *= (exponent - _PLACES << 23).view(np.float32)
+    if found is not None:
+        total[rare] = found
+    return total
+
+
+def _rare_block_sum(products: Array) -> Array:
+    """The same for `[terms, n]` with infinities, no-numbers or denormal products."""
+    products = flush(products)
+    peak = np.abs(products).max(axis=0)
+    if not np.isfinite(peak).all():
+        plain = products.sum(axis=0)
+        sums = np.where(np.isnan(plain), _NAN, plain)
+        finite = np.isfinite(peak)
+        sums[finite] = _rare_block_sum(products[:, finite]) if finite.any() else 0
+        return sums
+    _, exponent = np.frexp(peak.astype(np.float64))
+    unit = np.ldexp(1.0, exponent - 1 - _PLACES)
+    return flush((np.trunc(products / unit).sum(axis=0) * unit).astype(np.float32))
+
+
+def _flush_in_place(total: Array) -> None:
+    magnitude = np.abs(total)
+    denormal = (magnitude < np.float32(2.0**-126)) & (magnitude > 0)
+    if denormal.any():
+        np.multiply(total, np.float32(0), out=total, where=denormal)
