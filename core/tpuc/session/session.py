@@ -15,18 +15,19 @@ import numpy.typing as npt
 from tpuc.api.chip import Chip, LoadedModel
 from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
 from tpuc.api.planning import MemoryPlan
-from tpuc.data import inputs_of
+from tpuc.data import inputs_of, open_samples
 from tpuc.errors import CalibrationError, TpucError, Unsupported, UsageError
 from tpuc.files import file_stem, write_atomic
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module, TensorType
 from tpuc.ir.attributes import StringAttr
 from tpuc.ir.text import read_module, write_module
-from tpuc.npz import read_npz, write_npz
+from tpuc.npz import write_npz
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.session.boundary import Boundary
-from tpuc.session.compare import SIMULATOR_TOLERANCE, compare, meanings, tolerance_of
+from tpuc.session.compare import compare, tolerance_of
+from tpuc.session.overflow import has_limits, seen_magnitudes
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison, shown_tensor
 from tpuc.session.running import (
     Runner,
@@ -34,12 +35,12 @@ from tpuc.session.running import (
     compiled_inputs,
     module_runner,
     needs_calibration,
-    paired_inputs,
     profile_report,
     reference_values,
     samples,
     with_divisor,
 )
+from tpuc.session.verification import StageTest, Verification
 
 Array: TypeAlias = npt.NDArray[Any]
 Progress: TypeAlias = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
@@ -281,6 +282,9 @@ class Session:
             random_weights=random_weights,
         )
         table: Any = calibration_table
+        ranges: dict[str, float] = {}
+        if has_limits(self.mode) and (dataset is not None or data_list is not None):
+            ranges = seen_magnitudes(module, open_samples(inputs_of(module), dataset, data_list, input_num))
         if needs_calibration(self.mode, module) and table is None:
             if dataset is None and data_list is None:
                 raise CalibrationError(
@@ -305,6 +309,7 @@ class Session:
             excepts=excepts,
             tolerance=tolerance,
             boundary=boundary,
+            ranges=ranges,
         )
 
     def deploy(
@@ -319,18 +324,19 @@ class Session:
         excepts: Sequence[str] = (),
         tolerance: Sequence[float] = (),
         boundary: Boundary | None = None,
+        ranges: Mapping[str, float] | None = None,
     ) -> CompileReport:
         """Lower a TOP module and write the compiled file.
 
         With `test_input` the stages are compared on it before the file is written: TOP with TPU, TPU with simulator.
-        Where `boundary` fuses the preprocessing, that input are images or the bytes that the file takes.
+        Where `boundary` fuses the preprocessing, that input are images or the bytes that the file takes. `ranges` are
+        the largest magnitudes of values, where they are known: a remark says what is too large for a float type.
         """
         final, data = self.build(module, calibration_table, quantize_table, boundary=boundary)
         loaded = self.chip.load(data, str(model))
-        comparisons: tuple[StageComparison, ...] = ()
-        if test_input:
-            with self._timed("verify"):
-                comparisons = self._verify(module, final, loaded, test_input, test_reference, excepts, tolerance)
+        test = StageTest(test_input, test_reference, excepts, tolerance)
+        with self._timed("verify"):
+            comparisons = Verification(self, module, final, loaded, calibration_table, ranges).run(test)
         report = compile_report(model, self.chip, self.mode, final, loaded, comparisons, self.seconds)
         write_atomic(model, data)
         self.registry.hooks.hook.artifact_written(path=model, kind="model")
@@ -380,26 +386,6 @@ class Session:
             manager.run(module, ["generate-code"], "generate")
         self.memory_plan = context.results.get("memory_plan")
         return module, context.results["artifact"]
-
-    def _verify(
-        self,
-        top: Module,
-        tpu: Module,
-        loaded: LoadedModel,
-        paths: Sequence[Path],
-        reference: Path | None,
-        excepts: Sequence[str],
-        tolerance: Sequence[float],
-    ) -> tuple[StageComparison, ...]:
-        inputs, stored = paired_inputs(top, tpu, paths)
-        limits = tolerance_of(self.mode, tolerance)
-        wanted = meanings(top, Interpreter(top).run(inputs, "all")) if reference is None else read_npz(reference)
-        got = Interpreter(tpu).run(stored, "all")
-        real = meanings(tpu, got)
-        first = compare("TOP and TPU" if reference is None else f"{reference} and TPU", real, wanted, limits, excepts)
-        outputs = self.simulate(self.chip, loaded, stored)
-        same = {name: got[name] for name in outputs}
-        return first, compare("TPU and simulator", outputs, same, SIMULATOR_TOLERANCE, excepts)
 
     # Running
 

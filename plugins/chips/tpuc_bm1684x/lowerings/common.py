@@ -49,8 +49,9 @@ def decompose_together(factors: Sequence[float], limit: int) -> tuple[tuple[int,
 
 
 def rounded(value: float, mode: str) -> float:
-    """The number that an immediate of a float mode holds."""
-    return float(np.float32(value).astype(numpy_dtype(ScalarType(mode))))
+    """The number that an immediate of a float mode holds; infinite beyond all of them."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value).astype(numpy_dtype(ScalarType(mode))))
 
 
 def float_weight(build: LoweringBuilder, suffix: str, array: Array, mode: str) -> Value:

@@ -1,0 +1,88 @@
+"""Checks of a compiled file before it is written: its stages on a test input, and numbers too large for its types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy.typing as npt
+
+from tpuc.api.chip import LoadedModel
+from tpuc.interpreter import Interpreter
+from tpuc.ir import Module
+from tpuc.npz import read_npz
+from tpuc.schedule import PassManager
+from tpuc.session.compare import SIMULATOR_TOLERANCE, compare, meanings, tolerance_of, types_of
+from tpuc.session.overflow import find_overflows, is_narrow, magnitudes, merged, sentences
+from tpuc.session.reports import StageComparison
+from tpuc.session.running import paired_inputs
+
+if TYPE_CHECKING:
+    from tpuc.session.session import Session
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class StageTest:
+    """A sample to compare stages on; without paths nothing is compared."""
+
+    paths: Sequence[Path] = ()
+    reference: Path | None = None
+    excepts: Sequence[str] = ()
+    tolerance: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Of the TPU module `tpu` and the file `loaded`, both made of the TOP module `top`. `table` is the calibration
+    table or its path, `ranges` are the largest magnitudes of values that samples gave.
+    """
+
+    session: Session
+    top: Module
+    tpu: Module
+    loaded: LoadedModel
+    table: Any = None
+    ranges: Mapping[str, float] | None = None
+
+    def run(self, test: StageTest) -> tuple[StageComparison, ...]:
+        """Compare TOP with TPU and TPU with simulator; raises TpucError when they differ. A remark says before what
+        does not fit in a float type.
+        """
+        if not test.paths:
+            self.remark_overflows({})
+            return ()
+        inputs, stored = paired_inputs(self.top, self.tpu, test.paths)
+        exact = meanings(self.top, Interpreter(self.top).run(inputs, "all"))
+        self.remark_overflows(magnitudes(exact))
+        limits = tolerance_of(self.session.mode, test.tolerance)
+        stage, wanted = ("TOP", exact) if test.reference is None else (f"{test.reference}", read_npz(test.reference))
+        got = Interpreter(self.tpu).run(stored, "all")
+        first = compare(f"{stage} and TPU", meanings(self.tpu, got), wanted, limits, test.excepts)
+        outputs = self.session.simulate(self.session.chip, self.loaded, stored)
+        same = {name: got[name] for name in outputs}
+        return first, compare("TPU and simulator", outputs, same, SIMULATOR_TOLERANCE, test.excepts)
+
+    def remark_overflows(self, seen: Mapping[str, float]) -> None:
+        """Say what a float type of the compiled module cannot hold: weights, and values whose ranges are known from
+        the calibration table, from samples, or from what was `seen`.
+        """
+        if not any(is_narrow(type.storage) for type in types_of(self.tpu).values()):
+            return
+        ranges = merged((self.ranges or {}, seen, self._ranges_in_table()))
+        found = find_overflows(self.top, self.tpu, ranges)
+        for sentence in sentences(found, self.session.chip.description.modes):
+            self.session.remark(sentence)
+
+    def _ranges_in_table(self) -> dict[str, float]:
+        if self.table is None:
+            return {}
+        session = self.session
+        context = replace(session.context({"calibration_table": self.table}), remark=session.log)
+        definition = session.registry.get("tpuc.passes", "import-calibration")
+        PassManager(context, pipelines=session.pipelines).run(self.top.clone(), [definition()], "verify")
+        entries = context.results["calibration_table"].entries
+        return {name: max(abs(entry.minimum), abs(entry.maximum)) for name, entry in entries.items()}

@@ -1,0 +1,121 @@
+"""Weights and values that f16 cannot hold are named when a network is compiled, with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from tpuc.errors import TpucError
+from tpuc.session import Session
+
+pytestmark = pytest.mark.chip("bm1684x")
+
+ONES = np.ones((1, 4), np.float32)
+WAY_OUT = "they become infinite; keep the ops around them in f32 or bf16 (quantise table), or all with --quantize"
+
+
+def _network(path: Path, nodes: list[onnx.NodeProto], constants: Mapping[str, Any]) -> Path:
+    """From `x: [1, 4]` to `y`."""
+    graph = helper.make_graph(
+        nodes,
+        "large",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 4))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in constants.items()],
+    )
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    )
+    return path
+
+
+def _product(folder: Path, largest: float) -> Path:
+    """`y = (x @ w) / 1000` in two ops that nothing joins."""
+    weight = np.full((4, 4), 0.25, np.float32)
+    weight[0, 0] = largest
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Sigmoid", ["p"], ["y"])]
+    return _network(folder / "net.onnx", nodes, {"w": weight})
+
+
+def _samples(folder: Path, scale: float) -> Path:
+    np.savez(folder / "x.npz", x=ONES * scale)
+    return folder / "x.npz"
+
+
+def _compile(path: Path, mode: str, **options: Any) -> list[str]:
+    """What is remarked on about sizes."""
+    said: list[str] = []
+    session = Session(chip="bm1684x", quantize=mode, remark=said.append)
+    session.compile(path, path.with_suffix(".bmodel"), **options)
+    return [text for text in said if "holds numbers up to" in text]
+
+
+def test_weights_beyond_f16_are_named(tmp_path: Path) -> None:
+    path = _product(tmp_path, 70000.0)
+    expected = f"f16 holds numbers up to 65,504, which is not enough for weights of 'p' up to 70,000: {WAY_OUT}"
+    assert _compile(path, "f16") == [expected]
+    for mode in ("bf16", "f32"):
+        assert _compile(path, mode) == []
+    assert _compile(_product(tmp_path, 65504.0), "f16") == []
+
+
+def test_values_beyond_f16_are_named_where_samples_show_them(tmp_path: Path) -> None:
+    path = _product(tmp_path, 100.0)
+    # 2000 * (100 + 3 * 0.25) in the first column
+    expected = f"f16 holds numbers up to 65,504, which is not enough for value 'p' up to 201,500: {WAY_OUT}"
+    large = _samples(tmp_path, 2000.0)
+    assert _compile(path, "f16") == []
+    assert _compile(path, "f16", dataset=large) == [expected]
+    assert _compile(path, "bf16", dataset=large) == []
+    assert _compile(path, "f16", dataset=_samples(tmp_path, 600.0)) == []
+
+
+def test_values_beyond_f16_fail_the_comparison_after_the_remark(tmp_path: Path) -> None:
+    path, said = _product(tmp_path, 100.0), list[str]()
+    session = Session(chip="bm1684x", quantize="f16", remark=said.append)
+    target = tmp_path / "net.bmodel"
+    with pytest.raises(TpucError, match="TOP and TPU: 'p' is infinite on one side only in 1 of 4 values; keep"):
+        session.compile(path, target, test_input=[_samples(tmp_path, 2000.0)])
+    assert ["value 'p' up to 201,500" in text for text in said] == [True]
+    assert not target.exists()
+
+
+def test_calibrated_ranges_count_for_single_ops_in_f16(tmp_path: Path) -> None:
+    path, samples = _product(tmp_path, 100.0), _samples(tmp_path, 2000.0)
+    said: list[str] = []
+    session = Session(chip="bm1684x", quantize="int8", remark=said.append)
+    module = session.transform(path)
+    table = session.calibrate(module, dataset=samples)
+    table.write(tmp_path / "table")
+    (tmp_path / "qtable").write_text("p f16\n")
+    for given in (table, tmp_path / "table"):
+        said.clear()
+        session.deploy(module, tmp_path / "net.bmodel", calibration_table=given, quantize_table=tmp_path / "qtable")
+        assert [f"value 'p' up to 201,500: {WAY_OUT}" in text for text in said if "holds numbers" in text] == [True]
+    said.clear()
+    session.deploy(module, tmp_path / "net.bmodel", calibration_table=table)
+    assert not [text for text in said if "holds numbers" in text]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "named"), [(-3.4028234663852886e38, []), (-np.inf, []), (-1e9, ["weights of 's' up to 1e+09"])]
+)
+def test_masks_of_the_lowest_number_stand_for_infinity(hidden: float, named: list[str], tmp_path: Path) -> None:
+    mask: NDArray[Any] = np.array([0, hidden, 0, hidden], np.float32)
+    nodes = [helper.make_node("Add", ["x", "m"], ["s"]), helper.make_node("Softmax", ["s"], ["y"])]
+    remarks = _compile(_network(tmp_path / "net.onnx", nodes, {"m": mask}), "f16")
+    assert [all(name in text for name in named) for text in remarks] == [True] * len(named)
+
+
+def test_numbers_in_ops_are_named_too(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Mul", ["x", "c"], ["t"]), helper.make_node("Sigmoid", ["t"], ["y"])]
+    path = _network(tmp_path / "net.onnx", nodes, {"c": 1e6})
+    (text,) = _compile(path, "f16")
+    assert "number in 't' up to 1e+06" in text
+    assert _compile(path, "f32") == []
