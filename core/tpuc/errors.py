@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 
+def visible(text: str) -> str:
+    """Text in which line breaks, control characters and what reverses writing stand as escapes (`\\n`)."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
 class TpucError(Exception):
     """Base of every error that is shown as one sentence; `exit_code` is what the command line returns."""
 
     exit_code = 1
     """Of the process; 2, as of command lines that cannot be parsed, where the network has no part in the error."""
+
+    def sentence(self) -> str:
+        """Its text on one line; a line break in it comes from a name."""
+        return visible(str(self))
 
 
 class UsageError(TpucError):

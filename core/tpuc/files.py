@@ -54,6 +54,16 @@ def file_stem(name: str) -> str:
     return safe.encode("utf-8")[:LONGEST_STEM].decode("utf-8", errors="ignore") or "_"
 
 
+def read_text(path: Path, kind: type[TpucError], instead: str) -> str:
+    """A file of text; raises an error of `kind`, which says what to give `instead` of a file that is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise kind(f"{path}: cannot be read: {reason(error)}. {way_out(error)}") from error
+    except UnicodeDecodeError as error:
+        raise kind(f"{path}: is not a text file (byte {error.start}). {instead}") from error
+
+
 def write_atomic(path: Path | str, content: Content) -> None:
     """Write a file under a temporary name beside `path`, then rename it; on any failure nothing new remains.
 

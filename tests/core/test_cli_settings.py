@@ -39,7 +39,7 @@ def test_a_seed_name_may_head_a_table(installed: CommandLine) -> None:
 def test_lists_need_no_commas(installed: CommandLine) -> None:
     installed.file("tpuc.toml", '[transform]\ninput-shapes = [[1, 0]]\nmodel-name = "m"\n')
     outcome = installed("transform", "--model-def", "m", "--mlir", "m.mlir")
-    assert "[[1, 0]] has an extent below 1" in outcome.err
+    assert "'[[1, 0]]' has an extent below 1" in outcome.err
 
 
 def test_pipelines_may_be_replaced(installed: CommandLine) -> None:
@@ -51,6 +51,25 @@ def test_pipelines_may_be_replaced(installed: CommandLine) -> None:
     ("text", "sentence"),
     [
         ("[show\n", "tpuc.toml: is not TOML: "),
+        ("[show]\ncount = inf\n", "show: invalid value for '--count': 'inf' is not a valid integer."),
+        ("[show]\ncount = 2.5\n", "show: invalid value for '--count': '2.5' is not a valid integer."),
+        ("[show]\ncount = true\n", "show: invalid value for '--count': 'true' is not a valid integer."),
+        (
+            "[show]\ncount = 1979-05-27\n",
+            "tpuc.toml: [show] count is a date or time; write text, a number, true or false.\n",
+        ),
+        ("[show]\ncount = [1]\n", "tpuc.toml: [show] count is a list; write text, a number, true or false.\n"),
+        ("[show]\ncount = {a = 1}\n", "tpuc.toml: [show] count is a table; write text, a number, true or false.\n"),
+        (
+            "[show]\nfiles = [[1]]\n",
+            "tpuc.toml: [show] files is a list; write text, a number, true, false or a list of these.\n",
+        ),
+        ('[show]\ncalibration-table = "a\\u0000"\n', "tpuc.toml: [show] calibration-table holds a NUL character;"),
+        (
+            f"[show]\ncount = {'[' * 100_000}{']' * 100_000}\n",
+            "tpuc.toml: its values are too deep or too long to be read. Correct it.\n",
+        ),
+        (f"[show]\ncount = {'9' * 5000}\n", "tpuc.toml: its values are too deep or too long to be read. Correct it.\n"),
         ("[shw]\n", "tpuc.toml: no command named 'shw'. Did you mean 'show'?\n"),
         ("[show]\ncoun = 1\n", "tpuc.toml: [show] no option named 'coun'. Did you mean 'count'?\n"),
         ("[show]\nzzz = 1\n", "tpuc.toml: [show] no option named 'zzz'. There are: calibration-table, count, "),

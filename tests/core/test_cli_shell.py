@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import warnings
 from typing import Any
 
 import click
 import pytest
-from tpuc.cli import App, Command, CommandGroup, pass_app
+from tpuc.cli.app import App, pass_app
+from tpuc.cli.command import Command, CommandGroup
 from tpuc.cli.summaries import BUILT_IN
 from tpuc.errors import CorruptFile, UsageError
 from tpuc.files import CannotWrite
 from tpuc.registry import Offer
+from tpuc_ops.importing import ImportRefused
 
 from tests.core.cli import CommandLine
 from tests.core.fakes import chip, offer
@@ -204,7 +207,7 @@ def test_an_interrupt_is_130(tpuc: CommandLine) -> None:
     tpuc.install(failing(KeyboardInterrupt()))
     outcome = tpuc("fail")
     assert outcome.code == 130
-    assert outcome.err.endswith("tpuc: interrupted\n")
+    assert outcome.err == "tpuc: interrupted\n"
 
 
 def test_a_broken_command_is_named_and_the_others_work(tpuc: CommandLine) -> None:
@@ -252,3 +255,75 @@ def test_a_command_may_have_commands_of_its_own(tpuc: CommandLine) -> None:
 def test_progress_passes_items_on(capsys: Any) -> None:
     assert list(App().progress([1, 2, 3], "counting", 3)) == [1, 2, 3]
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("node 'a\nb' reads 'x\r\ny'.", r"node 'a\nb' reads 'x\r\ny'."),
+        ("\x1b[31mred\u202e\ud800.", r"\x1b[31mred\u202e\ud800."),
+        (f"node '{'a' * 70_000}': no. Go.", f"node '{'a' * 104} ... {'a' * 51}': no. Go."),
+        (f"operator {'b' * 70_000} is not known. Go.", f"operator {'b' * 50} ... {'b' * 25} is not known. Go."),
+    ],
+)
+def test_names_in_a_sentence_are_escaped_and_shortened(tpuc: CommandLine, text: str, shown: str) -> None:
+    tpuc.install(failing(UsageError(text)))
+    assert tpuc("fail").err == f"tpuc: {shown}\n"
+
+
+def test_no_sentence_is_longer_than_500_characters(tpuc: CommandLine) -> None:
+    text = "thing: " + "many words of a reason " * 100 + "and the way out."
+    for error in (UsageError(text), ValueError(text), click.ClickException(text)):
+        tpuc.install(failing(error))
+        err = tpuc("fail").err
+        assert len(err) <= 500
+        assert err.count("\n") == 1
+        assert " ... " in err
+    tpuc.install(failing(UsageError(text)))
+    assert tpuc("fail").err.endswith("and the way out.\n")
+
+
+def test_refusals_of_one_network_stand_on_one_line(tpuc: CommandLine) -> None:
+    tpuc.install(failing(ImportRefused("m: one. Go.\nm: 'a\\nb'. Go.", {}, ())))
+    assert tpuc("fail").err == "tpuc: m: one. Go. m: 'a\\nb'. Go.\n"
+
+
+def test_memory_that_is_not_there_is_a_sentence(tpuc: CommandLine) -> None:
+    tpuc.install(failing(MemoryError("Unable to allocate 4.00 TiB")))
+    outcome = tpuc("fail")
+    assert outcome.code == 1
+    assert outcome.err == (
+        "tpuc: not enough memory: unable to allocate 4.00 TiB. Close other programs, or use a smaller batch.\n"
+    )
+
+
+def test_the_end_of_a_file_is_no_interruption(tpuc: CommandLine) -> None:
+    tpuc.install(failing(EOFError("half a file")))
+    outcome = tpuc("fail")
+    assert (outcome.code, outcome.err) == (
+        1,
+        "tpuc: internal error: EOFError: half a file; run again with -v for the traceback\n",
+    )
+
+
+def test_warnings_of_libraries_are_remarks_told_once(tpuc: CommandLine) -> None:
+    @click.command("warn", cls=Command)
+    def command() -> None:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            warnings.warn_explicit("invalid value\nin matmul", RuntimeWarning, "/x/core/tpuc/similarity.py", 37)
+        warnings.warn_explicit("a bomb?", UserWarning, "/x/site-packages/PIL/Image.py", 1)
+
+    tpuc.install(offer("commands", "warn", command))
+    outcome = tpuc("warn")
+    assert (outcome.code, outcome.err) == (0, "numpy: invalid value in matmul\nPIL: a bomb?\n")
+
+
+def test_remarks_stay_on_one_line(tpuc: CommandLine) -> None:
+    @click.command("say", cls=Command)
+    @pass_app
+    def command(app: App) -> None:
+        app.remark("left out: a\nb")
+
+    tpuc.install(offer("commands", "say", command))
+    assert tpuc("say").err == "left out: a\\nb\n"

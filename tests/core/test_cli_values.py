@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 import pytest
-from tpuc.cli.values import INTEGERS, MODE, NAMES, NUMBER, NUMBERS, PATHS, SHAPES
+from tpuc.cli.values import INTEGERS, MODE, NAMES, NUMBER, NUMBERS, PATHS, POSITIVE, SHAPES
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,15 @@ def test_other_values_are_explained(type: click.ParamType[Any], value: str, sent
     with pytest.raises(click.BadParameter) as caught:
         type.convert(value, None, None)
     assert caught.value.message == sentence
+
+
+@pytest.mark.parametrize("text", ["[[9223372036854775808,3]]", "99999999999999999999999", "[2147483648]"])
+def test_extents_beyond_any_network_are_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="an extent above 2147483647"):
+        SHAPES.convert(text, None, None)
+
+
+def test_whole_numbers_beyond_any_network_are_refused() -> None:
+    """`--batch 9223372036854775808` does not even fit the fields of network files."""
+    with pytest.raises(click.BadParameter, match="is not in the range 1<=x<=2147483647"):
+        POSITIVE.convert("9223372036854775808", None, None)

@@ -62,6 +62,14 @@ def test_lines_of_a_quantise_table(line: str, sentence: str, tmp_path: Path) -> 
     assert str(caught.value) == f"{table}:3: {sentence}"
 
 
+def test_a_quantise_table_that_is_no_text(tmp_path: Path) -> None:
+    table = tmp_path / "qtable"
+    table.write_bytes(b"# remark\nv3 \x80F32\n")
+    with pytest.raises(CalibrationError) as caught:
+        ImportQuantiseTable(str(table)).run(network(), surroundings())
+    assert str(caught.value) == f"{table}: is not a text file (byte 12). Give --quantize-table lines 'op_name mode'."
+
+
 def test_lines_of_a_quantise_table_that_fit(tmp_path: Path) -> None:
     (tmp_path / "qtable").write_text("v3 F32 # the first\n\nv4 int8\n")
     context = surroundings()

@@ -90,9 +90,11 @@ from tpuc.errors import (
     Unsupported,
     UsageError,
     VerifyError,
+    visible,
 )
 from tpuc.files import (
     file_stem,
+    read_text,
     undone_on_failure,
     write_atomic,
 )
@@ -356,11 +358,13 @@ __all__ = [
     "parse_module",
     "print_module",
     "read_module",
+    "read_text",
     "remove_dead",
     "scalar_of",
     "show_region",
     "stored_inputs",
     "undone_on_failure",
+    "visible",
     "window",
     "write_atomic",
 ]

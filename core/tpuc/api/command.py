@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tpuc.cli import App, Command, CommandGroup, pass_app
+from tpuc.cli.app import App, pass_app
+from tpuc.cli.command import Command, CommandGroup
 from tpuc.cli.options import preprocess_options
 from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, open_compiled, open_session

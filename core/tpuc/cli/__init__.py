@@ -1,17 +1,26 @@
-"""The command line. Nothing here imports numpy or a plugin before a command needs it."""
+"""The command line. Nothing here imports anything before a command needs it, so that Ctrl-C is heard from the start."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-from tpuc.cli.app import App, pass_app
-from tpuc.cli.command import Command, CommandGroup
-
-__all__ = ["App", "Command", "CommandGroup", "main", "pass_app"]
+INTERRUPTED = 130
+"""As shells report the end by a signal: 128 and its number, 2 for SIGINT."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `tpuc ARGUMENTS` (those of the process when None); returns the exit code."""
-    from tpuc.cli.run import run
+    try:
+        from tpuc.cli.interrupts import interruptible
 
-    return run(arguments)
+        with interruptible(whole_process=arguments is None) as interrupt:
+            from tpuc.cli.run import run
+
+            return run(arguments, interrupt)
+    except KeyboardInterrupt:
+        import sys
+
+        sys.stderr.write("tpuc: interrupted\n")
+        return INTERRUPTED

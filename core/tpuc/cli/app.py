@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from tpuc.cli.text import sentence
+from tpuc.errors import visible
+
 if TYPE_CHECKING:
     from tpuc.cli.settings import Settings
     from tpuc.registry import Registry
@@ -67,13 +70,13 @@ class App:
         click.echo(json.dumps(_expressible(value), indent=2, ensure_ascii=False))
 
     def remark(self, text: str) -> None:
-        """Something worth knowing, on stderr."""
-        click.echo(text, err=True)
+        """Something worth knowing, on one line of stderr."""
+        click.echo(sentence(text), err=True)
 
     def log(self, text: str) -> None:
         """A remark for those who asked with -v."""
         if self.verbose:
-            self.remark(text)
+            click.echo(visible(text), err=True)
 
     def progress(self, items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
         """The same items, with a bar on stderr while they pass if that is a terminal."""

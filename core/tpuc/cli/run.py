@@ -6,41 +6,70 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
+from tpuc.cli import INTERRUPTED
 from tpuc.cli.app import App
+from tpuc.cli.interrupts import Interrupt
 from tpuc.cli.shell import Shell
-from tpuc.cli.text import one_line
+from tpuc.cli.text import one_line, sentence
+from tpuc.cli.warned import warnings_as_remarks
 from tpuc.errors import TpucError, UsageError
 from tpuc.files import reason, way_out
 
+NAME = "tpuc"
+COMPLETION = "_TPUC_COMPLETE"
+"""Of the environment, when a shell asks for completions."""
 FAILED = 1
-INTERRUPTED = 130
-"""As shells report the end by a signal: 128 and its number, 2 for SIGINT."""
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
+def run(arguments: Sequence[str] | None, interrupt: Interrupt) -> int:
     """Run the command line; returns the exit code."""
     app = App()
     try:
-        result = Shell().main(arguments, prog_name="tpuc", standalone_mode=False, obj=app)
+        with warnings_as_remarks(app):
+            result = _dispatch(sys.argv[1:] if arguments is None else [*arguments], app)
         sys.stdout.flush()
-    except click.Abort:
+    except (KeyboardInterrupt, click.Abort):
         return _fail(app, "interrupted", INTERRUPTED)
-    except click.UsageError as error:
-        return _fail(app, usage_sentence(error), UsageError.exit_code)
-    except click.ClickException as error:
-        return _fail(app, one_line(error.format_message()), error.exit_code)
-    except TpucError as error:
-        return _fail(app, str(error), error.exit_code)
-    except OSError as error:
-        if error.filename is None:
-            _give_up_stdout()
-        return _fail(app, file_sentence(error), FAILED)
     except Exception as error:  # noqa: BLE001 # the outermost frame: a traceback is shown with -v only
-        return _fail(app, internal_sentence(error), FAILED)
+        if interrupt.pressed:
+            return _fail(app, "interrupted", INTERRUPTED)
+        return _fail(app, *_explanation(error))
     return result if isinstance(result, int) else 0
+
+
+def _dispatch(arguments: list[str], app: App) -> Any:
+    """As `click.Command.main` does, but the interruptions and ends of files that it would take for one are ours."""
+    shell = Shell()
+    if COMPLETION in os.environ:
+        return shell.main(arguments, prog_name=NAME, standalone_mode=False, obj=app)
+    try:
+        with shell.make_context(NAME, arguments, obj=app) as context:
+            return shell.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+
+
+def _explanation(error: Exception) -> tuple[str, int]:
+    """The sentence about an error, and the exit code."""
+    match error:
+        case click.UsageError():
+            return usage_sentence(error), UsageError.exit_code
+        case click.ClickException():
+            return one_line(error.format_message()), error.exit_code
+        case TpucError():
+            return error.sentence(), error.exit_code
+        case OSError():
+            if error.filename is None:
+                _give_up_stdout()
+            return file_sentence(error), FAILED
+        case MemoryError():
+            return memory_sentence(error), FAILED
+        case _:
+            return internal_sentence(error), FAILED
 
 
 def usage_sentence(error: click.UsageError) -> str:
@@ -61,16 +90,23 @@ def file_sentence(error: OSError) -> str:
     return f"{thing}: {cause[:1].lower()}{cause[1:]}. {way_out(error)}"
 
 
+def memory_sentence(error: MemoryError) -> str:
+    """What did not fit into this machine."""
+    what = one_line(str(error)).rstrip(".")
+    reason = f": {what[:1].lower()}{what[1:]}" if what else ""
+    return f"not enough memory{reason}. Close other programs, or use a smaller batch."
+
+
 def internal_sentence(error: Exception) -> str:
     """A mistake of ours."""
     what = one_line(f"{type(error).__name__}: {error}").removesuffix(":").rstrip(".")
     return f"internal error: {what}; run again with -v for the traceback"
 
 
-def _fail(app: App, sentence: str, exit_code: int) -> int:
+def _fail(app: App, text: str, exit_code: int) -> int:
     if app.verbose:
         click.echo(traceback.format_exc(), err=True, nl=False)
-    click.echo(f"tpuc: {sentence}", err=True)
+    click.echo(f"tpuc: {sentence(text)}", err=True)
     return exit_code
 
 

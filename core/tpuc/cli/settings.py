@@ -45,6 +45,8 @@ def read_settings(folder: Path, commands: Collection[str]) -> Settings:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{FILE_NAME}: is not TOML: {error}. Correct or remove it.") from error
+    except (RecursionError, ValueError) as error:  # brackets in brackets, numbers of thousands of digits
+        raise UsageError(f"{FILE_NAME}: its values are too deep or too long to be read. Correct it.") from error
     enabled, prefer = _names(content.pop("with", []), "with"), _names(content.pop("prefer", []), "prefer")
     stages = _table(content.pop("pipelines", {}), "pipelines")
     pipelines = {stage: _names(passes, f"pipelines.{stage}") for stage, passes in stages.items()}
@@ -55,6 +57,31 @@ def read_settings(folder: Path, commands: Collection[str]) -> Settings:
             raise _unknown("command", key, sorted(commands))
         tables[name] = {dashed(option): given for option, given in _table(value, key).items()}
     return Settings(enabled, prefer, tables, pipelines)
+
+
+def typed_value(command: str, option: str, value: Any, *, many: bool) -> Any:
+    """A value as it would be typed; raises UsageError for what no option can be, and lists where there is one value."""
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        if many and not any(isinstance(item, list | dict) for item in items):
+            return [typed_value(command, option, item, many=False) for item in items]
+    elif isinstance(value, str):
+        if "\0" in value:
+            raise UsageError(f"{FILE_NAME}: [{command}] {option} holds a NUL character; leave it out.")
+        return value
+    elif isinstance(value, bool):
+        return str(value).lower()
+    elif isinstance(value, int | float):
+        return str(value)
+    allowed = "text, a number, true, false or a list of these" if many else "text, a number, true or false"
+    match value:
+        case dict():
+            kind = "a table"
+        case list():
+            kind = "a list"
+        case _:
+            kind = "a date or time"
+    raise UsageError(f"{FILE_NAME}: [{command}] {option} is {kind}; write {allowed}.")
 
 
 def check_options(command: str, given: Collection[str], known: Collection[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from typing import Any, cast
 
 import click
 
@@ -12,6 +13,7 @@ from tpuc.cli.app import App
 from tpuc.cli.command import CONTEXT_SETTINGS, global_options
 from tpuc.cli.summaries import BUILT_IN, SUMMARIES
 from tpuc.cli.text import dashed
+from tpuc.cli.values import ListedType, ShapesType
 from tpuc.errors import UsageError
 from tpuc.registry import Registry
 from tpuc.registry.offers import normalise
@@ -65,12 +67,13 @@ class Shell(click.Group):
             ctx.default_map = {name: given}
             return name, command, args[1:]
         options = {
-            dashed(spelling).lstrip("-"): parameter.name or ""
+            dashed(spelling).lstrip("-"): parameter
             for parameter in command.params
             for spelling in (*parameter.opts, *parameter.secondary_opts)
         }
         check_options(name, list(given), list(options))
-        ctx.default_map = {name: {options[option]: value for option, value in given.items()}}
+        values = {options[option].name or "": _typed(name, option, options[option], given[option]) for option in given}
+        ctx.default_map = {name: values}
         return name, command, args[1:]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -86,6 +89,15 @@ class Shell(click.Group):
         ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def _typed(command: str, option: str, parameter: click.Parameter, value: Any) -> Any:
+    from tpuc.cli.settings import typed_value
+
+    if isinstance(parameter.type, ShapesType) and isinstance(value, list):
+        return str(cast("list[Any]", value))
+    many = parameter.multiple or parameter.nargs != 1 or isinstance(parameter.type, ListedType)
+    return typed_value(command, option, value, many=many)
 
 
 def _registry(ctx: click.Context) -> Registry:

@@ -10,10 +10,13 @@ from typing import Any, TypeAlias, cast
 
 import click
 
+LARGEST = 2**31 - 1
+"""Of whole numbers: no network is larger."""
+
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
-class _Listed(click.ParamType[Any]):
+class ListedType(click.ParamType[Any]):
     """Values between commas; brackets around them are allowed. A list in tpuc.toml needs no commas."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -40,7 +43,7 @@ class _Listed(click.ParamType[Any]):
         return part
 
 
-class NumbersType(_Listed):
+class NumbersType(ListedType):
     """`103.9,116.8,123.7`."""
 
     name = "numbers"
@@ -51,7 +54,7 @@ class NumbersType(_Listed):
         return finite(part)
 
 
-class IntegersType(_Listed):
+class IntegersType(ListedType):
     """`224,224`."""
 
     name = "integers"
@@ -62,7 +65,7 @@ class IntegersType(_Listed):
         return int(part)
 
 
-class _BetweenCommas(_Listed):
+class _BetweenCommas(ListedType):
     """Brackets may be part of a value."""
 
     def parts(self, value: Any) -> Sequence[Any]:
@@ -107,9 +110,13 @@ class ShapesType(click.ParamType[Any]):
             self.fail(f"{value!r} is not a list of shapes such as [[1,3,224,224]].", param, ctx)
         # In outer brackets, [] is the shape of a single number; alone it is a list of no shapes.
         found = re.findall(rf"{shape}|(?<=\[)(?=\])", text) if text != "[]" else []
+        if re.search(r"\d{20}", text):
+            self.fail(f"it has an extent above {LARGEST}.", param, ctx)
         result = tuple(tuple(int(extent) for extent in one.split(",") if extent) for one in found)
         if any(extent < 1 for one in result for extent in one):
             self.fail(f"{value!r} has an extent below 1; every extent must be given.", param, ctx)
+        if any(extent > LARGEST for one in result for extent in one):
+            self.fail(f"{value!r} has an extent above {LARGEST}.", param, ctx)
         return result
 
 
@@ -165,5 +172,5 @@ SHAPES = ShapesType()
 MODE = ModeType()
 FILE = click.Path(path_type=Path)  # whether it is there is the operating system's answer, not the command line's
 OUTPUT = OutputType(path_type=Path)
-COUNT, POSITIVE = WholeType(min=0), WholeType(min=1)
+COUNT, POSITIVE = WholeType(min=0, max=LARGEST), WholeType(min=1, max=LARGEST)
 EMPTY: tuple[Any, ...] = ()

@@ -53,11 +53,7 @@ def make_plan(module: Module) -> Plan:
     owner = module
     while not any(function.name == "main" for function in owner.functions) and owner.modules:
         owner = owner.modules[0]
-    try:
-        main = owner.main
-    except KeyError:
-        raise InvalidModel(f"module '{module.name}' has no function 'main' to run; name one so") from None
-    return _Planner({function.name: function for function in owner.functions}).plan(main)
+    return _Planner({function.name: function for function in owner.functions}).plan(owner.main)
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
+from tpuc.errors import InvalidModel
 from tpuc.ir.attributes import Attribute
 from tpuc.ir.op import ABSENT, Node, Op, UnregisteredOp
 from tpuc.ir.types import FunctionType, TensorType, Type
@@ -339,13 +340,13 @@ class Module:
 
     @property
     def main(self) -> Function:
-        """The function `main`, of this module or of the only nested one; raises KeyError when there is none."""
+        """The function `main`, of this module or of the only nested one; raises InvalidModel when there is none."""
         for function in self.functions:
             if function.name == "main":
                 return function
         for module in self.modules:
             return module.main
-        raise KeyError("the module has no function 'main'")
+        raise InvalidModel(f"module '{self.name}' has no function 'main' to run; name one so")
 
     def walk(self) -> Iterator[Operation]:
         """Every operation of every function, in order."""

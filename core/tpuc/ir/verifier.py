@@ -123,6 +123,9 @@ class _FunctionVerifier:
             inferred = operation.op.infer(operand_types)
         except ValueError as error:
             fail(operation, str(error), "correct its operands or attributes")
+        except (TypeError, LookupError, ArithmeticError, AttributeError) as error:
+            what = f"its types cannot be inferred ({type(error).__name__}: {error})"
+            fail(operation, what, "correct its operands or attributes")
         if inferred is None:
             return
         if len(inferred) != len(operation.results):

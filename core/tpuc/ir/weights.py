@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tpuc.errors import InvalidModel
+from tpuc.ir.dtypes import as_stored
+from tpuc.ir.types import TensorType, Type
 from tpuc.npz import read_npz, write_npz
 
 if TYPE_CHECKING:
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
 class Weights:
     """A mapping from weight name to array. Arrays are never changed in place: set a new one under a new name."""
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, types: Sequence[tuple[str, Type]] = ()) -> None:
+        """`types` are what a module says of the arrays in the file; arrays of other shapes are refused."""
         self._path = path
+        self._types = types
         self._arrays: dict[str, Array] | None = None if path else {}
         self._kept: frozenset[str] | None = None  # what to keep of the file when it is read
 
@@ -27,9 +31,21 @@ class Weights:
         if self._arrays is None:
             assert self._path is not None
             arrays = read_npz(self._path)
+            self._check(self._path, arrays)
             self._arrays = {name: arrays[name] for name in arrays if self._kept is None or name in self._kept}
             self._kept = None
         return self._arrays
+
+    def _check(self, path: Path, arrays: Mapping[str, Array]) -> None:
+        for name, type in self._types:
+            if isinstance(type, TensorType) and name in arrays:
+                try:
+                    as_stored(arrays[name], type)
+                except ValueError as error:
+                    raise InvalidModel(
+                        f"{path}: weight '{name}': {error}; the npz does not belong to this module, write both again "
+                        "together"
+                    ) from None
 
     @property
     def is_loaded(self) -> bool:
@@ -59,7 +75,7 @@ class Weights:
 
     def copy(self) -> Weights:
         """A new mapping over the same arrays."""
-        result = Weights(self._path)
+        result = Weights(self._path, self._types)
         if self._arrays is not None:
             result._arrays = dict(self._arrays)
         result._kept = self._kept

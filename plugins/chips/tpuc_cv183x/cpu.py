@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from tpuc.api import Unsupported
+from tpuc.api import CorruptFile, Unsupported
 from tpuc_ops.quant.arithmetic import Rounding, quantise_product
 
 from tpuc_cv183x.container.model import Tensor, TensorType, Value
@@ -27,6 +28,12 @@ def run_function(
         known = ", ".join(sorted(FUNCTIONS))
         raise Unsupported(
             f"CPU function {name!r} is not simulated, only {known}; run this file on the vendor's runtime"
+        )
+    inputs_of, outputs_of = ENDS[name]
+    if (len(inputs), len(outputs)) != (inputs_of, outputs_of):
+        raise CorruptFile(
+            f"CPU function {name!r} with {len(inputs)} inputs and {len(outputs)} outputs, it has {inputs_of} and "
+            f"{outputs_of}; the file is damaged, copy it again"
         )
     return function(inputs, arguments, outputs)
 
@@ -60,9 +67,14 @@ def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Seq
 def _softmax(inputs: Sequence[Array], arguments: Mapping[str, Value], _: Sequence[Tensor]) -> list[Array]:
     """`softmax` over `axis` in float32."""
     x = inputs[0].astype(np.float32)
-    axis = int(_number(arguments, "axis", 1))
+    number = _number(arguments, "axis", 1)
+    axis = int(number) if math.isfinite(number) else x.ndim
+    if not -x.ndim <= axis < x.ndim:
+        raise CorruptFile(f"CPU function 'softmax' over axis {number:g} of {x.ndim}; copy the file again")
     powers = np.exp(x - x.max(axis=axis, keepdims=True))
     return [(powers / powers.sum(axis=axis, keepdims=True)).astype(np.float32)]
 
 
 FUNCTIONS: dict[str, Evaluator] = {"quant": _quant, "softmax": _softmax}
+ENDS: Mapping[str, tuple[int, int]] = {"quant": (1, 1), "softmax": (1, 1)}
+"""How many inputs and outputs each has."""

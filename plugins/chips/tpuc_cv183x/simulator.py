@@ -127,6 +127,11 @@ class Simulator:
         results = run_function(
             step.function, [self.tensor(tensor) for tensor in step.inputs], step.arguments, step.outputs
         )
+        if [result.size for result in results] != [math.prod(tensor.shape) for tensor in step.outputs]:
+            raise CorruptFile(
+                f"{self.source}: CPU function '{step.function}' does not give the shapes of its outputs; the file is "
+                "damaged, copy it again"
+            )
         for tensor, result in zip(step.outputs, results, strict=True):
             self.tensor(tensor)[...] = np.asarray(result).reshape(tensor.shape)
 

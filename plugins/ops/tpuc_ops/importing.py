@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tpuc.api import ForeignNode, PluginConflict, Unsupported
+from tpuc.api import ForeignNode, PluginConflict, Unsupported, visible
 
 OWN_DIALECT = "top"
 SHOWN_NODES = 5
@@ -24,6 +24,10 @@ class ImportRefused(Unsupported):
         super().__init__(text)
         self.unknown = unknown
         self.readable = readable
+
+    def sentence(self) -> str:
+        """All of them on one line."""
+        return " ".join(str(self).splitlines())
 
 
 class Obstacles:
@@ -68,9 +72,8 @@ class Obstacles:
             return
         sentences = [self._unknown_sentence()] if self._unknown else []
         unknown = {key: tuple(names) for key, names in self._unknown.items()}
-        raise ImportRefused(
-            "\n".join([*sentences, *self._sentences]), unknown, self._readable(steps, set(outputs), is_computed)
-        )
+        text = "\n".join(visible(sentence) for sentence in (*sentences, *self._sentences))
+        raise ImportRefused(text, unknown, self._readable(steps, set(outputs), is_computed))
 
     def _readable(
         self,

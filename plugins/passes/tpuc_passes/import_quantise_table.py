@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuc.api import CalibrationError, Module, Pass, PassContext, UsageError
+from tpuc.api import CalibrationError, Module, Pass, PassContext, UsageError, read_text
 
 from tpuc_passes.planning.kernels import chip_of
 
@@ -28,7 +28,8 @@ class ImportQuantiseTable(Pass):
         modes = chip_of(context, self.name).description.modes
         names = {operation.name for operation in module.main.operations}
         table: dict[str, str] = {}
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = read_text(path, CalibrationError, "Give --quantize-table lines 'op_name mode'.")
+        for number, line in enumerate(text.splitlines(), 1):
             words = line.partition("#")[0].split()
             if not words:
                 continue

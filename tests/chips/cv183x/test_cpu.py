@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tpuc.api import Unsupported
+from tpuc.api import CorruptFile, IllegalCommand, Unsupported
 from tpuc_cv183x.container import Tensor, TensorType
 from tpuc_cv183x.cpu import run_function
+from tpuc_cv183x.isa import DType
+from tpuc_cv183x.isa.finish import requantise
 
 
 def _tensor(kind: TensorType) -> Tensor:
@@ -24,3 +26,22 @@ def test_other_results_are_refused() -> None:
         run_function("quant", [np.zeros(6, np.float32)], {}, [_tensor(TensorType.INT16)])
     with pytest.raises(Unsupported, match=r"CPU function 'proposal' is not simulated, only quant, softmax; run this"):
         run_function("proposal", [], {}, [])
+
+
+@pytest.mark.parametrize("axis", [65, -5, float("inf"), float("nan")])
+def test_damaged_arguments_of_a_softmax_are_refused(axis: float) -> None:
+    with pytest.raises(CorruptFile, match=r"CPU function 'softmax' over axis .* of 4; copy the file again"):
+        run_function("softmax", [np.zeros((1, 1, 1, 6), np.float32)], {"axis": axis}, [_tensor(TensorType.F32)])
+
+
+def test_functions_with_too_many_or_too_few_tensors_are_refused() -> None:
+    with pytest.raises(CorruptFile, match=r"CPU function 'quant' with 0 inputs and 1 outputs, it has 1 and 1;"):
+        run_function("quant", [], {}, [_tensor(TensorType.F32)])
+
+
+def test_a_multiplier_above_31_bits_is_refused() -> None:
+    sums, shift = np.zeros((1, 2, 1, 1), np.int32), np.zeros((1, 2, 1, 1), np.int64)
+    multiplier = np.array([1, 1 << 31], np.int64).reshape(1, 2, 1, 1)
+    with pytest.raises(IllegalCommand, match=r"multiplier of a channel is above 2\^31 - 1; its constants"):
+        requantise(sums, multiplier, shift, False, DType.INT8)
+    requantise(sums, multiplier - 1, shift, False, DType.INT8)

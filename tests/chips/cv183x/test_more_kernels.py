@@ -9,6 +9,7 @@ from tpuc.api import ABSENT, BF16, F32, ElementType, Node, Op, ScalarType, Tenso
 from tpuc.registry import Registry
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tpuc_cv183x.kernels import TABLE
+from tpuc_ops.tpu.cast import Cast
 from tpuc_ops.tpu.deconv import Deconv
 from tpuc_ops.tpu.lut import Lut
 from tpuc_ops.tpu.matmul import MatMul
@@ -111,6 +112,12 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         [t(1, 3, 4, element=U8), t(1, 4, 5, element=U8), ABSENT, ABSENT, ABSENT],
         t(1, 3, 5),
         "the product of unsigned operands is unsigned",
+    ),
+    "cast_of_words": (
+        Cast(),
+        [t(1, 4, 9, 9, element=ScalarType("i16"))],
+        t(1, 4, 9, 9, element=BF16),
+        "the chip casts between bytes, bf16 and f32, this is i16 to bf16",
     ),
     "pad_f32": (
         Pad(paddings=(0, 0, 1, 1, 0, 0, 1, 1), mode="edge"),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from tpuc.errors import InvalidModel, ParseError
+from tpuc.errors import InvalidModel, ParseError, TpucError
 from tpuc.ir.text import parse_attribute, parse_module, parse_type, read_module
+from tpuc.npz import write_npz
 
 from tests.core.ir.ops import resolve
 
@@ -185,3 +188,43 @@ def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
     (tmp_path / "net.mlir").write_bytes(b"module \xff")
     with pytest.raises(InvalidModel, match=r"net\.mlir: is not a text file \(byte 7\)\. Give the \.mlir file\."):
         read_module(tmp_path / "net.mlir", resolve)
+
+
+MODULE = """module @m attributes {module.weight_file = "w.npz"} {
+  func.func @main(%arg0: tensor<1x4xf32> loc("x")) -> tensor<1x4xf32> {
+    %0 = "t.Weight"() : () -> tensor<4xf32> loc("w")
+    %1 = "t.Add"(%arg0, %0) : (tensor<1x4xf32>, tensor<4xf32>) -> tensor<1x4xf32> loc("y")
+    return %1 : tensor<1x4xf32> loc(unknown)
+  } loc(unknown)
+} loc(unknown)
+"""
+
+
+def test_files_edited_by_hand_are_verified_when_read(tmp_path: Path) -> None:
+    file = tmp_path / "m.mlir"
+    lines = MODULE.splitlines()
+    file.write_text("\n".join([*lines[:2], lines[3], lines[2], *lines[4:]]))
+    with pytest.raises(TpucError, match=r"m\.mlir: op 'y' .*is not computed before it; move one"):
+        read_module(file, resolve)
+    file.write_text("module @m {}")
+    with pytest.raises(InvalidModel, match=r"module 'm' has no function 'main' to run; name one so"):
+        _ = read_module(file, resolve).main
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (np.zeros(3, np.float32), "its array has shape 3, its type 4"),
+        (np.zeros(4, np.int8), "its array holds int8, its type f32"),
+        (np.zeros(4, bool), "its array holds bool, its type f32"),
+    ],
+)
+def test_weights_of_another_shape_are_refused_when_read(array: Any, said: str, tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(MODULE)
+    write_npz(tmp_path / "w.npz", {"w": array})
+    module = read_module(tmp_path / "m.mlir", resolve)
+    with pytest.raises(InvalidModel) as caught:
+        _ = module.weights["w"]
+    assert str(caught.value) == (
+        f"{tmp_path / 'w.npz'}: weight 'w': {said}; the npz does not belong to this module, write both again together"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,3 +70,18 @@ class Refuse(Job[int]):
 
     def prepare(self) -> Callable[[range], int]:
         raise CalibrationError("conv1: NaN during calibration.")
+
+
+@dataclass(frozen=True)
+class Stay(Job[int]):
+    """Tells who works on it, and goes on for long."""
+
+    folder: Path
+
+    def prepare(self) -> Callable[[range], int]:
+        return self._run
+
+    def _run(self, unit: range) -> int:
+        (self.folder / str(os.getpid())).touch()
+        time.sleep(60)
+        return sum(unit)

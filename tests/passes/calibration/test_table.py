@@ -86,11 +86,11 @@ def test_refuses_what_is_no_table(tmp_path: Path) -> None:
     empty.write_text("# only remarks\n")
     binary.write_bytes(b"\xff\xfe\x00")
     for file, reason in (
-        (empty, "no line 'op_name threshold min max' in it"),
-        (binary, "not a text file"),
-        (tmp_path / "missing", "No such file or directory"),
+        (empty, "no line 'op_name threshold min max' in it. Make it again"),
+        (binary, "is not a text file (byte 0). Make a calibration table with 'tpuc calibrate'."),
+        (tmp_path / "missing", "cannot be read: No such file or directory. Check the path."),
     ):
-        with pytest.raises(CalibrationError, match=re.escape(f"{file}: {reason}. Make")):
+        with pytest.raises(CalibrationError, match=re.escape(f"{file}: {reason}")):
             table.read_table(file)
     with pytest.raises(CalibrationError, match=r"table:2: 'a' stands twice in the table\. Delete one of the lines\."):
         table.parse_table("a 1 0 1\na 1 0 1\n", "table")

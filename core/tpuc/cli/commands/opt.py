@@ -79,7 +79,8 @@ def command(
         session.save(module, output)
     if timing:
         rows = [(item.name, f"{item.seconds * 1000:.1f} ms") for item in manager.report.passes]
-        app.remark(columns(rows))
+        for line in columns(rows).splitlines():
+            app.remark(line)
 
 
 def list_passes(app: App) -> None:

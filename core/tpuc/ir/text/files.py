@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tpuc.errors import InvalidModel
-from tpuc.files import reason, write_atomic
+from tpuc.errors import InvalidModel, VerifyError
+from tpuc.files import read_text, write_atomic
 from tpuc.ir.attributes import StringAttr
 from tpuc.ir.dialect import OpResolver
-from tpuc.ir.operation import Module
+from tpuc.ir.operation import Module, Operation
 from tpuc.ir.text.parser import parse_module
 from tpuc.ir.text.printer import print_module
+from tpuc.ir.traits import Constant
 from tpuc.ir.weights import Weights
 
 WEIGHT_FILE = "module.weight_file"
 
 
 def read_module(path: Path, resolve: OpResolver) -> Module:
-    """The module of a file. Its weights are read when first used."""
+    """The module of a file, verified. Its weights are read when first used, and must be of the types it says then."""
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidModel(f"{path}: cannot be read: {reason(error)}. Check the path.") from error
-    except UnicodeDecodeError as error:
-        raise InvalidModel(f"{path}: is not a text file (byte {error.start}). Give the .mlir file.") from error
-    module = parse_module(text, resolve, str(path))
+    module = parse_module(read_text(path, InvalidModel, "Give the .mlir file."), resolve, str(path))
     weight_file = weight_file_of(module)
     if weight_file is not None:
-        _share_weights(module, Weights(path.parent / weight_file))
+        types = [(operation.name, operation.result.type) for operation in module.walk() if _is_constant(operation)]
+        _share_weights(module, Weights(path.parent / weight_file, types))
+    try:
+        module.verify()
+    except VerifyError as error:
+        raise VerifyError(f"{path}: {error}") from error
     return module
+
+
+def _is_constant(operation: Operation) -> bool:
+    return isinstance(operation.op, Constant) and len(operation.results) == 1
 
 
 def write_module(path: Path, module: Module) -> None:

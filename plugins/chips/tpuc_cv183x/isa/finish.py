@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tpuc.api import Region
+from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding, requantise_qdm, saturate, shift_right
 
 from tpuc_cv183x.isa.bf16 import F32Array, add_toward_zero, flush, narrow, saturate_sums
@@ -133,8 +133,13 @@ def round_shift(values: Array, shift: int, relu: bool, dtype: DType, rounding: R
     return saturate(np.maximum(shifted, 0) if relu else shifted, dtype.numpy)
 
 
+LARGEST_MULTIPLIER = 1 << 31
+
+
 def requantise(sums: Array, multiplier: Array | int, shift: Array | int, relu: bool, dtype: DType) -> Array:
     """`saturate(relu(REQ(sums)))`: two roundings (tiu.md)."""
+    if np.max(np.abs(np.asarray(multiplier, np.int64)), initial=0) >= LARGEST_MULTIPLIER:
+        raise IllegalCommand("the multiplier of a channel is above 2^31 - 1; its constants are damaged")
     result = requantise_qdm(sums, multiplier, shift, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32)
     return saturate(np.maximum(result, 0) if relu else result, dtype.numpy)
 

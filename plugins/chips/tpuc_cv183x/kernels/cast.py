@@ -31,7 +31,7 @@ from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar, TensorCopy, natural_strides
 from tpuc_cv183x.kernels.common import flat_space
 from tpuc_cv183x.lmem import planes_bytes
-from tpuc_cv183x.operands import MAX_EXTENT, operand
+from tpuc_cv183x.operands import MAX_EXTENT, is_computable, operand
 
 _BF16_BYTES, _F32_BYTES = 2, 4
 _WORD_BITS, _WORD_PLANES = 16, 2
@@ -63,6 +63,8 @@ class ChipKernel(TileKernel[Cast]):
         op: Cast = node.op
         source, result = node.operand_types[0].storage, node.result_type.storage
         rounds = not result.is_float
+        if not all(one == F32 or is_computable(one) for one in (source, result)):
+            return f"the chip casts between bytes, bf16 and f32, this is {source} to {result}"
         if source.is_float and result.is_float:
             if {source, result} != {BF16, F32}:
                 return f"bf16 and f32 only, this is {source} to {result}"

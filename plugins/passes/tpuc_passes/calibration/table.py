@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tpuc.api import CalibrationError, write_atomic
+from tpuc.api import CalibrationError, read_text, write_atomic
 
 COLUMNS = "# op_name    threshold    min    max"
 SECTIONS = ("asym_op", "int4_th")  # what TPU-MLIR appends below the table proper
@@ -80,12 +80,7 @@ def format_table(table: CalibrationTable) -> str:
 
 def read_table(path: Path) -> CalibrationTable:
     """Read a table of tpuc or TPU-MLIR; raises `CalibrationError` with file, line, reason and way out."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise CalibrationError(f"{path}: {reason}. Make a calibration table with 'tpuc calibrate'.") from error
-    return parse_table(text, str(path))
+    return parse_table(read_text(path, CalibrationError, "Make a calibration table with 'tpuc calibrate'."), str(path))
 
 
 def parse_table(text: str, file: str = "calibration table") -> CalibrationTable:

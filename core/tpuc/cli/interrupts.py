@@ -1,0 +1,57 @@
+"""Ctrl-C ends the command line with one line, wherever it strikes."""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+AGAIN_SECONDS = 0.01
+
+
+class Interrupt:
+    """Has Ctrl-C been pressed? Libraries may turn the exception that it raises into one of theirs."""
+
+    pressed = False
+
+    def __call__(self, *_: object) -> None:
+        """The handler of the signal."""
+        self.pressed = True
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def interruptible(*, whole_process: bool) -> Generator[Interrupt]:
+    """Note interruptions meanwhile. Behind the end of a `whole_process` another Ctrl-C ends it without a word."""
+    interrupt = Interrupt()
+    ours = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT) if ours else None
+    if before is not signal.default_int_handler:  # somebody else's, or ignored
+        yield interrupt
+        return
+    told = sys.unraisablehook
+    signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = _raising_again(told)
+    try:
+        yield interrupt
+    finally:
+        sys.unraisablehook = told
+        signal.signal(signal.SIGINT, signal.SIG_DFL if whole_process else before)
+
+
+def _raising_again(told: Any) -> Any:
+    """Where Ctrl-C strikes while an object is torn down, Python would print and go on: raise it again after that."""
+
+    def hook(unraisable: Any) -> None:
+        if unraisable.exc_type is KeyboardInterrupt:
+            timer = threading.Timer(AGAIN_SECONDS, _thread.interrupt_main)  # behind the end of this hook
+            timer.daemon = True
+            timer.start()
+        else:
+            told(unraisable)
+
+    return hook
