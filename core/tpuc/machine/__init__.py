@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tpuc.machine.hazards import Hazard, find_hazards
+from tpuc.machine.footprint import RegionTensor
+from tpuc.machine.hazards import Hazard, commands_done, find_hazards
 from tpuc.machine.instruction import Command, Engine, Instruction, Region
 from tpuc.machine.recorder import Recorder, derive_waits
 from tpuc.machine.simulation import (
@@ -22,9 +23,11 @@ __all__ = [
     "Instruction",
     "Recorder",
     "Region",
+    "RegionTensor",
     "StoredInput",
     "Timeline",
     "TimelineEntry",
+    "commands_done",
     "derive_waits",
     "find_hazards",
     "make_timeline",

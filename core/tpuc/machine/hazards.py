@@ -1,52 +1,158 @@
-"""Finds pairs of commands that touch the same bytes while nothing orders them."""
+"""Proves that the wait ids of two in-order engines order every pair of conflicting commands, or names the pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tpuc.machine.instruction import Command, Region
-from tpuc.machine.touched import Touched
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Bools = npt.NDArray[np.bool_]
+    Integers = npt.NDArray[np.int64]
+
+BLOCK = 64
+"""DMA commands that are looked at together."""
+PAIRS = 1 << 20
+"""Pairs of regions that are compared together."""
+SPACE_BITS = 54
+"""Spaces lie one behind the other on one axis, each as long as this many bits address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """A compute command and a DMA command that may run at the same time and conflict on `region`."""
+    """A compute command and a DMA command that may run at the same time and conflict on `region`.
+
+    `dma_done`: how many DMA commands are surely done when the compute command starts; `compute_done` likewise.
+    """
 
     compute: Command
     dma: Command
     region: Region
+    dma_done: int
+    compute_done: int
 
 
-def find_hazards(compute: Sequence[Command], dma: Sequence[Command]) -> list[Hazard]:
-    """All unordered conflicts between the two streams of one command group.
+def commands_done(commands: Sequence[Command]) -> list[int]:
+    """For every command of one engine, how many of the other engine's are surely done when it starts.
 
-    Commands are ordered when one engine waited, at that command or before, for the other's. Waits only grow, so the
-    DMA commands that may run beside a compute command are one contiguous range.
+    Engines are in order, so a command starts behind all that its predecessors waited for, and a command that is done
+    has all before it done too. Orders over several waits add nothing: they end in a wait of this engine, at this
+    command or before, for a command that comes no earlier than the first one.
     """
-    dma_waits = _running_maximum(dma)
-    touched = [Touched.by(command.instruction) for command in dma]
-    hazards: list[Hazard] = []
-    compute_done = 0
-    last = 0
-    for command in compute:
-        compute_done = max(compute_done, command.wait)
-        while last < len(dma) and dma_waits[last] < command.number:
-            last += 1
-        if compute_done >= last:
-            continue
-        mine = Touched.by(command.instruction)
-        for index in range(compute_done, last):
-            region = mine.conflict(touched[index])
-            if region is not None:
-                hazards.append(Hazard(command, dma[index], region))
-    return hazards
-
-
-def _running_maximum(commands: Sequence[Command]) -> list[int]:
-    waits: list[int] = []
+    done: list[int] = []
     highest = 0
     for command in commands:
         highest = max(highest, command.wait)
-        waits.append(highest)
-    return waits
+        done.append(highest)
+    return done
+
+
+def find_hazards(compute: Sequence[Command], dma: Sequence[Command]) -> list[Hazard]:
+    """All unordered conflicts between the two streams of one command group, one for each pair of commands."""
+    return list(iterate_hazards(compute, dma))
+
+
+def iterate_hazards(compute: Sequence[Command], dma: Sequence[Command]) -> Iterator[Hazard]:
+    """The same, one after another. None at all: whatever order the waits allow, the results are the same bits.
+
+    Numbers of commands that are done only grow, so the DMA commands that may run beside a compute command are one
+    contiguous range, and so are the compute commands that may run beside a block of DMA commands. Regions of these are
+    looked up among the sorted spans of the block; only what overlaps there is compared pair by pair, and only spans
+    that overlap byte by byte.
+    """
+    import numpy as np
+
+    if not compute or not dma:
+        return
+    dma_done, compute_done = commands_done(compute), commands_done(dma)
+    numbers = np.arange(1, len(compute) + 1)
+    begins = np.array(dma_done, np.int64)
+    ends = np.searchsorted(np.array(compute_done, np.int64), numbers)
+    spaces: dict[str, int] = {}
+    mine, theirs = _Touches(compute, spaces), _Touches(dma, spaces)
+    for start in range(0, len(dma), BLOCK):
+        first = int(np.searchsorted(ends, start, side="right"))
+        last = int(np.searchsorted(begins, min(start + BLOCK, len(dma))))
+        if first >= last:
+            continue
+        rows, block = mine.of(first, last), theirs.of(start, min(start + BLOCK, len(dma)))
+        rows = rows[mine.near(rows, theirs, block)]
+        found: set[tuple[int, int]] = set()
+        for row, other in mine.overlaps(rows, theirs, block, begins, ends):
+            i, j = int(mine.owner[row]), int(theirs.owner[other])
+            one, two = mine.regions[row], theirs.regions[other]
+            if (i, j) not in found and one.meets(two):
+                found.add((i, j))
+                yield Hazard(compute[i], dma[j], _common(one, two), dma_done[i], compute_done[j])
+
+
+def _common(one: Region, two: Region) -> Region:
+    """Where two regions overlap."""
+    start, end = max(one.start, two.start), min(one.end, two.end)
+    return Region(one.space, start, end, max(one.first_lane, two.first_lane), min(one.end_lane, two.end_lane))
+
+
+class _Touches:
+    """All regions of a stream as columns, a row for each: of which command, from where to where, does it write?"""
+
+    def __init__(self, commands: Sequence[Command], spaces: dict[str, int]) -> None:
+        import numpy as np
+
+        self.regions: list[Region] = []
+        rows: list[tuple[int, int, int, int, int, bool]] = []
+        counts = [0]
+        for index, command in enumerate(commands):
+            instruction = command.instruction
+            for regions, writes in ((instruction.reads(), False), (instruction.writes(), True)):
+                for region in regions:
+                    base = spaces.setdefault(region.space, len(spaces)) << SPACE_BITS
+                    lanes = (region.first_lane, region.end_lane)
+                    rows.append((index, base + region.start, base + region.end, *lanes, writes))
+                    self.regions.append(region)
+            counts.append(len(rows))
+        columns = np.array(rows, np.int64).reshape(-1, 6).T
+        self.owner, self.start, self.end, self.first_lane, self.end_lane = columns[:5]
+        self.writes = columns[5] != 0
+        self._counts = counts
+
+    def of(self, first: int, last: int) -> Integers:
+        """The rows of commands `[first, last)`."""
+        import numpy as np
+
+        return np.arange(self._counts[first], self._counts[last])
+
+    def near(self, rows: Integers, other: _Touches, block: Integers) -> Bools:
+        """Which of `rows` overlap any span of the other stream's `block` while one of both writes."""
+        written = block[other.writes[block]]
+        return self._meets_any(rows, other, written) | (self.writes[rows] & self._meets_any(rows, other, block))
+
+    def overlaps(
+        self, rows: Integers, other: _Touches, block: Integers, begins: Integers, ends: Integers
+    ) -> Iterator[tuple[int, int]]:
+        """Pairs of a row of `rows` and one of `block` whose boxes overlap, of which one writes, and whose commands may
+        run at the same time: those of the other stream from `begins` to `ends` beside each command of this one.
+        """
+        import numpy as np
+
+        for at in range(0, len(rows), PAIRS // max(len(block), 1) + 1):
+            part = rows[at : at + PAIRS // max(len(block), 1) + 1][:, None]
+            owner, others = self.owner[part], other.owner[block]
+            meets = (self.start[part] < other.end[block]) & (other.start[block] < self.end[part])
+            meets &= (self.first_lane[part] < other.end_lane[block]) & (other.first_lane[block] < self.end_lane[part])
+            meets &= (begins[owner] <= others) & (others < ends[owner])
+            meets &= self.writes[part] | other.writes[block]
+            for row, column in np.argwhere(meets):
+                yield int(part[row, 0]), int(block[column])
+
+    def _meets_any(self, rows: Integers, other: _Touches, block: Integers) -> Bools:
+        import numpy as np
+
+        block = block[np.argsort(other.start[block], kind="stable")]
+        # Of the spans that start before the end of a row, the one that reaches furthest decides.
+        furthest = np.concatenate([[-1], np.maximum.accumulate(other.end[block])])
+        return furthest[np.searchsorted(other.start[block], self.end[rows])] > self.start[rows]

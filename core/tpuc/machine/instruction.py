@@ -5,8 +5,10 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from tpuc.machine.footprint import Piece, RegionTensor, pieces_of
 
 
 class Engine(enum.IntEnum):
@@ -31,7 +33,8 @@ class Region:
     """Bytes `[start, end)` of a memory `space`; in banked-by-lane memories of lanes `[first_lane, end_lane)`.
 
     `start` and `end` are offsets within one lane for lane memories (`space == "lmem"`), addresses elsewhere. A region
-    may cover more than is touched (the span of a strided tensor), never less.
+    may cover more than is touched (the span of a strided tensor), never less. `tensor` says which of its bytes are
+    touched; without it all are.
     """
 
     space: str
@@ -39,6 +42,7 @@ class Region:
     end: int
     first_lane: int = 0
     end_lane: int = 1
+    tensor: RegionTensor | None = field(default=None, compare=False, repr=False)
 
     def overlaps(self, other: Region) -> bool:
         """Do both name a common byte?"""
@@ -49,6 +53,21 @@ class Region:
             and other.first_lane < self.end_lane
             and self.space == other.space
         )
+
+    def pieces(self) -> Sequence[Piece]:
+        """The bytes that are touched, without the gaps between them."""
+        if self.tensor is None:
+            return (Piece(self.first_lane, self.end_lane, self.start, self.end - self.start, ()),)
+        return tuple(pieces_of(self.start, self.tensor))
+
+    def meets(self, other: Region) -> bool:
+        """Do both touch a common byte? Unlike `overlaps` this knows the gaps of strided tensors."""
+        if not self.overlaps(other):
+            return False
+        if self.tensor is None and other.tensor is None:
+            return True
+        theirs = other.pieces()
+        return any(mine.meets(piece) for mine in self.pieces() for piece in theirs)
 
 
 class Instruction(ABC):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tpuc.errors import HazardError, IllegalCommand, UsageError
-from tpuc.machine.hazards import find_hazards
+from tpuc.machine.hazards import Hazard, iterate_hazards
 from tpuc.machine.instruction import Command, Engine, Instruction, Region
 from tpuc.machine.timeline import Timeline, TimelineEntry, make_timeline
 
@@ -37,19 +37,17 @@ class DecodedStreams:
         return cls(compute, dma, serial_order(compute, dma, where))
 
     def check(self, where: str, show: Callable[[Region], str] = show_region) -> None:
-        """Raise IllegalCommand for an illegal command, HazardError for conflicts that no wait orders."""
+        """Raise IllegalCommand for an illegal command, HazardError for conflicts that no wait orders.
+
+        What passes gives the same bits in every order that the waits allow.
+        """
         for command in (*self.compute, *self.dma):
             try:
                 command.instruction.check()
             except IllegalCommand as error:
                 raise _named(error, where, command) from error
-        hazards = find_hazards(self.compute, self.dma)
-        if hazards:
-            first = hazards[0]
-            raise HazardError(
-                f"{where}: {_label(first.compute)} and {_label(first.dma)} may run at the same time and both use "
-                f"{show(first.region)}; let the later one wait for the earlier one"
-            )
+        for hazard in iterate_hazards(self.compute, self.dma):
+            raise HazardError(f"{where}: {_sentence(hazard, show)}")
 
     def run(self, machine: Any, where: str, watch: Callable[[Command], None] | None = None) -> None:
         """Execute all commands; `watch` is told of each afterwards."""
@@ -127,6 +125,18 @@ def stored_inputs(
             )
         arrays[one.name] = np.ascontiguousarray(values).reshape(one.shape).view(one.dtype)
     return arrays
+
+
+def _sentence(hazard: Hazard, show: Callable[[Region], str]) -> str:
+    sides = ((hazard.dma_done, Engine.DMA), (hazard.compute_done, Engine.COMPUTE))
+    first, second = (
+        f"starts when {engine.label} command {done} is done" if done else f"waits for no {engine.label} command"
+        for done, engine in sides
+    )
+    return (
+        f"{_label(hazard.compute)} and {_label(hazard.dma)} may run at the same time and both use "
+        f"{show(hazard.region)}: the first {first}, the second {second}; let the later one wait for the earlier one"
+    )
 
 
 def _label(command: Command) -> str:

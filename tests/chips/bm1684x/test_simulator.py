@@ -144,7 +144,8 @@ class TestRefusing:
         with pytest.raises(
             HazardError,
             match=r"bmodel: group 0: compute command 1 \(ar.add\) and DMA command 1 \(dma.copy\) may run at the same "
-            r"time and both use lmem 0x0..0x20, lanes 0..7; let the later one wait for the earlier one",
+            r"time and both use lmem 0x0..0x20, lanes 0..7: the first waits for no DMA command, the second waits for "
+            r"no compute command; let the later one wait for the earlier one",
         ):
             Simulator(program(commands)).run({"x": values()})
 

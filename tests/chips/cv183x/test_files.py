@@ -224,7 +224,8 @@ class TestRefusing:
         with pytest.raises(
             HazardError,
             match=r"cvimodel: segment 0: compute command 1 \(tensor.mul\) and DMA command 1 \(dma.load\) may run at "
-            r"the same time and both use lmem 0x0..0x20, lanes 0..7; let the later one wait for the earlier one",
+            r"the same time and both use lmem 0x0..0x20, lanes 0..7: the first waits for no DMA command, the second "
+            r"waits for no compute command; let the later one wait for the earlier one",
         ):
             Simulator(file_of(commands)).run({"x": values()})
 

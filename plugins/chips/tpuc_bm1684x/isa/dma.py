@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from tpuc.api import IllegalCommand, Region
+from tpuc.api import IllegalCommand, Region, RegionTensor
 
 from tpuc_bm1684x.isa.command import DmaInstruction, FieldReader, shape_fields
 from tpuc_bm1684x.isa.geometry import (
@@ -52,7 +52,8 @@ def dma_region(address: int, shape: Shape4, strides: Strides, dtype: DType) -> R
     if in_lmem(address):
         return lane_region(address - LMEM_BASE, shape, strides, dtype.bytes)
     space, start = dma_space(address)
-    return Region(space, start, start + span_of(shape, strides) * dtype.bytes)
+    tensor = RegionTensor(dtype.bytes, shape, tuple(step * dtype.bytes for step in strides))
+    return Region(space, start, start + span_of(shape, strides) * dtype.bytes, tensor=tensor)
 
 
 def dma_space(address: int) -> tuple[str, int]:

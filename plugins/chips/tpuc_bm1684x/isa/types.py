@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import IllegalCommand, Region
+from tpuc.api import IllegalCommand, Region, RegionTensor
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, LMEM_BASE, LMEM_BYTES, round_up
@@ -230,8 +230,12 @@ def lane_region(address: int, shape: Shape4, strides: Strides, itemsize: int, *,
     slots = round_up(lane + c, LANES) // LANES
     steps = zip((n, slots, h, w), strides, strict=True)
     span = 1 + sum((size - 1) * step for size, step in steps)
-    lanes = (0, LANES) if all_lanes or (slots > 1 and lane < LANES) else (lane, lane + c)
-    return Region("lmem", offset, offset + span * itemsize, *lanes)
+    if all_lanes:
+        return Region("lmem", offset, offset + span * itemsize, 0, LANES)
+    lanes = (0, LANES) if slots > 1 and lane < LANES else (lane, lane + c)
+    sn, sc, sh, sw = (step * itemsize for step in strides)
+    tensor = RegionTensor(itemsize, (n, h, w), (sn, sh, sw), lane, c, sc, LANES)
+    return Region("lmem", offset, offset + span * itemsize, *lanes, tensor)
 
 
 def format_address(address: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from tpuc.api import IllegalCommand, Region
+from tpuc.api import IllegalCommand, Region, RegionTensor
 from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
 
 from tpuc_cv183x.isa.bf16 import narrow
@@ -65,7 +65,7 @@ def dma_region(address: int, shape: Shape4, steps: Steps, item_bytes: int) -> Re
     if not is_gmem(address):
         return lane_region(*divmod(address, LANE_BYTES), shape, (*steps, item_bytes), item_bytes)
     span = sum((size - 1) * step for size, step in zip(shape[:3], steps, strict=True)) + shape[3] * item_bytes
-    return Region("gmem", address, address + span)
+    return Region("gmem", address, address + span, tensor=RegionTensor(item_bytes, shape, (*steps, item_bytes)))
 
 
 def side_fields(name: str, address: int, shape: Shape4, steps: Steps) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Region
+from tpuc.api import Region, RegionTensor
 
 from tpuc_cv183x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
 
@@ -202,7 +202,9 @@ def lane_region(lane: int, offset: int, shape: Shape4, strides: Strides, item_by
     groups = round_up(lane + c, LANES) // LANES
     span = sum((size - 1) * step for size, step in zip((n, groups, h, w), strides, strict=True))
     lanes = (0, LANES) if groups > 1 and lane < LANES else (lane, lane + c)
-    return Region("lmem", offset, offset + span + item_bytes, *lanes)
+    sn, sc, sh, sw = strides
+    tensor = RegionTensor(item_bytes, (n, h, w), (sn, sh, sw), lane, c, sc, LANES)
+    return Region("lmem", offset, offset + span + item_bytes, *lanes, tensor)
 
 
 def format_address(address: int) -> str:
