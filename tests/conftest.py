@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
+from tpuc.api import Chip
+from tpuc.hookspecs import ChipStages, hookimpl
 from tpuc.registry import Registry
 
 from tests.models import resnet8
@@ -68,6 +70,21 @@ def no_network() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", refuse)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def proved_waits() -> Iterator[None]:
+    """Every file that a test compiles is loaded, and the waits must order all of its conflicts."""
+    generate = ChipStages.generate_code
+
+    def proved(self: ChipStages, chip: Chip, proceed: Callable[[], Any]) -> Any:
+        data = generate(self, proceed)
+        chip.load(data, f"file compiled for {chip.description.name}").check()
+        return data
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ChipStages, "generate_code", hookimpl(proved, trylast=True))
         yield
 
 

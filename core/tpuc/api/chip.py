@@ -178,7 +178,14 @@ class LoadedModel(ABC):
 
     @abstractmethod
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
-        """Outputs by name, raw as stored. `check`: hazards, alignment and illegal fields raise errors."""
+        """Outputs by name, raw as stored. `check`: what `check()` finds is raised first."""
+
+    def check(self) -> None:
+        """Raise IllegalCommand for illegal fields and alignment, HazardError unless waits order all that conflicts.
+
+        Needs no inputs and is done once. Default: nothing is known to be wrong.
+        """
+        return
 
     @abstractmethod
     def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tpuc.cli.app import App
-from tpuc.errors import UsageError
+from tpuc.errors import HazardError, IllegalCommand, UsageError
 from tpuc.files import write_atomic
 
 if TYPE_CHECKING:
@@ -57,8 +57,18 @@ def open_session(
 
 
 def open_compiled(app: App, path: Path) -> tuple[Chip, LoadedModel]:
-    """A compiled file and the installed chip that it is for; raises Unsupported when there is none."""
-    return open_session(app).open(path)
+    """A compiled file and the installed chip that it is for; raises Unsupported when there is none.
+
+    A file with a hazard can be looked at, with a remark; only running it is refused.
+    """
+    chip, loaded = open_session(app).open(path)
+    try:
+        loaded.check()
+    except HazardError as error:
+        app.remark(f"{error}. Results depend on which engine is faster.")
+    except IllegalCommand:
+        pass  # it is of no account for those who look, and running says it
+    return chip, loaded
 
 
 def check_mode(chip: Chip, mode: str) -> None:

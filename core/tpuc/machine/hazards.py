@@ -19,6 +19,7 @@ BLOCK = 64
 """DMA commands that are looked at together."""
 PAIRS = 1 << 20
 """Pairs of regions that are compared together."""
+COLUMNS = 6
 SPACE_BITS = 54
 """Spaces lie one behind the other on one axis, each as long as this many bits address."""
 
@@ -85,7 +86,7 @@ def iterate_hazards(compute: Sequence[Command], dma: Sequence[Command]) -> Itera
         found: set[tuple[int, int]] = set()
         for row, other in mine.overlaps(rows, theirs, block, begins, ends):
             i, j = int(mine.owner[row]), int(theirs.owner[other])
-            one, two = mine.regions[row], theirs.regions[other]
+            one, two = mine.region(row), theirs.region(other)
             if (i, j) not in found and one.meets(two):
                 found.add((i, j))
                 yield Hazard(compute[i], dma[j], _common(one, two), dma_done[i], compute_done[j])
@@ -103,22 +104,28 @@ class _Touches:
     def __init__(self, commands: Sequence[Command], spaces: dict[str, int]) -> None:
         import numpy as np
 
-        self.regions: list[Region] = []
-        rows: list[tuple[int, int, int, int, int, bool]] = []
+        self._commands = commands
+        cells: list[int] = []
         counts = [0]
         for index, command in enumerate(commands):
             instruction = command.instruction
             for regions, writes in ((instruction.reads(), False), (instruction.writes(), True)):
                 for region in regions:
-                    base = spaces.setdefault(region.space, len(spaces)) << SPACE_BITS
-                    lanes = (region.first_lane, region.end_lane)
-                    rows.append((index, base + region.start, base + region.end, *lanes, writes))
-                    self.regions.append(region)
-            counts.append(len(rows))
-        columns = np.array(rows, np.int64).reshape(-1, 6).T
+                    if region.space not in spaces:
+                        spaces[region.space] = len(spaces) << SPACE_BITS
+                    base = spaces[region.space]
+                    cells += (index, base + region.start, base + region.end, region.first_lane, region.end_lane, writes)
+            counts.append(len(cells) // COLUMNS)
+        columns = np.ascontiguousarray(np.array(cells, np.int64).reshape(-1, COLUMNS).T)
         self.owner, self.start, self.end, self.first_lane, self.end_lane = columns[:5]
         self.writes = columns[5] != 0
         self._counts = counts
+
+    def region(self, row: int) -> Region:
+        """The region of a row; kept by nobody, since hardly any is looked at again."""
+        index = int(self.owner[row])
+        instruction = self._commands[index].instruction
+        return (*instruction.reads(), *instruction.writes())[row - self._counts[index]]
 
     def of(self, first: int, last: int) -> Integers:
         """The rows of commands `[first, last)`."""

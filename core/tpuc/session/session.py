@@ -236,7 +236,6 @@ class Session:
         `options` are further options of the pass `calibrate`, such as `tune_num` and `workers`.
         """
         context = self.context()
-        manager = self._manager(context)
         with self._timed("calibrate"):
             definition = self.registry.get("tpuc.passes", "calibrate")
             settings = {
@@ -247,7 +246,7 @@ class Session:
                 "histogram_bin_num": histogram_bin_num,
                 **(options or {}),
             }
-            manager.run(module, [definition(**settings)], "calibrate")
+            self._manager(context).run(module, [definition(**settings)], "calibrate")
         return context.results["calibration_table"]
 
     def compile(
@@ -326,7 +325,7 @@ class Session:
         boundary: Boundary | None = None,
         ranges: Mapping[str, float] | None = None,
     ) -> CompileReport:
-        """Lower a TOP module and write the compiled file.
+        """Lower a TOP module and write the compiled file, once its commands are legal and its waits complete.
 
         With `test_input` the stages are compared on it before the file is written: TOP with TPU, TPU with simulator.
         Where `boundary` fuses the preprocessing, that input are images or the bytes that the file takes. `ranges` are
@@ -334,6 +333,7 @@ class Session:
         """
         final, data = self.build(module, calibration_table, quantize_table, boundary=boundary)
         loaded = self.chip.load(data, str(model))
+        loaded.check()
         test = StageTest(test_input, test_reference, excepts, tolerance)
         with self._timed("verify"):
             comparisons = Verification(self, module, final, loaded, calibration_table, ranges).run(test)

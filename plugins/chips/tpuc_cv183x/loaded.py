@@ -56,6 +56,9 @@ class LoadedCviModel(LoadedModel):
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
         return self._simulator.run(inputs, check=check)
 
+    def check(self) -> None:
+        self._simulator.check()
+
     def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:
         return self._simulator.read(address, shape, numpy_dtype(storage))
 

@@ -47,13 +47,21 @@ class OracleRunner:
 
     def run(self, case: Case, window: int) -> Array:
         """The result of one case; afterwards `lmem[:, :window]` and `ddr` hold everything that changed."""
+        self.prepare(case, window)
+        self.execute(case)
+        return self._get(case.result)
+
+    def prepare(self, case: Case, window: int) -> None:
+        """Put the operands of a case into memories of zeros."""
         self.oracle.lmem[:, :window] = 0
         self.oracle.ddr[:] = 0
         for place, values in case.writes:
             self._put(place, values)
+
+    def execute(self, case: Case) -> None:
+        """Run the instruction of a case on the memories as they are."""
         engine = self._module.TIU if case.instruction.engine is Engine.COMPUTE else self._module.GDMA
         self.oracle.run(engine, case.instruction.encode(1, 0))
-        return self._get(case.result)
 
     def _put(self, place: Place, values: Array) -> None:
         if place.address < DDR_BASE:

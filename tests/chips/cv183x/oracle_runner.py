@@ -46,13 +46,21 @@ class OracleRunner:
 
     def run(self, case: Case) -> tuple[Array, Array]:
         """LMEM window and GMEM after the case's instruction."""
-        oracle = self.oracle
-        oracle.lmem[:, :WINDOW_BYTES] = case.lmem
-        gmem = oracle.gmem[: BASES * GMEM_BYTES].reshape(BASES, GMEM_BYTES)
-        gmem[:] = case.gmem
+        lmem, gmem = self.prepare(case)
+        self.execute(case)
+        return np.array(lmem), np.array(gmem)
+
+    def prepare(self, case: Case) -> tuple[Array, Array]:
+        """Views of LMEM's window and of GMEM, filled as the case says."""
+        lmem = self.oracle.lmem[:, :WINDOW_BYTES]
+        gmem = self.oracle.gmem[: BASES * GMEM_BYTES].reshape(BASES, GMEM_BYTES)
+        lmem[:], gmem[:] = case.lmem, case.gmem
+        return lmem, gmem
+
+    def execute(self, case: Case) -> None:
+        """Run the instruction of a case on the memories as they are."""
         engine = self.module.TIU if case.instruction.engine is Engine.COMPUTE else self.module.TDMA
-        oracle.run_logical([(engine, case.instruction.encode(1, 0))])
-        return np.array(oracle.lmem[:, :WINDOW_BYTES]), np.array(gmem)
+        self.oracle.run_logical([(engine, case.instruction.encode(1, 0))])
 
 
 def run_file(folder: Path, path: Path, inputs: dict[str, Array]) -> dict[str, Array]:

@@ -228,14 +228,12 @@ def lane_region(address: int, shape: Shape4, strides: Strides, itemsize: int, *,
     n, c, h, w = shape
     lane, offset = divmod(address, LANE_BYTES)
     slots = round_up(lane + c, LANES) // LANES
-    steps = zip((n, slots, h, w), strides, strict=True)
-    span = 1 + sum((size - 1) * step for size, step in steps)
-    if all_lanes:
-        return Region("lmem", offset, offset + span * itemsize, 0, LANES)
-    lanes = (0, LANES) if slots > 1 and lane < LANES else (lane, lane + c)
     sn, sc, sh, sw = (step * itemsize for step in strides)
-    tensor = RegionTensor(itemsize, (n, h, w), (sn, sh, sw), lane, c, sc, LANES)
-    return Region("lmem", offset, offset + span * itemsize, *lanes, tensor)
+    end = offset + (n - 1) * sn + (slots - 1) * sc + (h - 1) * sh + (w - 1) * sw + itemsize
+    if all_lanes:
+        return Region("lmem", offset, end, 0, LANES)
+    lanes = (0, LANES) if slots > 1 and lane < LANES else (lane, lane + c)
+    return Region("lmem", offset, end, *lanes, RegionTensor(itemsize, (n, h, w), (sn, sh, sw), lane, c, sc, LANES))
 
 
 def format_address(address: int) -> str:

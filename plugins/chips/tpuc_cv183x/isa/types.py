@@ -200,9 +200,9 @@ def lane_region(lane: int, offset: int, shape: Shape4, strides: Strides, item_by
     """The region of a tensor in local memory."""
     n, c, h, w = shape
     groups = round_up(lane + c, LANES) // LANES
-    span = sum((size - 1) * step for size, step in zip((n, groups, h, w), strides, strict=True))
-    lanes = (0, LANES) if groups > 1 and lane < LANES else (lane, lane + c)
     sn, sc, sh, sw = strides
+    span = (n - 1) * sn + (groups - 1) * sc + (h - 1) * sh + (w - 1) * sw
+    lanes = (0, LANES) if groups > 1 and lane < LANES else (lane, lane + c)
     tensor = RegionTensor(item_bytes, (n, h, w), (sn, sh, sw), lane, c, sc, LANES)
     return Region("lmem", offset, offset + span + item_bytes, *lanes, tensor)
 

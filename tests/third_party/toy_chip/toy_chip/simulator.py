@@ -72,8 +72,8 @@ class ToyModel(LoadedModel):
 
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
         """See LoadedModel."""
-        if check and self._hazard is not None:
-            raise self._hazard
+        if check:
+            self.check()
         machine = Machine(self._content.end_address - DDR_BASE)
         self._machine = machine
         weights = np.frombuffer(self._content.weights, np.uint8)
@@ -87,6 +87,11 @@ class ToyModel(LoadedModel):
         for entry in self._timeline.entries:
             entry.command.instruction.execute(machine)
         return {info.name: _ddr_view(machine, info).copy() for info in self.outputs}
+
+    def check(self) -> None:
+        """See LoadedModel."""
+        if self._hazard is not None:
+            raise self._hazard
 
     def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:
         """See LoadedModel."""

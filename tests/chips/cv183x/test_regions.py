@@ -1,0 +1,41 @@
+"""Regions that instructions state: what is read decides the result, and nothing but what is written changes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from tpuc.api import Region
+from tpuc_cv183x.isa.geometry import GMEM_BASE, GMEM_BITS, split_gmem
+from tpuc_cv183x.machine import Machine
+
+from tests.chips.cv183x.cases import GENERATORS, make_case
+from tests.chips.cv183x.draw import BASES, WINDOW_BYTES
+from tests.chips.regions import Memories, wrong_regions
+
+SEEDS = range(7000, 7012)
+
+
+def locate(region: Region) -> tuple[str, int]:
+    """Local memory is a window of each lane; GMEM is one memory behind each base register."""
+    if region.space == "lmem":
+        return "lmem", 0
+    base = split_gmem(region.start)[0]
+    return f"gmem{base}", base << GMEM_BITS | GMEM_BASE
+
+
+def memories_of(machine: Machine) -> Memories:
+    """Views."""
+    return {"lmem": machine.lmem[:, :WINDOW_BYTES]} | {f"gmem{base}": machine.gmem[base][None] for base in range(BASES)}
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_regions_are_what_instructions_touch(name: str) -> None:
+    machine = Machine()
+    for seed in SEEDS:
+        case = make_case(name, seed)
+        case.load(machine)
+        wrong = wrong_regions(
+            case.instruction, memories_of(machine), locate, partial(case.instruction.execute, machine), seed
+        )
+        assert wrong is None, (seed, case.instruction.describe(), wrong)
