@@ -188,6 +188,7 @@ from tpuc.machine import (
     find_hazards,
     make_timeline,
     make_timelines,
+    serial_order,
     show_region,
     stored_inputs,
 )
@@ -365,6 +366,7 @@ __all__ = [
     "read_text",
     "remove_dead",
     "scalar_of",
+    "serial_order",
     "show_region",
     "stored_inputs",
     "undone_on_failure",

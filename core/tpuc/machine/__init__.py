@@ -10,6 +10,7 @@ from tpuc.machine.simulation import (
     DecodedStreams,
     StoredInput,
     make_timelines,
+    serial_order,
     show_region,
     stored_inputs,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "find_hazards",
     "make_timeline",
     "make_timelines",
+    "serial_order",
     "show_region",
     "stored_inputs",
 ]

@@ -1,0 +1,65 @@
+"""Removes and weakens every wait of compiled networks in turn: which removals does the proof refuse, which matter?
+
+python benchmarks/hazards.py FILE.bmodel FILE.cvimodel ...
+python benchmarks/hazards.py --model-data DIR [NAME ...]
+
+Every mutant runs in the simulator in both extreme orders, from memories of random bytes. A mutant that changes a byte
+and passes the proof is named, and the exit code is 1. `--every N` takes each N-th mutant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tpuc.session import Session
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.chips.mutants import Tally, try_mutants
+from tests.chips.subjects import subject_of
+
+NETWORKS = {
+    "resnet8": "tflite/mlperf_tiny/ic01_resnet8_float32.tflite",
+    "kws": "tflite/mlperf_tiny/kws01_dscnn_float32.tflite",
+    "blazeface": "onnx/blazeface.onnx",
+}
+MODES = (("bm1684x", "f16"), ("cv183x", "bf16"))
+
+
+def compiled(model_data: Path, names: list[str]) -> Iterator[tuple[str, str, bytes]]:
+    """Networks on both chips: a label, the file's suffix, its bytes."""
+    for name in names or [*NETWORKS]:
+        for chip, mode in MODES:
+            session = Session(chip=chip, quantize=mode)
+            _, data = session.build(session.transform(model_data / NETWORKS[name]))
+            yield f"{name} {chip} {mode}", session.chip.description.suffix, data
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"compiled files, or of {', '.join(NETWORKS)}")
+    parser.add_argument("--model-data", type=Path, metavar="DIR", help="folder with the networks")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="take each N-th mutant")
+    arguments = parser.parse_args()
+    if arguments.model_data is not None:
+        programs = compiled(arguments.model_data, arguments.names)
+    else:
+        programs = ((name, Path(name).suffix, Path(name).read_bytes()) for name in arguments.names)
+    total, missed = Tally(), list[str]()
+    for label, suffix, data in programs:
+        start = time.perf_counter()
+        tally = try_mutants(subject_of(suffix, data), arguments.every, missed)
+        total += tally
+        print(f"{label}: {tally} ({time.perf_counter() - start:.0f} s)", flush=True)
+    print(f"total: {total}")
+    for sentence in missed:
+        print(f"missed: {sentence}")
+    return 1 if total.missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Programs with one wait less, and what becomes of their results in the two extreme orders that are then allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from tpuc.api import Command, DecodedStreams, Engine, TpucError, commands_done, find_hazards, serial_order
+
+Array = np.ndarray[Any, Any]
+Memories = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """Both streams with the wait of `command` lowered to `wait`; `change` says how."""
+
+    command: Command
+    wait: int
+    change: str
+    compute: Sequence[Command]
+    dma: Sequence[Command]
+
+    @property
+    def is_refused(self) -> bool:
+        """Does the proof fail?"""
+        return bool(find_hazards(self.compute, self.dma))
+
+    def __str__(self) -> str:
+        engine, number = self.command.engine.label, self.command.number
+        return f"{engine} command {number} waits for {self.wait}, not {self.command.wait} ({self.change})"
+
+
+def mutants_of(compute: Sequence[Command], dma: Sequence[Command]) -> Iterator[Mutant]:
+    """Every wait removed, and every one that orders anything weakened.
+
+    `removed`: the command waits for nothing. `weakened`: for one command less. Commands behind it that repeat the wait
+    keep it in these, and lose it too in `removed with repeats` and `weakened with repeats`.
+    """
+    for stream in (compute, dma):
+        before = [0, *commands_done(stream)]
+        for at, command in enumerate(stream):
+            if not command.wait:
+                continue
+            lowered = {"removed": (0, at + 1)}
+            if command.wait > before[at]:
+                repeats = at + 1
+                while repeats < len(stream) and stream[repeats].wait <= command.wait:
+                    repeats += 1
+                lowered["weakened"] = (command.wait - 1, at + 1)
+                lowered["removed with repeats"] = (before[at], repeats)
+                lowered["weakened with repeats"] = (command.wait - 1, repeats)
+            for change, (wait, end) in lowered.items():
+                changed = [
+                    replace(one, wait=min(one.wait, wait)) if at <= index < end else one
+                    for index, one in enumerate(stream)
+                ]
+                streams = (changed, dma) if stream is compute else (compute, changed)
+                yield Mutant(command, wait, change, *streams)
+
+
+class Subject(Protocol):
+    """A program that runs its parts in any order, from memories of random bytes wherever they may be undefined."""
+
+    @property
+    def parts(self) -> Sequence[DecodedStreams]:
+        """The streams between full barriers."""
+        ...
+
+    def run(self, parts: Sequence[DecodedStreams]) -> Memories:
+        """All bytes of all memories afterwards, those of `outputs` being the results."""
+        ...
+
+
+@dataclass
+class Tally:
+    """What mutants did. A mutant `shows` when one of the two orders leaves other bytes than the program itself."""
+
+    waits: int = 0
+    repeated: int = 0
+    """Waits for what the engine waited for before."""
+    removed: int = 0
+    refused: int = 0
+    shown: int = 0
+    """Of the refused ones, those that change any byte of memory."""
+    results: int = 0
+    """And of these, those that change a result."""
+    missed: int = 0
+    """Mutants that pass the proof and change a byte: must be 0."""
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(one + two for one, two in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.waits} waits ({self.repeated} repeat an earlier one), {self.removed} mutants: {self.refused} "
+            f"refused, of which {self.shown} change memory and {self.results} results; {self.missed} missed"
+        )
+
+
+def order_of(mutant: Mutant, first: Engine) -> DecodedStreams:
+    """The mutant as it runs when one engine is as fast as can be."""
+    return DecodedStreams(mutant.compute, mutant.dma, serial_order(mutant.compute, mutant.dma, "mutant", first))
+
+
+def try_mutants(subject: Subject, every: int = 1, missed: list[str] | None = None) -> Tally:
+    """Run every (or each `every`-th) mutant in both extreme orders. The program itself must give the same in both."""
+    tally = Tally()
+    wanted = subject.run(subject.parts)
+    for index, part in enumerate(subject.parts):
+        tally += _waits(part.compute) + _waits(part.dma)
+        plain = Mutant(part.compute[0] if part.compute else part.dma[0], 0, "none", part.compute, part.dma)
+        assert not plain.is_refused
+        for first in Engine:
+            assert not _changes(subject, index, order_of(plain, first), wanted), f"part {index}: {first.label} first"
+        for number, mutant in enumerate(mutants_of(part.compute, part.dma)):
+            if number % every:
+                continue
+            changed = set[str]().union(*(_changes(subject, index, order_of(mutant, one), wanted) for one in Engine))
+            refused = mutant.is_refused
+            tally += Tally(
+                removed=1,
+                refused=refused,
+                shown=refused and bool(changed),
+                results=refused and "outputs" in changed,
+                missed=not refused and bool(changed),
+            )
+            if changed and not refused and missed is not None:
+                missed.append(str(mutant))
+    return tally
+
+
+def _waits(stream: Sequence[Command]) -> Tally:
+    before = [0, *commands_done(stream)]
+    waits = [(command.wait, before[at]) for at, command in enumerate(stream) if command.wait]
+    return Tally(waits=len(waits), repeated=sum(wait <= known for wait, known in waits))
+
+
+def _changes(subject: Subject, index: int, part: DecodedStreams, wanted: Memories) -> set[str]:
+    """The memories that differ."""
+    parts = [*subject.parts]
+    parts[index] = part
+    try:
+        found = subject.run(parts)
+    except TpucError:  # data that are nobody's, such as an index outside its table
+        return {"outputs"}
+    return {name for name, memory in wanted.items() if not np.array_equal(memory, found[name])}
