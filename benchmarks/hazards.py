@@ -19,14 +19,16 @@ from tpuc.session import Session
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tests.chips.bm1684x.subject import FileSubject as Bm1684x
+from tests.chips.cv183x.subject import FileSubject as Cv183x
 from tests.chips.mutants import Tally, try_mutants
-from tests.chips.subjects import subject_of
 
 NETWORKS = {
     "resnet8": "tflite/mlperf_tiny/ic01_resnet8_float32.tflite",
     "kws": "tflite/mlperf_tiny/kws01_dscnn_float32.tflite",
     "blazeface": "onnx/blazeface.onnx",
 }
+SUBJECTS = {".bmodel": Bm1684x, ".cvimodel": Cv183x}
 MODES = (("bm1684x", "f16"), ("cv183x", "bf16"))
 
 
@@ -52,7 +54,7 @@ def main() -> int:
     total, missed = Tally(), list[str]()
     for label, suffix, data in programs:
         start = time.perf_counter()
-        tally = try_mutants(subject_of(suffix, data), arguments.every, missed)
+        tally = try_mutants(SUBJECTS[suffix](data), arguments.every, missed)
         total += tally
         print(f"{label}: {tally} ({time.perf_counter() - start:.0f} s)", flush=True)
     print(f"total: {total}")

@@ -147,3 +147,15 @@ def _changes(subject: Subject, index: int, part: DecodedStreams, wanted: Memorie
     except TpucError:  # data that are nobody's, such as an index outside its table
         return {"outputs"}
     return {name for name, memory in wanted.items() if not np.array_equal(memory, found[name])}
+
+
+def random_inputs(tensors: Sequence[Any]) -> dict[str, Array]:
+    """Values of the stored type that are neither all zero nor large enough to saturate what is computed from them."""
+    rng = np.random.default_rng(5)
+    scales = {one.name: 1 if one.type.numpy.kind == "f" else 32 for one in tensors}
+    return {one.name: (rng.standard_normal(one.shape) * scales[one.name]).astype(one.type.numpy) for one in tensors}
+
+
+def copies(memories: Memories, outputs: Memories) -> Memories:
+    whole = np.concatenate([array.reshape(-1).view(np.uint8) for array in outputs.values()])
+    return {name: memory.copy() for name, memory in memories.items()} | {"outputs": whole}

@@ -1,0 +1,42 @@
+"""A `.bmodel` as a program for mutants, in our simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import DecodedStreams
+from tpuc_bm1684x.container import BModel
+from tpuc_bm1684x.simulator import Simulator
+
+from tests.chips.mutants import Memories, copies, random_inputs
+
+
+class RandomStart(Simulator):
+    """Starts with random bytes in local memory and in all of DDR but the weights."""
+
+    def _reset(self) -> None:
+        super()._reset()
+        rng = np.random.default_rng(17)
+        for memory in (self.used_lmem(), self.machine.ddr[self._context]):
+            memory[...] = rng.integers(0, 256, memory.shape, np.uint8)
+
+    def used_lmem(self) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+        """What the program may write of each lane."""
+        return self.machine.lmem[:, : self._lmem_bytes]
+
+
+class FileSubject:
+    """See Subject."""
+
+    def __init__(self, data: bytes) -> None:
+        self._simulator = RandomStart(BModel.from_bytes(data))
+        self._inputs = random_inputs(self._simulator.inputs)
+        self.parts: Sequence[DecodedStreams] = self._simulator.groups
+
+    def run(self, parts: Sequence[DecodedStreams]) -> Memories:
+        simulator = self._simulator
+        simulator.groups = tuple(parts)
+        with np.errstate(all="ignore"):
+            outputs = simulator.run(self._inputs, check=False)
+        return copies({"lmem": simulator.used_lmem(), "ddr": simulator.machine.ddr}, outputs)

@@ -1,0 +1,42 @@
+"""A `.cvimodel` as a program for mutants, in our simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import DecodedStreams
+from tpuc_cv183x.container import CviModel
+from tpuc_cv183x.isa.geometry import WEIGHTS
+from tpuc_cv183x.simulator import Simulator
+
+from tests.chips.mutants import Memories, copies, random_inputs
+
+
+class RandomStart(Simulator):
+    """Starts with random bytes in local memory and in all of GMEM but the weights."""
+
+    def _reset(self) -> None:
+        super()._reset()
+        rng = np.random.default_rng(17)
+        memories = [memory for base, memory in enumerate(self.machine.gmem) if base != WEIGHTS]
+        for memory in (self.machine.lmem, *memories):
+            memory[...] = rng.integers(0, 256, memory.shape, np.uint8)
+
+
+class FileSubject:
+    """See Subject."""
+
+    def __init__(self, data: bytes) -> None:
+        self._simulator = RandomStart(CviModel.from_bytes(data))
+        self._inputs = random_inputs(self._simulator.inputs)
+        self.parts: Sequence[DecodedStreams] = self._simulator.segments
+
+    def run(self, parts: Sequence[DecodedStreams]) -> Memories:
+        simulator = self._simulator
+        left = iter(parts)
+        simulator.steps = tuple(next(left) if isinstance(step, DecodedStreams) else step for step in simulator.steps)
+        with np.errstate(all="ignore"):
+            outputs = simulator.run(self._inputs, check=False)
+        gmem = {f"gmem{base}": memory for base, memory in enumerate(simulator.machine.gmem)}
+        return copies({"lmem": simulator.machine.lmem} | gmem, outputs)
