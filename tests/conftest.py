@@ -80,6 +80,8 @@ def proved_waits() -> Iterator[None]:
 
     def proved(self: ChipStages, chip: Chip, proceed: Callable[[], Any]) -> Any:
         data = generate(self, proceed)
+        if not isinstance(chip, Chip):  # a stand-in in tests of the stages themselves
+            return data
         chip.load(data, f"file compiled for {chip.description.name}").check()
         return data
 
