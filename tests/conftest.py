@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
-from tpuc.api import Chip
-from tpuc.hookspecs import ChipStages, hookimpl
+from tpuc.api import Chip, Module, PassContext
 from tpuc.registry import Registry
+from tpuc_passes.generate_code import GenerateCode
 
 from tests.models import resnet8
 from tests.models.networks import network  # a fixture
@@ -27,6 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 settings.register_profile("tpuc", derandomize=True, deadline=None, database=None)
 settings.load_profile("tpuc")
+
+
+Generate = Callable[[GenerateCode, Chip, Module, PassContext], bytes]
 
 
 class RunVendor(Protocol):
@@ -74,21 +77,18 @@ def no_network() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def proved_waits() -> Iterator[None]:
-    """Every file that a test compiles is loaded, and the waits must order all of its conflicts."""
-    generate = ChipStages.generate_code
+def generate_unproved() -> Iterator[Generate]:
+    """Every file that a test compiles is loaded, and its waits must order all conflicts; this is what does not look."""
+    generate = GenerateCode._generate
 
-    def proved(self: ChipStages, chip: Chip, proceed: Callable[[], Any]) -> Any:
-        data = generate(self, proceed)
-        if not isinstance(chip, Chip):  # a stand-in in tests of the stages themselves
-            return data
+    def proved(self: GenerateCode, chip: Chip, module: Module, context: PassContext) -> bytes:
+        data = generate(self, chip, module, context)
         chip.load(data, f"file compiled for {chip.description.name}").check()
         return data
 
     with pytest.MonkeyPatch.context() as patch:
-        proved.unproved = generate  # for tests of what happens without
-        patch.setattr(ChipStages, "generate_code", hookimpl(proved, trylast=True))
-        yield
+        patch.setattr(GenerateCode, "_generate", proved)
+        yield generate
 
 
 @pytest.fixture(scope="session")

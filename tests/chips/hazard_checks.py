@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 from tpuc.api import Command, HazardError, Instruction, derive_waits
 from tpuc.cli import main
-from tpuc.hookspecs import ChipStages
 from tpuc.session import Session
+from tpuc_passes.generate_code import GenerateCode
 
 from tests.chips.mutants import Mutant, Subject, try_mutants
+from tests.conftest import Generate
 
 
 def without_waits(instructions: Sequence[Instruction]) -> list[Command]:
@@ -97,15 +98,15 @@ class HazardConformance(ABC):
         assert capsys.readouterr().err == ""
 
     def test_a_file_with_a_hazard_is_not_written(
-        self, digits_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, digits_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generate_unproved: Generate
     ) -> None:
-        """Neither by the command nor, as in all tests, by the stage that generates code."""
+        """Neither by the command nor, as in all tests, by the pass that generates code."""
         monkeypatch.setattr(self.derives, without_waits)
         session = self.session()
         expected = "may run at the same time and both use"
         with pytest.raises(HazardError, match=f"file compiled for {self.chip}: .* {expected}"):
             session.build(session.transform(digits_onnx))
-        monkeypatch.setattr(ChipStages, "generate_code", ChipStages.generate_code.unproved)
+        monkeypatch.setattr(GenerateCode, "_generate", generate_unproved)
         path = tmp_path / f"net{self.others[0].suffix}"
         with pytest.raises(HazardError, match=rf"{path.name}: \w+ 0: .* {expected}"):
             self.session().compile(digits_onnx, path)
