@@ -1,7 +1,8 @@
-"""Damages networks in many ways and tells every one that leads to more than a sentence.
+"""Damages networks in many ways and tells every one that leads to more than a sentence; or judges random graphs.
 
 python benchmarks/fuzz.py --count 20000
 python benchmarks/fuzz.py --seed 4711 --count 1 --keep DIR
+python benchmarks/fuzz.py graphs --count 1000 --seed 0 --chip bm1684x --mode int8 --workers 2
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tests.fuzz.graphs import long_run
 from tests.fuzz.harness import Tally, fuzz
 from tests.fuzz.mutate import Files, damaged
 from tests.fuzz.networks import networks
@@ -51,4 +53,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(long_run.main(sys.argv[2:]) if sys.argv[1:2] == ["graphs"] else main())

@@ -146,15 +146,32 @@ def qlinear_matmul(script: Script) -> None:
 
 
 def lp_pool(script: Script) -> None:
-    """The mean of powers, times their number, and its root."""
+    """The mean of powers, times their number, and its root. What rounding up adds at the end counts as zeros."""
     p, kernel = float(script.node.attributes.get("p", 2)), script.node.attributes["kernel_shape"]
     power = script.constant("p", np.array(p, np.float32))
     powers = script("Pow", script("Abs", script.node.inputs[0]), power)
-    window = script.attributes("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
+    window = script.attributes("auto_pad", "dilations", "kernel_shape", "pads", "strides")
+    if script.node.attributes.get("ceil_mode", 0) and window.get("auto_pad", "NOTSET") in ("NOTSET", "VALID"):
+        window["auto_pad"], window["pads"] = "NOTSET", _ceiled_pads(script, kernel)
     mean = script("AveragePool", powers, count_include_pad=1, **window)
     total = script("Mul", mean, script.constant("count", np.array(math.prod(kernel), np.float32)))
     root = script.constant("root", np.array(1 / p, np.float32))
     script("Pow", total, root, result=script.node.outputs[0])
+
+
+def _ceiled_pads(script: Script, kernel: Sequence[int]) -> list[int]:
+    """The pads with which windows reach as far as they do when rounding up; none begins behind the stated pads."""
+    attributes, rank = script.node.attributes, len(kernel)
+    is_stated = attributes.get("auto_pad", "NOTSET") == "NOTSET"
+    pads = list(attributes.get("pads", (0,) * 2 * rank)) if is_stated else [0] * 2 * rank
+    strides, dilations = (attributes.get(name, (1,) * rank) for name in ("strides", "dilations"))
+    for axis, size in enumerate(script.shape(script.node.inputs[0])[2:]):
+        extent = (kernel[axis] - 1) * dilations[axis] + 1
+        last = math.ceil((pads[axis] + size + pads[axis + rank] - extent) / strides[axis])
+        last -= last * strides[axis] >= size + pads[axis]
+        reach = last * strides[axis] + extent
+        pads[axis + rank] = max(pads[axis + rank], reach - size - pads[axis])
+    return pads
 
 
 def global_lp_pool(script: Script) -> None:

@@ -23,8 +23,19 @@ MOST_ELEMENTS = 1 << 31
 SHAPE_DATA_ELEMENTS = 4096
 """Constants up to this size are shown to shape inference: no shape, axis list or index is longer."""
 
-RIGHT_SINCE = {"AveragePool": 22, "MaxPool": 22, "Max": 8, "Mean": 8, "Min": 8, "Sum": 8}
-"""Older rules count windows that lie in the padding altogether, which no runtime computes, or do not broadcast."""
+RIGHT_SINCE = {
+    "AveragePool": 22,
+    "MaxPool": 22,
+    "Max": 8,
+    "Mean": 8,
+    "Min": 8,
+    "Sum": 8,
+    "GreaterOrEqual": 16,
+    "LessOrEqual": 16,
+}
+"""Older rules count windows that lie in the padding altogether, which no runtime computes, do not broadcast, or are not
+there.
+"""
 
 
 def input_shapes(graph: Graph, given: Sequence[Shape], batch: int | None = None) -> list[Shape]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tpuc.api import FLOAT_MODES
+from tpuc.api import FLOAT_MODES, UsageError
 from tpuc.api.host import write_npz
 
 SEED = 7
@@ -20,23 +21,25 @@ PROGRAM = "from tpuc.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
 
 @dataclass(frozen=True)
 class Attempt:
-    """What is done with a network file: import alone, or compilation for a chip in a mode."""
+    """What is done with a network file: import alone, compilation for a chip in a mode, or another `command`."""
 
     chip: str | None
     mode: str
     seconds: float
+    command: str | None = None
 
     def failure(self, path: Path, shapes: Mapping[str, Sequence[int]], folder: Path) -> str | None:
         """What it says when it fails, without its path; None when it works."""
-        arguments = self._arguments(path, shapes, folder)
         try:
             done = subprocess.run(
-                [sys.executable, "-c", PROGRAM, *arguments],
+                self._words(path, shapes, folder),
                 capture_output=True,
                 text=True,
                 timeout=self.seconds,
                 check=False,
             )
+        except OSError as error:
+            raise UsageError(f"--command: {error.filename} cannot be started: {error.strerror}.") from error
         except subprocess.TimeoutExpired:
             return f"takes longer than {self.seconds:g} s"
         if done.returncode == 0:
@@ -45,6 +48,16 @@ class Attempt:
         crashed = any(line.startswith("Traceback") for line in lines)
         said = lines[-1] if crashed else next((line for line in lines if line.startswith("tpuc: ")), lines[-1])
         return said.replace(f"{path}: ", "").replace(str(path), path.name)
+
+    def _words(self, path: Path, shapes: Mapping[str, Sequence[int]], folder: Path) -> list[str]:
+        if self.command is not None:
+            try:
+                words = shlex.split(self.command)
+            except ValueError as error:
+                reason = str(error).rstrip(".")
+                raise UsageError(f"--command: cannot be taken apart ({reason}); quote it as in a shell.") from error
+            return [word.replace("{}", str(path)) for word in words]
+        return [sys.executable, "-c", PROGRAM, *self._arguments(path, shapes, folder)]
 
     def _arguments(self, path: Path, shapes: Mapping[str, Sequence[int]], folder: Path) -> list[str]:
         if self.chip is None:

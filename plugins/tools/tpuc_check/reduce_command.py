@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 @click.option("--quantize", type=MODE, default="f32", show_default=True, help="f32, f16, bf16, int8, int8-asym, ...")
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
 @click.option("--random-weights", is_flag=True, help="Draw other weights, if the failure stays: nobody's are told.")
+@click.option("--command", "shell", metavar="TEXT", help="Run this instead: {} is the network; not 0 is a failure.")
 @click.option("--seconds", type=NUMBER, default=60.0, show_default=True, help="Longer is a failure by itself.")
 @click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE", help="The small network to write.")
 @pass_app
@@ -48,15 +49,22 @@ def command(
     quantize: str,
     input_shapes: Shapes,
     random_weights: bool,
+    shell: str | None,
     seconds: float,
     output: Path,
 ) -> None:
     """Take everything from a failing network that its failure does not need.
 
     An ONNX file gives an ONNX file; other formats, which must be importable, and .mlir files give a module. Every try
-    is a process of its own, so that crashes and hangs can be reduced too.
+    is a process of its own, so that crashes and hangs can be reduced too. With --command any program says whether a
+    network fails, wrong values included: by its exit code, and by its first line that begins with `tpuc: `, or its last
+    one, which has to stay the same.
     """
     check_inputs(network, model_data)
+    if shell is not None and "{}" not in shell:
+        raise UsageError("--command: has no {} where the network's file belongs; write it there.")
+    if shell is not None and chip is not None:
+        raise UsageError("--command: says itself what is done with the network; leave out --chip.")
     from tpuc_check.failure import Attempt, essence
     from tpuc_check.reduction import reduced
 
@@ -64,7 +72,7 @@ def command(
     if output.suffix != subject.suffix:
         raise UsageError(f"{output}: what is left of {network.name} is written as {subject.suffix}; name it so.")
     check_writable(output)
-    attempt = Attempt(chip, quantize, seconds)
+    attempt = Attempt(chip, quantize, seconds, shell)
     everything = range(len(subject.parts))
     with tempfile.TemporaryDirectory() as folder:
         tries = _Tries(subject, attempt, Path(folder))

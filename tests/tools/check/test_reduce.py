@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from pathlib import Path
 
@@ -98,6 +99,45 @@ def test_a_module_on_a_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["reduce", str(path), "--chip", "bm1684x", "-o", str(output)]) == 0
     assert "1 of 3 nodes (b)" in capsys.readouterr().out
     assert output.read_text(encoding="utf-8").count('"top.ROIPooling"') == 1
+
+
+def test_a_failure_that_another_program_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, output, script = network(tmp_path), tmp_path / "small.onnx", tmp_path / "judge.py"
+    script.write_text(
+        "import onnx, sys\n"
+        "names = [node.name for node in onnx.load(sys.argv[1]).graph.node]\n"
+        "if 'conv2' in names and 'relu3' in names:\n"
+        "    sys.exit(f'looked at {len(names)} nodes\\ntpuc: wrong value')\n",
+        encoding="utf-8",
+    )
+    command = f"{sys.executable} {script} {{}}"
+    assert main(["reduce", str(path), "--command", command, "-o", str(output)]) == 0
+    said = capsys.readouterr()
+    assert "2 of 11 nodes (conv2, relu3)" in said.out
+    assert "it fails with: wrong value" in said.out
+    assert sorted(node.name for node in onnx.load(output).graph.node) == ["conv2", "relu3"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--command", "judge"], "--command: has no {} where the network's file belongs; write it there."),
+        (
+            ["--command", "judge {}", "--chip", "bm1684x"],
+            "--command: says itself what is done with the network; leave out --chip.",
+        ),
+        (["--command", "no-such-program {}"], "--command: no-such-program cannot be started: "),
+        (
+            ["--command", "'judge {}"],
+            "--command: cannot be taken apart (No closing quotation); quote it as in a shell.",
+        ),
+    ],
+)
+def test_commands_that_cannot_be_run(
+    options: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reduce", str(network(tmp_path)), "-o", str(tmp_path / "small.onnx"), *options]) == 2
+    assert sentence in " ".join(capsys.readouterr().err.split())
 
 
 def test_nothing_to_reduce(digits_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -153,6 +153,10 @@ class PReluKernel(ElementwiseKernel):
         operands: tuple[View | None, ...] = (space.operands[0], *(None for _ in node.operand_types[1:]))
         return Space(space.axes, operands, space.results)
 
+    def spaces(self, node: Node) -> Sequence[Space]:
+        """Slopes belong to channels, so there is no other view."""
+        return (self.space(node),)
+
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
         return (("above", 2), ("below", 2)) if is_integer(node.result_type) else (("above", 4), ("below", 4))
 

@@ -150,7 +150,9 @@ class WhereAny(Lowering[Where]):
             elif computed or index == 1:
                 branches.append(build.none())
             else:  # one branch must be a tensor
-                branches.append(stored_weight(build, "number", np.full((1,), number, np.float32), result))
+                branches.append(
+                    stored_weight(build, "number", np.full((1,) * min(len(result.dims), 1), number, np.float32), result)
+                )
                 number = None
                 numbers[1] = None
             stored.append(0.0 if number is None else float(stored_values(np.asarray(number, np.float32), result)))

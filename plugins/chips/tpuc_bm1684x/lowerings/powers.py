@@ -21,7 +21,7 @@ from tpuc_ops.tpu.mul_const import MulConst
 from tpuc_ops.tpu.remainder import Remainder
 from tpuc_ops.tpu.where import Where
 
-from tpuc_bm1684x.lowerings.common import ALL, FLOATS, f32_result
+from tpuc_bm1684x.lowerings.common import ALL, FLOATS, f32_result, number_beside
 from tpuc_bm1684x.lowerings.elementwise import BinaryFloat
 from tpuc_bm1684x.lowerings.places import reshaped
 from tpuc_bm1684x.lowerings.table import TABLE
@@ -54,7 +54,7 @@ class ReciprocalFloat(Lowering[Reciprocal]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: Reciprocal = node.op
-        dividend = build.weight("dividend", np.full((1,), op.const_val, np.float32))
+        dividend = number_beside(build, "dividend", op.const_val, node.operands[0])
         tpu = TpuDiv(is_reverse=True, do_relu=op.do_relu, relu_limit=op.relu_limit)
         return [build(tpu, [node.operands[0], dividend], f32_result(node))]
 
@@ -72,7 +72,7 @@ class PowFloat(Lowering[Pow]):
         if exponent in _MODES:
             return [build(Active(mode=_MODES[exponent]), [value], result)]
         if exponent == -1.0:
-            one = build.weight("dividend", np.ones((1,), np.float32))
+            one = number_beside(build, "dividend", 1.0, value)
             return [build(TpuDiv(is_reverse=True), [value, one], result)]
         if exponent.is_integer() and 1 <= exponent <= _LONGEST_CHAIN:
             total = value

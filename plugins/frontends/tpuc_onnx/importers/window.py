@@ -104,6 +104,7 @@ def transposed_window(node: ForeignNode, build: ImportBuilder, kernel: Sequence[
     extra: Shape = node.attributes.get("output_padding", (0,) * rank)
     mode = node.attributes.get("auto_pad", "NOTSET")
     wanted = node.attributes.get("output_shape")
+    is_stated = wanted is not None
     if wanted is None and mode in ("SAME_UPPER", "SAME_LOWER"):
         wanted = tuple(extent * stride for extent, stride in zip(size, strides, strict=True))
     if wanted is None:
@@ -114,7 +115,8 @@ def transposed_window(node: ForeignNode, build: ImportBuilder, kernel: Sequence[
         for extent, stride, more, taps, dilation in zip(size, strides, extra, kernel, dilations, strict=True)
     ]
     totals = [extent - aim for extent, aim in zip(full, wanted[-rank:], strict=True)]
-    extra = tuple(more + max(-total, 0) for more, total in zip(extra, totals, strict=True))
+    if is_stated:  # a stride above the window makes no result larger by itself
+        extra = tuple(more + max(-total, 0) for more, total in zip(extra, totals, strict=True))
     less = tuple(max(total, 0) // 2 for total in totals)
     more = tuple(max(total, 0) - max(total, 0) // 2 for total in totals)
     pads = less + more if mode == "SAME_UPPER" else more + less

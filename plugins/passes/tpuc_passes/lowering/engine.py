@@ -298,7 +298,7 @@ class _Builder:
 
     def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
         name = self._lowerer.unique(f"{self._name}_{suffix}")
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")  # `ascontiguousarray` makes vectors of scalars
         self._lowerer.module.weights[name] = array
         scalar = ScalarType(element or _ELEMENT_OF[array.dtype.name])
         operation = Operation(Weight(), (), [TensorType(array.shape, scalar)], Location((name,)))

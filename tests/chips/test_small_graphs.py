@@ -1,0 +1,82 @@
+"""Graphs of an operator or two that random ones were reduced to: each was computed wrongly, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.fuzz.graphs.judge import RUNS, Subject, check_chip, check_import, judged
+from tests.fuzz.graphs.maker import Maker, model_of
+
+
+def slopes_of_two_dimensions(m: Maker) -> None:
+    """Seen as a matrix, the channels of `1x13` lie along another axis than the slopes."""
+    m.node("PRelu", m.node("Relu", m.input((1, 13))), m.between(0.1, 0.9, 13))
+    m.node("PRelu", m.node("Neg", m.inputs[0]), m.between(0.1, 0.9, 13))
+
+
+def numbers_without_dimensions(m: Maker) -> None:
+    """Constants beside them must not give them one."""
+    x = m.node("ReduceMax", m.input((2, 5)), keepdims=0)
+    m.node("Shrink", x, lambd=0.3, bias=0.1)
+    m.node("Reciprocal", m.node("Add", m.node("Abs", x), m.constant(0.5)))
+    m.node("Min", m.node("Sigmoid", m.node("ReduceMin", m.inputs[0], keepdims=1)), m.node("Sigmoid", x))
+
+
+def windows_over_the_end(m: Maker) -> None:
+    """What rounding up adds to the window of an LpPool are zeros, not elements that do not count."""
+    x = m.input((1, 2, 5, 4))
+    m.node("LpPool", x, kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1, p=2)
+    m.node("LpPool", x, kernel_shape=[2, 2], strides=[3, 3], pads=[1, 0, 0, 1], ceil_mode=1, p=1)
+
+
+def strides_above_the_window(m: Maker) -> None:
+    """A transposed convolution with SAME pads leaves nothing out then, and adds nothing either."""
+    x = m.input((1, 2, 4, 5))
+    for pads in ("SAME_UPPER", "SAME_LOWER"):
+        m.node("ConvTranspose", x, m.normal(2, 3, 2, 1), kernel_shape=[2, 1], strides=[2, 3], auto_pad=pads)
+
+
+def comparisons_of_old_opsets(m: Maker) -> None:
+    """Before opset 16 ONNX has no shape inference for these two."""
+    m.opset = 13
+    x = m.input((2, 5))
+    m.node("GreaterOrEqual", x, m.constant(0.1))
+    m.node("LessOrEqual", x, m.input((2, 1)))
+
+
+GRAPHS: dict[str, Callable[[Maker], None]] = {
+    function.__name__: function
+    for function in (
+        slopes_of_two_dimensions,
+        numbers_without_dimensions,
+        windows_over_the_end,
+        strides_above_the_window,
+        comparisons_of_old_opsets,
+    )
+}
+
+REFUSED = {("strides_above_the_window", "bm1684x"): "a window of at least the stride"}
+
+
+@pytest.mark.parametrize(("chip", "mode"), [pytest.param(*run, marks=pytest.mark.chip(run[0])) for run in RUNS])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_small_graphs_are_computed(name: str, chip: str, mode: str, tmp_path: Path) -> None:
+    m = Maker(np.random.default_rng(1), 18)
+    GRAPHS[name](m)
+    outputs = {value.name: value.arrays[0] for value in m.values if not value.uses}
+    model = model_of(m.nodes, {value.name: value.arrays[0] for value in m.inputs}, outputs, m.weights, m.opset)
+    samples = tuple({value.name: value.arrays[index] for value in m.inputs} for index in range(4))
+    subject = Subject(model, samples, tmp_path)
+    imported = judged(partial(check_import, subject), subject)
+    assert (imported.kind, imported.said) == ("ok", "")
+    compiled = judged(partial(check_chip, subject, chip, mode), subject)
+    if (name, chip) in REFUSED:
+        assert compiled.kind == "refused"
+        assert REFUSED[name, chip] in compiled.said
+    else:
+        assert (compiled.kind, compiled.said) == ("ok", "")

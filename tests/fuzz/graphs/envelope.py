@@ -1,0 +1,163 @@
+"""How far every op of a TOP module may be off what somebody else computed, by what its operands may be off.
+
+Op after op is evaluated on the very operands that the other side had, so errors do not add up, and again on operands
+moved by their rounding errors. What these movements change in the result is what roundings can excuse: much where a
+value lies next to a threshold or a small number divides, nothing where it does not. A wrong op is outside.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Constant, Module, NetworkInput, Node, NoneType, Operation, Value, as_stored
+
+from tests.fuzz.graphs.maker import Array
+
+SMALLEST = 1e-2
+"""Tensors without larger numbers are next to nothing beside what graphs compute with."""
+MOVEMENTS = 6
+"""All operands up, all down, and the rest in random directions."""
+INDEX_OPERANDS = {
+    "top.Gather": 1,
+    "top.GatherElements": 1,
+    "top.GatherND": 1,
+    "top.ScatterElements": 1,
+    "top.ScatterND": 1,
+}
+"""Operands that are places."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What somebody computed: real numbers, what rounding them to their type may have changed in each, and the least
+    and greatest number of that type; `noise` is what it may change when an op reads it.
+    """
+
+    array: Array
+    step: float = 0.0
+    low: float = -np.inf
+    high: float = np.inf
+    noise: float = 0.0
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Of a way to compute: `relative` is the rounding of an operand, `requantised` that of a constant as a part of its
+    largest, and a result may be off by `steps` of its type and `share` of its tensor's largest number besides.
+    """
+
+    relative: float
+    share: float
+    requantised: float = 0.0
+    steps: float = 0.0
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """An op whose result is off by `ratio` times what is allowed; above 1 is wrong."""
+
+    operation: Operation
+    value: Value
+    ratio: float
+    error: float
+    allowed: float
+
+    def __str__(self) -> str:
+        return f"'{self.value.name}' is off by {self.error:.4g} where {self.allowed:.4g} is allowed"
+
+
+def deviations(
+    module: Module, inputs: Mapping[str, Array], known: Mapping[str, Known], precision: Precision
+) -> Iterator[Deviation]:
+    """For every value of the module that is known, how far it is off."""
+    random = np.random.default_rng(11)
+    values: dict[int, list[Array]] = {}
+    for operation in module.main.operations[:-1]:
+        if isinstance(operation.op, NetworkInput):
+            name = operation.results[0].name
+            given = known.get(name, Known(np.asarray(inputs[name], np.float32)))
+            values[id(operation.results[0])] = _moved(given, precision, random)
+            continue
+        if isinstance(operation.results[0].type, NoneType):
+            continue
+        if isinstance(operation.op, Constant):
+            value = operation.results[0]
+            array = as_stored(module.weights[value.name], value.tensor)
+            values[id(value)] = _moved(Known(array, noise=_requantised(array, precision)), precision, random)
+            continue
+        results = _evaluated(operation, values)
+        for index, value in enumerate(operation.results):
+            if isinstance(value.type, NoneType):
+                continue
+            found = [result[index].reshape(value.tensor.dims) for result in results]
+            values[id(value)] = found
+            if value.name in known:
+                one = known[value.name]
+                yield _compared(operation, value, one, found, precision)
+                values[id(value)] = _moved(one, precision, random, value.tensor.dims)
+
+
+def _evaluated(operation: Operation, values: Mapping[int, list[Array]]) -> list[Sequence[Array]]:
+    node, places = Node.of(operation), INDEX_OPERANDS.get(operation.op.name)
+    results: list[Sequence[Array]] = []
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # movements may leave the domain of a function
+        for turn in range(MOVEMENTS + 1):
+            operands = [
+                np.zeros(0, np.float32)
+                if isinstance(value.type, NoneType)
+                else values[id(value)][0 if index == places else turn]
+                for index, value in enumerate(operation.operands)
+            ]
+            results.append(operation.op.evaluate(node, operands))
+    return results
+
+
+def _requantised(array: Array, precision: Precision) -> float:
+    return precision.requantised * float(np.abs(array).max(initial=0.0)) if array.dtype.kind == "f" else 0.0
+
+
+def _moved(one: Known, precision: Precision, random: np.random.Generator, dims: Sequence[int] = ()) -> list[Array]:
+    array = np.asarray(one.array)
+    array = array.reshape(tuple(dims) or array.shape)
+    if array.dtype.kind != "f":
+        return [array] * (MOVEMENTS + 1)
+    centre = array.astype(np.float64)
+    if not centre.size or (np.array_equal(centre, np.rint(centre)) and not one.step):
+        return [array.astype(np.float32)] * (MOVEMENTS + 1)
+    noise = np.maximum(precision.relative * np.abs(centre), max(one.step, one.noise))
+    signs = [1.0, -1.0, *(random.choice((-1.0, 1.0), centre.shape) for _ in range(MOVEMENTS - 2))]
+    return [array.astype(np.float32), *((centre + sign * noise).astype(np.float32) for sign in signs)]
+
+
+def _compared(
+    operation: Operation, value: Value, one: Known, results: Sequence[Array], precision: Precision
+) -> Deviation:
+    wanted = np.clip(results[0].astype(np.float64), one.low, one.high)
+    found = np.asarray(one.array, np.float64)
+    if found.size != wanted.size:
+        return Deviation(operation, value, np.inf, np.inf, 0.0)
+    found = found.reshape(wanted.shape)
+    if not np.array_equal(np.isfinite(found), np.isfinite(wanted)):
+        return Deviation(operation, value, np.inf, np.inf, 0.0)
+    if not found.size:
+        return Deviation(operation, value, 0.0, 0.0, 0.0)
+    moved = [np.nan_to_num(np.clip(result.astype(np.float64), one.low, one.high)) for result in results[1:]]
+    spread = np.max([np.abs(result.reshape(wanted.shape) - wanted) for result in moved], axis=0)
+    typical = float(np.sqrt(np.mean(np.minimum(spread, np.median(spread) * 4) ** 2)))
+    exact = not one.step and _whole(found) and _whole(wanted)
+    rounding = (
+        0.0 if exact else precision.steps * 2 * one.step + precision.share * max(float(np.abs(wanted).max()), SMALLEST)
+    )
+    allowed = np.maximum(spread, typical) * 2 + rounding
+    error = np.nan_to_num(np.abs(found - wanted))
+    ratios = np.divide(error, allowed, out=np.where(error > 0, np.inf, 0.0), where=allowed > 0)
+    worst = int(np.argmax(ratios))
+    return Deviation(operation, value, float(ratios.flat[worst]), float(error.flat[worst]), float(allowed.flat[worst]))
+
+
+def _whole(array: Array) -> bool:
+    return bool(np.array_equal(array, np.rint(array)))
