@@ -300,7 +300,7 @@ def roi_align(m: Maker, name: str) -> None:
 
 @makes("Col2Im", since=18, weight=0.4)
 def col2im(m: Maker, name: str) -> None:
-    size, channels = m.whole(1, 2), m.whole(1, 3)
-    height, width = m.whole(size, 5), m.whole(size, 5)
+    size, channels = 2, m.whole(1, 3)
+    height, width = m.whole(3, 5), m.whole(2, 5)
     x = m.input((m.whole(1, 2), channels * size**2, (height - size + 1) * (width - size + 1)))
     m.node(name, x, m.integers(height, width), m.integers(size, size))
