@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import DecodedStreams
+from tpuc.api import DecodedStreams, Engine
 from tpuc_bm1684x.container import BModel
 from tpuc_bm1684x.simulator import Simulator
 
-from tests.chips.mutants import Memories, copies, random_inputs
+from tests.chips.mutants import Memories, copies, led_by, random_inputs
 
 
 class RandomStart(Simulator):
@@ -34,9 +34,9 @@ class FileSubject:
         self._inputs = random_inputs(self._simulator.inputs)
         self.parts: Sequence[DecodedStreams] = self._simulator.groups
 
-    def run(self, parts: Sequence[DecodedStreams]) -> Memories:
+    def run(self, parts: Sequence[DecodedStreams], first: Engine) -> Memories:
         simulator = self._simulator
-        simulator.groups = tuple(parts)
+        simulator.groups = tuple(led_by(first, part) for part in parts)
         with np.errstate(all="ignore"):
             outputs = simulator.run(self._inputs, check=False)
         return copies({"lmem": simulator.used_lmem(), "ddr": simulator.machine.ddr}, outputs)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import DecodedStreams
+from tpuc.api import DecodedStreams, Engine
 from tpuc_cv183x.container import CviModel
 from tpuc_cv183x.isa.geometry import WEIGHTS
 from tpuc_cv183x.simulator import Simulator
 
-from tests.chips.mutants import Memories, copies, random_inputs
+from tests.chips.mutants import Memories, copies, led_by, random_inputs
 
 
 class RandomStart(Simulator):
@@ -32,9 +32,9 @@ class FileSubject:
         self._inputs = random_inputs(self._simulator.inputs)
         self.parts: Sequence[DecodedStreams] = self._simulator.segments
 
-    def run(self, parts: Sequence[DecodedStreams]) -> Memories:
+    def run(self, parts: Sequence[DecodedStreams], first: Engine) -> Memories:
         simulator = self._simulator
-        left = iter(parts)
+        left = (led_by(first, part) for part in parts)
         simulator.steps = tuple(next(left) if isinstance(step, DecodedStreams) else step for step in simulator.steps)
         with np.errstate(all="ignore"):
             outputs = simulator.run(self._inputs, check=False)

@@ -1,0 +1,102 @@
+"""Mutants of waits on the vendor's functional model, which is made to take commands in the two extreme orders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpuc.api import DecodedStreams, Engine, IllegalCommand
+from tpuc.session import Session
+from tpuc_cv183x.container import CviModel
+from tpuc_cv183x.isa.geometry import WEIGHTS, round_up, split_gmem
+from tpuc_cv183x.simulator import CpuStep, Simulator
+
+from tests.chips.cv183x.oracle_runner import load_oracle
+from tests.chips.mutants import Memories, copies, led_by, random_inputs, try_mutants
+
+pytestmark = pytest.mark.interop
+GOLDEN = Path(__file__).parents[2] / "chips" / "cv183x" / "goldens" / "handmade_conv_int8.cvimodel"
+ALIGNMENT = 4096
+
+
+class OracleSubject:
+    """A `.cvimodel` on the functional model, up to its host functions: what they take counts as results.
+
+    The model takes both streams in turn, so each command is told to wait for all that come before it in the order.
+    """
+
+    def __init__(self, data: bytes, folder: Path) -> None:
+        self._module = load_oracle(folder)
+        simulator = Simulator(CviModel.from_bytes(data))
+        self.parts: Sequence[DecodedStreams] = simulator.segments
+        assert simulator.steps[: len(self.parts)] == self.parts
+        given = [tensor for step in simulator.steps if isinstance(step, CpuStep) for tensor in step.inputs]
+        self._results = given or simulator.outputs
+        gmem = simulator.machine.gmem
+        self._bases = np.cumsum([0, *(round_up(memory.size, ALIGNMENT) for memory in gmem)])
+        self._oracle = self._module.Oracle(int(self._bases[-1]))
+        rng = np.random.default_rng(17)
+        self._lmem = rng.integers(0, 256, self._oracle.lmem.shape, np.uint8)
+        self._gmem = rng.integers(0, 256, self._oracle.gmem.shape, np.uint8)
+        for base, start in enumerate(self._bases[:-1]):
+            self._oracle.set_base(base, int(start))
+        self._gmem[self._bases[WEIGHTS] :][: gmem[WEIGHTS].size] = gmem[WEIGHTS]
+        for tensor in simulator.inputs:
+            values = random_inputs([tensor])[tensor.name].reshape(-1).view(np.uint8)
+            self._gmem[self._offset(tensor.address) :][: values.size] = values
+
+    def close(self) -> None:
+        self._oracle.close()
+
+    def _offset(self, address: int) -> int:
+        base, offset = split_gmem(address)
+        return int(self._bases[base]) + offset
+
+    def run(self, parts: Sequence[DecodedStreams], first: Engine) -> Memories:
+        oracle, module = self._oracle, self._module
+        oracle.lmem[...], oracle.gmem[...] = self._lmem, self._gmem
+        for part in parts:
+            done = dict.fromkeys(Engine, 0)
+            records: list[tuple[str, bytes]] = []
+            for command in led_by(first, part).order:
+                done[command.engine] += 1
+                code = command.instruction.encode(command.number, done[command.engine.other])
+                records.append((module.TIU if command.engine is Engine.COMPUTE else module.TDMA, code))
+            try:
+                oracle.run_logical(records)
+            except module.OracleError as error:
+                raise IllegalCommand(str(error)) from error
+        outputs = {tensor.name: oracle.gmem[self._offset(tensor.address) :][: tensor.bytes] for tensor in self._results}
+        return copies({"lmem": oracle.lmem, "gmem": oracle.gmem}, outputs)
+
+
+@pytest.fixture
+def subject_of(oracle_dir: Path) -> Iterator[Callable[[bytes], OracleSubject]]:
+    made: list[OracleSubject] = []
+
+    def make(data: bytes) -> OracleSubject:
+        made.append(OracleSubject(data, oracle_dir))
+        return made[-1]
+
+    yield make
+    for subject in made:
+        subject.close()
+
+
+def test_every_removal_that_matters_is_refused(digits_onnx: Path, subject_of: Callable[[bytes], OracleSubject]) -> None:
+    session = Session(chip="cv183x", quantize="bf16")
+    missed: list[str] = []
+    tally = try_mutants(subject_of(session.build(session.transform(digits_onnx))[1]), missed=missed)
+    assert not missed
+    assert tally.missed == 0
+    assert tally.refused == tally.results == tally.removed - tally.repeated > 20
+
+
+def test_every_removal_from_a_file_of_another_maker_is_refused_if_it_matters(
+    subject_of: Callable[[bytes], OracleSubject],
+) -> None:
+    tally = try_mutants(subject_of(GOLDEN.read_bytes()))
+    assert tally.missed == 0
+    assert tally.refused == tally.results == 8
