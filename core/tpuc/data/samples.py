@@ -281,9 +281,18 @@ def fit(one: SampleInput, row: Array, file: Path) -> Array:
         row = one.store(row)
     with np.errstate(over="ignore", invalid="ignore"):
         typed = row.astype(wanted)
-    held = np.array_equal(typed, row) if wanted.kind in "iu" else bool(np.isfinite(typed).all())
+    whole = wanted.kind in "iu" or row.dtype.kind in "iu"  # rounded integers may mean something else
+    held = _equals(typed, row) if whole else bool(np.isfinite(typed).all())
     if not held:
         raise CalibrationError(f"{file}: values that {wanted} cannot hold, for input {one.name!r}. Convert the sample.")
     if _squeezed(row.shape) == _squeezed(one.shape):
         return np.asarray(typed.reshape(one.shape), order="C")  # `ascontiguousarray` makes vectors of scalars
     return np.ascontiguousarray(np.broadcast_to(typed.reshape(one.shape[1:]), one.shape))
+
+
+def _equals(typed: Array, row: Array) -> bool:
+    """Are all numbers the same? numpy compares integers with floats as float64, in which large ones are equal."""
+    if not np.array_equal(typed, row):
+        return False
+    far = np.abs(row.astype(np.float64)) >= 2.0**53
+    return all(int(one) == int(other) for one, other in zip(typed[far], row[far], strict=True))

@@ -19,15 +19,16 @@ _PLAIN: Mapping[str, tuple[str, ...]] = {
     "GRU": ("sigmoid", "tanh"),
     "LSTM": ("sigmoid", "tanh", "tanh"),
 }
-_NUMBERS: Mapping[str, tuple[float, float]] = {
-    "affine": (1.0, 0.0),
-    "elu": (1.0, 0.0),
-    "hardsigmoid": (0.2, 0.5),
-    "leakyrelu": (0.01, 0.0),
-    "scaledtanh": (1.0, 1.0),
-    "thresholdedrelu": (1.0, 0.0),
+_ALPHAS: Mapping[str, float] = {
+    "affine": 1.0,
+    "elu": 1.0,
+    "hardsigmoid": 0.2,
+    "leakyrelu": 0.01,
+    "scaledtanh": 1.0,
+    "thresholdedrelu": 1.0,
 }
-"""Defaults of alpha and beta."""
+_BETAS: Mapping[str, float] = {"affine": 0.0, "hardsigmoid": 0.5, "scaledtanh": 1.0}
+"""Defaults, of the activations that have such a number."""
 
 
 PLAIN_STEPS = 64
@@ -118,17 +119,20 @@ def _way(script: Script, index: int) -> _Way:
         every = script("Gather", node.inputs[7], number, axis=0)
         peepholes = _split(script, every, 3, 0)
     names = activations(node)
-    first = sum(name in _NUMBERS for names_before in names[:index] for name in names_before)
-    alphas, betas = (list(node.attributes.get(f"activation_{label}", ())) for label in ("alpha", "beta"))
-    functions: list[tuple[str, float, float]] = []
-    for name in names[index]:
-        alpha, beta = _NUMBERS.get(name, (0.0, 0.0))
-        if name in _NUMBERS:
-            alpha = alphas[first] if first < len(alphas) else alpha
-            beta = betas[first] if first < len(betas) else beta
-            first += 1
-        functions.append((name, alpha, beta))
+    alphas, betas = (
+        _consumed(names, node.attributes.get(f"activation_{label}", ()), defaults)[index]
+        for label, defaults in (("alpha", _ALPHAS), ("beta", _BETAS))
+    )
+    functions = list(zip(names[index], alphas, betas, strict=True))
     return _Way(index, weight, recurrence, bias, peepholes, functions)
+
+
+def _consumed(
+    names: Sequence[Sequence[str]], given: Sequence[float], defaults: Mapping[str, float]
+) -> list[list[float]]:
+    """The number of each activation of each direction; those that have one take the given ones in turn."""
+    rest = iter(given)
+    return [[next(rest, defaults[name]) if name in defaults else 0.0 for name in own] for own in names]
 
 
 def _state(script: Script, place: int, index: int, count: int, by_batch: bool) -> str:

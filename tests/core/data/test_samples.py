@@ -235,6 +235,16 @@ class TestRefusals:
             (np.array([300, 1]), np.uint8, "values that uint8 cannot hold, for input 'x'. Convert the sample."),
             (np.array(["a", "b"]), np.float32, "holds <U1, not numbers. Give input 'x' as an array of numbers."),
             (np.array([1e300, 1.0]), np.float32, "values that float32 cannot hold, for input 'x'. Convert the sample."),
+            (
+                np.array([2**24 + 1, 1]),
+                np.float32,
+                "values that float32 cannot hold, for input 'x'. Convert the sample.",
+            ),
+            (
+                np.array([2**63 - 1, 1]),
+                np.float32,
+                "values that float32 cannot hold, for input 'x'. Convert the sample.",
+            ),
         ],
     )
     def test_unusable_values(self, tmp_path: Path, array: Array, dtype: type[np.generic], message: str) -> None:

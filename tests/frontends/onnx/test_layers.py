@@ -33,6 +33,19 @@ LAYERS: list[tuple[str, dict[str, Any]]] = [
     ("LSTM", {"direction": "reverse"}),
     ("LSTM", {"input_forget": 1, "clip": 0.5}),
     ("LSTM", {"activations": ["Sigmoid", "Relu", "Softplus"]}),
+    (
+        "LSTM",
+        {"activations": ["Sigmoid", "LeakyRelu", "Affine"], "activation_alpha": [0.3, 0.7], "activation_beta": [0.4]},
+    ),
+    (
+        "GRU",
+        {
+            "direction": "bidirectional",
+            "activations": ["Sigmoid", "Elu", "HardSigmoid", "ScaledTanh"],
+            "activation_alpha": [0.4, 0.3, 0.8],
+            "activation_beta": [0.6, 0.9],
+        },
+    ),
 ]
 
 

@@ -116,6 +116,18 @@ def test_scalar_constants_become_attributes(tmp_path: Path) -> None:
     assert check(model, tmp_path) == ["AddConst", "MulConst", "SubConst", "MulConst"]
 
 
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [(), (1,), (0, 1)])
+def test_the_mean_of_integers_is_an_integer(axes: tuple[int, ...], keepdims: int, tmp_path: Path) -> None:
+    nodes = [
+        node("Mul", "x c", "t"),
+        node("Cast", "t", "i", to=onnx.TensorProto.INT32),
+        node("ReduceMean", "i", "m", keepdims=keepdims, **({"axes": list(axes)} if axes else {})),
+        node("Cast", "m", "y", to=onnx.TensorProto.FLOAT),
+    ]
+    check(network(nodes, {"x": [3, 49, 2]}, ["y"], {"c": np.float32(4)}), tmp_path)
+
+
 def test_sum_of_many_and_neg(tmp_path: Path) -> None:
     nodes = [node("Sum", "a w b", "s"), node("Neg", "s", "n"), node("Sum", "n", "y")]
     model = network(nodes, {"a": [2, 3], "b": [1, 3]}, ["y"], {"w": values(2, 1)})

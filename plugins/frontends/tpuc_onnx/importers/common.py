@@ -8,8 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Op, Value
+from tpuc_ops.top.abs import Abs
+from tpuc_ops.top.floor import Floor
+from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.reshape import Reshape
+from tpuc_ops.top.sign import Sign
 
 Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
@@ -103,3 +107,11 @@ def with_number(node: ForeignNode, build: ImportBuilder, op: Op, index: int) -> 
 def is_integer(elem_type: str) -> bool:
     """Does an ONNX element type, in small letters, hold whole numbers?"""
     return elem_type.startswith(("int", "uint"))
+
+
+def cut_towards_zero(value: Value, name: str, elem_type: str, build: ImportBuilder) -> Value:
+    """A quotient as integers of `elem_type` have it."""
+    if elem_type.startswith("u"):
+        return build.build(Floor(), [value], name)
+    whole = build.build(Floor(), [build.build(Abs(), [value], f"{name}_size")], f"{name}_whole")
+    return build.build(Mul(), [whole, build.build(Sign(), [value], f"{name}_sign")], name)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
-from tpuc_ops.top.abs import Abs
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
 from tpuc_ops.top.div import Div
-from tpuc_ops.top.floor import Floor
 from tpuc_ops.top.max import Max
 from tpuc_ops.top.max_const import MaxConst
 from tpuc_ops.top.min import Min
@@ -16,12 +14,11 @@ from tpuc_ops.top.mod import Mod
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.reciprocal import Reciprocal
-from tpuc_ops.top.sign import Sign
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, aligned, is_integer, scalar_operand, with_number
+from tpuc_onnx.importers.common import TABLE, aligned, cut_towards_zero, is_integer, scalar_operand, with_number
 
 
 @TABLE.imports("Add", "Mul", "Sum")
@@ -53,10 +50,7 @@ def div(node: ForeignNode, build: OnnxBuilder) -> Value:
     if is_integer(kind):
         name = node.outputs[0]
         quotient = build.build(Div(), [aligned(node, build, 0), aligned(node, build, 1)], f"{name}_quotient")
-        if kind.startswith("u"):
-            return build.build(Floor(), [quotient], name)
-        whole = build.build(Floor(), [build.build(Abs(), [quotient], f"{name}_size")], f"{name}_whole")
-        return build.build(Mul(), [whole, build.build(Sign(), [quotient], f"{name}_sign")], name)
+        return cut_towards_zero(quotient, name, kind, build)
     scalar = scalar_operand(node, build)
     if scalar is not None and scalar[0] == 1 and scalar[1] != 0:
         return with_number(node, build, MulConst(const_val=1.0 / scalar[1]), 0)

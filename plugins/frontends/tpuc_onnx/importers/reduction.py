@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from tpuc.api import ForeignNode, ImportBuilder, Value
+import math
+from dataclasses import replace
+
+import numpy as np
+from tpuc.api import ForeignNode, Value
 from tpuc_ops.top.abs import Abs
+from tpuc_ops.top.div import Div
 from tpuc_ops.top.reduce import Reduce
 
-from tpuc_onnx.importers.common import TABLE, axes_of
+from tpuc_onnx.building import OnnxBuilder
+from tpuc_onnx.importers.common import TABLE, axes_of, cut_towards_zero, is_integer
 
 
 @TABLE.imports(*(f"Reduce{kind}" for kind in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum")))
-def reduce(node: ForeignNode, build: ImportBuilder) -> Value:
+def reduce(node: ForeignNode, build: OnnxBuilder) -> Value:
     """Without axes everything is reduced, or nothing when the node says so."""
     x = build.value(node.inputs[0])
     axes = axes_of(node, build, 1) or ()
@@ -23,4 +29,15 @@ def reduce(node: ForeignNode, build: ImportBuilder) -> Value:
         mode=node.op_type,
         keepdims=node.attributes.get("keepdims", 1) == 1,
     )
+    kind = build.elem_type(node.inputs[0])
+    if node.op_type == "ReduceMean" and is_integer(kind):
+        return _whole_mean(op, x, node.outputs[0], kind, build)
     return build.build(op, [x], node.outputs[0])
+
+
+def _whole_mean(op: Reduce, x: Value, name: str, kind: str, build: OnnxBuilder) -> Value:
+    """The sum over the number of elements, as integers are divided."""
+    total = build.build(replace(op, mode="ReduceSum"), [x], f"{name}_sum")
+    count = math.prod(x.tensor.dims[axis] for axis in op.axes)
+    number = build.weight(f"{name}_count", np.full((1,) * total.tensor.rank, count))
+    return cut_towards_zero(build.build(Div(), [total, number], f"{name}_mean"), name, kind, build)
