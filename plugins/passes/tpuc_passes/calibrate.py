@@ -13,6 +13,7 @@ from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS
 from tpuc_passes.accuracy.notes import note_lines
 from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.engine import Engine
+from tpuc_passes.calibration.gaps import find_gaps, sentence
 from tpuc_passes.calibration.lint import lint
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.refine import Refinement
@@ -88,6 +89,9 @@ class Calibrate(Pass):
             if looked is not None and not progress.seen:
                 progress.histograms, progress.seen = looked.histograms, looked.seen
             engine.collect(progress)
+            gaps = find_gaps(progress.histograms)
+            if gaps:
+                context.remark(sentence(gaps))
             tune_num = self.tune_num if calibrator.needs_histogram else 0
             headroom = self.headroom or self._needed_headroom(progress, context, tunes=tune_num > 0)
             others = _others(calibrator, context)
@@ -107,9 +111,9 @@ class Calibrate(Pass):
         found = tuple(unshown(progress.counting.scores, won, len(progress.samples) - len(progress.skipped)))
         if not found:
             return 0.0
-        sentence = f"{' and '.join(found)}: they hardly show what the network looks for; add samples that do."
+        words = f"{' and '.join(found)}: they hardly show what the network looks for; add samples that do."
         taken = f" Until then thresholds have headroom for values {HEADROOM:g} times as large." if tunes else ""
-        self._check((sentence if self.strict else sentence + taken,), context)
+        self._check((words if self.strict else words + taken,), context)
         return HEADROOM if tunes else 0.0
 
     def _check(self, findings: tuple[str, ...], context: PassContext) -> None:
