@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -148,6 +150,17 @@ class TestRefusing:
             r"no compute command; let the later one wait for the earlier one",
         ):
             Simulator(program(commands)).run({"x": values()})
+
+    def test_a_wait_without_its_enable_bit_is_none(self) -> None:
+        """The vendor's runtime gave wrong results in 4 of 4 runs of a file whose store had its `cmd_id_en` cleared."""
+        load, add, store = derive_waits(add_one())
+        instruction = replace(cast("TensorCopy", store.instruction), leftover=(("cmd_id_en", 0),))
+        simulator = Simulator.from_bytes(program([load, add, replace(store, instruction=instruction)]).to_bytes())
+        assert [command.wait for command in simulator.groups[0].dma] == [0, 0]
+        with pytest.raises(
+            HazardError, match=r"compute command 1 \(ar.add\) and DMA command 2 \(dma.copy\) may run at "
+        ):
+            simulator.check()
 
     def test_waits_that_are_never_reached_are_found_when_loading(self) -> None:
         commands = [Command(command.instruction, command.number, 9) for command in derive_waits(add_one())]

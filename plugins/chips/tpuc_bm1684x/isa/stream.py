@@ -124,12 +124,17 @@ def decode_stream(engine: Engine, data: bytes) -> DecodedStream:
             )
         fields = table.unpack(data[at : at + table.length_bytes])
         instruction = decode_fields(table, fields)
-        command = Command(instruction, len(commands) + 1, fields.get("cmd_id_dep", 0))
+        command = Command(instruction, len(commands) + 1, _wait_of(fields))
         at += table.length_bytes
         if isinstance(instruction, EndCompute | EndDma):
             return DecodedStream(tuple(commands), command)
         commands.append(command)
     raise CorruptFile(f"{name} stream of {len(data)} bytes: no end command; the file is truncated")
+
+
+def _wait_of(fields: Fields) -> int:
+    """The id that the command waits for. With `cmd_id_en` cleared the vendor's runtime does not look at it."""
+    return fields.get("cmd_id_dep", 0) if fields.get("cmd_id_en", 0) else 0
 
 
 def encode_stream(commands: Sequence[Command], engine: Engine) -> bytes:
