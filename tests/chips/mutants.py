@@ -70,7 +70,9 @@ class Subject(Protocol):
         ...
 
     def run(self, parts: Sequence[DecodedStreams], first: Engine) -> Memories:
-        """All bytes of all memories afterwards, those of `outputs` being the results. `first` runs ahead as it may."""
+        """All bytes of all memories afterwards, until the next run; those of `outputs` are the results. `first` runs
+        ahead as far as it may.
+        """
         ...
 
 
@@ -108,7 +110,7 @@ def led_by(first: Engine, part: DecodedStreams) -> DecodedStreams:
 def try_mutants(subject: Subject, every: int = 1, missed: list[str] | None = None) -> Tally:
     """Run every (or each `every`-th) mutant in both extreme orders. The program itself must give the same in both."""
     tally = Tally()
-    wanted = subject.run(subject.parts, Engine.COMPUTE)
+    wanted = {name: memory.copy() for name, memory in subject.run(subject.parts, Engine.COMPUTE).items()}
     assert not _changes(subject, subject.parts, Engine.DMA, wanted), "the program itself has a hazard"
     for index, part in enumerate(subject.parts):
         tally += _waits(part.compute) + _waits(part.dma)
@@ -154,6 +156,21 @@ def random_inputs(tensors: Sequence[Any]) -> dict[str, Array]:
     return {one.name: (rng.standard_normal(one.shape) * scales[one.name]).astype(one.type.numpy) for one in tensors}
 
 
-def copies(memories: Memories, outputs: Memories) -> Memories:
-    whole = np.concatenate([array.reshape(-1).view(np.uint8) for array in outputs.values()])
-    return {name: memory.copy() for name, memory in memories.items()} | {"outputs": whole}
+def with_results(memories: Memories, outputs: Memories) -> Memories:
+    """The memories, and all outputs one behind the other."""
+    whole = np.concatenate([np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in outputs.values()])
+    return {**memories, "outputs": whole}
+
+
+class RandomBytes:
+    """The same random bytes each time for the same memory."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Array] = {}
+
+    def fill(self, name: str, memory: Array) -> None:
+        """Overwrite a memory."""
+        if name not in self._made:
+            rng = np.random.default_rng([17, *name.encode()])
+            self._made[name] = rng.integers(0, 256, memory.shape, np.uint8)
+        memory[...] = self._made[name]

@@ -9,17 +9,20 @@ from tpuc.api import DecodedStreams, Engine
 from tpuc_bm1684x.container import BModel
 from tpuc_bm1684x.simulator import Simulator
 
-from tests.chips.mutants import Memories, copies, led_by, random_inputs
+from tests.chips.mutants import Memories, RandomBytes, led_by, random_inputs, with_results
 
 
 class RandomStart(Simulator):
     """Starts with random bytes in local memory and in all of DDR but the weights."""
 
+    def __init__(self, model: BModel) -> None:
+        super().__init__(model)
+        self._random = RandomBytes()
+
     def _reset(self) -> None:
         super()._reset()
-        rng = np.random.default_rng(17)
-        for memory in (self.used_lmem(), self.machine.ddr[self._context]):
-            memory[...] = rng.integers(0, 256, memory.shape, np.uint8)
+        self._random.fill("lmem", self.used_lmem())
+        self._random.fill("ddr", self.machine.ddr[self._context])
 
     def used_lmem(self) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
         """What the program may write of each lane."""
@@ -39,4 +42,4 @@ class FileSubject:
         simulator.groups = tuple(led_by(first, part) for part in parts)
         with np.errstate(all="ignore"):
             outputs = simulator.run(self._inputs, check=False)
-        return copies({"lmem": simulator.used_lmem(), "ddr": simulator.machine.ddr}, outputs)
+        return with_results({"lmem": simulator.used_lmem(), "ddr": simulator.machine.ddr}, outputs)

@@ -10,18 +10,22 @@ from tpuc_cv183x.container import CviModel
 from tpuc_cv183x.isa.geometry import WEIGHTS
 from tpuc_cv183x.simulator import Simulator
 
-from tests.chips.mutants import Memories, copies, led_by, random_inputs
+from tests.chips.mutants import Memories, RandomBytes, led_by, random_inputs, with_results
 
 
 class RandomStart(Simulator):
     """Starts with random bytes in local memory and in all of GMEM but the weights."""
 
+    def __init__(self, model: CviModel) -> None:
+        super().__init__(model)
+        self._random = RandomBytes()
+
     def _reset(self) -> None:
         super()._reset()
-        rng = np.random.default_rng(17)
-        memories = [memory for base, memory in enumerate(self.machine.gmem) if base != WEIGHTS]
-        for memory in (self.machine.lmem, *memories):
-            memory[...] = rng.integers(0, 256, memory.shape, np.uint8)
+        self._random.fill("lmem", self.machine.lmem)
+        for base, memory in enumerate(self.machine.gmem):
+            if base != WEIGHTS:
+                self._random.fill(f"gmem{base}", memory)
 
 
 class FileSubject:
@@ -39,4 +43,4 @@ class FileSubject:
         with np.errstate(all="ignore"):
             outputs = simulator.run(self._inputs, check=False)
         gmem = {f"gmem{base}": memory for base, memory in enumerate(simulator.machine.gmem)}
-        return copies({"lmem": simulator.machine.lmem} | gmem, outputs)
+        return with_results({"lmem": simulator.machine.lmem} | gmem, outputs)

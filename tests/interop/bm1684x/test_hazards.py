@@ -17,7 +17,7 @@ from tpuc_bm1684x.isa.geometry import DDR_BASE
 from tpuc_bm1684x.simulator import Simulator
 
 from tests.chips.bm1684x.oracle_runner import load_oracle
-from tests.chips.mutants import Memories, copies, random_inputs, try_mutants
+from tests.chips.mutants import Memories, random_inputs, try_mutants, with_results
 
 pytestmark = pytest.mark.interop
 GOLDEN = Path(__file__).parents[2] / "chips" / "bm1684x" / "goldens" / "handmade_conv_int8.bmodel"
@@ -61,7 +61,7 @@ class OracleSubject:
         outputs = {
             tensor.name: oracle.ddr[tensor.address - DDR_BASE :][: tensor.bytes] for tensor in self._simulator.outputs
         }
-        return copies({"lmem": oracle.lmem, "ddr": oracle.ddr}, outputs)
+        return with_results({"lmem": oracle.lmem, "ddr": oracle.ddr}, outputs)
 
 
 @pytest.fixture

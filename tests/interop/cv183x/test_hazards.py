@@ -14,7 +14,7 @@ from tpuc_cv183x.isa.geometry import WEIGHTS, round_up, split_gmem
 from tpuc_cv183x.simulator import CpuStep, Simulator
 
 from tests.chips.cv183x.oracle_runner import load_oracle
-from tests.chips.mutants import Memories, copies, led_by, random_inputs, try_mutants
+from tests.chips.mutants import Memories, led_by, random_inputs, try_mutants, with_results
 
 pytestmark = pytest.mark.interop
 GOLDEN = Path(__file__).parents[2] / "chips" / "cv183x" / "goldens" / "handmade_conv_int8.cvimodel"
@@ -69,7 +69,7 @@ class OracleSubject:
             except module.OracleError as error:
                 raise IllegalCommand(str(error)) from error
         outputs = {tensor.name: oracle.gmem[self._offset(tensor.address) :][: tensor.bytes] for tensor in self._results}
-        return copies({"lmem": oracle.lmem, "gmem": oracle.gmem}, outputs)
+        return with_results({"lmem": oracle.lmem, "gmem": oracle.gmem}, outputs)
 
 
 @pytest.fixture
