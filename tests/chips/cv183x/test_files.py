@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
 import numpy as np
 import pytest
 from tpuc.api import (
@@ -233,6 +236,15 @@ class TestRefusing:
         commands = [Command(command.instruction, command.number, 9) for command in derive_waits(negate())]
         with pytest.raises(HazardError, match="segment 0: compute command 1 and DMA command 1 wait for ids that are"):
             Simulator.from_bytes(file_of(commands).to_bytes())
+
+    @pytest.mark.parametrize(("at", "name", "value"), [(0, "outstanding_en", 1), (1, "cmd_id_en", 0)])
+    def test_fields_that_would_change_the_order_of_commands_are_refused(self, at: int, name: str, value: int) -> None:
+        """The proof over waits holds for transfers that do not overlap, and for commands that heed their ids."""
+        commands = derive_waits(negate())
+        instruction = replace(cast("TensorCopy", commands[at].instruction), leftover=((name, value),))
+        commands[at] = replace(commands[at], instruction=instruction)
+        with pytest.raises(IllegalCommand, match=f"command 1: [a-z.]+: {name} = {value} has no known meaning here"):
+            Simulator.from_bytes(file_of(commands).to_bytes()).check()
 
     def test_an_illegal_command_is_named_with_its_place(self) -> None:
         x = Operand(0, DType.INT8)

@@ -154,7 +154,7 @@ class _Transfer(DmaInstruction):
         }
 
     def ignores(self, name: str) -> bool:
-        return super().ignores(name) or name.startswith(("rsv", "outstanding_en", "wait_id", "check_bf16"))
+        return super().ignores(name) or name.startswith(("rsv", "wait_id", "check_bf16"))
 
     def reads(self) -> Sequence[Region]:
         return [dma_region(self.source, self.shape, self.source_steps(), self.dtype.bytes)]

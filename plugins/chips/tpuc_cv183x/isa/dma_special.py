@@ -30,7 +30,7 @@ from tpuc_cv183x.isa.types import Array, DType, Pair, Shape4
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
 
-_NEVER_MATTERS = frozenset({"int8_sign", "int8_rnd_mode", "outstanding_en", "wait_id_other_tdma", "wait_id_sdma"})
+_NEVER_MATTERS = frozenset({"int8_sign", "int8_rnd_mode", "wait_id_other_tdma", "wait_id_sdma"})
 
 
 @dataclass(frozen=True, kw_only=True)
