@@ -13,6 +13,11 @@ from tpuc_bm1684x.isa.types import Shape4, Strides, natural_strides
 Array = np.ndarray[Any, Any]
 INTEGERS = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32)
 FLOATS = (DType.F16, DType.BF16, DType.F32)
+_EDGES = """
+    0.0 -0.0 1 -1 0.5 2.5 -3.5 127.5 -128.5 0.3333333 65504 7e4 16777217 3e9 -3e9 inf -inf nan -nan
+    3e38 -3e38 1e38 1e20 -1e-19 1e-20 1e-45 1e-40 -1e-40 1.17549435e-38 -2e-38 1e-38 6e-5 -3e-6 6e-8
+"""
+EDGES = np.array(_EDGES.split(), np.float32)
 WINDOW_BYTES = 0x10000
 """All operands lie in this much of each lane."""
 A, B, C, D, RESULT, WEIGHT = 0, 0x2000, 0x3000, 0x3800, 0x4000, 0x8000
@@ -42,6 +47,8 @@ class Draw:
     """Random choices, and the operands written so far."""
 
     rng: np.random.Generator
+    edges: bool = False
+    """Are most floats infinite, no number, denormal, zeros of both signs, at the ends of a range or halves?"""
     writes: list[tuple[Place, Array]] = field(default_factory=list)
 
     def pick(self, *options: Any) -> Any:
@@ -64,7 +71,11 @@ class Draw:
     def values(self, dtype: DType, shape: Shape4, scale: float = 4.0) -> Array:
         if dtype.is_float:
             with np.errstate(over="ignore"):  # infinities are welcome inputs
-                return (self.rng.standard_normal(shape) * scale).astype(np.float32).astype(dtype.numpy)
+                ordinary = (self.rng.standard_normal(shape) * scale).astype(np.float32)
+                if self.edges:
+                    rare = self.rng.choice(EDGES, shape)
+                    ordinary = np.where(self.rng.random(shape) < 0.6, rare, ordinary)
+                return ordinary.astype(dtype.numpy)
         limits = np.iinfo(dtype.numpy)
         wide = self.rng.integers(limits.min, limits.max, shape, endpoint=True)
         return (wide >> self.rng.integers(0, 8 * dtype.bytes, shape)).astype(dtype.numpy)
@@ -87,7 +98,10 @@ class Draw:
         return Case(instruction, self.writes, place)
 
 
-def differences(expected: Array, got: Array) -> int:
-    """How many elements differ in any bit."""
+def differences(expected: Array, got: Array, any_nan: bool = False) -> int:
+    """How many elements differ in any bit; with `any_nan` every NaN is the same."""
     kind = f"u{expected.dtype.itemsize}"
-    return int(np.count_nonzero(np.ascontiguousarray(expected).view(kind) != np.ascontiguousarray(got).view(kind)))
+    unequal = np.ascontiguousarray(expected).view(kind) != np.ascontiguousarray(got).view(kind)
+    if any_nan and expected.dtype.kind not in "iu":
+        unequal &= ~(np.isnan(expected) & np.isnan(got))
+    return int(np.count_nonzero(unequal))

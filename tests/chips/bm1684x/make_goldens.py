@@ -16,7 +16,7 @@ import numpy as np
 from tpuc_bm1684x.isa import DType
 from tpuc_bm1684x.isa.types import dtype_of
 
-from tests.chips.bm1684x.cases import GENERATORS, make_case
+from tests.chips.bm1684x.cases import FLOAT_GENERATORS, GENERATORS, make_case
 from tests.chips.bm1684x.draw import WINDOW_BYTES, Array, Case, Place
 from tests.chips.bm1684x.oracle_runner import OracleRunner
 
@@ -60,6 +60,10 @@ def chosen_cases() -> dict[str, Case]:
             if sum(values.nbytes for _, values in case.writes) <= INPUT_LIMIT:
                 cases[f"{name}_{found}"] = case
                 found += 1
+    for name in FLOAT_GENERATORS:
+        drawn = (make_case(name, seed, edges=True) for seed in range(1000))
+        small = (case for case in drawn if sum(values.nbytes for _, values in case.writes) <= INPUT_LIMIT)
+        cases[f"{name}_edges"] = next(case for case in small if case.result.dtype.is_float)
     return cases
 
 

@@ -42,4 +42,4 @@ def test_the_simulator_gives_what_the_functional_model_gave(name: str) -> None:
     place = unpack_place(GOLDENS[f"{name}.to"])
     expected = GOLDENS[f"{name}.out"].view(place.dtype.numpy)
     got = machine.read(place.address, place.shape, place.strides, place.dtype)
-    assert not differences(expected, got), instruction.describe()
+    assert not differences(expected, got, any_nan=name.endswith("_edges")), instruction.describe()

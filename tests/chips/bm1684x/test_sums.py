@@ -110,8 +110,8 @@ def test_infinities_that_meet_are_no_number() -> None:
 def test_terms_at_even_and_at_odd_places_have_totals_of_their_own() -> None:
     """2**24 swallows the one behind it in its own total only."""
     big = float(1 << 24)
-    terms = [np.array([value], np.float32) for value in (big, 1.0, 1.0, 1.0, -big, 1.0)]
-    assert sums.alternating_sum(terms, None, F32) == 3  # ((2**24 + 1) - 2**24) + (1 + 1 + 1)
+    terms = [(np.array([value], np.float32), np.ones(1, np.float32)) for value in (big, 1.0, 1.0, 1.0, -big, 1.0)]
+    assert sums.alternating_sum(terms, None, F32, plain=True) == 3  # ((2**24 + 1) - 2**24) + (1 + 1 + 1)
     products = np.array([[big, 1, 1, 1, -big, 1]], np.float32)
     assert sums.alternating_matmul(products, np.ones((6, 1), np.float32), None, None) == 3
     one = np.ones((1, 1), np.float32)
@@ -123,8 +123,8 @@ def test_terms_at_even_and_at_odd_places_have_totals_of_their_own() -> None:
 
 def test_sums_of_16_bits_round_at_every_step() -> None:
     """2048 + 1 is 2048 in f16, twice."""
-    terms = [np.array([value], np.float16) for value in (2048.0, 0.0, 1.0, 0.0, 1.0)]
-    assert sums.alternating_sum(terms, None, F16) == 2048
+    terms = [(np.array([value], np.float16), np.ones(1, np.float16)) for value in (2048.0, 0.0, 1.0, 0.0, 1.0)]
+    assert sums.alternating_sum(terms, None, F16, plain=True) == 2048
 
 
 def test_wide_matrices_are_summed_like_narrow_ones() -> None:

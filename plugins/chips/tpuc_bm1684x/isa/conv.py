@@ -12,6 +12,7 @@ from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, layout_fields, shape_fields, source_fields
+from tpuc_bm1684x.isa.elementwise import flush
 from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Pair, Scalar, Shape4, Source, dtype_of
 from tpuc_bm1684x.isa.windows import (
@@ -246,7 +247,8 @@ class Conv(ComputeInstruction):
                 return alternating_matmul(weight, columns, bias, before)
             start = before if bias is None else np.broadcast_to(bias, (len(weight), columns.shape[1]))
             if bias is not None and before is not None:
-                start = before + bias
+                with np.errstate(all="ignore"):
+                    start = flush(before) + flush(bias)
             return aligned_matmul(weight, columns, start, self.result.dtype.numpy, piece)
 
         return product

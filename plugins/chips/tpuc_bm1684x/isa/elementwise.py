@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from tpuc.api import IllegalCommand
 from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate, shift_right
@@ -43,8 +44,8 @@ def _raw(kind: int, left: Array, right: Array) -> Array:
 
 def _float_combine(kind: int, left: Array, right: Array, result: DType) -> Array:
     with np.errstate(all="ignore"):
-        value = _raw(kind, left.astype(np.float32), right.astype(np.float32))
-        return canonical(value.astype(result.numpy))
+        value = _raw(kind, flush(left).astype(np.float32, copy=False), flush(right).astype(np.float32, copy=False))
+        return canonical(flush(value).astype(result.numpy, copy=False))
 
 
 def cast(values: Array, result: DType, rounding: Rounding) -> Array:
@@ -56,7 +57,10 @@ def cast(values: Array, result: DType, rounding: Rounding) -> Array:
                 return _int_to_float(values.astype(np.int64), result, rounding)
             if source_float and values.dtype == result.numpy:
                 return _round_float(values, rounding)
-            return canonical(narrow(values.astype(np.float32), result, rounding))
+            if source_float and result is not DType.F32:
+                values = flush(values)
+            converted = keep_sign(narrow(values.astype(np.float32), result, rounding))
+            return _all_set(converted) if values.dtype == np.float16 else converted
         if source_float:
             return saturate(round_to_int(values, rounding), result.numpy)
         return saturate(values.astype(np.int64), result.numpy)
@@ -135,9 +139,11 @@ def _rotate(values: Array, amount: Array) -> Array:
 def compare(op: int, left: Array, right: Array) -> Array:
     """Greater, equal or less, by the codes of SELECT."""
     with np.errstate(invalid="ignore"):
-        if op == SELECT_GREATER:
-            return np.greater(left, right)
-        return equal(left, right) if op == SELECT_EQUAL else np.less(left, right)
+        if op == SELECT_EQUAL:
+            return equal(left, right)
+        if left.dtype.kind in "iu":
+            return np.greater(left, right) if op == SELECT_GREATER else np.less(left, right)
+        return np.greater(flush(left), flush(right)) if op == SELECT_GREATER else less(left, right)
 
 
 def select(op: int, left: Array, right: Array, chosen: Array, result: DType) -> Array:
@@ -151,7 +157,8 @@ def multiply_add(old: Array, left: Array, right: Array, shifts: Array | None, ro
         raise IllegalCommand("ar.multiply_add: the simulator knows floats only; use MUL and ADD")
     del shifts, rounding
     with np.errstate(all="ignore"):
-        return canonical(old + left * right)
+        product = flush(canonical(flush(left) * flush(right)))
+        return canonical(flush(flush(old) + product))
 
 
 def simple(op: int, left: Array, right: Array) -> Array:
@@ -175,17 +182,18 @@ def simple(op: int, left: Array, right: Array) -> Array:
             case 26:
                 return np.abs(left)
             case 27:
-                return canonical(np.abs(left - right))
+                return abs_difference(left, right)
             case 29 | 30:
                 return _leading(left, ones=op == 30)
             case _:
                 raise IllegalCommand(f"ar operation {op}: the simulator does not know it; use another")
 
 
+@np.errstate(all="ignore")
 def reciprocal_root(values: Array, iterations: int) -> Array:
     """`1 / sqrt(values)` of f32 by Newton's method from the guess that halves and mirrors the exponent's bits."""
     half = flush(values * np.float32(0.5))
-    root = (_ROOT_GUESS - (values.view(np.int32) >> 1)).view(np.float32)
+    root = flush((_ROOT_GUESS - (values.view(np.int32) >> 1)).view(np.float32))
     for _ in range(iterations):
         root = flush(root * (np.float32(1.5) - flush(flush(half * root) * root)))
     return root
@@ -202,16 +210,30 @@ def divide(left: Array, right: Array, iterations: int) -> Array:
 _ROOT_GUESS = np.int32(0x5F3759DF)
 
 
+def abs_difference(left: Array, right: Array) -> Array:
+    """The greater minus the smaller one, which is -0.0 for 0.0 and -0.0."""
+    left, right = flush(left), flush(right)
+    return canonical(flush(np.where(left > right, left - right, right - left)))
+
+
 def maximum(left: Array, right: Array) -> Array:
     """The greater one; `right` when they are equal or not comparable."""
+    left, right = flush(left), flush(right)
     with np.errstate(invalid="ignore"):
         return np.where(left > right, left, right)
 
 
 def minimum(left: Array, right: Array) -> Array:
-    """The smaller one; `right` when they are equal, `left` when it is no number."""
+    """The smaller one; `right` when they are equal, `left` when one is no number."""
+    left, right = flush(left), flush(right)
     with np.errstate(invalid="ignore"):
-        return np.where((left < right) | (left != left), left, right)
+        return np.where(left >= right, right, left)
+
+
+def less(left: Array, right: Array) -> Array:
+    """Neither greater nor equal, in value or in bits: so it holds for what is no number."""
+    same = equal(left, right)
+    return ~(np.greater_equal(flush(left), flush(right)) | same)
 
 
 def equal(left: Array, right: Array) -> Array:
@@ -219,24 +241,38 @@ def equal(left: Array, right: Array) -> Array:
     return np.equal(_bits(left), _bits(right))
 
 
-_SMALLEST_NORMAL = np.float32(2.0**-126)
+_DENORMAL_LIMIT = {np.dtype(np.float32): 1 << 24, np.dtype(ml_dtypes.bfloat16): 1 << 8}
+"""Bits without the sign, times 2, below which a number is denormal."""
 
 
 def flush(values: Array) -> Array:
-    """f32 denormals become zeros of their sign, as in the model, before and after every operation."""
-    magnitude = np.abs(values)
-    denormal = (magnitude < _SMALLEST_NORMAL) & (magnitude > 0)
-    return np.where(denormal, np.copysign(np.float32(0), values), values) if denormal.any() else values
+    """f32 and bf16 denormals become zeros of their sign, as the model reads and writes them; f16 stays."""
+    limit = _DENORMAL_LIMIT.get(values.dtype)
+    if limit is None:
+        return values
+    kind = np.dtype(f"u{values.dtype.itemsize}")
+    bits = np.left_shift(values.view(kind), 1, out=np.empty(values.shape, kind))
+    np.subtract(bits, 1, out=bits)  # a zero becomes the largest number
+    denormal = bits < limit - 1
+    return np.where(denormal, np.copysign(values.dtype.type(0), values), values) if denormal.any() else values
 
 
 def canonical(values: Array) -> Array:
-    """Every 16-bit NaN becomes the model's: all bits set but the sign. f32 keeps what the host gives."""
-    if values.dtype.itemsize == 4:
-        return values
+    """Every 16-bit NaN becomes that of arithmetic: all bits set but the sign. f32 keeps what the host gives."""
+    return values if values.dtype.itemsize == 4 else _all_set(values, 0)
+
+
+def keep_sign(values: Array) -> Array:
+    """Every 16-bit NaN becomes that of casts and matrices: all bits set, and its own sign."""
+    return values if values.dtype.itemsize == 4 else _all_set(values)
+
+
+def _all_set(values: Array, sign: int = -1) -> Array:
     nan = np.isnan(values)
     if nan.any():
-        bits = values.view(f"u{values.dtype.itemsize}")
-        bits[nan] = np.iinfo(bits.dtype).max >> 1
+        kind = np.dtype(f"u{values.dtype.itemsize}")
+        bits, magnitude = values.view(kind), np.iinfo(kind).max >> 1
+        bits[nan] = (bits[nan] & ~kind.type(magnitude) if sign else 0) | kind.type(magnitude)
     return values
 
 

@@ -13,7 +13,7 @@ from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields, source_fields
 from tpuc_bm1684x.isa.elementwise import canonical, flush
-from tpuc_bm1684x.isa.sums import alternating_sum
+from tpuc_bm1684x.isa.sums import alternating_sum, without_denormals
 from tpuc_bm1684x.isa.types import (
     Array,
     DType,
@@ -46,6 +46,8 @@ class PoolOp(enum.IntEnum):
     ROI_MAX = 7
 
 
+_LOWEST = {DType.F32: -3.4028235e38, DType.F16: -65504.0, DType.BF16: -3.3895314e38}
+"""Where a maximum starts, so neither the infinity below nor a NaN is one."""
 _DEPTHWISE = (PoolOp.DEPTHWISE, PoolOp.DEPTHWISE_RELU)
 
 
@@ -216,10 +218,19 @@ class PoolOrDepthwise(ComputeInstruction):
 
     def _maximum(self, x: Array) -> Array:
         taps = self.window.taps()
-        best = self.window.shifted(x, taps[0], self.shape[2:]).copy()
-        for tap in taps[1:]:
-            np.maximum(best, self.window.shifted(x, tap, self.shape[2:]), out=best)
-        return best
+        if self._integer:
+            best = self.window.shifted(x, taps[0], self.shape[2:]).copy()
+            for tap in taps[1:]:
+                np.maximum(best, self.window.shifted(x, tap, self.shape[2:]), out=best)
+            return best
+        kind = self.input.dtype.numpy
+        x = flush(x) if kind == np.float32 else x.astype(np.float32)
+        exact = flush(x) is x
+        best = np.full(self.shape, _LOWEST[self.input.dtype], np.float32)
+        for tap in taps:
+            value = self.window.shifted(x, tap, self.shape[2:])
+            np.copyto(best, value, where=~(best > value if exact else flush(best) > flush(value)))
+        return best.astype(kind, copy=False)
 
     def _average(self, x: Array) -> Array:
         assert self.weight is not None
@@ -234,14 +245,14 @@ class PoolOrDepthwise(ComputeInstruction):
 
     def _float_sum(self, x: Array, weights: Sequence[Array], starts: tuple[Array, Array] | None) -> Array:
         """Every product and every sum is rounded to the type."""
-        kind = self.result.dtype.numpy
-        x = x.astype(np.float32, copy=False)
+        x = flush(x).astype(np.float32, copy=False)
+        weights = [flush(weight).astype(np.float32, copy=False) for weight in weights]
+        starts = None if starts is None else (flush(starts[0]), flush(starts[1]))
         with np.errstate(all="ignore"):
-            products = (
-                (self.window.shifted(x, tap, self.shape[2:]) * weight.astype(np.float32)).astype(kind, copy=False)
-                for tap, weight in zip(self.window.taps(), weights, strict=True)
-            )
-            return canonical(flush(alternating_sum(products, starts, kind)))
+            plain = without_denormals(x, np.stack(weights), *(starts or ()))
+            views = (self.window.shifted(x, tap, self.shape[2:]) for tap in self.window.taps())
+            pairs = zip(views, weights, strict=True)
+            return canonical(alternating_sum(pairs, starts, self.result.dtype.numpy, plain))
 
     def _depthwise(self, machine: Machine, x: Array) -> Array:
         channels, taps = self.shape[1], self.window.taps()

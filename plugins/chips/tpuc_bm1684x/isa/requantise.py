@@ -12,6 +12,7 @@ from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding, requantise, round_to_int, saturate
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields
+from tpuc_bm1684x.isa.elementwise import flush
 from tpuc_bm1684x.isa.types import (
     Array,
     DType,
@@ -199,6 +200,7 @@ class Requantise(ComputeInstruction):
             raw = [np.ascontiguousarray(records[..., word : word + 1]) for word in range(self._words)]
         machine.store(self.result, self.shape, self._compute(x, raw))
 
+    @np.errstate(all="ignore")
     def _compute(self, x: Array, raw: Sequence[Array]) -> Array:
         result = self.result.dtype.numpy
         match self.operation:
@@ -211,11 +213,11 @@ class Requantise(ComputeInstruction):
                 return requantise(x - self._source_point(zero_point), multiplier, -shift, 0, self.rounding, result)
             case Op.FLOAT_REQUANTISE:
                 scale, offset = (word.view(np.float32) for word in raw)
-                value = _to_float(x, self.source_rounding) * scale + offset
+                value = flush(_to_float(x, self.source_rounding) * flush(scale)) + flush(offset)
                 return saturate(round_to_int(value, self.rounding), result)
             case _:
                 zero_point, scale = self._source_point(raw[0].astype(np.int64)), raw[1].view(np.float32)
-                return (x - zero_point).astype(np.float32) * scale
+                return flush((x - zero_point).astype(np.float32) * flush(scale))
 
     def _source_point(self, zero_point: Array) -> Array:
         """The zero point of an unsigned input is an unsigned 16-bit number, so a negative one comes out large."""

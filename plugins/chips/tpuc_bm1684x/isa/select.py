@@ -11,7 +11,14 @@ import numpy as np
 from tpuc.api import Region
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, layout_fields, shape_fields, source_fields
-from tpuc_bm1684x.isa.elementwise import maximum, minimum
+from tpuc_bm1684x.isa.elementwise import (
+    SELECT_EQUAL,
+    SELECT_GREATER,
+    SELECT_LESS,
+    compare,
+    maximum,
+    minimum,
+)
 from tpuc_bm1684x.isa.types import Layout, Operand, Shape4, Source
 
 if TYPE_CHECKING:
@@ -29,6 +36,13 @@ class CompareOp(enum.IntEnum):
 
 
 _BOTH = (CompareOp.MAX_AND_SELECT, CompareOp.MIN_AND_SELECT)
+_COMPARISON = {
+    CompareOp.MAX_AND_SELECT: SELECT_GREATER,
+    CompareOp.SELECT_GREATER: SELECT_GREATER,
+    CompareOp.SELECT_EQUAL: SELECT_EQUAL,
+    CompareOp.MIN_AND_SELECT: SELECT_LESS,
+    CompareOp.SELECT_LESS: SELECT_LESS,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +111,7 @@ class CompareSelect(ComputeInstruction):
 
     def execute(self, machine: Machine) -> None:
         left, right = machine.fetch(self.left, self.shape), machine.fetch(self.right, self.shape)
-        match self.operation:
-            case CompareOp.SELECT_EQUAL:
-                holds = np.equal(left, right)
-            case CompareOp.SELECT_LESS | CompareOp.MIN_AND_SELECT:
-                holds = np.less(left, right)
-            case _:
-                holds = np.greater(left, right)
+        holds = compare(_COMPARISON[self.operation], left, right)
         yes, no = machine.fetch(self.when_true, self.shape), machine.fetch(self.when_false, self.shape)
         chosen = np.where(holds, yes, no)
         if self.second is None:

@@ -11,7 +11,7 @@ import numpy as np
 from tpuc.api import IllegalCommand, Region
 
 from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields, source_fields
-from tpuc_bm1684x.isa.elementwise import reciprocal_root
+from tpuc_bm1684x.isa.elementwise import canonical, flush, reciprocal_root
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Shape4, Source, dtype_of
 
 if TYPE_CHECKING:
@@ -109,8 +109,7 @@ class SpecialFunction(ComputeInstruction):
             case SpecialOp.EXPONENT:
                 value = _exponent(x, self.input.dtype)
             case SpecialOp.RSQRT:
-                with np.errstate(all="ignore"):
-                    value = reciprocal_root(np.ascontiguousarray(x), self.terms)
+                value = reciprocal_root(np.ascontiguousarray(x), self.terms)
             case _:
                 lanes = min(self.shape[1], 64)
                 row = machine.load(self._coefficients(), (1, lanes, 1, self.terms))
@@ -123,11 +122,12 @@ def _polynomial(x: Array, row: Array) -> Array:
     """Horner's scheme, every product and sum rounded to the type."""
     row = row[:, np.arange(x.shape[1]) % row.shape[1]]
     terms = row.shape[3]
+    x, row = flush(x), flush(row)
     with np.errstate(all="ignore"):
-        total = row[..., terms - 1 :] * np.ones_like(x)
+        total = np.broadcast_to(row[..., terms - 1 :], x.shape)
         for term in range(terms - 2, -1, -1):
-            total = total * x + row[..., term : term + 1]
-    return total
+            total = flush(flush(total * x) + row[..., term : term + 1])
+    return canonical(total)
 
 
 _FOUR_THIRDS = {DType.F32: (23, 0xFF, 0x2AAAAB), DType.F16: (10, 0x1F, 0x155), DType.BF16: (7, 0xFF, 0x2B)}
@@ -209,21 +209,21 @@ class ScaleBias(ComputeInstruction):
 
     def execute(self, machine: Machine) -> None:
         kind = self.result.dtype.numpy
-        x = machine.load(self.input, self.shape)
-        scale = machine.fetch(self.scale, (1, self.shape[1], 1, 1))
+        x = flush(machine.load(self.input, self.shape))
+        scale = flush(machine.fetch(self.scale, (1, self.shape[1], 1, 1)))
         with np.errstate(all="ignore"):
             match self.operation:
                 case ScaleOp.MULTIPLY_ADD:
-                    value = x * scale
+                    value = flush(x * scale)
                     if self.bias is not None:
-                        value = value + machine.fetch(self.bias, (1, self.shape[1], 1, 1))
+                        value = value + flush(machine.fetch(self.bias, (1, self.shape[1], 1, 1)))
                 case ScaleOp.SQUARE_SUM:
-                    value = x + scale
+                    value = flush(x + scale)
                     value = value * value
                 case ScaleOp.SQUARE_DIFFERENCE:
-                    value = x - scale
+                    value = flush(x - scale)
                     value = value * value
-            machine.store(self.result, self.shape, value.astype(kind))
+            machine.store(self.result, self.shape, canonical(flush(value).astype(kind)))
 
 
 __all__ = ["ScaleBias", "ScaleOp", "SpecialFunction", "SpecialOp", "dtype_of"]

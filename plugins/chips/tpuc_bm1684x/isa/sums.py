@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tpuc_bm1684x.isa.elementwise import canonical, flush
+from tpuc_bm1684x.isa.elementwise import flush, keep_sign
 from tpuc_bm1684x.isa.types import Array
 
 BLOCK_TERMS = 32
@@ -33,28 +33,54 @@ _NAN = np.array(0xFFC00000, np.uint32).view(np.float32)
 # -- alternating ------------------------------------------------------------------------------------------------------
 
 
-def alternating_sum(terms: Iterable[Array], starts: tuple[Array, Array] | None, kind: np.dtype[Any]) -> Array:
-    """The alternating sum of whole arrays, each sum rounded to `kind`; `starts` are the first values of both totals."""
+def alternating_sum(
+    pairs: Iterable[tuple[Array, Array]], starts: tuple[Array, Array] | None, kind: np.dtype[Any], plain: bool
+) -> Array:
+    """The alternating sum of products of whole arrays, everything rounded to `kind`; both totals begin with `starts`.
+
+    `plain`: no denormals can come up (`without_denormals`).
+    """
     totals: list[Array] = [] if starts is None else [start.astype(kind) for start in starts]
-    for place, term in enumerate(terms):
-        if place + (starts is not None) * 2 < 2:
-            totals.append(term.astype(kind))
+    step = _same if plain or kind == np.float16 else flush
+    for place, (left, right) in enumerate(pairs):
+        product = left.astype(np.float32, copy=False) * right.astype(np.float32, copy=False)
+        term = step(product.astype(kind, copy=False))
+        if len(totals) < 2:
+            totals.append(term)
         else:
-            totals[place & 1] = _add(totals[place & 1], term, kind)
-    return totals[0] if len(totals) == 1 else _add(totals[0], totals[1], kind)
+            totals[place & 1] = step(_add(totals[place & 1], term, kind))
+    return totals[0] if len(totals) == 1 else step(_add(totals[0], totals[1], kind))
+
+
+def _same(values: Array) -> Array:
+    return values
 
 
 def _add(left: Array, right: Array, kind: np.dtype[Any]) -> Array:
     return (left.astype(np.float32, copy=False) + right.astype(np.float32, copy=False)).astype(kind, copy=False)
 
 
+def without_denormals(left: Array, right: Array, *starts: Array) -> bool:
+    """Can no product of f32 numbers, and no sum that starts with `starts`, be denormal?
+
+    With products and starts from 2**-80 on everything is a multiple of 2**-103.
+    """
+    low, other, *more = (
+        float(np.abs(values).min(initial=np.inf, where=values != 0)) for values in (left, right, *starts)
+    )
+    return min(low * other, *more, 1.0) >= 2.0**-80
+
+
+@np.errstate(all="ignore")
 def alternating_matmul(left: Array, right: Array, bias: Array | None, old: Array | None) -> Array:
     """f32 `left @ right`, terms in the order of the common dimension; `bias` and `old` are broadcast to the result.
 
     The even total starts with `bias` if there are both, the odd one with the other value, or the only one.
     """
+    left, right = flush(left), flush(right)
     rows, columns = left.shape[0], right.shape[1]
-    given = [value for value in (bias, old) if value is not None]
+    given = [flush(value) for value in (bias, old) if value is not None]
+    plain = without_denormals(left, right, *given)
     result = np.empty((rows, columns), np.float32)
     width = max(64, _TILE_TERMS // max(1, 4 * rows))
     for first in range(0, columns, width):
@@ -65,7 +91,10 @@ def alternating_matmul(left: Array, right: Array, bias: Array | None, old: Array
         product = np.empty(totals.shape[1:], np.float32)
         for place in range(left.shape[1]):
             np.multiply(left[:, place, None], right[place, tile], out=product)
-            np.add(totals[place & 1], product, out=totals[place & 1])
+            total = totals[place & 1]
+            np.add(total, product if plain else flush(product), out=total)
+            if not plain:
+                total[...] = flush(total)
         np.add(totals[0], totals[1], out=result[:, tile])
     return flush(result)
 
@@ -73,6 +102,7 @@ def alternating_matmul(left: Array, right: Array, bias: Array | None, old: Array
 # -- aligned ----------------------------------------------------------------------------------------------------------
 
 
+@np.errstate(all="ignore")
 def aligned_matmul(
     left: Array, right: Array, start: Array | None, kind: np.dtype[Any], width: int = BLOCK_TERMS
 ) -> Array:
@@ -86,17 +116,17 @@ def aligned_matmul(
     right = flush(np.pad(right.astype(np.float32), ((0, spare), (0, 0))))
     a = np.ascontiguousarray(left.reshape(left.shape[0], -1, width).transpose(1, 2, 0))
     b = right.reshape(-1, width, right.shape[1])
-    first = np.zeros((left.shape[0], right.shape[1]), np.float32) if start is None else start.astype(np.float32)
-    with np.errstate(all="ignore"):
-        if kind == np.float32:
-            return _dense(a, b, first)
-        total, slack = _estimate(a, b, first)
-        result = (total - slack).astype(kind)
-        open_ = np.nonzero(result.view(np.uint16) != (total + slack).astype(kind).view(np.uint16))
-        if 4 * open_[0].size > total.size:
-            return canonical(_dense(a, b, first).astype(kind))
-        result[open_] = _single(left, right, first, open_, width).astype(kind)
-        return canonical(result)
+    first = np.zeros((left.shape[0], right.shape[1]), np.float32) if start is None else flush(start.astype(np.float32))
+    if kind == np.float32:
+        return _dense(a, b, first)
+    total, slack = _estimate(a, b, first)
+    result = (total - slack).astype(kind)
+    differs = result.view(np.uint16) != (total + slack).astype(kind).view(np.uint16)
+    open_ = np.nonzero(differs | np.isnan(result))
+    if 4 * open_[0].size > total.size:
+        return keep_sign(_dense(a, b, first).astype(kind))
+    result[open_] = _single(left, right, first, open_, width).astype(kind)
+    return keep_sign(result)
 
 
 def _estimate(a: Array, b: Array, start: Array) -> tuple[Array, Array]:
@@ -187,10 +217,10 @@ def _rare_block_sum(products: Array) -> Array:
     """The same for `[terms, n]` with infinities, no-numbers or denormal products."""
     products = flush(products)
     peak = np.abs(products).max(axis=0)
-    if not np.isfinite(peak).all():
-        plain = products.sum(axis=0)
-        sums = np.where(np.isnan(plain), _NAN, plain)
-        finite = np.isfinite(peak)
+    finite = np.isfinite(peak)
+    if not finite.all():  # one kind of infinity hides what is no number
+        above, below = (products == np.inf).any(axis=0), (products == -np.inf).any(axis=0)
+        sums = np.where(above == below, _NAN, np.where(above, np.float32(np.inf), np.float32(-np.inf)))
         sums[finite] = _rare_block_sum(products[:, finite]) if finite.any() else 0
         return sums
     _, exponent = np.frexp(peak.astype(np.float64))
