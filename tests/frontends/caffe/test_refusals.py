@@ -161,6 +161,12 @@ IMAGE, ROWS = (1, 4, 6, 6), (2, 3)
             IMAGE,
             "upsample_h and upsample_w are not supported; state a scale",
         ),
+        (
+            "Upsample",
+            "upsample_param { scale: 2 pad_out_h: true }",
+            IMAGE,
+            "pad_out_h and pad_out_w are not supported: they cut off a row or column",
+        ),
     ],
 )
 def test_one_bottom(type: str, body: str, shape: tuple[int, ...], expected: str, tmp_path: Path) -> None:

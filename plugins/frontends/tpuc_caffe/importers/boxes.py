@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
 from tpuc_ops.top.frcn_detection import FrcnDetection
-from tpuc_ops.top.proposal import Proposal
+from tpuc_ops.top.proposal import RATIOS, SCALES, Proposal
 from tpuc_ops.top.retina_face_detection import RetinaFaceDetection
 from tpuc_ops.top.yolo_detection import YoloDetection
 
@@ -25,6 +25,13 @@ def proposal(node: ForeignNode, build: ImportBuilder) -> Value:
     if len(node.inputs) not in (2, 3):
         raise build.refuse(node, f"needs 2 or 3 bottoms, and has {len(node.inputs)}")
     stated = parameters(node, "proposal_param")
+    for name, fixed in (("ratio", RATIOS), ("scale", SCALES)):
+        given = tuple(float(number) for number in stated.get(name, ())) or fixed
+        if given != fixed:
+            raise build.refuse(node, f"anchors have the {name}s {_listed(fixed)}, and it states {_listed(given)}")
+    for name in ("min_size", "pre_nms_topn"):
+        if stated.get(name, 0):
+            raise build.refuse(node, f"{name} is not supported: all boxes above rpn_obj_threshold count")
     base = _number(node, build, stated, "anchor_base_size", stated.get("base_size", 16))
     op = Proposal(
         net_input_h=_number(node, build, stated, "net_input_h"),
@@ -107,3 +114,7 @@ def _number(
     if value is None or value < 1:
         raise build.refuse(node, f"its {name} is {'missing' if value is None else value}, and must be positive")
     return int(value)
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{number:g}" for number in numbers)

@@ -22,6 +22,8 @@ def upsample(node: ForeignNode, build: ImportBuilder) -> Value:
         raise build.refuse(node, f"only images (n, c, h, w) can be enlarged, and by whole factors, not {scale}")
     if stated.get("upsample_h", 0) or stated.get("upsample_w", 0):
         raise build.refuse(node, "upsample_h and upsample_w are not supported; state a scale")
+    if stated.get("pad_out_h", False) or stated.get("pad_out_w", False):
+        raise build.refuse(node, "pad_out_h and pad_out_w are not supported: they cut off a row or column")
     if scale_h == scale_w == 1:
         return x
     return build.build(Upsample(scale_h=scale_h, scale_w=scale_w), [x], node.outputs[0])
