@@ -25,6 +25,8 @@ def strided_slices(
 
     Raises ValueError when the entries do not fit the dimensions.
     """
+    if masks.get("offset", False):
+        raise ValueError("its ends count from its begins (offset), which is not supported; state them from 0")
     bits = [{i for i in range(len(begin)) if int(masks.get(name, 0)) >> i & 1} for name in MASKS]
     no_begin, no_end, ellipsis, new_axis, shrink = bits
     if not len(begin) == len(end) == len(strides) or 0 in strides or len(ellipsis) > 1:

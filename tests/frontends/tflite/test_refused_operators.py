@@ -117,6 +117,13 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         ("StridedSliceOptions", {"ShrinkAxisMask": 2}),
         "element 4 of a dimension of extent 4 is not there.",
     ),
+    (
+        "STRIDED_SLICE",
+        cuts([1], [1], [1]),
+        Y,
+        ("StridedSliceOptions", {"Offset": True}),
+        "its ends count from its begins (offset), which is not supported; state them from 0.",
+    ),
     ("STRIDED_SLICE", cuts([1], [1], [1]), Y, None, "it takes nothing of its operand."),
     (
         "SPLIT_V",
