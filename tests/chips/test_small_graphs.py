@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.fuzz.graphs.judge import RUNS, Subject, check_chip, check_import, judged
-from tests.fuzz.graphs.maker import Maker, model_of
+from tests.fuzz.graphs.judge import RUNS, check_chip, check_import, judged
+from tests.fuzz.graphs.maker import Maker
+from tests.fuzz.graphs.single import subject_of
 
 
 def slopes_of_two_dimensions(m: Maker) -> None:
@@ -67,10 +68,7 @@ REFUSED = {("strides_above_the_window", "bm1684x"): "a window of at least the st
 def test_small_graphs_are_computed(name: str, chip: str, mode: str, tmp_path: Path) -> None:
     m = Maker(np.random.default_rng(1), 18)
     GRAPHS[name](m)
-    outputs = {value.name: value.arrays[0] for value in m.values if not value.uses}
-    model = model_of(m.nodes, {value.name: value.arrays[0] for value in m.inputs}, outputs, m.weights, m.opset)
-    samples = tuple({value.name: value.arrays[index] for value in m.inputs} for index in range(4))
-    subject = Subject(model, samples, tmp_path)
+    subject = subject_of(m, tmp_path)
     imported = judged(partial(check_import, subject), subject)
     assert (imported.kind, imported.said) == ("ok", "")
     compiled = judged(partial(check_chip, subject, chip, mode), subject)

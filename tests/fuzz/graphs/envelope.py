@@ -18,8 +18,8 @@ from tests.fuzz.graphs.maker import Array
 
 SMALLEST = 1e-2
 """Tensors without larger numbers are next to nothing beside what graphs compute with."""
-MOVEMENTS = 6
-"""All operands up, all down, and the rest in random directions."""
+MOVEMENTS = 7
+"""All operands to what is rounded, all up, all down, and the rest in random directions."""
 INDEX_OPERANDS = {
     "top.Gather": 1,
     "top.GatherElements": 1,
@@ -129,8 +129,19 @@ def _moved(one: Known, precision: Precision, random: np.random.Generator, dims: 
     if not centre.size or (np.array_equal(centre, np.rint(centre)) and not one.step):
         return [array.astype(np.float32)] * (MOVEMENTS + 1)
     noise = np.maximum(precision.relative * np.abs(centre), max(one.step, one.noise))
-    signs = [1.0, -1.0, *(random.choice((-1.0, 1.0), centre.shape) for _ in range(MOVEMENTS - 2))]
-    return [array.astype(np.float32), *((centre + sign * noise).astype(np.float32) for sign in signs)]
+    signs = [1.0, -1.0, *(random.choice((-1.0, 1.0), centre.shape) for _ in range(MOVEMENTS - 3))]
+    moved = [_rounded(centre, max(one.step, one.noise), precision), *(centre + sign * noise for sign in signs)]
+    return [array.astype(np.float32), *(each.astype(np.float32) for each in moved)]
+
+
+def _rounded(array: Array, noise: float, precision: Precision) -> Array:
+    """As integers or short floats hold it, which makes equal what was next to equal."""
+    if noise:
+        return np.rint(array / (2 * noise)) * (2 * noise)
+    if not precision.relative:
+        return array
+    fraction, exponent = np.frexp(array)
+    return np.ldexp(np.rint(fraction / precision.relative) * precision.relative, exponent)
 
 
 def _compared(

@@ -80,15 +80,15 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=ROOT,
-            text=True,
         )
+        self._unread = b""
         self.graphs = 0
         self._line()  # for its imports
 
     def ask(self, seed: int, runs: Sequence[Run], oracle: str) -> None:
         self.graphs += 1
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"seed": seed, "runs": runs, "oracle": oracle}) + "\n")
+        self._process.stdin.write(json.dumps({"seed": seed, "runs": runs, "oracle": oracle}).encode() + b"\n")
         self._process.stdin.flush()
 
     def answer(self) -> tuple[str, str, str]:
@@ -101,14 +101,23 @@ class Child:
         kind, cause, said = json.loads(line)
         return kind, cause, said
 
-    def _line(self) -> str | None:
-        stdout: IO[str] | None = self._process.stdout
+    def _line(self) -> bytes | None:
+        """The next line; nothing at the end, None where it takes too long."""
+        stdout: IO[bytes] | None = self._process.stdout
         assert stdout is not None
         start, used = time.monotonic(), self._used_seconds()
         while True:
+            line, end, rest = self._unread.partition(b"\n")
+            if end:
+                self._unread = rest
+                return line
             ready, _, _ = select.select([stdout], [], [], POLL_SECONDS)
             if ready:
-                return stdout.readline()
+                more = os.read(stdout.fileno(), 1 << 16)
+                if not more:
+                    return b""
+                self._unread += more
+                continue
             if self._used_seconds() - used >= SECONDS or time.monotonic() - start >= MOST_SECONDS:
                 return None
 

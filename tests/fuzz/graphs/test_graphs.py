@@ -10,18 +10,16 @@ import numpy as np
 import onnx
 import pytest
 from tpuc.registry import Registry
-from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel
-from tpuc_bm1684x.kernels.unary import PReluKernel
-from tpuc_bm1684x.lowerings import rectifiers
 from tpuc_onnx.importers import activation
 
 from tests.conftest import RunVendor
 from tests.fuzz.graphs import long_run, runner
 from tests.fuzz.graphs.child import verdicts
 from tests.fuzz.graphs.generate import OPSETS, random_graph
-from tests.fuzz.graphs.judge import RUNS, WITHOUT_LOWERING, Subject, check_chip, check_import, judged
-from tests.fuzz.graphs.maker import Array, Maker, model_of
+from tests.fuzz.graphs.judge import RUNS, WITHOUT_LOWERING, check_chip, check_import, judged
+from tests.fuzz.graphs.maker import Maker
 from tests.fuzz.graphs.runner import Child, Result, Tally, judge_graphs
+from tests.fuzz.graphs.single import one_node, subject_of
 from tests.fuzz.graphs.table import OPERATORS
 
 SEEDS = range(7000, 7024)
@@ -73,25 +71,11 @@ def test_graphs_are_of_all_kinds() -> None:
         onnx.checker.check_model(graph.model)
 
 
-def one_node(op_type: str, x: Array, *constants: Array, opset: int = 17, **attributes: object) -> tuple[Maker, str]:
-    """A graph of one node on an input."""
-    m = Maker(np.random.default_rng(0), opset)
-    value = m.added_input((x,) * 4)
-    result = m.node(op_type, value, *(m.constant(array) for array in constants), **attributes)
-    return m, result.name
-
-
-def subject_of(m: Maker, folder: Path) -> Subject:
-    outputs = {value.name: value.arrays[0] for value in m.values if not value.uses}
-    model = model_of(m.nodes, {value.name: value.arrays[0] for value in m.inputs}, outputs, m.weights, m.opset)
-    return Subject(model, tuple({value.name: value.arrays[index] for value in m.inputs} for index in range(4)), folder)
-
-
 X = np.linspace(-2, 2, 26, dtype=np.float32).reshape(2, 13)
 
 
 def test_an_importer_that_ignores_an_operand_is_caught(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    m, _ = one_node("Clip", X, np.float32(-1), np.float32(0.5))
+    m = one_node("Clip", X, np.float32(-1), np.float32(0.5))
     subject = subject_of(m, tmp_path)
     assert judged(partial(check_import, subject), subject).kind == "ok"
 
@@ -103,35 +87,12 @@ def test_an_importer_that_ignores_an_operand_is_caught(monkeypatch: pytest.Monke
     assert (verdict.kind, verdict.cause) == ("wrong", "import: top.Clip")
 
 
-@pytest.mark.chip("bm1684x")
-def test_a_lowering_with_a_wrong_multiplier_is_caught(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    m, _ = one_node("PRelu", X, np.linspace(0.1, 0.5, 13, dtype=np.float32))
-    subject = subject_of(m, tmp_path)
-    check_import(subject)
-    right = rectifiers.decompose8
-    assert judged(lambda: check_chip(subject, "bm1684x", "int8"), subject).kind == "ok"
-    monkeypatch.setattr(rectifiers, "decompose8", lambda factor: right(factor * 1.05))
-    verdict = judged(lambda: check_chip(subject, "bm1684x", "int8"), subject)
-    assert (verdict.kind, verdict.cause) == ("wrong", "bm1684x int8: top.PRelu")
-
-
-@pytest.mark.chip("bm1684x")
-def test_a_kernel_that_computes_something_else_is_caught(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    m, _ = one_node("PRelu", X[:1], np.linspace(0.1, 0.5, 13, dtype=np.float32))
-    subject = subject_of(m, tmp_path)
-    check_import(subject)
-    assert judged(lambda: check_chip(subject, "bm1684x", "f16"), subject).kind == "ok"
-    monkeypatch.setattr(PReluKernel, "spaces", ElementwiseKernel.spaces)
-    verdict = judged(lambda: check_chip(subject, "bm1684x", "f16"), subject)
-    assert (verdict.kind, verdict.cause) == ("wrong", "simulator of bm1684x: tpu.PRelu")
-
-
 @pytest.mark.chip("cv183x")
 @pytest.mark.parametrize("mode", ["bf16", "int8"])
 def test_what_graphs_leave_out_has_no_lowering(mode: str, tmp_path: Path) -> None:
     assert WITHOUT_LOWERING["cv183x", mode] <= set(OPERATORS)
     for name in sorted(WITHOUT_LOWERING["cv183x", mode]):
-        m = Maker(np.random.default_rng(3), OPSETS[-1])
+        m = Maker(np.random.default_rng(3), 18)
         m.node("Cast", m.node("Abs", m.input((1, 4, 5, 6))), to=onnx.TensorProto.INT64)
         reasons = [m.attempt(lambda m=m, name=name: OPERATORS[name].make(m, name)) for _ in range(10)]  # type: ignore[misc]
         assert None in reasons, reasons
@@ -159,7 +120,7 @@ def test_processes_that_end_or_hang_are_failures(monkeypatch: pytest.MonkeyPatch
         child.stop()
 
 
-def test_results_are_summed_up_by_chip_and_mode(capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_are_summed_up_by_chip_and_mode() -> None:
     tally = Tally()
     for kind, cause in (("ok", ""), ("refused", "no lowering"), ("refused", "no lowering"), ("wrong", "tpu.Add")):
         tally.add(Result(1, ("bm1684x", "int8"), kind, cause, ""))
@@ -167,6 +128,10 @@ def test_results_are_summed_up_by_chip_and_mode(capsys: pytest.CaptureFixture[st
     assert lines[1] == "bm1684x int8 4 1 2 1 0"
     assert lines[4:] == ["2 refused: no lowering", "1 wrong: tpu.Add"]
     assert [result.kind for result in judge_graphs([1], [("", "")])] == ["ok"]
+
+
+@pytest.mark.chip("bm1684x")
+def test_the_long_run_tells_how_it_went(capsys: pytest.CaptureFixture[str]) -> None:
     assert long_run.main(["--count", "1", "--seed", "1", "--chip", "bm1684x", "--mode", "f32"]) == 0
     assert "0 failures in" in capsys.readouterr().out
 
