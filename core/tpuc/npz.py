@@ -7,10 +7,10 @@ import re
 import urllib.parse
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
 from tpuc.errors import InvalidModel
 from tpuc.files import reason, write_atomic
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = npt.NDArray[Any]
 
+T = TypeVar("T")
 _NPY_MAGIC = b"\x93NUMPY"
 _ENCRYPTED = 1
 """The flag of a member that needs a password (APPNOTE 4.4.4)."""
@@ -80,17 +81,31 @@ def write_npz(path: Path | str, arrays: Mapping[str, Array], *, compressed: bool
 
 def read_npz(path: Path | str) -> dict[str, Array]:
     """The arrays of an npz by name, in the order of the file. Raises InvalidModel."""
+    return _read(path, _arrays_of)
+
+
+def read_names(path: Path | str) -> set[str]:
+    """The names of the arrays of an npz. Raises InvalidModel."""
+    return _read(path, _names_of)
+
+
+def _read(path: Path | str, what: Callable[[BinaryIO], T]) -> T:
     try:
         with Path(path).open("rb") as stream:
             if stream.read(len(_NPY_MAGIC)) == _NPY_MAGIC:
                 raise ValueError("it holds one array without name")
-            return _arrays_of(stream)
+            return what(stream)
     except FileNotFoundError:
         raise InvalidModel(f"{path}: there is no such npz; a weight file belongs beside its .mlir file") from None
     except OSError as error:
         raise InvalidModel(f"{path}: not a readable npz ({reason(error)}); write it again") from error
     except ARCHIVE_ERRORS as error:
         raise InvalidModel(f"{path}: not a readable npz ({error}); write it again") from error
+
+
+def _names_of(stream: BinaryIO) -> set[str]:
+    with zipfile.ZipFile(stream) as archive:
+        return {array_name(entry) for entry in archive.namelist()}
 
 
 def _arrays_of(stream: BinaryIO) -> dict[str, Array]:

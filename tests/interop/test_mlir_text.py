@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tpuc.cli import main
 from tpuc.ir.equality import first_difference
 from tpuc.ir.text import parse_module, print_module
 
@@ -44,6 +45,20 @@ def reprinted(tool: Path, path: Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr[:2000]
     return done.stdout
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_file_of_the_vendor_needs_no_weights(
+    oracle_dir: Path, name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Their npz is not there: text is read, verified and printed, and passes run that look at no weight."""
+    source = oracle_dir / "samples" / f"{name}.mlir"
+    assert main(["opt", str(source), "--verify-each"]) == 0
+    assert capsys.readouterr().out.count("\n") > 50
+    target = tmp_path / "n.mlir"
+    assert main(["opt", str(source), "--pass", "strip-casts", "--pass", "scale-channels", "-o", str(target)]) == 0
+    assert "there is no such npz, so the text is written without weights." in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["n.mlir"]
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -103,6 +103,10 @@ class OpaqueType:
 ElementType: TypeAlias = ScalarType | Calibrated | Uniform | UniformPerAxis | OpaqueType
 
 
+class ShapeNotStatic(ValueError):
+    """Extents of a type are asked for that are not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class NoneType:
     """The type of an absent optional operand."""
@@ -118,14 +122,14 @@ class TensorType:
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The shape of a ranked static tensor; raises ValueError otherwise."""
+        """The shape of a ranked static tensor; raises ShapeNotStatic otherwise."""
         if self.shape is None or DYNAMIC in self.shape:
-            raise ValueError("the shape of this tensor is not static")
+            raise ShapeNotStatic("the shape of this tensor is not static")
         return self.shape
 
     @property
     def rank(self) -> int:
-        """Number of dimensions; raises ValueError when unranked."""
+        """Number of dimensions; raises ShapeNotStatic when unranked."""
         return len(self.dims)
 
     @property

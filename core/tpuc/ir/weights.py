@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tpuc.errors import InvalidModel
 from tpuc.ir.dtypes import as_stored
 from tpuc.ir.types import TensorType, Type
-from tpuc.npz import read_npz, write_npz
+from tpuc.npz import read_names, read_npz, write_npz
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -18,22 +18,28 @@ if TYPE_CHECKING:
 
 
 class Weights:
-    """A mapping from weight name to array. Arrays are never changed in place: set a new one under a new name."""
+    """A mapping from weight name to array. Arrays are never changed in place: set a new one under a new name.
+
+    With a file, names and new arrays are had without it; it is read when the first array of its own is asked for.
+    """
 
     def __init__(self, path: Path | None = None, types: Sequence[tuple[str, Type]] = ()) -> None:
         """`types` are what a module says of the arrays in the file; arrays of other shapes are refused."""
         self._path = path
         self._types = types
-        self._arrays: dict[str, Array] | None = None if path else {}
+        self._unread = path is not None
+        self._arrays: dict[str, Array] = {}  # while the file is unread, those that were set since
+        self._in_file: frozenset[str] | None = None  # the names there, once they are known
         self._kept: frozenset[str] | None = None  # what to keep of the file when it is read
 
     def _loaded(self) -> dict[str, Array]:
-        if self._arrays is None:
+        if self._unread:
             assert self._path is not None
             arrays = read_npz(self._path)
             self._check(self._path, arrays)
-            self._arrays = {name: arrays[name] for name in arrays if self._kept is None or name in self._kept}
-            self._kept = None
+            own = {name: array for name, array in arrays.items() if self._kept is None or name in self._kept}
+            self._arrays = own | self._arrays
+            self._unread, self._kept = False, None
         return self._arrays
 
     def _check(self, path: Path, arrays: Mapping[str, Array]) -> None:
@@ -50,22 +56,34 @@ class Weights:
     @property
     def is_loaded(self) -> bool:
         """Are the arrays in memory, rather than in a file that nobody has needed yet?"""
-        return self._arrays is not None
+        return not self._unread
+
+    @property
+    def missing(self) -> Path | None:
+        """The file, when nobody has needed it, it is not there, and there is no array beside it."""
+        return self._path if self._unread and self._path and not self._arrays and not self._path.exists() else None
 
     def __getitem__(self, name: str) -> Array:
+        if name in self._arrays:
+            return self._arrays[name]
         try:
             return self._loaded()[name]
         except KeyError:
             where = f" in {self._path}" if self._path else ""
+            if not name:
+                raise InvalidModel(
+                    f"a weight has no name, so its array cannot be found{where}: write the module with its locations, "
+                    'or with an attribute name = "..." per weight'
+                ) from None
             raise InvalidModel(
                 f"weight '{name}' is missing{where}: the npz does not belong to this module; write both again together"
             ) from None
 
     def __setitem__(self, name: str, array: Array) -> None:
-        self._loaded()[name] = array
+        self._arrays[name] = array
 
     def __contains__(self, name: str) -> bool:
-        return name in self._loaded()
+        return name in self._arrays or name in self.names()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._loaded())
@@ -73,20 +91,26 @@ class Weights:
     def __len__(self) -> int:
         return len(self._loaded())
 
+    def names(self) -> set[str]:
+        """The names that are taken, without reading an array; those of a file that is not there are not known."""
+        if not self._unread:
+            return set(self._arrays)
+        if self._in_file is None:
+            assert self._path is not None
+            self._in_file = frozenset(read_names(self._path) if self._path.exists() else ())
+        return {*self._arrays, *(self._in_file if self._kept is None else self._in_file & self._kept)}
+
     def copy(self) -> Weights:
         """A new mapping over the same arrays."""
         result = Weights(self._path, self._types)
-        if self._arrays is not None:
-            result._arrays = dict(self._arrays)
-        result._kept = self._kept
+        result._unread, result._arrays, result._kept = self._unread, dict(self._arrays), self._kept
         return result
 
     def keep_only(self, names: set[str]) -> None:
         """Forget every array that is not in `names`; a file that nobody has read yet stays unread."""
-        self._kept = frozenset(names) if self._kept is None else self._kept & names
-        if self._arrays is not None:
-            self._arrays = {name: array for name, array in self._arrays.items() if name in names}
-            self._kept = None
+        self._arrays = {name: array for name, array in self._arrays.items() if name in names}
+        if self._unread:
+            self._kept = frozenset(names) if self._kept is None else self._kept & names
 
     def save(self, path: Path) -> None:
         """Write the npz: names sorted, no time stamps, through a temporary name."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from tpuc.errors import PluginError, UsageError, VerifyError
+from tpuc.errors import InvalidModel, PluginError, UsageError, VerifyError
 from tpuc.files import write_atomic
+from tpuc.ir.dtypes import shown
+from tpuc.ir.types import DYNAMIC, ShapeNotStatic, TensorType
 from tpuc.registry.registry import unknown
 from tpuc.schedule.options import build_pass, parse_pass_text
 from tpuc.schedule.passes import Pass, PassContext
@@ -106,7 +108,10 @@ class PassManager:
         events = self.context.registry.hooks.hook
         events.pass_started(name=item.name, module=module)
         start = perf_counter()
-        changed = item.run(module, self.context)
+        try:
+            changed = item.run(module, self.context)
+        except ShapeNotStatic as error:
+            raise _without_shape(item, module) or error from error
         seconds = perf_counter() - start
         self.report.passes.append(PassTiming(stage, item.name, seconds, changed))
         events.pass_finished(name=item.name, module=module, changed=changed, seconds=seconds)
@@ -131,3 +136,16 @@ class PassManager:
             module.verify()
         except VerifyError as error:
             raise VerifyError(f"after {what}: {error}") from error
+
+
+def _without_shape(item: Pass, module: Module) -> InvalidModel | None:
+    """The error about the first value without a static shape, None when there is none."""
+    for operation in module.walk():
+        for value in operation.results:
+            shape = value.type.shape if isinstance(value.type, TensorType) else ()
+            if shape is None or DYNAMIC in shape:
+                return InvalidModel(
+                    f"op '{operation.name}' ({operation.op.name}): its result has the shape {shown(shape)}, and pass "
+                    f"'{item.name}' needs static shapes. Write the module with its shapes, as `tpuc transform` does."
+                )
+    return None

@@ -22,6 +22,7 @@ from tpuc.interpreter import Interpreter
 from tpuc.ir import Module, TensorType
 from tpuc.ir.attributes import StringAttr
 from tpuc.ir.text import read_module, write_module
+from tpuc.ir.text.files import WEIGHT_FILE
 from tpuc.npz import write_npz
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
@@ -107,7 +108,8 @@ class Session:
 
     def save(self, module: Module, path: Path) -> None:
         """Write a `.mlir` file and, under the name it gives them, its weights beside it."""
-        module.attributes["module.weight_file"] = StringAttr(path.with_suffix("").name + "_weight.npz")
+        if module.weights.missing is None:
+            module.attributes[WEIGHT_FILE] = StringAttr(path.with_suffix("").name + "_weight.npz")
         write_module(path, module)
         self.registry.hooks.hook.module_dumped(path=path, module=module)
 

@@ -77,6 +77,8 @@ def command(
         app.result(print_module(module).rstrip("\n"))
     else:
         session.save(module, output)
+        if module.weights.missing is not None:
+            app.remark(f"{module.weights.missing}: there is no such npz, so the text is written without weights.")
     if timing:
         rows = [(item.name, f"{item.seconds * 1000:.1f} ms") for item in manager.report.passes]
         for line in columns(rows).splitlines():

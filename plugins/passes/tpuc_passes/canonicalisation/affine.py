@@ -19,7 +19,15 @@ from tpuc_ops.top.scale import Scale
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 
-from tpuc_passes.canonicalisation.common import Array, Names, bypass, constant_array, new_weight, sole_producer
+from tpuc_passes.canonicalisation.common import (
+    Array,
+    Names,
+    bypass,
+    constant_array,
+    is_constant,
+    new_weight,
+    sole_producer,
+)
 
 AFFINE_OPS = (Add, AddConst, Mul, MulConst, Scale, Sub, SubConst)
 
@@ -75,7 +83,7 @@ class AffineIntoProduct(Pattern):
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         module = rewriter.module
-        position = computed_operand(operation, module)
+        position = computed_operand(operation)
         producer = None if position is None else sole_producer(operation, position)
         if position is None or producer is None or not isinstance(producer.op, (Conv, MatMul)):
             return False
@@ -107,9 +115,9 @@ class AffineIntoProduct(Pattern):
         return True
 
 
-def computed_operand(operation: Operation, module: Module) -> int | None:
+def computed_operand(operation: Operation) -> int | None:
     """Position of the only operand that is not a constant."""
-    computed = [i for i, value in enumerate(operation.operands) if constant_array(value, module) is None]
+    computed = [i for i, value in enumerate(operation.operands) if not is_constant(value)]
     computed = [i for i in computed if not isinstance(operation.operands[i].type, NoneType)]
     return computed[0] if len(computed) == 1 else None
 

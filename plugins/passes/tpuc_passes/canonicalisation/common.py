@@ -16,7 +16,7 @@ class Names:
 
     def __init__(self, module: Module) -> None:
         self._taken = {value.name for operation in module.walk() for value in operation.results}
-        self._taken.update(module.weights)
+        self._taken |= module.weights.names()
 
     def new(self, wanted: str) -> str:
         """`wanted`, with a number when it is taken."""
@@ -27,12 +27,14 @@ class Names:
         return name
 
 
+def is_constant(value: Value) -> bool:
+    """Is it a weight? Its array may be in a file that is not there."""
+    return value.defining is not None and isinstance(value.defining.op, Constant)
+
+
 def constant_array(value: Value, module: Module) -> Array | None:
     """The array of a constant, None for everything that is computed or absent."""
-    operation = value.defining
-    if operation is None or not isinstance(operation.op, Constant):
-        return None
-    return module.weights[value.name]
+    return module.weights[value.name] if is_constant(value) else None
 
 
 def new_weight(rewriter: Rewriter, names: Names, wanted: str, array: Array) -> Value:

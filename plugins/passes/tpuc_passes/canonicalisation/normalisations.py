@@ -27,7 +27,7 @@ from tpuc_ops.top.softmax import Softmax
 from tpuc_ops.top.sqrt import Sqrt
 from tpuc_ops.top.sub import Sub
 
-from tpuc_passes.canonicalisation.common import Names, constant_array, new_weight, sole_producer
+from tpuc_passes.canonicalisation.common import Names, constant_array, is_constant, new_weight, sole_producer
 from tpuc_passes.canonicalisation.recognition import is_near
 
 SOFTMAX_FLOOR = -1e30
@@ -107,7 +107,7 @@ class ToLayerNorm(Pattern):
     matches = (Div, Mul)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        found = _divided_by_root(operation, rewriter)
+        found = _divided_by_root(operation)
         if found is None:
             return False
         centred, variance, eps, weight = found
@@ -148,7 +148,7 @@ class ToRMSNorm(Pattern):
     matches = (Div, Mul)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        found = _divided_by_root(operation, rewriter)
+        found = _divided_by_root(operation)
         if found is None:
             return False
         x, mean, eps, weight = found
@@ -176,7 +176,7 @@ class AffineIntoNorm(Pattern):
         if operation.op not in (Mul(), Add()) or len(operation.operands) != 2:
             return False
         for value, constant in (operation.operands, operation.operands[::-1]):
-            if constant_array(constant, rewriter.module) is None or value.type != operation.result.type:
+            if not is_constant(constant) or value.type != operation.result.type:
                 continue
             norm, axes = _normalised(value)
             index = 1 if isinstance(operation.op, Mul) else 2
@@ -222,7 +222,7 @@ class ExponentialsToSoftmax(Pattern):
         return True
 
 
-def _divided_by_root(operation: Operation, rewriter: Rewriter) -> tuple[Value, Value, float, Value | None] | None:
+def _divided_by_root(operation: Operation) -> tuple[Value, Value, float, Value | None] | None:
     """Of ``a / sqrt(b + eps)``, perhaps times a weight: a, b, eps, weight."""
     if operation.op == Div():
         a, root = operation.operands
@@ -234,7 +234,7 @@ def _divided_by_root(operation: Operation, rewriter: Rewriter) -> tuple[Value, V
         found, weight = _inverse_root(factor), None
         if found is None and factor.defining is not None and factor.defining.op == Mul():
             for inverse, constant in (factor.defining.operands, factor.defining.operands[::-1]):
-                if constant_array(constant, rewriter.module) is not None:
+                if is_constant(constant):
                     found, weight = _inverse_root(inverse), constant
         if found is not None:
             return (a, *found, weight)

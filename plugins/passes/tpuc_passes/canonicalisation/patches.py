@@ -31,10 +31,10 @@ class PatchesIntoChannels(Pattern):
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: Any = operation.op
+        if max(op.strides) <= _FAR:
+            return False
         filters = constant_array(operation.operands[1], rewriter.module)
         if filters is None or filters.ndim != 4 or op.group != 1 or op.inserts or max(op.dilations) > 1:
-            return False
-        if max(op.strides) <= _FAR:
             return False
         n, c, height, width = operation.operands[0].tensor.dims
         rows, columns = op.strides

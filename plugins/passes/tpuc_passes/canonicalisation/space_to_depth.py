@@ -37,9 +37,9 @@ class SpaceToDepthIntoConv(Pattern):
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: Any = operation.op
-        filters = constant_array(operation.operands[1], rewriter.module)
         parts = _parts(operation.operands[0])
-        if not parts or filters is None or filters.ndim != 4 or op.group != 1 or op.inserts or max(op.dilations) > 1:
+        filters = constant_array(operation.operands[1], rewriter.module) if parts else None
+        if filters is None or filters.ndim != 4 or op.group != 1 or op.inserts or max(op.dilations) > 1:
             return False
         source, (rows, columns) = parts[0].source, parts[0].step
         if any(part.source is not source or part.step != (rows, columns) for part in parts):
