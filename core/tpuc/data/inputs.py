@@ -50,7 +50,7 @@ def inputs_of(module: Module, remark: Remark | None = None) -> list[SampleInput]
     """One entry per network input, in order. `remark` hears of data that are quantised on the way."""
     return [
         SampleInput(
-            operation.name,
+            operation.name or f"arg{operation.operands[0].index}",  # as the interpreter calls it
             operation.result.tensor.dims,
             numpy_dtype(operation.result.tensor.storage),
             preprocess_of(operation.op, operation.result.tensor.dims),

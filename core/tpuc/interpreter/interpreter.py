@@ -49,6 +49,12 @@ class Interpreter:
         """The outputs, in the order in which `main` returns them."""
         return tuple(name for name, _ in self._plan.outputs)
 
+    @property
+    def outputs(self) -> dict[str, TensorType]:
+        """Their types; an output without a name is `output_0`, `output_1`, ... by its position."""
+        types = zip(self.output_names, self._plan.output_types, strict=True)
+        return {name: type for name, type in types if isinstance(type, TensorType)}
+
     def run(
         self, inputs: Mapping[str, Array], keep: Keep = None, *, on_value: OnValue | None = None
     ) -> dict[str, Array]:

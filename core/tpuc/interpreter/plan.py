@@ -10,7 +10,7 @@ from tpuc.ir.builtin import Call, Return
 from tpuc.ir.op import Node
 from tpuc.ir.operation import Block, Function, Module, Operation, Value
 from tpuc.ir.traits import Constant, NetworkInput
-from tpuc.ir.types import NoneType, TensorType
+from tpuc.ir.types import NoneType, TensorType, Type
 
 ABSENT_SLOT = 0
 """The slot of every operand that is not there."""
@@ -44,6 +44,7 @@ class Plan:
     constants: tuple[tuple[int, Operation], ...]
     steps: tuple[Step, ...]
     outputs: tuple[tuple[str, int], ...]
+    output_types: tuple[Type, ...]
     names: dict[int, str]
     slots: int
 
@@ -82,6 +83,7 @@ class _Planner:
             tuple(self.constants),
             self._with_frees(set(returned)),
             tuple(zip(outputs, returned, strict=True)),
+            tuple(value.type for value in main.outputs),
             self.names,
             self.slots,
         )

@@ -59,7 +59,7 @@ def types_of(module: Module) -> dict[str, TensorType]:
         result.name: result.type
         for operation in module.walk()
         for result in operation.results
-        if isinstance(result.type, TensorType)
+        if result.name and isinstance(result.type, TensorType)
     }
 
 

@@ -70,7 +70,7 @@ class Runner:
 def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
     """A module in the interpreter."""
     interpreter = Interpreter(module)
-    types = types_of(module)
+    types = types_of(module) | interpreter.outputs
     return Runner(
         lambda one: interpreter.run(one, "all" if everything else None),
         inputs_of(module, remark),

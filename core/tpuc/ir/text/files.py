@@ -8,19 +8,32 @@ from tpuc.errors import InvalidModel, VerifyError
 from tpuc.files import read_text, write_atomic
 from tpuc.ir.attributes import StringAttr
 from tpuc.ir.dialect import OpResolver
-from tpuc.ir.operation import Module, Operation
+from tpuc.ir.operation import Location, Module, Operation
 from tpuc.ir.text.parser import parse_module
 from tpuc.ir.text.printer import print_module
 from tpuc.ir.traits import Constant
 from tpuc.ir.weights import Weights
 
 WEIGHT_FILE = "module.weight_file"
+MODULE_NAME = "module.name"
+NAME = "name"
 
 
 def read_module(path: Path, resolve: OpResolver) -> Module:
-    """The module of a file, verified. Its weights are read when first used, and must be of the types it says then."""
+    """The module of a file, verified. Its weights are read when first used, and must be of the types it says then.
+
+    Early files of TPU-MLIR have no locations: there an attribute `name` says what is computed, and `module.name` is
+    the module's own.
+    """
     path = Path(path)
     module = parse_module(read_text(path, InvalidModel, "Give the .mlir file."), resolve, str(path))
+    match module.attributes.get(MODULE_NAME):
+        case StringAttr(value=name) if not module.name:
+            module.name = name
+        case _:
+            pass
+    for operation in module.walk():
+        _name_by_attribute(operation)
     weight_file = weight_file_of(module)
     if weight_file is not None:
         types = [(operation.name, operation.result.type) for operation in module.walk() if _is_constant(operation)]
@@ -37,10 +50,13 @@ def _is_constant(operation: Operation) -> bool:
 
 
 def write_module(path: Path, module: Module) -> None:
-    """Write the text, and the weights under the name that the module gives them, both beside each other."""
+    """Write the text, and the weights under the name that the module gives them, both beside each other.
+
+    Weights that nobody has needed, and that are not there, cannot be written: the text is written alone.
+    """
     path = Path(path)
     weight_file = weight_file_of(module)
-    if weight_file is not None:
+    if weight_file is not None and module.weights.missing is None:
         module.weights.save(path.parent / weight_file)
     write_atomic(path, print_module(module))
 
@@ -58,3 +74,10 @@ def _share_weights(module: Module, weights: Weights) -> None:
     module.weights = weights
     for nested in module.modules:
         _share_weights(nested, weights)
+
+
+def _name_by_attribute(operation: Operation) -> None:
+    name = operation.extra_attributes.get(NAME)
+    if not operation.location.names and len(operation.results) == 1 and isinstance(name, StringAttr) and name.value:
+        operation.location = Location((name.value,))
+        del operation.extra_attributes[NAME]
