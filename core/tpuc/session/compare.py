@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tpuc.data.stored import is_plain
 from tpuc.errors import TpucError, UsageError
 from tpuc.ir import Module, TensorType, Uniform, UniformPerAxis
 from tpuc.ir.dtypes import holds_numbers
+from tpuc.npz import read_npz
 from tpuc.session.reports import StageComparison
 from tpuc.similarity import NothingToCompare, similarity
 
@@ -67,6 +70,40 @@ def meanings(module: Module, values: Mapping[str, Array]) -> dict[str, Array]:
     """What the named values of a module that were computed mean."""
     types = types_of(module)
     return {name: real_values(array, types[name]) for name, array in values.items() if name in types}
+
+
+def stated_values(path: Path, module: Module) -> dict[str, Array]:
+    """What the arrays of a file mean that are named as values of a module: of quantised ones, files of integers hold
+    what is stored, and others the numbers themselves. Raises UsageError for what can be neither.
+    """
+    types = types_of(module)
+    arrays = read_npz(path)
+    for name, array in arrays.items():
+        type = types.get(name)
+        if type is not None and isinstance(type.element, Uniform) and not is_plain(type.element):
+            _check_meaning(path, name, array, type.element)
+            arrays[name] = real_values(array, type)
+    return arrays
+
+
+def _check_meaning(path: Path, name: str, array: Array, element: Uniform) -> None:
+    low, high = element.bounds
+    if not array.size or array.dtype.kind not in "iuf":
+        return
+    least, most = float(array.min()), float(array.max())
+    if array.dtype.kind in "iu" and (least < low or most > high):
+        raise UsageError(
+            f"{path}: '{name}' holds integers from {least:.0f} to {most:.0f}, and is stored as {element.storage} "
+            f"({low} to {high}). Give the stored integers, or real values as floats."
+        )
+    bounds = [(bound - element.zero_point) * element.scale for bound in (low, high)]
+    beyond = least < bounds[0] - element.scale or most > bounds[1] + element.scale
+    if array.dtype.kind == "f" and beyond and low <= least and most <= high and (array == np.rint(array)).all():
+        raise UsageError(
+            f"{path}: '{name}' holds stored integers as {array.dtype.name}: its real values lie between "
+            f"{bounds[0]:.6g} and {bounds[1]:.6g}. Give them as {element.storage}, or as (integer - "
+            f"{element.zero_point}) * {element.scale:.9g}."
+        )
 
 
 def compare(

@@ -12,9 +12,8 @@ import numpy.typing as npt
 from tpuc.api.chip import LoadedModel
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
-from tpuc.npz import read_npz
 from tpuc.schedule import PassManager
-from tpuc.session.compare import SIMULATOR_TOLERANCE, compare, meanings, tolerance_of, types_of
+from tpuc.session.compare import SIMULATOR_TOLERANCE, compare, meanings, stated_values, tolerance_of, types_of
 from tpuc.session.overflow import find_overflows, is_narrow, magnitudes, merged, sentences
 from tpuc.session.reports import StageComparison
 from tpuc.session.running import paired_inputs
@@ -59,7 +58,9 @@ class Verification:
         exact = meanings(self.top, Interpreter(self.top).run(inputs, "all"))
         self.remark_overflows(magnitudes(exact))
         limits = tolerance_of(self.session.mode, test.tolerance)
-        stage, wanted = ("TOP", exact) if test.reference is None else (f"{test.reference}", read_npz(test.reference))
+        stage, wanted = (
+            ("TOP", exact) if test.reference is None else (f"{test.reference}", stated_values(test.reference, self.top))
+        )
         got = Interpreter(self.tpu).run(stored, "all")
         first = compare(f"{stage} and TPU", meanings(self.tpu, got), wanted, limits, test.excepts)
         outputs = self.session.simulate(self.session.chip, self.loaded, stored)
