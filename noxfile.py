@@ -1,12 +1,14 @@
-"""`nox` runs what a change must pass; `nox -s lint`, `-s types` or `-s tests` one of them."""
+"""`nox` runs what a change must pass; `nox -s lint`, `-s types`, `-s tests` or `-s lowest` one of them."""
 
 from __future__ import annotations
 
 import nox
 
-nox.options.sessions = ["lint", "types", "tests"]
+nox.options.sessions = ["lint", "types", "tests", "lowest"]
 nox.options.reuse_existing_virtualenvs = True
 
+QUICK = ("tests/core", "tests/frontends", "tests/tools", "tests/contract/test_packaging.py", "tests/passes/calibration")
+"""Tests of a few minutes at most that together use every dependency."""
 DEV = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]["dev"]
 
 
@@ -33,3 +35,12 @@ def tests(session: nox.Session) -> None:
     """`nox -s tests -- --model-data DIR -n 2` passes options on."""
     session.install("-e", ".[test]")
     session.run("python", "-m", "pytest", "tests", *session.posargs)
+
+
+@nox.session
+def lowest(session: nox.Session) -> None:
+    """The quick tests with the lowest versions that pyproject.toml names."""
+    session.install(tool("uv"))
+    python = f"{session.virtualenv.location}/bin/python"
+    session.run("uv", "pip", "install", "-q", "--python", python, "--resolution=lowest-direct", "-e", ".[test]")
+    session.run("python", "-m", "pytest", "-q", *QUICK, "-m", "not slow", *(session.posargs or ("-n", "auto")))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +26,7 @@ from tests.models.networks import network  # a fixture
 __all__ = ["network"]
 
 ROOT = Path(__file__).resolve().parents[1]
+ALLOWED_SKIPS = ROOT / "tests" / "allowed_skips.toml"
 
 settings.register_profile("tpuc", derandomize=True, deadline=None, database=None)
 settings.load_profile("tpuc")
@@ -44,6 +47,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tpuc")
     group.addoption("--model-data", metavar="DIR", type=Path, help="folder with trained networks and labelled data")
     group.addoption("--oracle", metavar="DIR", type=Path, help="folder with the tools that run the vendor's models")
+    group.addoption(
+        "--strict-skips",
+        nargs="?",
+        const=ALLOWED_SKIPS,
+        metavar="FILE",
+        type=Path,
+        help="a skip whose reason is not in the file (tests/allowed_skips.toml) is a failure",
+    )
     group.addoption("--update-golden", action="store_true", help="rewrite expected texts instead of comparing them")
 
 
@@ -52,6 +63,41 @@ def pytest_configure(config: pytest.Config) -> None:
         folder: Path | None = config.getoption(option)
         if folder is not None and not (folder / needed).exists():
             raise pytest.UsageError(f"{option} {folder}: no {needed!r} there")
+    allowed: Path | None = config.getoption("--strict-skips")
+    if allowed is not None and not hasattr(config, "workerinput"):  # workers of xdist report to this process
+        config.pluginmanager.register(StrictSkips(allowed), "strict-skips")
+
+
+class StrictSkips:
+    """Fails a run in which a test was skipped for a reason that is not in a file."""
+
+    def __init__(self, file: Path) -> None:
+        entries = tomllib.loads(file.read_text("utf-8"))["skip"]
+        self._allowed = [re.compile(entry["reason"]) for entry in entries if entry["why"]]
+        self._unexpected: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._note(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._note(report)
+
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.skipped and isinstance(report.longrepr, tuple):
+            reason = report.longrepr[2].removeprefix("Skipped: ")
+            if not any(pattern.fullmatch(reason) for pattern in self._allowed):
+                self._unexpected.append(f"{report.nodeid}: {reason}")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._unexpected and session.exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._unexpected:
+            terminalreporter.section("skips that are not allowed", red=True)
+            for line in self._unexpected:
+                terminalreporter.line(line)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

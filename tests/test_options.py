@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,22 @@ def test_folder_without_the_expected_content_is_refused(option: str, needed: str
 def test_a_connection_to_the_network_is_refused() -> None:
     with socket.socket() as connection, pytest.raises(AssertionError, match=r"a test tried to reach 192\.0\.2\.1"):
         connection.connect(("192.0.2.1", 80))
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_skip_without_a_reason_in_the_list_fails_the_run(
+    allowed: bool, workers: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "allowed.toml").write_text("skip = []\n")
+    strict = [] if allowed else [str(tmp_path / "allowed.toml")]
+    command = [sys.executable, "-m", "pytest", "-q", "tests/core/data/test_measuring.py", *workers, "--strict-skips"]
+    done = subprocess.run([*command, *strict], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == (0 if allowed else 1), done.stdout
+    assert ("skips that are not allowed" in done.stdout) is not allowed
+    assert ("test_measuring.py" in done.stdout.partition("not allowed")[2]) is not allowed
+
+
+def test_every_allowed_skip_says_why() -> None:
+    entries = tomllib.loads((ROOT / "tests" / "allowed_skips.toml").read_text("utf-8"))["skip"]
+    assert all(set(entry) == {"reason", "why"} and len(entry["why"]) > 20 for entry in entries)

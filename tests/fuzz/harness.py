@@ -49,7 +49,8 @@ class Tally:
 class Child:
     """A process that reads networks, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.child", str(MEMORY_BYTES)],
             stdin=subprocess.PIPE,
@@ -57,20 +58,21 @@ class Child:
             stderr=subprocess.DEVNULL,
             cwd=ROOT,
             text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         self.runs = 0
         self._wait(MOST_SECONDS)  # for its imports
 
-    def run(self, arguments: list[str]) -> tuple[str, str]:
+    def run(self, arguments: list[str], folder: Path = ROOT) -> tuple[str, str]:
         """How it ended (ok, refused, fault, hang, crash), and what was said."""
         self.runs += 1
         stdin = self._process.stdin
         assert stdin is not None
-        stdin.write(json.dumps(arguments) + "\n")
+        stdin.write(json.dumps([str(folder), arguments]) + "\n")
         stdin.flush()
         line = self._answer()
         if line is None:
-            return "hang", f"takes longer than {SECONDS:g} s"
+            return "hang", f"takes longer than {self._seconds:g} s"
         if not line:
             return "crash", f"the process ended with {self._process.wait()}"
         ended, said = json.loads(line)
@@ -79,9 +81,9 @@ class Child:
     def _answer(self) -> str | None:
         start, used = time.monotonic(), self._used_seconds()
         while True:
-            line = self._wait(SECONDS)
+            line = self._wait(self._seconds)
             spent = self._used_seconds() - used if line is None else 0.0
-            if line is not None or spent >= SECONDS or time.monotonic() - start >= MOST_SECONDS:
+            if line is not None or spent >= self._seconds or time.monotonic() - start >= MOST_SECONDS:
                 return line
 
     def _used_seconds(self) -> float:

@@ -74,13 +74,21 @@ def _explanation(error: Exception) -> tuple[str, int]:
 
 def usage_sentence(error: click.UsageError) -> str:
     """Click's complaint as one sentence that names the command and where to read on."""
-    message = one_line(error.format_message()).rstrip(".")
+    message = one_line(_complaint(error)).rstrip(".")
     message = message[:1].lower() + message[1:] + ("" if message.endswith("?") else ".")
     if error.ctx is None:
         return message
     _, _, command = error.ctx.command_path.partition(" ")
     place = f"{command}: " if command else ""
     return f"{place}{message} See '{error.ctx.command_path} --help'."
+
+
+def _complaint(error: click.UsageError) -> str:
+    """What click says, in words that do not change with its version."""
+    if not isinstance(error, click.NoSuchOption):
+        return error.format_message()
+    close = sorted(error.possibilities or ())
+    return f"no such option '{error.option_name}'." + (f" Did you mean '{close[0]}'?" if close else "")
 
 
 def file_sentence(error: OSError) -> str:

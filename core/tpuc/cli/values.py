@@ -6,9 +6,14 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import click
+
+if TYPE_CHECKING:
+    _ParamType: TypeAlias = click.ParamType[Any]
+else:
+    _ParamType = click.ParamType  # generic from click 8.4 on
 
 LARGEST = 2**31 - 1
 """Of whole numbers: no network is larger."""
@@ -16,7 +21,7 @@ LARGEST = 2**31 - 1
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
-class ListedType(click.ParamType[Any]):
+class ListedType(_ParamType):
     """Values between commas; brackets around them are allowed. A list in tpuc.toml needs no commas."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -95,7 +100,7 @@ class PathsType(_BetweenCommas):
         return Path(part)
 
 
-class ShapesType(click.ParamType[Any]):
+class ShapesType(_ParamType):
     """`[[1,3,224,224],[1,10]]`; the outer brackets may be left out for a single input."""
 
     name = "shapes"
@@ -120,7 +125,7 @@ class ShapesType(click.ParamType[Any]):
         return result
 
 
-class ModeType(click.ParamType[str]):
+class ModeType(_ParamType):
     """A quantisation mode; upper case and `_` are accepted (`INT8`, `int8_asym`)."""
 
     name = "mode"
@@ -130,7 +135,7 @@ class ModeType(click.ParamType[str]):
         return str(value).strip().lower().replace("_", "-")
 
 
-class NumberType(click.ParamType[float]):
+class NumberType(_ParamType):
     """A number; infinities and NaN are none."""
 
     name = "number"

@@ -127,7 +127,8 @@ class Preprocess:
         """`[h, w, c]` in the wanted channel order."""
         mode = _MODES.get(self.pixel_format, "RGB")
         with _explained(file), Image.open(file) as opened:
-            image = np.asarray(ImageOps.exif_transpose(opened).convert(mode), np.uint8)
+            ImageOps.exif_transpose(opened, in_place=True)  # without a copy, as is the rest: images may be huge
+            image = np.asarray(opened if opened.mode == mode else opened.convert(mode), np.uint8)
         rows, columns = self.resize_dims or (height, width)
         resized = self._resize(image.reshape(*image.shape[:2], -1), rows, columns)
         cropped = centre(resized, height, width)

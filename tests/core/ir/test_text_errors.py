@@ -228,3 +228,9 @@ def test_weights_of_another_shape_are_refused_when_read(array: Any, said: str, t
     assert str(caught.value) == (
         f"{tmp_path / 'w.npz'}: weight 'w': {said}; the npz does not belong to this module, write both again together"
     )
+
+
+@pytest.mark.parametrize("deep", ["[" * 100_000, "{a = " * 100_000, "{a = " * 3000 + "1" + "}" * 3000])
+def test_brackets_without_end_are_a_sentence(deep: str) -> None:
+    with pytest.raises(ParseError, match=r"brackets are nested too deeply here; write fewer of them"):
+        parse_module(everything(f"x = {deep}"), resolve)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tpuc.errors import CalibrationError
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.ir.attributes import StringAttr
+from tpuc.npz import read_npz, write_npz
 from tpuc.session import Session
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.conv import Conv
@@ -96,6 +98,40 @@ def test_a_broken_statistics_file_is_one_sentence(module: Module, tmp_path: Path
     file = tmp_path / "statistics.npz"
     file.write_bytes(b"PK nonsense")
     with pytest.raises(CalibrationError, match="not a statistics file"):
+        table(module, tmp_path, IMAGES, resume=str(file))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("names", [1.0]),
+        ("names", ["x", "x"]),
+        ("wins", {"nobody": [1]}),
+        ("seen", -1),
+        ("seen", 1.5),
+        ("samples", [[[1, "", 0]]]),
+        ("skipped", [["x", "y"]]),
+        ("counting", 3),
+    ],
+)
+def test_statistics_of_other_kinds_of_values_are_one_sentence(
+    key: str, value: Any, module: Module, tmp_path: Path
+) -> None:
+    file = tmp_path / "statistics.npz"
+    table(module, tmp_path, IMAGES[:8], statistics=str(file))
+    arrays = read_npz(file)
+    head = json.loads(bytes(arrays["head"]))
+    write_npz(file, {**arrays, "head": np.frombuffer(json.dumps({**head, key: value}).encode(), np.uint8)})
+    with pytest.raises(CalibrationError, match=r"not a statistics file \(.+\)\. Give another file with"):
+        table(module, tmp_path, IMAGES, resume=str(file))
+
+
+def test_statistics_with_counts_below_zero_are_one_sentence(module: Module, tmp_path: Path) -> None:
+    file = tmp_path / "statistics.npz"
+    table(module, tmp_path, IMAGES[:8], statistics=str(file))
+    arrays = read_npz(file)
+    write_npz(file, {**arrays, "counts": -arrays["counts"]})
+    with pytest.raises(CalibrationError, match=r"not a statistics file \(its counts are damaged\)"):
         table(module, tmp_path, IMAGES, resume=str(file))
 
 

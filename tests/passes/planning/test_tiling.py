@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import LmemOverflow, Node, Phase, Scratch, Tile, window
-from tpuc_passes.planning.buffers import plan_buffers
+from tpuc_passes.planning.buffers import fitting_buffers, plan_buffers
 from tpuc_passes.planning.pack import blocks_of, pack_task
+from tpuc_passes.planning.task import TileTask
 from tpuc_passes.planning.tiling import choose_tiling, fits, lmem_need
 
 from tests.passes.planning.tiny import TinyConv, conv_task
@@ -40,6 +41,31 @@ def test_all_copies_of_all_buffers_fit(shape: tuple[int, int, int, int, int]) ->
         for index, box in enumerate(step.boxes):
             if box is not None:
                 assert task.operand_bytes(index, box) <= buffers.operands[index].bytes_per_lane
+
+
+@given(SHAPES, st.integers(1, 20), st.integers(1, 20))
+def test_a_tiling_is_left_as_soon_as_it_does_not_fit(shape: tuple[int, int, int, int, int], h: int, w: int) -> None:
+    whole = conv_task(*shape)
+    task = whole.with_sizes({**whole.sizes, "h": min(h, shape[3]), "w": min(w, shape[4])})
+    every = plan_buffers(task)
+    found = fitting_buffers(task.with_sizes(task.sizes))
+    assert found == (every if fits(every, task.chip) else None)
+
+
+def test_a_tiling_of_many_tiles_that_do_not_fit_costs_one_tile() -> None:
+    """Otherwise an op on 39 million elements took minutes, most of them on tilings that were never taken."""
+    task = conv_task(3, 9, 9, 4000, 400).with_sizes({"c": 9, "n": 1, "h": 1, "w": 400, "k": 9})
+    looked: list[Tile] = []
+    boxes = TileTask.boxes
+
+    def look(self: TileTask, tile: Tile) -> object:
+        looked.append(tile)
+        return boxes(self, tile)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TileTask, "boxes", look)
+        assert fitting_buffers(task) is None
+    assert len(looked) <= 2
 
 
 def test_buffers_are_as_large_as_their_largest_part_and_double_where_there_are_several() -> None:

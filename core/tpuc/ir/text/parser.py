@@ -42,8 +42,12 @@ _QUOTED_OP = re.compile(r'"[^"\\]++"')
 
 def parse_module(text: str, resolve: OpResolver, source: str = "<text>") -> Module:
     """The module of a text. Ops that `resolve` does not know stay as they are. Raises ParseError."""
-    with collector_paused():
-        return _ModuleParser(text, source, resolve).module_of_file()
+    parser = _ModuleParser(text, source, resolve)
+    try:
+        with collector_paused():
+            return parser.module_of_file()
+    except RecursionError:
+        return parser.fail("brackets are nested too deeply here; write fewer of them")
 
 
 @contextlib.contextmanager

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tpuc.api import CalibrationError, InvalidModel, Module, print_module
 from tpuc.api.host import SampleInput, SampleSource, read_npz, write_npz
 
 from tpuc_passes.calibration.collect import Counting
-from tpuc_passes.calibration.statistics import Histogram, TensorRange
+from tpuc_passes.calibration.statistics import FINER, Histogram, TensorRange
 
 VERSION = 3
 
@@ -74,6 +76,7 @@ def load(path: Path, network: str, inputs: tuple[SampleInput, ...], wanted: Coun
             raise CalibrationError(f"{path}: statistics of another network. {way_out}")
         if head["bins"] != wanted.bins:
             raise CalibrationError(f"{path}: statistics of {head['bins']} bins, not {wanted.bins}. {way_out}")
+        _check(head, arrays)
         counting = replace(wanted, counting=head["counting"])
         rows = zip(head["names"], arrays["ranges"].tolist(), arrays["counts"], strict=True)
         histograms = {
@@ -89,8 +92,30 @@ def load(path: Path, network: str, inputs: tuple[SampleInput, ...], wanted: Coun
             histograms,
             {int(index): reason for index, reason in head["skipped"]},
         )
-    except (InvalidModel, KeyError, ValueError, TypeError) as error:
+    except (InvalidModel, LookupError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise CalibrationError(f"{path}: not a statistics file ({error}). {way_out}") from error
+
+
+def _check(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise ValueError unless everything is of the kind that `save` writes."""
+    names: Any = head["names"]
+    parts = [part for row in head["samples"] for part in row]
+    is_sound = (
+        all(isinstance(name, str) for name in names)
+        and len(set(names)) == len(names)
+        and set(head["wins"]) <= set(names)
+        and isinstance(head["counting"], bool)
+        and type(head["seen"]) is int
+        and 0 <= head["seen"] <= len(head["samples"])
+        and all(isinstance(part[0], str) and isinstance(part[1], str) and type(part[2]) is int for part in parts)
+        and all(type(index) is int and isinstance(reason, str) for index, reason in head["skipped"])
+    )
+    ranges, counts = arrays["ranges"], arrays["counts"]
+    counted = (len(names), head["bins"] * FINER + 1)
+    if not is_sound or (ranges.shape, ranges.dtype.kind) != ((len(names), 2), "f") or np.isnan(ranges).any():
+        raise ValueError("what it says of the values is damaged")
+    if counts.dtype != np.int64 or (head["counting"] and counts.shape != counted) or (counts < 0).any():
+        raise ValueError("its counts are damaged")
 
 
 def fingerprint(module: Module) -> str:

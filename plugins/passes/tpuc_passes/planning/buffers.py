@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tpuc.api import Box, Phase, Tile
 
-from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.task import TileTask, tiles_of
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,29 @@ class Buffers:
         return sum(-(-size // alignment) * alignment * min(copies, max(parts, 1)) for size, parts in sizes)
 
 
+def fitting_buffers(task: TileTask) -> Buffers | None:
+    """As `plan_buffers`, None as soon as they do not fit local memory: with each tile they can only grow."""
+    lmem = task.chip.lmem
+    tiles = tiles_of(task.space, task.sizes)
+    return _walk(task, tiles, True, lambda found: found.lane_bytes(lmem.alignment) > lmem.lane_bytes)
+
+
 def plan_buffers(task: TileTask, double: bool = True) -> Buffers:
     """Buffers and steps of a task. `double` False keeps one copy of everything, for the tightest fit."""
+    found = _walk(task, task.tiles, double, lambda _: False)
+    assert found is not None
+    return found
+
+
+def _walk(
+    task: TileTask, tiles: Iterable[Tile], double: bool, is_too_much: Callable[[Buffers], bool]
+) -> Buffers | None:
     counts = (len(task.node.operand_types), len(task.constant_groups), len(task.node.result_types))
     operands, groups, results = ([Buffer() for _ in range(count)] for count in counts)
     buffers = Buffers(operands, groups, results, double=double)
     boxes_before: Sequence[Box | None] = [None] * len(operands)
     keys: list[Hashable] = [None] * len(groups)
-    for tile in task.tiles:
+    for tile in tiles:
         phase, boxes = task.phase(tile), tuple(task.boxes(tile))
         loaded: list[int] = []
         for index, (box, before) in enumerate(zip(boxes, boxes_before, strict=True)):
@@ -82,4 +97,6 @@ def plan_buffers(task: TileTask, double: bool = True) -> Buffers:
         for scratch in task.scratch(tile):
             buffers.scratch[scratch.name] = max(buffers.scratch.get(scratch.name, 0), scratch.bytes_per_lane)
         buffers.steps.append(TileStep(tile, phase, boxes, tuple(loaded), tuple(packed)))
+        if is_too_much(buffers):
+            return None
     return buffers

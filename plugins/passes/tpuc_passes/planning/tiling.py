@@ -9,7 +9,7 @@ from typing import Any
 
 from tpuc.api import Axis, Chip, LmemOverflow, Node, Operation, Tile, TileKernel
 
-from tpuc_passes.planning.buffers import Buffers, plan_buffers
+from tpuc_passes.planning.buffers import Buffers, fitting_buffers, plan_buffers
 from tpuc_passes.planning.cost import TaskCost
 from tpuc_passes.planning.task import KernelFacts, TileTask
 
@@ -43,8 +43,8 @@ def choose_tiling(task: TileTask) -> TileTask:
         candidate = task.with_sizes(sizes)
         if not _may_fit(candidate):
             continue
-        buffers = plan_buffers(candidate)
-        if not fits(buffers, task.chip):
+        buffers = fitting_buffers(candidate)
+        if buffers is None:
             continue
         cost = costs.cycles(candidate, buffers)
         if best is None or cost < best[0]:
