@@ -32,6 +32,8 @@ def _stage_lines(stage: Stage) -> Iterator[str]:
     weights = stage.coefficients
     if weights is not None:
         yield f"  weights {weights.address:#x}, {len(weights.data)} bytes"
+    if stage.io_bytes:
+        yield f"  inputs and outputs {stage.io_address:#x}, {stage.io_bytes} bytes"
     yield f"  context {stage.context_address:#x}, {stage.context_bytes} bytes"
     for kind, tensors in (("input", stage.inputs), ("output", stage.outputs)):
         for tensor in tensors:

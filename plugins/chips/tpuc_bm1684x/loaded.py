@@ -87,7 +87,12 @@ class LoadedBModel(LoadedModel):
         stage = self._model.nets[0].stages[0]
         weights = 0 if stage.coefficients is None else len(stage.coefficients.data)
         code = sum(len(group.tiu) + len(group.gdma) for group in stage.groups)
-        return {"weights": weights, "activations": stage.context_bytes, "code": code, "file": len(self._data)}
+        return {
+            "weights": weights,
+            "activations": stage.context_bytes + stage.io_bytes,
+            "code": code,
+            "file": len(self._data),
+        }
 
 
 def load_model(data: bytes, source: str) -> LoadedBModel:

@@ -46,7 +46,7 @@ class Simulator:
         self._checked = False
         self._lmem_bytes = _lmem_high_water(self.groups)
         first, size = _ddr_extent(self.stage, source)
-        self._context = slice(self.stage.context_address - first, size)
+        self._context = slice(self.stage.writable_address - first, size)
         self.machine = Machine(size)
         if self.stage.coefficients is not None:
             start = self.stage.coefficients.address - first
@@ -127,7 +127,7 @@ class Simulator:
         return self.machine.ddr[start : start + size].view(dtype.numpy).reshape(tuple(shape)).copy()
 
     def _writes_weights(self) -> bool:
-        end = self.stage.context_address
+        end = self.stage.writable_address
         return any(
             region.space == "ddr" and region.start < end
             for group in self.groups
@@ -145,8 +145,11 @@ def _choose_stage(model: BModel, name: str | None, source: str) -> Stage:
         raise UsageError(f"{source}: no network {name!r}; the file has {', '.join(names)}")
     net = model.nets[names.index(name) if name is not None else 0]
     stage = net.stages[0]
-    if net.address_mode != 0:
-        raise Unsupported(f"{source}: address mode {net.address_mode}: the simulator knows mode 0 only; recompile it")
+    if net.address_mode not in (0, 1):
+        raise Unsupported(
+            f"{source}: address mode {net.address_mode}: the simulator knows the basic mode and inputs and outputs on "
+            "their own (0, 1); recompile it"
+        )
     if stage.is_dynamic:
         raise Unsupported(f"{source}: a dynamic network; compile it for fixed shapes")
     for subnet in stage.subnets:
@@ -157,13 +160,13 @@ def _choose_stage(model: BModel, name: str | None, source: str) -> Stage:
 
 def _ddr_extent(stage: Stage, source: str) -> tuple[int, int]:
     """The first DDR address and the bytes that the program may touch."""
-    end = stage.context_address + stage.context_bytes
+    end = max(stage.context_address + stage.context_bytes, stage.io_address + stage.io_bytes)
     if stage.coefficients is not None:
         weights_end = stage.coefficients.address + len(stage.coefficients.data)
         end = max(end, weights_end)
         if stage.coefficients.address < DDR_BASE:
             raise CorruptFile(f"{source}: weights at {stage.coefficients.address:#x}, below DDR; the file is damaged")
-    if stage.context_address < DDR_BASE or end - DDR_BASE > DDR_LIMIT_BYTES:
+    if stage.writable_address < DDR_BASE or end - DDR_BASE > DDR_LIMIT_BYTES:
         raise CorruptFile(
             f"{source}: context at {stage.context_address:#x}, {stage.context_bytes} bytes; the file is damaged"
         )

@@ -122,6 +122,17 @@ class TestRunning:
         assert np.array_equal(first.reshape(-1), np.arange(256, dtype=np.uint8).view(np.int8))
         assert np.array_equal(simulator.run({"x": values()})["y"], first)
 
+    def test_inputs_and_outputs_may_have_a_region_of_their_own(self) -> None:
+        """Address mode 1: x and y lie before the context, which holds nothing here, and are no weights."""
+        net = program(derive_waits(add_one())).nets[0]
+        stage = replace(net.stages[0], io_address=CONTEXT, io_bytes=8192, context_address=CONTEXT + 8192)
+        model = BModel.from_bytes(BModel((replace(net, stages=(stage,), address_mode=1),)).to_bytes())
+        assert (model.nets[0].stages[0].io_address, model.nets[0].stages[0].io_bytes) == (CONTEXT, 8192)
+        simulator = Simulator(model)
+        for _ in range(2):
+            assert np.array_equal(simulator.run({"x": values()})["y"], values() + np.int8(1))
+        assert "  inputs and outputs 0x100001000, 8192 bytes\n" in disassemble(model.to_bytes())
+
     @pytest.mark.parametrize(
         ("inputs", "message"),
         [
@@ -177,6 +188,15 @@ class TestRefusing:
             match=r"bmodel: group 0: compute command 1: ar\.max: int8 to int16; use operand and result of one type",
         ):
             Simulator(program(derive_waits([wrong]))).check()
+
+    def test_other_address_modes_are_unsupported(self) -> None:
+        model = program(derive_waits(add_one()))
+        with pytest.raises(
+            Unsupported,
+            match=r"bmodel: address mode 4: the simulator knows the basic mode and inputs and outputs on their own "
+            r"\(0, 1\); recompile it",
+        ):
+            Simulator(BModel((replace(model.nets[0], address_mode=4),)))
 
     def test_another_chip_is_unsupported(self) -> None:
         model = BModel((), chip="BM1688")

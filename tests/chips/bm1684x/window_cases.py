@@ -271,12 +271,13 @@ def dma(draw: Draw) -> Case:
 
 
 def rows(draw: Draw) -> Case:
-    """Rows that are gathered or scattered by index within DDR, some of them beyond the last one."""
+    """Rows that are gathered or scattered by index, some of them beyond the last one, in DDR or local memory."""
     dtype, kind = draw.pick(*INTEGERS, *FLOATS), draw.pick(isa.RowGather, isa.RowScatter)
     channels, count, extent, width = (draw.number(1, limit) for limit in (6, 40, 30, 20))
     scatters = kind is isa.RowScatter
     index_channels = draw.pick(1, channels)
-    source, target = DDR_BASE, DDR_BASE + 0x20000
+    source, target = draw.pick(DDR_BASE, isa.lmem(A)), draw.pick(DDR_BASE + 0x20000, isa.lmem(RESULT))
+    numbers_at = draw.pick(DDR_BASE + 0x10000, isa.lmem(WEIGHT))
     sizes = [(channels, extent, width), (channels, count, width)]
     if scatters:
         sizes.reverse()
@@ -291,7 +292,7 @@ def rows(draw: Draw) -> Case:
         destination=target,
         destination_size=sizes[1],
         destination_strides=steps[1],
-        index=DDR_BASE + 0x10000,
+        index=numbers_at,
         index_size=(index_channels, count),
         index_strides=(count, 1),
         dtype=dtype,
@@ -301,7 +302,7 @@ def rows(draw: Draw) -> Case:
         Place(address, (1, *size), (0, *step, 1), dtype)
         for address, size, step in zip((source, target), sizes, steps, strict=True)
     ]
-    index = Place(DDR_BASE + 0x10000, (1, index_channels, count, 1), (0, count, 1, 1), DType.INT32)
+    index = Place(numbers_at, (1, index_channels, count, 1), (0, count, 1, 1), DType.INT32)
     writes = [(place, draw.values(dtype, place.shape)) for place in places]
     writes.append((index, numbers.astype(np.int32).reshape(index.shape)))
     return Case(instruction, writes, places[1])

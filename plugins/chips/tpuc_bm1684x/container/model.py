@@ -128,7 +128,7 @@ class SubNet:
 
 @dataclass(frozen=True)
 class Stage:
-    """One set of shapes. Weights lie below `context_address`, everything writable from there on."""
+    """One set of shapes. Weights lie below `writable_address`, everything writable from there on."""
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
@@ -137,6 +137,14 @@ class Stage:
     subnets: tuple[SubNet, ...]
     coefficients: Coefficients | None = None
     is_dynamic: bool = False
+    io_address: int = 0
+    io_bytes: int = 0
+    """In address mode 1 inputs and outputs have a region of their own, before the context."""
+
+    @property
+    def writable_address(self) -> int:
+        """Where the weights end and inputs, outputs and context begin."""
+        return min(self.io_address, self.context_address) if self.io_bytes else self.context_address
 
     @property
     def groups(self) -> tuple[CommandGroup, ...]:
@@ -236,6 +244,8 @@ def _stage_record(stage: Stage, area: _BinaryArea) -> Record:
         "ctx_sizes": [stage.context_bytes],
         "core_num": 1,
     }
+    if stage.io_bytes:
+        record |= {"io_addr": stage.io_address, "io_size": stage.io_bytes}
     if stage.coefficients is not None:
         record["coeff_mem"] = _coefficient_record(stage.coefficients, area)
     return record
@@ -332,6 +342,8 @@ def _read_stage(record: Record, area: memoryview) -> Stage:
         tuple(_read_subnet(item, area) for item in record.get("sub_net", [])),
         coefficients,
         bool(record.get("is_dynamic", 0)),
+        record.get("io_addr", 0),
+        record.get("io_size", 0),
     )
 
 

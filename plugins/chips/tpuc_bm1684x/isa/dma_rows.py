@@ -18,7 +18,7 @@ from tpuc_bm1684x.isa.dma import (
     read_address,
     read_mask,
 )
-from tpuc_bm1684x.isa.types import Array, DType, Pair, Shape4, Strides, dtype_of, in_lmem
+from tpuc_bm1684x.isa.types import Array, DType, Pair, Shape4, Strides, dtype_of
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -29,13 +29,16 @@ Extents3 = tuple[int, int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class IndexedRows(DmaInstruction):
-    """Base: rows between places in DDR, chosen by int32 numbers without sign.
+    """Base: rows between places in DDR or local memory, chosen by int32 numbers without sign.
 
     Extents are (channels, rows, elements), strides (channel, row) in elements; a row is contiguous. One channel of
-    index or source serves all channels. Numbers beyond the rows there are: see the subclasses.
+    index or source serves all channels. Numbers beyond the rows there are: see the subclasses. Channels and elements
+    are those of source and index; the destination's fields of them, and the index's of rows, do not count.
     """
 
-    harmless = frozenset({"nchw_copy", "localmem_mask_l32", "localmem_mask_h32", "constant_value"})
+    harmless = frozenset({"nchw_copy", "localmem_mask_l32", "localmem_mask_h32", "constant_value"}) | frozenset(
+        {"dst_csize", "dst_wsize", "index_hsize"}
+    )
     scatters: ClassVar[bool] = False
 
     source: int
@@ -69,15 +72,17 @@ class IndexedRows(DmaInstruction):
     def from_fields(cls, fields: FieldReader) -> Self:
         if not fields["stride_enable"] or read_mask(fields) != ALL_LANES:
             raise IllegalCommand("indexed rows without strides or with a lane mask are not known here")
+        channels, elements = max(fields["src_csize"], fields["index_csize"]), fields["src_wsize"]
+        rows = fields["src_hsize" if cls.scatters else "dst_hsize"]
         return cls(
             source=read_address(fields, "src"),
-            source_size=(fields["src_csize"], fields["src_hsize"], fields["src_wsize"]),
+            source_size=(fields["src_csize"], fields["src_hsize"], elements),
             source_strides=(fields["src_cstride"], fields["src_hstride"]),
             destination=read_address(fields, "dst"),
-            destination_size=(fields["dst_csize"], fields["dst_hsize"], fields["dst_wsize"]),
+            destination_size=(channels, fields["dst_hsize"], elements),
             destination_strides=(fields["dst_cstride"], fields["dst_hstride"]),
             index=read_address(fields, "index"),
-            index_size=(fields["index_csize"], fields["index_hsize"]),
+            index_size=(fields["index_csize"], rows),
             index_strides=(fields["index_cstride"], fields["index_hstride"]),
             dtype=dtype_of(fields["src_data_format"]),
             constant=fields["constant_value"],
@@ -85,9 +90,6 @@ class IndexedRows(DmaInstruction):
 
     def check(self) -> None:
         super().check()
-        for name, address in (("source", self.source), ("destination", self.destination), ("index", self.index)):
-            if in_lmem(address):
-                raise IllegalCommand(f"{self.mnemonic()}: the {name} must lie in DDR; move it there")
         for address, unit in ((self.source, self.dtype.bytes), (self.destination, self.dtype.bytes), (self.index, 4)):
             if address % unit:
                 raise IllegalCommand(f"{self.mnemonic()}: {address:#x} is no multiple of {unit} bytes")
