@@ -62,6 +62,20 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         "LiteRT has no quantised form of it either: export this node as float.",
     ),
     (
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        [Tensor("x", (1, 5, 4), "INT8", None, (0.1,), (3,))],
+        RESULT,
+        None,
+        "its form with 8-bit activations and a 16-bit cell state is not supported: export this node as float.",
+    ),
+    (
+        "SCATTER_ND",
+        [ints([1], name="i"), BYTES, ints(2, 4, name="s")],
+        RESULT,
+        None,
+        "quantised updates are not supported: export this node as float.",
+    ),
+    (
         "REDUCE_PROD",
         [BYTES, ints(1)],
         RESULT,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.interpreter import Interpreter
+from tpuc_ops.importing import ImportRefused
 from tpuc_tflite.engine import ENGINE
 
 from tests.frontends.tflite.files import RELU, RELU6, SAME, Node, Tensor, constant, tflite_file
@@ -268,3 +269,34 @@ def test_every_tensor_in_our_order(tmp_path: Path) -> None:
     assert {"a", "b", "y"} <= ours.keys() & theirs.keys()
     for name in ours.keys() & theirs.keys():
         np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-6, atol=1e-6)
+
+
+FORMLESS: dict[str, tuple[list[Tensor], Options]] = {
+    "CUMSUM": ([tensor("INT8", "x", 0.1, 3), constant("a", np.array(1, np.int32))], ("CumsumOptions", {})),
+    "L2_POOL_2D": (
+        [tensor("INT8", "x", 0.1, 3)],
+        ("Pool2DOptions", {"StrideH": 1, "StrideW": 1, "FilterHeight": 2, "FilterWidth": 2}),
+    ),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": (
+        [
+            tensor("INT8", "x", 0.1, 3, (1, 5, 4)),
+            constant("w", stored("int8", 2, 4), [0.02], [0]),
+            constant("r", stored("int8", 2, 2), [0.02], [0]),
+            constant("b", np.zeros(2, np.int32), [0.001], [0]),
+            Tensor("h", (1, 2), "INT8", None, (0.1,), (3,), is_variable=True),
+        ],
+        ("SequenceRNNOptions", {"FusedActivationFunction": 4}),
+    ),
+}
+
+
+@pytest.mark.parametrize("op", FORMLESS)
+def test_forms_that_litert_does_not_have(op: str, tmp_path: Path) -> None:
+    """Our refusal says so."""
+    operands, options = FORMLESS[op]
+    node = Node(op, [operand.name for operand in operands], ["y"], options)
+    content = tflite_file([*operands, tensor("INT8", "y", 0.1, 3)], [node], ["x"], ["y"])
+    with pytest.raises(RuntimeError, match="failed to prepare"):
+        run_litert(content, "BUILTIN_REF", stored("int8", *operands[0].shape))
+    with pytest.raises(ImportRefused, match="LiteRT has no quantised form of it either"):
+        read(content, tmp_path)

@@ -13,7 +13,7 @@ from tpuc_ops.top.where import Where
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
 from tpuc_tflite.graph import F32, Array
-from tpuc_tflite.importers.common import TABLE, axis_of, constant, float_only, integers
+from tpuc_tflite.importers.common import TABLE, axis_of, constant, integers
 
 MOST_CLASSES = 1 << 20
 """Elements of a one-hot vector: a greater depth is a damaged number."""
@@ -58,7 +58,8 @@ def gather_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
 @TABLE.imports("SCATTER_ND")
 def scatter_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
     """Updates into zeros; several for one place are added."""
-    float_only(node, build)
+    if build.is_quantised():
+        raise build.refuse(node, "quantised updates are not supported: export this node as float")
     dims = integers(constant(node, build, 2, "the result's shape"))
     places = build.shape(node.inputs[0])
     if not places or not 0 < places[-1] <= len(dims) or min(dims) < 1:

@@ -31,7 +31,10 @@ _GATES = (0, 3, 1, 2)
 @TABLE.imports("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def lstm(node: ForeignNode, build: TfliteBuilder) -> Value:
     """All outputs of a plain layer whose states begin with 0."""
-    float_only(node, build)
+    if build.is_quantised():
+        raise build.refuse(
+            node, "its form with 8-bit activations and a 16-bit cell state is not supported: export this node as float"
+        )
     present = {index for index, name in enumerate(node.inputs) if name}
     for what, indices in _OPTIONAL.items():
         if not present.isdisjoint(indices):
