@@ -49,6 +49,12 @@ def comparisons_of_old_opsets(m: Maker) -> None:
     m.node("LessOrEqual", x, m.input((2, 1)))
 
 
+def one_window_that_rounds_up(m: Maker) -> None:
+    """A stride so small that another window fits is another pool."""
+    window = {"kernel_shape": [2, 4], "pads": [1, 0, 0, 2], "strides": [3, 2], "ceil_mode": 1}
+    m.node("AveragePool", m.input((1, 3, 2, 3)), count_include_pad=1, **window)
+
+
 GRAPHS: dict[str, Callable[[Maker], None]] = {
     function.__name__: function
     for function in (
@@ -57,6 +63,7 @@ GRAPHS: dict[str, Callable[[Maker], None]] = {
         windows_over_the_end,
         strides_above_the_window,
         comparisons_of_old_opsets,
+        one_window_that_rounds_up,
     )
 }
 

@@ -41,8 +41,12 @@ def main(words: list[str]) -> int:
     oracle = str(arguments.oracle.resolve()) if arguments.oracle else ""
     seeds = range(arguments.seed, arguments.seed + arguments.count)
     results = judge_graphs(seeds, runs, workers=arguments.workers, oracle=oracle, oracle_every=ORACLE_EVERY)
-    for result in results:
+    for index, result in enumerate(results, 1):
         tally.add(result)
+        if index % (100 * len(runs)) == 0:
+            click.echo(
+                f"{index // len(runs)} graphs, {failures} failures, {time.perf_counter() - start:.0f} s", err=True
+            )
         if result.is_failure:
             failures += 1
             click.echo(result)

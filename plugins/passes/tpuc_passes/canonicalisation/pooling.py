@@ -21,12 +21,20 @@ class SingleWindowStride(Pattern):
         if len(op.kernel_shape) != 2 or len(dims) != 4 or len(op.strides) != 2:
             return False
         top, left, bottom, right = op.pads
-        sizes = (dims[2] + top + bottom, dims[3] + left + right)
+        # From where a window begins behind everything: what rounding up adds must not begin before that.
+        ends, behind = (dims[2] + top, dims[3] + left), (bottom, right)
         strides = tuple(
-            min(stride, max(size - kernel + 1, 1)) if extent == 1 else stride
-            for stride, size, kernel, extent in zip(op.strides, sizes, op.kernel_shape, result[2:], strict=True)
+            min(stride, _least_stride(end, end + after - kernel, bool(op.ceil_mode))) if extent == 1 else stride
+            for stride, end, after, kernel, extent in zip(
+                op.strides, ends, behind, op.kernel_shape, result[2:], strict=True
+            )
         )
         if strides == tuple(op.strides):
             return False
         rewriter.change(operation, dataclasses.replace(op, strides=strides))
         return True
+
+
+def _least_stride(end: int, room: int, ceil: bool) -> int:
+    """With which one window is left, `room` being how far it could move, and `end` where the last one may begin."""
+    return end if ceil and room > 0 else max(room + 1, 1)
