@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,12 @@ class SampleSource:
         reader = SampleReader(self)
         for index in range(len(self)):
             yield reader.read(index)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """On the way to another process, whose working folder may be another one."""
+        files = {part.file: part.file.resolve() for parts in self.samples for part in parts}
+        found = tuple(tuple(replace(part, file=files[part.file]) for part in parts) for parts in self.samples)
+        return {"inputs": self.inputs, "samples": found}
 
     def rows(self) -> list[list[tuple[str, str, int]]]:
         """Where each sample comes from, per input: file, array in it and row (-1: the whole array)."""

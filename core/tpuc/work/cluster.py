@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 LOSSES = 5
 """So often may a unit get lost with its worker before we give up."""
+SHARE_SECONDS = 30.0
 
 
 class ClusterPool(Pool):
@@ -31,7 +32,7 @@ class ClusterPool(Pool):
 
     def map(self, job: Job[T], units: Sequence[range]) -> Iterator[T]:
         sealed = Sealed(job)
-        shared = self._share(sealed)
+        shared = self._share(sealed, broadcast=True)
         lost_types = (self._distributed.KilledWorker, self._distributed.CancelledError)
         waiting: deque[tuple[range, Any]] = deque()
         ahead, losses = iter(units), 0
@@ -55,8 +56,22 @@ class ClusterPool(Pool):
             losses = 0
             yield result
 
-    def _share(self, sealed: Sealed) -> Any:
-        return self._client.scatter(sealed, broadcast=True, hash=False)
+    def _share(self, sealed: Sealed, broadcast: bool = False) -> Any:
+        """The job as data of the cluster, at every worker where `broadcast`; else they take it from one another.
+
+        A worker that dies while it is given a copy leaves `scatter` waiting for it, at times without end.
+        """
+        try:
+            return self._client.sync(
+                lambda: self._client.scatter(sealed, broadcast=broadcast, hash=False, asynchronous=True),
+                callback_timeout=SHARE_SECONDS,
+            )
+        except (TimeoutError, OSError) as error:
+            if broadcast:
+                return self._share(sealed)
+            raise TpucError(
+                f"the workers of the cluster did not take the work within {SHARE_SECONDS:g} s; look at their logs"
+            ) from error
 
     def _submit(self, shared: Any, unit: range) -> Any:
         return self._client.submit(run_unit, shared, unit, pure=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -263,3 +264,17 @@ def test_inputs_without_dimensions_get_numbers(tmp_path: Path) -> None:
     source = open_samples([SampleInput("x", (1, 2)), SampleInput("rate", ())], dataset=tmp_path / "s.npz")
     got = [sample["rate"] for sample in source]
     assert [(one.shape, float(one)) for one in got] == [((), 8.0), ((), 16.0), ((), 48.0)]
+
+
+def test_samples_are_found_in_another_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of a cluster run elsewhere than the command that names `--dataset cal`."""
+    (tmp_path / "cal").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    np.savez(tmp_path / "cal" / "a.npz", x=np.ones((1, 2), np.float32))
+    monkeypatch.chdir(tmp_path)
+    source = open_samples([SampleInput("x", (1, 2))], dataset=Path("cal"))
+    sent = pickle.dumps(source)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    received: SampleSource = pickle.loads(sent)  # noqa: S301  # ours
+    assert next(iter(received))["x"].tolist() == [[1.0, 1.0]]
+    assert len(received) == len(source) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tpuc.api import CalibrationError
@@ -16,6 +17,10 @@ class ImageFiles(LabelledSamples):
     """Image files; those who inherit know what is in them."""
 
     files: tuple[Path, ...]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """On the way to another process, whose working folder may be another one."""
+        return {**self.__dict__, "files": tuple(file.resolve() for file in self.files)}
 
     def __len__(self) -> int:
         return len(self.files)
