@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from tpuc.api.kernel import DdrTensor, HostArgument, LocalBlock, LocalTensor, Shape4
@@ -253,12 +254,15 @@ class CompiledLayout:
 
 
 class Chip(ABC):
-    """A chip plugin. `profiles` are the names of its timing models, the default first."""
+    """A chip plugin. `profiles` are the names of its timing models, the default first; `profile_notes` say of each
+    where its figures are from and how well they are known, in one sentence without the full stop.
+    """
 
     api_version: ClassVar[int] = 1
     description: ChipDescription
     lmem: LmemModel
     profiles: tuple[str, ...] = ()
+    profile_notes: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def assembler(self) -> Assembler:

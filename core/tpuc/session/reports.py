@@ -87,7 +87,7 @@ class CompileReport:
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """How long a compiled file takes by a timing profile. Cycles; `traffic` in bytes by direction."""
+    """How long a compiled file takes by a timing profile. `note`: how well the chip says that the profile is known."""
 
     file: str
     chip: str
@@ -97,10 +97,13 @@ class ProfileReport:
     busy: Mapping[str, int]
     commands: Mapping[str, int]
     memory: Mapping[str, int]
+    note: str = ""
 
     def text(self) -> str:
         """A few lines."""
         lines = [f"{self.file}: {self.cycles:,} cycles = {self.milliseconds:.3f} ms on {self.chip} ('{self.profile}')"]
+        if self.note:
+            lines.append(f"profile '{self.profile}': {self.note}")
         for engine, cycles in self.busy.items():
             share = cycles / self.cycles if self.cycles else 0.0
             lines.append(f"{engine}: {self.commands[engine]} commands, busy {cycles:,} cycles ({share:.0%})")
@@ -113,6 +116,7 @@ class ProfileReport:
             "file": self.file,
             "chip": self.chip,
             "profile": self.profile,
+            "profile_note": self.note,
             "cycles": self.cycles,
             "milliseconds": self.milliseconds,
             "busy_cycles": dict(self.busy),

@@ -191,6 +191,7 @@ def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | N
         busy,
         {engine: counts.get(engine, 0) for engine in busy},
         loaded.memory,
+        chip.profile_notes.get(name, ""),
     )
 
 

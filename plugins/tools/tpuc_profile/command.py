@@ -64,6 +64,7 @@ def command(
         [tensor.name for tensor in analysis.tensors],
         reasons,
         _time_again(chip, loaded, name, factors) if factors else None,
+        _totals(chip, loaded, name, analysis.timeline.cycles),
     )
     if trace is not None:
         from tpuc_profile.trace import trace_text
@@ -105,6 +106,11 @@ def _profile(chip: Chip, name: str | None) -> str:
             f"chip '{chip.description.name}' has no timing profile '{name}'. Its profiles: {', '.join(chip.profiles)}."
         )
     return name
+
+
+def _totals(chip: Chip, loaded: LoadedModel, known: str, cycles: int) -> dict[str, int]:
+    """Cycles by every profile of the chip, of which one is known."""
+    return {name: cycles if name == known else loaded.timeline(name).cycles for name in chip.profiles}
 
 
 def _time_again(chip: Chip, loaded: LoadedModel, profile: str, factors: dict[str, float]) -> WhatIf:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tpuc.api import Chip, Engine, LoadedModel
@@ -35,6 +35,8 @@ class Report:
     names: Sequence[str]
     reasons: Sequence[str]
     what_if: WhatIf | None = None
+    totals: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Cycles of the whole program by every profile of the chip."""
 
     @property
     def cycles(self) -> int:
@@ -44,7 +46,7 @@ class Report:
     @property
     def milliseconds(self) -> float:
         """The same as time."""
-        return self.cycles / self.chip.description.clock_hz * 1000
+        return self._milliseconds(self.cycles)
 
     @property
     def input_bytes(self) -> int:
@@ -77,6 +79,12 @@ class Report:
     def text(self, layers: bool = True) -> str:
         """For people."""
         lines = [f"{self.file}: {self.cycles:,} cycles = {self.milliseconds:.3f} ms on {self._profile}"]
+        note = self.chip.profile_notes.get(self.profile)
+        if note is not None:
+            lines.append(f"profile '{self.profile}': {note}")
+        if len(self.totals) > 1:
+            totals = (f"'{name}' {all_:,} = {self._milliseconds(all_):.3f} ms" for name, all_ in self.totals.items())
+            lines.append(f"cycles by each profile: {', '.join(totals)}")
         for engine in Engine:
             busy = self.analysis.timeline.busy.get(engine, 0)
             lines.append(
@@ -102,6 +110,9 @@ class Report:
     @property
     def _profile(self) -> str:
         return f"{self.chip.description.name} ('{self.profile}')"
+
+    def _milliseconds(self, cycles: int) -> float:
+        return cycles / self.chip.description.clock_hz * 1000
 
     def _share(self, cycles: int) -> str:
         return f" ({cycles / self.cycles:.0%})" if self.cycles else ""
@@ -138,8 +149,10 @@ class Report:
             "file": self.file,
             "chip": self.chip.description.name,
             "profile": self.profile,
+            "profile_note": self.chip.profile_notes.get(self.profile, ""),
             "cycles": self.cycles,
             "milliseconds": self.milliseconds,
+            "cycles_by_profile": dict(self.totals),
             "busy_cycles": {engine.name.lower(): busy.get(engine, 0) for engine in Engine},
             "overlap_cycles": self.analysis.overlap_cycles,
             "commands": {engine.name.lower(): self.commands(engine) for engine in Engine},

@@ -112,6 +112,55 @@ def test_people_get_the_same(digits: Path, capsys: pytest.CaptureFixture[str]) -
     assert re.search(r"^with DDR 2 times and clock 1 times as fast: [\d,]+ cycles", text, re.MULTILINE)
 
 
+NOTES = {
+    "bm1684x vendor": "what the vendor's kernel library says that each command costs, equal for all of 100,000 random "
+    "commands; not measured on a board",
+    "cv183x vendor": "rules of the vendor's open estimator; files of the vendor's compiler come within 3 % of the "
+    "figures that it prints, no board was measured",
+    "cv183x measured": "fits of a public trace of ResNet-50 on a CV1835 for convolutions and transfers, the rest as in "
+    "'vendor'; copies differ from 'vendor' by up to 1.8 times",
+}
+
+
+def test_it_is_said_how_well_the_figures_are_known(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chip, loaded = Session().open(digits)
+    page = tmp_path / "page.html"
+    totals = {name: loaded.timeline(name).cycles for name in chip.profiles}
+    assert [*chip.profile_notes] == [*chip.profiles]
+    for name in chip.profiles:
+        note = NOTES[f"{chip.description.name} {name}"]
+        values = profile(capsys, digits, "--profile", name, "--html", page)
+        assert values["profile_note"] == note
+        assert values["cycles_by_profile"] == totals
+        assert values["cycles"] == totals[name]
+        assert main(["profile", str(digits), "--profile", name]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[1] == f"profile '{name}': {note}"
+        assert html.escape(lines[1]) in page.read_text()
+        assert Session().profile(digits, profile=name).text().splitlines()[1] == lines[1]
+        others = [line for line in lines if line.startswith("cycles by each profile: ")]
+        if len(totals) == 1:
+            assert not others
+        else:
+            rate = chip.description.clock_hz / 1000
+            vendor, measured = (f"'{one}' {totals[one]:,} = {totals[one] / rate:.3f} ms" for one in totals)
+            assert others == [lines[2]] == [f"cycles by each profile: {vendor}, {measured}"]
+            assert html.escape(lines[2]) in page.read_text()
+
+
+def test_a_compilation_says_which_profile_it_predicts_by(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chip, loaded = Session().open(digits)
+    network, mode = ROOT / "examples" / "digits" / "digits.onnx", dict(CHIPS)[chip.description.name]
+    arguments = ["--chip", chip.description.name, "--quantize", mode, "-o", str(tmp_path / digits.name)]
+    assert main(["compile", str(network), *arguments]) == 0
+    sentence = rf"^predicted: {loaded.timeline('vendor').cycles:,} cycles = [\d.]+ ms \(timing profile 'vendor'\)$"
+    assert re.search(sentence, capsys.readouterr().out, re.MULTILINE)
+
+
 def test_what_if_moves_ddr_time_only(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = profile(capsys, digits)
     same, faster, slower = (

@@ -27,6 +27,10 @@ def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> E
     return symmetric_element(type, divisor, name)
 
 
+PROFILES = {"manual": "the cycles that the toy's manual gives, which is all there is"}
+"""Timing models, and how well their figures are known."""
+
+
 class Toy(Chip):
     """8 lanes of 2 KiB, one compute engine, one DMA engine."""
 
@@ -42,7 +46,8 @@ class Toy(Chip):
         clock_hz=100_000_000,
     )
     lmem = ToyLmem()
-    profiles = ("manual",)
+    profiles = tuple(PROFILES)
+    profile_notes = PROFILES
 
     def assembler(self) -> Assembler:
         from toy_chip.assembler import ToyAssembler
