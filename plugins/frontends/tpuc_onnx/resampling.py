@@ -26,14 +26,14 @@ class Resampling:
     start: float = 0.0
     end: float = 1.0
 
-    def places(self, extent: int, count: int, scale: float) -> Array:
-        """Where each of `count` result elements lies between the `extent` operand elements."""
-        index = np.arange(count, dtype=np.float64)
+    def places(self, extent: int, count: int, scale: float, dtype: npt.DTypeLike = np.float64) -> Array:
+        """Where each of `count` result elements lies between the `extent` operand elements, computed in `dtype`."""
+        index = np.arange(count, dtype=dtype)
         match self.coordinates:
             case "asymmetric":
                 return index / scale
             case "align_corners":
-                return index * ((extent - 1) / (count - 1)) if count > 1 else index
+                return index * (extent - 1) / (count - 1) if count > 1 else index
             case "pytorch_half_pixel" if count == 1:
                 return index
             case "half_pixel_symmetric":
@@ -53,9 +53,14 @@ class Resampling:
         places = self.places(extent, count, scale)
         return (places < 0) | (places > extent - 1)
 
-    def indices(self, extent: int, count: int, scale: float) -> npt.NDArray[np.int64]:
-        """The operand element that each result element copies, in mode nearest."""
-        places = self.places(extent, count, scale)
+    def indices(
+        self, extent: int, count: int, scale: float, dtype: npt.DTypeLike = np.float32
+    ) -> npt.NDArray[np.int64]:
+        """The operand element that each result element copies, in mode nearest.
+
+        Runtimes compute in float32, which decides about places halfway: ``3.5 / 0.7 - 0.5`` is 4.5 there.
+        """
+        places = self.places(extent, count, scale, dtype)
         match self.rounding:
             case "floor":
                 rounded = np.floor(places)

@@ -134,3 +134,16 @@ def test_affine_grid_into_samples(tmp_path: Path) -> None:
     inputs = {"theta": [1, 2, 3], "image": [1, 2, 4, 4]}
     model = network(nodes, inputs, ["y"], {"size": np.array([1, 2, 4, 4], I64)}, opset=20)
     assert_same(model, read(model, tmp_path))
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_nearest_places_by_scales_that_floats_cannot_hold(coordinates: str, rounding: str, tmp_path: Path) -> None:
+    """Places halfway between two elements depend on how the scale is rounded."""
+    sizes = ((20, 0.1), (22, 0.6), (23, 0.7), (24, 0.9), (25, 1.1), (26, 1.4), (27, 1.6), (28, 2.2), (29, 3.3))
+    for extent, scale in sizes:
+        attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
+        nodes = [node("Resize", "x - scales", "y", mode="nearest", **attributes)]
+        weights: dict[str, Array] = {"scales": np.array([1, 1, scale, 1], np.float32)}
+        model = network(nodes, {"x": [1, 1, extent, 2]}, ["y"], weights)
+        assert_same(model, read(model, tmp_path))

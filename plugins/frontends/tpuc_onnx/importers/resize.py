@@ -46,7 +46,7 @@ def resize(node: ForeignNode, build: ImportBuilder) -> Value:
         said = {axis.index: axis.said for axis in axes}
         if how.mode == "nearest" and shape[2] % dims[2] == 0 and shape[3] % dims[3] == 0 and _copies(how):
             return build.build(Upsample(scale_h=shape[2] // dims[2], scale_w=shape[3] // dims[3]), [x], name)
-        if _interpolates(how) and all(axis.said > 0 or axis.scale == axis.count / axis.extent for axis in axes):
+        if _interpolates(how) and all(map(_is_exact, axes)):
             op = Interp(mode=how.mode, coord_mode=how.coordinates, scale_h=said.get(2, 1.0), scale_w=said.get(3, 1.0))
             return build.build(op, [x, build.none()], name, [TensorType(shape, x.tensor.element)])
     return _by_axis(node, build, x, axes)
@@ -121,6 +121,14 @@ def _interpolates(how: Resampling) -> bool:
         return False
     rounding = "floor" if how.coordinates == "asymmetric" else "round_prefer_floor"
     return how.mode == "linear" or (how.mode == "nearest" and how.rounding == rounding)
+
+
+def _is_exact(axis: _Axis) -> bool:
+    """Does `Interp`, which counts in float64, take the scale and copy the elements that float32 chooses?"""
+    if axis.said <= 0 and axis.scale != axis.count / axis.extent:
+        return False
+    exact, single = (axis.how.indices(axis.extent, axis.count, axis.scale, kind) for kind in (np.float64, np.float32))
+    return axis.how.mode != "nearest" or bool((exact == single).all())
 
 
 def _by_axis(node: ForeignNode, build: ImportBuilder, x: Value, axes: Sequence[_Axis]) -> Value:
