@@ -9,6 +9,7 @@ from tpuc.api.calibration import (
 from tpuc.api.chip import (
     FLOAT_MODES,
     Assembler,
+    BankConflict,
     Chip,
     ChipDescription,
     CompiledLayout,
@@ -215,6 +216,7 @@ __all__ = [
     "Assembler",
     "Attribute",
     "Axis",
+    "BankConflict",
     "Block",
     "Bool",
     "BoolAttr",

@@ -253,6 +253,17 @@ class CompiledLayout:
     host_calls: tuple[HostCall, ...] = ()
 
 
+@dataclass(frozen=True)
+class BankConflict:
+    """Two parts of local memory, bytes `[start, end)` of each lane: where they reach into one bank, an instruction
+    takes `cycles` longer.
+    """
+
+    one: tuple[int, int]
+    other: tuple[int, int]
+    cycles: int
+
+
 class Chip(ABC):
     """A chip plugin. `profiles` are the names of its timing models, the default first; `profile_notes` say of each
     where its figures are from and how well they are known, in one sentence without the full stop.
@@ -277,6 +288,10 @@ class Chip(ABC):
     @abstractmethod
     def cycles(self, instruction: Instruction, profile: str) -> int:
         """Cycles of one instruction alone."""
+
+    def bank_conflicts(self, instruction: Instruction) -> Sequence[BankConflict]:
+        """Which of its parts of local memory an instruction had better find in different banks. Default: none."""
+        return ()
 
     @abstractmethod
     def write(self, module: Module, layout: CompiledLayout, recorder: Recorder) -> bytes:

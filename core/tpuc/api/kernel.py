@@ -246,9 +246,6 @@ class Layouts:
 class TileKernel(Generic[OpT]):
     """Base of kernels that work on tiles in LMEM. One instance serves all nodes: keep no state."""
 
-    banks_apart: ClassVar[bool] = False
-    """Is it faster when operands and results begin in different banks? A wish, not a promise."""
-
     def refuse(self, node: Node) -> str | None:
         """Why this chip cannot run the node, in a sentence without a full stop; None: it can."""
         return None

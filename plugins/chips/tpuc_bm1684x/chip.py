@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tpuc.api import (
     Assembler,
+    BankConflict,
     Chip,
     ChipDescription,
     CompiledLayout,
@@ -81,6 +84,11 @@ class Bm1684x(Chip):
         from tpuc_bm1684x.timing import cycles
 
         return cycles(instruction)
+
+    def bank_conflicts(self, instruction: Instruction) -> Sequence[BankConflict]:
+        from tpuc_bm1684x.timing.banks import bank_conflicts
+
+        return bank_conflicts(instruction)
 
     def write(self, module: Module, layout: CompiledLayout, recorder: Recorder) -> bytes:
         from tpuc_bm1684x.codegen import write_model

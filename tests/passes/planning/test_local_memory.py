@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tpuc.api import LmemModel, LmemOverflow, Phase, Shape4
 from tpuc_passes.planning.placement import place_buffers
 from tpuc_passes.planning.program import Stretch, order_and_place
-from tpuc_passes.planning.steps import Buffer, Step, Steps
+from tpuc_passes.planning.steps import Buffer, Step, Steps, keep_apart
 
 from tests.passes.planning.tiny import TinyLmem, conv_task
 
@@ -103,10 +103,19 @@ def test_a_buffer_that_must_lie_above_another_one_does() -> None:
 
 def test_buffers_begin_in_different_banks_where_there_is_room() -> None:
     one, two = Buffer(8, 0, 1), Buffer(8, 0, 1)
-    one.apart.append(two)
-    two.apart.append(one)
+    keep_apart((one, 0), (0, 1), (two, 0), (0, 1), cycles=10)
     assert place_buffers([one, two], Banked())
     assert one.address // 64 != two.address // 64
+
+
+def test_the_costliest_pair_of_buffers_lies_in_different_banks_where_not_all_can() -> None:
+    full = Buffer(128, 0, 1)  # half of the memory: two banks are left
+    one, two, three = (Buffer(60, 0, 1), Buffer(8, 0, 1), Buffer(8, 0, 1))
+    keep_apart((one, 0), (0, 60), (two, 0), (0, 1), cycles=10)
+    keep_apart((two, 0), (0, 1), (three, 0), (0, 1), cycles=1)
+    keep_apart((one, 0), (0, 60), (three, 0), (0, 1), cycles=5)
+    assert place_buffers([full, one, two, three], Banked())
+    assert one.address // 64 not in (two.address // 64, three.address // 64)
 
 
 @pytest.mark.parametrize(("size", "expected"), [(128, True), (132, False)])

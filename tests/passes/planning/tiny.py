@@ -88,6 +88,9 @@ class TinyChip:
     def assembler(self) -> TinyAssembler:
         return TinyAssembler()
 
+    def bank_conflicts(self, instruction: Any) -> tuple[()]:
+        return ()
+
     def cycles(self, instruction: Transfer, profile: str) -> int:
         return 10 + instruction.size
 

@@ -26,8 +26,6 @@ class CastKernel(TileKernel[Cast]):
     scale.
     """
 
-    banks_apart = True
-
     def refuse(self, node: Node) -> str | None:
         source, result = node.operand_types[0], node.result_type
         if source.is_quantised and result.is_quantised:

@@ -27,8 +27,6 @@ _LONGEST = MAX_EXTENT // EU_BYTES * EU_BYTES  # part of a plane in one command: 
 class LutKernel(TileKernel[Lut]):
     """Every lane holds the whole table, or those of its channels; the stored byte, taken without sign, is the index."""
 
-    banks_apart = True
-
     def refuse(self, node: Node) -> str | None:
         size = node.operand_types[1].storage.bits
         if size > 32:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from tpuc.api import Assembler, Box, Chip, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Tile
+from tpuc.api import Assembler, Box, Chip, DdrTensor, Instruction, LocalBlock, LocalTensor, Phase, PlacedTile, Tile
 
 from tpuc_passes.planning.buffers import Buffers, TileStep
 from tpuc_passes.planning.task import TileTask
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Bytes of two things that a tile has in local memory, counted from their starts, and the cycles that the tile
+    takes longer where they reach into one bank. A thing is `("operand", i)`, `("result", i)`, `("scratch", name)` or
+    `("constant", name)`.
+    """
+
+    one: Hashable
+    one_bytes: tuple[int, int]
+    other: Hashable
+    other_bytes: tuple[int, int]
+    cycles: int
 
 
 class Cycles:
@@ -18,6 +34,7 @@ class Cycles:
         self.chip = chip
         self.profile = chip.profiles[0]
         self._known: dict[Any, int] = {}
+        self._conflicts: dict[Any, Sequence[Conflict]] = {}
         self._base = chip.description.ddr_base
 
     def load(self, task: TileTask, index: int, box: Box) -> int:
@@ -51,55 +68,98 @@ class Cycles:
 
     def compute(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> int:
         """Of computing a tile."""
-        shapes = tuple(None if box is None else (box.shape, box.padding) for box in boxes)
-        extents = tuple(stop - start for start, stop in zip(tile.starts, tile.stops, strict=True))
-        key = ("compute", task.facts, extents, shapes, phase)
-        return self._once(key, lambda asm: self._emit(task, tile, phase, boxes, asm))
+        key = _tile_key(task, tile, phase, boxes)
+        if key not in self._known:
+            asm = self.chip.assembler()
+            at = self._emit(task, tile, phase, boxes, asm)
+            self._known[key] = self._total(asm.instructions)
+            found = (conflict for item in asm.instructions for conflict in self.chip.bank_conflicts(item))
+            pairs = ((at.find(conflict.one), at.find(conflict.other), conflict.cycles) for conflict in found)
+            self._conflicts[key] = tuple(Conflict(*one, *other, cycles) for one, other, cycles in pairs)
+        return self._known[key]
+
+    def conflicts(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> Sequence[Conflict]:
+        """What of a tile had better lie in different banks."""
+        self.compute(task, tile, phase, boxes)
+        return self._conflicts[_tile_key(task, tile, phase, boxes)]
 
     def _once(self, key: Any, record: Callable[[Assembler], None]) -> int:
         if key not in self._known:
             asm = self.chip.assembler()
             record(asm)
-            self._known[key] = sum(self.chip.cycles(item, self.profile) for item in asm.instructions)
+            self._known[key] = self._total(asm.instructions)
         return self._known[key]
 
-    def _emit(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None], asm: Assembler) -> None:
-        """The tile at made-up addresses that are all different: working in place may take longer."""
+    def _total(self, instructions: Sequence[Instruction]) -> int:
+        return sum(self.chip.cycles(item, self.profile) for item in instructions)
+
+    def _emit(
+        self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None], asm: Assembler
+    ) -> _Addresses:
+        """The tile at made-up addresses in different banks: working in place or within one bank may take longer."""
         at = _Addresses(self.chip)
         results = tuple(
-            LocalTensor(at.next(), task.result_box(tile, index).shape, task.layouts.results[index], type_.storage)
+            LocalTensor(
+                at.next(("result", index)),
+                task.result_box(tile, index).shape,
+                task.layouts.results[index],
+                type_.storage,
+            )
             for index, type_ in enumerate(task.node.result_types)
         )
         lanes = self.chip.lmem.lanes
-        scratch = {item.name: LocalBlock(at.next(), item.bytes_per_lane, lanes) for item in task.scratch(tile)}
+        scratch = {
+            item.name: LocalBlock(at.next(("scratch", item.name)), item.bytes_per_lane, lanes)
+            for item in task.scratch(tile)
+        }
         operands = tuple(
             None
             if box is None
             else LocalTensor(
-                at.next(), box.shape, task.layouts.operands[index], task.node.operand_types[index].storage, box.padding
+                at.next(("operand", index)),
+                box.shape,
+                task.layouts.operands[index],
+                task.node.operand_types[index].storage,
+                box.padding,
             )
             for index, box in enumerate(boxes)
         )
         constants = {
-            name: LocalBlock(at.next(), size, lanes)
+            name: LocalBlock(at.next(("constant", name)), size, lanes)
             for group in task.constant_groups
             for name, (_, size) in task.group_layout(group, tile)[1].items()
         }
         task.kernel.emit(task.node, PlacedTile(tile, operands, results, constants, scratch), phase, asm)
+        return at
 
 
+def _tile_key(task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> Hashable:
+    shapes = tuple(None if box is None else (box.shape, box.padding) for box in boxes)
+    extents = tuple(stop - start for start, stop in zip(tile.starts, tile.stops, strict=True))
+    return ("compute", task.facts, extents, shapes, phase)
+
+
+@dataclass
 class _Addresses:
-    """Aligned addresses, spread over local memory, none twice."""
+    """Aligned addresses, spread over local memory, none twice; what has been put at each."""
 
-    def __init__(self, chip: Chip) -> None:
-        lmem = chip.lmem
-        self._step = max(lmem.lane_bytes // 16 // lmem.alignment, 1) * lmem.alignment
-        self._at = -self._step
+    chip: Chip
+    starts: list[int] = field(default_factory=list[int])
+    things: list[Hashable] = field(default_factory=list[Hashable])
 
-    def next(self) -> int:
+    def next(self, thing: Hashable) -> int:
         """A new address."""
-        self._at += self._step
-        return self._at
+        lmem = self.chip.lmem
+        step = max(lmem.lane_bytes // 16 // lmem.alignment, 1) * lmem.alignment
+        self.starts.append(len(self.starts) * step)
+        self.things.append(thing)
+        return self.starts[-1]
+
+    def find(self, span: tuple[int, int]) -> tuple[Hashable, tuple[int, int]]:
+        """What lies there, and the bytes counted from its start."""
+        index = bisect_right(self.starts, span[0]) - 1
+        start = self.starts[index]
+        return self.things[index], (span[0] - start, span[1] - start)
 
 
 class TaskCost:

@@ -7,16 +7,21 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from tpuc.api import LmemModel
 
-from tpuc_passes.planning.steps import Buffer
+from tpuc_passes.planning.steps import Apart, Buffer
 
 
 def place_buffers(buffers: Sequence[Buffer], lmem: LmemModel) -> bool:
-    """Give every buffer an aligned address in local memory. False when no order of placing them led to that."""
-    for order in _orders(buffers):
-        for buffer in order:
-            buffer.address = -1
-        if _place_in_order(order, lmem):
-            return True
+    """Give every buffer an aligned address in local memory. False when no order of placing them led to that.
+
+    Banks are respected as far as the orders leave gaps for it; where none does, buffers lie as low as they can.
+    """
+    banks = [lmem.bank_bytes, 0] if lmem.bank_bytes and any(buffer.apart for buffer in buffers) else [0]
+    for bank_bytes in banks:
+        for order in _orders(buffers):
+            for buffer in order:
+                buffer.address = -1
+            if _place_in_order(order, lmem, bank_bytes):
+                return True
     return False
 
 
@@ -43,7 +48,7 @@ def _below_first(buffers: Sequence[Buffer]) -> list[Buffer]:
     return order
 
 
-def _place_in_order(buffers: Sequence[Buffer], lmem: LmemModel) -> bool:
+def _place_in_order(buffers: Sequence[Buffer], lmem: LmemModel, bank_bytes: int) -> bool:
     alignment, capacity = lmem.alignment, lmem.lane_bytes
     count = len(buffers)
     first = np.array([buffer.first for buffer in buffers])
@@ -60,22 +65,36 @@ def _place_in_order(buffers: Sequence[Buffer], lmem: LmemModel) -> bool:
         if not fitting.size:
             return False
         gaps_at = [(int(ends[gap]), int(ends[gap] + gaps[gap] - size[index])) for gap in fitting]
-        start[index] = buffer.address = _in_another_bank(buffer, gaps_at, lmem.bank_bytes)
+        start[index] = buffer.address = _with_fewest_conflicts(buffer, gaps_at, bank_bytes)
     return True
 
 
-def _in_another_bank(buffer: Buffer, gaps: Sequence[tuple[int, int]], bank_bytes: int) -> int:
-    """The lowest address at which a buffer begins in no bank that it should avoid; the lowest of all if there is none.
+def _with_fewest_conflicts(buffer: Buffer, gaps: Sequence[tuple[int, int]], bank_bytes: int) -> int:
+    """The lowest address of a buffer that costs the fewest cycles, a bank's start or that of a gap.
 
     `gaps`: first and last possible address of each gap that is large enough.
     """
-    if not bank_bytes:
+    others = [item for item in buffer.apart if item.other.address >= 0] if bank_bytes else []
+    if not others:
         return gaps[0][0]
-    avoided = {other.address // bank_bytes for other in buffer.apart if other.address >= 0}
+    best: tuple[int, int] | None = None
     for low, high in gaps:
         at = low
         while at <= high:
-            if at // bank_bytes not in avoided:
+            cost = sum(item.cycles for item in others if _meet(item, at, bank_bytes))
+            if best is None or cost < best[0]:
+                best = (cost, at)
+            if cost == 0:
                 return at
             at = (at // bank_bytes + 1) * bank_bytes
-    return gaps[0][0]
+    assert best is not None
+    return best[1]
+
+
+def _meet(item: Apart, address: int, bank_bytes: int) -> bool:
+    """Does a buffer at that address reach into a bank that it should avoid?"""
+    spans = ((address, item.own), (item.other.address, item.others))
+    (first, last), (low, high) = (
+        ((at + span[0]) // bank_bytes, (at + span[1] - 1) // bank_bytes) for at, span in spans
+    )
+    return first <= high and low <= last

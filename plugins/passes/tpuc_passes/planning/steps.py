@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from tpuc.api import Box, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Shape4, Tile, Value, View
 
@@ -15,10 +16,20 @@ from tpuc_passes.planning.task import TileTask
 
 
 @dataclass(eq=False)
+class Apart:
+    """Bytes of a buffer and of another one that had better not reach into one bank: it costs so many cycles."""
+
+    own: tuple[int, int]
+    other: Buffer
+    others: tuple[int, int]
+    cycles: int
+
+
+@dataclass(eq=False)
 class Buffer:
     """Bytes in every lane that hold one thing from step `first` to step `last`, both included.
 
-    `above`: a buffer that must lie at a lower address. `apart`: buffers that had better begin in other banks.
+    `above`: a buffer that must lie at a lower address. `apart`: what had better lie in other banks.
     """
 
     size: int
@@ -26,7 +37,7 @@ class Buffer:
     last: int
     address: int = -1
     above: Buffer | None = None
-    apart: list[Buffer] = field(default_factory=list["Buffer"])
+    apart: list[Apart] = field(default_factory=list[Apart])
 
 
 @dataclass(frozen=True)
@@ -166,6 +177,10 @@ class StepBuilder:
         return buffer, offset
 
 
+Held: TypeAlias = tuple[Buffer, int]
+"""A buffer, and where in it something lies."""
+
+
 class TaskSteps:
     """The steps of one task; remembers what consecutive tiles share."""
 
@@ -204,10 +219,30 @@ class TaskSteps:
         results = tuple(self.result(index, tile, phase) for index in range(len(task.node.result_types)))
         scratch = tuple(self.working_memory(tile, phase, results))
         stores = tuple(self.stores(tile, results)) if phase.ends else ()
-        if task.kernel.banks_apart:
-            _keep_apart([place.buffer for place in operands if place is not None], [place.buffer for place in results])
+        for conflict in self.cycles.conflicts(task, tile, phase, boxes):
+            things = self.things(operands, results, constants, scratch)
+            keep_apart(
+                things[conflict.one], conflict.one_bytes, things[conflict.other], conflict.other_bytes, conflict.cycles
+            )
         cycles = self.cycles.compute(task, tile, phase, boxes)
         return Step(task, tile, phase, tuple(self.loads), stores, operands, results, constants, scratch, cycles)
+
+    @staticmethod
+    def things(
+        operands: Sequence[Place | None],
+        results: Sequence[Place],
+        constants: Sequence[tuple[str, Buffer, int, int, int]],
+        scratch: Sequence[tuple[str, Buffer, int]],
+    ) -> dict[Hashable, Held]:
+        """Where everything that a tile has in local memory lies, by the names that `Conflict` has for it."""
+        found: dict[Hashable, Held] = {}
+        for kind, places in (("operand", operands), ("result", results)):
+            found.update(
+                ((kind, i), (place.buffer, place.offset)) for i, place in enumerate(places) if place is not None
+            )
+        found.update((("constant", name), (buffer, offset)) for name, buffer, offset, _, _ in constants)
+        found.update((("scratch", name), (buffer, 0)) for name, buffer, _ in scratch)
+        return found
 
     def operand(self, index: int, box: Box) -> Place:
         task, residency = self.task, self.residency
@@ -321,12 +356,20 @@ def addressed(task: TileTask, index: int, box: Box) -> tuple[int, Shape4 | None]
     return part
 
 
-def _keep_apart(operands: Sequence[Buffer], results: Sequence[Buffer]) -> None:
-    for operand in operands:
-        for result in results:
-            if all(other is not operand for other in result.apart):
-                result.apart.append(operand)
-                operand.apart.append(result)
+def keep_apart(one: Held, one_bytes: tuple[int, int], other: Held, other_bytes: tuple[int, int], cycles: int) -> None:
+    """Note that bytes of two things had better not reach into one bank."""
+    if one[0] is other[0]:
+        return
+    first, second = (
+        (offset + start, offset + end) for (_, offset), (start, end) in ((one, one_bytes), (other, other_bytes))
+    )
+    for item in one[0].apart:
+        if item.other is other[0] and item.own == first and item.others == second:
+            item.cycles += cycles
+            break
+    else:
+        one[0].apart.append(Apart(first, other[0], second, cycles))
+        other[0].apart.append(Apart(second, one[0], first, cycles))
 
 
 def ddr_part(value: Value, view: View, box: Box) -> DdrTensor:

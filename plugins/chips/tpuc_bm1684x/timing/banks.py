@@ -1,0 +1,38 @@
+"""Which operands of a command had better lie in different banks of local memory, as the cycles of `compute` tell."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from tpuc.api import BankConflict, Instruction
+
+from tpuc_bm1684x.isa import Gather, GatherOp, LaneTransfer, Requantise, TransferOp
+from tpuc_bm1684x.isa.geometry import LANE_BYTES
+from tpuc_bm1684x.timing.compute import compute_cycles
+
+_ONE_INDEX = (GatherOp.LANE_GATHER, GatherOp.LANE_GATHER_2D, GatherOp.LANE_SCATTER, GatherOp.GATHER_M)
+"""Look-ups that banks do not slow down."""
+
+
+def bank_conflicts(instruction: Instruction) -> Sequence[BankConflict]:
+    """Parts of local memory, and what an instruction whose parts lie apart takes longer where they do not."""
+    match instruction:
+        case Requantise():
+            return [_starts(instruction.result.offset, instruction.input.offset, compute_cycles(instruction))]
+        case LaneTransfer(operation=TransferOp.COPY | TransferOp.BROADCAST):
+            (lane, result), (other, source) = (
+                divmod(at, LANE_BYTES) for at in (instruction.result, instruction.source)
+            )
+            return [_starts(result, source, compute_cycles(instruction))] if lane == other else ()
+        case Gather() if instruction.operation not in _ONE_INDEX:
+            regions = (*instruction.reads(), *instruction.writes())
+            spans = [(region.start, region.end) for region in regions]
+            longer = compute_cycles(instruction) // 2
+            return [BankConflict(one, other, longer) for one, other in itertools.combinations(spans, 2)]
+        case _:
+            return ()
+
+
+def _starts(one: int, other: int, cycles: int) -> BankConflict:
+    return BankConflict((one, one + 1), (other, other + 1), cycles)
