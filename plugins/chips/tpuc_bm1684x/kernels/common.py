@@ -143,10 +143,33 @@ def matrices_space(node: Node) -> Space | None:
     return Space(parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
 
 
+_FEW_COLUMNS = 64  # rows as short as that are transferred one by one where they lie in lanes of their own
+
+
+def row_blocks(dims: Sequence[int]) -> View | None:
+    """Short rows in equal blocks for most of the lanes, the elements of a row along w; None where rows are long or
+    their number does not divide so. Ops along the last dimension stay within a lane, and a block is one run in DDR.
+    """
+    if len(dims) < 2 or dims[-1] > _FEW_COLUMNS:
+        return None
+    rows = math.prod(dims[:-1])
+    blocks = _rows(rows) if rows > LANES else None
+    return View((1, blocks.shape[1], blocks.shape[3], dims[-1])) if blocks is not None else None
+
+
+def row_blocks_space(node: Node) -> Space | None:
+    """The space of an op without reductions whose operands have the extents of its result, as blocks of short rows."""
+    dims = node.result_type.dims
+    view = row_blocks(dims)
+    if view is None or any(type_.dims != dims for type_ in node.operand_types):
+        return None
+    return Space(parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
+
+
 def elementwise_spaces(node: Node) -> tuple[Space, ...]:
     """All spaces of an op to which every element is like every other, the best for a lone op first."""
     spaces = [flat_space(node)]
-    for space in (matrices_space(node), elementwise_space(node)):
+    for space in (row_blocks_space(node), matrices_space(node), elementwise_space(node)):
         if space is not None and space not in spaces:
             spaces.append(space)
     return tuple(spaces)

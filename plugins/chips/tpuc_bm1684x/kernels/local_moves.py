@@ -27,12 +27,12 @@ from tpuc_ops.shapes import positive_axis, slice_ranges
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, LaneTransfer, Operand, TensorCopy, TransferOp
 from tpuc_bm1684x.isa.geometry import LANE_BYTES, LANES, LMEM_BASE
-from tpuc_bm1684x.kernels.common import too_large
+from tpuc_bm1684x.kernels.common import row_blocks, too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.operands import operand
 from tpuc_bm1684x.timing import cycles
 
-_CHANNELS = 1
+_CHANNELS, _COLUMNS = 1, 3
 
 
 class LocalMoveKernel(TileKernel[Any]):
@@ -44,9 +44,27 @@ class LocalMoveKernel(TileKernel[Any]):
         return all(2 <= len(type_.dims) <= 4 for type_ in types) and too_large(types) is None
 
     def space(self, node: Node) -> Space:
-        result = View(elementwise_view(node.result_type.dims))
+        return self.spaces(node)[0]
+
+    def spaces(self, node: Node) -> Sequence[Space]:
+        """Along the last dimension short rows may lie in blocks, in which case nothing leaves its lane."""
+        blocks = [row_blocks(type_.dims) for type_ in (*node.operand_types, node.result_type)]
+        views = [View(elementwise_view(type_.dims)) for type_ in (*node.operand_types, node.result_type)]
+        if self.axis(node) != node.result_type.rank - 1:
+            return (self._whole(views),)
+        return (
+            *([self._whole([b for b in blocks if b is not None])] if None not in blocks else ()),
+            self._whole(views),
+        )
+
+    def _whole(self, views: Sequence[View]) -> Space:
+        *operands, result = views
         axes = tuple(Axis(name, size, granularity=size) for name, size in zip("nchw", result.shape, strict=True))
-        return Space(axes, tuple(View(elementwise_view(type_.dims)) for type_ in node.operand_types), (result,))
+        return Space(axes, tuple(operands), (result,))
+
+    def axis(self, node: Node) -> int | None:
+        """The only dimension along which operands and result differ; None where there are several."""
+        raise NotImplementedError
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         return [None if view is None else Box((0, 0, 0, 0), view.shape) for view in space.operands]
@@ -65,29 +83,33 @@ class LocalConcatKernel(LocalMoveKernel):
         if not super().serves(node):
             return False
         dims = node.result_type.dims
-        axis = positive_axis(node.op.axis, len(dims))
+        axis = self.axis(node)
         extents = [type_.dims[axis] for type_ in node.operand_types]
         if axis == _CHANNELS:
             return dims[0] > 1 or any(sum(extents[:index]) % LANES for index in range(len(extents)))
         return axis > _CHANNELS
 
-    def space(self, node: Node) -> Space:
-        space = super().space(node)
-        if positive_axis(node.op.axis, len(node.result_type.dims)) != _CHANNELS:
-            return space
-        n, c, h, w = space.axes
-        return replace(space, axes=(n, c, Axis("h", h.size), w))
+    def axis(self, node: Node) -> int:
+        return positive_axis(node.op.axis, node.result_type.rank)
+
+    def spaces(self, node: Node) -> Sequence[Space]:
+        spaces = super().spaces(node)
+        if self.axis(node) != _CHANNELS:
+            return spaces
+        return [
+            replace(space, axes=(*space.axes[:2], Axis("h", space.axes[2].size), space.axes[3])) for space in spaces
+        ]
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         boxes = super().reads(node, space, tile)
-        if positive_axis(node.op.axis, len(node.result_type.dims)) != _CHANNELS:
+        if self.axis(node) != _CHANNELS:
             return boxes
         start, stop = tile.range("h")
         shapes = [box.shape for box in boxes if box is not None]
         return [Box((0, 0, start, 0), (n, c, stop - start, w)) for n, c, _, w in shapes]
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        axis = positive_axis(node.op.axis, len(node.result_type.dims))
+        axis = self.axis(node) if in_dimensions(node, placed) else _COLUMNS
         place = [0, 0, 0, 0]
         for local in placed.operands:
             assert local is not None
@@ -98,6 +120,11 @@ class LocalConcatKernel(LocalMoveKernel):
 class LocalSliceKernel(LocalMoveKernel):
     """Regular places in rising order; of channels and batches every one from the first to the last."""
 
+    def axis(self, node: Node) -> int | None:
+        pairs = zip(node.operand_types[0].dims, node.result_type.dims, strict=True)
+        changed = [axis for axis, (before, after) in enumerate(pairs) if before != after]
+        return changed[0] if len(changed) == 1 else None
+
     def serves(self, node: Node) -> bool:
         steps = node.op.steps
         return super().serves(node) and min(steps) > 0 and max(steps[: _CHANNELS + 1]) == 1
@@ -105,10 +132,17 @@ class LocalSliceKernel(LocalMoveKernel):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         x, result = placed.operand(0), placed.result
         ranges = slice_ranges(node.operand_types[0].dims, node.op.offset, node.op.steps, node.result_type.dims)
+        if not in_dimensions(node, placed):
+            ranges = [slice(0, 1, 1)] * _COLUMNS + [ranges[-1]]
         missing = 4 - len(ranges)
         start = [*(one.start for one in ranges), *[0] * missing]
         steps = [*(one.step or 1 for one in ranges), *[1] * missing]
         copy(asm, result.shape, part_of(x, _four(start), _four(steps)), part_of(result, (0, 0, 0, 0)))
+
+
+def in_dimensions(node: Node, placed: PlacedTile) -> bool:
+    """Are n, c, h and w the dimensions of the result, not blocks of its rows?"""
+    return placed.result.shape[1] == elementwise_view(node.result_type.dims)[1]
 
 
 def part_of(local: LocalTensor, start: Shape4, steps: Shape4 = (1, 1, 1, 1)) -> Operand:

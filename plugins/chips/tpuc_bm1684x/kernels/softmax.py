@@ -15,7 +15,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.binary import DIVISION_STEPS
-from tpuc_bm1684x.kernels.common import matrices_view, parallel_axes
+from tpuc_bm1684x.kernels.common import matrices_view, parallel_axes, row_blocks
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.exponential import (
     COEFFICIENTS,
@@ -49,6 +49,9 @@ class SoftmaxKernel(TileKernel[Softmax]):
         dims = node.operand_types[0].dims
         op: Softmax = node.op
         axis = op.axis % len(dims)
+        blocks = row_blocks(dims) if axis == len(dims) - 1 else None
+        if blocks is not None:
+            return blocks
         if axis == len(dims) - 1 and len(dims) > 1 and dims[-2] >= min(math.prod(dims[:-1]), LANES):
             return View(matrices_view(dims))
         outer, width, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
@@ -61,10 +64,14 @@ class SoftmaxKernel(TileKernel[Softmax]):
         """Do rows of the axis lie below each other, with what is behind it along w and over the lanes?"""
         return bool(view.strides) and view.strides[2] != 1
 
+    def _is_matrix(self, view: View, node: Node) -> bool:
+        """Does the axis lie along h of a plane of one column, which is a plane of one row?"""
+        return not view.strides and view != row_blocks(node.operand_types[0].dims)
+
     def space(self, node: Node) -> Space:
         view = self._view(node)
         operands = (view, *(None for _ in node.operand_types[1:]))
-        whole = "w" if view.strides and not self._is_along_h(view) else "h"
+        whole = "h" if self._is_along_h(view) or self._is_matrix(view, node) else "w"
         return Space(parallel_axes(view.shape, whole=whole), operands, (view,))
 
     def layouts(self, node: Node) -> Layouts:
@@ -85,9 +92,9 @@ class SoftmaxKernel(TileKernel[Softmax]):
         return (*exponential_scratch(shape), Scratch("column", column))
 
     def _rows(self, node: Node, shape: Shape4) -> Shape4:
-        """The axis along w where the view has it along h of a plane of one column, which is a plane of one row."""
+        """The extents with the axis along w, or along h with what is behind it along w."""
         n, c, h, w = shape
-        return shape if self._view(node).strides else (n, c, w, h)
+        return (n, c, w, h) if self._is_matrix(self._view(node), node) else shape
 
     def _column(self, node: Node, shape: Shape4) -> Shape4:
         """What is left of `shape` without the axis."""

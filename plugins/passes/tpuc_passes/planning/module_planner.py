@@ -24,9 +24,10 @@ from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.grouping import StretchPlanner
 from tpuc_passes.planning.kernels import LOCAL, find_kernel, runs_on_chip
 from tpuc_passes.planning.places import ALIAS, INSIDE, MERGED, Sharing, is_free, merge_of, origin
+from tpuc_passes.planning.program import record_moves
 from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.slice_cost import RunCosts
-from tpuc_passes.planning.task import HostTask, MoveTask, Task
+from tpuc_passes.planning.task import HostTask, MoveTask, Task, TileTask
 from tpuc_passes.planning.tiling import make_task
 
 
@@ -41,6 +42,7 @@ class ModulePlanner:
         self.kernels = {id(operation): find_kernel(context, operation) for operation in self.operations}
         self.costs = RunCosts(Cycles(chip))
         self._tiled: dict[int, Sequence[Task]] = {}
+        self._faster: dict[int, bool] = {}
 
     def run(self) -> None:
         """Write the fastest plan."""
@@ -110,9 +112,43 @@ class ModulePlanner:
                 _refuse_constant(operation)
                 operation.extra_attributes[ALIAS] = UnitAttr()
                 return ()
-            moves = kernel.moves(node)
-            return () if sharing.mark(operation, moves) else (MoveTask(operation, node, moves),)
+            task = MoveTask(operation, node, kernel.moves(node))
+            if sharing.mark(operation, task.moves):
+                return ()
+            local = kernel.local(node)
+            if local is not None and self._is_faster_locally(task):
+                operation.extra_attributes[LOCAL] = UnitAttr()
+                return self._tasks_of(operation, local)
+            return (task,)
         return self._tasks_of(operation, kernel)
+
+    def _is_faster_locally(self, move: MoveTask) -> bool:
+        """Does it take less time to load, move in local memory and store than to move in DDR?"""
+        key = id(move.operation)
+        if key not in self._faster:
+            self._faster[key] = self._has_room(move.operation) and self._locally(move.operation) < self._in_ddr(move)
+        return self._faster[key]
+
+    def _locally(self, operation: Operation) -> int:
+        """Cycles of loading, moving and storing, one after the other, in the view that suits best."""
+        kernel = self.kernels[id(operation)]
+        assert isinstance(kernel, MoveKernel)
+        local = kernel.local(Node.of(operation))
+        assert local is not None
+        costs: list[int] = []
+        for task in self._tasks_of(operation, local):
+            assert isinstance(task, TileTask)
+            tile = task.tiles[0]
+            boxes = task.boxes(tile)
+            loads = sum(self.costs.cycles.load(task, i, box) for i, box in enumerate(boxes) if box is not None)
+            store = self.costs.cycles.store(task, 0, task.result_box(tile, 0))
+            costs.append(loads + self.costs.cycles.compute(task, tile, task.phase(tile), boxes) + store)
+        return min(costs)
+
+    def _in_ddr(self, move: MoveTask) -> int:
+        asm, base = self.chip.assembler(), self.chip.description.ddr_base
+        record_moves(move, asm, lambda _: base)
+        return sum(self.chip.cycles(instruction, self.chip.profiles[0]) for instruction in asm.instructions)
 
     def _tasks_of(self, operation: Operation, kernel: TileKernel[Any]) -> Sequence[Task]:
         key = id(operation)

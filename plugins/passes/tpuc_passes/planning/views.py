@@ -58,9 +58,9 @@ class ViewChooser:
         """Every task in its best view."""
         if all(len(options) == 1 for options in self.choices):
             return [options[0] for options in self.choices]
-        plain = [len(options) - 1 for options in self.choices]
-        flat = [0] * len(self.choices)
-        best = min((self._improve(start) for start in (plain, flat)), key=self._total)
+        most = max(len(options) for options in self.choices)
+        starts = ([min(number, len(options) - 1) for options in self.choices] for number in reversed(range(most)))
+        best = min((self._improve(start) for start in starts), key=self._total)
         return [options[number] for options, number in zip(self.choices, best, strict=True)]
 
     def _improve(self, chosen: list[int]) -> list[int]:
