@@ -235,12 +235,14 @@ class DdrTensor:
 class Layouts:
     """LMEM layout names of the chip, one per operand (ignored where there is no view) and one per result.
 
-    `strided`: operands that the kernel takes with strides of their own, as parts of larger tensors.
+    `strided`: operands that the kernel takes with strides of their own, as parts of larger tensors; `strided_results`:
+    results that it writes so, from an aligned address on.
     """
 
     operands: tuple[str, ...]
     results: tuple[str, ...]
     strided: frozenset[int] = frozenset()
+    strided_results: frozenset[int] = frozenset()
 
 
 class TileKernel(Generic[OpT]):

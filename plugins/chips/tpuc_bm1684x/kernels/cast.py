@@ -5,16 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel
+from tpuc.api import (
+    Box,
+    Layouts,
+    Node,
+    Phase,
+    PlacedTile,
+    Scratch,
+    Shape4,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+    elementwise_view,
+)
 from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.tiles import tile_shape
 from tpuc_ops.tpu.cast import Cast
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Requantise, RequantiseOp, Scalar
-from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space
+from tpuc_bm1684x.isa import (
+    ArithmeticOp,
+    DType,
+    LaneTransfer,
+    Operand,
+    Requantise,
+    RequantiseOp,
+    Scalar,
+    TransferOp,
+)
+from tpuc_bm1684x.isa.geometry import LANES
+from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, parallel_axes
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.lmem import Bm1684xLmem
-from tpuc_bm1684x.operands import dtype_of, operand
+from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 _NARROW = (DType.F16, DType.BF16)
 
@@ -36,20 +60,51 @@ class CastKernel(TileKernel[Cast]):
         return flat_space(node)
 
     def spaces(self, node: Node) -> Sequence[Space]:
-        return elementwise_spaces(node)
+        turned = _turned_space(node)
+        return (*elementwise_spaces(node), *(() if turned is None else (turned,)))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        (view,) = space.operands
+        assert view is not None
+        if view != space.results[0]:
+            return [Box((0, 0, 0, 0), view.shape)]
+        return super().reads(node, space, tile)
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        if not _needs_f32(node):
-            return ()
-        shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
-        return (Scratch("f32", Bm1684xLmem().tensor_bytes("aligned", shape, 4)),)
+        lmem, shape = Bm1684xLmem(), tile_shape(tile)
+        buffers: list[Scratch] = []
+        if _is_turned(node, shape):
+            shape = elementwise_view(node.result_type.dims)
+            size = node.result_type.storage.bits // 8
+            buffers.append(Scratch("lanes", lmem.tensor_bytes("aligned", shape, size)))
+        if _needs_f32(node):
+            buffers.append(Scratch("f32", lmem.tensor_bytes("aligned", shape, 4)))
+        return buffers
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         source, result = operand(placed.operand(0)), operand(placed.result)
         shape = placed.result.shape
+        if _is_turned(node, shape):
+            lanes = Operand(placed.scratch["lanes"].address, result.dtype)
+            self._cast(node, placed, elementwise_view(node.result_type.dims), source, lanes, asm)
+            asm.record(
+                LaneTransfer(
+                    operation=TransferOp.TRANSPOSE_WC,
+                    shape=shape,
+                    dtype=result.dtype,
+                    result=result.address,
+                    source=lanes.address,
+                )
+            )
+        else:
+            self._cast(node, placed, shape, source, result, asm)
+
+    def _cast(
+        self, node: Node, placed: PlacedTile, shape: Shape4, source: Operand, result: Operand, asm: Bm1684xAssembler
+    ) -> None:
         if source.dtype is result.dtype:
             # AR CAST between equal float types rounds to whole numbers.
             arithmetic(asm, ArithmeticOp.COPY, shape, result, source)
@@ -83,6 +138,21 @@ class CastKernel(TileKernel[Cast]):
         if source is not result:
             rounding = Rounding.HALF_TO_EVEN if result.dtype.is_float else Rounding(node.op.round_mode)
             arithmetic(asm, ArithmeticOp.CAST, shape, result, source, rounding=rounding)
+
+
+def _turned_space(node: Node) -> Space | None:
+    """One value per lane becomes a row in one lane, which leaves by one run instead of one per value."""
+    size = node.result_type.size
+    lanes, row = View(elementwise_view(node.result_type.dims)), View((1, 1, 1, size))
+    if lanes.shape != (1, size, 1, 1) or not LANES < size <= MAX_EXTENT:
+        return None
+    return Space(parallel_axes(row.shape, whole="w"), (lanes,), (row,))
+
+
+def _is_turned(node: Node, shape: Shape4) -> bool:
+    """Is a tile of that shape one of the space above?"""
+    space = _turned_space(node)
+    return space is not None and shape == space.results[0].shape
 
 
 def _needs_f32(node: Node) -> bool:

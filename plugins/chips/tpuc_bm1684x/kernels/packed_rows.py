@@ -8,26 +8,36 @@ after the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import LocalTensor, Node, Phase, PlacedTile, Scratch, Shape4, Tile
+from tpuc.api import Layouts, LocalTensor, Node, Phase, PlacedTile, Scratch, Shape4, Tile
 from tpuc_ops.integers import zero_point
 from tpuc_ops.tpu.conv2d import Conv2D
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Conv, DType, LaneTransfer, Layout, Operand, Scalar, TransferOp
-from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, round_up
+from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.packing import pack_filter, slots_of
 from tpuc_bm1684x.kernels.product import ConvKernel, Product, padding_value
 from tpuc_bm1684x.lmem import Bm1684xLmem
-from tpuc_bm1684x.operands import dtype_of
+from tpuc_bm1684x.operands import dtype_of, operand
 
 Array: TypeAlias = npt.NDArray[Any]
 
 _PIXELS = 4  # results per cycle and lane of the convolution array, 8 and 16 bit
+
+
+def _one_slot(tile: Tile) -> Tile:
+    """What a tile of one image works on at a time: a channel in each lane."""
+    start, stop = tile.range("c")
+    if tile.size("n") > 1 or stop - start <= LANES:
+        return tile
+    index = tile.names.index("c")
+    return replace(tile, stops=(*tile.stops[:index], start + LANES, *tile.stops[index + 1 :]))
 
 
 class PackedRowsKernel(ConvKernel):
@@ -43,7 +53,7 @@ class PackedRowsKernel(ConvKernel):
             return False
         plain = slots_of(filters) * -(-rows * columns // _PIXELS) * kh * kw
         plane = -(-rows * width * (node.operand_types[0].storage.bits // 8) // EU_BYTES)
-        return plain // kh + (kh * (channels + 1) + 1) * plane < plain
+        return plain // kh + ((kh - 1) * (channels + 1) + 2) * plane < plain
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         lanes, size = super().constant_shape(node, name, tile)
@@ -62,6 +72,12 @@ class PackedRowsKernel(ConvKernel):
         rows = np.ascontiguousarray(filters.transpose(0, 2, 1, 3)).reshape(oc, kh * ic, 1, kw)
         return pack_filter(rows, self._packing(node))
 
+    def layouts(self, node: Node) -> Layouts:
+        """Results of one image may be parts of a whole: they are written 64 channels at a time, after one packing."""
+        layouts = super().layouts(node)
+        one = self.product(node).output.shape[0] == 1
+        return replace(layouts, strided_results=frozenset({0})) if one else layouts
+
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         product = self.product(node)
         width = self.reads(node, self.space(node), tile)[0]
@@ -69,16 +85,42 @@ class PackedRowsKernel(ConvKernel):
         shape = (tile.size("n"), 1, tile.size("h"), width.shape[3])
         size = Bm1684xLmem().tensor_bytes("aligned", shape, node.operand_types[0].storage.bits // 8)
         assert product.input.shape[1] * product.kernel[0] <= Bm1684xLmem.lanes
-        return (*super().scratch(node, tile), Scratch("rows", size), Scratch("packed", size))
+        return (*super().scratch(node, _one_slot(tile)), Scratch("rows", size), Scratch("packed", size))
 
-    def emit_sum(
-        self, node: Node, product: Product, placed: PlacedTile, target: Operand, phase: Phase, asm: Bm1684xAssembler
-    ) -> None:
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        self._pack_rows(node, placed, asm)
+        if placed.result.shape[0] > 1:
+            super().emit(node, placed, phase, asm)
+            return
+        for slot in range(slots_of(placed.result.shape[1])):
+            super().emit(node, self._slot(placed, slot), phase, asm)
+
+    def _slot(self, placed: PlacedTile, slot: int) -> PlacedTile:
+        """The part of a tile that has one channel in each lane."""
+        result = placed.result
+        n, channels, h, w = result.shape
+        plane = operand(result).strides(result.shape)[1]
+        part = LocalTensor(
+            result.address + slot * plane * (result.element.bits // 8),
+            (n, min(channels - slot * LANES, LANES), h, w),
+            result.layout,
+            result.element,
+        )
+        slots = slots_of(channels)
+        constants = {
+            name: replace(block, address=block.address + slot * (block.bytes_per_lane // slots))
+            for name, block in placed.constants.items()
+        }
+        return replace(placed, results=(part,), constants=constants)
+
+    def _pack_rows(self, node: Node, placed: PlacedTile, asm: Bm1684xAssembler) -> None:
+        product = self.product(node)
         x, result = placed.operand(0), placed.result
         n, channels, _, width = x.shape
         shape = (n, channels, result.shape[2], width)
         packed = placed.scratch["packed"].address
-        for row in range(product.kernel[0]):
+        self._gather_rows(node, product, x, shape, packed, 0, asm)  # the lanes of the input are those of window row 0
+        for row in range(1, product.kernel[0]):
             self._gather_rows(node, product, x, shape, placed.scratch["rows"].address, row, asm)
             asm.record(
                 LaneTransfer(
@@ -89,6 +131,13 @@ class PackedRowsKernel(ConvKernel):
                     source=placed.scratch["rows"].address,
                 )
             )
+
+    def emit_sum(
+        self, node: Node, product: Product, placed: PlacedTile, target: Operand, phase: Phase, asm: Bm1684xAssembler
+    ) -> None:
+        x, result = placed.operand(0), placed.result
+        _, channels, _, width = x.shape
+        packed = placed.scratch["packed"].address
         bias = placed.constants.get("bias")
         has_bias = bias is not None and not self._integer(node)
         kind = dtype_of(node.operand_types[1].storage)

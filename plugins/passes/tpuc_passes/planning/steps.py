@@ -13,6 +13,7 @@ from tpuc_passes.planning.pack import Block, blocks_of, constant_tensors
 from tpuc_passes.planning.places import Places, merged_start, origin
 from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.whole import result_part
 
 
 @dataclass(eq=False)
@@ -309,11 +310,10 @@ class TaskSteps:
         known = self.results[index]
         if index in self.residency.held:
             assert known is not None
-            whole = task.space.results[index].shape
-            offset = task.chip.lmem.part_offset(layout, whole, element.bits // 8, box.start, box.shape)
-            assert offset is not None, "only addressable parts stay in local memory"
+            part = result_part(task, index, box)
+            assert part is not None, "only addressable parts stay in local memory"
             buffer, base = known
-            place = Place(buffer, base + offset, tensor)
+            place = Place(buffer, base + part[0], replace(tensor, strides=part[1]))
         else:
             if phase.starts or known is None:
                 known = self.results[index] = (self.builder.buffer(task.result_bytes(index, box)), 0)

@@ -5,34 +5,66 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
-from tpuc.api import Box, TensorType, View
+from tpuc.api import Box, Shape4, TensorType, View
 
+from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.task import TileTask
 
 _ROW_PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of parts that rows are cut into."""
 
 
-def whole_tiling(task: TileTask, share: int) -> tuple[TileTask, frozenset[int]] | None:
+Cut: TypeAlias = "tuple[TileTask, frozenset[int]]"
+"""A task under a tiling, and the operands of which its tiles can be read from the whole."""
+
+
+def whole_tiling(task: TileTask, share: int) -> Cut | None:
     """The task cut so that scratch and constants of its tiles take at most one part in `share` of local memory, in as
     few tiles as possible, and so that its results can stay; None when no cut does that. Rows are cut only where batches
-    and channels do not suffice. With it the operands of which its tiles can be read from the whole.
+    and channels do not suffice, or where that computes faster. With it the operands of which its tiles can be read from
+    the whole.
     """
     known = task.facts.whole
     if share not in known:
-        known[share] = _search(task, share)
+        found = _search(task, share, (False, True))
+        if found is not None and _cuts_channels(found[0]):
+            by_rows = _search(task, share, (True,), whole_channels=True)
+            if by_rows is not None and _is_better(by_rows[0], found[0], share):
+                found = by_rows
+        known[share] = found
     return known[share]
 
 
-def _search(task: TileTask, share: int) -> tuple[TileTask, frozenset[int]] | None:
+def _cuts_channels(task: TileTask) -> bool:
+    axis = task.space.axis("c")
+    return axis is not None and task.sizes["c"] < axis.size
+
+
+def _is_better(task: TileTask, other: TileTask, share: int) -> bool:
+    """Does it compute faster, in memory that is within the budget or hardly more than the other's?"""
+    budget = max(task.chip.lmem.lane_bytes // share, _tile_bytes(other) * 5 // 4)
+    return _tile_bytes(task) <= budget and _compute(task) < _compute(other)
+
+
+def _compute(task: TileTask) -> int:
+    """Cycles of computing all tiles."""
+    cycles = Cycles(task.chip)
+    return sum(cycles.compute(task, tile, task.phase(tile), tuple(task.boxes(tile))) for tile in task.tiles)
+
+
+def _search(task: TileTask, share: int, stages: Sequence[bool], *, whole_channels: bool = False) -> Cut | None:
+    """Per stage, whether rows are cut too."""
     budget = task.chip.lmem.lane_bytes // share
     names = [axis.name for axis in task.space.axes]
     best: tuple[int, TileTask, frozenset[int]] | None = None
     operands = range(len(task.node.operand_types))
     local = None
-    for rows in (False, True):
+    for rows in stages:
         options = [_whole_sizes(task, name, rows) for name in names]
+        if whole_channels:
+            options = [sizes[:1] if name == "c" else sizes for name, sizes in zip(names, options, strict=True)]
         for sizes in sorted(itertools.product(*options), key=lambda sizes: _count(task, sizes)):
             candidate = task.with_sizes(dict(zip(names, sizes, strict=True)))
             if not _within_limits(candidate):
@@ -103,10 +135,22 @@ def _is_result_addressable(task: TileTask, index: int) -> bool:
     view = task.space.results[index]
     if view.strides is not None:
         return False
-    boxes = (task.result_box(tile, index) for tile in task.tiles)
-    return all(
-        _addressable(task, task.layouts.results[index], view, task.node.result_types[index], box) for box in boxes
-    )
+    return all(result_part(task, index, task.result_box(tile, index)) is not None for tile in task.tiles)
+
+
+def result_part(task: TileTask, index: int, box: Box) -> tuple[int, Shape4 | None] | None:
+    """Offset in bytes, and strides where the layout says something else, of a part of a result that lies whole in local
+    memory; None where the kernel cannot write it there.
+    """
+    lmem, layout, shape = task.chip.lmem, task.layouts.results[index], task.space.results[index].shape
+    item = task.node.result_types[index].storage.bits // 8
+    offset = lmem.part_offset(layout, shape, item, box.start, box.shape)
+    if offset is not None:
+        return offset, None
+    part = lmem.part_strides(layout, shape, item, box.start, box.shape)
+    if part is None or index not in task.layouts.strided_results or part[0] % lmem.alignment:
+        return None
+    return part
 
 
 def _is_operand_addressable(task: TileTask, index: int) -> bool:
