@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 HIDDEN, HEADS, INNER = 768, 12, 3072
-LENGTHS = (64, 100, 128, 197, 384)
+LENGTHS = (64, 100, 128, 192, 197, 256, 384)
 VIT_LAYERS, VIT_IMAGE, VIT_PATCH, VIT_CLASSES = 12, 224, 16, 1000
 SEED = 7
 

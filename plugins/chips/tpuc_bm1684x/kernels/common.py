@@ -143,7 +143,7 @@ def matrices_space(node: Node) -> Space | None:
     return Space(parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
 
 
-_FEW_COLUMNS = 64  # rows as short as that are transferred one by one where they lie in lanes of their own
+_FEW_COLUMNS = 32  # rows as short as that are transferred one by one where they lie in lanes of their own
 
 
 def row_blocks(dims: Sequence[int]) -> View | None:
