@@ -166,7 +166,7 @@ def linear(draw: Draw) -> Instruction:
 
 def _rows(draw: Draw, kind: type[RowGather | RowScatter]) -> Instruction:
     c, moved, others, w = (int(2 ** draw.rng.uniform(0, most)) for most in (5, 10, 10, 11))
-    shared, one_index = draw.pick(1, c, c), draw.pick(1, c, c)
+    shared, one_index = draw.pick((1, c), (c, 1), (c, c), (c, c))  # channels are those of source and index
     source, target = ((others, moved) if kind is RowGather else (moved, others))[:2]
     gap = draw.pick(0, 300)
     return kind(
