@@ -14,8 +14,8 @@ from tests.fuzz.graphs.generate import random_graph
 from tests.fuzz.graphs.judge import RunVendor, Subject, Verdict, check_chip, check_import, judged, left_out
 from tests.fuzz.graphs.vendor import vendor_of
 
-PLAIN_EVERY = 2
-"""Each so many-th graph is also compiled as users do, which takes as long as all else."""
+PLAIN_EVERY = 3
+"""Each so many-th graph is also compiled as users do, which takes longer than all else."""
 
 
 def main() -> None:

@@ -36,6 +36,8 @@ RUNS = (
     ("cv183x", "bf16"),
     ("cv183x", "int8"),
 )
+QUICK = 1
+"""How local memory is planned: `--opt 1`."""
 LARGEST = {"f16": 65504.0, "bf16": 3.3895e38}
 """Of narrow floats, whose infinities mean what is larger in others."""
 STEPS = 127
@@ -165,11 +167,11 @@ def check_chip(
 ) -> None:
     """The lowered module against TOP, and the simulator against the lowered module; or the vendor's model too.
 
-    All values are outputs of the file, so that every op can be looked at; with `plain` a file as users get it is made
-    as well, which has to give the same.
+    All values are outputs of the file, so that every op can be looked at, and it has the quick plan; with `plain` a file
+    as users get it is made as well, which has to give the same.
     """
     assert subject.module is not None
-    session = Session(chip=chip, quantize=mode)
+    session = Session(chip=chip, quantize=mode, opt=QUICK)
     table = None if mode in FLOAT_MODES else _table(subject)
     final, exposed = build_exposed(session, subject.module, table)
     inputs = subject.inputs(final)
@@ -177,7 +179,7 @@ def check_chip(
     _check_steps(chip, final, {**values, **inputs}, "simulator")
     _check_meaning(subject, final, values, chip, mode, table)
     if plain:
-        data = session.build(subject.module, table)[1]
+        data = Session(chip=chip, quantize=mode).build(subject.module, table)[1]
         _check_plain(session.chip.load(data).run(inputs), values)
     if run_vendor is not None:
         file = subject.folder / f"graph{session.chip.description.suffix}"

@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
     results = judge_graphs(seeds, runs, workers=arguments.workers, oracle=oracle, oracle_every=ORACLE_EVERY)
     for index, result in enumerate(results, 1):
         tally.add(result)
-        if index % (100 * len(runs)) == 0:
+        if index % (20 * len(runs)) == 0:
             click.echo(
                 f"{index // len(runs)} graphs, {failures} failures, {time.perf_counter() - start:.0f} s", err=True
             )
