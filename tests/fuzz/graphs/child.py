@@ -17,6 +17,9 @@ from tests.fuzz.graphs.vendor import vendor_of
 PLAIN_EVERY = 3
 """Each so many-th graph is also compiled as users do, which takes longer than all else."""
 
+TUNED_EVERY = 4
+"""Each so many-th is calibrated as users do."""
+
 
 def main() -> None:
     """Read seeds until there are no more."""
@@ -45,8 +48,8 @@ def verdicts(seed: int, runs: Sequence[tuple[str, str]], folder: Path, run_vendo
         if not chip or subject.module is None:
             yield imported
         else:
-            plain = (seed + len(mode)) % PLAIN_EVERY == 0
-            yield judged(partial(check_chip, subject, chip, mode, run_vendor, plain=plain), subject)
+            choices = {"plain": (seed + len(mode)) % PLAIN_EVERY == 0, "tuned": seed % TUNED_EVERY == 0}
+            yield judged(partial(check_chip, subject, chip, mode, run_vendor, **choices), subject)
 
 
 if __name__ == "__main__":

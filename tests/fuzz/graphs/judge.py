@@ -82,7 +82,7 @@ class Subject:
     samples: Samples
     folder: Path
     module: Module | None = None
-    table: Any = None
+    tables: dict[bool, Any] = field(default_factory=dict[bool, Any])
     ratios: dict[str, float] = field(default_factory=dict[str, float])
 
     def inputs(self, module: Module) -> dict[str, Array]:
@@ -163,21 +163,29 @@ def _reference(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str,
 
 
 def check_chip(
-    subject: Subject, chip: str, mode: str, run_vendor: RunVendor | None = None, *, plain: bool = True
+    subject: Subject,
+    chip: str,
+    mode: str,
+    run_vendor: RunVendor | None = None,
+    *,
+    plain: bool = True,
+    tuned: bool = False,
 ) -> None:
     """The lowered module against TOP, and the simulator against the lowered module; or the vendor's model too.
 
-    All values are outputs of the file, so that every op can be looked at, and it has the quick plan; with `plain` a file
-    as users get it is made as well, which has to give the same.
+    All values are outputs of the file, so that every op can be looked at, and it has the quick plan. With `plain` a
+    file as users get it is made as well, which has to give the same. With `tuned` integer modes are calibrated as users
+    do: corrections move biases to where errors upstream are made up for, and then no op is right by itself.
     """
     assert subject.module is not None
     session = Session(chip=chip, quantize=mode, opt=QUICK)
-    table = None if mode in FLOAT_MODES else _table(subject)
+    table = None if mode in FLOAT_MODES else _table(subject, tuned)
     final, exposed = build_exposed(session, subject.module, table)
     inputs = subject.inputs(final)
     values = session.chip.load(exposed).run(inputs)
     _check_steps(chip, final, {**values, **inputs}, "simulator")
-    _check_meaning(subject, final, values, chip, mode, table)
+    if table is None or not tuned:
+        _check_meaning(subject, final, values, chip, mode, table)
     if plain:
         data = Session(chip=chip, quantize=mode).build(subject.module, table)[1]
         _check_plain(session.chip.load(data).run(inputs), values)
@@ -187,18 +195,20 @@ def check_chip(
         _check_steps(chip, final, {**run_vendor(file, inputs), **inputs}, "vendor")
 
 
-def _table(subject: Subject) -> Any:
+def _table(subject: Subject, tuned: bool) -> Any:
     assert subject.module is not None
-    if subject.table is None:
+    if tuned not in subject.tables:
         path = subject.folder / "samples.npz"
         names = [spec.name for spec in inputs_of(subject.module)]
-        np.savez(
-            path, **{name: np.stack([sample[name].astype(np.float32) for sample in subject.samples]) for name in names}
-        )  # type: ignore[arg-type]
-        # Corrections move biases to where errors upstream are made up for, and then no op is right by itself.
-        options = {"tune_num": 0, "bias_num": 0}
-        subject.table = Session().calibrate(subject.module, dataset=path, method="max", options=options)
-    return subject.table
+        rows = {name: np.stack([sample[name].astype(np.float32) for sample in subject.samples]) for name in names}
+        np.savez(path, **rows)  # type: ignore[arg-type]
+        session = Session()
+        if tuned:
+            subject.tables[tuned] = session.calibrate(subject.module, dataset=path)
+        else:
+            options = {"tune_num": 0, "bias_num": 0}
+            subject.tables[tuned] = session.calibrate(subject.module, dataset=path, method="max", options=options)
+    return subject.tables[tuned]
 
 
 def _check_steps(chip: str, final: Module, values: Mapping[str, Array], who: str) -> None:
