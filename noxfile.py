@@ -7,8 +7,12 @@ import nox
 nox.options.sessions = ["lint", "types", "tests", "lowest"]
 nox.options.reuse_existing_virtualenvs = True
 
-QUICK = ("tests/core", "tests/frontends", "tests/tools", "tests/contract/test_packaging.py", "tests/passes/calibration")
-"""Tests of a few minutes at most that together use every dependency."""
+QUICK = (
+    *("tests/core", "tests/frontends/caffe", "tests/frontends/tflite", "tests/frontends/onnx/test_layers.py"),
+    *("tests/tools/npz", "tests/tools/visual", "tests/tools/eval", "tests/passes/calibration/test_engine.py"),
+    "tests/contract/test_packaging.py",
+)
+"""Tests of two minutes that together use every dependency."""
 DEV = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]["dev"]
 
 

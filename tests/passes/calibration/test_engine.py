@@ -107,6 +107,7 @@ def test_a_broken_statistics_file_is_one_sentence(module: Module, tmp_path: Path
         ("names", [1.0]),
         ("names", ["x", "x"]),
         ("wins", {"nobody": [1]}),
+        ("wins", []),
         ("seen", -1),
         ("seen", 1.5),
         ("samples", [[[1, "", 0]]]),

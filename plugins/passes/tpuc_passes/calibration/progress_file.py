@@ -103,6 +103,7 @@ def _check(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     is_sound = (
         all(isinstance(name, str) for name in names)
         and len(set(names)) == len(names)
+        and isinstance(head["wins"], dict)
         and set(head["wins"]) <= set(names)
         and isinstance(head["counting"], bool)
         and type(head["seen"]) is int
