@@ -63,6 +63,16 @@ def test_only_a_block_is_held(save: Save, tmp_path: Path) -> None:
     assert rows[4].base.nbytes <= BLOCK_BYTES
 
 
+@pytest.mark.parametrize("array", [np.zeros((3, 2)), np.zeros((0, 2)), np.zeros(())])
+@pytest.mark.parametrize("row", [-1, 3, 1 << 40])
+def test_rows_that_are_not_there_are_a_sentence(save: Save, tmp_path: Path, array: Array, row: int) -> None:
+    rows = save(tmp_path / "a", array)
+    with pytest.raises(
+        ValueError, match=f"it has {array.shape[0] if array.ndim else 0} rows, and none with number {row}"
+    ):
+        _ = rows[row]
+
+
 def test_a_file_that_ends_early(tmp_path: Path) -> None:
     rows = _npy(tmp_path / "a", np.ones((4, 100)))
     file = tmp_path / "a.npy"

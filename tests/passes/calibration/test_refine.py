@@ -17,7 +17,7 @@ from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.mul_const import MulConst
 from tpuc_ops.top.silu import SiLU
 from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.calibration.importance import BINS, Importance, by_cost, choose_by_answers, costs
+from tpuc_passes.calibration.importance import BINS, Importance, _importance, by_cost, choose_by_answers, costs
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.calibration.verdict import Judge, seconds_of
 from tpuc_passes.import_calibration import ImportCalibration
@@ -168,3 +168,10 @@ class TestTableOfAnotherNetwork:
         (remark,) = remarks
         assert "names 1 values that are not in module" in remark
         assert "'foreign'" in remark
+
+
+def test_ranges_below_the_least_normal_float_count_zeros_as_zeros() -> None:
+    """BINS / limit is beyond float32 there, and a zero times infinity would be no bin at all."""
+    found = _importance(np.array([0, 1e-40], np.float32), np.ones(2, np.float32), 1e-40, None)
+    assert found.squares[0].sum() == 2
+    assert found.squares[0][0] >= 1

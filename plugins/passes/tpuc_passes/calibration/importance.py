@@ -68,13 +68,18 @@ class Weigher:
         return {name: found[name] for name in self._names.values() if name in found}
 
 
+LARGEST_FACTOR = float(np.finfo(np.float32).max)
+"""Of values below 1e-35; beyond it zeros would become NaN."""
+
+
 def _importance(value: Array, gradient: Array, limit: float, channels: Array | None) -> Importance:
     value, gradient = value.reshape(-1), gradient.reshape(-1)
     squares, sums = np.zeros(BINS), np.zeros(BINS)
+    factor = np.float32(min(BINS / limit, LARGEST_FACTOR))
     for start in range(0, value.size, BLOCK_ELEMENTS):  # what a block needs stays in the cache
         x, slope = (one[start : start + BLOCK_ELEMENTS] for one in (value, gradient))
         places = np.abs(x)
-        places *= np.float32(BINS / limit)
+        places *= factor
         index = np.minimum(places, np.float32(BINS - 1), out=places).astype(np.intp)
         squares += np.bincount(index, weights=slope * slope, minlength=BINS)
         sums += np.bincount(index, weights=np.copysign(slope, slope * x), minlength=BINS)
