@@ -115,6 +115,12 @@ def test_an_op_whose_smallest_tile_is_too_large_is_refused() -> None:
         def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
             return (Scratch("table", 300),)
 
+    with pytest.raises(LmemOverflow) as caught:
+        choose_tiling(conv_task(1, 1, 1, 300, 300, Greedy()))
+    assert str(caught.value) == (
+        "node 'conv': test.Conv on tiny: no tiling of up to 4096 tiles fits local memory, and 90000 of the "
+        "smallest are too many to plan; split the op in the network"
+    )
     task = conv_task(1, 1, 1, 1, 1, Greedy())
     with pytest.raises(LmemOverflow) as caught:
         choose_tiling(task)

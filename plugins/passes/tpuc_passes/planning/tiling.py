@@ -14,6 +14,7 @@ from tpuc_passes.planning.cost import TaskCost
 from tpuc_passes.planning.task import KernelFacts, TileTask
 
 _MAX_TILES = 4096  # of one op; tilings of more are not tried, which would take long
+_MOST_TILES = 1 << 16  # of one op whose smallest tiles alone fit; the plan of more takes hours
 _PATIENCE = 8  # tilings with more tiles are not tried after this many that were no better
 
 
@@ -56,6 +57,13 @@ def choose_tiling(task: TileTask) -> TileTask:
     if best is not None:
         return best[1]
     smallest = task.with_sizes({axis.name: _sizes_of(axis)[-1] for axis in task.space.axes})
+    count = _tile_count(smallest)
+    if count > _MOST_TILES:
+        raise LmemOverflow(
+            f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: no tiling of up to "
+            f"{_MAX_TILES} tiles fits local memory, and {count} of the smallest are too many to plan; split the op in "
+            "the network"
+        )
     if fits(plan_buffers(smallest, double=False), task.chip):
         return smallest
     need = lmem_need(plan_buffers(smallest, double=False), task.chip)
@@ -63,6 +71,10 @@ def choose_tiling(task: TileTask) -> TileTask:
         f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: the smallest tile needs {need} "
         f"bytes of local memory per lane and there are {task.chip.lmem.lane_bytes}; split the op in the network"
     )
+
+
+def _tile_count(task: TileTask) -> int:
+    return math.prod(-(-axis.size // task.sizes[axis.name]) for axis in task.space.axes)
 
 
 def _sizes_of(axis: Axis) -> list[int]:
