@@ -217,18 +217,18 @@ class PoolOrDepthwise(ComputeInstruction):
         machine.store(self.result, self.shape, value)
 
     def _maximum(self, x: Array) -> Array:
-        taps = self.window.taps()
+        window, taps = self.window, self.window.taps()
         if self._integer:
-            best = self.window.shifted(x, taps[0], self.shape[2:]).copy()
+            best = window.shifted(x, taps[0], self.shape[2:]).copy()
             for tap in taps[1:]:
-                np.maximum(best, self.window.shifted(x, tap, self.shape[2:]), out=best)
+                np.maximum(best, window.shifted(x, tap, self.shape[2:]), out=best)
             return best
         kind = self.input.dtype.numpy
         x = flush(x) if kind == np.float32 else x.astype(np.float32)
         exact = flush(x) is x
         best = np.full(self.shape, _LOWEST[self.input.dtype], np.float32)
         for tap in taps:
-            value = self.window.shifted(x, tap, self.shape[2:])
+            value = window.shifted(x, tap, self.shape[2:])
             np.copyto(best, value, where=~(best > value if exact else flush(best) > flush(value)))
         return best.astype(kind, copy=False)
 
@@ -237,21 +237,23 @@ class PoolOrDepthwise(ComputeInstruction):
         assert isinstance(self.weight, Scalar)
         scale = self.weight.value()
         if not self._integer:
-            return self._float_sum(x, [scale] * len(self.window.taps()), None)
+            factor = flush(scale).astype(np.float32)
+            return self._float_sum(x, factor, [factor] * len(self.window.taps()), None)
         total = np.zeros(self.shape, np.int32)
         for tap in self.window.taps():
             total += self.window.shifted(x, tap, self.shape[2:]) * scale.astype(np.int32)
         return self._narrow(total, Rounding.HALF_UP)
 
-    def _float_sum(self, x: Array, weights: Sequence[Array], starts: tuple[Array, Array] | None) -> Array:
-        """Every product and every sum is rounded to the type."""
-        x = flush(x).astype(np.float32, copy=False)
-        weights = [flush(weight).astype(np.float32, copy=False) for weight in weights]
+    def _float_sum(
+        self, x: Array, weight: Array, factors: Sequence[Array], starts: tuple[Array, Array] | None
+    ) -> Array:
+        """Every product and every sum is rounded to the type; `factors` of the taps are parts of `weight`."""
+        x, window = flush(x).astype(np.float32, copy=False), self.window
         starts = None if starts is None else (flush(starts[0]), flush(starts[1]))
         with np.errstate(all="ignore"):
-            plain = without_denormals(x, np.stack(weights), *(starts or ()))
-            views = (self.window.shifted(x, tap, self.shape[2:]) for tap in self.window.taps())
-            pairs = zip(views, weights, strict=True)
+            plain = without_denormals(x, weight, *(starts or ()))
+            views = (window.shifted(x, tap, self.shape[2:]) for tap in window.taps())
+            pairs = zip(views, factors, strict=True)
             return canonical(alternating_sum(pairs, starts, self.result.dtype.numpy, plain))
 
     def _depthwise(self, machine: Machine, x: Array) -> Array:
@@ -265,7 +267,8 @@ class PoolOrDepthwise(ComputeInstruction):
         if not self._integer:
             zero = np.zeros(self.shape, np.float32)
             starts = (zero, zero if bias is None else np.broadcast_to(bias, self.shape))
-            return self._float_sum(x, [weight[:, :, tap, None, None] for tap in range(len(taps))], starts)
+            weight = flush(np.ascontiguousarray(weight)).astype(np.float32)
+            return self._float_sum(x, weight, [weight[:, :, tap, None, None] for tap in range(len(taps))], starts)
         wide, weight = np.int32, weight.astype(np.int32)
         total = np.zeros(self.shape, wide)
         product = np.empty(self.shape, wide)

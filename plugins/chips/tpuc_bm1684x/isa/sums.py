@@ -111,21 +111,23 @@ def aligned_matmul(
     A 16-bit result first comes from sums in double precision with a bound of how far the model may be from them. Only
     where that leaves the result open it is computed exactly.
     """
-    spare = -left.shape[1] % width
-    left = flush(np.pad(left.astype(np.float32), ((0, 0), (0, spare))))
-    right = flush(np.pad(right.astype(np.float32), ((0, spare), (0, 0))))
+    left, right = flush(left.astype(np.float32)), flush(right.astype(np.float32))
+    if spare := -left.shape[1] % width:
+        left = np.pad(left, ((0, 0), (0, spare)))
+        right = np.pad(right, ((0, spare), (0, 0)))
     a = np.ascontiguousarray(left.reshape(left.shape[0], -1, width).transpose(1, 2, 0))
     b = right.reshape(-1, width, right.shape[1])
     first = np.zeros((left.shape[0], right.shape[1]), np.float32) if start is None else flush(start.astype(np.float32))
-    if kind == np.float32:
-        return _dense(a, b, first)
+    plain = without_denormals(left, right, first)
+    if kind == np.float32 or first.size * left.shape[1] < _TILE_TERMS:
+        return keep_sign(_dense(a, b, first, plain).astype(kind, copy=False))
     total, slack = _estimate(a, b, first)
     result = (total - slack).astype(kind)
     differs = result.view(np.uint16) != (total + slack).astype(kind).view(np.uint16)
     open_ = np.nonzero(differs | np.isnan(result))
     if 4 * open_[0].size > total.size:
-        return keep_sign(_dense(a, b, first).astype(kind))
-    result[open_] = _single(left, right, first, open_, width).astype(kind)
+        return keep_sign(_dense(a, b, first, plain).astype(kind))
+    result[open_] = _single(left, right, first, open_, width, plain).astype(kind)
     return keep_sign(result)
 
 
@@ -160,7 +162,7 @@ def _others(factors: Array) -> Array:
     return np.maximum(np.count_nonzero(factors, axis=1) - 1, 0).astype(np.float32)
 
 
-def _dense(a: Array, b: Array, start: Array) -> Array:
+def _dense(a: Array, b: Array, start: Array, plain: bool) -> Array:
     """Exact sums for all of `[rows, columns]` from `a: [blocks, terms, rows]`, `b: [blocks, terms, columns]`."""
     result = start.copy()
     (_, terms, rows), columns = a.shape, b.shape[2]
@@ -175,11 +177,12 @@ def _dense(a: Array, b: Array, start: Array) -> Array:
             for left, right in zip(a[:, :, row : row + height], b[:, :, column : column + width], strict=True):
                 np.multiply(left[:, :, None], right[:, None, :], out=products)
                 total += _block_sum(products, wholes)
-                _flush_in_place(total)
+                if not plain:
+                    _flush_in_place(total)
     return result
 
 
-def _single(left: Array, right: Array, start: Array, where: tuple[Array, ...], width: int) -> Array:
+def _single(left: Array, right: Array, start: Array, where: tuple[Array, ...], width: int, plain: bool) -> Array:
     """Exact sums for a list of places of the result."""
     rows, columns = where
     totals = start[where]
@@ -192,12 +195,16 @@ def _single(left: Array, right: Array, start: Array, where: tuple[Array, ...], w
         wholes = np.empty((width, total.size), np.int32)
         for block in products.reshape(-1, width, total.size):
             total += _block_sum(block, wholes)
-            _flush_in_place(total)
+            if not plain:
+                _flush_in_place(total)
     return totals
 
 
 def _block_sum(products: Array, wholes: Array) -> Array:
     """The aligned sum over the first axis of f32 products; overwrites them and `wholes`, int32 of the same shape."""
+    if len(products) == 1:
+        total = flush(products[0])
+        return np.where(np.isnan(total), _NAN, total)
     peak = np.maximum(np.maximum.reduce(products), -np.minimum.reduce(products))
     exponent = peak.view(np.int32) >> 23
     rare = ((exponent < _SMALLEST_BITS) & (peak != 0)) | (exponent >= 0xFF)
