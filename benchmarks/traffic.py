@@ -110,7 +110,7 @@ def source_options(name: str, path: Path, batch: int = 1) -> dict[str, Any]:
     """What else `transform` needs: the weights of a Caffe network, and the batch of what is not made for it."""
     if name in CAFFE:
         return {"model_data": path.with_name(CAFFE[name][1]), "batch": batch}
-    return {"batch": batch} if batch > 1 and path.parent.name in ("onnx", "tflite", "digits") else {}
+    return {"batch": batch} if batch > 1 and name not in DEFINITIONS else {}
 
 
 def compiled(name: str, path: Path, chip: str, mode: str, folder: Path, batch: int = 1) -> tuple[Session, bytes]:
