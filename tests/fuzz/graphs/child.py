@@ -6,7 +6,7 @@ import json
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -35,8 +35,10 @@ def main() -> None:
                 print(json.dumps([verdict.kind, verdict.cause, verdict.said[-3000:]]), file=answers, flush=True)
 
 
-def verdicts(seed: int, runs: Sequence[tuple[str, str]], folder: Path, run_vendor: RunVendor | None = None):  # type: ignore[no-untyped-def]
-    """One per run; without a chip it is about the front end. What cannot be imported is told by each run."""
+def verdicts(
+    seed: int, runs: Sequence[tuple[str, str]], folder: Path, run_vendor: RunVendor | None = None
+) -> Iterator[Verdict]:
+    """One per run; without a chip it is about the front end. What is not imported well is told by each run."""
     subjects: dict[frozenset[str], tuple[Subject, Verdict]] = {}
     for chip, mode in runs:
         without = left_out(seed, chip, mode)
@@ -45,7 +47,7 @@ def verdicts(seed: int, runs: Sequence[tuple[str, str]], folder: Path, run_vendo
             subject = Subject(graph.model, graph.samples, folder)
             subjects[without] = subject, judged(partial(check_import, subject), subject)
         subject, imported = subjects[without]
-        if not chip or subject.module is None:
+        if not chip or imported.kind != "ok":
             yield imported
         else:
             choices = {"plain": (seed + len(mode)) % PLAIN_EVERY == 0, "tuned": seed % TUNED_EVERY == 0}

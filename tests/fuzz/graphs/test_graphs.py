@@ -23,9 +23,8 @@ from tests.fuzz.graphs.single import one_node, subject_of
 from tests.fuzz.graphs.table import OPERATORS
 
 SEEDS = range(7000, 7024)
-MOST_REFUSED = 0.3
-"""Of all runs: a net that everything falls through holds nothing."""
-refused: Counter[bool] = Counter()
+MOST_REFUSED = 0.1
+"""Of graphs by the front end: a net that everything falls through holds nothing."""
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, about values that no graph should have
@@ -34,8 +33,6 @@ def test_random_graphs_give_what_they_should(seed: int, tmp_path: Path) -> None:
     runs = [("", ""), *(run for run in RUNS if run[0] in Registry().names("tpuc.chips"))]
     found = list(zip(runs, verdicts(seed, runs, tmp_path), strict=True))
     assert not [(run, one.kind, one.cause, one.said) for run, one in found if one.kind not in ("ok", "refused")]
-    refused.update(one.kind == "refused" for _, one in found)
-    assert refused[True] <= MOST_REFUSED * refused.total() or refused.total() < 10 * len(runs)
 
 
 @pytest.mark.interop
@@ -45,6 +42,13 @@ def test_random_graphs_give_what_they_should(seed: int, tmp_path: Path) -> None:
 def test_random_graphs_give_the_same_on_the_vendors_models(seed: int, run_vendor: RunVendor, tmp_path: Path) -> None:
     found = list(zip(RUNS, verdicts(seed, RUNS, tmp_path, run_vendor), strict=True))
     assert not [(run, one.kind, one.cause, one.said) for run, one in found if one.kind not in ("ok", "refused")]
+
+
+def test_few_graphs_are_refused(tmp_path: Path) -> None:
+    """What one chip refuses of those depends on it; the long run counts that by reason."""
+    kinds = [next(iter(verdicts(seed, [("", "")], tmp_path))).kind for seed in range(60)]
+    assert set(kinds) <= {"ok", "refused"}
+    assert kinds.count("refused") <= MOST_REFUSED * len(kinds)
 
 
 def test_the_same_seed_is_the_same_graph() -> None:
