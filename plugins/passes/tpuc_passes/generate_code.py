@@ -31,6 +31,7 @@ from tpuc_passes.planning.emit import Emitter
 from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip, tasks_of
 from tpuc_passes.planning.memory import address_of
 from tpuc_passes.planning.places import Places
+from tpuc_passes.planning.profiles import order_cycles
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class GenerateCode(Pass):
     def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
         asm = chip.assembler()
         tasks = [(task, _coefficients(task.operation)) for task in tasks_of(context, module.main)]
-        emitter = Emitter(chip, asm, address_of, Places(module.main.operations))
+        emitter = Emitter(order_cycles(module, chip), asm, address_of, Places(module.main.operations))
         emitter.run(tasks)
         plan = context.results.get("memory_plan")
         if isinstance(plan, MemoryPlan):

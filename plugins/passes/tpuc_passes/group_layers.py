@@ -19,6 +19,10 @@ class GroupLayers(Pass):
     results stay in local memory; `alias`, `merged` or `inside` on ops that share bytes; `local` on ops that only move
     data and do so in local memory, because all that they read and write stays there and the program is faster so.
 
+    On a chip with several timing profiles this is done by each of them and by all together, and of these plans the one
+    is taken whose worst ratio to the fastest in a profile is the smallest. `module.order_profiles` then says by which
+    profiles its program is ordered, where that is not the first one.
+
     `opt` 1: values stay within runs of ops that are cut from the last one on; 2: the fastest of that, of values that
     stay wherever there is room, and of rows that pass through runs of ops in slices (`sliced`) beside them; 3: the
     fastest of many plans. 0: what the session says, else 2.

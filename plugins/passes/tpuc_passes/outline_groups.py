@@ -10,7 +10,6 @@ from tpuc.api import (
     Builder,
     Chip,
     Constant,
-    Function,
     Location,
     Module,
     NoneType,
@@ -25,11 +24,11 @@ from tpuc_ops.top.none import NoneOp
 from tpuc_ops.tpu.group import Group
 from tpuc_ops.tpu.yield_ import Yield
 
-from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip, tasks_of
 from tpuc_passes.planning.memory import address_of
 from tpuc_passes.planning.outline import Outline, completed
 from tpuc_passes.planning.places import ALIAS, Places
+from tpuc_passes.planning.profiles import order_cycles
 from tpuc_passes.planning.program import build_stretch, order_and_place
 from tpuc_passes.planning.schedule import Item
 from tpuc_passes.planning.steps import Step, Steps
@@ -53,7 +52,7 @@ class OutlineGroups(Pass):
             return False
         if "module.neuron_addr" not in module.attributes:
             raise UsageError("the module has no addresses: run the pass assign-addresses before outline-groups")
-        runs = list(_runs(chip, context, function))
+        runs = list(_runs(chip, context, module))
         if not runs:
             return False
         absent = Builder(module, before=function.operations[0]).build(NoneOp(), (), NoneType())
@@ -76,10 +75,11 @@ class _Run:
     order: Sequence[Item]
 
 
-def _runs(chip: Chip, context: PassContext, function: Function) -> Iterator[_Run]:
-    places, cycles = Places(function.operations), Cycles(chip)
+def _runs(chip: Chip, context: PassContext, module: Module) -> Iterator[_Run]:
+    function = module.main
+    places, cycles = Places(function.operations), order_cycles(module, chip)
     for tasks in _stretches(tasks_of(context, function)):
-        stretch = build_stretch(tasks, chip, cycles, places, address_of)
+        stretch = build_stretch(tasks, cycles, places, address_of)
         spans = _connected(stretch.steps)
         order = order_and_place(stretch, chip)[0] if spans else []
         for begin, end in spans:

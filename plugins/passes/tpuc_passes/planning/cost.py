@@ -28,11 +28,14 @@ class Conflict:
 
 
 class Cycles:
-    """Cycles of a chip's transfers and tiles, each recorded once at made-up addresses and then remembered by shape."""
+    """Cycles of a chip's transfers and tiles, each recorded once at made-up addresses and then remembered by shape.
 
-    def __init__(self, chip: Chip) -> None:
+    `profiles`: the timing profiles whose cycles are added up, the chip's first one if none is given.
+    """
+
+    def __init__(self, chip: Chip, profiles: Sequence[str] = ()) -> None:
         self.chip = chip
-        self.profile = chip.profiles[0]
+        self.profiles = tuple(profiles) or chip.profiles[:1]
         self._known: dict[Any, int] = {}
         self._conflicts: dict[Any, Sequence[Conflict]] = {}
         self._base = chip.description.ddr_base
@@ -72,7 +75,7 @@ class Cycles:
         if key not in self._known:
             asm = self.chip.assembler()
             at = self._emit(task, tile, phase, boxes, asm)
-            self._known[key] = self._total(asm.instructions)
+            self._known[key] = self.total(asm.instructions)
             found = (conflict for item in asm.instructions for conflict in self.chip.bank_conflicts(item))
             pairs = ((at.find(conflict.one), at.find(conflict.other), conflict.cycles) for conflict in found)
             self._conflicts[key] = tuple(Conflict(*one, *other, cycles) for one, other, cycles in pairs)
@@ -87,11 +90,12 @@ class Cycles:
         if key not in self._known:
             asm = self.chip.assembler()
             record(asm)
-            self._known[key] = self._total(asm.instructions)
+            self._known[key] = self.total(asm.instructions)
         return self._known[key]
 
-    def _total(self, instructions: Sequence[Instruction]) -> int:
-        return sum(self.chip.cycles(item, self.profile) for item in instructions)
+    def total(self, instructions: Sequence[Instruction]) -> int:
+        """Of instructions one after the other."""
+        return sum(self.chip.cycles(item, profile) for item in instructions for profile in self.profiles)
 
     def _emit(
         self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None], asm: Assembler
@@ -165,8 +169,8 @@ class _Addresses:
 class TaskCost:
     """Cycles of one node under the tilings that are tried."""
 
-    def __init__(self, task: TileTask) -> None:
-        self.cycles_of = Cycles(task.chip)
+    def __init__(self, cycles: Cycles) -> None:
+        self.cycles_of = cycles
 
     def cycles(self, task: TileTask, buffers: Buffers) -> int:
         """The end of the last store when tile i+1 loads and tile i-1 stores beside the compute of tile i."""

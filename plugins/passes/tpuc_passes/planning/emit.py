@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import Assembler, Chip, DdrTensor, HostCall, LocalBlock, Operation, TensorInfo, Value
+from tpuc.api import Assembler, DdrTensor, HostCall, LocalBlock, Operation, TensorInfo, Value
 
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.places import Places
@@ -15,14 +15,16 @@ from tpuc_passes.planning.task import HostTask, MoveTask, Task
 
 
 class Emitter:
-    """Emits all tasks. Program order is the order of meaning; the assembler derives the wait ids from it."""
+    """Emits all tasks. Program order is the order of meaning; the assembler derives the wait ids from it. `cycles`: by
+    which the order is chosen.
+    """
 
-    def __init__(self, chip: Chip, asm: Assembler, address_of: AddressOf, places: Places) -> None:
-        self.chip = chip
+    def __init__(self, cycles: Cycles, asm: Assembler, address_of: AddressOf, places: Places) -> None:
+        self.chip = cycles.chip
         self.asm = asm
         self.address_of = address_of
         self._places = places
-        self._cycles = Cycles(chip)
+        self._cycles = cycles
         self._coefficients: dict[int, int] = {}
         self.host_calls: list[HostCall] = []
         self.makers: list[Operation] = []
@@ -43,7 +45,7 @@ class Emitter:
     def _emit_stretch(self, tasks: Sequence[tuple[Task, int]]) -> None:
         """Tasks that no host function interrupts."""
         self._coefficients.update((id(task), coefficients) for task, coefficients in tasks)
-        stretch = build_stretch([task for task, _ in tasks], self.chip, self._cycles, self._places, self.address_of)
+        stretch = build_stretch([task for task, _ in tasks], self._cycles, self._places, self.address_of)
         order, _ = order_and_place(stretch, self.chip)
         for item in order:
             self._emit(item)

@@ -163,7 +163,7 @@ class StretchPlanner:
         """The steps of the written plan."""
         base = self.chip.description.ddr_base
         tasks = [_as_written(task) for task in self.tasks]
-        return build_stretch(tasks, self.chip, self.cycles, Places(operations), lambda _: base)
+        return build_stretch(tasks, self.cycles, Places(operations), lambda _: base)
 
     def _find_runs(self, settings: Settings, operations: Sequence[Operation]) -> Sequence[Run]:
         """Runs that gain by slices against the plan without any."""
@@ -235,7 +235,7 @@ class StretchPlanner:
         shapes = tuple((t.shape, t.storage) for t in (*node.operand_types, *node.result_types))
         key = (task.operation.op.name, shapes, task.kernel.tiling_key(node))
         if key not in self._own:
-            self._own[key] = choose_tiling(make_task(task.operation, task.kernel, self.chip)).sizes
+            self._own[key] = choose_tiling(make_task(task.operation, task.kernel, self.chip), self.cycles).sizes
         return self._own[key]
 
 

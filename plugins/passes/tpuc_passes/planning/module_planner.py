@@ -24,6 +24,7 @@ from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.grouping import StretchPlanner
 from tpuc_passes.planning.kernels import LOCAL, find_kernel, runs_on_chip
 from tpuc_passes.planning.places import ALIAS, INSIDE, MERGED, Sharing, is_free, merge_of, origin
+from tpuc_passes.planning.profiles import least_loss, times_of, write_order
 from tpuc_passes.planning.program import record_moves
 from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.slice_cost import RunCosts
@@ -40,12 +41,39 @@ class ModulePlanner:
         self.chip = chip
         self.level = level
         self.kernels = {id(operation): find_kernel(context, operation) for operation in self.operations}
+        self.context = context
         self.costs = RunCosts(Cycles(chip))
         self._tiled: dict[int, Sequence[Task]] = {}
         self._faster: dict[int, bool] = {}
 
     def run(self) -> None:
-        """Write the fastest plan."""
+        """Write the fastest plan. Where there are several profiles, plans and orders that are best in one of them, or
+        in all together, are tried, and what loses least in any of them is taken.
+        """
+        profiles = self.chip.profiles
+        if len(profiles) < 2:
+            self._write_fastest()
+            return
+        clocks = [Cycles(self.chip, chosen) for chosen in (*((name,) for name in profiles), profiles)]
+        plans: list[list[dict[str, Attribute]]] = []
+        for cycles in clocks:
+            self.costs = RunCosts(cycles)
+            self._faster.clear()
+            self._write_fastest()
+            if self._marks() not in plans:
+                plans.append(self._marks())
+        tried: list[tuple[list[dict[str, Attribute]], Cycles]] = []
+        times: list[Sequence[int]] = []
+        for plan in plans:
+            self._restore(plan)
+            for cycles in clocks:
+                tried.append((plan, cycles))
+                times.append(times_of(self.module, self.context, cycles))
+        plan, order = tried[least_loss(times)]
+        self._restore(plan)
+        write_order(self.module, order)
+
+    def _write_fastest(self) -> None:
         best = self._plan([])
         local = [operation for operation in self.operations if self._has_room(operation)]
         if not local:
@@ -148,7 +176,7 @@ class ModulePlanner:
     def _in_ddr(self, move: MoveTask) -> int:
         asm, base = self.chip.assembler(), self.chip.description.ddr_base
         record_moves(move, asm, lambda _: base)
-        return sum(self.chip.cycles(instruction, self.chip.profiles[0]) for instruction in asm.instructions)
+        return self.costs.cycles.total(asm.instructions)
 
     def _tasks_of(self, operation: Operation, kernel: TileKernel[Any]) -> Sequence[Task]:
         key = id(operation)

@@ -34,7 +34,7 @@ class Stretch:
     moves: dict[int, list[Moves]] = field(default_factory=dict[int, list[Moves]])
 
 
-def build_stretch(tasks: Sequence[Task], chip: Chip, cycles: Cycles, places: Places, address_of: AddressOf) -> Stretch:
+def build_stretch(tasks: Sequence[Task], cycles: Cycles, places: Places, address_of: AddressOf) -> Stretch:
     """The steps of tasks as their operations say that they are cut and what stays."""
     builder = StepBuilder(cycles, places)
     moves: dict[int, list[Moves]] = {}
@@ -50,7 +50,7 @@ def build_stretch(tasks: Sequence[Task], chip: Chip, cycles: Cycles, places: Pla
             for _ in builder.add(task, Residency.of(task.operation)):
                 pass
         elif isinstance(task, MoveTask):
-            moves.setdefault(builder.now, []).append(_moves(task, chip, places, address_of))
+            moves.setdefault(builder.now, []).append(_moves(task, cycles, places, address_of))
     return Stretch(builder.result, moves)
 
 
@@ -84,10 +84,9 @@ def order_and_place(stretch: Stretch, chip: Chip) -> tuple[list[Item], int]:
     )
 
 
-def _moves(task: MoveTask, chip: Chip, places: Places, address_of: AddressOf) -> Moves:
-    asm = chip.assembler()
+def _moves(task: MoveTask, cycles: Cycles, places: Places, address_of: AddressOf) -> Moves:
+    asm = cycles.chip.assembler()
     record_moves(task, asm, address_of)
-    profile = chip.profiles[0]
     operands = task.operation.operands
     read = [operands[move.operand] for move in task.moves if move.fill is None]
     read += [operands[move.index] for move in task.moves if isinstance(move, RowMove)]
@@ -95,7 +94,7 @@ def _moves(task: MoveTask, chip: Chip, places: Places, address_of: AddressOf) ->
         task,
         tuple(id(writer) for value in read for writer in places.writers(value)),
         id(task.operation.result),
-        sum(chip.cycles(instruction, profile) for instruction in asm.instructions),
+        cycles.total(asm.instructions),
     )
 
 

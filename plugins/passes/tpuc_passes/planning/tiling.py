@@ -10,7 +10,7 @@ from typing import Any
 from tpuc.api import Axis, Chip, LmemOverflow, Node, Operation, Tile, TileKernel
 
 from tpuc_passes.planning.buffers import Buffers, fitting_buffers, plan_buffers
-from tpuc_passes.planning.cost import TaskCost
+from tpuc_passes.planning.cost import Cycles, TaskCost
 from tpuc_passes.planning.task import KernelFacts, TileTask
 
 _MAX_TILES = 4096  # of one op; tilings of more are not tried, which would take long
@@ -35,9 +35,9 @@ def lmem_need(buffers: Buffers, chip: Chip) -> int:
     return buffers.lane_bytes(chip.lmem.alignment)
 
 
-def choose_tiling(task: TileTask) -> TileTask:
+def choose_tiling(task: TileTask, cycles: Cycles | None = None) -> TileTask:
     """The task under its best tiling; raises LmemOverflow when not even the smallest tiles fit."""
-    costs = TaskCost(task)
+    costs = TaskCost(cycles or Cycles(task.chip))
     best: tuple[int, TileTask] | None = None
     worse = 0
     for sizes in _candidates(task):
