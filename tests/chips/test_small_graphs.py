@@ -53,6 +53,8 @@ def one_window_that_rounds_up(m: Maker) -> None:
     """A stride so small that another window fits is another pool."""
     window = {"kernel_shape": [2, 4], "pads": [1, 0, 0, 2], "strides": [3, 2], "ceil_mode": 1}
     m.node("AveragePool", m.input((1, 3, 2, 3)), count_include_pad=1, **window)
+    longer = {"kernel_shape": [4, 1], "pads": [0, 0, 1, 0], "strides": [3, 1], "ceil_mode": 1}
+    m.node("AveragePool", m.input((1, 3, 2, 3)), count_include_pad=1, **longer)
 
 
 GRAPHS: dict[str, Callable[[Maker], None]] = {

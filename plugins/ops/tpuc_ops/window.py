@@ -85,7 +85,7 @@ class Window:
     def _positions(self, size: int, axis: int) -> int:
         before, after = self.pads[axis], self.pads[axis + 2]
         room = size + before + after - self.extents[axis]
-        if room < 0:
+        if room < 0 and not (self.ceil and -room < self.strides[axis]):
             raise ValueError(
                 f"kernel {show(self.kernel)} reaches over {self.extents[axis]} elements, the padded input has "
                 f"{size + before + after}"

@@ -37,4 +37,6 @@ class SingleWindowStride(Pattern):
 
 def _least_stride(end: int, room: int, ceil: bool) -> int:
     """With which one window is left, `room` being how far it could move, and `end` where the last one may begin."""
-    return end if ceil and room > 0 else max(room + 1, 1)
+    if ceil:
+        return end if room > 0 else 1 - room
+    return max(room + 1, 1)
