@@ -125,7 +125,7 @@ def formats_of() -> Mapping[str, Format]:
 SETTINGS = """[run]
 model = "n.onnx"
 input = "in.npz"
-mean = [0.0, 1.0]
+mean = [0.0, 1.0, 2.0]
 [compile]
 chip = "bm1684x"
 model = "o.bmodel"

@@ -12,6 +12,8 @@ from tests.fuzz.mutations import BROKEN, Runs, Tally, formats_of, prepare, run_a
 
 COUNT = 200
 
+pytestmark = [pytest.mark.chip("bm1684x"), pytest.mark.chip("cv183x")]
+
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
