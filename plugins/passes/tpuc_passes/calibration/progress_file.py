@@ -99,12 +99,13 @@ def load(path: Path, network: str, inputs: tuple[SampleInput, ...], wanted: Coun
 def _check(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Raise ValueError unless everything is of the kind that `save` writes."""
     names: Any = head["names"]
+    wins: Any = head["wins"]
     parts = [part for row in head["samples"] for part in row]
     is_sound = (
         all(isinstance(name, str) for name in names)
         and len(set(names)) == len(names)
-        and isinstance(head["wins"], dict)
-        and set(head["wins"]) <= set(names)
+        and type(wins) is dict
+        and {*wins} <= {*names}
         and isinstance(head["counting"], bool)
         and type(head["seen"]) is int
         and 0 <= head["seen"] <= len(head["samples"])
