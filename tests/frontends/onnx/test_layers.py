@@ -401,8 +401,16 @@ def test_scan_in_both_directions(tmp_path: Path) -> None:
 
 
 def test_a_function_of_onnx_takes_its_operators_place(tmp_path: Path) -> None:
-    made = check(network([node("Selu", "x", "y")], {"x": [2, 3]}, ["y"], opset=22), tmp_path)
+    made = check(network([node("ThresholdedRelu", "x", "y")], {"x": [2, 3]}, ["y"], opset=22), tmp_path)
     assert "Where" in made
+
+
+def test_selu_takes_no_exponential_of_large_values(tmp_path: Path) -> None:
+    """ONNX's own body does: one infinite value within, and the network cannot be calibrated."""
+    scaled = [node("Mul", "x hundred", "far"), node("Selu", "far", "y")]
+    made = check(network(scaled, {"x": [2, 3]}, ["y"], {"hundred": np.float32(100)}, opset=22), tmp_path)
+    assert made.count("Elu") == 1
+    assert "Exp" not in made
 
 
 def test_attention_of_opset_23(tmp_path: Path) -> None:

@@ -78,6 +78,9 @@ _PLAIN: Mapping[str, Op] = {
     "Tanh": Tanh(),
 }
 
+_SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
+"""Attributes of Selu with the values that the ONNX operator's text gives them."""
+
 
 @TABLE.imports(*_PLAIN)
 def plain(node: ForeignNode, build: ImportBuilder) -> Value:
@@ -98,6 +101,15 @@ def with_slope(node: ForeignNode, build: ImportBuilder) -> Value:
         case _:
             op = LeakyRelu(alpha=0.01 if alpha is None else alpha)
     return build.build(op, [build.value(node.inputs[0])], node.outputs[0])
+
+
+@TABLE.imports("Selu")
+def selu(node: ForeignNode, build: ImportBuilder) -> Value:
+    """`gamma * elu(x)`: ONNX's own body takes `exp(x)` of positive values too, which may be infinite."""
+    alpha, gamma = (node.attributes.get(name, default) for name, default in _SELU.items())
+    name = node.outputs[0]
+    inner = build.build(Elu(alpha=alpha), [build.value(node.inputs[0])], f"{name}_elu")
+    return build.build(MulConst(const_val=gamma), [inner], name)
 
 
 @TABLE.imports("PRelu")
