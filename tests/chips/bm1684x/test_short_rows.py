@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,45 @@ def test_no_column_is_transferred_value_by_value(rows: int, mode: str, tmp_path:
     assert copies
     assert all(in_lmem(copy.source) != in_lmem(copy.destination) for copy in copies)
     assert timeline.cycles < 2 * rows  # 4420 rows one by one take 21,000 cycles to load and 28,000 to store
+
+
+def halves(dims: Sequence[int], columns: int) -> bytes:
+    """The columns from `columns` on come before the first ones."""
+    last = len(dims) - 1
+    numbers = {"begin": 0, "middle": columns, "end": dims[-1], "last": last}
+    nodes = [
+        helper.make_node("Relu", ["x"], ["positive"]),
+        helper.make_node("Slice", ["positive", "begin", "middle", "last"], ["first"]),
+        helper.make_node("Slice", ["positive", "middle", "end", "last"], ["second"]),
+        helper.make_node("Concat", ["second", "first"], ["joined"], axis=last),
+        helper.make_node("Neg", ["joined"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "halves",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, dims)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, dims)],
+        [numpy_helper.from_array(np.array([number], np.int64), name) for name, number in numbers.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("dims", "columns"),
+    # As many lanes of blocks as channels, then others.
+    [((8, 64, 16), 8), ((8, 64, 16), 1), ((3, 50, 10), 9), ((2, 64, 4, 16), 5), ((64, 8, 16), 8), ((640, 4), 1)],
+)
+def test_columns_change_places(dims: tuple[int, ...], columns: int, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(halves(dims, columns))
+    session = Session(chip="bm1684x", quantize="f32")
+    final, data = session.build(session.transform(path), None)
+    assert sum("local" in operation.extra_attributes for operation in final.walk()) == 3
+    x = np.random.default_rng(3).normal(0, 1, dims).astype(np.float32)
+    (got,) = session.chip.load(data).run({"x": x}).values()
+    positive = np.maximum(x, 0)
+    wanted = -np.concatenate([positive[..., columns:], positive[..., :columns]], axis=-1)
+    assert np.array_equal(got.reshape(dims), wanted)
 
 
 @pytest.mark.interop

@@ -17,6 +17,7 @@ from tpuc.api import (
     PlacedTile,
     Shape4,
     Space,
+    TensorType,
     Tile,
     TileKernel,
     View,
@@ -109,7 +110,7 @@ class LocalConcatKernel(LocalMoveKernel):
         return [Box((0, 0, start, 0), (n, c, stop - start, w)) for n, c, _, w in shapes]
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        axis = self.axis(node) if in_dimensions(node, placed) else _COLUMNS
+        axis = self.axis(node) if in_dimensions(node.result_type, placed.result) else _COLUMNS
         place = [0, 0, 0, 0]
         for local in placed.operands:
             assert local is not None
@@ -132,7 +133,7 @@ class LocalSliceKernel(LocalMoveKernel):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         x, result = placed.operand(0), placed.result
         ranges = slice_ranges(node.operand_types[0].dims, node.op.offset, node.op.steps, node.result_type.dims)
-        if not in_dimensions(node, placed):
+        if not in_dimensions(node.operand_types[0], x):
             ranges = [slice(0, 1, 1)] * _COLUMNS + [ranges[-1]]
         missing = 4 - len(ranges)
         start = [*(one.start for one in ranges), *[0] * missing]
@@ -140,9 +141,11 @@ class LocalSliceKernel(LocalMoveKernel):
         copy(asm, result.shape, part_of(x, _four(start), _four(steps)), part_of(result, (0, 0, 0, 0)))
 
 
-def in_dimensions(node: Node, placed: PlacedTile) -> bool:
-    """Are n, c, h and w the dimensions of the result, not blocks of its rows?"""
-    return placed.result.shape[1] == elementwise_view(node.result_type.dims)[1]
+def in_dimensions(type_: TensorType, local: LocalTensor) -> bool:
+    """Are n, c, h and w the dimensions of a tensor of several columns, not blocks of its rows? Of four dimensions the
+    columns are the same in both.
+    """
+    return local.shape[3] == elementwise_view(type_.dims)[3]
 
 
 def part_of(local: LocalTensor, start: Shape4, steps: Shape4 = (1, 1, 1, 1)) -> Operand:
