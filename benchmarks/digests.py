@@ -23,6 +23,7 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tpuc.api import FLOAT_MODES, TpucError
@@ -84,7 +85,8 @@ def of_graph(seed: int) -> dict[str, str]:
             warnings.simplefilter("ignore")  # about values that no graph should have
             path, samples = Path(text) / "graph.onnx", Path(text) / "samples.npz"
             path.write_bytes(graph.model.SerializeToString())
-            np.savez(samples, **{name: array[None].astype(np.float32) for name, array in graph.samples[0].items()})  # type: ignore[arg-type]
+            rows: dict[str, Any] = {name: array[None].astype(np.float32) for name, array in graph.samples[0].items()}
+            np.savez(samples, **rows)
             session = Session(chip=chip, quantize=mode)
             try:
                 module = session.transform(path)
