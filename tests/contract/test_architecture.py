@@ -4,62 +4,96 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.contract.tree import CORE, PLUGINS, ROOT, core_files, imports, parsed, plugin_files, plugin_packages, show
+from tests.contract import tree
+from tests.contract.tree import (
+    CORE,
+    PLUGINS,
+    ROOT,
+    core_files,
+    imports,
+    offenders,
+    parsed,
+    plugin_files,
+    plugin_packages,
+)
 
 OP_LIBRARY = "tpuc_ops"
 CHIP_NAME = re.compile(r"bm1[0-9]{3}|cv1[0-9]{2}x|sg2[0-9]{3}", re.IGNORECASE)
 LINES_ANYWHERE, LINES_OP_OR_PASS, LINES_LOWERING = 500, 150, 250
 
-each_file = pytest.mark.parametrize("path", [*core_files(), *plugin_files()], ids=show)
+
+def all_files() -> list[Path]:
+    return [*core_files(), *plugin_files()]
 
 
-@pytest.mark.parametrize("path", core_files(), ids=show)
-def test_core_imports_no_plugin(path: Path) -> None:
-    assert [name for name in imports(path) if name.startswith("tpuc_")] == []
+def imported_plugins(path: Path) -> list[str]:
+    """The plugins that a file imports."""
+    return [name for name in imports(path) if name.startswith("tpuc_")]
 
 
-@pytest.mark.parametrize("path", sorted(p for p in CORE.rglob("*") if p.suffix in {".py", ".json", ".toml"}), ids=show)
-def test_core_names_no_chip(path: Path) -> None:
+def test_core_imports_no_plugin() -> None:
+    assert offenders(core_files(), imported_plugins) == []
+
+
+def named_chips(path: Path) -> list[str]:
+    """The lines that name a chip."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    named = [f"{show(path)}:{number}: {line.strip()}" for number, line in enumerate(lines, 1) if CHIP_NAME.search(line)]
-    assert named == []
+    return [f"line {number}: {line.strip()}" for number, line in enumerate(lines, 1) if CHIP_NAME.search(line)]
 
 
-@pytest.mark.parametrize("path", plugin_files(), ids=show)
-def test_plugin_imports_the_public_interface_and_the_op_library_only(path: Path) -> None:
+def test_core_names_no_chip() -> None:
+    files = sorted(path for path in CORE.rglob("*") if path.suffix in {".py", ".json", ".toml"})
+    assert offenders(files, named_chips) == []
+
+
+def private_imports(path: Path) -> list[str]:
+    """Our modules beyond its own, the public interface and the op library, which a plugin must not import."""
     package = path.relative_to(PLUGINS).parts[1]
     allowed = {package, OP_LIBRARY}
     ours = [name for name in imports(path) if name.split(".")[0].startswith("tpuc")]
-    foreign = [
+    return [
         name
         for name in ours
         if name.split(".")[0] not in allowed and name != "tpuc.api" and not name.startswith("tpuc.api.")
     ]
-    assert foreign == [], "import these from tpuc.api"
 
 
-@pytest.mark.parametrize("package", plugin_packages(), ids=show)
-def test_package_is_named_tpuc_and_typed(package: Path) -> None:
-    assert package.name.startswith("tpuc_")
-    assert (package / "__init__.py").is_file()
-    assert (package / "py.typed").is_file()
+def test_plugin_imports_the_public_interface_and_the_op_library_only() -> None:
+    assert offenders(plugin_files(), private_imports) == [], "import these from tpuc.api"
+
+
+def lacks_of_package(package: Path) -> list[str]:
+    """What a package should have: a name of ours, a docstring of its own, types."""
+    named = [] if package.name.startswith("tpuc_") else ["is not named tpuc_*"]
+    return named + [f"has no {name}" for name in ("__init__.py", "py.typed") if not (package / name).is_file()]
+
+
+def test_packages_are_named_tpuc_and_typed() -> None:
+    assert offenders(plugin_packages(), lacks_of_package) == []
 
 
 def test_core_is_typed() -> None:
     assert (CORE / "tpuc" / "py.typed").is_file()
 
 
-@each_file
-def test_module_says_what_lives_in_it(path: Path) -> None:
-    docstring = ast.get_docstring(parsed(path))
-    assert docstring, f"{show(path)}: begin with one line on what lives here"
+def lacks_of_head(path: Path) -> list[str]:
+    """What the head of a module should say."""
+    lacks = [] if ast.get_docstring(parsed(path)) else ["begin with one line on what lives here"]
     if len(parsed(path).body) > 1:
         imported = [node.names[0].name for node in parsed(path).body if isinstance(node, ast.ImportFrom)]
-        assert "annotations" in imported[:1], f"{show(path)}: from __future__ import annotations comes first"
+        if "annotations" not in imported[:1]:
+            lacks.append("from __future__ import annotations comes first")
+    return lacks
+
+
+def test_modules_say_what_lives_in_them() -> None:
+    assert offenders(all_files(), lacks_of_head) == []
 
 
 def line_limit(path: Path) -> int:
@@ -74,16 +108,15 @@ def line_limit(path: Path) -> int:
     return LINES_ANYWHERE
 
 
-@each_file
-def test_file_is_short_enough_to_read(path: Path) -> None:
+def too_long(path: Path) -> list[str]:
+    """Whether a file has more lines than one of its kind may have."""
     lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= line_limit(path), f"{show(path)} has {lines} lines: split it by subject"
+    return [f"{lines} lines: split it by subject"] if lines > line_limit(path) else []
 
 
-@pytest.mark.parametrize("folder", ["tests", "examples", "benchmarks"])
-def test_other_files_are_short_enough_to_read(folder: str) -> None:
-    counted = {show(path): len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / folder).rglob("*.py")}
-    assert {name: lines for name, lines in counted.items() if lines > LINES_ANYWHERE} == {}
+def test_files_are_short_enough_to_read() -> None:
+    others = [path for folder in ("tests", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    assert offenders([*all_files(), *others], too_long) == []
 
 
 @pytest.mark.parametrize(
@@ -99,3 +132,50 @@ def test_other_files_are_short_enough_to_read(folder: str) -> None:
 )
 def test_limits_follow_the_kind_of_file(path: str, limit: int) -> None:
     assert line_limit(ROOT / path) == limit
+
+
+HEAD = '"""Something."""\n\nfrom __future__ import annotations\n'
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "text", "found"),
+    [
+        (imported_plugins, "core/tpuc/one.py", HEAD + "import tpuc_ops.top\n", ["tpuc_ops.top"]),
+        (imported_plugins, "core/tpuc/one.py", HEAD + 'x = import_module("tpuc_ops")\n', ["tpuc_ops"]),
+        (named_chips, "core/tpuc/one.py", HEAD + "x = 'BM1684X'\n", ["line 4: x = 'BM1684X'"]),
+        (named_chips, "core/tpuc/one.toml", "chip = 'cv183x'\n", ["line 1: chip = 'cv183x'"]),
+        (private_imports, "plugins/chips/tpuc_one/chip.py", HEAD + "import tpuc.ir\nimport tpuc.api.x\n", ["tpuc.ir"]),
+        (private_imports, "plugins/chips/tpuc_one/chip.py", HEAD + "import tpuc_two, tpuc_ops\n", ["tpuc_two"]),
+        (lacks_of_head, "core/tpuc/one.py", "", ["begin with one line on what lives here"]),
+        (lacks_of_head, "core/tpuc/one.py", '"""One."""\nx = 1\n', ["from __future__ import annotations comes first"]),
+        (too_long, "core/tpuc/one.py", HEAD + "\n" * 498, ["501 lines: split it by subject"]),
+        (too_long, "plugins/chips/tpuc_one/lowerings/x.py", "\n" * 251, ["251 lines: split it by subject"]),
+        (too_long, "plugins/ops/tpuc_ops/top/x.py", "\n" * 151, ["151 lines: split it by subject"]),
+    ],
+)
+def test_a_file_that_breaks_a_rule_is_found(
+    rule: Callable[[Path], list[str]],
+    place: str,
+    text: str,
+    found: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (tree, sys.modules[__name__]):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "PLUGINS", tmp_path / "plugins")
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    (path.parent / "good.py").write_text(HEAD)
+    assert offenders([path.parent / "good.py", path], rule) == [f"{place}: {one}" for one in found]
+
+
+def test_a_package_that_is_named_wrongly_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "ROOT", tmp_path)
+    for name in ("tpuc_good", "bad"):
+        (tmp_path / name).mkdir()
+    for name in ("__init__.py", "py.typed"):
+        (tmp_path / "tpuc_good" / name).touch()
+    wrong = ["bad: is not named tpuc_*", "bad: has no __init__.py", "bad: has no py.typed"]
+    assert offenders([tmp_path / "tpuc_good", tmp_path / "bad"], lacks_of_package) == wrong

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.tree import ROOT, project, show
+from tests.contract import tree
+from tests.contract.tree import ROOT, offenders, project, show
 
 KINDS = ("op", "chip", "frontend", "pass", "api", "fix", "doc")
 FRAGMENTS = sorted(path for path in (ROOT / "changes").iterdir() if path.name != "README.md")
@@ -35,15 +36,34 @@ def test_extras_in_the_documents_exist() -> None:
             assert set(names.split(",")) <= set(extras), show(document)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=show)
-def test_links_lead_somewhere(document: Path) -> None:
-    dead = [link for link in LINK.findall(document.read_text()) if not (document.parent / link).exists()]
-    assert dead == []
+def dead_links(document: Path) -> list[str]:
+    """The links that lead nowhere."""
+    return [link for link in LINK.findall(document.read_text()) if not (document.parent / link).exists()]
 
 
-@pytest.mark.parametrize("path", FRAGMENTS, ids=show)
-def test_change_note_is_one_sentence_of_a_known_kind(path: Path) -> None:
-    assert re.fullmatch(rf"[a-z0-9-]+\.({'|'.join(KINDS)})\.md", path.name), f"kinds are {', '.join(KINDS)}"
+def test_links_lead_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert offenders(DOCUMENTS, dead_links) == []
+    monkeypatch.setattr(tree, "ROOT", tmp_path)
+    (tmp_path / "one.md").write_text("[here](one.md#top), [there](two.md), [far](https://example.org)")
+    assert offenders([tmp_path / "one.md"], dead_links) == ["one.md: two.md"]
+
+
+def wrong_in_note(path: Path) -> list[str]:
+    """What keeps a change note from being one sentence of a known kind."""
     text = path.read_text().strip()
-    assert text.endswith(".")
-    assert "\n\n" not in text
+    named = re.fullmatch(rf"[a-z0-9-]+\.({'|'.join(KINDS)})\.md", path.name)
+    return [
+        *([] if named else [f"kinds are {', '.join(KINDS)}"]),
+        *([] if text.endswith(".") else ["ends without a full stop"]),
+        *(["has several paragraphs"] if "\n\n" in text else []),
+    ]
+
+
+def test_change_notes_are_one_sentence_of_a_known_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert offenders(FRAGMENTS, wrong_in_note) == []
+    monkeypatch.setattr(tree, "ROOT", tmp_path)
+    (tmp_path / "one.fix.md").write_text("Good.\n")
+    (tmp_path / "two.thing.md").write_text("Bad.\n\nWorse")
+    said = ["kinds are op, chip, frontend, pass, api, fix, doc", "ends without a full stop", "has several paragraphs"]
+    notes = [tmp_path / "one.fix.md", tmp_path / "two.thing.md"]
+    assert offenders(notes, wrong_in_note) == [f"two.thing.md: {one}" for one in said]

@@ -57,9 +57,19 @@ def test_installed_entry_points_are_those_of_pyproject() -> None:
     assert installed == set(ENTRY_POINTS), "run `pip install -e .` again after editing entry points"
 
 
-@pytest.mark.parametrize(("group", "name", "target"), ENTRY_POINTS, ids=[f"{g}:{n}" for g, n, _ in ENTRY_POINTS])
-def test_entry_point_leads_to_an_object(group: str, name: str, target: str) -> None:
-    assert importlib.metadata.EntryPoint(name, target, group).load() is not None
+def leads_nowhere(group: str, name: str, target: str) -> list[str]:
+    """What is wrong with the object that an entry point names."""
+    try:
+        found = importlib.metadata.EntryPoint(name, target, group).load()
+    except (ImportError, AttributeError) as error:
+        return [f"{group}:{name}: {error}"]
+    return [] if found is not None else [f"{group}:{name}: {target} is None"]
+
+
+def test_entry_points_lead_to_objects() -> None:
+    assert [said for entry in ENTRY_POINTS for said in leads_nowhere(*entry)] == []
+    wrong = [said for target in ("no_such_module:X", "sys:no_such") for said in leads_nowhere("group", "one", target)]
+    assert [said.split(": ")[0] for said in wrong] == ["group:one", "group:one"]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["plugins", "--help"]], ids=" ".join)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,13 @@ def plugin_files() -> list[Path]:
 
 
 def show(path: Path) -> str:
-    """A path as a reader types it; serves as the name of a parametrised test."""
+    """A path as a reader types it."""
     return path.relative_to(ROOT).as_posix()
+
+
+def offenders(paths: Iterable[Path], rule: Callable[[Path], list[str]]) -> list[str]:
+    """What a rule says against files or packages, each with its path."""
+    return [f"{show(path)}: {said}" for path in paths for said in rule(path)]
 
 
 @cache
