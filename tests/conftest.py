@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -55,6 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=Path,
         help="a skip whose reason is not in the file (tests/allowed_skips.toml) is a failure",
     )
+    group.addoption("--slow", action="store_true", help="also the tests marked slow, some of which take minutes")
     group.addoption("--update-golden", action="store_true", help="rewrite expected texts instead of comparing them")
 
 
@@ -66,6 +70,27 @@ def pytest_configure(config: pytest.Config) -> None:
     allowed: Path | None = config.getoption("--strict-skips")
     if allowed is not None and not hasattr(config, "workerinput"):  # workers of xdist report to this process
         config.pluginmanager.register(StrictSkips(allowed), "strict-skips")
+    if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
+        _keep_bytecode_elsewhere(config)
+
+
+def _keep_bytecode_elsewhere(config: pytest.Config) -> None:
+    """The tree stays free of bytecode, and yet processes that tests start do not all compile it anew."""
+    folder = tempfile.mkdtemp(prefix="tpuc-bytecode-")
+    config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    patch.setenv("PYTHONPYCACHEPREFIX", folder)
+    patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Slow tests are left out, unless `--slow` asks for them or nothing else is asked for."""
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow and len(slow) < len(items) and not config.getoption("--slow"):
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
 
 class StrictSkips:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+pytest_plugins = ("pytester",)
 
 
 @pytest.mark.parametrize(("option", "needed"), [("--model-data", "data"), ("--oracle", "run_file.py")])
@@ -38,6 +39,19 @@ def test_a_skip_without_a_reason_in_the_list_fails_the_run(
     assert done.returncode == (0 if allowed else 1), done.stdout
     assert ("skips that are not allowed" in done.stdout) is not allowed
     assert ("test_measuring.py" in done.stdout.partition("not allowed")[2]) is not allowed
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"), [((), 1), (("--slow",), 2), (("-m", "slow"), 1), (("-k", "long"), 1), (("-k", "quick"), 1)]
+)
+def test_slow_tests_run_when_they_are_asked_for(
+    options: tuple[str, ...], chosen: int, pytester: pytest.Pytester
+) -> None:
+    pytester.makeconftest("from tests.conftest import pytest_addoption, pytest_collection_modifyitems")
+    pytester.makeini("[pytest]\nmarkers = slow: takes long")
+    pytester.makepyfile("import pytest\n\n@pytest.mark.slow\ndef test_long(): pass\n\ndef test_quick(): pass\n")
+    result = pytester.runpytest_inprocess("-p", "no:xdist", *options)
+    result.assert_outcomes(passed=chosen, deselected=2 - chosen)
 
 
 def test_every_allowed_skip_says_why() -> None:

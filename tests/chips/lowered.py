@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api import F32, TensorType
+from tpuc.api import F32, Op, TensorType
 from tpuc.schedule import PIPELINES
 from tpuc.testing.kernel_conformance import Operand, Sample
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
@@ -28,6 +28,18 @@ def own_ranges(values: Mapping[str, Array]) -> CalibrationTable:
             for name, array in values.items()
         }
     )
+
+
+class HasOp(Protocol):
+    """A case of one op."""
+
+    @property
+    def op(self) -> Op: ...
+
+
+def path_of(case: HasOp) -> tuple[str, str]:
+    """What chooses the lowering of a case: its op, and the mode of that if there are several."""
+    return case.op.name, str(getattr(case.op, "mode", ""))
 
 
 def sample_of(case: LayerCase, operands: Sequence[Operand]) -> Sample:

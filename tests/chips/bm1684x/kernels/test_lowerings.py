@@ -69,7 +69,8 @@ from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tests.chips import layer_cases
 from tests.chips.bm1684x.kernels.lowered import check_file
 from tests.chips.layer_cases import POSITIVE, LayerCase, X
-from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, own_ranges, sample_of
+from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, own_ranges, path_of, sample_of
+from tests.turns import in_turn
 
 Y = uniform(1, 70, 5, 6, low=-2, high=2, seed=1)
 CHANNEL = Fixed(uniform(1, 70, 1, 1, seed=2))
@@ -260,8 +261,11 @@ IN_SHORT_FLOATS = ("hard_swish",)
 """Computed in f16 and bf16 step by step: three roundings, where other kernels round what they have in f32."""
 
 
-@pytest.mark.parametrize("mode", FLOAT_MODES)
-@pytest.mark.parametrize("name", CASES)
+TURNS = in_turn(CASES, [*FLOAT_MODES, "int8-asym"], path_of)
+"""Symmetric integers, which networks use most, are computed in every case."""
+
+
+@pytest.mark.parametrize(("name", "mode"), [turn for turn in TURNS if turn.values[1] in FLOAT_MODES])
 def test_float_forms_compute_the_op(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case)
@@ -272,11 +276,11 @@ def test_float_forms_compute_the_op(name: str, mode: str) -> None:
     assert np.abs(result.astype(np.float32) - wanted).max() <= FLOAT_MODES[mode] * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_asymmetric_forms_compute_the_op(name: str) -> None:
+@pytest.mark.parametrize(("name", "mode"), [turn for turn in TURNS if turn.values[1] not in FLOAT_MODES])
+def test_asymmetric_forms_compute_the_op(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case)
-    session = Session(chip="bm1684x", quantize="int8-asym", pipelines=EVERYTHING_IN_INTEGERS)
+    session = Session(chip="bm1684x", quantize=mode, pipelines=EVERYTHING_IN_INTEGERS)
     final, data = build_exposed(session, module, _table(values, inputs, case.operands))
     result = check_file(session, final, data, inputs)
     type_ = next(o.result.tensor for o in final.main.operations if o.results and o.name == "y")

@@ -44,7 +44,8 @@ from tpuc_ops.top.where import Where
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 
 from tests.chips.bm1684x.kernels.lowered import check_file
-from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array
+from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, path_of
+from tests.turns import in_turn
 
 MODES = ("f32", "f16", "bf16", "int8", "int8-asym")
 
@@ -223,10 +224,7 @@ def _table(values: dict[str, Array]) -> CalibrationTable:
     return CalibrationTable(entries)
 
 
-@pytest.mark.parametrize(
-    "mode", [pytest.param(mode, marks=pytest.mark.slow if mode in ("bf16", "int8-asym") else ()) for mode in MODES]
-)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "mode"), in_turn(CASES, MODES, path_of))
 def test_the_lowered_op_means_the_same(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case.operands, case.op)
