@@ -118,6 +118,15 @@ def test_the_costliest_pair_of_buffers_lies_in_different_banks_where_not_all_can
     assert one.address // 64 not in (two.address // 64, three.address // 64)
 
 
+def test_conflicts_of_two_buffers_add_up_on_both_sides() -> None:
+    one, two = Buffer(8, 0, 1), Buffer(8, 0, 1)
+    for cycles in (10, 3):
+        keep_apart((one, 2), (0, 4), (two, 0), (0, 1), cycles=cycles)
+    keep_apart((two, 0), (0, 1), (one, 2), (0, 4), cycles=4)
+    assert [(item.own, item.other, item.others, item.cycles) for item in one.apart] == [((2, 6), two, (0, 1), 17)]
+    assert [(item.own, item.other, item.others, item.cycles) for item in two.apart] == [((0, 1), one, (2, 6), 17)]
+
+
 @pytest.mark.parametrize(("size", "expected"), [(128, True), (132, False)])
 def test_a_step_that_does_not_fit_is_told(size: int, expected: bool) -> None:
     assert place_buffers([Buffer(128, 0, 0), Buffer(size, 0, 0)], TinyLmem()) is expected

@@ -220,11 +220,11 @@ class TaskSteps:
         results = tuple(self.result(index, tile, phase) for index in range(len(task.node.result_types)))
         scratch = tuple(self.working_memory(tile, phase, results))
         stores = tuple(self.stores(tile, results)) if phase.ends else ()
-        for conflict in self.cycles.conflicts(task, tile, phase, boxes):
-            things = self.things(operands, results, constants, scratch)
-            keep_apart(
-                things[conflict.one], conflict.one_bytes, things[conflict.other], conflict.other_bytes, conflict.cycles
-            )
+        conflicts = self.cycles.conflicts(task, tile, phase, boxes)
+        things = self.things(operands, results, constants, scratch) if conflicts else {}
+        for conflict in conflicts:
+            one, other = things[conflict.one], things[conflict.other]
+            keep_apart(one, conflict.one_bytes, other, conflict.other_bytes, conflict.cycles)
         cycles = self.cycles.compute(task, tile, phase, boxes)
         return Step(task, tile, phase, tuple(self.loads), stores, operands, results, constants, scratch, cycles)
 
@@ -360,16 +360,17 @@ def keep_apart(one: Held, one_bytes: tuple[int, int], other: Held, other_bytes: 
     """Note that bytes of two things had better not reach into one bank."""
     if one[0] is other[0]:
         return
-    first, second = (
-        (offset + start, offset + end) for (_, offset), (start, end) in ((one, one_bytes), (other, other_bytes))
-    )
-    for item in one[0].apart:
-        if item.other is other[0] and item.own == first and item.others == second:
+    sides = [
+        (buffer, (offset + start, offset + end))
+        for (buffer, offset), (start, end) in ((one, one_bytes), (other, other_bytes))
+    ]
+    for (buffer, own), (partner, others) in (sides, sides[::-1]):
+        known = (item for item in buffer.apart if item.other is partner and (item.own, item.others) == (own, others))
+        item = next(known, None)
+        if item is None:
+            buffer.apart.append(Apart(own, partner, others, cycles))
+        else:
             item.cycles += cycles
-            break
-    else:
-        one[0].apart.append(Apart(first, other[0], second, cycles))
-        other[0].apart.append(Apart(second, one[0], first, cycles))
 
 
 def ddr_part(value: Value, view: View, box: Box) -> DdrTensor:
