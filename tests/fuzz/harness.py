@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import select
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from tests.fuzz.mutate import Files, damaged
+from tests.fuzz.process import ROOT, LineProcess
 
-ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 10.0
 """Of the process's own time, which other work on the machine does not lengthen."""
 MOST_SECONDS = 120.0
@@ -46,68 +39,26 @@ class Tally:
     refused: int = 0
 
 
-class Child:
+class Child(LineProcess):
     """A process that reads networks, one after the other."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
+        super().__init__("tests.fuzz.child", str(MEMORY_BYTES))
         self._seconds = seconds
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.child", str(MEMORY_BYTES)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=ROOT,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
         self.runs = 0
-        self._wait(MOST_SECONDS)  # for its imports
+        self.line(MOST_SECONDS, MOST_SECONDS)  # for its imports
 
     def run(self, arguments: list[str], folder: Path = ROOT) -> tuple[str, str]:
         """How it ended (ok, refused, fault, hang, crash), and what was said."""
         self.runs += 1
-        stdin = self._process.stdin
-        assert stdin is not None
-        stdin.write(json.dumps([str(folder), arguments]) + "\n")
-        stdin.flush()
-        line = self._answer()
+        self.tell([str(folder), arguments])
+        line = self.line(self._seconds, MOST_SECONDS)
         if line is None:
             return "hang", f"takes longer than {self._seconds:g} s"
         if not line:
-            return "crash", f"the process ended with {self._process.wait()}"
+            return "crash", f"the process ended with {self.exit_code()}"
         ended, said = json.loads(line)
         return ended, said
-
-    def _answer(self) -> str | None:
-        start, used = time.monotonic(), self._used_seconds()
-        while True:
-            line = self._wait(self._seconds)
-            spent = self._used_seconds() - used if line is None else 0.0
-            if line is not None or spent >= self._seconds or time.monotonic() - start >= MOST_SECONDS:
-                return line
-
-    def _used_seconds(self) -> float:
-        """Processor time up to now."""
-        try:
-            fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        except FileNotFoundError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def _wait(self, seconds: float) -> str | None:
-        stdout: IO[str] | None = self._process.stdout
-        assert stdout is not None
-        ready, _, _ = select.select([stdout], [], [], seconds)
-        return stdout.readline() if ready else None
-
-    def stop(self) -> None:
-        """End it, whatever it does."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
 
 
 def fuzz(networks: Mapping[str, Files], seeds: range, tally: Tally | None = None) -> Iterator[Fault]:

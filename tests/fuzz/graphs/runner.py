@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import select
-import subprocess
-import sys
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.fuzz.process import LineProcess
+
 SECONDS = 60.0
 """Of the process's own time, which other work on the machine does not lengthen: longer is a hang."""
 MOST_SECONDS = 300.0
 """By the clock, for one that waits."""
-POLL_SECONDS = 5.0
 GRAPHS_PER_CHILD = 200
 Run = tuple[str, str]
 """Chip and mode; both empty for the front end alone."""
@@ -70,71 +63,27 @@ class Tally:
         return "\n".join(lines)
 
 
-class Child:
+class Child(LineProcess):
     """A process that judges graphs, one after the other."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.graphs.child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=ROOT,
-        )
-        self._unread = b""
+        super().__init__("tests.fuzz.graphs.child")
         self.graphs = 0
-        self._line()  # for its imports
+        self.line(SECONDS, MOST_SECONDS)  # for its imports
 
     def ask(self, seed: int, runs: Sequence[Run], oracle: str) -> None:
         self.graphs += 1
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"seed": seed, "runs": runs, "oracle": oracle}).encode() + b"\n")
-        self._process.stdin.flush()
+        self.tell({"seed": seed, "runs": runs, "oracle": oracle})
 
     def answer(self) -> tuple[str, str, str]:
         """Kind, cause and details of the next run."""
-        line = self._line()
+        line = self.line(SECONDS, MOST_SECONDS)
         if line is None:
             return "internal", "hang", f"takes longer than {SECONDS:g} s"
         if not line:
-            return "internal", "crash", f"the process ended with {self._process.wait()}"
+            return "internal", "crash", f"the process ended with {self.exit_code()}"
         kind, cause, said = json.loads(line)
         return kind, cause, said
-
-    def _line(self) -> bytes | None:
-        """The next line; nothing at the end, None where it takes too long."""
-        stdout: IO[bytes] | None = self._process.stdout
-        assert stdout is not None
-        start, used = time.monotonic(), self._used_seconds()
-        while True:
-            line, end, rest = self._unread.partition(b"\n")
-            if end:
-                self._unread = rest
-                return line
-            ready, _, _ = select.select([stdout], [], [], POLL_SECONDS)
-            if ready:
-                more = os.read(stdout.fileno(), 1 << 16)
-                if not more:
-                    return b""
-                self._unread += more
-                continue
-            if self._used_seconds() - used >= SECONDS or time.monotonic() - start >= MOST_SECONDS:
-                return None
-
-    def _used_seconds(self) -> float:
-        try:
-            fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        except FileNotFoundError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def stop(self) -> None:
-        """End it, whatever it does."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
 
 
 def judge_graphs(

@@ -113,7 +113,6 @@ def test_processes_that_end_or_hang_are_failures(monkeypatch: pytest.MonkeyPatch
         child.ask(1, [("", "")], "")
         assert child.answer()[0] in ("ok", "refused")
         monkeypatch.setattr(runner, "SECONDS", 0.0)
-        monkeypatch.setattr(runner, "POLL_SECONDS", 0.0)
         child.ask(1, RUNS, "")
         assert child.answer() == ("internal", "hang", "takes longer than 0 s")
         child._process.kill()
