@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from tpuc.api import (
-    Constant,
-    Module,
-    NetworkInput,
-    Node,
-    NoneType,
-    Operation,
-    TensorType,
-    Value,
-    as_stored,
-    numpy_dtype,
-)
+from tpuc.api import Module, Operation
 from tpuc.testing.kernel_conformance import FLOAT_BOUNDS
 
-from tests.fuzz.graphs.maker import Array
+from tests.stepwise import Array, results_of
 
 _SUMS = ["Active", "Conv2D", "Deconv", "Div", "MatMul", "Pool2D", "Softmax"]
 INEXACT: Mapping[str, frozenset[str]] = {
@@ -41,18 +30,12 @@ CANCELLATION = 2.0**-20
 
 def differences(chip: str, module: Module, got: Mapping[str, Array]) -> Iterator[tuple[Operation, str]]:
     """Ops that gave something else than they evaluate to, and what."""
-    for operation in module.main.operations[:-1]:
-        if isinstance(operation.op, (Constant, NetworkInput)) or isinstance(operation.results[0].type, NoneType):
-            continue
-        operands = [_operand(module, value, got) for value in operation.operands]
-        results = operation.op.evaluate(Node.of(operation), operands)
-        for value, wanted in zip(operation.results, results, strict=True):
-            found = _as_typed(got[value.name], value.tensor)
-            summand = SUMMANDS.get((chip, getattr(operation.op, "mode", "")), 0.0)
-            inexact = operation.op.name in INEXACT[chip]
-            said = _difference(found, wanted.reshape(found.shape), operands, inexact, summand)
-            if said:
-                yield operation, f"'{value.name}': {said}"
+    for one in results_of(module, got):
+        op = one.operation.op
+        summand = SUMMANDS.get((chip, getattr(op, "mode", "")), 0.0)
+        said = _difference(one.found, one.wanted, one.operands, op.name in INEXACT[chip], summand)
+        if said:
+            yield one.operation, f"'{one.value.name}': {said}"
 
 
 def _difference(found: Array, wanted: Array, operands: Sequence[Array], inexact: bool, summand: float) -> str:
@@ -78,19 +61,3 @@ def _difference(found: Array, wanted: Array, operands: Sequence[Array], inexact:
     )
     error = float(np.abs(found - exact)[finite].max())
     return f"off by {error:.3g} where {bound:.3g} is allowed" if not error <= bound else ""
-
-
-def _operand(module: Module, value: Value, got: Mapping[str, Array]) -> Array:
-    if isinstance(value.type, NoneType):
-        return np.zeros(0, np.float32)
-    if value.defining is not None and isinstance(value.defining.op, Constant):
-        return as_stored(module.weights[value.name], value.tensor)
-    return _as_typed(got[value.name], value.tensor)
-
-
-def _as_typed(array: Array, type_: TensorType) -> Array:
-    """As the interpreter holds it; the vendor's runtime gives bf16 and unsigned bytes as their bits."""
-    dtype = numpy_dtype(type_.storage)
-    if array.dtype != dtype and array.dtype.itemsize == dtype.itemsize:
-        array = array.view(dtype)
-    return array.reshape(type_.dims)
