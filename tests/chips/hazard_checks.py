@@ -27,25 +27,17 @@ def without_waits(instructions: Sequence[Instruction]) -> list[Command]:
     return [replace(command, wait=0) for command in derive_waits(instructions)]
 
 
-class HazardConformance(ABC):
-    """What holds for the files of any chip."""
+class RemovalConformance(ABC):
+    """What becomes of files of any chip without some of their waits, by our simulator or by the vendor's model."""
 
     chip: ClassVar[str]
     mode: ClassVar[str]
-    derives: ClassVar[str]
-    """Where the chip takes `derive_waits` from."""
     others: ClassVar[Sequence[Path]]
     """Files of other makers; the first has eight mutants that matter."""
-    hazard: ClassVar[str]
-    """What is said of `unordered()`, behind the path."""
 
     @abstractmethod
     def subject(self, data: bytes) -> Subject:
         """A file as a program for mutants."""
-
-    @abstractmethod
-    def unordered(self) -> bytes:
-        """A file with input `x`, 1x8x2x16 bytes, whose commands wait for nothing."""
 
     def session(self) -> Session:
         return Session(chip=self.chip, quantize=self.mode)
@@ -66,6 +58,19 @@ class HazardConformance(ABC):
         tally = try_mutants(self.subject(self.others[0].read_bytes()))
         assert tally.missed == 0
         assert tally.refused == tally.results == 8
+
+
+class HazardConformance(RemovalConformance):
+    """What holds for the files of any chip."""
+
+    derives: ClassVar[str]
+    """Where the chip takes `derive_waits` from."""
+    hazard: ClassVar[str]
+    """What is said of `unordered()`, behind the path."""
+
+    @abstractmethod
+    def unordered(self) -> bytes:
+        """A file with input `x`, 1x8x2x16 bytes, whose commands wait for nothing."""
 
     def test_mutants_that_pass_a_blind_proof_are_missed(
         self, digits_onnx: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.api import DecodedStreams, Engine, IllegalCommand
-from tpuc.session import Session
 from tpuc_bm1684x.container import BModel
 from tpuc_bm1684x.isa import encode_stream
 from tpuc_bm1684x.isa.geometry import DDR_BASE
 from tpuc_bm1684x.simulator import Simulator
 
 from tests.chips.bm1684x.oracle_runner import load_oracle
-from tests.chips.mutants import Memories, random_inputs, try_mutants, with_results
+from tests.chips.mutants import Memories, random_inputs, with_results
+from tests.interop.hazard_checks import OracleRemovalConformance
 
 pytestmark = pytest.mark.interop
 GOLDEN = Path(__file__).parents[2] / "chips" / "bm1684x" / "goldens" / "handmade_conv_int8.bmodel"
@@ -64,34 +64,14 @@ class OracleSubject:
         return with_results({"lmem": oracle.lmem, "ddr": oracle.ddr}, outputs)
 
 
-@pytest.fixture
-def subject_of(oracle_dir: Path) -> Iterator[Callable[[bytes], OracleSubject]]:
-    made: list[OracleSubject] = []
+class TestF16(OracleRemovalConformance):
+    chip = "bm1684x"
+    mode = "f16"
+    others = (GOLDEN,)
 
-    def make(data: bytes) -> OracleSubject:
-        made.append(OracleSubject(data, oracle_dir))
-        return made[-1]
-
-    yield make
-    for subject in made:
-        subject.close()
+    def on_oracle(self, data: bytes, folder: Path) -> OracleSubject:
+        return OracleSubject(data, folder)
 
 
-@pytest.mark.parametrize("mode", ["f32", "f16"])
-def test_every_removal_that_matters_is_refused(
-    mode: str, digits_onnx: Path, subject_of: Callable[[bytes], OracleSubject]
-) -> None:
-    session = Session(chip="bm1684x", quantize=mode)
-    missed: list[str] = []
-    tally = try_mutants(subject_of(session.build(session.transform(digits_onnx))[1]), missed=missed)
-    assert not missed
-    assert tally.missed == 0
-    assert tally.refused == tally.results == tally.removed - tally.repeated > 20
-
-
-def test_every_removal_from_a_file_of_another_maker_is_refused_if_it_matters(
-    subject_of: Callable[[bytes], OracleSubject],
-) -> None:
-    tally = try_mutants(subject_of(GOLDEN.read_bytes()))
-    assert tally.missed == 0
-    assert tally.refused == tally.results == 8
+class TestF32(TestF16):
+    mode = "f32"

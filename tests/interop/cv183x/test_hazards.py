@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tpuc.api import DecodedStreams, Engine, IllegalCommand
-from tpuc.session import Session
 from tpuc_cv183x.container import CviModel
 from tpuc_cv183x.isa.geometry import WEIGHTS, round_up, split_gmem
 from tpuc_cv183x.simulator import CpuStep, Simulator
 
 from tests.chips.cv183x.oracle_runner import load_oracle
-from tests.chips.mutants import Memories, led_by, random_inputs, try_mutants, with_results
+from tests.chips.mutants import Memories, led_by, random_inputs, with_results
+from tests.interop.hazard_checks import OracleRemovalConformance
 
 pytestmark = pytest.mark.interop
 GOLDEN = Path(__file__).parents[2] / "chips" / "cv183x" / "goldens" / "handmade_conv_int8.cvimodel"
@@ -72,31 +72,10 @@ class OracleSubject:
         return with_results({"lmem": oracle.lmem, "gmem": oracle.gmem}, outputs)
 
 
-@pytest.fixture
-def subject_of(oracle_dir: Path) -> Iterator[Callable[[bytes], OracleSubject]]:
-    made: list[OracleSubject] = []
+class TestBf16(OracleRemovalConformance):
+    chip = "cv183x"
+    mode = "bf16"
+    others = (GOLDEN,)
 
-    def make(data: bytes) -> OracleSubject:
-        made.append(OracleSubject(data, oracle_dir))
-        return made[-1]
-
-    yield make
-    for subject in made:
-        subject.close()
-
-
-def test_every_removal_that_matters_is_refused(digits_onnx: Path, subject_of: Callable[[bytes], OracleSubject]) -> None:
-    session = Session(chip="cv183x", quantize="bf16")
-    missed: list[str] = []
-    tally = try_mutants(subject_of(session.build(session.transform(digits_onnx))[1]), missed=missed)
-    assert not missed
-    assert tally.missed == 0
-    assert tally.refused == tally.results == tally.removed - tally.repeated > 20
-
-
-def test_every_removal_from_a_file_of_another_maker_is_refused_if_it_matters(
-    subject_of: Callable[[bytes], OracleSubject],
-) -> None:
-    tally = try_mutants(subject_of(GOLDEN.read_bytes()))
-    assert tally.missed == 0
-    assert tally.refused == tally.results == 8
+    def on_oracle(self, data: bytes, folder: Path) -> OracleSubject:
+        return OracleSubject(data, folder)
