@@ -28,7 +28,6 @@ OPS = (
     "top.Input",
     "top.Weight",
 )
-ODD_TYPES = ("none", "tensor<*xf32>", "tensor<?x3xf32>", "tensor<f32>", "tensor<0xf32>", "tensor<1x3x8x8xi8>")
 TOML_VALUES = (
     *("inf", "nan", "-1", "9223372036854775808", "1.5", "true", "1979-05-27", "07:32:00", "[]", "[[]]", "{}", '""'),
     *(

@@ -88,7 +88,6 @@ MODULES = (
         )
     ),
 )
-SETTLED = ("run", "compile n.onnx", "opt n.mlir", "npz statistic in.npz")
 COMPILED = (
     *("run --model {file} --input in.npz -o o.npz", "run --model {file} --input in.npz --dump-all-tensors"),
     *("disasm {file} -o o.txt", "profile {file}", "profile {file} --html o.html --trace o.json"),
