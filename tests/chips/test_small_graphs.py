@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tpuc.api import FLOAT_MODES
+from tpuc.session import Session
 
 from tests.fuzz.graphs.judge import RUNS, check_chip, check_import, judged
-from tests.fuzz.graphs.maker import Maker
+from tests.fuzz.graphs.maker import SAMPLES, Maker
 from tests.fuzz.graphs.single import subject_of
 
 
@@ -57,6 +59,15 @@ def one_window_that_rounds_up(m: Maker) -> None:
     m.node("AveragePool", m.input((1, 3, 2, 3)), count_include_pad=1, **longer)
 
 
+def columns_of_their_own_scale(m: Maker) -> None:
+    """Only one dimension is resampled, by another scale than the other has."""
+    x = m.input((1, 4, 1, 2))
+    wide = m.constant([1.0, 1.0, 1.0, 3.0])
+    m.node("Resize", x, None, wide, mode="linear", coordinate_transformation_mode="asymmetric")
+    high = m.constant([1.0, 1.0, 2.5, 1.0])
+    m.node("Resize", x, None, high, mode="linear", coordinate_transformation_mode="asymmetric")
+
+
 GRAPHS: dict[str, Callable[[Maker], None]] = {
     function.__name__: function
     for function in (
@@ -66,6 +77,7 @@ GRAPHS: dict[str, Callable[[Maker], None]] = {
         strides_above_the_window,
         comparisons_of_old_opsets,
         one_window_that_rounds_up,
+        columns_of_their_own_scale,
     )
 }
 
@@ -86,3 +98,24 @@ def test_small_graphs_are_computed(name: str, chip: str, mode: str, tmp_path: Pa
         assert REFUSED[name, chip] in compiled.said
     else:
         assert (compiled.kind, compiled.said) == ("ok", "")
+
+
+@pytest.mark.parametrize(("chip", "mode"), [pytest.param(*run, marks=pytest.mark.chip(run[0])) for run in RUNS])
+def test_an_index_marks_its_place_in_every_mode(chip: str, mode: str, tmp_path: Path) -> None:
+    """Rounded to a byte, index 1 of 0 to 2 is 1.004, and equal to nothing."""
+    m = Maker(np.random.default_rng(1), 18)
+    index = m.added_input((np.array([[0, 1], [2, 1], [2, 0]], np.int64),) * SAMPLES)
+    m.node("OneHot", index, m.constant(3, np.int64), m.constant([-0.5, 1.5]), axis=-1)
+    subject = subject_of(m, tmp_path)
+    check_import(subject)
+    assert subject.module is not None
+    session = Session(chip=chip, quantize=mode)
+    table = None
+    if mode not in FLOAT_MODES:
+        samples = tmp_path / "samples.npz"
+        np.savez(samples, **{index.name: index.arrays[0][None].astype(np.float32)})
+        table = session.calibrate(subject.module, dataset=samples, method="max", options={"tune_num": 0, "bias_num": 0})
+    data = session.build(subject.module, table)[1]
+    (found,) = session.chip.load(data).run({index.name: index.arrays[0].astype(np.float32)}).values()
+    marked = found.astype(np.float32).reshape(3, 2, 3) > 0.5
+    assert np.array_equal(marked, np.eye(3)[index.arrays[0]] == 1)

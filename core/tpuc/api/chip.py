@@ -58,6 +58,11 @@ class ChipDescription:
         """The stored type of a calibrated value in an integer mode."""
         return type.with_element(self.quantised_element(type, mode, self.symmetric_divisor, name))
 
+    @property
+    def compute_type(self) -> str:
+        """The float mode in which compositions of several ops are computed: the most exact one that the chip has."""
+        return next((mode for mode in ("f32", "bf16", "f16") if mode in self.modes), "f32")
+
     def float_type(self, type: TensorType, mode: str) -> TensorType:
         """The stored type in a float mode; f32 in the integer modes."""
         return type.with_element(FLOAT_MODES.get(mode, F32))

@@ -25,6 +25,7 @@ class Wants(Enum):
     MODE = "the mode's own type: quantised in int8 modes, else f32, f16 or bf16"
     FLOAT = "f32 whatever the mode is"
     INDEX = "whole numbers that choose places: f32, as are the ops that only lead to them"
+    EXACT = "a float that is not rounded on the way: ops that only lead to it are in the chip's `compute_type`"
     AS_IS = "whatever its producer made (shape ops)"
 
 

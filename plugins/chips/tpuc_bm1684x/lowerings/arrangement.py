@@ -13,7 +13,7 @@ from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
 from tpuc_ops.tpu.permute import Permute as TpuPermute
 from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
-from tpuc_bm1684x.lowerings.common import ALL, FLOATS, float_weight
+from tpuc_bm1684x.lowerings.common import ALL, FLOATS, Array, float_weight
 from tpuc_bm1684x.lowerings.repetition import tiled
 from tpuc_bm1684x.lowerings.table import TABLE
 
@@ -61,10 +61,12 @@ class InterpAny(Lowering[Interp]):
         rows, columns = dims[2], dims[3]
         if columns != w:
             name = f"{node.name}_columns" if rows != h else node.name
-            value = self._product(node, build, value, (n, c, h, columns), (w, columns), name)
+            matrix = interpolation_matrix(node.op, w, columns, node.op.scale_w)
+            value = self._product(build, value, matrix, (n, c, h, columns), name)
         if rows != h:
             value = self._permuted(build, value, f"{node.name}_turned")
-            value = self._product(node, build, value, (n, c, columns, rows), (h, rows), f"{node.name}_rows")
+            matrix = interpolation_matrix(node.op, h, rows, node.op.scale_h)
+            value = self._product(build, value, matrix, (n, c, columns, rows), f"{node.name}_rows")
             value = self._permuted(build, value, node.name)
         return [value]
 
@@ -72,20 +74,9 @@ class InterpAny(Lowering[Interp]):
         n, c, h, w = value.tensor.dims
         return build(TpuPermute(order=_SWAPPED), [value], value.tensor.with_shape((n, c, w, h)).at(None), name)
 
-    def _product(
-        self,
-        node: LoweringNode,
-        build: LoweringBuilder,
-        value: Value,
-        dims: tuple[int, ...],
-        extents: tuple[int, int],
-        name: str,
-    ) -> Value:
-        mode = value.tensor.storage.name
-        matrix = interpolation_matrix(
-            node.op, *extents, node.op.scale_w if name.endswith("_columns") else node.op.scale_h
-        )
-        operands = [value, float_weight(build, f"matrix{extents[0]}to{extents[1]}", matrix, mode), *[build.none()] * 3]
+    def _product(self, build: LoweringBuilder, value: Value, matrix: Array, dims: tuple[int, ...], name: str) -> Value:
+        suffix = f"matrix{matrix.shape[0]}to{matrix.shape[1]}"
+        operands = [value, float_weight(build, suffix, matrix, value.tensor.storage.name), *[build.none()] * 3]
         return build(TpuMatMul(), operands, value.tensor.with_shape(dims).at(None), name)
 
 

@@ -10,7 +10,7 @@ from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Op, ScalarTyp
 from tpuc_ops.arrays import stored
 from tpuc_ops.shapes import is_absent
 from tpuc_ops.top.bitwise import Bitwise
-from tpuc_ops.top.compare import Compare
+from tpuc_ops.top.compare import COMPARISONS, Compare
 from tpuc_ops.top.compare_const import CompareConst
 from tpuc_ops.top.mod import Mod
 from tpuc_ops.top.trilu import Trilu
@@ -28,11 +28,13 @@ from tpuc_bm1684x.lowerings.table import TABLE
 
 
 class ExactFloats(Lowering[Any]):
-    """Base: operands in f32, or in the 16 bits that all of them have already; quantised ones are f32."""
+    """Base: operands in f32, or in the 16 bits that all of them have already; quantised ones are f32. Ops that only
+    lead to a comparison round nothing to bytes.
+    """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         wanted = Wants.FLOAT if node.mode in INTEGERS else Wants.AS_IS
-        return (wanted,) * len(node.operand_types)
+        return (Wants.EXACT if node.op.mode in COMPARISONS else wanted,) * len(node.operand_types)
 
     def operands(self, node: LoweringNode, build: LoweringBuilder) -> list[Value]:
         """Stored alike: whole numbers and borders are not rounded before they are compared."""

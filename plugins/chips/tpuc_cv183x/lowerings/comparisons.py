@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_ops.top.cast import Cast
 from tpuc_ops.top.ceil import Ceil
-from tpuc_ops.top.compare import Compare
+from tpuc_ops.top.compare import COMPARISONS, Compare
 from tpuc_ops.top.compare_const import CompareConst
 from tpuc_ops.top.floor import Floor
 from tpuc_ops.top.round import Round
@@ -68,6 +68,9 @@ def _compared(steps: Halves, mode: str, left: Value, right: Value) -> Value:
 class CompareAny(InHalves):
     """Of what bf16 holds: differences keep their sign."""
 
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.EXACT if node.op.mode in COMPARISONS else Wants.AS_IS,) * len(node.operand_types)
+
     def refuse(self, node: LoweringNode) -> str | None:
         return _constant_refusal(node, 2)
 
@@ -79,6 +82,9 @@ class CompareAny(InHalves):
 @TABLE.lowers(CompareConst, "bf16", "int8")
 class CompareConstAny(InHalves):
     """With a number that bf16 holds."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.EXACT if node.op.mode in COMPARISONS else Wants.AS_IS,)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: CompareConst = node.op

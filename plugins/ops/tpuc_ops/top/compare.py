@@ -23,6 +23,9 @@ MODES: Mapping[str, Callable[[Array, Array], Array]] = {
     "Xor": np.logical_xor,
 }
 
+COMPARISONS = ("Equal", "NotEqual", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+"""Those of numbers; the others are of truths."""
+
 
 @dataclass(frozen=True)
 class Compare(Op, Elementwise):

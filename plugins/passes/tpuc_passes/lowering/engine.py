@@ -39,8 +39,7 @@ Array: TypeAlias = npt.NDArray[Any]
 FindCell: TypeAlias = "Callable[[str, str], Lowering[Any] | None]"
 """(op name, mode) to the chip's lowering, None when there is none."""
 
-_EXACT = "f32"
-"""The mode in which whole numbers are exact up to 2**24."""
+_WHOLE = (Wants.INDEX, Wants.EXACT)
 _ELEMENT_OF = {"int8": "i8", "uint8": "ui8", "int16": "i16", "int32": "i32", "float32": "f32", "float16": "f16"}
 
 
@@ -72,6 +71,7 @@ class Lowerer:
         self.module = module
         self.chip = chip
         self.mode = mode
+        self.exact = chip.description.compute_type
         self.find = find
         self.modes = modes
         self.float_sums = float_sums
@@ -111,7 +111,7 @@ class Lowerer:
         for operation in self.module.main.operations[:-1]:
             if is_kept(operation) or isinstance(operation.op, (Quantise, Dequantise)):
                 continue
-            usual = _EXACT if id(operation) in leads_to_index else self.mode
+            usual = self.exact if id(operation) in leads_to_index else self.mode
             mode = self.modes.get(operation.name, usual)
             cell = self.find(operation.op.name, mode)
             reason = None
@@ -130,14 +130,16 @@ class Lowerer:
         return choices
 
     def _leads_to_index(self) -> set[int]:
-        """Element-wise and moving ops whose results only choose places: 16 bits would change whole numbers."""
+        """Element-wise and moving ops whose results only choose places or are compared: bytes and 16 bits would change
+        whole numbers.
+        """
         found: set[int] = set()
         for operation in reversed(self.module.main.operations[:-1]):
             uses = [use for result in operation.results for use in result.uses]
-            if is_kept(operation) or not uses or self.find(operation.op.name, _EXACT) is None:
+            if is_kept(operation) or not uses or self.find(operation.op.name, self.exact) is None:
                 continue
             moves = isinstance(operation.op, Elementwise) or self._wants(operation)[0] is Wants.AS_IS
-            if moves and all(id(user) in found or self._wants(user)[index] is Wants.INDEX for user, index in uses):
+            if moves and all(id(user) in found or self._wants(user)[index] in _WHOLE for user, index in uses):
                 found.add(id(operation))
         return found
 
@@ -225,6 +227,8 @@ class Lowerer:
             return value
         type_ = value.tensor
         description = self.chip.description
+        if want is Wants.EXACT:
+            return self.cast(value, description.float_type(type_, self.exact)) if type_.is_quantised else value
         if want in (Wants.FLOAT, Wants.INDEX):
             return self.cast(value, description.float_type(type_, "f32"))
         if mode in ("f32", "f16", "bf16"):

@@ -204,6 +204,12 @@ CASES |= {
     "nearest_half": LayerCase(Interp(mode="nearest", coord_mode="half_pixel"), [IMAGE], result=(1, 5, 8, 12)),
     "nearest_odd": LayerCase(Interp(mode="nearest", coord_mode="asymmetric"), [IMAGE], result=(1, 5, 7, 4)),
     "linear": LayerCase(Interp(mode="linear", coord_mode="half_pixel"), [IMAGE], result=(1, 5, 8, 12)),
+    "linear_columns": LayerCase(
+        Interp(mode="linear", coord_mode="asymmetric", scale_h=1.0, scale_w=3.0), [IMAGE], result=(1, 5, 4, 18)
+    ),
+    "linear_rows": LayerCase(
+        Interp(mode="linear", coord_mode="asymmetric", scale_h=2.5, scale_w=1.0), [IMAGE], result=(1, 5, 10, 6)
+    ),
     "linear_corners": LayerCase(Interp(mode="linear", coord_mode="align_corners"), [IMAGE], result=(1, 5, 9, 6)),
     "layer_norm": LayerCase(LayerNorm(axis=-1), [X, Fixed(uniform(6, seed=3)), Fixed(uniform(6, seed=4))]),
     "layer_norm_plain": LayerCase(LayerNorm(axis=2), [X, None, None]),
