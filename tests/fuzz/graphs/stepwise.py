@@ -20,9 +20,10 @@ SHORT = 2
 """Times the repository's bound for floats of 16 bits: that is of a range, and tensors here are as small as one element,
 which two roundings put two units of its last place off.
 """
-SUMMANDS: Mapping[tuple[str, str], float] = {("cv183x", "LN"): float(np.log(2.0))}
-"""Functions of `tpu.Active` that are a sum of two rounded values, which are up to so large where the sum is near 0: a
-logarithm is that of the exponent and that of the mantissa, both tables of bf16.
+SUMMANDS: Mapping[tuple[str, str], float] = {("bm1684x", "TANH"): 1.0, ("cv183x", "LN"): float(np.log(2.0))}
+"""Functions of `tpu.Active` that are a sum of two rounded values, which are up to so large where the sum is near 0.
+
+TANH: 1 and the quotient of an exponential. LN: the logarithms of exponent and mantissa, both from tables of bf16.
 """
 CANCELLATION = 2.0**-20
 """Of the largest operand: what the order of a sum in float32 can leave where a sum is near 0."""
