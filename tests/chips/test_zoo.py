@@ -13,20 +13,28 @@ from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 
 from tests.models.zoo import NETWORKS
+from tests.turns import quick_pairs
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
 SAMPLES = 4
 LEAST_COSINE = {"f32": 0.999999, "f16": 0.999, "bf16": 0.99, "int8": 0.99, "int8-asym": 0.98}
 """Random networks spread their values widely, so that 8 bits hold them well."""
-RUNS = [
-    pytest.param(chip, mode, marks=[pytest.mark.chip(chip), *([pytest.mark.slow] if mode in slow else [])], id=name)
-    for chip, modes, slow in (
-        ("bm1684x", ("f32", "f16", "int8", "int8-asym"), ("f32", "int8-asym")),
-        ("cv183x", ("int8", "bf16"), ()),
-    )
+RUNS = {
+    f"{chip}-{mode}": (chip, mode)
+    for chip, modes in (("bm1684x", ("f32", "f16", "int8", "int8-asym")), ("cv183x", ("int8", "bf16")))
     for mode in modes
-    for name in [f"{chip}-{mode}"]
+}
+QUICK = quick_pairs(NETWORKS, tuple(RUNS), lambda _: "network")
+"""Each network on one chip in one mode, in turn."""
+PAIRS = [
+    pytest.param(
+        *(name, *RUNS[run]),
+        marks=[pytest.mark.chip(RUNS[run][0]), *([] if (name, run) in QUICK else [pytest.mark.slow])],
+        id=f"{name}-{run}",
+    )
+    for name in NETWORKS
+    for run in RUNS
 ]
 
 
@@ -40,8 +48,7 @@ def _inputs(session: Any, seed: int) -> dict[str, NDArray[Any]]:
     }
 
 
-@pytest.mark.parametrize(("chip", "mode"), RUNS)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "chip", "mode"), PAIRS)
 def test_network_compiles_and_answers(name: str, chip: str, mode: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.onnx"
     onnx.save(NETWORKS[name](), path)

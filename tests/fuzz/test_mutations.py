@@ -10,7 +10,7 @@ import pytest
 from tests.fuzz.child import verdict
 from tests.fuzz.mutations import BROKEN, Runs, Tally, formats_of, prepare, run_all
 
-COUNT = 200
+COUNT = 100
 
 pytestmark = [pytest.mark.chip("bm1684x"), pytest.mark.chip("cv183x")]
 

@@ -38,7 +38,14 @@ def inputs_of(steps: int = STEPS) -> dict[str, Array]:
     return {"x": np.random.default_rng(3).normal(0, 1, (steps, 1, INPUTS)).astype(np.float32)}
 
 
-@pytest.mark.parametrize(("kind", "mode", "ways"), [("LSTM", "f16", 1), ("GRU", "f32", 2), ("RNN", "bf16", 1)])
+@pytest.mark.parametrize(
+    ("kind", "mode", "ways"),
+    [
+        pytest.param("LSTM", "f16", 1, marks=pytest.mark.slow),
+        pytest.param("GRU", "f32", 2, marks=pytest.mark.slow),
+        ("RNN", "bf16", 1),
+    ],
+)
 def test_two_hundred_steps_are_those_of_onnx_runtime(kind: str, mode: str, ways: int, tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     write_network(kind, path, ways)

@@ -14,14 +14,10 @@ from onnx import numpy_helper
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 
+from tests.chips.command_line import tpuc, tpuc_apart
+
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits"
 CALIBRATION = DIGITS / "digits_calib.npz"
-
-
-def tpuc(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
-    command = [sys.executable, "-m", "tpuc", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
 
 
 def _compile(model: Path, target: Path, *more: str | Path) -> subprocess.CompletedProcess[str]:
@@ -31,13 +27,23 @@ def _compile(model: Path, target: Path, *more: str | Path) -> subprocess.Complet
 INT8 = ("--quantize", "int8", "--dataset", CALIBRATION)
 
 
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The digits network in int8, `d.bmodel`, with all its stages."""
+    folder = tmp_path_factory.mktemp("stages")
+    done = _compile(DIGITS / "digits.onnx", folder / "d.bmodel", *INT8, "--work-dir", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
 def test_two_runs_in_different_folders_write_the_same_bytes(tmp_path: Path) -> None:
     written: list[dict[str, bytes]] = []
     for name in ("one", "two"):
         folder = tmp_path / name
         folder.mkdir()
         shutil.copy(DIGITS / "digits.onnx", folder / "digits.onnx")
-        done = _compile(folder / "digits.onnx", folder / "digits.bmodel", *INT8, "--work-dir", folder / "work")
+        options = ("--chip", "bm1684x", "-o", folder / "digits.bmodel", "--work-dir", folder / "work", *INT8)
+        done = tpuc_apart("compile", folder / "digits.onnx", *options)
         assert done.returncode == 0, done.stderr
         written.append({path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()})
     assert written[0] == written[1]
@@ -51,13 +57,12 @@ def test_two_runs_in_different_folders_write_the_same_bytes(tmp_path: Path) -> N
     } <= written[0].keys()
 
 
-def test_every_stage_reads_back_and_evaluates(tmp_path: Path) -> None:
-    assert _compile(DIGITS / "digits.onnx", tmp_path / "d.bmodel", *INT8, "--work-dir", tmp_path).returncode == 0
+def test_every_stage_reads_back_and_evaluates(stages: Path) -> None:
     session = Session(chip="bm1684x", quantize="int8")
     inputs = {"image": np.load(DIGITS / "digits_eval.npz")["x"][:1].reshape(1, 1, 8, 8).astype(np.float32)}
     results: dict[str, np.ndarray] = {}
     for stage in ("_origin", "", "_bm1684x_int8_tpu", "_bm1684x_int8_final"):
-        module = session.load(tmp_path / f"digits{stage}.mlir")
+        module = session.load(stages / f"digits{stage}.mlir")
         module.verify()
         (results[stage],) = Interpreter(module).run(inputs).values()
     assert np.abs(results[""] - results["_origin"]).max() < 1e-5
@@ -65,9 +70,8 @@ def test_every_stage_reads_back_and_evaluates(tmp_path: Path) -> None:
     assert np.argmax(results["_bm1684x_int8_tpu"]) == np.argmax(results["_origin"])
 
 
-def test_the_steps_one_by_one_give_the_file_that_compile_gives(tmp_path: Path) -> None:
-    whole = tmp_path / "whole.bmodel"
-    assert _compile(DIGITS / "digits.onnx", whole, *INT8).returncode == 0
+def test_the_steps_one_by_one_give_the_file_that_compile_gives(stages: Path, tmp_path: Path) -> None:
+    whole = stages / "d.bmodel"
     steps = [
         ("model_transform", "--model_name", "digits", "--model_def", DIGITS / "digits.onnx", "--mlir", "digits.mlir"),
         ("run_calibration", "digits.mlir", "--dataset", CALIBRATION, "-o", "digits_cali_table"),
@@ -163,11 +167,9 @@ def test_an_unwritable_output_is_refused_before_the_work(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("size", [0, 40, 3000, 9000])
-def test_a_truncated_file_is_refused(tmp_path: Path, size: int) -> None:
-    whole = tmp_path / "whole.bmodel"
-    assert _compile(DIGITS / "digits.onnx", whole).returncode == 0
+def test_a_truncated_file_is_refused(stages: Path, tmp_path: Path, size: int) -> None:
     path = tmp_path / "short.bmodel"
-    path.write_bytes(whole.read_bytes()[:size])
+    path.write_bytes((stages / "d.bmodel").read_bytes()[:size])
     for command in (("profile", path), ("disasm", path)):
         done = tpuc(*command)
         assert done.returncode == 1

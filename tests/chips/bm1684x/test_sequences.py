@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.session import Session
 
+from tests.turns import in_turn
+
 onnxruntime = pytest.importorskip("onnxruntime")
 
 LEAST_COSINE = {"f16": 0.999, "int8": 0.95}
@@ -108,8 +110,7 @@ def recurrent(kind: str) -> onnx.ModelProto:
 NETWORKS = {"encoder": encoder, "vision": vision, "lstm": lambda: recurrent("LSTM"), "gru": lambda: recurrent("GRU")}
 
 
-@pytest.mark.parametrize("mode", LEAST_COSINE)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "mode"), in_turn(NETWORKS, tuple(LEAST_COSINE), lambda _: "network"))
 def test_sequences_keep_their_direction(name: str, mode: str, tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     model = NETWORKS[name]()

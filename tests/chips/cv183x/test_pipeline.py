@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,16 +17,11 @@ from tpuc.session import Boundary, Session
 from tpuc_cv183x.container import CviModel
 from tpuc_cv183x.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE
 
+from tests.chips.command_line import tpuc, tpuc_apart
 from tests.models.networks import Network
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits"
 MODES = {"int8": ("--quantize", "int8", "--dataset", DIGITS / "digits_calib.npz"), "bf16": ("--quantize", "bf16")}
-
-
-def tpuc(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
-    command = [sys.executable, "-m", "tpuc", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -39,7 +32,7 @@ def test_two_runs_in_different_folders_write_the_same_bytes(mode: str, tmp_path:
         folder.mkdir()
         target = folder / "digits.cvimodel"
         options = ("--chip", "cv183x", "-o", target, "--work-dir", folder / "work", *MODES[mode])
-        done = tpuc("compile", DIGITS / "digits.onnx", *options)
+        done = tpuc_apart("compile", DIGITS / "digits.onnx", *options)
         assert done.returncode == 0, done.stderr
         written.append({path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()})
     assert written[0] == written[1]
@@ -144,12 +137,15 @@ def test_inputs_and_outputs_beyond_five_lie_in_the_programs_own_memory(heads: in
     assert program.private_bytes == 128 * len(rest)
 
 
+@pytest.fixture(scope="module")
+def whole(network: Callable[[str], Network]) -> bytes:
+    return Session(chip="cv183x", quantize="bf16").build(network("digits").module)[1]
+
+
 @pytest.mark.parametrize("size", [0, 10, 60, 3000])
-def test_a_truncated_file_is_refused(size: int, network: Callable[[str], Network], tmp_path: Path) -> None:
-    net = network("digits")
-    session = Session(chip="cv183x", quantize="bf16")
+def test_a_truncated_file_is_refused(size: int, whole: bytes, tmp_path: Path) -> None:
     path = tmp_path / "short.cvimodel"
-    path.write_bytes(session.build(net.module)[1][:size])
+    path.write_bytes(whole[:size])
     done = tpuc("profile", path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"tpuc: {path}"), done.stderr

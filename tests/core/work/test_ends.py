@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 WAIT_SECONDS = 60.0
 ROOT = Path(__file__).resolve().parents[3]
@@ -110,7 +111,14 @@ def network(tmp_path: Path) -> Iterator[Path]:
     return tmp_path
 
 
-@pytest.mark.parametrize("seconds", [0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5])
+def _moments(quick: Sequence[float], others: Sequence[float]) -> list[ParameterSet]:
+    return [
+        *(pytest.param(seconds, id=str(seconds)) for seconds in quick),
+        *(pytest.param(seconds, marks=pytest.mark.slow, id=str(seconds)) for seconds in others),
+    ]
+
+
+@pytest.mark.parametrize("seconds", _moments([0.01, 0.1, 0.3], [0.03, 0.06, 0.15, 0.2, 0.5]))
 def test_ctrl_c_while_things_are_imported_is_one_line(seconds: float, network: Path) -> None:
     code, said = interrupted(["calibrate", "n.mlir", "--dataset", "cal", "-o", "t"], network, seconds)
     if code != 0:  # else it had ended
@@ -119,7 +127,7 @@ def test_ctrl_c_while_things_are_imported_is_one_line(seconds: float, network: P
         assert not (network / "t").exists()
 
 
-@pytest.mark.parametrize("seconds", [0.9, 1.2, 1.6])
+@pytest.mark.parametrize("seconds", _moments([1.2], [0.9, 1.6]))
 def test_ctrl_c_with_workers_is_one_line(seconds: float, network: Path) -> None:
     arguments = ["calibrate", "n.mlir", "--dataset", "cal", "-o", "t", "--workers", "2"]
     code, said = interrupted(arguments, network, seconds)

@@ -45,7 +45,6 @@ def check(torch: Any, module: Any, result: Any) -> None:
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)  # float32 sums in another order
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_an_exported_program(torch: Any, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript", reason="torch's exporter needs it")
