@@ -88,23 +88,57 @@ def pytest_runtest_logreport(report):
 """A pytest plugin that leaves out what has passed in an earlier run, and notes what passes in this one."""
 
 
-@pytest.mark.slow
-def test_everything_else_passes_without_any_chip_and_without_each(tmp_path: Path) -> None:
-    """What passes without any chip does not need the one that is missing: it is not run again for each."""
-    for packages in (CHIPS, *([package] for package in CHIPS)):
-        tree = tmp_path / "_".join(packages)
+class Trees:
+    """Copies of the tree without some chips, in which tests are run that have not passed in an earlier one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def run(self, packages: Sequence[str], tests: Sequence[str]) -> str:
+        """Assert that tests pass without these packages; returns what pytest said."""
+        tree = self._folder / "_".join(packages)
         tree.mkdir()
         _copy_without(packages, tree)
         _metadata(tree)
         (tree / "metadata" / "run_once.py").write_text(ONCE)
         kinds = [tree / "plugins" / kind for kind in ("frontends", "ops", "passes", "chips", "tools")]
         paths = os.pathsep.join(map(str, [tree / "metadata", tree / "core", *kinds]))
-        passed = str(tmp_path / "passed.txt")
-        environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "PASSED_BEFORE": passed}
+        passed = str(self._folder / "passed.txt")
+        environment = {**os.environ, "PYTHONPATH": paths, "PASSED_BEFORE": passed}
         names = [sys.executable, "-c", "from tpuc.registry import Registry; print(*Registry().names('tpuc.chips'))"]
         left = subprocess.run(names, cwd=tree, env=environment, capture_output=True, text=True, check=True)
         assert left.stdout.split() == [_chip(one) for one in CHIPS if one not in packages]
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "run_once", "tests"]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "run_once", *tests]
         command += ["-m", "not interop and not slow", *(f"--ignore={path}" for path in _left_out(tree / "tests"))]
         done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+        return done.stdout
+
+
+QUICK = (
+    *("tests/core/test_cli_commands.py", "tests/core/test_support_coverage.py", "tests/tools/check"),
+    *(
+        "tests/passes/test_canonicalize.py",
+        "tests/third_party/test_toy_files.py",
+        "tests/frontends/tflite/test_chips.py",
+    ),
+    "tests/models/test_digits.py",
+)
+"""Tests that ask which chips there are, or have one of their own."""
+
+
+def test_chips_are_looked_up_nowhere_else(tmp_path: Path) -> None:
+    """The slow test below in little: some tests without any chip, and another chip's way from a network to its file."""
+    trees = Trees(tmp_path)
+    assert re.search(r"[0-9]{2} passed", trees.run(CHIPS, QUICK))
+    for package in CHIPS:
+        ways = [f"tests/chips/{_chip(other)}/test_pipeline.py" for other in CHIPS if other != package]
+        assert re.search(r"[1-9] passed", trees.run([package], [*ways, "-k", "refused or (same_bytes and not bf16)"]))
+
+
+@pytest.mark.slow
+def test_everything_else_passes_without_any_chip_and_without_each(tmp_path: Path) -> None:
+    """What passes without any chip does not need the one that is missing: it is not run again for each."""
+    trees = Trees(tmp_path)
+    for packages in (CHIPS, *([package] for package in CHIPS)):
+        trees.run(packages, ["tests"])

@@ -1,4 +1,4 @@
-"""A few dozen random graphs, two chips and modes each; `python benchmarks/fuzz.py graphs --count 1000` is the long run."""
+"""A few dozen random graphs, each on two chips; `python benchmarks/fuzz.py graphs --count 1000` is the long run."""
 
 from __future__ import annotations
 
