@@ -20,10 +20,15 @@ SHORT = 2
 """Times the repository's bound for floats of 16 bits: that is of a range, and tensors here are as small as one element,
 which two roundings put two units of its last place off.
 """
-SUMMANDS: Mapping[tuple[str, str], float] = {("bm1684x", "TANH"): 1.0, ("cv183x", "LN"): float(np.log(2.0))}
+SUMMANDS: Mapping[tuple[str, str], float] = {
+    ("bm1684x", "TANH"): 1.0,
+    ("cv183x", "HSIGMOID"): 1.0,
+    ("cv183x", "LN"): float(np.log(2.0)),
+}
 """Functions of `tpu.Active` that are a sum of two rounded values, which are up to so large where the sum is near 0.
 
-TANH: 1 and the quotient of an exponential. LN: the logarithms of exponent and mantissa, both from tables of bf16.
+TANH: 1 and the quotient of an exponential. HSIGMOID: the product with alpha and beta, between which the result is 0 and
+1. LN: the logarithms of exponent and mantissa, both from tables of bf16.
 """
 CANCELLATION = 2.0**-20
 """Of the largest operand: what the order of a sum in float32 can leave where a sum is near 0."""
