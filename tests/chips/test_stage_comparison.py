@@ -65,3 +65,20 @@ def test_compile_leaves_out_what_it_is_told_to(tmp_path: Path) -> None:
         session.compile(path, target, test_input=samples, excepts=["x", "y", "y_f32"])
     with pytest.raises(TpucError, match="TOP and TPU: 'y' is NaN"):
         session.compile(path, target, test_input=samples, excepts=["x"])
+
+
+@pytest.mark.chip("bm1684x")
+def test_values_without_names_are_not_compared(tmp_path: Path) -> None:
+    path = tmp_path / "nameless.mlir"
+    path.write_text(
+        "module {\n"
+        "func.func @main(%arg0: tensor<1x8xf32>) -> tensor<1x8xf32> {\n"
+        '%0 = "top.Input"(%arg0) : (tensor<1x8xf32>) -> tensor<1x8xf32>\n'
+        '%1 = "top.MulConst"(%0) {const_val = 0.5 : f64} : (tensor<1x8xf32>) -> tensor<1x8xf32>\n'
+        "return %1 : tensor<1x8xf32>\n}\n}\n",
+        encoding="utf-8",
+    )
+    np.savez(tmp_path / "x.npz", arg0=NEGATIVE)
+    session = Session(chip="bm1684x")
+    with pytest.raises(TpucError, match="TOP and TPU: no tensor has the same name on both sides"):
+        session.deploy(session.load(path), tmp_path / "n.bmodel", test_input=[tmp_path / "x.npz"])

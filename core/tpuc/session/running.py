@@ -109,17 +109,18 @@ def paired_inputs(top: Module, tpu: Module, paths: Sequence[Path]) -> tuple[dict
     Where the TPU module takes bytes of images (an input of another name), these are what is read, and TOP gets what
     the host's preprocessing makes of them.
     """
-    pairs, types = list(zip(inputs_of(top), inputs_of(tpu), strict=True)), types_of(top)
+    pairs = list(zip(inputs_of(top), inputs_of(tpu), strict=True))
+    types = [operation.result.tensor for operation in top.main.operations if isinstance(operation.op, NetworkInput)]
     sample = next(iter(samples([one if one.name == other.name else other for one, other in pairs], paths)))
     for_top: dict[str, Array] = {}
     for_tpu: dict[str, Array] = {}
-    for one, other in pairs:
+    for (one, other), type in zip(pairs, types, strict=True):
         if one.name != other.name:
             for_tpu[other.name] = sample[other.name]
             for_top[one.name] = one.preprocess.from_pixels(sample[other.name], other.preprocess, one.shape)
             continue
         for_top[one.name] = sample[one.name]
-        value = _meant(sample[one.name], types[one.name])
+        value = _meant(sample[one.name], type)
         for_tpu[one.name] = other.store(value) if other.store is not None else np.asarray(value, other.dtype)
     return for_top, for_tpu
 
