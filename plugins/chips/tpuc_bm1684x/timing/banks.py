@@ -7,12 +7,9 @@ from collections.abc import Sequence
 
 from tpuc.api import BankConflict, Instruction
 
-from tpuc_bm1684x.isa import Gather, GatherOp, LaneTransfer, Requantise, TransferOp
+from tpuc_bm1684x.isa import Gather, LaneTransfer, Requantise, TransferOp
 from tpuc_bm1684x.isa.geometry import LANE_BYTES
-from tpuc_bm1684x.timing.compute import compute_cycles
-
-_ONE_INDEX = (GatherOp.LANE_GATHER, GatherOp.LANE_GATHER_2D, GatherOp.LANE_SCATTER, GatherOp.GATHER_M)
-"""Look-ups that banks do not slow down."""
+from tpuc_bm1684x.timing.compute import BANK_FREE, compute_cycles
 
 
 def bank_conflicts(instruction: Instruction) -> Sequence[BankConflict]:
@@ -25,7 +22,7 @@ def bank_conflicts(instruction: Instruction) -> Sequence[BankConflict]:
                 divmod(at, LANE_BYTES) for at in (instruction.result, instruction.source)
             )
             return [_starts(result, source, compute_cycles(instruction))] if lane == other else ()
-        case Gather() if instruction.operation not in _ONE_INDEX:
+        case Gather() if instruction.operation not in BANK_FREE:
             regions = (*instruction.reads(), *instruction.writes())
             spans = [(region.start, region.end) for region in regions]
             longer = compute_cycles(instruction) // 2

@@ -208,8 +208,8 @@ def _transfer(transfer: LaneTransfer) -> int:
 
 
 _SCATTERS = (GatherOp.SCATTER, GatherOp.SCATTER_HZD, GatherOp.LANE_SCATTER)
-_ALONE = (GatherOp.LANE_GATHER, GatherOp.LANE_GATHER_2D, GatherOp.LANE_SCATTER)
-"""One index for all lanes: banks do not count."""
+BANK_FREE = (GatherOp.LANE_GATHER, GatherOp.LANE_GATHER_2D, GatherOp.LANE_SCATTER, GatherOp.GATHER_M)
+"""Look-ups that banks do not slow down: one index for all lanes, and reads of four banks at a time."""
 
 
 def _gather(gather: Gather) -> int:
@@ -221,7 +221,7 @@ def _gather(gather: Gather) -> int:
     elements *= n * _slots(gather.result.address, c)
     if gather.operation is GatherOp.GATHER_M:  # from four banks at a time
         return elements // 4
-    return elements * 3 // 2 if gather.operation not in _ALONE and _share_bank(gather) else elements
+    return elements * 3 // 2 if gather.operation not in BANK_FREE and _share_bank(gather) else elements
 
 
 def _share_bank(gather: Gather) -> bool:
