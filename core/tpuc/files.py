@@ -54,6 +54,11 @@ def file_stem(name: str) -> str:
     return safe.encode("utf-8")[:LONGEST_STEM].decode("utf-8", errors="ignore") or "_"
 
 
+def weights_beside(path: Path) -> str:
+    """The name of the npz that is written with a `.mlir` file."""
+    return f"{path.stem}_weight.npz"
+
+
 def read_text(path: Path, kind: type[TpucError], instead: str) -> str:
     """A file of text; raises an error of `kind`, which says what to give `instead` of a file that is none."""
     try:

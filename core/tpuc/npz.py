@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     Array: TypeAlias = npt.NDArray[Any]
 
 T = TypeVar("T")
-_NPY_MAGIC = b"\x93NUMPY"
 _ENCRYPTED = 1
 """The flag of a member that needs a password (APPNOTE 4.4.4)."""
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
@@ -90,9 +89,11 @@ def read_names(path: Path | str) -> set[str]:
 
 
 def _read(path: Path | str, what: Callable[[BinaryIO], T]) -> T:
+    from tpuc.npy import MAGIC
+
     try:
         with Path(path).open("rb") as stream:
-            if stream.read(len(_NPY_MAGIC)) == _NPY_MAGIC:
+            if stream.read(len(MAGIC)) == MAGIC:
                 raise ValueError("it holds one array without name")
             return what(stream)
     except FileNotFoundError:

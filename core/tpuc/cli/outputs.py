@@ -10,9 +10,7 @@ import click
 
 from tpuc.cli.values import OutputType
 from tpuc.errors import UsageError
-
-WEIGHTS = "_weight.npz"
-"""Behind the name of a `.mlir` file: the weights that lie beside it."""
+from tpuc.files import weights_beside
 
 
 def check_outputs(command: click.Command, values: Mapping[str, Any]) -> None:
@@ -41,7 +39,7 @@ def _refuse_same(label: str, path: Path, others: Iterable[tuple[str, Path]], kin
 
 
 def _with_weights(path: Path) -> tuple[Path, ...]:
-    return (path, path.with_name(path.stem + WEIGHTS)) if path.suffix == ".mlir" else (path,)
+    return (path, path.with_name(weights_beside(path))) if path.suffix == ".mlir" else (path,)
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -17,7 +17,7 @@ from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
 from tpuc.api.planning import MemoryPlan
 from tpuc.data import inputs_of, open_samples
 from tpuc.errors import CalibrationError, TpucError, Unsupported, UsageError
-from tpuc.files import file_stem, write_atomic
+from tpuc.files import file_stem, weights_beside, write_atomic
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module, TensorType
 from tpuc.ir.attributes import StringAttr
@@ -109,7 +109,7 @@ class Session:
     def save(self, module: Module, path: Path) -> None:
         """Write a `.mlir` file and, under the name it gives them, its weights beside it."""
         if module.weights.missing is None:
-            module.attributes[WEIGHT_FILE] = StringAttr(path.with_suffix("").name + "_weight.npz")
+            module.attributes[WEIGHT_FILE] = StringAttr(weights_beside(path))
         write_module(path, module)
         self.registry.hooks.hook.module_dumped(path=path, module=module)
 
