@@ -15,6 +15,7 @@ from tpuc_ops.top.arcsin import Arcsin
 from tpuc_ops.top.arcsinh import Arcsinh
 from tpuc_ops.top.arctan import Arctan
 from tpuc_ops.top.arctanh import Arctanh
+from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.ceil import Ceil
 from tpuc_ops.top.cos import Cos
 from tpuc_ops.top.cosh import Cosh
@@ -84,6 +85,7 @@ _Y = uniform(1, 70, 5, 6, low=-2, high=2, seed=1)
 _UNIT = uniform(1, 7, 5, 6, low=-0.95, high=0.95, seed=2)
 _AT_LEAST_ONE = uniform(1, 7, 5, 6, low=1.25, high=4, seed=3)
 _BOTH_SIGNS = _AT_LEAST_ONE * np.where(np.arange(6) % 2, np.float32(1), np.float32(-1))
+_ABOVE_ZERO = uniform(1, 7, 4, 6, low=1, high=4, seed=12) * np.where(np.arange(6) % 2, np.float32(1), np.float32(-0.25))
 _IMAGE = uniform(1, 5, 4, 6, seed=9)
 IN_STEPS = np.rint(_X * 32) / np.float32(32)  # which 8 bits hold, so that no rounding carries a value over an integer
 IN_STEPS[0, 0, 0, 0] = -4
@@ -122,6 +124,9 @@ CASES = {
         [uniform(3, 40), Fixed(uniform(20, 40, seed=7)), Fixed(uniform(20, seed=8))],
         3,
     ),
+    "average_above_zero": LayerCase(
+        AvgPool(kernel_shape=(2, 2), strides=(2, 2)), [_ABOVE_ZERO], TWO_ROUNDINGS
+    ),  # negative elements, and no negative average
     "largest_apart": LayerCase(Reduce(axes=(3,), mode="ReduceMax", keepdims=False), [_X]),
     "reshape_to": LayerCase(Reshape(shape=(1, 35, 10, 6)), [_X]),
     "nearest_by_scale": LayerCase(

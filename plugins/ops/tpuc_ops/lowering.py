@@ -8,10 +8,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from tpuc.api import ABSENT, F32, Lowering, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, Wants
+from tpuc.api import (
+    ABSENT,
+    F32,
+    Calibrated,
+    Lowering,
+    LoweringBuilder,
+    LoweringNode,
+    Node,
+    Op,
+    ScalarType,
+    TensorType,
+    Uniform,
+    Value,
+    Wants,
+)
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
+from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate, symmetric_scale
 from tpuc_ops.quant.elements import SMALLEST_THRESHOLD
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.conv import Conv
@@ -74,6 +88,17 @@ def quantised_constant(factors: Array, lowest_shift: int) -> tuple[Array, int]:
         shift -= 1
     numerators = round_to_int(factors.astype(np.float64) * 2.0**shift, Rounding.HALF_AWAY_FROM_ZERO)
     return saturate(numerators, np.int8), shift
+
+
+def result_with_sign(node: LoweringNode, *, unsigned: bool) -> TensorType:
+    """The result as the chip stores it, with or without sign whatever its calibration says."""
+    plain = node.quantised_result_type()
+    element = node.result_type.element
+    if plain.storage.is_unsigned == unsigned or not isinstance(element, Calibrated):
+        return plain
+    assert node.chip is not None
+    scale = symmetric_scale(max(element.threshold, SMALLEST_THRESHOLD), not unsigned, node.chip.symmetric_divisor)
+    return plain.with_element(Uniform(ScalarType("u8" if unsigned else "i8"), plain.uniform.expressed, scale))
 
 
 # Movements.

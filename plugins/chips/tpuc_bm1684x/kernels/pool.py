@@ -117,6 +117,9 @@ def average_refusal(node: Node) -> str | None:
         return f"padding must be 0, this one is {op.pad_value}"
     if not is_integer(node.result_type) or op.scale is not None:
         return None
+    if node.result_type.storage.is_unsigned != node.operand_types[0].storage.is_unsigned:
+        source, result = node.operand_types[0].storage, node.result_type.storage
+        return f"averages have the sign of their operand, which is {source}, the result is {result}"
     if op.round_mode != "HalfUp":
         return f"the chip rounds averages HalfUp, this one asks for {op.round_mode}"
     return zero_point_refusal([*node.operand_types, node.result_type])

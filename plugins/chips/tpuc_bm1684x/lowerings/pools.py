@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
-from tpuc_ops.lowering import InnerBuilder, pooled_in_strips, strip_count
+from tpuc_ops.lowering import InnerBuilder, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops.pooling import window_counts
 from tpuc_ops.quant.arithmetic import decompose_search
 from tpuc_ops.top.avg_pool import AvgPool
@@ -198,7 +198,8 @@ class AvgPoolInt8(AvgPoolBase):
         op: AvgPool = node.op
         if not node.operands[0].tensor.is_quantised:
             return build(_pool2d(op, "Avg"), node.operands, node.float_result_type())
-        result = node.quantised_result_type()
+        # The chip gives averages the sign of what they are of.
+        result = result_with_sign(node, unsigned=node.operands[0].tensor.storage.is_unsigned)
         source = node.operands[0].tensor.uniform
         taps = op.kernel_shape[0] * op.kernel_shape[1]
         scale = source.scale / (result.uniform.scale * taps)

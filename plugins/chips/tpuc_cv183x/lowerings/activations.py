@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, numpy_dtype
-from tpuc_ops.lowering import quantised_constant, slope_refusal, with_one_slope
+from tpuc_ops.lowering import quantised_constant, result_with_sign, slope_refusal, with_one_slope
 from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
 from tpuc_ops.top.abs import Abs
 from tpuc_ops.top.add_const import AddConst
@@ -56,7 +56,6 @@ from tpuc_cv183x.lowerings.common import (
     bf16,
     bf16_operands,
     may_move_scale,
-    result_with_sign,
     scales_of,
     short_factor,
     with_scale,

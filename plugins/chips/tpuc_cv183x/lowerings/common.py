@@ -11,19 +11,16 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import (
-    Calibrated,
     ElementType,
     LoweringBuilder,
     LoweringNode,
-    ScalarType,
     TensorType,
     Uniform,
     UniformPerAxis,
     Value,
 )
 from tpuc_ops.lowering import STEPS
-from tpuc_ops.quant.arithmetic import decompose_frexp31, symmetric_scale
-from tpuc_ops.quant.elements import SMALLEST_THRESHOLD
+from tpuc_ops.quant.arithmetic import decompose_frexp31
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.max import Max
 from tpuc_ops.top.min import Min
@@ -63,17 +60,6 @@ def as_bf16(array: Array) -> Array:
 
 def _narrowed(array: Array) -> Array:
     return np.clip(array, -LARGEST, LARGEST).astype(np.float32).astype(ml_dtypes.bfloat16)
-
-
-def result_with_sign(node: LoweringNode, *, unsigned: bool) -> TensorType:
-    """The result as the chip stores it, with or without sign whatever its calibration says."""
-    plain = node.quantised_result_type()
-    element = node.result_type.element
-    if plain.storage.is_unsigned == unsigned or not isinstance(element, Calibrated):
-        return plain
-    assert node.chip is not None
-    scale = symmetric_scale(max(element.threshold, SMALLEST_THRESHOLD), not unsigned, node.chip.symmetric_divisor)
-    return plain.with_element(Uniform(ScalarType("u8" if unsigned else "i8"), plain.uniform.expressed, scale))
 
 
 def may_move_scale(node: LoweringNode) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import BF16, LoweringBuilder, LoweringNode, Op, TensorType, Value
+from tpuc_ops.lowering import result_with_sign
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.tpu.add import Add as TpuAdd
 from tpuc_ops.tpu.concat import Concat as TpuConcat
@@ -20,7 +21,7 @@ from tpuc_ops.tpu.slice import Slice as TpuSlice
 from tpuc_cv183x.isa.geometry import EU_BYTES, round_up
 from tpuc_cv183x.kernels.batched import spread, steps_of
 from tpuc_cv183x.lowerings.casts import cast
-from tpuc_cv183x.lowerings.common import QDM, as_bf16, decompose_qdm, result_with_sign
+from tpuc_cv183x.lowerings.common import QDM, as_bf16, decompose_qdm
 
 _AWKWARD = 3
 """So many times the work makes padding and cutting pay."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
-from tpuc_ops.lowering import bytes_of
+from tpuc_ops.lowering import bytes_of, result_with_sign
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
 from tpuc_ops.top.mul import Mul
@@ -28,7 +28,6 @@ from tpuc_cv183x.lowerings.common import (
     bf16_operands,
     decompose_qdm,
     may_move_scale,
-    result_with_sign,
     with_scale,
 )
 from tpuc_cv183x.lowerings.sums import choose_multipliers

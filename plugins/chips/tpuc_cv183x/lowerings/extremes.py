@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, numpy_dtype
+from tpuc_ops.lowering import result_with_sign
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 from tpuc_ops.top.max import Max
 from tpuc_ops.top.min import Min
 from tpuc_ops.tpu.max import Max as TpuMax
 from tpuc_ops.tpu.min import Min as TpuMin
 
-from tpuc_cv183x.lowerings.common import bf16_operands, rescaled, result_with_sign
+from tpuc_cv183x.lowerings.common import bf16_operands, rescaled
 from tpuc_cv183x.lowerings.table import TABLE
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value, Wants
-from tpuc_ops.lowering import bytes_of, pooled_in_strips, strip_count
+from tpuc_ops.lowering import bytes_of, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.max_pool import MaxPool
 from tpuc_ops.tpu.mul import Mul
@@ -21,7 +21,6 @@ from tpuc_cv183x.lowerings.common import (
     as_bf16,
     decompose_qdm,
     may_move_scale,
-    result_with_sign,
     short_factor,
     with_scale,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import BF16, F32, LoweringBuilder, LoweringNode, TensorType, Value, Wants, numpy_dtype
-from tpuc_ops.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering
+from tpuc_ops.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering, result_with_sign
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.depth2space import Depth2Space
@@ -24,7 +24,7 @@ from tpuc_ops.tpu.slice import Slice as TpuSlice
 from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
 from tpuc_cv183x.lowerings.casts import cast
-from tpuc_cv183x.lowerings.common import bf16, rescaled, result_with_sign
+from tpuc_cv183x.lowerings.common import bf16, rescaled
 from tpuc_cv183x.lowerings.copies import stored_constant
 from tpuc_cv183x.lowerings.table import TABLE
 
