@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from tpuc.api import ArrayAttr, StringAttr
+from tpuc.api import ArrayAttr, Box, Chip, Layouts, Node, Phase, PlacedTile, Space, StringAttr, Tile
 from tpuc.registry import Registry
 from tpuc.session import Session
 from tpuc_passes.planning import module_planner
+from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.profiles import ORDER, least_loss
+from tpuc_passes.planning.whole import whole_tiling
 
 from tests.passes.planning.test_runs import Drawn
+from tests.passes.planning.tiny import TinyChip, TinyConv, conv_task
 
 PROFILES = ("vendor", "measured")
 
@@ -33,6 +38,41 @@ PROFILES = ("vendor", "measured")
 )
 def test_the_plan_with_the_smallest_worst_ratio(plans: Sequence[Sequence[int]], taken: int) -> None:
     assert least_loss(plans) == taken
+
+
+class _Pointwise(TinyConv):
+    """A convolution of 1×1 that writes parts of its result in place; its instruction is the tile that it computes."""
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        (n, n1), (k, k1), (h, h1), (w, w1) = (tile.range(axis) for axis in "nkhw")
+        return [Box((n, k, h, w), (n1 - n, k1 - k, h1 - h, w1 - w)), None]
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned", ""), ("aligned",), strided_results=frozenset({0}))
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Any) -> None:
+        asm.instructions.append(placed.result)
+
+
+class _TwoClocks(TinyChip):
+    """In one profile a tile takes a cycle for each place of a plane, in the other for each channel."""
+
+    profiles = ("places", "channels")
+
+    def cycles(self, instruction: Any, profile: str) -> int:
+        _, c, h, w = instruction.shape
+        return h * w if profile == "places" else c
+
+
+def test_what_stays_whole_is_cut_by_the_profile_that_is_asked() -> None:
+    task = replace(conv_task(1, 8, 4, 4, 4, _Pointwise()), chip=cast(Chip, _TwoClocks()))
+    tilings: dict[str, tuple[int, int]] = {}
+    for profile in _TwoClocks.profiles:
+        found = whole_tiling(task, 2, Cycles(task.chip, (profile,)))
+        assert found is not None
+        tilings[profile] = (found[0].sizes["c"], found[0].sizes["h"])
+    # All channels of 2 rows, twice: 16 places, 16 channels. 4 channels of all rows, twice: 32 places, 8 channels.
+    assert tilings == {"places": (8, 2), "channels": (4, 4)}
 
 
 @pytest.mark.skipif(not Registry().has("tpuc.chips", "cv183x"), reason="chip cv183x is not installed")

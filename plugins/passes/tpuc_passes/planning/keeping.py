@@ -82,7 +82,7 @@ class Keeper:
         self.tasks = list(tasks)
         self.capacity = cycles.chip.lmem.lane_bytes * room // 100
         self.cycles = cycles
-        cuts = [whole_tiling(task, share) if isinstance(task, TileTask) else None for task in self.tasks]
+        cuts = [whole_tiling(task, share, cycles) if isinstance(task, TileTask) else None for task in self.tasks]
         self.whole = [None if cut is None else cut[0] for cut in cuts]
         self.addressable = [frozenset[int]() if cut is None else cut[1] for cut in cuts]
         """Per task the operands that it can read from the whole."""

@@ -58,8 +58,8 @@ class KernelFacts:
         self._shapes: dict[Any, tuple[int, int]] = {}
         self._boxes: dict[Tile, Sequence[Box | None]] = {}
         self._scratch: dict[Tile, Sequence[Scratch]] = {}
-        self.whole: dict[int, tuple[TileTask, frozenset[int]] | None] = {}
-        """Answers of `whole_tiling` by its share."""
+        self.whole: dict[tuple[int, tuple[str, ...]], tuple[TileTask, frozenset[int]] | None] = {}
+        """Answers of `whole_tiling` by its share and timing profiles."""
 
     def constant_shape(self, name: str, tile: Tile) -> tuple[int, int]:
         """As the kernel's; it depends on the extents along the constant's axes alone."""

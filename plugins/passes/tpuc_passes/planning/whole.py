@@ -20,21 +20,21 @@ Cut: TypeAlias = "tuple[TileTask, frozenset[int]]"
 """A task under a tiling, and the operands of which its tiles can be read from the whole."""
 
 
-def whole_tiling(task: TileTask, share: int) -> Cut | None:
+def whole_tiling(task: TileTask, share: int, cycles: Cycles) -> Cut | None:
     """The task cut so that scratch and constants of its tiles take at most one part in `share` of local memory, in as
     few tiles as possible, and so that its results can stay; None when no cut does that. Rows are cut only where batches
-    and channels do not suffice, or where that computes faster. With it the operands of which its tiles can be read from
-    the whole.
+    and channels do not suffice, or where that computes faster by the profiles of `cycles`. With it the operands of
+    which its tiles can be read from the whole.
     """
-    known = task.facts.whole
-    if share not in known:
+    known, key = task.facts.whole, (share, cycles.profiles)
+    if key not in known:
         found = _search(task, share, (False, True))
         if found is not None and _cuts_channels(found[0]):
             by_rows = _search(task, share, (True,), whole_channels=True)
-            if by_rows is not None and _is_better(by_rows[0], found[0], share):
+            if by_rows is not None and _is_better(by_rows[0], found[0], share, cycles):
                 found = by_rows
-        known[share] = found
-    return known[share]
+        known[key] = found
+    return known[key]
 
 
 def _cuts_channels(task: TileTask) -> bool:
@@ -42,15 +42,14 @@ def _cuts_channels(task: TileTask) -> bool:
     return axis is not None and task.sizes["c"] < axis.size
 
 
-def _is_better(task: TileTask, other: TileTask, share: int) -> bool:
+def _is_better(task: TileTask, other: TileTask, share: int, cycles: Cycles) -> bool:
     """Does it compute faster, in memory that is within the budget or hardly more than the other's?"""
     budget = max(task.chip.lmem.lane_bytes // share, _tile_bytes(other) * 5 // 4)
-    return _tile_bytes(task) <= budget and _compute(task) < _compute(other)
+    return _tile_bytes(task) <= budget and _compute(task, cycles) < _compute(other, cycles)
 
 
-def _compute(task: TileTask) -> int:
+def _compute(task: TileTask, cycles: Cycles) -> int:
     """Cycles of computing all tiles."""
-    cycles = Cycles(task.chip)
     return sum(cycles.compute(task, tile, task.phase(tile), tuple(task.boxes(tile))) for tile in task.tiles)
 
 
