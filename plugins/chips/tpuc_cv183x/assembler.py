@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from tpuc.api import BF16, Assembler, DdrTensor, LocalBlock, LocalTensor, ScalarType
 
 from tpuc_cv183x.isa import DType, Fill, Scalar, TensorCopy, TransposeCW, natural_strides
+from tpuc_cv183x.lmem import WIDENED
 from tpuc_cv183x.operands import MAX_DMA_EXTENT, dtype_of, is_computable
 
 _BYTES, _BYTE = DType.UINT8, ScalarType("ui8")
@@ -16,7 +17,8 @@ class Cv183xAssembler(Assembler):
     """The assembler that kernels receive.
 
     The last dimension has no stride in DMA commands: it is dense in DDR, or of extent 1. Stores of bytes may have
-    channels dense instead.
+    channels dense instead. Bytes that lie in local memory as bf16 (`WIDENED`) are converted by their store: half to
+    even, saturating.
     """
 
     def load(self, target: LocalTensor, source: DdrTensor) -> None:
@@ -47,13 +49,16 @@ class Cv183xAssembler(Assembler):
                 )
             )
             return
-        for one in _pieces(_bytes(target)):
+        narrowed = target.element if source.layout == WIDENED else None
+        pieces = _pieces(_bytes(target)) if narrowed is None else _pieces(target, DType.BF16.bytes)
+        for one in pieces:
             self.record(
                 TensorCopy(
                     source=source.address + one.offset,
                     destination=one.ddr.address,
                     shape=one.ddr.shape,
-                    dtype=dtype_of(one.ddr.element),
+                    dtype=dtype_of(one.ddr.element) if narrowed is None else DType.BF16,
+                    destination_dtype=None if narrowed is None else dtype_of(narrowed),
                     source_strides=one.local,
                     destination_strides=_steps(one.ddr),
                 )
@@ -136,9 +141,10 @@ class _Piece:
     local: tuple[int, int, int]
 
 
-def _pieces(tensor: DdrTensor) -> list[_Piece]:
+def _pieces(tensor: DdrTensor, local_bytes: int = 0) -> list[_Piece]:
     """A tensor whose planes are dense as one of single rows, which go faster. Rows too far apart for their field take
-    the place of batches, one command for each batch.
+    the place of batches, one command for each batch. `local_bytes`: of an element in local memory, where it is another
+    one there.
     """
     n, c, h, w = tensor.shape
     sn, sc, sh, sw = tensor.strides
@@ -147,7 +153,7 @@ def _pieces(tensor: DdrTensor) -> list[_Piece]:
         tensor = replace(tensor, shape=(n, c, 1, h * w), strides=(sn, sc, 0, 1))
     elif w == 1 and h <= MAX_DMA_EXTENT and sh == 1:
         tensor = replace(tensor, shape=(n, c, 1, h), strides=(sn, sc, 0, 1))
-    local = natural_strides(tensor.shape, size)[:3]
+    local = natural_strides(tensor.shape, local_bytes or size)[:3]
     if tensor.shape[2] == 1 or sh * size <= MAX_DMA_EXTENT:
         return [_Piece(tensor, 0, local)]
     return [

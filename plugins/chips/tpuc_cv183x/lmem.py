@@ -6,6 +6,9 @@ from tpuc.api import LmemModel, Shape4
 
 from tpuc_cv183x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
 
+WIDENED = "widened"
+"""The layout of bytes that lie in local memory as bf16, laid out as bf16 is: a store makes bytes of them."""
+
 
 class Cv183xLmem(LmemModel):
     """Channel c lies in lane c mod 32, group c div 32 (isa notes, "LMEM tensor layout")."""
@@ -17,7 +20,20 @@ class Cv183xLmem(LmemModel):
     def tensor_bytes(self, layout: str, shape: Shape4, item_bytes: int) -> int:
         """Bytes per lane: each (n, group) plane of h*w elements, rounded up to 16 bytes."""
         n, c, h, w = shape
+        item_bytes = _stored_bytes(layout, item_bytes)
         return n * -(-c // LANES) * round_up(h * w * item_bytes, EU_BYTES)
+
+    def part_offset(self, layout: str, shape: Shape4, item_bytes: int, start: Shape4, part: Shape4) -> int | None:
+        return super().part_offset("aligned", shape, _stored_bytes(layout, item_bytes), start, part)
+
+    def part_strides(
+        self, layout: str, shape: Shape4, item_bytes: int, start: Shape4, part: Shape4
+    ) -> tuple[int, Shape4] | None:
+        return super().part_strides("aligned", shape, _stored_bytes(layout, item_bytes), start, part)
+
+
+def _stored_bytes(layout: str, item_bytes: int) -> int:
+    return 2 * item_bytes if layout == WIDENED else item_bytes
 
 
 def planes_bytes(shape: Shape4, item_bytes: int = 1) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import LoadedModel
 from tpuc.data import inputs_of
 from tpuc.session import Session
-from tpuc_cv183x.isa import Conv
+from tpuc_cv183x.isa import Conv, DType, TensorCopy
+from tpuc_cv183x.isa.dma import Direction
 from tpuc_cv183x.timing import cycles
 
 from tests.chips.cv183x.test_networks import write_resnet50
@@ -66,3 +69,27 @@ def test_networks_take_about_as_long_as_the_vendors(name: str, mode: str, model_
         commands = [entry.command.instruction for entry in loaded.timeline("measured").entries]
         products = sum(cycles(command, "measured") for command in commands if isinstance(command, Conv))
         assert products == pytest.approx(RESNET50_CONV_CYCLES, rel=0.05)
+
+
+def test_a_float_image_becomes_bytes_on_its_way_to_ddr(tmp_path: Path) -> None:
+    filters = np.random.default_rng(0).normal(0, 1, (8, 3, 3, 3)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["image", "filters"], ["y"])],
+        "image",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, 32, 32))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 8, 30, 30))],
+        [numpy_helper.from_array(filters, "filters")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    (tmp_path / "image.onnx").write_bytes(model.SerializeToString())
+    session = Session(chip="cv183x", quantize="int8")
+    module = session.transform(tmp_path / "image.onnx")
+    np.savez(tmp_path / "samples.npz", image=np.random.default_rng(1).uniform(0, 1, (1, 3, 32, 32)).astype(np.float32))
+    table = session.calibrate(module, dataset=tmp_path / "samples.npz", options={"tune_num": 0})
+    loaded = session.chip.load(session.build(module, table)[1])
+    commands = [entry.command.instruction for entry in loaded.timeline("vendor").entries]
+    copies = [command for command in commands if isinstance(command, TensorCopy)]
+    assert not any(copy.direction is Direction.LOCAL for copy in copies)
+    stored = [copy for copy in copies if copy.direction is Direction.STORE and copy.dtype is DType.BF16]
+    assert sum(prod(copy.shape) for copy in stored) == 3 * 32 * 32
+    assert {copy.result_dtype for copy in stored} == {DType.UINT8}

@@ -279,6 +279,15 @@ FLOATS = {
         )
         for other in ("i8", "u8")
     },
+    **{
+        f"image_f32_to_{other}": Sample(
+            Cast(in_half=True, round_mode="HalfToEven", round_half=nearest),
+            [uniform(*shape, low=-9, high=14)],
+            quantised_element({"i8": "int8", "u8": "uint8"}[other], 0.05),
+            [{"w": 7}],
+        )
+        for other, nearest, shape in (("i8", False, (1, 3, 16, 24)), ("u8", True, (2, 3, 8, 17)))
+    },
     "from_bytes": Sample(Cast(with_scale=False), [_bytes(1, 40, 5, 6, dtype="uint8")], BF16),
     "to_bytes": Sample(Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], I8),
     "to_unsigned": Sample(Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], U8),

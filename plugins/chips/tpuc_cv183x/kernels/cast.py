@@ -23,6 +23,7 @@ from tpuc.api import (
     Space,
     Tile,
     TileKernel,
+    elementwise_view,
 )
 from tpuc_ops.tiles import tile_shape
 from tpuc_ops.tpu.cast import Cast
@@ -30,7 +31,7 @@ from tpuc_ops.tpu.cast import Cast
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar, TensorCopy, natural_strides
 from tpuc_cv183x.kernels.common import flat_space
-from tpuc_cv183x.lmem import planes_bytes
+from tpuc_cv183x.lmem import WIDENED, planes_bytes
 from tpuc_cv183x.operands import MAX_EXTENT, is_computable, operand
 
 _BF16_BYTES, _F32_BYTES = 2, 4
@@ -57,7 +58,11 @@ class QuantRoutine(CpuRoutine[Cast]):
 
 
 class ChipKernel(TileKernel[Cast]):
-    """On the chip: halves of float32, a bf16 product, and a copy within local memory that converts bytes."""
+    """On the chip: halves of float32, a bf16 product, and a copy within local memory that converts bytes.
+
+    Bytes of float32 that lie in rows over the lanes, where no neighbour reads them, are left as bf16: their store
+    converts them, which takes no longer than one of bytes.
+    """
 
     def refuse(self, node: Node) -> str | None:
         op: Cast = node.op
@@ -80,11 +85,10 @@ class ChipKernel(TileKernel[Cast]):
         return None
 
     def space(self, node: Node) -> Space:
-        is_wide = F32 in (node.operand_types[0].storage, node.result_type.storage)
-        return flat_space(node, MAX_EXTENT // _F32_BYTES if is_wide else MAX_EXTENT)
+        return _space(node)
 
     def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
+        return Layouts(("aligned",), (WIDENED if _is_widened(node) else "aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         shape = tile_shape(tile)
@@ -97,6 +101,9 @@ class ChipKernel(TileKernel[Cast]):
         shape = result.shape
         work = placed.scratch.get("half")
         half = Operand(work.address, DType.BF16) if work is not None else None
+        widened = result.layout == WIDENED
+        if widened:
+            half = Operand(result.address, DType.BF16)
         values = operand(source) if source.element == BF16 else half or operand(result)
         if _rounds_half(node):
             _round_half(source, placed.scratch["carry"].address, values, asm)
@@ -107,13 +114,25 @@ class ChipKernel(TileKernel[Cast]):
             _convert(operand(source), values, shape, asm)
         factor = _factor(node)
         if factor != 1.0:
-            target = half or values
-            _compute(ArithmeticOp.MUL, target, values, shape, asm, Scalar.of(factor, DType.BF16))
-            values = target
+            product = half or values
+            _compute(ArithmeticOp.MUL, product, values, shape, asm, Scalar.of(factor, DType.BF16))
+            values = product
         if result.element == F32:
             _widen(values, result, asm)
-        elif result.element != BF16:
+        elif result.element != BF16 and not widened:
             _convert(values, operand(result), shape, asm)
+
+
+def _space(node: Node) -> Space:
+    is_wide = F32 in (node.operand_types[0].storage, node.result_type.storage)
+    return flat_space(node, MAX_EXTENT // _F32_BYTES if is_wide else MAX_EXTENT)
+
+
+def _is_widened(node: Node) -> bool:
+    """Do bytes lie in local memory as bf16, which their store converts?"""
+    if node.operand_types[0].storage != F32 or node.result_type.storage.is_float:
+        return False
+    return _space(node).results[0].shape != elementwise_view(node.result_type.dims)
 
 
 def _factor(node: Node) -> float:
@@ -127,6 +146,8 @@ def _factor(node: Node) -> float:
 
 def _has_half(node: Node) -> bool:
     """Is there a bf16 number that neither operand nor result hold?"""
+    if _is_widened(node):
+        return False
     source, result = node.operand_types[0].storage, node.result_type.storage
     if source == BF16:
         return _factor(node) != 1.0
