@@ -1,9 +1,10 @@
 """Cycles, DDR traffic and memory of networks on every chip and mode, beside the floor and the vendor's figures.
 
-python benchmarks/traffic.py --model-data DIR [--update] [NAME ...]
+python benchmarks/traffic.py --model-data DIR [--chip CHIP] [--update] [NAME ...]
 
 Everything here is deterministic. `--update` writes the figures into benchmarks/figures.json; without it they are
-compared with that file. Nothing is run with real data: int8 ranges come from one random sample.
+compared with that file. `--chip`: of that chip alone. Nothing is run with real data: int8 ranges come from one random
+sample.
 """
 
 from __future__ import annotations
@@ -170,6 +171,7 @@ def changes(known: Mapping[str, int], figures: Mapping[str, int]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model-data", type=Path)
+    parser.add_argument("--chip", choices=MODES)
     parser.add_argument("--update", action="store_true")
     parser.add_argument("names", nargs="*", default=NAMES)
     arguments = parser.parse_args()
@@ -180,6 +182,8 @@ def main() -> None:
         for name in arguments.names:
             path = network_file(name, arguments.model_data, folder)
             for chip, modes in MODES.items():
+                if arguments.chip not in (None, chip):
+                    continue
                 for mode in (*modes, ENDS) if name in DEFINITIONS else modes:
                     try:
                         figures = measure(name, path, chip, mode, folder)
