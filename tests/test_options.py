@@ -27,8 +27,14 @@ def test_a_connection_to_the_network_is_refused() -> None:
         connection.connect(("192.0.2.1", 80))
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
-@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize(
+    ("allowed", "workers"),
+    [
+        (True, ()),
+        (False, ("-n", "1")),
+        *(pytest.param(*run, marks=pytest.mark.slow) for run in ((True, ("-n", "1")), (False, ()))),
+    ],
+)
 def test_a_skip_without_a_reason_in_the_list_fails_the_run(
     allowed: bool, workers: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -156,6 +156,7 @@ def test_the_long_run_tells_how_it_went(capsys: pytest.CaptureFixture[str]) -> N
     assert "0 failures in" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.chip("bm1684x")
 def test_failures_are_reduced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An operator that is refused stands for one that fails: to the reduction a failure is what a program says."""

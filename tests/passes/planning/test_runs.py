@@ -73,7 +73,13 @@ class Drawn:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize(("chip", "seed"), CASES)
+LONG = (("cv183x", 4), ("cv183x", 5))
+"""These are planned for the other chip each time."""
+
+
+@pytest.mark.parametrize(
+    ("chip", "seed"), [pytest.param(*case, marks=pytest.mark.slow if case in LONG else ()) for case in CASES]
+)
 def test_slices_compute_what_single_operations_do(
     chip: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
