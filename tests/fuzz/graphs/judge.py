@@ -55,8 +55,8 @@ PRECISIONS = {
     "int8-asym": Precision(relative=0.0, share=2.0**-6, requantised=0.5 / 127, steps=1.5),
 }
 BF16_BESIDE_INTEGERS = replace(PRECISIONS["int8"], relative=3 * 2.0**-9)
-"""Integer networks of cv183x: what is no table and no product is computed in bf16. Three roundings are between a byte and
-a number that it is compared with: of the scale, of the product with it, and of the number.
+"""Integer networks of cv183x: what is no table and no product is computed in bf16. Three roundings are between a byte
+and a number that it is compared with: of the scale, of the product with it, and of the number.
 """
 
 
