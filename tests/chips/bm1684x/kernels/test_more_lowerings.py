@@ -15,7 +15,7 @@ from tpuc.testing.values import build_exposed
 
 from tests.chips.bm1684x.kernels.lowered import check_file
 from tests.chips.bm1684x.kernels.more_cases import CASES, Case
-from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, own_ranges, path_of
+from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, own_ranges
 from tests.turns import in_turn
 
 # Of the greatest magnitude: operands, constants and results are rounded to 24, 11 and 8 bits, and sums cancel.
@@ -29,7 +29,7 @@ def module_of(case: Case) -> tuple[Module, dict[str, Array], dict[str, Array]]:
     return module, inputs, Interpreter(module).run(inputs, "all")
 
 
-@pytest.mark.parametrize(("name", "mode"), in_turn(CASES, [*SHARES, "int8", "int8-asym"], path_of))
+@pytest.mark.parametrize(("name", "mode"), in_turn(CASES, [*SHARES, "int8", "int8-asym"], lambda case: case.op.name))
 def test_lowered_ops_compute_the_op(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = module_of(case)
