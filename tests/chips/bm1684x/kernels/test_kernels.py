@@ -21,7 +21,7 @@ def test_the_simulator_equals_the_evaluation(subject: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_generated_samples_equal_the_evaluation(kind: str) -> None:
-    _check(generated(kind, 40), kind)
+    _check(generated(kind, 24), kind)
 
 
 def _check(cases: Mapping[str, Sample], source: str) -> None:
