@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tpuc.api import FLOAT_MODES
 from tpuc.session import Session
+from tpuc.testing.values import build_exposed
 
 from tests.fuzz.graphs.judge import RUNS, check_chip, check_import, judged
 from tests.fuzz.graphs.maker import SAMPLES, Maker
@@ -68,6 +71,12 @@ def columns_of_their_own_scale(m: Maker) -> None:
     m.node("Resize", x, None, high, mode="linear", coordinate_transformation_mode="asymmetric")
 
 
+def numbers_with_a_dimension(m: Maker) -> None:
+    """A branch of one element gives the result the dimensions that it has."""
+    x = m.input((12,))
+    m.node("Where", m.node("Greater", x, m.constant(0.1)), m.normal(1, 1), x)
+
+
 GRAPHS: dict[str, Callable[[Maker], None]] = {
     function.__name__: function
     for function in (
@@ -78,6 +87,7 @@ GRAPHS: dict[str, Callable[[Maker], None]] = {
         comparisons_of_old_opsets,
         one_window_that_rounds_up,
         columns_of_their_own_scale,
+        numbers_with_a_dimension,
     )
 }
 
@@ -100,22 +110,44 @@ def test_small_graphs_are_computed(name: str, chip: str, mode: str, tmp_path: Pa
         assert (compiled.kind, compiled.said) == ("ok", "")
 
 
+def values_of(m: Maker, chip: str, mode: str, folder: Path) -> dict[str, NDArray[Any]]:
+    """Every value of a graph with one input, whose range is that of its first sample, by the simulator."""
+    subject = subject_of(m, folder)
+    check_import(subject)
+    assert subject.module is not None
+    (given,) = m.inputs
+    array = given.arrays[0].astype(np.float32)
+    session = Session(chip=chip, quantize=mode)
+    table = None
+    if mode not in FLOAT_MODES:
+        samples = folder / "samples.npz"
+        np.savez(samples, **{given.name: array[None]})
+        table = session.calibrate(subject.module, dataset=samples, method="max", options={"tune_num": 0, "bias_num": 0})
+    data = build_exposed(session, subject.module, table)[1]
+    return session.chip.load(data).run({given.name: array})
+
+
 @pytest.mark.parametrize(("chip", "mode"), [pytest.param(*run, marks=pytest.mark.chip(run[0])) for run in RUNS])
 def test_an_index_marks_its_place_in_every_mode(chip: str, mode: str, tmp_path: Path) -> None:
     """Rounded to a byte, index 1 of 0 to 2 is 1.004, and equal to nothing."""
     m = Maker(np.random.default_rng(1), 18)
-    index = m.added_input((np.array([[0, 1], [2, 1], [2, 0]], np.int64),) * SAMPLES)
-    m.node("OneHot", index, m.constant(3, np.int64), m.constant([-0.5, 1.5]), axis=-1)
-    subject = subject_of(m, tmp_path)
-    check_import(subject)
-    assert subject.module is not None
-    session = Session(chip=chip, quantize=mode)
-    table = None
-    if mode not in FLOAT_MODES:
-        samples = tmp_path / "samples.npz"
-        np.savez(samples, **{index.name: index.arrays[0][None].astype(np.float32)})
-        table = session.calibrate(subject.module, dataset=samples, method="max", options={"tune_num": 0, "bias_num": 0})
-    data = session.build(subject.module, table)[1]
-    (found,) = session.chip.load(data).run({index.name: index.arrays[0].astype(np.float32)}).values()
-    marked = found.astype(np.float32).reshape(3, 2, 3) > 0.5
-    assert np.array_equal(marked, np.eye(3)[index.arrays[0]] == 1)
+    index = np.array([[0, 1], [2, 1], [2, 0]], np.int64)
+    hot = m.node("OneHot", m.added_input((index,) * SAMPLES), m.constant(3, np.int64), m.constant([-0.5, 1.5]), axis=-1)
+    found = values_of(m, chip, mode, tmp_path)
+    marked = found.get(f"{hot.name}_f32", found[hot.name]).astype(np.float32).reshape(3, 2, 3) > 0.5
+    assert np.array_equal(marked, np.eye(3)[index] == 1)
+
+
+@pytest.mark.parametrize(
+    "chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip, mode in RUNS if mode == "int8"]
+)
+def test_the_largest_byte_is_found_next_to_one_that_is_a_step_smaller(chip: str, tmp_path: Path) -> None:
+    """Multiples of 0.0103 are bytes; as bf16 numbers, neighbours are alike."""
+    m = Maker(np.random.default_rng(1), 18)
+    x = np.random.default_rng(3).integers(220, 256, (1, 4, 60, 3)).astype(np.float32)
+    kept = m.node("MaxPool", m.node("Mul", m.added_input((x,) * SAMPLES), m.constant(0.0103)), kernel_shape=[1, 1])
+    index = m.node("ArgMax", kept, axis=3, keepdims=0)
+    found = values_of(m, chip, "int8", tmp_path)
+    stored = found[kept.name].reshape(x.shape)
+    assert stored.dtype == np.uint8
+    assert np.array_equal(found[index.name].astype(np.float32).reshape(1, 4, 60), stored.argmax(3))

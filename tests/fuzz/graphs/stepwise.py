@@ -39,12 +39,14 @@ def differences(chip: str, module: Module, got: Mapping[str, Array]) -> Iterator
     for one in results_of(module, got):
         op = one.operation.op
         summand = SUMMANDS.get((chip, getattr(op, "mode", "")), 0.0)
-        said = _difference(one.found, one.wanted, one.operands, op.name in INEXACT[chip], summand)
+        said = _difference(one.found, one.wanted, one.operands, op.name, op.name in INEXACT[chip], summand)
         if said:
             yield one.operation, f"'{one.value.name}': {said}"
 
 
-def _difference(found: Array, wanted: Array, operands: Sequence[Array], inexact: bool, summand: float) -> str:
+def _difference(
+    found: Array, wanted: Array, operands: Sequence[Array], op_name: str, inexact: bool, summand: float
+) -> str:
     if found.dtype != wanted.dtype:
         wanted = wanted.astype(found.dtype) if wanted.dtype.kind not in "iu" else wanted
     if wanted.dtype.kind in "iu" or not inexact:
@@ -54,7 +56,9 @@ def _difference(found: Array, wanted: Array, operands: Sequence[Array], inexact:
         return f"{np.count_nonzero(differ)} of {found.size} differ" if differ.any() else ""
     found, exact = found.astype(np.float64), wanted.astype(np.float64)
     finite = np.isfinite(exact)
-    if not np.array_equal(found[~finite], exact[~finite], equal_nan=True):
+    # Rounding may carry an operand out of a function's domain: chips have some number there, which nothing decides.
+    infinite = ~finite & ~(np.isnan(exact) & (op_name == "tpu.Active"))
+    if not np.array_equal(found[infinite], exact[infinite], equal_nan=True):
         return "infinite or no numbers at other places"
     if not finite.any():
         return ""

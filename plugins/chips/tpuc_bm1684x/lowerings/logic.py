@@ -171,11 +171,15 @@ class WhereAny(Lowering[Where]):
         return node.operands[0] if constant is None else build.weight("mask", (constant != 0).astype(np.uint8), "ui8")
 
     def _number(self, node: LoweringNode, index: int, is_number: bool, value: float) -> float | None:
-        """The one number that a branch is."""
+        """The one number that a branch is, None for a tensor: also for one that gives the result a dimension."""
         if is_number:
             return value
         constant = node.constants[index]
-        return float(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else None
+        if constant is None or constant.size != 1:
+            return None
+        others = [type_ for place, type_ in enumerate(node.operand_types) if place != index and not is_absent(type_)]
+        is_wider = constant.ndim > max(type_.rank for type_ in others)
+        return None if is_wider else float(constant.reshape(-1)[0])
 
 
 @TABLE.lowers(Trilu, *ALL)

@@ -16,7 +16,7 @@ from tpuc_ops.tpu.pool2d import Pool2D
 from tpuc_ops.tpu.reshape import Reshape
 
 from tpuc_cv183x.lowerings.casts import cast
-from tpuc_cv183x.lowerings.common import Array, as_bf16, bf16
+from tpuc_cv183x.lowerings.common import Array, as_bf16, bf16, with_scale
 
 _STEEP = 2.0**126
 """Times the least bf16 number it is 1."""
@@ -39,6 +39,13 @@ class Halves:
         if value.tensor.storage == BF16:
             return value
         return cast(value, value.tensor.shape_only().with_element(BF16), self._name(), self.build)
+
+    def integers(self, index: int = 0) -> Value:
+        """The bytes of a quantised operand as bf16, without their scale."""
+        value = self.node.operands[index]
+        plain = with_scale(value.tensor, 1.0).at(None)
+        value = self.build(Reshape(shape=plain.dims), [value], plain, self._name())
+        return cast(value, plain.shape_only().with_element(BF16), self._name(), self.build)
 
     def constant(self, array: Array) -> Value:
         """A constant as bf16."""

@@ -21,7 +21,9 @@ _MOST_PLACES = 256
 
 @TABLE.lowers(Arg, "bf16", "int8")
 class ArgAny(Lowering[Arg]):
-    """Of what bf16 holds: elements that are alike there count as equal."""
+    """Of what bf16 holds: elements that are alike there count as equal. Bytes are compared as the integers they are:
+    bf16 holds all of them.
+    """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,) * len(node.operand_types)
@@ -39,7 +41,11 @@ class ArgAny(Lowering[Arg]):
         op: Arg = node.op
         steps, dims, count = Halves(node, build), node.operand_types[0].dims, _extent(node)
         axis = positive_axis(op.axis, len(dims))
-        value = steps.reshape(steps.operand(), (1, math.prod(dims[:axis]), count, math.prod(dims[axis + 1 :])))
+        scale = self._scale(node)
+        value = steps.reshape(
+            steps.operand() if scale is None else steps.integers(),
+            (1, math.prod(dims[:axis]), count, math.prod(dims[axis + 1 :])),
+        )
         sign = 1.0 if op.mode == "ArgMax" else -1.0
         value = steps.times(value, sign)
         extreme = steps.pooled(value, "Max", (count, 1))
@@ -49,8 +55,15 @@ class ArgAny(Lowering[Arg]):
         found = steps.do(Mul(), [is_extreme, steps.constant(numbers.reshape(1, 1, -1, 1))])
         found = steps.pooled(found, "Max", (count, 1))
         index = steps.plus(found, -1.0) if op.select_last_index else steps.plus(steps.times(found, -1.0), count)
-        results = [index, steps.times(extreme, sign)]
-        return [steps.last_of(result, position) for position, result in enumerate(results[: len(node.result_types)])]
+        results = [index]
+        if len(node.result_types) > 1:
+            results.append(steps.times(extreme, sign if scale is None else sign * scale))
+        return [steps.last_of(result, position) for position, result in enumerate(results)]
+
+    def _scale(self, node: LoweringNode) -> float | None:
+        """What 1 means in an operand that is stored as bytes."""
+        type_ = node.operands[0].tensor
+        return type_.uniform.scale if type_.is_quantised and node.constants[0] is None else None
 
 
 def _extent(node: LoweringNode) -> int:
