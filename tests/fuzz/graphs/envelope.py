@@ -36,7 +36,8 @@ INDEX_OPERANDS = {
 @dataclass(frozen=True)
 class Known:
     """What somebody computed: real numbers, what rounding them to their type may have changed in each, and the least
-    and greatest number of that type; `noise` is what it may change when an op reads it.
+    and greatest number of that type; `noise` is what it may change when an op reads it, and `reach` where it is cut off
+    then: rounding may have carried it beyond its calibrated range.
     """
 
     array: Array
@@ -44,6 +45,7 @@ class Known:
     low: float = -np.inf
     high: float = np.inf
     noise: float = 0.0
+    reach: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -130,9 +132,11 @@ def _moved(one: Known, precision: Precision, random: np.random.Generator, dims: 
         return [array] * (MOVEMENTS + 1)
     centre = array.astype(np.float64)
     if not centre.size or (np.array_equal(centre, np.rint(centre)) and not one.step):
-        return [array.astype(np.float32)] * (MOVEMENTS + 1)
+        cut = np.clip(centre, -one.reach, one.reach)
+        return [array.astype(np.float32), cut.astype(np.float32), *[array.astype(np.float32)] * (MOVEMENTS - 1)]
     noise = np.maximum(precision.relative * np.abs(centre), max(one.step, one.noise))
     signs = [1.0, -1.0, *(random.choice((-1.0, 1.0), centre.shape) for _ in range(MOVEMENTS - 3))]
+    centre = np.clip(centre, -one.reach, one.reach)
     moved = [_rounded(centre, max(one.step, one.noise), precision), *(centre + sign * noise for sign in signs)]
     return [array.astype(np.float32), *(each.astype(np.float32) for each in moved)]
 

@@ -237,8 +237,9 @@ def _check_meaning(
             known[name] = Known(array, element.scale / 2, low, high)
         else:
             largest = LARGEST.get(types[name].storage.name, np.inf)
-            noise = 0.0 if table is None or name not in table.entries else table.entries[name].threshold / STEPS
-            known[name] = Known(np.clip(array, -largest, largest), low=-largest, high=largest, noise=noise)
+            threshold = np.inf if table is None or name not in table.entries else table.entries[name].threshold
+            noise = 0.0 if threshold == np.inf else threshold / STEPS
+            known[name] = Known(np.clip(array, -largest, largest), 0.0, -largest, largest, noise, threshold)
     for found in deviations(subject.module, subject.inputs(subject.module), known, precision_of(chip, mode)):
         subject.see(found, f"{chip} {mode}")
 
