@@ -21,13 +21,14 @@ SHORT = 2
 which two roundings put two units of its last place off.
 """
 SUMMANDS: Mapping[tuple[str, str], float] = {
+    ("bm1684x", "ERF"): 1.0,
     ("bm1684x", "TANH"): 1.0,
     ("cv183x", "HSIGMOID"): 1.0,
     ("cv183x", "LN"): float(np.log(2.0)),
 }
 """Functions of `tpu.Active` that are a sum of two rounded values, which are up to so large where the sum is near 0.
 
-TANH: 1 and the quotient of an exponential. HSIGMOID: the product with alpha and beta, between which the result is 0 and
+ERF, TANH: 1 and a quotient with an exponential. HSIGMOID: the product with alpha and beta, between which the result is 0 and
 1. LN: the logarithms of exponent and mantissa, both from tables of bf16.
 """
 LEAST: Mapping[tuple[str, str], float] = {("cv183x", "SQRT"): 2.0**-31}
