@@ -28,8 +28,8 @@ SUMMANDS: Mapping[tuple[str, str], float] = {
 }
 """Functions of `tpu.Active` that are a sum of two rounded values, which are up to so large where the sum is near 0.
 
-ERF, TANH: 1 and a quotient with an exponential. HSIGMOID: the product with alpha and beta, between which the result is 0 and
-1. LN: the logarithms of exponent and mantissa, both from tables of bf16.
+ERF, TANH: 1 and a quotient with an exponential. HSIGMOID: the product with alpha and beta, between which the result is
+0 and 1. LN: the logarithms of exponent and mantissa, both from tables of bf16.
 """
 LEAST: Mapping[tuple[str, str], float] = {("cv183x", "SQRT"): 2.0**-31}
 """What functions of `tpu.Active` make of 0: the exponents that tables know begin at -63."""
