@@ -17,9 +17,18 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+from tpuc.api import ChipDescription
 from tpuc.cli.aliases import ALIASES
 from tpuc.cli.command import global_options
-from tpuc.cli.commands.matrix import KERNELS, LOWERINGS, dialects, kernel_rows, lowering_rows
+from tpuc.cli.commands.matrix import (
+    KERNELS,
+    LOWERINGS,
+    dialects,
+    is_composed,
+    kernel_rows,
+    lowering_cell,
+    lowering_rows,
+)
 from tpuc.cli.summaries import BUILT_IN
 from tpuc.registry import Offer, Registry
 from tpuc.schedule import PIPELINES
@@ -38,7 +47,8 @@ Options may also stand in a `tpuc.toml` in the current folder, in a table named 
 """
 SUPPORT_HEAD = """
 Per bundled chip: the ops that networks are made of, by mode, then the limits, in the words of the errors that they lead
-to. A cell names the package that fills it; `default` is the op's own decomposition, `-` means not supported. The same
+to. A cell names the package that fills it; `composed` is an op that becomes several others which
+the chip computes, `-` means not supported. The same
 table for the packages that are installed: `tpuc matrix --chip NAME`.
 """
 PIPELINE_TABLE = re.compile(r"(<!-- pipelines -->\n)(?:\|.*\n)*")
@@ -216,7 +226,7 @@ def _support_section(registry: Registry, chip: str) -> str:
     missing: list[str] = []
     lines += [f"| op | {' | '.join(modes)} |", f"|---|{'---|' * len(modes)}"]
     for dialect in dialects(registry, LOWERINGS, owners):
-        for op, row in lowering_rows(registry, owners, dialect, modes).items():
+        for op, row in lowering_rows(registry, description, dialect).items():
             if any(row.values()):
                 lines.append(f"| `{op}` | {' | '.join(row[mode] or '-' for mode in modes)} |")
             else:
@@ -224,19 +234,23 @@ def _support_section(registry: Registry, chip: str) -> str:
     if missing:
         lines += ["", *_wrapped(f"No lowering in any mode: {', '.join(missing)}.")]
     lines += ["", f"### Limits of {chip}", "", "Of its lowerings:", ""]
-    lines += _grouped(_lowering_limits(registry, owners, modes))
+    lines += _grouped(_lowering_limits(registry, description))
     lines += ["", "Of its kernels, for the ops that those become:", ""]
     lines += _grouped(_kernel_limits(registry, owners))
     return "\n".join(lines) + "\n"
 
 
-def _lowering_limits(registry: Registry, owners: Sequence[str], modes: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _lowering_limits(registry: Registry, description: ChipDescription) -> Iterator[tuple[str, str]]:
     """Op with modes, and the sentences; nothing for an op without limits."""
+    owners, modes = (description.name, *description.families), description.modes
     for dialect in dialects(registry, LOWERINGS, owners):
-        for op in lowering_rows(registry, owners, dialect, modes):
+        for op in lowering_rows(registry, description, dialect):
             by_text: dict[str, list[str]] = {}
             for mode in modes:
-                cell = registry.find_cell(LOWERINGS, owners, dialect, (op, mode))
+                known = registry.resolve_op(op)
+                cell = lowering_cell(registry, owners, op, known, mode)
+                if cell is None and known is not None and is_composed(registry, description, known):
+                    cell = registry.legalisation(owners, known)
                 if cell is not None:
                     by_text.setdefault(_told(refusals_of(cell.value)), []).append(mode)
             yield from ((f"`{op}` {' '.join(where)}", text) for text, where in by_text.items() if text)

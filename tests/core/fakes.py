@@ -14,15 +14,14 @@ from tpuc.api import (
     Constant,
     ElementType,
     Instruction,
+    Legalisation,
     LoadedModel,
     Module,
-    Node,
     Op,
     Pass,
     PassContext,
     Recorder,
     TensorType,
-    Value,
 )
 from tpuc.registry import Offer
 
@@ -113,8 +112,11 @@ class DecomposingOp(Op):
 
     name = "t.Decomposing"
 
-    def lower_default(self, node: Node, mode: str, build: Any) -> Sequence[Value] | None:
-        return build(node)
+
+class Decomposition(Legalisation[DecomposingOp]):
+    """What it is made of."""
+
+    into = (PlainOp,)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.errors import CalibrationError
-from tpuc.registry import Offer
 
 from tests.core.cli import CommandLine
-from tests.core.fakes import FakeTable, Rename, chip, offer
+from tests.core.fakes import Rename, chip, offer
 
 MODULE = """module @net attributes {module.name = "net"} {
   func.func @main(%arg0: tensor<1x4xf32> loc("x")) -> tensor<1x4xf32> {
@@ -422,53 +421,6 @@ def test_plugins_check_loads_each_and_says_what_is_broken(tpuc: CommandLine) -> 
         "Install what it needs, or uninstall parts.\n"
     )
     assert len(json.loads(tpuc("plugins", "--check", "--json").out)["problems"]) == 1
-
-
-def _table(group: str, name: str, package: str, *keys: Any) -> Offer:
-    return offer(group, name, FakeTable(dict.fromkeys(keys, "cell")), package)
-
-
-def test_matrix_shows_who_fills_each_cell(tpuc: CommandLine) -> None:
-    tpuc.install(
-        chip("small", "smalls", families=("big",)),
-        chip("big", "bigs"),
-        _table("lowerings", "small.top", "smalls", ("top.Relu", "int8"), ("top.Add", "int8")),
-        _table("lowerings", "small.top.rival", "rivals", ("top.Add", "int8")),
-        _table("lowerings", "big.top", "bigs", ("top.Relu", "f32"), ("top.Relu", "int8")),
-        _table("kernels", "big.tpu", "bigs", "tpu.Relu"),
-    )
-    assert tpuc("matrix", "--chip", "small", "--with", "rivals").out.splitlines() == [
-        "op        f32         int8",
-        "top.Add   -           conflict",
-        "top.Relu  bigs (big)  smalls",
-        "",
-        "instruction op  kernel",
-        "tpu.Relu        bigs (big)",
-    ]
-    assert json.loads(tpuc("matrix", "--chip", "big", "--json").out) == {
-        "chip": "big",
-        "modes": ["f32", "int8"],
-        "lowerings": {"top.Relu": {"f32": "bigs", "int8": "bigs"}},
-        "kernels": {"tpu.Relu": "bigs"},
-    }
-
-
-def test_matrix_knows_defaults_and_ops_without_a_cell(tpuc: CommandLine) -> None:
-    dialect = offer("dialects", "t", _small_dialect(), "bigs")
-    tpuc.install(chip("big", "bigs"), dialect, _table("lowerings", "big.t", "bigs", ("t.Other", "int8")))
-    assert tpuc("matrix", "--chip", "big").out.splitlines()[:4] == [
-        "op             f32      int8",
-        "t.Decomposing  default  default",
-        "t.Other        -        bigs",
-        "t.Plain        -        -",
-    ]
-
-
-def _small_dialect() -> Any:
-    from tpuc.api import Dialect
-
-    here = "tests.core.fakes"
-    return Dialect("t", {"Plain": f"{here}:PlainOp", "Decomposing": f"{here}:DecomposingOp", "W": f"{here}:WeightOp"})
 
 
 def test_no_network_within_the_limits(tpuc: CommandLine, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def test_layers_are_compared_with_a_quantised_module_on_samples() -> None:
 def test_ops_without_lowering_are_named_together() -> None:
     with pytest.raises(Unsupported) as caught:
         ConvertTopToTpu().run(network(), surroundings())
-    none = "int8 on newchip: the chip has no lowering for it, and the op has no default one"
+    none = "int8 on newchip: the chip has no lowering for it, and no legalisation is known"
     assert str(caught.value) == (
         f"node 'v3': top.Conv {none} (and 1 more: node 'v4': top.Relu {none}). Change the node, choose another mode "
         "for it, or another chip."

@@ -54,10 +54,12 @@ from tpuc.api.kernel import (
     elementwise_view,
     window,
 )
+from tpuc.api.legalisation import Legalisation, LegalisationBuilder
 from tpuc.api.lowering import (
     Lowering,
     LoweringBuilder,
     LoweringNode,
+    OpT,
     Wants,
 )
 from tpuc.api.planning import (
@@ -74,6 +76,7 @@ from tpuc.api.table import (
     API_VERSION,
     ImporterTable,
     KernelTable,
+    LegalisationTable,
     LoweringTable,
     Table,
 )
@@ -193,6 +196,7 @@ from tpuc.machine import (
     show_region,
     stored_inputs,
 )
+from tpuc.registry import ANY_CHIP
 from tpuc.schedule import (
     Pass,
     PassContext,
@@ -200,6 +204,7 @@ from tpuc.schedule import (
 
 __all__ = [
     "ABSENT",
+    "ANY_CHIP",
     "API_VERSION",
     "BF16",
     "DYNAMIC",
@@ -269,6 +274,9 @@ __all__ = [
     "KernelTable",
     "LayerCommands",
     "Layouts",
+    "Legalisation",
+    "LegalisationBuilder",
+    "LegalisationTable",
     "LmemModel",
     "LmemOverflow",
     "LoadedModel",
@@ -289,6 +297,7 @@ __all__ = [
     "Op",
     "OpField",
     "OpResolver",
+    "OpT",
     "OpaqueType",
     "Operation",
     "PackedConstant",

@@ -32,9 +32,6 @@ class ChipDescription:
     Packed constants begin at `ddr_base`; activations behind them, or at `activations_base` where they have a memory of
     their own. `boundary_bases` are memories for one network input or output each, inputs first; those that are left
     over lie one behind the other from `boundary_rest` on, or with the activations where there is no such memory.
-
-    `channel_scales`: ops whose int8 lowerings take and give values with a scale per channel and no zero point.
-    `float_sums`: ops whose int8 lowerings can give their int32 sums as f32 where `LoweringNode.float_sums` says so.
     """
 
     name: str
@@ -51,8 +48,6 @@ class ChipDescription:
     activations_base: int | None = None
     boundary_bases: tuple[int, ...] = ()
     boundary_rest: int | None = None
-    channel_scales: tuple[str, ...] = ()
-    float_sums: tuple[str, ...] = ()
 
     def quantise(self, type: TensorType, mode: str, name: str) -> TensorType:
         """The stored type of a calibrated value in an integer mode."""

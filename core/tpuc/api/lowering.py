@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from tpuc.ir import Node, Op, TensorType, Value
 
@@ -36,8 +36,8 @@ class LoweringNode(Node):
     `operands` are lowered values that already have the wanted types; constants keep their float TOP weight.
     `constants[i]` is the array of a constant operand, None for computed ones. `result_names`: of every result; an op
     of several results must give each of them to the op that computes it. `users`: the ops that take the results.
-    `float_sums`: an op of `ChipDescription.float_sums` in an int8 mode whose result is only read as floats; it should
-    give its sums as f32 and round nothing to bytes.
+    `float_sums`: an op in an int8 mode whose result is only read as floats; a lowering that can (`Lowering.float_sums`)
+    should give its sums as f32 and round nothing to bytes.
     """
 
     operands: tuple[Value, ...] = ()
@@ -87,6 +87,15 @@ class Lowering(Generic[OpT]):
     framework inserts: its node's operand and result types say from what to what; it may give a type that means
     the same.
     """
+
+    channel_scales: ClassVar[bool] = False
+    """Does it take and give integers with a scale per channel and no zero point?"""
+    float_sums: ClassVar[bool] = False
+    """Can it give its int32 sums as f32, where `LoweringNode.float_sums` asks for them?"""
+
+    def serves(self, op: type[Op]) -> bool:
+        """Of a lowering for a kind of ops: does it serve this one? Asked without a node, for tables of support."""
+        return True
 
     def refuse(self, node: LoweringNode) -> str | None:
         """Why this chip cannot compute this node in this mode, in a sentence without a full stop; None: it can.

@@ -46,6 +46,20 @@ class LoweringTable(Table):
         return register
 
 
+class LegalisationTable(Table):
+    """TOP op → the ops that take its place on chips that do not compute it."""
+
+    def legalises(self, *ops: type[Op]) -> Callable[[type[CellT]], type[CellT]]:
+        """Class decorator: register an instance for each of `ops`."""
+
+        def register(legalisation: type[CellT]) -> type[CellT]:
+            for op in ops:
+                self._add(op.name, legalisation())
+            return legalisation
+
+        return register
+
+
 class KernelTable(Table):
     """TPU op → instructions."""
 

@@ -15,7 +15,7 @@ from tpuc.ir.types import F32, TensorType, Types
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from tpuc.ir.operation import Operation, Value
+    from tpuc.ir.operation import Operation
 
     Array: TypeAlias = npt.NDArray[Any]
 
@@ -28,6 +28,8 @@ class Op:
     """
 
     name: ClassVar[str] = ""
+    op_kind: ClassVar[str] = ""
+    """`dialect.Name` of ops that are computed alike: a lowering for the kind serves each that has none of its own."""
 
     def infer(self, operands: Types) -> Types | None:
         """Result types (shape and element family) from operand types; None: the declared type decides.
@@ -43,10 +45,6 @@ class Op:
     def flops(self, node: Node) -> int:
         """Arithmetic operations of one run, by SPEC 3.11."""
         return 0
-
-    def lower_default(self, node: Node, mode: str, build: Any) -> Sequence[Value] | None:
-        """A chip-neutral lowering (a decomposition) used where the chip has no cell; None: there is none."""
-        return None
 
 
 class UnregisteredOp(Op):

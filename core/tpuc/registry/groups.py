@@ -56,6 +56,7 @@ GROUPS: Mapping[str, Group] = {
         Group("tpuc.importers", "importer", owners="tpuc.frontends"),
         Group("tpuc.chips", "chip", "tpuc.api.chip:Chip"),
         Group("tpuc.lowerings", "lowering", owners="tpuc.chips"),
+        Group("tpuc.legalisations", "legalisation", owners="tpuc.chips"),
         Group("tpuc.kernels", "kernel", owners="tpuc.chips"),
         Group("tpuc.passes", "pass", "tpuc.schedule.passes:Pass", is_class=True),
         Group("tpuc.calibrators", "calibration method"),

@@ -11,7 +11,14 @@ Pipelines: TypeAlias = Mapping[str, Sequence[str]]
 PIPELINES: Pipelines = {
     "top-optimize": ("canonicalize", "fold-constants", "count-flops"),
     "calibrate": ("import-calibration", "propagate-calibration"),
-    "lower": ("prepare-quantised", "keep-tail-float", "correct-bias", "scale-channels", "convert-top-to-tpu"),
+    "lower": (
+        "prepare-quantised",
+        "keep-tail-float",
+        "correct-bias",
+        "scale-channels",
+        "legalise",
+        "convert-top-to-tpu",
+    ),
     "tpu-optimize": (),
     "finalize": ("group-layers", "pack-weights", "assign-addresses"),
 }

@@ -18,13 +18,13 @@ def uncovered(chip: str, cases: Mapping[str, Iterable[Op]], registry: Registry, 
     have usual values needs a case in which one of them has another, or two cases that differ.
     """
     description = registry.get("tpuc.chips", chip).description
-    owners = (chip, *description.families)
+    rows = lowering_rows(registry, description, dialect)
     missing: list[str] = []
     for mode, ops in cases.items():
         shown: dict[str, list[Op]] = {}
         for op in ops:
             shown.setdefault(op.name, []).append(op)
-        for name, row in lowering_rows(registry, owners, dialect, (mode,)).items():
+        for name, row in rows.items():
             if row[mode] is None:
                 continue
             if name not in shown:

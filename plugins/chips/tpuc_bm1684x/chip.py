@@ -46,11 +46,6 @@ DESCRIPTION = ChipDescription(
     ddr_base=DDR_BASE,
     ddr_alignment=4096,  # each tensor, as the vendor's compiler does (isa notes, "Sizes")
     quantised_element=quantised_element,
-    channel_scales=(
-        *("top.Conv", "top.Elu", "top.Erf", "top.GELU", "top.HardSigmoid", "top.HardSwish", "top.Mish", "top.Sigmoid"),
-        *("top.SiLU", "top.Softplus", "top.Softsign", "top.Tanh"),
-    ),
-    float_sums=("top.Conv", "top.Deconv", "top.MatMul"),
     clock_hz=1_000_000_000,  # both engines in the vendor's performance model
 )
 

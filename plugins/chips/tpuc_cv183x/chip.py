@@ -39,10 +39,6 @@ DESCRIPTION = ChipDescription(
     ddr_base=gmem(WEIGHTS),
     ddr_alignment=16,  # as the vendor's compiler does (isa notes, "Alignment rules")
     quantised_element=quantised_element,
-    channel_scales=(
-        *("top.Conv", "top.Elu", "top.Erf", "top.GELU", "top.HardSigmoid", "top.HardSwish", "top.Mish", "top.Sigmoid"),
-        *("top.SiLU", "top.Softplus", "top.Softsign", "top.Tanh"),
-    ),
     clock_hz=650_000_000,  # of the vendor's cycle estimator
     activations_base=gmem(SHARED),
     boundary_bases=tuple(gmem(base) for base in range(FIRST_IO, BASE_REGISTERS)),

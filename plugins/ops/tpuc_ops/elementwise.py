@@ -41,6 +41,28 @@ class UnaryOp(Op, Elementwise):
         return self.flops_per_element * node.operand_types[0].size
 
 
+class Function(UnaryOp):
+    """A function of one number. Chips have lowerings for the kind, which serve each of them, also a stranger's: a table
+    in integers, and in floats the mode `active` of `tpu.Active` where their kernels know it.
+    """
+
+    name = "top.Function"
+    op_kind = "top.Function"
+    active: ClassVar[str] = ""
+
+    def active_mode(self) -> str:
+        """The mode of `tpu.Active` that computes this function; empty where there is none."""
+        return self.active
+
+    def coefficients(self) -> tuple[float, ...] | None:
+        """The numbers that the mode takes."""
+        return None
+
+
+class Activation(Function):
+    """A function that networks put behind products; a factor per channel does not pass through it unchanged."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReluFields(FusesRelu):
     """The two attributes of every op that may apply a relu to its result."""

@@ -20,12 +20,22 @@ from tpuc.api import (
     ScalarType,
     TensorType,
     Uniform,
+    UniformPerAxis,
     Value,
     Wants,
+    numpy_dtype,
 )
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate, symmetric_scale
+from tpuc_ops.integers import zero_point
+from tpuc_ops.quant.arithmetic import (
+    Rounding,
+    dequantise,
+    quantise_float,
+    round_to_int,
+    saturate,
+    symmetric_scale,
+)
 from tpuc_ops.quant.elements import SMALLEST_THRESHOLD
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.conv import Conv
@@ -34,6 +44,7 @@ from tpuc_ops.top.interp import Interp
 from tpuc_ops.top.leaky_relu import LeakyRelu
 from tpuc_ops.top.scale import Scale
 from tpuc_ops.top.split import Split
+from tpuc_ops.tpu.lut import Lut
 from tpuc_ops.tpu.permute import Permute
 from tpuc_ops.tpu.reshape import Reshape
 from tpuc_ops.tpu.slice import Slice
@@ -99,6 +110,41 @@ def result_with_sign(node: LoweringNode, *, unsigned: bool) -> TensorType:
     assert node.chip is not None
     scale = symmetric_scale(max(element.threshold, SMALLEST_THRESHOLD), not unsigned, node.chip.symmetric_divisor)
     return plain.with_element(Uniform(ScalarType("u8" if unsigned else "i8"), plain.uniform.expressed, scale))
+
+
+# Tables.
+
+
+def table_of(op: Op, source: TensorType, result: TensorType) -> Array:
+    """What `op` makes of each of the 256 stored bytes of `source`, as `result` stores it; NaN counts as 0. A row for
+    each channel where either side has scales per channel, else one.
+    """
+    stored = np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage))
+    (scale, point), (result_scale, result_point) = (_by_rows(one) for one in (source, result))
+    x = dequantise(stored, scale, point)
+    plain = TensorType(x.shape, source.shape_only().storage)
+    (y,) = op.evaluate(Node(op, (plain,), (plain,)), [x])
+    y = np.where(np.isnan(y), 0, y)
+    return quantise_float(y, result_scale, result_point, Rounding.HALF_AWAY_FROM_ZERO, numpy_dtype(result.storage))
+
+
+def _by_rows(type: TensorType) -> tuple[Any, Any]:
+    """Scale and zero point, as columns when there are several."""
+    if isinstance(type.element, UniformPerAxis):
+        return np.reshape(type.element.scales, (-1, 1)), np.reshape(type.element.zero_points, (-1, 1))
+    return type.uniform.scale, zero_point(type)
+
+
+class FunctionTable(Lowering[Any]):
+    """One table, or one per channel: the exact function of every stored value, rounded half away from zero."""
+
+    channel_scales = True
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        result = node.quantised_result_type()
+        table = table_of(node.op, node.operands[0].tensor, result)
+        element = "ui8" if result.storage.is_unsigned else "si8"
+        return [build(Lut(), [node.operands[0], build.weight("table", table.reshape(1, -1, 1, 256), element)], result)]
 
 
 # Movements.

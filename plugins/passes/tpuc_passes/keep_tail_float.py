@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from tpuc.api import FLOAT_MODES, ChipDescription, Module, Operation, Pass, PassContext, ShapeOnly
+from tpuc.api import FLOAT_MODES, Module, Operation, Pass, PassContext, ShapeOnly
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.conv import Conv
@@ -18,6 +18,7 @@ from tpuc_ops.top.permute import Permute
 from tpuc_ops.top.slice import Slice
 from tpuc_ops.top.upsample import Upsample
 
+from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
 
 # Where the work is: a tail ends before these. What is behind them costs little in any mode.
@@ -53,6 +54,7 @@ class KeepTailFloat(Pass):
         float_mode = next((mode for mode in ("f32", "bf16", "f16") if mode in modes), None)
         if float_mode is None or str(context.options.get("quantize", "")) in ("", "f32", "f16", "bf16"):
             return False
+        cells = Cells.of(context, self.name, str(context.options["quantize"]))
         behind = _behind_heavy(module)
         tail: dict[int, Operation] = {}
         for operation in reversed(module.main.operations[:-1]):
@@ -65,11 +67,11 @@ class KeepTailFloat(Pass):
         for operation in tail.values():
             if id(operation) not in behind or isinstance(operation.op, _MOVES) or _joins_equals(operation):
                 continue
-            if _has_lowering(context, operation, float_mode):
+            if cells.computes(operation.op, float_mode):
                 table.setdefault(operation.name, float_mode)
-        results, chip = context.results, chip_of(context, self.name).description
+        results = context.results
         results["quantise_table"] = table
-        results["float_sums"] = _float_sums(module, tail.values(), table, chip, results.get("stored_outputs", ()))
+        results["float_sums"] = _float_sums(module, tail.values(), table, cells, results.get("stored_outputs", ()))
         return False
 
 
@@ -77,11 +79,11 @@ def _float_sums(
     module: Module,
     tail: Collection[Operation],
     table: Mapping[str, str],
-    chip: ChipDescription,
+    cells: Cells,
     stored: Collection[int],
 ) -> frozenset[str]:
-    """The integer ops of `chip.float_sums` whose results are only read as floats, also after few were moved; outputs
-    are, but for those at positions in `stored`. `tail` begins with its last operation.
+    """The integer ops whose lowerings have `float_sums` and whose results are only read as floats, also after few were
+    moved; outputs are, but for those at positions in `stored`. `tail` begins with its last operation.
     """
     terminator, floats = module.main.terminator, set[int]()
 
@@ -101,7 +103,8 @@ def _float_sums(
     return frozenset(
         operation.name
         for operation in module.main.operations
-        if operation.op.name in chip.float_sums
+        if (cell := cells.lowering(operation.op, cells.mode)) is not None
+        and cell.float_sums
         and table.get(operation.name) not in FLOAT_MODES
         and read_as_floats(operation)
     )
@@ -115,13 +118,6 @@ def _behind_heavy(module: Module) -> set[int]:
         if any(isinstance(producer.op, _HEAVY) or id(producer) in behind for producer in producers):
             behind.add(id(operation))
     return behind
-
-
-def _has_lowering(context: PassContext, operation: Operation, mode: str) -> bool:
-    description = chip_of(context, KeepTailFloat.name).description
-    name = operation.op.name
-    owners = (description.name, *description.families)
-    return context.registry.find_cell("tpuc.lowerings", owners, name.partition(".")[0], (name, mode)) is not None
 
 
 def _joins_equals(operation: Operation) -> bool:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpuc.api import CalibrationError, ChipDescription, Module, Pass, PassContext, TensorType, UniformPerAxis
+from tpuc.api import CalibrationError, Module, Operation, Pass, PassContext, TensorType, UniformPerAxis
 from tpuc.api.host import Array
 
 from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS, channel_elements, eligible
 from tpuc_passes.accuracy.notes import parse_notes
 from tpuc_passes.calibration.table import CalibrationTable, read_table
+from tpuc_passes.lowering.cells import Cells
 
 MODES = ("int8", "int8-asym")
 
@@ -38,7 +39,7 @@ class ScaleChannels(Pass):
         if table is None or mode not in MODES or context.chip is None:
             return False
         floats = context.results.get("quantise_table", {})
-        elements = noted_elements(module, table, context.chip.description, floats)
+        elements = noted_elements(module, table, Cells.of(context, self.name, mode), floats)
         for operation in module.main.operations:
             for value in operation.results:
                 if value.name in elements:
@@ -47,13 +48,18 @@ class ScaleChannels(Pass):
 
 
 def noted_elements(
-    module: Module, table: CalibrationTable, chip: ChipDescription, floats: Collection[str]
+    module: Module, table: CalibrationTable, cells: Cells, floats: Collection[str]
 ) -> dict[str, UniformPerAxis]:
     """How the values of a calibrated module that get several scales on the chip are stored, by name."""
-    if not chip.channel_scales:
+
+    def takes(operation: Operation) -> bool:
+        cell = cells.lowering(operation.op, cells.mode)
+        return cell is not None and cell.channel_scales
+
+    values = list(eligible(module, floats, takes))
+    if not values:
         return {}
-    thresholds = noted_thresholds(module, table)
-    return channel_elements(eligible(module, floats, chip.channel_scales), thresholds, chip.symmetric_divisor)
+    return channel_elements(iter(values), noted_thresholds(module, table), cells.chip.symmetric_divisor)
 
 
 def noted_thresholds(module: Module, table: CalibrationTable) -> dict[str, Array]:

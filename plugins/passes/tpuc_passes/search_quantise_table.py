@@ -14,6 +14,7 @@ from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidate
 from tpuc_passes.correct_bias import noted_shifts
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.keep_tail_float import KeepTailFloat
+from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.planning.kernels import chip_of
 from tpuc_passes.propagate_calibration import PropagateCalibration
 from tpuc_passes.scale_channels import MODES, noted_elements
@@ -56,7 +57,9 @@ class SearchQuantiseTable(Pass):
         everything = open_samples(inputs_of(module), dataset, data_list)
         samples = dataclasses.replace(everything, samples=everything.samples[-self.input_num :])
         floats = frozenset(context.results.get("quantise_table", {}))
-        elements = noted_elements(calibrated, table, chip, floats) if mode in MODES else {}
+        elements = (
+            noted_elements(calibrated, table, Cells.of(context, self.name, mode), floats) if mode in MODES else {}
+        )
         float_sums = frozenset(context.results.get("float_sums", ()))
         network = PortableModule(calibrated, context.registry)
         units = units_of(len(samples), 1)  # few samples, much work each

@@ -14,7 +14,6 @@ from tpuc.api import (
     Module,
     NetworkInput,
     NoneType,
-    Op,
     Operation,
     TensorType,
     TpucError,
@@ -27,7 +26,7 @@ from tpuc_check.findings import CODE, LOWERING
 RANGE = 4.0
 """Of values that nobody calibrated: what an op can do does not depend on it."""
 
-NO_LOWERING = "the chip has no lowering for it, and the op has no default one"
+NO_LOWERING = "the chip has no lowering for it, and no legalisation is known"
 _PLACE = re.compile(r"^node '[^']*': (?:\S+ )+?on \S+: ")
 _LAST = re.compile(r"[;.] ?(?:change|choose|Change|Choose)\b[^;.]*\.?$")
 
@@ -88,18 +87,16 @@ class Trials:
         return Verdict(None, cycles=chip.load(data, operation.name).timeline(chip.profiles[0]).cycles)
 
     def _refusal(self, operation: Operation) -> str | None:
-        """By the chip's lowering itself."""
-        description, mode, op = self._session.chip.description, self._session.mode, operation.op
-        owners = (description.name, *description.families)
-        dialect = op.name.partition(".")[0]
-        cell = self._session.registry.find_cell("tpuc.lowerings", owners, dialect, (op.name, mode))
-        if cell is None:
-            return NO_LOWERING if type(op).lower_default is Op.lower_default else None
-        node = operation.node()
-        constants = tuple(self._array(operand) for operand in operation.operands)
-        return cell.value.refuse(
-            LoweringNode(node.op, node.operand_types, node.result_types, node.name, (), constants, mode, description)
-        )
+        """By the chip's lowering itself; what a legalisation takes apart is only known when it is built."""
+        description, mode = self._session.chip.description, self._session.mode
+        owners, op, registry = (description.name, *description.families), type(operation.op), self._session.registry
+        given = (registry.lowering(owners, op, mode), registry.legalisation(owners, op))
+        node, constants = operation.node(), tuple(self._array(operand) for operand in operation.operands)
+        bare = LoweringNode(node.op, node.operand_types, node.result_types, node.name, (), constants, mode, description)
+        if given[1] is not None and not given[1].value.fits(description):
+            given = given[:1]
+        reasons = [cell.value.refuse(bare) for cell in given if cell is not None]
+        return None if None in reasons else (reasons or [NO_LOWERING])[0]
 
     def table(self, module: Module) -> Path | None:
         """A file of made-up ranges for every value, None where the mode needs none."""

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from tpuc.registry import Registry
 from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed
-from tpuc_cv183x.lowerings import TABLE
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.arctan import Arctan
 from tpuc_ops.top.avg_pool import AvgPool
+from tpuc_ops.top.batch_norm import BatchNorm
 from tpuc_ops.top.cast import Cast
 from tpuc_ops.top.ceil import Ceil
 from tpuc_ops.top.compare import Compare
@@ -22,13 +23,17 @@ from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.cos import Cos
 from tpuc_ops.top.cum_sum import CumSum
 from tpuc_ops.top.deconv import Deconv
+from tpuc_ops.top.det import Det
+from tpuc_ops.top.einsum import Einsum
 from tpuc_ops.top.floor import Floor
 from tpuc_ops.top.gather import Gather
 from tpuc_ops.top.group_norm import GroupNorm
+from tpuc_ops.top.gru import GRU
 from tpuc_ops.top.instance_norm import InstanceNorm
 from tpuc_ops.top.interp import Interp
 from tpuc_ops.top.layer_norm import LayerNorm
 from tpuc_ops.top.lrn import LRN
+from tpuc_ops.top.lstm import LSTM
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.max import Max
 from tpuc_ops.top.max_pool import MaxPool
@@ -39,6 +44,7 @@ from tpuc_ops.top.pow2 import Pow2
 from tpuc_ops.top.pow3 import Pow3
 from tpuc_ops.top.reduce import Reduce
 from tpuc_ops.top.rms_norm import RMSNorm
+from tpuc_ops.top.rnn import RNN
 from tpuc_ops.top.round import Round
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.sign import Sign
@@ -272,6 +278,7 @@ CURVES = {
     "sigmoid_logarithm": LayerCase(Sigmoid(log=True), [X], error=CURVE),
     "sine": LayerCase(Sin(), [np.rint(X * 24) / np.float32(8)], 0, CURVE, modes=("bf16",)),  # whole eighths are bf16
     "cosine": LayerCase(Cos(), [np.rint(X * 24) / np.float32(8)], 0, CURVE, modes=("bf16",)),
+    "cosine_of_bytes": LayerCase(Cos(), [X], modes=("int8",)),
     "arctan": LayerCase(Arctan(), [X], modes=("int8",)),
     "add_weighted": LayerCase(Add(coeff=(2.0, -0.5)), [X, X[:, ::-1]], 3.2, CURVE),
     "sub_weighted": LayerCase(Sub(coeff=(0.25, 3.0), do_relu=True), [X, X[:, ::-1]], 4.2, CURVE),
@@ -286,9 +293,40 @@ CURVES = {
 }
 
 
+def _gates(count: int) -> list[Fixed]:
+    """Filter, recurrence and bias of a recurrent layer of 6 hidden values over 5 inputs."""
+    rows = count * 6
+    shapes = ((1, rows, 5), (1, rows, 6), (1, 2 * rows))
+    return [Fixed(uniform(*shape, low=-0.5, high=0.5, seed=seed)) for seed, shape in enumerate(shapes, 21)]
+
+
+COMPOSED = {
+    "batch_norm": LayerCase(
+        BatchNorm(do_relu=True),
+        [
+            X,
+            *(uniform(70, seed=1), uniform(70, low=0.5, high=2, seed=2), uniform(70, seed=3)),
+            Fixed(uniform(70, seed=4)),
+        ],
+        3,
+        2 * CURVE,
+    ),
+    "det": LayerCase(Det(), [uniform(2, 3, 4, 4)], 8, 8 * CURVE),
+    "det_two": LayerCase(Det(), [uniform(5, 2, 2)], 3, 2 * CURVE),
+    "einsum_attention": LayerCase(
+        Einsum(mode="bhid,bhjd->bhij"), [uniform(2, 3, 7, 8), uniform(2, 3, 9, 8, seed=1)], 3
+    ),
+    "einsum_constant": LayerCase(Einsum(mode="abc,dcb->da"), [uniform(3, 4, 5), Fixed(uniform(6, 5, 4, seed=1))], 3),
+    "lstm": LayerCase(LSTM(hidden_size=6, batch_first=True), [LINE[:, :4, :5], *_gates(4), None, None], 3, 2 * CURVE),
+    "gru": LayerCase(GRU(hidden_size=6, linear_before_reset=True), [LINE[:, :4, :5], *_gates(3), None], 3, 2 * CURVE),
+    "rnn": LayerCase(RNN(hidden_size=6, activation="Relu"), [LINE[:, :4, :5], *_gates(1), None], 3, 2 * CURVE),
+}
+"""By legalisations, in bf16: sums of rounded products."""
+_REGISTRY = Registry()
 SHARED = {
     name: dataclasses.replace(
-        case, modes=tuple(mode for mode in ("int8", "bf16") if (case.op.name, mode) in TABLE.cells)
+        case,
+        modes=tuple(mode for mode in ("int8", "bf16") if _REGISTRY.lowering(("cv183x",), type(case.op), mode)),
     )
     for name, case in layer_cases.CASES.items()
 }
@@ -303,5 +341,6 @@ LAYERS: Sequence[tuple[str, Mapping[str, LayerCase]]] = (
     ("reductions", REDUCTIONS),
     ("choices", CHOICES),
     ("curves", CURVES),
+    ("composed", COMPOSED),
     ("shared", SHARED),
 )

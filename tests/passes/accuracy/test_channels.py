@@ -28,6 +28,7 @@ from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.accuracy.search import Source
 from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, rounded, sources, total, ways
 from tpuc_passes.calibration.table import CalibrationTable, format_table, parse_table
+from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.scale_channels import noted_elements
 from tpuc_passes.split_error import SplitError
 
@@ -119,7 +120,7 @@ class TestEligible:
         module, names = network()
         self.module(module)
         assert [value.name for value in eligible(module, {names["silu"]})] == [names["depthwise"]]
-        assert list(eligible(module, (), ["top.Conv"])) == []
+        assert list(eligible(module, (), lambda operation: operation.op.name == "top.Conv")) == []
 
     def test_not_where_something_else_reads_them(self) -> None:
         net = Network(1, 4, 6, 6)
@@ -194,9 +195,9 @@ class TestNetwork:
         session = Session(chip="bm1684x", quantize="int8")
         ranged = module.clone()
         PassManager(session.context({"calibration_table": table})).run_pipeline("calibrate", ranged)
-        description = session.chip.description
-        assert len(noted_elements(ranged, table, description, ())) == 3
-        assert noted_elements(ranged, table, dataclasses.replace(description, channel_scales=()), ()) == {}
+        cells = Cells.of(session.context({}), "test")
+        assert len(noted_elements(ranged, table, cells, ())) == 3
+        assert noted_elements(ranged, table, dataclasses.replace(cells, mode="f16"), ()) == {}
 
     def test_with_zero_points_elsewhere_they_have_none(self, calibrated: Any) -> None:
         module, _, table = calibrated
@@ -246,7 +247,7 @@ class TestNetwork:
         context = session.context({"calibration_table": table})
         PassManager(context).run_pipeline("calibrate", ranged)
         np.savez(folder / "y.npz", v0=images(2, seed=9))
-        elements = noted_elements(ranged, table, session.chip.description, ())
+        elements = noted_elements(ranged, table, Cells.of(context, "test"), ())
         samples = open_samples(inputs_of(module), folder / "y.npz", None)
         network = PortableModule(ranged, context.registry)
         rest = (

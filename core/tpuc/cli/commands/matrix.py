@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -13,10 +14,11 @@ from tpuc.cli.text import columns
 from tpuc.errors import PluginConflict
 
 if TYPE_CHECKING:
-    from tpuc.registry import Registry
+    from tpuc.api import ChipDescription
+    from tpuc.registry import Cell, Registry
 
 LOWERINGS, KERNELS = "tpuc.lowerings", "tpuc.kernels"
-CONFLICT, DEFAULT = "conflict", "default"
+CONFLICT, COMPOSED = "conflict", "composed"
 
 
 @click.command("matrix", cls=Command)
@@ -26,14 +28,15 @@ CONFLICT, DEFAULT = "conflict", "default"
 def command(app: App, chip: str, as_json: bool) -> None:
     """Show which ops a chip supports, per mode.
 
-    A cell names the package that fills it; `default` is the op's own decomposition, `-` means not supported.
+    A cell names the package that fills it; `composed` is an op that becomes several others which the chip computes, `-`
+    means not supported.
     """
     description = app.registry.get("tpuc.chips", chip).description
     owners = (chip, *description.families)
     modes: Sequence[str] = description.modes
     lowerings: dict[str, Mapping[str, str | None]] = {}
     for dialect in dialects(app.registry, LOWERINGS, owners):
-        lowerings |= lowering_rows(app.registry, owners, dialect, modes)
+        lowerings |= lowering_rows(app.registry, description, dialect)
     kernels: dict[str, str] = {}
     for dialect in dialects(app.registry, KERNELS, owners):
         kernels |= kernel_rows(app.registry, owners, dialect)
@@ -51,29 +54,54 @@ def dialects(registry: Registry, group: str, owners: Sequence[str]) -> list[str]
     return sorted({dialect for owner in owners for dialect in registry.table_dialects(group, owner)})
 
 
-def lowering_rows(
-    registry: Registry, owners: Sequence[str], dialect: str, modes: Sequence[str]
-) -> Mapping[str, Mapping[str, str | None]]:
-    """Per op and mode who fills the cell, `conflict` where several do, `default`, or None where nobody does.
+def lowering_rows(registry: Registry, chip: ChipDescription, dialect: str) -> Mapping[str, Mapping[str, str | None]]:
+    """Per op and mode of a chip who fills the cell, `conflict` where several do, `composed`, or None where nobody does.
 
     Ops of a dialect that the chip has kernels for need no lowering; they are listed where they have one all the same.
     """
+    owners, modes = (chip.name, *chip.families), chip.modes
     keys = [key for owner in owners for key in registry.merged(LOWERINGS, owner, dialect).filled()]
     definitions: Mapping[str, type[Any]] = {}
     if dialect not in dialects(registry, KERNELS, owners):
         definitions = computing_ops(registry, dialect)
     ops = {str(cast("tuple[str, str]", key)[0]) for key in keys if isinstance(key, tuple)} | set(definitions)
+    ops -= {definition.op_kind for definition in definitions.values()}
     rows: dict[str, Mapping[str, str | None]] = {}
     for op in sorted(ops):
-        otherwise = DEFAULT if has_default(definitions.get(op)) else None
-        rows[op] = {mode: provider(registry, LOWERINGS, owners, dialect, (op, mode)) or otherwise for mode in modes}
+        known = definitions.get(op)
+        otherwise = COMPOSED if known is not None and is_composed(registry, chip, known) else None
+        cells = {mode: partial(lowering_cell, registry, owners, op, known, mode) for mode in modes}
+        rows[op] = {mode: provider(cell, owners) or otherwise for mode, cell in cells.items()}
     return rows
+
+
+def lowering_cell(
+    registry: Registry, owners: Sequence[str], name: str, definition: type[Any] | None, mode: str
+) -> Cell | None:
+    """The cell of an op in a mode; that of its kind is found where the op is defined."""
+    if definition is not None:
+        return registry.lowering(owners, definition, mode)
+    return registry.find_cell(LOWERINGS, owners, name.partition(".")[0], (name, mode))
+
+
+def is_composed(registry: Registry, chip: ChipDescription, op: type[Any], within: frozenset[str] = frozenset()) -> bool:
+    """Has the op a legalisation whose ops the chip computes, or that are composed themselves?"""
+    owners = (chip.name, *chip.families)
+    cell = registry.legalisation(owners, op)
+    if cell is None or op.name in within or not cell.value.fits(chip):
+        return False
+    return all(
+        registry.lowering(owners, part, chip.compute_type) is not None
+        or is_composed(registry, chip, part, within | {op.name})
+        for part in cell.value.into
+    )
 
 
 def kernel_rows(registry: Registry, owners: Sequence[str], dialect: str) -> Mapping[str, str]:
     """Per op the package that has its kernel."""
     ops = sorted({str(key) for owner in owners for key in registry.merged(KERNELS, owner, dialect).filled()})
-    return {op: provider(registry, KERNELS, owners, dialect, op) or "-" for op in ops}
+    cells = {op: partial(registry.find_cell, KERNELS, owners, dialect, op) for op in ops}
+    return {op: provider(cell, owners) or "-" for op, cell in cells.items()}
 
 
 def computing_ops(registry: Registry, dialect: str) -> Mapping[str, type[Any]]:
@@ -87,19 +115,10 @@ def computing_ops(registry: Registry, dialect: str) -> Mapping[str, type[Any]]:
     return {name: op for name, op in ops.items() if not issubclass(op, (Constant, NetworkInput, Absent))}
 
 
-def has_default(op: type[Any] | None) -> bool:
-    """Does the op bring a decomposition of its own?"""
-    from tpuc.ir import Op
-
-    return op is not None and op.lower_default is not Op.lower_default
-
-
-def provider(
-    registry: Registry, group: str, owners: Sequence[str], dialect: str, key: str | tuple[str, str]
-) -> str | None:
-    """Who fills a cell; the owner is added where it is a family of the chip."""
+def provider(find: Callable[[], Cell | None], owners: Sequence[str]) -> str | None:
+    """Who fills the cell that is found; the owner is added where it is a family of the chip."""
     try:
-        cell = registry.find_cell(group, owners, dialect, key)
+        cell = find()
     except PluginConflict:
         return CONFLICT
     if cell is None:

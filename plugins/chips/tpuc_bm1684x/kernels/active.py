@@ -123,6 +123,8 @@ _MODES: Mapping[str, Callable[[ActiveEmitter], None]] = {
     "TANH": ActiveEmitter.tanh,
 }
 SERIES: Mapping[str, Series] = {**_SERIES, **HYPERBOLIC}
+MODES = frozenset((*_MODES, *SERIES))
+"""Of `tpu.Active`."""
 _WITH_EXTRA = ("GELU", *HYPERBOLIC)
 _NARROW = ("HSWISH",)
 """Few steps of which none cancels digits: computed in short floats as they are, which takes half as long."""
@@ -133,8 +135,8 @@ class ActiveKernel(ElementwiseKernel):
     """Sigmoids and their kin come from the exponential, some functions from series, others from bounds and products."""
 
     def refuse(self, node: Node) -> str | None:
-        if node.op.mode not in _MODES and node.op.mode not in SERIES:
-            return f"mode {node.op.mode} has no kernel; there are {', '.join(sorted({*_MODES, *SERIES}))}"
+        if node.op.mode not in MODES:
+            return f"mode {node.op.mode} has no kernel; there are {', '.join(sorted(MODES))}"
         source, result = node.operand_types[0].storage, node.result_type.storage
         if source != result:
             return f"operand and result of one type, these are {source} and {result}"

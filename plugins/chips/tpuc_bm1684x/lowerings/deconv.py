@@ -22,6 +22,8 @@ from tpuc_bm1684x.lowerings.windows import back_from_row, over_a_row, row_window
 class DeconvAny(Lowering[Deconv]):
     """As the convolution. Between elements stands 0, so integers with zero points are computed in f32."""
 
+    float_sums = True
+
     def refuse(self, node: LoweringNode) -> str | None:
         if node.constants[1] is None:
             return "the filter must be a constant"

@@ -102,6 +102,9 @@ class ConvInt8(ConvBase):
     floats are wanted, the sums times one factor per channel.
     """
 
+    channel_scales = True
+    float_sums = True
+
     def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         filters, bias = node.constants[1], node.constants[2]
         assert filters is not None
@@ -169,6 +172,8 @@ class MatMulFloat(Lowering[MatMul]):
 @TABLE.lowers(MatMul, *INTEGERS)
 class MatMulInt8(Lowering[MatMul]):
     """As the convolution: one multiplier and shift per column of the result."""
+
+    float_sums = True
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _matmul_refusal(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
-from tpuc_ops.lowering import quantised_constant, slope_refusal, with_one_slope
+from tpuc_ops.lowering import FunctionTable, quantised_constant, slope_refusal, with_one_slope
 from tpuc_ops.top.leaky_relu import LeakyRelu
 from tpuc_ops.top.prelu import PRelu
 from tpuc_ops.top.relu import Relu
@@ -14,7 +14,6 @@ from tpuc_ops.tpu.mul_shift import MulShift
 from tpuc_ops.tpu.prelu import PRelu as TpuPRelu
 from tpuc_ops.tpu.relu import Relu as TpuRelu
 
-from tpuc_bm1684x.lowerings.activations import LutInt8
 from tpuc_bm1684x.lowerings.common import (
     ALL,
     FLOATS,
@@ -64,7 +63,7 @@ class PReluInt8(Lowering[PRelu]):
         slope = node.constants[1]
         assert slope is not None
         if slope.size == 1:
-            return LutInt8().lower(with_one_slope(node, float(slope.item())), build)
+            return FunctionTable().lower(with_one_slope(node, float(slope.item())), build)
         result = node.quantised_result_type()
         factor = node.operands[0].tensor.uniform.scale / result.uniform.scale
         multiplier, shift = decompose8(factor)

@@ -8,26 +8,16 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
-from tpuc_ops.top.arccos import Arccos
-from tpuc_ops.top.arccosh import Arccosh
-from tpuc_ops.top.arcsin import Arcsin
-from tpuc_ops.top.arcsinh import Arcsinh
-from tpuc_ops.top.arctan import Arctan
-from tpuc_ops.top.arctanh import Arctanh
 from tpuc_ops.top.cos import Cos
-from tpuc_ops.top.cosh import Cosh
 from tpuc_ops.top.pow import Pow
 from tpuc_ops.top.pow2 import Pow2
 from tpuc_ops.top.pow3 import Pow3
 from tpuc_ops.top.sigmoid import Sigmoid
 from tpuc_ops.top.sin import Sin
-from tpuc_ops.top.sinh import Sinh
 from tpuc_ops.top.softsign import Softsign
-from tpuc_ops.top.tan import Tan
 from tpuc_ops.tpu.div import Div
 from tpuc_ops.tpu.mul import Mul
 
-from tpuc_cv183x.lowerings.activations import LutInt8
 from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.table import TABLE
 
@@ -132,7 +122,3 @@ class CircleBf16(Composed):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         steps = Halves(node, build)
         return [steps.named("SIN" if isinstance(node.op, Sin) else "COS", steps.operand())]
-
-
-for _op in (Arccos, Arccosh, Arcsin, Arcsinh, Arctan, Arctanh, Cosh, Sinh, Tan):
-    TABLE.lowers(_op, "int8")(LutInt8)

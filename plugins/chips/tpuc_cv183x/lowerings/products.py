@@ -89,6 +89,8 @@ class ConvBf16(Lowering[Conv]):
 class ConvInt8(Lowering[Conv]):
     """Filters per output channel; int32 sums with bias, one 31-bit multiplier and shift per channel, two roundings."""
 
+    channel_scales = True
+
     def refuse(self, node: LoweringNode) -> str | None:
         return _refusal(node)
 

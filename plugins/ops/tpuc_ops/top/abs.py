@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Function
 
 
 @dataclass(frozen=True)
-class Abs(UnaryOp):
+class Abs(Function):
     """``|x|``."""
 
     name = "top.Abs"
+    active = "ABSVAL"
 
     def function(self, x: Array) -> Array:
         return np.abs(x)

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Function
 
 
 @dataclass(frozen=True)
-class Arctanh(UnaryOp):
+class Arctanh(Function):
     """``arctanh(x)``."""
 
     name = "top.Arctanh"
+    active = "ARCTANH"
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Function
 
 
 @dataclass(frozen=True)
-class Ceil(UnaryOp):
+class Ceil(Function):
     """The smallest whole number that is not below ``x``."""
 
     name = "top.Ceil"
+    active = "CEIL"
 
     def function(self, x: Array) -> Array:
         return np.ceil(x)

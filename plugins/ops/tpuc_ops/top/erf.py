@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from tpuc_ops import functions
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Activation
 
 
 @dataclass(frozen=True)
-class Erf(UnaryOp):
+class Erf(Activation):
     """``2 / sqrt(pi)`` times the integral of ``exp(-t * t)`` from 0 to ``x``."""
 
     name = "top.Erf"
+    active = "ERF"
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

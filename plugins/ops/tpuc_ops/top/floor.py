@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Function
 
 
 @dataclass(frozen=True)
-class Floor(UnaryOp):
+class Floor(Function):
     """The largest whole number that is not above ``x``."""
 
     name = "top.Floor"
+    active = "FLOOR"
 
     def function(self, x: Array) -> Array:
         return np.floor(x)

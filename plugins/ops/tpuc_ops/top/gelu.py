@@ -8,16 +8,20 @@ from tpuc.api import Str
 
 from tpuc_ops import functions
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Activation
 
 
 @dataclass(frozen=True)
-class GELU(UnaryOp):
+class GELU(Activation):
     """``x`` times the distribution function of a standard normal; by a tanh with `approx_mode` tanh, else normal."""
 
     name = "top.GELU"
+    active = "GELU"
     approx_mode: Str = "normal"
     flops_per_element = 8
 
     def function(self, x: Array) -> Array:
         return functions.tanh_gelu(x) if self.approx_mode == "tanh" else functions.gelu(x)
+
+    def active_mode(self) -> str:
+        return "TGELU" if self.approx_mode == "tanh" else self.active

@@ -8,17 +8,21 @@ from tpuc.api import F64
 
 from tpuc_ops import functions
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Activation
 
 
 @dataclass(frozen=True)
-class HardSigmoid(UnaryOp):
+class HardSigmoid(Activation):
     """``alpha * x + beta`` within 0 and 1."""
 
     name = "top.HardSigmoid"
+    active = "HSIGMOID"
     alpha: F64 = 0.2
     beta: F64 = 0.5
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:
         return functions.hard_sigmoid(x, self.alpha, self.beta)
+
+    def coefficients(self) -> tuple[float, ...]:
+        return (self.alpha, self.beta)

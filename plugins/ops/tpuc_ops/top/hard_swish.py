@@ -9,14 +9,15 @@ from tpuc.api import Node
 
 from tpuc_ops import functions, quantised
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Activation
 
 
 @dataclass(frozen=True)
-class HardSwish(UnaryOp):
+class HardSwish(Activation):
     """``x * clip(x / 6 + 1 / 2, 0, 1)``."""
 
     name = "top.HardSwish"
+    active = "HSWISH"
     flops_per_element = 5
 
     def quantised(self, node: Node, operands: Sequence[Array]) -> Array:

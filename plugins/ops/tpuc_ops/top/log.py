@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Function
 
 
 @dataclass(frozen=True)
-class Log(UnaryOp):
+class Log(Function):
     """``log(x)``: minus infinity at 0, NaN below."""
 
     name = "top.Log"
+    active = "LN"
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from tpuc_ops import functions
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Activation
 
 
 @dataclass(frozen=True)
-class Mish(UnaryOp):
+class Mish(Activation):
     """``x * tanh(log(1 + exp(x)))``."""
 
     name = "top.Mish"
+    active = "MISH"
     flops_per_element = 6
 
     def function(self, x: Array) -> Array:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Function
 
 
 @dataclass(frozen=True)
-class Round(UnaryOp):
+class Round(Function):
     """The nearest whole number, ties to the even one."""
 
     name = "top.Round"
+    active = "ROUND"
 
     def function(self, x: Array) -> Array:
         return np.rint(x)

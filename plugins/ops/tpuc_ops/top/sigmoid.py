@@ -9,14 +9,15 @@ from tpuc.api import F64, Bool, Str
 
 from tpuc_ops import functions
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Activation
 
 
 @dataclass(frozen=True)
-class Sigmoid(UnaryOp):
+class Sigmoid(Activation):
     """``scale / (1 + exp(-x)) + bias``; the logarithm of that with `log`."""
 
     name = "top.Sigmoid"
+    active = "SIGMOID"
     scale: F64 = 1.0
     bias: F64 = 0.0
     log: Bool = False
@@ -28,3 +29,6 @@ class Sigmoid(UnaryOp):
             return functions.log_sigmoid(x)
         result = functions.sigmoid(x) * np.float32(self.scale) + np.float32(self.bias)
         return np.log(result) if self.log else result
+
+    def active_mode(self) -> str:
+        return "LOG_SIGMOID" if self.log else self.active

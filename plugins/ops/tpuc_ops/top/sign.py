@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Function
 
 
 @dataclass(frozen=True)
-class Sign(UnaryOp):
+class Sign(Function):
     """1, 0 or -1 with the sign of ``x``."""
 
     name = "top.Sign"
+    active = "SIGN"
 
     def function(self, x: Array) -> Array:
         return np.sign(x)

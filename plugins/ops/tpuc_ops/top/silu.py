@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from tpuc_ops import functions
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Activation
 
 
 @dataclass(frozen=True)
-class SiLU(UnaryOp):
+class SiLU(Activation):
     """``x / (1 + exp(-x))``."""
 
     name = "top.SiLU"
+    active = "SILU"
     flops_per_element = 5
 
     def function(self, x: Array) -> Array:

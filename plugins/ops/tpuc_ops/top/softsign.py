@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from tpuc_ops import functions
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Activation
 
 
 @dataclass(frozen=True)
-class Softsign(UnaryOp):
+class Softsign(Activation):
     """``x / (1 + |x|)``."""
 
     name = "top.Softsign"
+    active = "SOFT_SIGN"
     flops_per_element = 3
 
     def function(self, x: Array) -> Array:

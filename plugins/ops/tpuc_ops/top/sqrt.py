@@ -9,16 +9,17 @@ import numpy as np
 from tpuc.api import Node
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Function
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.quantised import function_of_one
 
 
 @dataclass(frozen=True)
-class Sqrt(UnaryOp):
+class Sqrt(Function):
     """``sqrt(x)``, NaN below 0. Of stored integers it is rounded down, as TFLite does with this function alone."""
 
     name = "top.Sqrt"
+    active = "SQRT"
 
     def function(self, x: Array) -> Array:
         return np.sqrt(x)

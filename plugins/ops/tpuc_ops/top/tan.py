@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Function
 
 
 @dataclass(frozen=True)
-class Tan(UnaryOp):
+class Tan(Function):
     """``tan(x)``, x in radians."""
 
     name = "top.Tan"
+    active = "TAN"
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.elementwise import UnaryOp
+from tpuc_ops.elementwise import Activation
 
 
 @dataclass(frozen=True)
-class Tanh(UnaryOp):
+class Tanh(Activation):
     """``tanh(x)``."""
 
     name = "top.Tanh"
+    active = "TANH"
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

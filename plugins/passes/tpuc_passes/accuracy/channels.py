@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import numpy as np
 from tpuc.api import Calibrated, Constant, FusesRelu, Module, Operation, ScalarType, UniformPerAxis, Value
 from tpuc.api.host import Array
+from tpuc_ops.elementwise import Activation
 from tpuc_ops.quant.arithmetic import symmetric_scale
 from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.elu import Elu
-from tpuc_ops.top.erf import Erf
-from tpuc_ops.top.gelu import GELU
-from tpuc_ops.top.hard_sigmoid import HardSigmoid
-from tpuc_ops.top.hard_swish import HardSwish
-from tpuc_ops.top.mish import Mish
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.silu import SiLU
-from tpuc_ops.top.softplus import Softplus
-from tpuc_ops.top.softsign import Softsign
-from tpuc_ops.top.tanh import Tanh
 
 from tpuc_passes.accuracy.grids import DIVISOR
 from tpuc_passes.calibration.methods import SMALLEST_THRESHOLD
 
 CHANNEL_THRESHOLDS = "channel_threshold"
 """The section of a calibration table that holds them: remarks of the form `#channel_threshold name t0 t1 ...`."""
-FUNCTIONS = (Elu, Erf, GELU, HardSigmoid, HardSwish, Mish, Sigmoid, SiLU, Softplus, Softsign, Tanh)
-"""Functions of one tensor that a factor per channel does not pass through unchanged."""
 
 STEPS_PER_OCTAVE = 8
 BINS = 16 * STEPS_PER_OCTAVE
@@ -42,24 +30,27 @@ _CANDIDATES = np.exp2(np.arange(-24, 3) / 4)
 _I8, _U8 = ScalarType("i8"), ScalarType("u8")
 
 
-def eligible(module: Module, floats: Collection[str] = (), ops: Collection[str] | None = None) -> Iterator[Value]:
+def eligible(
+    module: Module, floats: Collection[str] = (), takes: Callable[[Operation], bool] | None = None
+) -> Iterator[Value]:
     """Calibrated images between a convolution and a function, or a function and depthwise convolutions, with nothing
-    else that reads them. None next to an op in `floats`; with `ops` only between ops of these names.
+    else that reads them. None next to an op in `floats`; with `takes` only between operations whose lowerings take
+    scales per channel.
     """
     outputs = set(map(id, module.main.outputs))
     for operation in module.main.operations:
-        if len(operation.results) != 1 or not isinstance(operation.op, (Conv, *FUNCTIONS)):
+        if len(operation.results) != 1 or not isinstance(operation.op, (Conv, Activation)):
             continue
         value = operation.result
         users = value.users
         if id(value) in outputs or not users or not isinstance(value.tensor.element, Calibrated):
             continue
-        if value.tensor.rank != 4 or not (isinstance(operation.op, FUNCTIONS) or _is_product(operation)):
+        if value.tensor.rank != 4 or not (isinstance(operation.op, Activation) or _is_product(operation)):
             continue
-        through = [isinstance(one.op, FUNCTIONS) for one in (operation, *users)]
-        takes = all(isinstance(user.op, FUNCTIONS) or _is_depthwise(user) for user in users)
-        known = ops is None or all(one.op.name in ops for one in (operation, *users))
-        if any(through) and takes and known and not any(one.name in floats for one in (operation, *users)):
+        through = [isinstance(one.op, Activation) for one in (operation, *users)]
+        fits = all(isinstance(user.op, Activation) or _is_depthwise(user) for user in users)
+        known = takes is None or all(map(takes, (operation, *users)))
+        if any(through) and fits and known and not any(one.name in floats for one in (operation, *users)):
             yield value
 
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
-    Chip,
-    Constant,
     Elementwise,
     Location,
     Lowering,
     LoweringNode,
     Module,
-    NetworkInput,
     NoneType,
     Op,
     Operation,
@@ -35,9 +29,7 @@ from tpuc_ops.top.none import NoneOp
 from tpuc_ops.top.weight import Weight
 from tpuc_ops.tpu.cast import Cast
 
-Array: TypeAlias = npt.NDArray[Any]
-FindCell: TypeAlias = "Callable[[str, str], Lowering[Any] | None]"
-"""(op name, mode) to the chip's lowering, None when there is none."""
+from tpuc_passes.lowering.cells import NO_LOWERING, Array, Cells, as_array, constant_of, is_kept, together
 
 _WHOLE = (Wants.INDEX, Wants.EXACT)
 _ELEMENT_OF = {"int8": "i8", "uint8": "ui8", "int16": "i16", "int32": "i32", "float32": "f32", "float16": "f16"}
@@ -45,36 +37,22 @@ _ELEMENT_OF = {"int8": "i8", "uint8": "ui8", "int16": "i16", "int32": "i32", "fl
 
 @dataclass(frozen=True)
 class Choice:
-    """What lowers one operation: a cell, or the op's own default."""
+    """What lowers one operation."""
 
     operation: Operation
     mode: str
-    cell: Lowering[Any] | None
+    cell: Lowering[Any]
 
 
 class Lowerer:
-    """One run of the lowering over a module's main function.
+    """One run of the lowering over a module's main function."""
 
-    `modes` overrides the mode of single ops by name (the quantise table). `float_sums` names the ops whose results are
-    only read as floats.
-    """
-
-    def __init__(
-        self,
-        module: Module,
-        chip: Chip,
-        mode: str,
-        find: FindCell,
-        modes: Mapping[str, str],
-        float_sums: Collection[str] = (),
-    ) -> None:
+    def __init__(self, module: Module, cells: Cells) -> None:
         self.module = module
-        self.chip = chip
-        self.mode = mode
-        self.exact = chip.description.compute_type
-        self.find = find
-        self.modes = modes
-        self.float_sums = float_sums
+        self.cells = cells
+        self.chip = cells.chip
+        self.mode = cells.mode
+        self.exact = cells.chip.compute_type
         self.body: list[Operation] = []
         self.values: dict[int, Value] = {}
         self.casts: dict[tuple[int, Any], Value] = {}
@@ -112,21 +90,15 @@ class Lowerer:
             if is_kept(operation) or isinstance(operation.op, (Quantise, Dequantise)):
                 continue
             usual = self.exact if id(operation) in leads_to_index else self.mode
-            mode = self.modes.get(operation.name, usual)
-            cell = self.find(operation.op.name, mode)
-            reason = None
-            if cell is not None:
-                reason = cell.refuse(self._node(operation, (), mode))
-            elif type(operation.op).lower_default is Op.lower_default:
-                reason = "the chip has no lowering for it, and the op has no default one"
+            mode = self.cells.mode_of(operation, usual)
+            cell = self.find(operation.op, mode)
+            reason = NO_LOWERING if cell is None else cell.refuse(self._node(operation, (), mode))
             if reason is not None:
-                refusals.append(
-                    f"node '{operation.name}': {operation.op.name} {mode} on {self.chip.description.name}: {reason}"
-                )
-            choices[id(operation)] = Choice(operation, mode, cell)
+                refusals.append(self.cells.refusal(operation, mode, reason))
+            elif cell is not None:
+                choices[id(operation)] = Choice(operation, mode, cell)
         if refusals:
-            more = f" (and {len(refusals) - 1} more: {'; '.join(refusals[1:])})" if len(refusals) > 1 else ""
-            raise Unsupported(f"{refusals[0]}{more}. Change the node, choose another mode for it, or another chip.")
+            raise Unsupported(together(refusals))
         return choices
 
     def _leads_to_index(self) -> set[int]:
@@ -136,7 +108,7 @@ class Lowerer:
         found: set[int] = set()
         for operation in reversed(self.module.main.operations[:-1]):
             uses = [use for result in operation.results for use in result.uses]
-            if is_kept(operation) or not uses or self.find(operation.op.name, self.exact) is None:
+            if is_kept(operation) or not uses or self.find(operation.op, self.exact) is None:
                 continue
             moves = isinstance(operation.op, Elementwise) or self._wants(operation)[0] is Wants.AS_IS
             if moves and all(id(user) in found or self._wants(user)[index] in _WHOLE for user, index in uses):
@@ -145,7 +117,8 @@ class Lowerer:
 
     def _wants(self, operation: Operation) -> Sequence[Wants]:
         """What an operation's operands should be, by its cell in the usual mode."""
-        cell, node = self.find(operation.op.name, self.mode), self._node(operation, (), self.mode)
+        mode = self.cells.mode_of(operation)
+        cell, node = self.find(operation.op, mode), self._node(operation, (), mode)
         plain = (Wants.MODE,) * max(len(operation.operands), 1)
         return plain if cell is None or cell.refuse(node) is not None else cell.requires(node) or plain
 
@@ -165,7 +138,7 @@ class Lowerer:
     def _convert(self, operation: Operation) -> None:
         """A change of representation that the network states itself; nothing where its operand came out like that."""
         value, result = self.values[id(operation.operands[0])], operation.result.tensor
-        wanted = result if result.is_quantised else self.chip.description.float_type(result, "f32")
+        wanted = result if result.is_quantised else self.chip.float_type(result, "f32")
         if value.tensor.is_quantised != wanted.is_quantised:
             value = self._new_cast(value, wanted, operation.name)
         self.values[id(operation.result)] = value
@@ -175,49 +148,29 @@ class Lowerer:
         self.body.append(operation)
         self.names.update(operation.location.names)
 
+    def find(self, op: Op, mode: str) -> Lowering[Any] | None:
+        """The chip's lowering, None when there is none."""
+        return self.cells.lowering(op, mode)
+
     def _node(self, operation: Operation, operands: tuple[Value, ...], mode: str) -> LoweringNode:
-        node = operation.node()
-        constants = tuple(self._constant(operand) for operand in operation.operands)
-        names = tuple(result.name for result in operation.results)
-        users = tuple(user.op for result in operation.results for user, _ in result.uses)
-        return LoweringNode(
-            node.op,
-            node.operand_types,
-            node.result_types,
-            node.name,
-            operands,
-            constants,
-            mode,
-            self.chip.description,
-            names,
-            users,
-            operation.name in self.float_sums,
-        )
+        return self.cells.node(self.module, operation, mode, operands)
 
     def _constant(self, value: Value) -> Array | None:
-        if value.defining is not None and isinstance(value.defining.op, Constant):
-            return self.module.weights[value.name]
-        return None
+        return constant_of(self.module, value)
 
     def _lower(self, choice: Choice) -> None:
         operation, mode, cell = choice.operation, choice.mode, choice.cell
         bare = self._node(operation, (), mode)
-        wants: Sequence[Wants] = cell.requires(bare) if cell is not None else (Wants.MODE,) * len(operation.operands)
         operands = tuple(
-            self._operand(operand, want, mode) for operand, want in zip(operation.operands, wants, strict=True)
+            self._operand(operand, want, mode)
+            for operand, want in zip(operation.operands, cell.requires(bare), strict=True)
         )
         node = self._node(operation, operands, mode)
         build = _Builder(self, operation.name)
         try:
-            lower = cell.lower if cell is not None else partial(_lower_default, operation.op, mode)
-            results = lower(node, build)
+            results = cell.lower(node, build)
         except ValueError as error:
             raise Unsupported(f"node '{operation.name}': {operation.op.name} {mode}: {error}") from error
-        if not results:
-            raise Unsupported(
-                f"node '{operation.name}': {operation.op.name} {mode} on {self.chip.description.name}: its default "
-                "lowering does not apply here; choose another mode for it"
-            )
         for old, new in zip(operation.results, results, strict=True):
             self.values[id(old)] = new
 
@@ -226,7 +179,7 @@ class Lowerer:
         if isinstance(value.type, NoneType) or self._constant(operand) is not None or want is Wants.AS_IS:
             return value
         type_ = value.tensor
-        description = self.chip.description
+        description = self.chip
         if want is Wants.EXACT:
             return self.cast(value, description.float_type(type_, self.exact)) if type_.is_quantised else value
         if want in (Wants.FLOAT, Wants.INDEX):
@@ -251,10 +204,10 @@ class Lowerer:
     def _new_cast(self, value: Value, wanted: TensorType, name: str) -> Value:
         """As the chip's lowering of `tpu.Cast` makes it; where there is none, the plain Cast with its scale."""
         op, build = Cast(with_scale=True), _Builder(self, name)
-        cell = self.find(op.name, self.mode)
+        cell = self.find(op, self.mode)
         if cell is None:
             return build(op, [value], wanted)
-        description = self.chip.description
+        description = self.chip
         node = LoweringNode(op, (value.tensor,), (wanted,), name, (value,), (None,), self.mode, description)
         reason = cell.refuse(node)
         if reason is not None:
@@ -266,7 +219,7 @@ class Lowerer:
         return result
 
     def _as_float(self, value: Value) -> Value:
-        return self.cast(value, self.chip.description.float_type(value.tensor, "f32"))
+        return self.cast(value, self.chip.float_type(value.tensor, "f32"))
 
     def unique(self, name: str) -> str:
         """A name that no operation has yet."""
@@ -274,10 +227,6 @@ class Lowerer:
         while candidate in self.names or candidate in self.module.weights:
             candidate, number = f"{name}_{number}", number + 1
         return candidate
-
-
-def _lower_default(op: Op, mode: str, node: LoweringNode, build: Any) -> Sequence[Value] | None:
-    return op.lower_default(node, mode, build)
 
 
 class _Builder:
@@ -302,7 +251,7 @@ class _Builder:
 
     def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
         name = self._lowerer.unique(f"{self._name}_{suffix}")
-        array = np.asarray(array, order="C")  # `ascontiguousarray` makes vectors of scalars
+        array = as_array(array)
         self._lowerer.module.weights[name] = array
         scalar = ScalarType(element or _ELEMENT_OF[array.dtype.name])
         operation = Operation(Weight(), (), [TensorType(array.shape, scalar)], Location((name,)))
@@ -313,10 +262,3 @@ class _Builder:
         operation = Operation(NoneOp(), (), [NoneType()])
         self._lowerer.append(operation)
         return operation.result
-
-
-def is_kept(operation: Operation) -> bool:
-    """Constants, network inputs and absent values mean the same on every chip."""
-    return isinstance(operation.op, (Constant, NetworkInput)) or all(
-        isinstance(result.type, NoneType) for result in operation.results
-    )

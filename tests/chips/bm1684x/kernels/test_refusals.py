@@ -11,8 +11,10 @@ import pytest
 from tpuc.api import ABSENT, F32, ElementType, KernelChoice, LoweringNode, Node, ScalarType, TensorType, Unsupported
 from tpuc.testing import quantised_element
 from tpuc.testing.kernel_conformance import Fixed, Sample, compile_kernels
+from tpuc_bm1684x.chip import DESCRIPTION
 from tpuc_bm1684x.kernels import TABLE as KERNELS
 from tpuc_bm1684x.lowerings import TABLE as LOWERINGS
+from tpuc_legalise import TABLE as LEGALISATIONS
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.deconv import Deconv as TopDeconv
@@ -307,14 +309,6 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
         top(AvgPool(kernel_shape=(2, 2, 2)), (1, 4, 8, 8, 8)),
         "only windows over 1 or 2 dimensions, this one has 3",
     ),
-    (top(Normalize(), X, w(1)), top(Normalize(), X, (1,)), "the scale must be a constant"),
-    (top(Einsum(mode="ij,jk->ik"), (3, 4), (4, 5)), top(Einsum(mode="ii->i"), (3, 3)), "a diagonal has no kernel"),
-    (top(Det(), (2, 5, 5)), top(Det(), (2, 6, 6)), "matrices of at most 5 rows, these have 6"),
-    (top(GridSampler(), X, (1, 2, 2, 2)), top(GridSampler(), X, w(1, 2, 2, 2)), "images and grid must be computed"),
-    (top(POOL_PLACES, X), top(replace(POOL_PLACES, kernel_shape=(13, 5)), X), "at most 64 taps, this window has 65"),
-    (top(REGIONS, X, (1, 5)), top(replace(REGIONS, mode="Max"), X, (1, 5)), "only mode Avg, this one is Max"),
-    (top(REGIONS, X, (1, 5)), top(replace(REGIONS, sampling_ratio=0), X, (1, 5)), "a sampling_ratio of at least 1"),
-    (top(DEFORMED, X, w(4, 4, 1, 1), (1, 2, 8, 8)), top(DEFORMED, X, X, (1, 2, 8, 8)), "the filter must be a constant"),
     (recurrent(1000), recurrent(1001), "at most 1000 steps, this one has 1001"),
     (recurrent(9, 1024), recurrent(9, 1025), "a recurrence of at most 196608 bytes per lane, this one has 209100"),
     (
@@ -325,6 +319,18 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
 ]  # fmt: skip
 
 
+LEGALISATION_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
+    (top(Normalize(), X, w(1)), top(Normalize(), X, (1,)), "the scale must be a constant"),
+    (top(Einsum(mode="ij,jk->ik"), (3, 4), (4, 5)), top(Einsum(mode="ii->i"), (3, 3)), "a diagonal has no kernel"),
+    (top(Det(), (2, 5, 5)), top(Det(), (2, 6, 6)), "matrices of at most 5 rows, these have 6"),
+    (top(GridSampler(), X, (1, 2, 2, 2)), top(GridSampler(), X, w(1, 2, 2, 2)), "images and grid must be computed"),
+    (top(POOL_PLACES, X), top(replace(POOL_PLACES, kernel_shape=(13, 5)), X), "at most 64 taps, this window has 65"),
+    (top(REGIONS, X, (1, 5)), top(replace(REGIONS, mode="Max"), X, (1, 5)), "only mode Avg, this one is Max"),
+    (top(REGIONS, X, (1, 5)), top(replace(REGIONS, sampling_ratio=0), X, (1, 5)), "a sampling_ratio of at least 1"),
+    (top(DEFORMED, X, w(4, 4, 1, 1), (1, 2, 8, 8)), top(DEFORMED, X, X, (1, 2, 8, 8)), "the filter must be a constant"),
+]  # fmt: skip
+
+
 LOWERING_LIMITS += place_limits.LOWERING_LIMITS
 
 
@@ -332,7 +338,21 @@ LOWERING_LIMITS += place_limits.LOWERING_LIMITS
 def test_lowerings_refuse_what_is_beyond_their_limits(
     taken: LoweringNode, refused: LoweringNode, sentence: str
 ) -> None:
-    cell = LOWERINGS.cells[taken.op.name, taken.mode]
+    cells, mode = LOWERINGS.cells, taken.mode
+    refuses(cells.get((taken.op.name, mode)) or cells[taken.op.op_kind, mode], taken, refused, sentence)
+
+
+@pytest.mark.parametrize(
+    ("taken", "refused", "sentence"), LEGALISATION_LIMITS, ids=[limit[2] for limit in LEGALISATION_LIMITS]
+)
+def test_legalisations_refuse_what_is_beyond_their_limits(
+    taken: LoweringNode, refused: LoweringNode, sentence: str
+) -> None:
+    nodes = (replace(node, chip=DESCRIPTION) for node in (taken, refused))
+    refuses(LEGALISATIONS.cells[taken.op.name], *nodes, sentence)
+
+
+def refuses(cell: Any, taken: LoweringNode, refused: LoweringNode, sentence: str) -> None:
     assert cell.refuse(taken) is None
     reason = cell.refuse(refused)
     assert reason is not None

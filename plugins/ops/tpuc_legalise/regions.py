@@ -21,14 +21,16 @@ from tpuc_ops.top.slice import Slice
 from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 
-from tpuc_bm1684x.lowerings.common import ALL
-from tpuc_bm1684x.lowerings.speller import Part, Spelled, Speller
-from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_legalise.composer import MOVES, Composer, Part
+from tpuc_legalise.sampling import Sampled
+from tpuc_legalise.table import TABLE
 
 
-@TABLE.lowers(RoiAlign, *ALL)
-class RoiAlignAny(Spelled):
+@TABLE.legalises(RoiAlign)
+class RoiAlignAny(Sampled[RoiAlign]):
     """Means of cells: weights of rows, and those of columns, each averaged over the samples of a cell."""
+
+    into = (*MOVES, Abs, Add, AddConst, Clip, Compare, MatMul, MaxConst, Mul, MulConst, Reduce, Sub, SubConst)
 
     def refuse(self, node: LoweringNode) -> str | None:
         op: RoiAlign = node.op
@@ -40,7 +42,7 @@ class RoiAlignAny(Spelled):
             return "images and regions must be computed"
         return None
 
-    def spell(self, node: LoweringNode, do: Speller, parts: Sequence[Part]) -> Sequence[Value]:
+    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         op: RoiAlign = node.op
         x, rois = node.operands[:2]
         n, c, height, width = x.tensor.dims
@@ -73,7 +75,7 @@ class RoiAlignAny(Spelled):
         cells = do.reshape(cells, count, rows, c, columns)
         return [do.permute(cells, 0, 2, 1, 3, last=True)]
 
-    def _weights(self, do: Speller, op: RoiAlign, start: Value, end: Value, cells: int, extent: int) -> Value:
+    def _weights(self, do: Composer, op: RoiAlign, start: Value, end: Value, cells: int, extent: int) -> Value:
         """`[regions, cells, extent]`: what each element adds to the mean of a cell."""
         count, samples = start.tensor.dims[0], op.sampling_ratio
         span = do(Sub(), end, start)
@@ -93,7 +95,7 @@ class RoiAlignAny(Spelled):
         return do.reshape(mean, count, cells, extent)
 
 
-def _tent(do: Speller, places: Value, extent: int) -> Value:
+def _tent(do: Composer, places: Value, extent: int) -> Value:
     """``max(1 - |place - i|, 0)`` for every element i: `[rows, places, extent]`."""
     rows, count = places.tensor.dims
     numbers = np.arange(extent, dtype=np.float32)[None, None]

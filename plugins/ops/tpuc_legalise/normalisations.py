@@ -1,4 +1,4 @@
-"""Normalisations by sums over channels, spelled in convolutions: Normalize, LRN; BatchNorm with statistics as given."""
+"""Normalisations by sums over channels, which are convolutions: Normalize, LRN; BatchNorm with statistics as given."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import LoweringNode, Value
+from tpuc_ops.arrays import Array
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
 from tpuc_ops.top.batch_norm import BatchNorm
@@ -19,9 +20,8 @@ from tpuc_ops.top.reduce import Reduce
 from tpuc_ops.top.relu import Relu
 from tpuc_ops.top.sub import Sub
 
-from tpuc_bm1684x.lowerings.common import ALL, Array
-from tpuc_bm1684x.lowerings.speller import Part, Spelled, Speller
-from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_legalise.composer import MOVES, Composed, Composer, Part
+from tpuc_legalise.table import TABLE
 
 _POINT = Conv(kernel_shape=(1, 1), strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))
 
@@ -33,14 +33,16 @@ def _images(dims: Sequence[int]) -> tuple[int, int, int, int]:
     return (dims[0], dims[1], math.prod(dims[2:]), 1)
 
 
-@TABLE.lowers(Normalize, *ALL)
-class NormalizeAny(Spelled):
+@TABLE.legalises(Normalize)
+class NormalizeAny(Composed[Normalize]):
     """Squares, their sum by a convolution with ones or over whole samples, and the reciprocal root."""
+
+    into = (*MOVES, AddConst, Conv, Mul, Pow, Reduce)
 
     def refuse(self, node: LoweringNode) -> str | None:
         return "the scale must be a constant" if node.constants[1] is None else None
 
-    def spell(self, node: LoweringNode, do: Speller, parts: Sequence[Part]) -> Sequence[Value]:
+    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         op: Normalize = node.op
         value, scale = node.operands[0], node.constants[1]
         assert scale is not None
@@ -60,11 +62,13 @@ class NormalizeAny(Spelled):
         return [result if images == dims else do.reshape(result, *dims, last=True)]
 
 
-@TABLE.lowers(LRN, *ALL)
-class LRNAny(Spelled):
+@TABLE.legalises(LRN)
+class LRNAny(Composed[LRN]):
     """Squares of neighbouring channels are summed by a convolution whose filter is a band of ones."""
 
-    def spell(self, node: LoweringNode, do: Speller, parts: Sequence[Part]) -> Sequence[Value]:
+    into = (*MOVES, Conv, Mul, Pow)
+
+    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         op: LRN = node.op
         dims = node.operands[0].tensor.dims
         images = _images(dims)
@@ -85,11 +89,13 @@ def _band(channels: int, size: int) -> Array:
     return ((distance >= -before) & (distance < size - before)).astype(np.float32)
 
 
-@TABLE.lowers(BatchNorm, *ALL)
-class BatchNormAny(Spelled):
+@TABLE.legalises(BatchNorm)
+class BatchNormAny(Composed[BatchNorm]):
     """By differences and products: statistics that are constant became a Scale or part of a convolution before."""
 
-    def spell(self, node: LoweringNode, do: Speller, parts: Sequence[Part]) -> Sequence[Value]:
+    into = (*MOVES, Add, AddConst, Mul, Pow, Relu, Sub)
+
+    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         op: BatchNorm = node.op
         rank = len(node.operand_types[0].dims)
         shape = (1, -1, *(1,) * (rank - 2))

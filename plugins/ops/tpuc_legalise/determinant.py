@@ -11,23 +11,24 @@ from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.slice import Slice
 from tpuc_ops.top.sub import Sub
 
-from tpuc_bm1684x.lowerings.common import ALL
-from tpuc_bm1684x.lowerings.speller import Part, Spelled, Speller
-from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_legalise.composer import MOVES, Composed, Composer, Part
+from tpuc_legalise.table import TABLE
 
 _LARGEST = 5
 """Minors grow as powers of two."""
 
 
-@TABLE.lowers(Det, *ALL)
-class DetAny(Spelled):
+@TABLE.legalises(Det)
+class DetAny(Composed[Det]):
     """Expanded along the first row; a minor that several others contain is made once."""
+
+    into = (*MOVES, Add, Mul, Sub)
 
     def refuse(self, node: LoweringNode) -> str | None:
         size = node.operand_types[0].dims[-1]
         return f"matrices of at most {_LARGEST} rows, these have {size}" if not 1 <= size <= _LARGEST else None
 
-    def spell(self, node: LoweringNode, do: Speller, parts: Sequence[Part]) -> Sequence[Value]:
+    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         x = node.operands[0]
         size = x.tensor.dims[-1]
         flat = do.reshape(x, x.tensor.size // size**2, size**2)

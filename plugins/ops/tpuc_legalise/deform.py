@@ -10,18 +10,20 @@ from tpuc_ops.top.add import Add
 from tpuc_ops.top.concat import Concat
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.deform_conv2d import DeformConv2D
+from tpuc_ops.top.gather import Gather
 from tpuc_ops.top.mul import Mul
 from tpuc_ops.top.slice import Slice
 
-from tpuc_bm1684x.lowerings.common import ALL
-from tpuc_bm1684x.lowerings.sampling import Axis, sampled, table_of_places
-from tpuc_bm1684x.lowerings.speller import Part, Spelled, Speller
-from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_legalise.composer import MOVES, Composer, Part
+from tpuc_legalise.sampling import AXES, Axis, Sampled, sampled, table_of_places
+from tpuc_legalise.table import TABLE
 
 
-@TABLE.lowers(DeformConv2D, *ALL)
-class DeformConvAny(Spelled):
+@TABLE.legalises(DeformConv2D)
+class DeformConvAny(Sampled[DeformConv2D]):
     """Taps lie along the rows of an image whose columns are the places of the result."""
+
+    into = (*MOVES, Add, Concat, Conv, Gather, Mul, *AXES)
 
     def refuse(self, node: LoweringNode) -> str | None:
         if node.constants[1] is None:
@@ -30,7 +32,7 @@ class DeformConvAny(Spelled):
             return "images and offsets must be computed"
         return None
 
-    def spell(self, node: LoweringNode, do: Speller, parts: Sequence[Part]) -> Sequence[Value]:
+    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         op: DeformConv2D = node.op
         x, offset = node.operands[0], node.operands[2]
         filters, bias = node.constants[1], node.constants[4] if len(node.constants) > 4 else None
@@ -59,7 +61,7 @@ class DeformConvAny(Spelled):
         result = do(conv, whole, flat, None if bias is None else bias.reshape(-1))
         return [do.reshape(result, *node.result_type.dims, last=True)]
 
-    def _places(self, do: Speller, op: DeformConv2D, moves: Value, way: int, size: tuple[int, int]) -> Value:
+    def _places(self, do: Composer, op: DeformConv2D, moves: Value, way: int, size: tuple[int, int]) -> Value:
         """`[n, taps * places]`: rows (0) or columns (1) of the taps, moved."""
         n, _, _, count = moves.tensor.dims
         window, (oh, ow) = op.window(), size
@@ -73,7 +75,7 @@ class DeformConvAny(Spelled):
         return do(Add(), chosen, fixed, dims=(n, taps * count))
 
 
-def _part(do: Speller, value: Value, axis: int, number: int, count: int) -> Value:
+def _part(do: Composer, value: Value, axis: int, number: int, count: int) -> Value:
     """One of `count` equal parts along an axis."""
     if count == 1:
         return value

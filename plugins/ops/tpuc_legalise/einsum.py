@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import LoweringNode, Value
+from tpuc_ops.arrays import Array
 from tpuc_ops.top.einsum import Einsum
 from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.top.reduce import Reduce
 
-from tpuc_bm1684x.lowerings.common import ALL, Array
-from tpuc_bm1684x.lowerings.speller import Part, Spelled, Speller
-from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_legalise.composer import MOVES, Composed, Composer, Part
+from tpuc_legalise.table import TABLE
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,18 @@ class _Term:
     value: Value | Array
 
 
-@TABLE.lowers(Einsum, *ALL)
-class EinsumAny(Spelled):
+@TABLE.legalises(Einsum)
+class EinsumAny(Composed[Einsum]):
     """Labels of both operands that are still needed are batches, others of both are summed by the product."""
+
+    into = (*MOVES, MatMul, Reduce)
 
     def refuse(self, node: LoweringNode) -> str | None:
         terms = node.op.mode.partition("->")[0].split(",")
         twice = [term for term in terms if len(set(term)) < len(term)]
         return f"a diagonal has no kernel, as in {twice[0]}" if twice else None
 
-    def spell(self, node: LoweringNode, do: Speller, parts: Sequence[Part]) -> Sequence[Value]:
+    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         inputs, _, result = node.op.mode.partition("->")
         terms = [
             _Term(labels, part if isinstance(part, Value) else np.asarray(part, np.float32))
@@ -57,7 +59,7 @@ def _dims(value: Value | Array) -> tuple[int, ...]:
     return value.tensor.dims if isinstance(value, Value) else value.shape
 
 
-def _summed(do: Speller, term: _Term, needed: set[str]) -> _Term:
+def _summed(do: Composer, term: _Term, needed: set[str]) -> _Term:
     """Without the labels that nobody needs."""
     for label in [label for label in term.labels if label not in needed]:
         axis = term.labels.index(label)
@@ -69,7 +71,7 @@ def _summed(do: Speller, term: _Term, needed: set[str]) -> _Term:
     return term
 
 
-def _product(do: Speller, left: _Term, right: _Term, needed: set[str], sizes: Mapping[str, int]) -> _Term:
+def _product(do: Composer, left: _Term, right: _Term, needed: set[str], sizes: Mapping[str, int]) -> _Term:
     left = _summed(do, left, needed | set(right.labels))
     right = _summed(do, right, needed | set(left.labels))
     shared = [label for label in left.labels if label in right.labels]
@@ -91,7 +93,7 @@ def _product(do: Speller, left: _Term, right: _Term, needed: set[str], sizes: Ma
     return _Term(labels, do.reshape(value, *(sizes[label] for label in labels)))
 
 
-def _matrices(do: Speller, term: _Term, labels: str, dims: Sequence[int]) -> Value | Array:
+def _matrices(do: Composer, term: _Term, labels: str, dims: Sequence[int]) -> Value | Array:
     """The tensor with its dimensions in the order of `labels`, under another shape."""
     order = [term.labels.index(label) for label in labels]
     if not isinstance(term.value, Value):

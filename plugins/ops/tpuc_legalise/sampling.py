@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import LoweringNode, Value
+from tpuc.api import ChipDescription, LoweringNode, OpT, Value
 from tpuc_ops.top.abs import Abs
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.add_const import AddConst
@@ -29,14 +29,15 @@ from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 from tpuc_ops.top.where import Where
 
-from tpuc_bm1684x.lowerings.common import ALL
-from tpuc_bm1684x.lowerings.speller import Part, Spelled, Speller
-from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_legalise.composer import MOVES, Composed, Composer, Part, largest_whole
+from tpuc_legalise.table import TABLE
 
-_MOST_PLACES = 2**24
-"""Whole numbers of f32 are exact up to here."""
 _MOST_TAPS = 64
 _LOW = -3.0e38
+
+
+AXES = (Abs, AddConst, Clip, Compare, Floor, Min, Mul, MulConst, Round, Sub, SubConst)
+"""What places along an axis are computed with."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class _Tap:
 class Axis:
     """One dimension of the images: how places along it are made and kept within it."""
 
-    do: Speller
+    do: Composer
     size: int
     padding_mode: str
     align_corners: bool
@@ -115,7 +116,7 @@ class Axis:
         return taps
 
 
-def _cubic(do: Speller, x: Value, *, near: bool) -> Value:
+def _cubic(do: Composer, x: Value, *, near: bool) -> Value:
     """The weight of an element at distance x, with a = -0.75."""
     if near:
         first = do(AddConst(const_val=-2.25), do(MulConst(const_val=1.25), x))
@@ -126,7 +127,7 @@ def _cubic(do: Speller, x: Value, *, near: bool) -> Value:
     return do(MulConst(const_val=-0.75), value)
 
 
-def sampled(do: Speller, table: Value, sizes: Sequence[int], axes: Sequence[Sequence[_Tap]]) -> Value:
+def sampled(do: Composer, table: Value, sizes: Sequence[int], axes: Sequence[Sequence[_Tap]]) -> Value:
     """The sum over all combinations of taps: `table: [n * places, c]`, taps `[n, p]`, result `[n, p, c]`."""
     n, points = axes[0][0].place.tensor.dims
     count = math.prod(sizes)
@@ -148,27 +149,37 @@ def sampled(do: Speller, table: Value, sizes: Sequence[int], axes: Sequence[Sequ
     return total
 
 
-def table_of_places(do: Speller, x: Value) -> Value:
+def table_of_places(do: Composer, x: Value) -> Value:
     """`x: [n, c, ...]` as `[n * places, c]`."""
     n, c, *sizes = x.tensor.dims
     last = do.permute(do.reshape(x, n, c, math.prod(sizes)), 0, 2, 1)
     return do.reshape(last, n * math.prod(sizes), c)
 
 
-@TABLE.lowers(GridSampler, *ALL)
-class GridSamplerAny(Spelled):
+class Sampled(Composed[OpT]):
+    """Base: places between elements, of which a short float keeps too few digits."""
+
+    def fits(self, chip: ChipDescription) -> bool:
+        return chip.compute_type == "f32"
+
+
+@TABLE.legalises(GridSampler)
+class GridSamplerAny(Sampled[GridSampler]):
     """Every tap is a gather of rows of channels; what lies outside weighs nothing."""
+
+    into = (*MOVES, Add, Gather, Mul, *AXES)
 
     def refuse(self, node: LoweringNode) -> str | None:
         dims = node.operand_types[0].dims
         places = dims[0] * math.prod(dims[2:])
-        if places > _MOST_PLACES:
-            return f"at most {_MOST_PLACES} places in all images, there are {places}"
+        most = largest_whole(node)
+        if places > most:
+            return f"at most {most} places in all images, there are {places}"
         if node.constants[0] is not None or node.constants[1] is not None:
             return "images and grid must be computed"
         return None
 
-    def spell(self, node: LoweringNode, do: Speller, parts: Sequence[Part]) -> Sequence[Value]:
+    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         op: GridSampler = node.op
         x, grid = node.operands
         n, c, *sizes = x.tensor.dims
@@ -186,15 +197,19 @@ class GridSamplerAny(Spelled):
         return [do.reshape(do.permute(total, 0, 2, 1), n, c, *result[2:], last=True)]
 
 
-@TABLE.lowers(MaxPoolWithMask, *ALL)
-class MaxPoolWithMaskAny(Spelled):
+@TABLE.legalises(MaxPoolWithMask)
+class MaxPoolWithMaskAny(Composed[MaxPoolWithMask]):
     """The maximum, then from the last tap to the first: where the tap is the maximum, its place."""
 
+    into = (*MOVES, Compare, MaxPool, Pad, Where)
+
     def refuse(self, node: LoweringNode) -> str | None:
-        taps = math.prod(node.op.kernel_shape)
+        taps, places = math.prod(node.op.kernel_shape), math.prod(node.operand_types[0].dims[2:])
+        if places > largest_whole(node):
+            return f"images of at most {largest_whole(node)} places, this one has {places}"
         return f"at most {_MOST_TAPS} taps, this window has {taps}" if taps > _MOST_TAPS else None
 
-    def spell(self, node: LoweringNode, do: Speller, parts: Sequence[Part]) -> Sequence[Value]:
+    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         op: MaxPoolWithMask = node.op
         x = node.operands[0]
         n, c, rows, columns = x.tensor.dims

@@ -1,0 +1,122 @@
+"""Composes an op of the network of others, in the float type in which the chip computes compositions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from tpuc.api import ABSENT, F32, Legalisation, LegalisationBuilder, LoweringNode, Op, OpT, TensorType, Value
+from tpuc_ops.arrays import Array
+from tpuc_ops.top.permute import Permute
+from tpuc_ops.top.reshape import Reshape
+from tpuc_ops.top.slice import Slice
+
+Part: TypeAlias = "Value | Array | float | None"
+"""A computed value, a constant, or an absent operand."""
+
+MOVES = (Permute, Reshape, Slice)
+"""Ops that every composition may have."""
+MANTISSA_BITS = {"f32": 24, "f16": 11, "bf16": 8}
+
+
+class Composer:
+    """Builds the inner ops of one node. Names count up; an op that gives a result of the node is made with `last`, or
+    with `name` where there are several results.
+    """
+
+    def __init__(self, node: LoweringNode, build: LegalisationBuilder) -> None:
+        self.node, self.build = node, build
+        self._count = 0
+
+    @property
+    def parts(self) -> list[Part]:
+        """The operands, constants as arrays and absent ones as None."""
+        node = self.node
+        given = zip(node.operands, node.constants, node.operand_types, strict=True)
+        return [array if array is not None else None if type_ is ABSENT else value for value, array, type_ in given]
+
+    def __call__(
+        self, op: Op, *parts: Part, dims: Sequence[int] | None = None, last: bool = False, name: str | None = None
+    ) -> Value:
+        """The first result of `op`; `dims` where the op does not tell its extents from its operands'."""
+        self._count += 1
+        own = self.node.name if last else name or f"{self.node.name}_part{self._count}"
+        shape = tuple(dims) if dims is not None else self._inferred(op, parts)
+        suffix = f"{self.node.name}_part{self._count}"
+        operands = [self._value(part, f"{suffix}_{index}") for index, part in enumerate(parts)]
+        names = self.node.result_names
+        type_ = self.node.result_types[names.index(own)].with_shape(shape) if own in names else TensorType(shape, F32)
+        return self.build(op, operands, type_, own, compute_type(self.node))
+
+    def constant(self, array: Array) -> Value:
+        """A constant as a value."""
+        self._count += 1
+        return self.build.weight(f"{self.node.name}_part{self._count}", array)
+
+    def reshape(self, value: Value, *dims: int, last: bool = False, name: str | None = None) -> Value:
+        """The same bytes under another shape."""
+        if value.tensor.dims == dims and not last and name is None:
+            return value
+        return self(Reshape(shape=dims), value, dims=dims, last=last, name=name)
+
+    def permute(self, value: Value, *order: int, last: bool = False, name: str | None = None) -> Value:
+        """The dimensions in another order."""
+        if order == tuple(range(len(order))) and not last and name is None:
+            return value
+        dims = [value.tensor.dims[axis] for axis in order]
+        return self(Permute(order=order), value, dims=dims, last=last, name=name)
+
+    def slice(
+        self, value: Value, offset: Sequence[int], ends: Sequence[int], steps: Sequence[int] | None = None
+    ) -> Value:
+        """A part of a value."""
+        steps = tuple(steps or (1,) * len(offset))
+        dims = [-(-(end - start) // step) for start, end, step in zip(offset, ends, steps, strict=True)]
+        op = Slice(offset=tuple(offset), steps=steps, ends=tuple(ends))
+        return self(op, value, None, None, None, dims=dims)
+
+    def _inferred(self, op: Op, parts: Sequence[Part]) -> tuple[int, ...]:
+        results = op.infer(tuple(self._type(part) for part in parts))
+        assert results is not None, f"{op.name} needs its extents"
+        (first, *_) = results
+        return first.dims
+
+    def _type(self, part: Part) -> TensorType:
+        if part is None:
+            return ABSENT
+        return part.tensor.shape_only() if isinstance(part, Value) else TensorType(_array(part).shape, F32)
+
+    def _value(self, part: Part, name: str) -> Value:
+        if isinstance(part, Value):
+            return part
+        return self.build.none() if part is None else self.build.weight(name, _array(part))
+
+
+def _array(part: Array | float) -> Array:
+    return np.asarray(part, np.float32).reshape(np.shape(part) or (1,))
+
+
+def compute_type(node: LoweringNode) -> str:
+    """The float mode in which the node's chip computes compositions."""
+    assert node.chip is not None
+    return node.chip.compute_type
+
+
+def largest_whole(node: LoweringNode) -> int:
+    """Up to here every whole number is exact in compositions."""
+    return 1 << MANTISSA_BITS[compute_type(node)]
+
+
+class Composed(Legalisation[OpT]):
+    """Base of legalisations in floats, whose results are floats in every mode."""
+
+    into: ClassVar[tuple[type[Op], ...]] = MOVES
+
+    def rewrite(self, node: LoweringNode, build: LegalisationBuilder) -> Sequence[Value]:
+        do = Composer(node, build)
+        return self.compose(node, do, do.parts)
+
+    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
+        """One value per result; `parts` are the operands, constants as arrays."""
+        raise NotImplementedError

@@ -1,0 +1,141 @@
+"""Rewrites ops that a chip does not compute in terms of those that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from tpuc.api import (
+    F32,
+    Legalisation,
+    Location,
+    Module,
+    NoneType,
+    Op,
+    Operation,
+    Pass,
+    PassContext,
+    StringAttr,
+    TensorType,
+    Unsupported,
+    Value,
+)
+from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.top.none import NoneOp
+from tpuc_ops.top.weight import Weight
+
+from tpuc_passes.lowering.cells import COMPUTE_TYPE, NO_LOWERING, Array, Cells, as_array, is_kept, together
+
+
+@dataclass(frozen=True)
+class Legalise(Pass):
+    """TOP to TOP. An op without a lowering on the chip, or whose lowering refuses the node, becomes what its
+    legalisation makes of it; that may be legalised in turn. What has no legalisation stays.
+
+    Values within a composition have no calibration. They are moved values of a known range, or floats: their ops carry
+    `compute_type` and are lowered in that mode, also in an integer network. `mode` as for `convert-top-to-tpu`.
+    """
+
+    name = "legalise"
+    mode: str = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises Unsupported with all refusals at once, and UsageError as `convert-top-to-tpu`."""
+        legaliser = _Legaliser(module, Cells.of(context, self.name, self.mode))
+        legaliser.run()
+        return legaliser.has_changed
+
+
+@dataclass
+class _Legaliser:
+    module: Module
+    cells: Cells
+    has_changed: bool = False
+    _refusals: list[str] = field(default_factory=list[str])
+    _names: set[str] = field(default_factory=set[str])
+
+    def run(self) -> None:
+        block = self.module.main.body
+        self._names = {name for operation in block.operations for name in operation.location.names}
+        for operation in list(block.operations[:-1]):
+            if not is_kept(operation) and not isinstance(operation.op, (Quantise, Dequantise)):
+                self._visit(operation, operation)
+        if self._refusals:
+            raise Unsupported(together(self._refusals))
+
+    def _visit(self, operation: Operation, origin: Operation) -> None:
+        """Legalise an operation where it needs it; `origin`: the one of the network that it came of."""
+        mode = self.cells.mode_of(operation)
+        node = self.cells.node(self.module, operation, mode)
+        cell = self.cells.lowering(operation.op, mode)
+        reason = NO_LOWERING if cell is None else cell.refuse(node)
+        if reason is None:
+            return
+        legalisation = self.cells.legalisation(operation.op)
+        if legalisation is not None:
+            other = legalisation.refuse(node)
+            reason = other if cell is None or other is None else reason
+        if legalisation is not None and reason is None:
+            self._rewrite(operation, origin, legalisation)
+        elif operation is not origin or legalisation is not None:
+            via = "" if operation is origin else f"it is composed of {operation.op.name}: "
+            self._refusals.append(self.cells.refusal(origin, self.cells.mode_of(origin), f"{via}{reason}"))
+
+    def _rewrite(self, operation: Operation, origin: Operation, legalisation: Legalisation[Op]) -> None:
+        mode = self.cells.mode_of(operation)
+        build = _Builder(self, operation, legalisation)
+        try:
+            results = legalisation.rewrite(self.cells.node(self.module, operation, mode), build)
+        except ValueError as error:
+            self._refusals.append(self.cells.refusal(origin, self.cells.mode_of(origin), str(error)))
+            return
+        for old, new in zip(operation.results, results, strict=True):
+            assert new.name == old.name, f"{operation.op.name}: '{new.name}' stands for '{old.name}'"
+            old.replace_with(new)
+        operation.erase()
+        self.has_changed = True
+        for made in build.made:
+            if not is_kept(made):
+                self._visit(made, origin)
+
+    def unique(self, name: str) -> str:
+        """A name that no operation has yet."""
+        candidate, number = name, 1
+        while candidate in self._names or candidate in self.module.weights:
+            candidate, number = f"{name}_{number}", number + 1
+        self._names.add(candidate)
+        return candidate
+
+
+class _Builder:
+    """Builds what takes the place of one operation, just before it."""
+
+    def __init__(self, legaliser: _Legaliser, anchor: Operation, legalisation: Legalisation[Op]) -> None:
+        self._legaliser, self._anchor, self._legalisation = legaliser, anchor, legalisation
+        self.made: list[Operation] = []
+
+    def __call__(
+        self, op: Op, operands: Sequence[Value], result: TensorType, name: str, compute_type: str | None = None
+    ) -> Value:
+        assert isinstance(op, self._legalisation.into), f"{self._anchor.op.name} is not said to be built of {op.name}"
+        own = self._anchor.location.names
+        given = name if name in own else self._legaliser.unique(name)
+        mode = compute_type or self._legaliser.cells.mode_of(self._anchor)
+        attributes = {COMPUTE_TYPE: StringAttr(mode)} if mode != self._legaliser.cells.mode else {}
+        return self._add(Operation(op, operands, [result], Location((given,)), dict(attributes)))
+
+    def weight(self, name: str, array: Array) -> Value:
+        name = self._legaliser.unique(name)
+        self._legaliser.module.weights[name] = as_array(array.astype(np.float32, copy=False))
+        return self._add(Operation(Weight(), (), [TensorType(array.shape, F32)], Location((name,))))
+
+    def none(self) -> Value:
+        return self._add(Operation(NoneOp(), (), [NoneType()]))
+
+    def _add(self, operation: Operation) -> Value:
+        block = self._anchor.block
+        assert block is not None
+        block.insert_before(self._anchor, operation)
+        self.made.append(operation)
+        return operation.result

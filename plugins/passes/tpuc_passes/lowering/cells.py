@@ -1,0 +1,132 @@
+"""What lowers an operation: the chip's cell in the mode that the operation has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api import (
+    ChipDescription,
+    Constant,
+    Legalisation,
+    Lowering,
+    LoweringNode,
+    Module,
+    NetworkInput,
+    NoneType,
+    Op,
+    Operation,
+    PassContext,
+    StringAttr,
+    UsageError,
+    Value,
+)
+
+from tpuc_passes.planning.kernels import chip_of
+
+Array: TypeAlias = npt.NDArray[Any]
+
+COMPUTE_TYPE = "compute_type"
+"""Attribute of an operation: the float mode that it is lowered in, whatever the mode of the network is."""
+NO_LOWERING = "the chip has no lowering for it, and no legalisation is known"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The lowerings and legalisations that a chip has in one mode.
+
+    `modes` overrides the mode of single operations by name (the quantise table). `float_sums` names the operations
+    whose results are only read as floats.
+    """
+
+    registry: Any
+    chip: ChipDescription
+    mode: str
+    modes: Mapping[str, str] = field(default_factory=dict[str, str])
+    float_sums: Collection[str] = ()
+
+    @staticmethod
+    def of(context: PassContext, pass_name: str, mode: str = "") -> Cells:
+        """For a run of a pass; raises UsageError without a chip, and for a mode that the chip does not have."""
+        description, results = chip_of(context, pass_name).description, context.results
+        mode = mode or str(results.get("mode") or context.options.get("quantize") or "f32")
+        if mode not in description.modes:
+            raise UsageError(
+                f"chip '{description.name}' has no mode '{mode}'. Its modes: {', '.join(description.modes)}."
+            )
+        table, sums = results.get("quantise_table", {}), results.get("float_sums", ())
+        return Cells(context.registry, description, mode, table, sums)
+
+    def mode_of(self, operation: Operation, usual: str | None = None) -> str:
+        """The mode in which an operation is lowered: its own, that of the quantise table, or the usual one."""
+        own = operation.extra_attributes.get(COMPUTE_TYPE)
+        return own.value if isinstance(own, StringAttr) else self.modes.get(operation.name, usual or self.mode)
+
+    def lowering(self, op: Op, mode: str) -> Lowering[Any] | None:
+        """The chip's own or one of its families', for the op or for its kind."""
+        cell = self.registry.lowering(self._owners, type(op), mode)
+        return None if cell is None else cell.value
+
+    def legalisation(self, op: Op) -> Legalisation[Any] | None:
+        """The chip's, one of its families', or the one for every chip."""
+        cell = self.registry.legalisation(self._owners, type(op))
+        return None if cell is None or not cell.value.fits(self.chip) else cell.value
+
+    def computes(self, op: Op, mode: str) -> bool:
+        """Is there a lowering, or a legalisation?"""
+        return self.lowering(op, mode) is not None or self.legalisation(op) is not None
+
+    def node(
+        self, module: Module, operation: Operation, mode: str, operands: tuple[Value, ...] | None = None
+    ) -> LoweringNode:
+        """What a lowering or legalisation is asked about; `operands`: lowered ones instead of the network's own."""
+        node = operation.node()
+        return LoweringNode(
+            node.op,
+            node.operand_types,
+            node.result_types,
+            node.name,
+            operation.operands if operands is None else operands,
+            tuple(constant_of(module, operand) for operand in operation.operands),
+            mode,
+            self.chip,
+            tuple(result.name for result in operation.results),
+            tuple(user.op for result in operation.results for user, _ in result.uses),
+            operation.name in self.float_sums,
+        )
+
+    def refusal(self, operation: Operation, mode: str, reason: str) -> str:
+        """A refusal as a sentence without a full stop."""
+        return f"node '{operation.name}': {operation.op.name} {mode} on {self.chip.name}: {reason}"
+
+    @property
+    def _owners(self) -> tuple[str, ...]:
+        return (self.chip.name, *self.chip.families)
+
+
+def constant_of(module: Module, value: Value) -> Array | None:
+    """The array of a constant, None for what is computed."""
+    if value.defining is not None and isinstance(value.defining.op, Constant):
+        return module.weights[value.name]
+    return None
+
+
+def is_kept(operation: Operation) -> bool:
+    """Constants, network inputs and absent values mean the same on every chip."""
+    return isinstance(operation.op, (Constant, NetworkInput)) or all(
+        isinstance(result.type, NoneType) for result in operation.results
+    )
+
+
+def together(refusals: list[str]) -> str:
+    """Many refusals as one message."""
+    more = f" (and {len(refusals) - 1} more: {'; '.join(refusals[1:])})" if len(refusals) > 1 else ""
+    return f"{refusals[0]}{more}. Change the node, choose another mode for it, or another chip."
+
+
+def as_array(array: Array) -> Array:
+    """In C order; `ascontiguousarray` makes vectors of scalars."""
+    return np.asarray(array, order="C")

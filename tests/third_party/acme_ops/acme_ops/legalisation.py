@@ -1,0 +1,27 @@
+"""`acme.Gelu7` for chips that nobody wrote cells for: as ops that every chip has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tpuc.api import ANY_CHIP, LegalisationTable, LoweringNode, Value
+from tpuc_legalise.composer import Composed, Composer, Part
+from tpuc_ops.top.add import Add
+from tpuc_ops.top.clip import Clip
+from tpuc_ops.top.mul_const import MulConst
+
+from acme_ops.gelu7 import HIGHEST, LOWEST, SLOPE_SHIFT, Gelu7
+
+TABLE = LegalisationTable(ANY_CHIP, "acme")
+
+
+@TABLE.legalises(Gelu7)
+class Gelu7Composed(Composed[Gelu7]):
+    """The formula, in floats."""
+
+    into = (Add, Clip, MulConst)
+
+    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
+        above = do(Clip(min=0.0, max=HIGHEST), parts[0])
+        below = do(MulConst(const_val=1 / (1 << SLOPE_SHIFT)), do(Clip(min=LOWEST, max=0.0), parts[0]))
+        return [do(Add(), above, below, last=True)]
