@@ -88,8 +88,8 @@ def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
     """The value of a network output, under its own name."""
     value = build.values.get(name)
     constant = build.types.constants.get(name)
-    if value is None or constant is not None:
-        why = "is a result that only training needs"
+    if value is None or constant is not None or not _depends_on_inputs(value):
+        why = "is a result that only training needs" if value is None else "does not depend on any input"
         if constant is not None:
             why = "does not depend on any input" if constant.size else f"has no elements ({show_shape(constant.shape)})"
         raise InvalidModel(f"{graph.source}: output '{name}' {why}. Choose other outputs with --output-names.")
@@ -101,6 +101,19 @@ def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
         return build.build(Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
     producer.location = Location((name, *producer.location.names[1:]))
     return value
+
+
+def _depends_on_inputs(value: Value) -> bool:
+    """Operators that take a constant's place, such as CastLike, hide from ONNX that nothing is computed."""
+    waiting, seen = [value], set[Value]()
+    while waiting:
+        producer = waiting.pop().defining
+        if producer is None or isinstance(producer.op, NetworkInput):
+            return True
+        fresh = [operand for operand in producer.operands if operand not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return False
 
 
 class _Walk:

@@ -126,6 +126,14 @@ def test_output_that_is_constant(tmp_path: Path) -> None:
     )
 
 
+def test_output_that_is_constant_behind_an_operator_that_reads_an_input(tmp_path: Path) -> None:
+    """CastLike takes only the type of its second operand."""
+    nodes = [RELU, node("CastLike", "w x", "like"), node("Sign", "like", "z")]
+    assert sentence(network(nodes, {"x": [2]}, ["y", "z"], {"w": values(2)}, opset=17), tmp_path) == (
+        "m.onnx: output 'z' does not depend on any input. Choose other outputs with --output-names."
+    )
+
+
 def test_output_names_that_are_not_there(tmp_path: Path) -> None:
     text = sentence(network([RELU], {"x": [2]}, ["y"]), tmp_path, ImportOptions(output_names=("yy",)))
     assert text == "m.onnx: has no tensor named 'yy' (--output-names). Did you mean 'y'?"

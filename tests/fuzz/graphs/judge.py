@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from tpuc.api import FLOAT_MODES, Module, TpucError, Uniform, Unsupported
+from tpuc.api import FLOAT_MODES, InvalidModel, Module, TpucError, Uniform, Unsupported
 from tpuc.data import inputs_of
 from tpuc.errors import LmemOverflow
 from tpuc.interpreter import Interpreter
@@ -113,6 +113,10 @@ def judged(check: Callable[[], None], subject: Subject) -> Verdict:
         check()
     except Wrong as wrong:
         return Verdict("wrong", wrong.cause, str(wrong), subject.ratios)
+    except InvalidModel as error:
+        if "does not depend on any input" not in str(error):
+            return Verdict("internal", f"{type(error).__name__}: {reason(str(error))}", str(error))
+        return Verdict("refused", reason(str(error)), str(error))
     except REFUSALS as refusal:
         return Verdict("refused", reason(str(refusal)), str(refusal))
     except TpucError as error:
