@@ -30,6 +30,8 @@ def _window(m: Maker, x: Value, largest: int = 4) -> dict[str, Any]:
         attributes["auto_pad"] = m.choose(("SAME_UPPER", "SAME_LOWER", "VALID"))
         if any(size > extent for size, extent in zip(kernel, x.shape[2:], strict=True)):
             raise Rejected("without padding the window is larger than the image")
+        if any(stride > size for size, stride in zip(kernel, attributes.get("strides", ()), strict=False)):
+            raise Rejected("ONNX Runtime reads memory of others for strides above the window with auto_pad")
         return attributes
     attributes["pads"] = [pad[0] for pad in pads] + [pad[1] for pad in pads]
     if any(dilation > 1 for dilation in dilations):
