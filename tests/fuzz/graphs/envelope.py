@@ -131,7 +131,7 @@ def _moved(one: Known, precision: Precision, random: np.random.Generator, dims: 
     if array.dtype.kind != "f":
         return [array] * (MOVEMENTS + 1)
     centre = array.astype(np.float64)
-    if not centre.size or (np.array_equal(centre, np.rint(centre)) and not one.step):
+    if not centre.size or (_is_exact(centre, precision) and not one.step):
         cut = np.clip(centre, -one.reach, one.reach)
         return [array.astype(np.float32), cut.astype(np.float32), *[array.astype(np.float32)] * (MOVEMENTS - 1)]
     noise = np.maximum(precision.relative * np.abs(centre), max(one.step, one.noise))
@@ -166,7 +166,7 @@ def _compared(
     moved = [np.nan_to_num(np.clip(result.astype(np.float64), one.low, one.high)) for result in results[1:]]
     spread = np.max([np.abs(result.reshape(wanted.shape) - wanted) for result in moved], axis=0)
     typical = float(np.sqrt(np.mean(np.minimum(spread, np.median(spread) * 4) ** 2)))
-    exact = not one.step and _whole(found) and _whole(wanted)
+    exact = not one.step and _is_exact(found, precision) and _is_exact(wanted, precision)
     rounding = (
         0.0 if exact else precision.steps * 2 * one.step + precision.share * max(float(np.abs(wanted).max()), SMALLEST)
     )
@@ -177,5 +177,7 @@ def _compared(
     return Deviation(operation, value, float(ratios.flat[worst]), float(error.flat[worst]), float(allowed.flat[worst]))
 
 
-def _whole(array: Array) -> bool:
-    return bool(np.array_equal(array, np.rint(array)))
+def _is_exact(array: Array, precision: Precision) -> bool:
+    """Whole numbers that no rounding changes: short floats hold nothing else from some size on."""
+    largest = float(np.abs(array).max(initial=0.0))
+    return bool(np.array_equal(array, np.rint(array))) and not largest * precision.relative >= 0.5
