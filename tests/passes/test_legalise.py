@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tpuc.api import Lowering, LoweringTable, Op, Operation, StringAttr, Value
 from tpuc.errors import Unsupported
 from tpuc.ir import Module
+from tpuc.ir.op import UnregisteredOp
 from tpuc.registry import Offer, Registry
 from tpuc.schedule import PassContext
 from tpuc.testing import uniform
@@ -64,6 +65,7 @@ from tpuc_ops.top.sub import Sub
 from tpuc_ops.top.sub_const import SubConst
 from tpuc_ops.top.tanh import Tanh
 from tpuc_ops.top.where import Where
+from tpuc_passes.convert_top_to_tpu import ConvertTopToTpu
 from tpuc_passes.legalise import Legalise
 
 from tests.core.fakes import FakeChip, offer
@@ -241,3 +243,13 @@ def test_a_chip_may_have_a_legalisation_of_its_own() -> None:
     module = network_of(CASES["softmax"])
     Legalise().run(module, context(Registry(offers=offers)))
     assert ops(module) == ["Relu"]
+
+
+def test_an_op_that_no_package_defines_is_refused_by_its_name() -> None:
+    net = Network(2, 3)
+    module = net.finish(net.op(Relu(), net.input))
+    (relu,) = [operation for operation in module.walk() if operation.op.name == "top.Relu"]
+    relu.op = UnregisteredOp("acme.Unknown")
+    assert not Legalise().run(module, context(bare_chip()))
+    with pytest.raises(Unsupported, match=r"acme.Unknown f32 on bare: the chip has no lowering for it"):
+        ConvertTopToTpu().run(module, context(bare_chip()))

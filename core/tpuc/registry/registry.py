@@ -144,16 +144,17 @@ class Registry:
                 return cell
         return None
 
-    def lowering(self, owners: Sequence[str], op: type[Op], mode: str) -> Cell | None:
+    def lowering(self, owners: Sequence[str], op: Op | type[Op], mode: str) -> Cell | None:
         """What lowers an op in a mode: the cell of the op, else that of its kind if it serves this one."""
         group = "tpuc.lowerings"
         cell = self.find_cell(group, owners, op.name.partition(".")[0], (op.name, mode))
         if cell is None and op.op_kind:
             cell = self.find_cell(group, owners, op.op_kind.partition(".")[0], (op.op_kind, mode))
-            return cell if cell is not None and cell.value.serves(op) else None
+            definition = op if isinstance(op, type) else type(op)
+            return cell if cell is not None and cell.value.serves(definition) else None
         return cell
 
-    def legalisation(self, owners: Sequence[str], op: type[Op]) -> Cell | None:
+    def legalisation(self, owners: Sequence[str], op: Op | type[Op]) -> Cell | None:
         """What rewrites an op in terms of others: for the first owner that has one, else for any chip."""
         return self.find_cell("tpuc.legalisations", (*owners, ANY_CHIP), op.name.partition(".")[0], op.name)
 

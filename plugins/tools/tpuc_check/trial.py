@@ -89,7 +89,7 @@ class Trials:
     def _refusal(self, operation: Operation) -> str | None:
         """By the chip's lowering itself; what a legalisation takes apart is only known when it is built."""
         description, mode = self._session.chip.description, self._session.mode
-        owners, op, registry = (description.name, *description.families), type(operation.op), self._session.registry
+        owners, op, registry = (description.name, *description.families), operation.op, self._session.registry
         given = (registry.lowering(owners, op, mode), registry.legalisation(owners, op))
         node, constants = operation.node(), tuple(self._array(operand) for operand in operation.operands)
         bare = LoweringNode(node.op, node.operand_types, node.result_types, node.name, (), constants, mode, description)

@@ -67,12 +67,12 @@ class Cells:
 
     def lowering(self, op: Op, mode: str) -> Lowering[Any] | None:
         """The chip's own or one of its families', for the op or for its kind."""
-        cell = self.registry.lowering(self._owners, type(op), mode)
+        cell = self.registry.lowering(self._owners, op, mode)
         return None if cell is None else cell.value
 
     def legalisation(self, op: Op) -> Legalisation[Any] | None:
         """The chip's, one of its families', or the one for every chip."""
-        cell = self.registry.legalisation(self._owners, type(op))
+        cell = self.registry.legalisation(self._owners, op)
         return None if cell is None or not cell.value.fits(self.chip) else cell.value
 
     def computes(self, op: Op, mode: str) -> bool:
