@@ -141,6 +141,8 @@ import os, signal, sys, time
 import tpuc.cli.run as run
 from tpuc.cli import main
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells take from what runs in the background
+
 class Fragile:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)

@@ -204,10 +204,10 @@ CASES |= {
     "nearest_half": LayerCase(Interp(mode="nearest", coord_mode="half_pixel"), [IMAGE], result=(1, 5, 8, 12)),
     "nearest_odd": LayerCase(Interp(mode="nearest", coord_mode="asymmetric"), [IMAGE], result=(1, 5, 7, 4)),
     "linear": LayerCase(Interp(mode="linear", coord_mode="half_pixel"), [IMAGE], result=(1, 5, 8, 12)),
-    "linear_columns": LayerCase(
+    "columns_alone": LayerCase(
         Interp(mode="linear", coord_mode="asymmetric", scale_h=1.0, scale_w=3.0), [IMAGE], result=(1, 5, 4, 18)
     ),
-    "linear_rows": LayerCase(
+    "rows_alone": LayerCase(
         Interp(mode="linear", coord_mode="asymmetric", scale_h=2.5, scale_w=1.0), [IMAGE], result=(1, 5, 10, 6)
     ),
     "linear_corners": LayerCase(Interp(mode="linear", coord_mode="align_corners"), [IMAGE], result=(1, 5, 9, 6)),
