@@ -82,8 +82,11 @@ class _FunctionVerifier:
         self._types(operation)
         if isinstance(operation.op, Call):
             self._call(operation, operation.op)
-        if isinstance(operation.op, Constant) and self._check_weights:
-            self._weight(operation)
+        if isinstance(operation.op, Constant):
+            if len(operation.results) != 1 or not isinstance(operation.result.type, TensorType):
+                fail(operation, "a constant gives one tensor", "correct its declared type")
+            if self._check_weights:
+                self._weight(operation)
 
     def _region(self, operation: Operation, region: Region) -> None:
         if region.parent is not operation:

@@ -124,6 +124,10 @@ CASES: list[tuple[Break, str]] = [
         "function 'main' is there twice; rename one",
     ),
     (
+        lambda m: setattr(names(m)["w"].result, "type", NoneType()),
+        "op 'w' (t.Weight): a constant gives one tensor; correct its declared type",
+    ),
+    (
         lambda m: setattr(m.main, "body", Block()),
         "function 'main': its body has another parent; build the function anew",
     ),
