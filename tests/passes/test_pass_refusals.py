@@ -119,6 +119,18 @@ def test_layers_are_compared_with_a_quantised_module_on_samples() -> None:
     )
 
 
+def test_layers_without_a_name_are_not_compared() -> None:
+    module = network()
+    context = surroundings({"quantised": module.clone(), "samples": [{"v0": np.zeros((1, 3, 4, 4), np.float32)}]})
+    (conv, relu) = [operation for operation in module.main.operations if operation.op.name in ("top.Conv", "top.Relu")]
+    conv.location = Location()
+    with pytest.raises(CalibrationError, match="have no value name in common"):
+        SplitError().run(module, context)
+    conv.location = Location(("v3",))
+    SplitError().run(module, context)
+    assert [error.name for error in context.results["layer_errors"]] == ["v3", relu.name]
+
+
 def test_ops_without_lowering_are_named_together() -> None:
     with pytest.raises(Unsupported) as caught:
         ConvertTopToTpu().run(network(), surroundings())

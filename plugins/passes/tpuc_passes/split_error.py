@@ -50,6 +50,7 @@ class SplitError(Pass):
             for operation in module.main.operations
             if operation.results
             and operation.results[0].name in values
+            and all(value.name for value in (*operation.operands, *operation.results) if _is_tensor(value))
             and not isinstance(operation.op, (Constant, NetworkInput))
         ]
         if not layers:
@@ -73,6 +74,10 @@ class SplitError(Pass):
                     error.split(operation, cone, _operands(module, operation, wanted), wanted[name])
         context.results["layer_errors"] = list(errors.values())
         return False
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value.type, TensorType)
 
 
 def _is_constant(value: Any) -> bool:
