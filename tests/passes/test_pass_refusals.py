@@ -8,7 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpuc.api import CalibrationError, Location, Module, Node, PassContext, TileKernel, Unsupported, UsageError
+from tpuc.api import (
+    F32,
+    CalibrationError,
+    InvalidModel,
+    Location,
+    Module,
+    Node,
+    PassContext,
+    ScalarType,
+    TileKernel,
+    Uniform,
+    Unsupported,
+    UsageError,
+)
 from tpuc.registry import Registry
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.relu import Relu
@@ -19,6 +32,7 @@ from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.import_quantise_table import ImportQuantiseTable
 from tpuc_passes.migrate_outliers import MigrateOutliers
 from tpuc_passes.planning.kernels import find_kernel
+from tpuc_passes.quantised import dequantise_weights
 from tpuc_passes.split_error import SplitError
 
 from tests.core.fakes import FakeChip, chip, offer
@@ -117,6 +131,19 @@ def test_layers_are_compared_with_a_quantised_module_on_samples() -> None:
         "modules 'network' and 'other' have no value name in common; compare a TOP module with the TPU module that was "
         "made of it"
     )
+
+
+def test_a_bias_of_integers_needs_scales() -> None:
+    module = network()
+    (conv,) = [operation for operation in module.main.operations if operation.op.name == "top.Conv"]
+    x, filters, bias = conv.operands
+    x.type = x.tensor.with_element(Uniform(ScalarType("i8"), F32, 0.5))
+    for value, kind in ((filters, "si8"), (bias, "i32")):
+        value.type = value.tensor.with_element(ScalarType(kind))
+    with pytest.raises(
+        InvalidModel, match=r"op 'v3' \(top.Conv\): its bias is stored as integers, and its operand and"
+    ):
+        dequantise_weights(module)
 
 
 def test_layers_without_a_name_are_not_compared() -> None:

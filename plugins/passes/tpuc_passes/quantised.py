@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from tpuc.api import (
     Constant,
+    InvalidModel,
     Module,
     NetworkInput,
     Operation,
@@ -83,8 +84,12 @@ def _real(module: Module, operation: Operation, index: int, product: bool) -> Ar
         return ((array.astype(np.float64) - zero_point) * scale).astype(np.float32)
     if type_.storage.is_float or not product or index != 2:
         return None
-    source, filters = operation.operands[0].tensor.uniform, operation.operands[1].tensor.element
-    assert isinstance(filters, (Uniform, UniformPerAxis))
+    source, filters = operation.operands[0].tensor.element, operation.operands[1].tensor.element
+    if not isinstance(source, Uniform) or not isinstance(filters, (Uniform, UniformPerAxis)):
+        raise InvalidModel(
+            f"op '{operation.name}' ({operation.op.name}): its bias is stored as integers, and its operand and filter "
+            "have no scales that say what they mean; correct the declared types"
+        )
     scales = np.asarray(filters.scales if isinstance(filters, UniformPerAxis) else filters.scale)
     return (array.astype(np.float64) * scales * source.scale).astype(np.float32)
 
