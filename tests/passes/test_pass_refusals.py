@@ -133,6 +133,16 @@ def test_layers_are_compared_with_a_quantised_module_on_samples() -> None:
     )
 
 
+def test_an_argument_is_read_through_an_input() -> None:
+    module = network()
+    (conv,) = [operation for operation in module.main.operations if operation.op.name == "top.Conv"]
+    conv.set_operand(0, module.main.inputs[0])
+    with pytest.raises(InvalidModel) as caught:
+        ConvertTopToTpu().run(module, surroundings())
+    assert str(caught.value).startswith("op 'v3' (top.Conv) reads argument ")
+    assert str(caught.value).endswith(" of the function itself; put a top.Input between them")
+
+
 def test_a_bias_of_integers_needs_scales() -> None:
     module = network()
     (conv,) = [operation for operation in module.main.operations if operation.op.name == "top.Conv"]

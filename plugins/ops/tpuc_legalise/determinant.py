@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import LoweringNode, Value
+from tpuc.api import ChipDescription, LoweringNode, Value
 from tpuc_ops.top.add import Add
 from tpuc_ops.top.det import Det
 from tpuc_ops.top.mul import Mul
@@ -23,6 +23,10 @@ class DetAny(Composed[Det]):
     """Expanded along the first row; a minor that several others contain is made once."""
 
     into = (*MOVES, Add, Mul, Sub)
+
+    def fits(self, chip: ChipDescription) -> bool:
+        """Differences of products cancel digits that short floats do not have."""
+        return chip.compute_type == "f32"
 
     def refuse(self, node: LoweringNode) -> str | None:
         size = node.operand_types[0].dims[-1]

@@ -23,7 +23,6 @@ from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.cos import Cos
 from tpuc_ops.top.cum_sum import CumSum
 from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.det import Det
 from tpuc_ops.top.einsum import Einsum
 from tpuc_ops.top.floor import Floor
 from tpuc_ops.top.gather import Gather
@@ -311,8 +310,6 @@ COMPOSED = {
         3,
         2 * CURVE,
     ),
-    "det": LayerCase(Det(), [uniform(2, 3, 4, 4)], 8, 8 * CURVE),
-    "det_two": LayerCase(Det(), [uniform(5, 2, 2)], 3, 2 * CURVE),
     "einsum_attention": LayerCase(
         Einsum(mode="bhid,bhjd->bhij"), [uniform(2, 3, 7, 8), uniform(2, 3, 9, 8, seed=1)], 3
     ),

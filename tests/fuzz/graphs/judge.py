@@ -129,7 +129,7 @@ def judged(check: Callable[[], None], subject: Subject) -> Verdict:
 
 
 _BITS_AND_PLACES = (
-    *("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "GatherElements", "GatherND", "GridSample", "Mod"),
+    *("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Det", "GatherElements", "GatherND", "GridSample", "Mod"),
     *("ReverseSequence", "RoiAlign", "ScatterElements", "ScatterND", "TopK"),
 )
 _CURVES = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan")

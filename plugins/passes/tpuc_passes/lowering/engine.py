@@ -9,10 +9,12 @@ from typing import Any
 from tpuc.api import (
     ABSENT,
     Elementwise,
+    InvalidModel,
     Location,
     Lowering,
     LoweringNode,
     Module,
+    NetworkInput,
     NoneType,
     Op,
     Operation,
@@ -61,6 +63,13 @@ class Lowerer:
     def run(self) -> None:
         """Replace the function's body; raises Unsupported with every refusal at once, before any change."""
         function = self.module.main
+        for argument in function.inputs:
+            for user in argument.users:
+                if not isinstance(user.op, NetworkInput):
+                    raise InvalidModel(
+                        f"op '{user.name}' ({user.op.name}) reads argument '{argument.name}' of the function itself; "
+                        "put a top.Input between them"
+                    )
         choices = self._choose()
         outputs = function.outputs
         terminator = function.terminator
