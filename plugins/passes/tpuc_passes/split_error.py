@@ -43,7 +43,7 @@ class SplitError(Pass):
             result.name: result
             for operation in quantised.main.operations
             for result in operation.results
-            if isinstance(result.type, TensorType)
+            if isinstance(result.type, TensorType) and result.name
         }
         layers = [
             operation
