@@ -4,6 +4,7 @@
 - the table below `<!-- pipelines -->`
 - `cli.md`, from the commands themselves
 - the sections of `support.md`, from the tables of every bundled chip
+- the type stubs of the op packages `tpuc_ops.top` and `tpuc_ops.tpu`, from their files
 """
 
 from __future__ import annotations
@@ -108,6 +109,23 @@ def _toml_tables(source: str, prefix: str) -> str:
     """The tables whose name begins with `prefix`."""
     tables = re.findall(r"^\[[^\n]+\]\n(?:[^\[\n][^\n]*\n)*", source, re.MULTILINE)
     return "\n".join(table for table in tables if table[1:].replace('"', "").startswith(prefix))
+
+
+# Type stubs
+
+
+def stub(dialect: str) -> str:
+    """What type checkers see of a package that imports its ops when they are used."""
+    package = import_module(f"tpuc_ops.{dialect}")
+    ops = [package.DIALECT.op(name) for name in package.DIALECT.names()]
+    lines = [f"from {op.__module__} import {op.__name__} as {op.__name__}" for op in ops]
+    head = [f"# generated: {COMMAND}", "from tpuc.api import Dialect as Dialect", ""]
+    return "\n".join([*head, *sorted(lines, key=str.lower), "", "DIALECT: Dialect"]) + "\n"
+
+
+def stubs() -> Mapping[Path, str]:
+    """Both stubs by their paths."""
+    return {ROOT / f"plugins/ops/tpuc_ops/{name}/__init__.pyi": stub(name) for name in ("top", "tpu")}
 
 
 # Command line
@@ -297,8 +315,8 @@ def pages() -> Mapping[Path, str]:
 
 
 def main() -> None:
-    """Write the pages that are not as they should be."""
-    for path, text in pages().items():
+    """Write the pages and stubs that are not as they should be."""
+    for path, text in {**pages(), **stubs()}.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             click.echo(f"{path.relative_to(ROOT)} written")

@@ -8,50 +8,7 @@ import numpy as np
 from tpuc.api import Op
 from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed, Operand
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.arccos import Arccos
-from tpuc_ops.top.arccosh import Arccosh
-from tpuc_ops.top.arcsin import Arcsin
-from tpuc_ops.top.arcsinh import Arcsinh
-from tpuc_ops.top.arctan import Arctan
-from tpuc_ops.top.arctanh import Arctanh
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.ceil import Ceil
-from tpuc_ops.top.cos import Cos
-from tpuc_ops.top.cosh import Cosh
-from tpuc_ops.top.depth2space import Depth2Space
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.erf import Erf
-from tpuc_ops.top.flatten import Flatten
-from tpuc_ops.top.floor import Floor
-from tpuc_ops.top.gelu import GELU
-from tpuc_ops.top.group_norm import GroupNorm
-from tpuc_ops.top.hard_sigmoid import HardSigmoid
-from tpuc_ops.top.instance_norm import InstanceNorm
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.mish import Mish
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.reciprocal import Reciprocal
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.rms_norm import RMSNorm
-from tpuc_ops.top.round import Round
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.sign import Sign
-from tpuc_ops.top.sin import Sin
-from tpuc_ops.top.sinh import Sinh
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.softplus import Softplus
-from tpuc_ops.top.softsign import Softsign
-from tpuc_ops.top.squeeze import Squeeze
-from tpuc_ops.top.tan import Tan
-from tpuc_ops.top.unsqueeze import Unsqueeze
-from tpuc_ops.top.upsample import Upsample
+from tpuc_ops import top
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,70 +48,76 @@ IN_STEPS = np.rint(_X * 32) / np.float32(32)  # which 8 bits hold, so that no ro
 IN_STEPS[0, 0, 0, 0] = -4
 
 CASES = {
-    "arccos": LayerCase(Arccos(), [_UNIT], error=CURVE),
-    "arccosh": LayerCase(Arccosh(), [_AT_LEAST_ONE], 1.6, CURVE),  # one step of an operand whose 255 came through bf16
-    "arcsin": LayerCase(Arcsin(), [_UNIT], error=CURVE),
-    "arcsinh": LayerCase(Arcsinh(), [_X], error=CURVE),
-    "arctan": LayerCase(Arctan(), [_X], error=CURVE),
-    "arctanh": LayerCase(Arctanh(), [_UNIT], error=CURVE),
-    "ceil_all": LayerCase(Ceil(), [IN_STEPS]),
-    "cosine": LayerCase(Cos(), [_X], error=CURVE),
-    "cosh": LayerCase(Cosh(), [_UNIT], error=CURVE),
-    "erf_all": LayerCase(Erf(), [_X], error=CURVE),
-    "floor_all": LayerCase(Floor(), [IN_STEPS]),
-    "mish_all": LayerCase(Mish(), [_X], error=CURVE),
-    "round_all": LayerCase(Round(), [IN_STEPS]),
-    "sign_all": LayerCase(Sign(), [_X]),
-    "sine": LayerCase(Sin(), [_X / 4], error=CURVE),
-    "sinh": LayerCase(Sinh(), [_UNIT], error=CURVE),
-    "softplus_all": LayerCase(Softplus(), [_X], error=CURVE),
-    "softsign_all": LayerCase(Softsign(), [_X], error=CURVE),
-    "tan": LayerCase(Tan(), [_UNIT], error=CURVE),
-    "gelu_by_tanh": LayerCase(GELU(approx_mode="tanh"), [_X], error=CURVE),
-    "hard_sigmoid_steep": LayerCase(HardSigmoid(alpha=0.4, beta=0.3), [_X]),
-    "sigmoid_logarithm": LayerCase(Sigmoid(log=True), [_X], error=CURVE),
-    "square_of_both_signs": LayerCase(Pow(exponent=2.0), [_X], error=CURVE),
-    "reciprocal_of_two": LayerCase(Reciprocal(const_val=2.0), [_BOTH_SIGNS], error=CURVE),
-    "relu_three": LayerCase(Relu(relu_limit=3.0), [_X], 1.6),  # the operand takes the result's range, perhaps by bf16
-    "add_const_relu": LayerCase(AddConst(const_val=0.3, do_relu=True), [_X], TWO_ROUNDINGS),
-    "mul_relu": LayerCase(Mul(do_relu=True), [_X, _Y], TWO_ROUNDINGS + 1),
-    "div_relu": LayerCase(Div(do_relu=True), [_X, _Y / 4 + 2], 2 * TWO_ROUNDINGS + 1, CURVE),
+    "arccos": LayerCase(top.Arccos(), [_UNIT], error=CURVE),
+    "arccosh": LayerCase(
+        top.Arccosh(), [_AT_LEAST_ONE], 1.6, CURVE
+    ),  # one step of an operand whose 255 came through bf16
+    "arcsin": LayerCase(top.Arcsin(), [_UNIT], error=CURVE),
+    "arcsinh": LayerCase(top.Arcsinh(), [_X], error=CURVE),
+    "arctan": LayerCase(top.Arctan(), [_X], error=CURVE),
+    "arctanh": LayerCase(top.Arctanh(), [_UNIT], error=CURVE),
+    "ceil_all": LayerCase(top.Ceil(), [IN_STEPS]),
+    "cosine": LayerCase(top.Cos(), [_X], error=CURVE),
+    "cosh": LayerCase(top.Cosh(), [_UNIT], error=CURVE),
+    "erf_all": LayerCase(top.Erf(), [_X], error=CURVE),
+    "floor_all": LayerCase(top.Floor(), [IN_STEPS]),
+    "mish_all": LayerCase(top.Mish(), [_X], error=CURVE),
+    "round_all": LayerCase(top.Round(), [IN_STEPS]),
+    "sign_all": LayerCase(top.Sign(), [_X]),
+    "sine": LayerCase(top.Sin(), [_X / 4], error=CURVE),
+    "sinh": LayerCase(top.Sinh(), [_UNIT], error=CURVE),
+    "softplus_all": LayerCase(top.Softplus(), [_X], error=CURVE),
+    "softsign_all": LayerCase(top.Softsign(), [_X], error=CURVE),
+    "tan": LayerCase(top.Tan(), [_UNIT], error=CURVE),
+    "gelu_by_tanh": LayerCase(top.GELU(approx_mode="tanh"), [_X], error=CURVE),
+    "hard_sigmoid_steep": LayerCase(top.HardSigmoid(alpha=0.4, beta=0.3), [_X]),
+    "sigmoid_logarithm": LayerCase(top.Sigmoid(log=True), [_X], error=CURVE),
+    "square_of_both_signs": LayerCase(top.Pow(exponent=2.0), [_X], error=CURVE),
+    "reciprocal_of_two": LayerCase(top.Reciprocal(const_val=2.0), [_BOTH_SIGNS], error=CURVE),
+    "relu_three": LayerCase(
+        top.Relu(relu_limit=3.0), [_X], 1.6
+    ),  # the operand takes the result's range, perhaps by bf16
+    "add_const_relu": LayerCase(top.AddConst(const_val=0.3, do_relu=True), [_X], TWO_ROUNDINGS),
+    "mul_relu": LayerCase(top.Mul(do_relu=True), [_X, _Y], TWO_ROUNDINGS + 1),
+    "div_relu": LayerCase(top.Div(do_relu=True), [_X, _Y / 4 + 2], 2 * TWO_ROUNDINGS + 1, CURVE),
     "matmul_turned": LayerCase(
-        MatMul(right_transpose=True, do_relu=True),
+        top.MatMul(right_transpose=True, do_relu=True),
         [uniform(3, 40), Fixed(uniform(20, 40, seed=7)), Fixed(uniform(20, seed=8))],
         3,
     ),
     "average_above_zero": LayerCase(
-        AvgPool(kernel_shape=(2, 2), strides=(2, 2)), [_ABOVE_ZERO], TWO_ROUNDINGS
+        top.AvgPool(kernel_shape=(2, 2), strides=(2, 2)), [_ABOVE_ZERO], TWO_ROUNDINGS
     ),  # negative elements, and no negative average
-    "largest_apart": LayerCase(Reduce(axes=(3,), mode="ReduceMax", keepdims=False), [_X]),
-    "reshape_to": LayerCase(Reshape(shape=(1, 35, 10, 6)), [_X]),
+    "largest_apart": LayerCase(top.Reduce(axes=(3,), mode="ReduceMax", keepdims=False), [_X]),
+    "reshape_to": LayerCase(top.Reshape(shape=(1, 35, 10, 6)), [_X]),
     "nearest_by_scale": LayerCase(
-        Interp(mode="nearest", coord_mode="asymmetric", scale_h=2.0, scale_w=2.0), [_IMAGE], result=(1, 5, 8, 12)
+        top.Interp(mode="nearest", coord_mode="asymmetric", scale_h=2.0, scale_w=2.0), [_IMAGE], result=(1, 5, 8, 12)
     ),
     "group_norm_far_eps": LayerCase(
-        GroupNorm(num_groups=7, eps=0.1), [_X, Fixed(uniform(70, seed=3)), None], 3, 2.0**-5
+        top.GroupNorm(num_groups=7, eps=0.1), [_X, Fixed(uniform(70, seed=3)), None], 3, 2.0**-5
     ),
     "instance_norm_far_eps": LayerCase(
-        InstanceNorm(eps=0.1), [_X, Fixed(uniform(70, seed=3)), Fixed(uniform(70, seed=4))], 3, 2.0**-5
+        top.InstanceNorm(eps=0.1), [_X, Fixed(uniform(70, seed=3)), Fixed(uniform(70, seed=4))], 3, 2.0**-5
     ),
-    "rms_norm_far_eps": LayerCase(RMSNorm(eps=0.1), [_X, Fixed(uniform(6, seed=3))], 3, 2.0**-5),
+    "rms_norm_far_eps": LayerCase(top.RMSNorm(eps=0.1), [_X, Fixed(uniform(6, seed=3))], 3, 2.0**-5),
 }
 
 X = uniform(1, 70, 5, 6, low=-4, high=4)
 POSITIVE = uniform(1, 7, 5, 6, low=0.05, high=4)
 MOVES = {
-    "slice": LayerCase(Slice(offset=(0, 1, 0, -1), steps=(1, 2, 1, -1), ends=(1, 70, 4, -100)), [X]),
-    "pad": LayerCase(Pad(paddings=(0, 1, 2, 0, 0, 0, 1, 3), val=0.5), [X]),
-    "upsample": LayerCase(Upsample(scale_h=2, scale_w=3, do_relu=True), [X]),
-    "permute": LayerCase(Permute(order=(0, 2, 3, 1)), [X]),
-    "flatten": LayerCase(Flatten(start_dim=1, end_dim=-1), [X]),
-    "squeeze": LayerCase(Squeeze(axes=(0,)), [X]),
-    "unsqueeze": LayerCase(Unsqueeze(axes=(2,)), [POSITIVE]),
-    "to_space": LayerCase(Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False), [uniform(1, 72, 5, 6)]),
-    "to_space_crd": LayerCase(
-        Depth2Space(block_h=2, block_w=3, is_CRD=True, is_inversed=False), [uniform(1, 72, 5, 6)]
+    "slice": LayerCase(top.Slice(offset=(0, 1, 0, -1), steps=(1, 2, 1, -1), ends=(1, 70, 4, -100)), [X]),
+    "pad": LayerCase(top.Pad(paddings=(0, 1, 2, 0, 0, 0, 1, 3), val=0.5), [X]),
+    "upsample": LayerCase(top.Upsample(scale_h=2, scale_w=3, do_relu=True), [X]),
+    "permute": LayerCase(top.Permute(order=(0, 2, 3, 1)), [X]),
+    "flatten": LayerCase(top.Flatten(start_dim=1, end_dim=-1), [X]),
+    "squeeze": LayerCase(top.Squeeze(axes=(0,)), [X]),
+    "unsqueeze": LayerCase(top.Unsqueeze(axes=(2,)), [POSITIVE]),
+    "to_space": LayerCase(
+        top.Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False), [uniform(1, 72, 5, 6)]
     ),
-    "to_depth": LayerCase(Depth2Space(block_h=5, block_w=2, is_CRD=False, is_inversed=True), [X]),
+    "to_space_crd": LayerCase(
+        top.Depth2Space(block_h=2, block_w=3, is_CRD=True, is_inversed=False), [uniform(1, 72, 5, 6)]
+    ),
+    "to_depth": LayerCase(top.Depth2Space(block_h=5, block_w=2, is_CRD=False, is_inversed=True), [X]),
 }
 """Ops that only move data."""

@@ -7,9 +7,7 @@ import pytest
 from tpuc.api import IntegerAttr
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.tanh import Tanh
+from tpuc_ops import top
 
 from tests.passes.graphs import Network
 
@@ -28,7 +26,7 @@ def test_steps_of_a_recurrence_share_their_matrix(chip: str, mode: str) -> None:
     shared, other = net.weight(192, 192), net.weight(192, 192)
     state = net.input
     for matrix in (shared, shared, other, shared):
-        state = net.op(Tanh(), net.op(Add(), net.op(MatMul(), state, matrix, net.none), net.input))
+        state = net.op(top.Tanh(), net.op(top.Add(), net.op(top.MatMul(), state, matrix, net.none), net.input))
     module = net.finish(state)
     for name in (shared.name, other.name):
         module.weights[name] = module.weights[name] / 16

@@ -58,6 +58,11 @@ def test_code_of_a_howto_comes_from_tested_files(page: Path) -> None:
     assert all(path.startswith("tests/") for path in included)
 
 
+def test_the_stubs_of_the_op_packages_are_current(generate: Any) -> None:
+    for path, stub in generate.stubs().items():
+        assert text(path) == stub, OUT_OF_DATE
+
+
 def test_the_command_line_page_is_current(generate: Any) -> None:
     assert text(DOCS / "cli.md") == generate.cli_page(), OUT_OF_DATE
 

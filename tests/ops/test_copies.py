@@ -10,11 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from tpuc.api import F32, Node, Op, TensorType
 from tpuc.testing import uniform
+from tpuc_ops import tpu
 from tpuc_ops.copies import Copy, concatenated_copies, dense_strides, padded_copies, permuted_copies, sliced_copies
-from tpuc_ops.tpu.concat import Concat
-from tpuc_ops.tpu.pad import Pad
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.slice import Slice
 
 Array = npt.NDArray[Any]
 X = uniform(2, 3, 4, 5, 2)
@@ -42,20 +39,20 @@ def test_permuted() -> None:
     order = (3, 0, 4, 2, 1)
     wanted = X.transpose(order)
     assert np.array_equal(
-        _carried_out(permuted_copies(_node(Permute(order=order), [X], wanted)), [X], wanted.shape), wanted
+        _carried_out(permuted_copies(_node(tpu.Permute(order=order), [X], wanted)), [X], wanted.shape), wanted
     )
 
 
 def test_concatenated() -> None:
     parts = [X, X[:, :, :1], -X]
     wanted = np.concatenate(parts, 2)
-    copies = concatenated_copies(_node(Concat(axis=-3), parts, wanted))
+    copies = concatenated_copies(_node(tpu.Concat(axis=-3), parts, wanted))
     assert np.array_equal(_carried_out(copies, parts, wanted.shape), wanted)
 
 
 def test_sliced_also_backwards() -> None:
     wanted = X[:, ::-2, 1:4, ::-1]
-    op = Slice(offset=(0, -1, 1, -1, 0), steps=(1, -2, 1, -1, 1), ends=(2, -100, 4, -100, 2))
+    op = tpu.Slice(offset=(0, -1, 1, -1, 0), steps=(1, -2, 1, -1, 1), ends=(2, -100, 4, -100, 2))
     copies = sliced_copies(_node(op, [X], wanted))
     assert all(min(copy.source_strides) >= 0 or copy.shape[np.argmin(copy.source_strides)] == 1 for copy in copies)
     assert np.array_equal(_carried_out(copies, [X], wanted.shape), wanted)
@@ -63,7 +60,7 @@ def test_sliced_also_backwards() -> None:
 
 def test_padded_and_cut() -> None:
     wanted = np.pad(X[:, :, 1:, :-2], ((1, 0), (2, 3), (0, 2), (1, 0), (0, 0)), constant_values=0.5)
-    op = Pad(paddings=(1, 2, -1, 1, 0, 0, 3, 2, -2, 0), val=0.5)
+    op = tpu.Pad(paddings=(1, 2, -1, 1, 0, 0, 3, 2, -2, 0), val=0.5)
     assert np.array_equal(_carried_out(padded_copies(_node(op, [X], wanted)), [X], wanted.shape), wanted)
 
 

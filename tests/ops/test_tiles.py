@@ -9,10 +9,8 @@ import numpy.typing as npt
 import pytest
 from tpuc.api import ABSENT, F32, Box, Node, Op, TensorType, Tile
 from tpuc.testing import uniform
+from tpuc_ops import tpu
 from tpuc_ops.tiles import Product, kept_part, padded_box
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.deconv import Deconv
-from tpuc_ops.tpu.pad import Pad
 
 Array = npt.NDArray[Any]
 
@@ -52,13 +50,13 @@ CONV: dict[str, Any] = {"kernel_shape": (3, 2), "strides": (2, 1), "pads": (1, 0
 DECONV: dict[str, Any] = {"kernel_shape": (4, 3), "strides": (3, 2), "pads": (1, 2, 2, 0), "dilations": (1, 2)}
 PRODUCTS = {
     "window": Product.of_convolution(
-        _node(Conv2D(**CONV), (1, 1, 9, 8), (1, 1, 3, 2), result=(1, 1, 5, 7)),
+        _node(tpu.Conv2D(**CONV), (1, 1, 9, 8), (1, 1, 3, 2), result=(1, 1, 5, 7)),
     ),
     "transposed": Product.of_transposed(
-        _node(Deconv(**DECONV), (1, 1, 5, 6), (1, 1, 4, 3), result=(1, 1, 13, 13)),
+        _node(tpu.Deconv(**DECONV), (1, 1, 5, 6), (1, 1, 4, 3), result=(1, 1, 13, 13)),
     ),
     "transposed_by_one": Product.of_transposed(
-        _node(Deconv(kernel_shape=(3, 3), pads=(1, 1, 1, 1)), (1, 1, 5, 6), (1, 1, 3, 3), result=(1, 1, 5, 6)),
+        _node(tpu.Deconv(kernel_shape=(3, 3), pads=(1, 1, 1, 1)), (1, 1, 5, 6), (1, 1, 3, 3), result=(1, 1, 5, 6)),
     ),
 }
 TILES = [((0, 1), (0, 1)), ((0, 3), (2, 5)), ((2, 5), (1, 6)), ((4, 5), (3, 6))]
@@ -91,7 +89,7 @@ def test_the_box_of_a_tile_holds_all_that_its_windows_see(
     ("rows", "columns"), [((0, 2), (0, 9)), ((1, 4), (2, 5)), ((0, 9), (0, 9)), ((7, 9), (0, 9)), ((3, 4), (0, 3))]
 )
 def test_a_tile_of_a_pad_is_its_value_and_the_kept_part(rows: tuple[int, int], columns: tuple[int, int]) -> None:
-    op = Pad(paddings=(0, 0, 2, 3, 0, 0, 3, 1), val=0.5)
+    op = tpu.Pad(paddings=(0, 0, 2, 3, 0, 0, 3, 1), val=0.5)
     x = uniform(1, 1, 4, 5)
     node, tile = _node(op, x.shape, result=(1, 1, 9, 9)), _tile(rows, columns)
     expected = np.pad(x[0, 0], ((2, 3), (3, 1)), constant_values=0.5)[slice(*rows), slice(*columns)]

@@ -13,29 +13,7 @@ from tpuc.api import F32, Block, Function, FunctionType, Module, Op, Operation, 
 from tpuc.interpreter import Interpreter
 from tpuc.ir.builder import Builder
 from tpuc.registry import Registry
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.batch_norm import BatchNorm
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.flatten import Flatten
-from tpuc_ops.top.input import Input
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.none import NoneOp
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.scale import Scale
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.sub_const import SubConst
-from tpuc_ops.top.weight import Weight
+from tpuc_ops import top
 
 Array = NDArray[Any]
 Step = Callable[["Network", Value, st.DataObject], Value]
@@ -49,11 +27,11 @@ class Network:
     def __init__(self, *shape: int) -> None:
         self.module = Module("network")
         self.body = Block([TensorType(shape, F32)])
-        self.build = Builder(self.module, self.body, constant=Weight(), absent=NoneOp())
+        self.build = Builder(self.module, self.body, constant=top.Weight(), absent=top.None_())
         self.none = self.build.none()
         self._random = np.random.default_rng(0)
         self._count = 0
-        self.input = self.op(Input(), self.body.arguments[0])
+        self.input = self.op(top.Input(), self.body.arguments[0])
 
     def op(self, op: Op, *operands: Value) -> Value:
         """Append an op."""
@@ -125,7 +103,7 @@ def _conv(net: Network, x: Value, data: st.DataObject) -> Value:
     if min(x.tensor.dims[2:]) < 2:
         window = {"kernel_shape": (1, 1)}
     filters = net.weight(4, _channels(x) // group, *window["kernel_shape"])
-    return net.op(Conv(group=group, **window), x, filters, bias)
+    return net.op(top.Conv(group=group, **window), x, filters, bias)
 
 
 def _constant(net: Network, x: Value, data: st.DataObject) -> Value:
@@ -146,49 +124,49 @@ def _commutative(op: Op) -> Step:
 def _sub(net: Network, x: Value, data: st.DataObject) -> Value:
     operands = [x, _constant(net, x, data)]
     reverse = data.draw(st.booleans())
-    return net.op(Sub(is_reverse=reverse), *(operands[::-1] if data.draw(st.booleans()) else operands))
+    return net.op(top.Sub(is_reverse=reverse), *(operands[::-1] if data.draw(st.booleans()) else operands))
 
 
 def _scale(net: Network, x: Value, data: st.DataObject) -> Value:
     bias = net.weight(1, _channels(x), 1, 1) if data.draw(st.booleans()) else net.none
-    return net.op(Scale(do_relu=data.draw(st.booleans())), x, net.weight(1, _channels(x), 1, 1), bias)
+    return net.op(top.Scale(do_relu=data.draw(st.booleans())), x, net.weight(1, _channels(x), 1, 1), bias)
 
 
 def _batch_norm(net: Network, x: Value, data: st.DataObject) -> Value:
     c = _channels(x)
     affine = [net.weight(c) if data.draw(st.booleans()) else net.none for _ in "gb"]
-    return net.op(BatchNorm(epsilon=1e-3), x, net.weight(c), net.weight(c, low=0.1), *affine)
+    return net.op(top.BatchNorm(epsilon=1e-3), x, net.weight(c), net.weight(c, low=0.1), *affine)
 
 
 def _pool(net: Network, x: Value, data: st.DataObject) -> Value:
     if min(x.tensor.dims[2:]) < 2:
         return x
-    return net.op(data.draw(st.sampled_from([MaxPool, AvgPool]))(kernel_shape=(2, 2)), x)
+    return net.op(data.draw(st.sampled_from([top.MaxPool, top.AvgPool]))(kernel_shape=(2, 2)), x)
 
 
 def _permute(net: Network, x: Value, data: st.DataObject) -> Value:
-    return net.op(Permute(order=tuple(data.draw(st.permutations(range(4))))), x)
+    return net.op(top.Permute(order=tuple(data.draw(st.permutations(range(4))))), x)
 
 
 def _reshape(net: Network, x: Value, data: st.DataObject) -> Value:
     n, c, h, w = x.tensor.dims
     shape = data.draw(st.sampled_from([(n, c, w, h), (n, h, c, w), (n, c, h * w, 1), (n, c, h, w)]))
-    return net.op(Reshape(shape=shape), x)
+    return net.op(top.Reshape(shape=shape), x)
 
 
 def _matmul(net: Network, x: Value, data: st.DataObject) -> Value:
     n, _, h, w = x.tensor.dims
-    flat = net.op(Flatten(start_dim=1), x)
+    flat = net.op(top.Flatten(start_dim=1), x)
     depth = flat.tensor.dims[1]
     transposed = data.draw(st.booleans())
     matrix = net.weight(*((h * w, depth) if transposed else (depth, h * w)))
     bias = net.weight(h * w) if data.draw(st.booleans()) else net.none
-    product = net.op(MatMul(right_transpose=transposed), flat, matrix, bias)
+    product = net.op(top.MatMul(right_transpose=transposed), flat, matrix, bias)
     if data.draw(st.booleans()):
-        product = net.op(data.draw(st.sampled_from([Add(), Mul(), Sub()])), product, net.weight(1, h * w))
+        product = net.op(data.draw(st.sampled_from([top.Add(), top.Mul(), top.Sub()])), product, net.weight(1, h * w))
     if data.draw(st.booleans()):
-        product = net.op(Scale(), product, net.weight(1, h * w))
-    return net.op(Reshape(shape=(n, 1, h, w)), product)
+        product = net.op(top.Scale(), product, net.weight(1, h * w))
+    return net.op(top.Reshape(shape=(n, 1, h, w)), product)
 
 
 def _pad(net: Network, x: Value, data: st.DataObject) -> Value:
@@ -196,23 +174,23 @@ def _pad(net: Network, x: Value, data: st.DataObject) -> Value:
         st.sampled_from([(0, 0, 1, 0, 0, 0, 2, 1), (0, 1, 0, 0, 0, 0, 1, 0), (0, 0, -1, 0, 0, 0, 1, 0)])
     )
     value = data.draw(st.sampled_from([0.0, 0.0, 0.5]))
-    return net.op(Pad(paddings=paddings, mode="constant", val=value), x) if x.tensor.dims[2] > 1 else x
+    return net.op(top.Pad(paddings=paddings, mode="constant", val=value), x) if x.tensor.dims[2] > 1 else x
 
 
 def _silu(net: Network, x: Value, data: st.DataObject) -> Value:
-    operands = [x, net.op(Sigmoid(), x)]
-    return net.op(Mul(), *(operands[::-1] if data.draw(st.booleans()) else operands))
+    operands = [x, net.op(top.Sigmoid(), x)]
+    return net.op(top.Mul(), *(operands[::-1] if data.draw(st.booleans()) else operands))
 
 
 def _reduce(net: Network, x: Value, data: st.DataObject) -> Value:
     mode = data.draw(st.sampled_from(["ReduceMean", "ReduceMax", "ReduceSum"]))
     keepdims = data.draw(st.booleans())
-    reduced = net.op(Reduce(axes=(2, -1), mode=mode, keepdims=keepdims), x)
-    return reduced if keepdims else net.op(Reshape(shape=(*x.tensor.dims[:2], 1, 1)), reduced)
+    reduced = net.op(top.Reduce(axes=(2, -1), mode=mode, keepdims=keepdims), x)
+    return reduced if keepdims else net.op(top.Reshape(shape=(*x.tensor.dims[:2], 1, 1)), reduced)
 
 
 def _double(net: Network, x: Value, _: st.DataObject) -> Value:
-    return net.op(Add(), x, x)
+    return net.op(top.Add(), x, x)
 
 
 STEPS: Sequence[Step] = (
@@ -221,22 +199,22 @@ STEPS: Sequence[Step] = (
     _scale,
     _batch_norm,
     _batch_norm,
-    _commutative(Add()),
-    _commutative(Add(coeff=(0.5, -2.0))),
-    _commutative(Mul()),
+    _commutative(top.Add()),
+    _commutative(top.Add(coeff=(0.5, -2.0))),
+    _commutative(top.Mul()),
     _sub,
     _pool,
     _permute,
     _reshape,
     _matmul,
-    lambda net, x, data: net.op(Relu(relu_limit=data.draw(st.sampled_from([-1.0, 0.5]))), x),
-    lambda net, x, data: net.op(Clip(min=data.draw(st.sampled_from([0.0, -0.5])), max=0.5), x),
-    lambda net, x, data: net.op(AddConst(const_val=0.25, do_relu=data.draw(st.booleans())), x),
+    lambda net, x, data: net.op(top.Relu(relu_limit=data.draw(st.sampled_from([-1.0, 0.5]))), x),
+    lambda net, x, data: net.op(top.Clip(min=data.draw(st.sampled_from([0.0, -0.5])), max=0.5), x),
+    lambda net, x, data: net.op(top.AddConst(const_val=0.25, do_relu=data.draw(st.booleans())), x),
     _pad,
     _silu,
     _reduce,
-    lambda net, x, data: net.op(MulConst(const_val=data.draw(st.sampled_from([-1.5, 2.0]))), x),
-    lambda net, x, data: net.op(SubConst(const_val=0.75, is_reverse=data.draw(st.booleans())), x),
+    lambda net, x, data: net.op(top.MulConst(const_val=data.draw(st.sampled_from([-1.5, 2.0]))), x),
+    lambda net, x, data: net.op(top.SubConst(const_val=0.75, is_reverse=data.draw(st.booleans())), x),
     _double,
 )
 
@@ -249,7 +227,7 @@ def draw_network(data: st.DataObject, steps: int = 12) -> Module:
         step = data.draw(st.sampled_from(STEPS))
         source = values[-1] if data.draw(st.integers(0, 5)) else data.draw(st.sampled_from(values))
         values.append(step(net, source, data))
-    last = values[-1] if values[-1] is not net.input else net.op(Relu(), net.input)
+    last = values[-1] if values[-1] is not net.input else net.op(top.Relu(), net.input)
     others = [value for value in dict.fromkeys(values[1:]) if value is not last]
     return net.finish(
         last, *data.draw(st.lists(st.sampled_from(others), max_size=2, unique=True) if others else st.just([]))

@@ -13,10 +13,8 @@ from tpuc.interpreter import Interpreter
 from tpuc.ir.builder import Builder
 from tpuc.ir.types import ScalarType
 from tpuc.registry import Registry
-from tpuc_ops.top.input import Input, image_input
-from tpuc_ops.top.weight import Weight
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.relu import Relu
+from tpuc_ops import top, tpu
+from tpuc_ops.top.input import image_input
 from tpuc_passes.fuse_preprocess import FusePreprocess
 from tpuc_passes.strip_casts import StripCasts
 
@@ -31,15 +29,15 @@ SAID: dict[str, Any] = {
 }
 
 
-def lowered(op: Input, shape: tuple[int, ...], elements: Sequence[Uniform | None]) -> Module:
+def lowered(op: top.Input, shape: tuple[int, ...], elements: Sequence[Uniform | None]) -> Module:
     """An input whose value is returned in each of these stored forms, None as the float it is."""
     module, body = Module("lowered"), Block([TensorType(shape, F32)])
-    build = Builder(module, body, constant=Weight())
+    build = Builder(module, body, constant=top.Weight())
     x = build.build(op, body.arguments, TensorType(shape, F32), "x")
     outputs = [
-        build.build(Relu(), [x], TensorType(shape, F32), "relu")
+        build.build(tpu.Relu(), [x], TensorType(shape, F32), "relu")
         if element is None
-        else build.build(Cast(), [x], TensorType(shape, element), f"x_{element.storage.name}")
+        else build.build(tpu.Cast(), [x], TensorType(shape, element), f"x_{element.storage.name}")
         for element in elements
     ]
     body.append(Operation(Return(), outputs))
@@ -90,7 +88,7 @@ def test_the_new_input_says_how_an_image_becomes_it() -> None:
 
 
 def test_casts_at_the_border_go() -> None:
-    module = lowered(Input(), (1, 3), (I8,))
+    module = lowered(top.Input(), (1, 3), (I8,))
     assert StripCasts(quant_input=True).run(module, CONTEXT)
     module.verify()
     assert [operation.op.name for operation in module.walk()] == ["top.Input", "func.return"]
@@ -102,7 +100,7 @@ def test_casts_at_the_border_go() -> None:
 def test_a_second_stored_form_keeps_the_casts() -> None:
     from tpuc.errors import Unsupported
 
-    module = lowered(Input(), (1, 3), (I8, U8))
+    module = lowered(top.Input(), (1, 3), (I8, U8))
     with pytest.raises(Unsupported) as error:
         StripCasts(quant_input=True).run(module, CONTEXT)
     assert str(error.value) == (

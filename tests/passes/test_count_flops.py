@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import IntegerAttr
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.relu import Relu
+from tpuc_ops import top
 from tpuc_passes.count_flops import CountFlops
 
 from tests.passes.graphs import CONTEXT, Network
@@ -13,7 +12,7 @@ from tests.passes.graphs import CONTEXT, Network
 def test_the_figure_of_the_book() -> None:
     """SPEC T4: 64 filters 3x7x7, stride 2, on 173x141 padded by one column on both sides."""
     net = Network(1, 3, 173, 141)
-    op = Conv(kernel_shape=(7, 7), strides=(2, 2), pads=(0, 1, 0, 1))
+    op = top.Conv(kernel_shape=(7, 7), strides=(2, 2), pads=(0, 1, 0, 1))
     module = net.finish(net.op(op, net.input, net.weight(64, 3, 7, 7), net.weight(64)))
     assert module.main.outputs[0].tensor.dims == (1, 64, 84, 69)
     assert CountFlops().run(module, CONTEXT)
@@ -23,6 +22,6 @@ def test_the_figure_of_the_book() -> None:
 
 def test_ops_add_up() -> None:
     net = Network(1, 3, 4, 5)
-    module = net.finish(net.op(Relu(relu_limit=6.0), net.op(Relu(), net.input)))
+    module = net.finish(net.op(top.Relu(relu_limit=6.0), net.op(top.Relu(), net.input)))
     CountFlops().run(module, CONTEXT)
     assert module.attributes["module.FLOPs"] == IntegerAttr(60 + 2 * 60)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.permute import Permute
+from tpuc_ops import top
 from tpuc_passes.fold_constants import FoldConstants
 
 from tests.passes.graphs import CONTEXT, Network, assert_equal, ops, run
@@ -16,8 +13,8 @@ PASS = FoldConstants()
 
 def test_chains_of_constants_become_one() -> None:
     net = Network(1, 3, 4, 4)
-    scaled = net.op(MulConst(const_val=2.0), net.op(Permute(order=(3, 2, 0, 1)), net.weight(3, 3, 3, 2)))
-    module = net.finish(net.op(Conv(kernel_shape=(3, 3)), net.input, scaled, net.none))
+    scaled = net.op(top.MulConst(const_val=2.0), net.op(top.Permute(order=(3, 2, 0, 1)), net.weight(3, 3, 3, 2)))
+    module = net.finish(net.op(top.Conv(kernel_shape=(3, 3)), net.input, scaled, net.none))
     before, folded = run(module), module.weights["w1"].transpose(3, 2, 0, 1) * np.float32(2)
     assert PASS.run(module, CONTEXT)
     assert_equal(module, before)
@@ -28,8 +25,8 @@ def test_chains_of_constants_become_one() -> None:
 
 def test_an_absent_operand_is_constant() -> None:
     net = Network(1, 2, 2, 2)
-    folded = net.op(Conv(kernel_shape=(3, 3)), net.weight(1, 3, 4, 4), net.weight(2, 3, 3, 3), net.none)
-    module = net.finish(net.op(Add(), net.input, folded))
+    folded = net.op(top.Conv(kernel_shape=(3, 3)), net.weight(1, 3, 4, 4), net.weight(2, 3, 3, 3), net.none)
+    module = net.finish(net.op(top.Add(), net.input, folded))
     before = run(module)
     assert PASS.run(module, CONTEXT)
     assert_equal(module, before)
@@ -38,12 +35,14 @@ def test_an_absent_operand_is_constant() -> None:
 
 def test_nothing_to_do() -> None:
     net = Network(1, 3)
-    module = net.finish(net.op(Add(), net.input, net.weight(1, 3)))
+    module = net.finish(net.op(top.Add(), net.input, net.weight(1, 3)))
     assert not PASS.run(module, CONTEXT)
 
 
 def test_what_the_network_returns_stays_computed() -> None:
     net = Network(1, 3)
-    module = net.finish(net.op(MulConst(const_val=2.0), net.weight(1, 3)), net.op(MulConst(const_val=2.0), net.input))
+    module = net.finish(
+        net.op(top.MulConst(const_val=2.0), net.weight(1, 3)), net.op(top.MulConst(const_val=2.0), net.input)
+    )
     assert not PASS.run(module, CONTEXT)
     assert ops(module) == ["MulConst", "MulConst"]

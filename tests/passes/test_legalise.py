@@ -17,54 +17,7 @@ from tpuc.registry import Offer, Registry
 from tpuc.schedule import PassContext
 from tpuc.testing import uniform
 from tpuc_legalise import TABLE
-from tpuc_ops.top.abs import Abs
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.batch_norm import BatchNorm
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.compare import Compare
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deform_conv2d import DeformConv2D
-from tpuc_ops.top.det import Det
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.einsum import Einsum
-from tpuc_ops.top.exp import Exp
-from tpuc_ops.top.floor import Floor
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.grid_sampler import GridSampler
-from tpuc_ops.top.group_norm import GroupNorm
-from tpuc_ops.top.gru import GRU
-from tpuc_ops.top.instance_norm import InstanceNorm
-from tpuc_ops.top.layer_norm import LayerNorm
-from tpuc_ops.top.log import Log
-from tpuc_ops.top.lrn import LRN
-from tpuc_ops.top.lstm import LSTM
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max_const import MaxConst
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.max_pool_with_mask import MaxPoolWithMask
-from tpuc_ops.top.min import Min
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.normalize import Normalize
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.rms_norm import RMSNorm
-from tpuc_ops.top.rnn import RNN
-from tpuc_ops.top.roi_align import RoiAlign
-from tpuc_ops.top.round import Round
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.softmax import Softmax
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.sub_const import SubConst
-from tpuc_ops.top.tanh import Tanh
-from tpuc_ops.top.where import Where
+from tpuc_ops import top
 from tpuc_passes.convert_top_to_tpu import ConvertTopToTpu
 from tpuc_passes.legalise import Legalise
 
@@ -73,8 +26,41 @@ from tests.passes.graphs import Network, assert_equal, ops, run
 
 Array = NDArray[Any]
 PRIMITIVES: Sequence[type[Op]] = (
-    *(Abs, Add, AddConst, Clip, Compare, Concat, Conv, Div, Exp, Floor, Gather, Log, MatMul, MaxConst, MaxPool, Min),
-    *(Mul, MulConst, Pad, Permute, Pow, Reduce, Relu, Reshape, Round, Sigmoid, Slice, Sub, SubConst, Tanh, Where),
+    *(
+        top.Abs,
+        top.Add,
+        top.AddConst,
+        top.Clip,
+        top.Compare,
+        top.Concat,
+        top.Conv,
+        top.Div,
+        top.Exp,
+        top.Floor,
+        top.Gather,
+        top.Log,
+        top.MatMul,
+        top.MaxConst,
+        top.MaxPool,
+        top.Min,
+    ),
+    *(
+        top.Mul,
+        top.MulConst,
+        top.Pad,
+        top.Permute,
+        top.Pow,
+        top.Reduce,
+        top.Relu,
+        top.Reshape,
+        top.Round,
+        top.Sigmoid,
+        top.Slice,
+        top.Sub,
+        top.SubConst,
+        top.Tanh,
+        top.Where,
+    ),
 )
 
 
@@ -101,35 +87,35 @@ def layer(kind: type[Any], gates: int, **more: Any) -> Case:
 
 
 CASES: dict[str, Case] = {
-    "softmax": Case(Softmax(axis=1), ((3, 7),)),
-    "softmax_log": Case(Softmax(axis=-1, log=True, beta=2.0), ((2, 3, 7),)),
-    "layer_norm": Case(LayerNorm(axis=-1), ((3, 4, 8),), (filters(8), filters(8, seed=6))),
-    "layer_norm_two": Case(LayerNorm(axis=1, eps=1e-3), ((3, 4, 8),)),
-    "rms_norm": Case(RMSNorm(), ((3, 8),), (filters(8),)),
-    "instance_norm": Case(InstanceNorm(), ((2, 3, 4, 5),), (filters(3), filters(3, seed=7))),
-    "group_norm": Case(GroupNorm(num_groups=2), ((2, 6, 4, 5),), (filters(6), filters(6, seed=8))),
-    "lrn": Case(LRN(size=3), ((1, 6, 3, 4),)),
-    "normalize": Case(Normalize(across_spatial=False, channel_shared=False), ((1, 6, 3, 4),), (filters(6),)),
+    "softmax": Case(top.Softmax(axis=1), ((3, 7),)),
+    "softmax_log": Case(top.Softmax(axis=-1, log=True, beta=2.0), ((2, 3, 7),)),
+    "layer_norm": Case(top.LayerNorm(axis=-1), ((3, 4, 8),), (filters(8), filters(8, seed=6))),
+    "layer_norm_two": Case(top.LayerNorm(axis=1, eps=1e-3), ((3, 4, 8),)),
+    "rms_norm": Case(top.RMSNorm(), ((3, 8),), (filters(8),)),
+    "instance_norm": Case(top.InstanceNorm(), ((2, 3, 4, 5),), (filters(3), filters(3, seed=7))),
+    "group_norm": Case(top.GroupNorm(num_groups=2), ((2, 6, 4, 5),), (filters(6), filters(6, seed=8))),
+    "lrn": Case(top.LRN(size=3), ((1, 6, 3, 4),)),
+    "normalize": Case(top.Normalize(across_spatial=False, channel_shared=False), ((1, 6, 3, 4),), (filters(6),)),
     "batch_norm": Case(
-        BatchNorm(), ((2, 4, 3, 3),), (filters(4), filters(4, seed=9) + 1, filters(4, seed=10), filters(4, seed=11))
+        top.BatchNorm(), ((2, 4, 3, 3),), (filters(4), filters(4, seed=9) + 1, filters(4, seed=10), filters(4, seed=11))
     ),
-    "lstm": layer(LSTM, 4),
-    "lstm_both_ways": layer(LSTM, 4, bidirectional=True),
-    "gru": layer(GRU, 3),
-    "gru_before": layer(GRU, 3, linear_before_reset=True, bidirectional=True),
-    "rnn": layer(RNN, 1, activation="Relu"),
+    "lstm": layer(top.LSTM, 4),
+    "lstm_both_ways": layer(top.LSTM, 4, bidirectional=True),
+    "gru": layer(top.GRU, 3),
+    "gru_before": layer(top.GRU, 3, linear_before_reset=True, bidirectional=True),
+    "rnn": layer(top.RNN, 1, activation="Relu"),
     "grid_bilinear": Case(
-        GridSampler(mode="bilinear", padding_mode="zeros", align_corners=False),
+        top.GridSampler(mode="bilinear", padding_mode="zeros", align_corners=False),
         ((1, 3, 5, 6), (1, 4, 3, 2)),
     ),
     "grid_nearest": Case(
-        GridSampler(mode="nearest", padding_mode="border", align_corners=True), ((2, 3, 5, 6), (2, 4, 3, 2))
+        top.GridSampler(mode="nearest", padding_mode="border", align_corners=True), ((2, 3, 5, 6), (2, 4, 3, 2))
     ),
-    "det": Case(Det(), ((2, 3, 3),)),
-    "einsum": Case(Einsum(mode="abc,cd->abd"), ((2, 3, 4),), (filters(4, 5),)),
-    "max_pool_with_mask": Case(MaxPoolWithMask(kernel_shape=(2, 2), strides=(2, 2)), ((1, 3, 4, 6),)),
+    "det": Case(top.Det(), ((2, 3, 3),)),
+    "einsum": Case(top.Einsum(mode="abc,cd->abd"), ((2, 3, 4),), (filters(4, 5),)),
+    "max_pool_with_mask": Case(top.MaxPoolWithMask(kernel_shape=(2, 2), strides=(2, 2)), ((1, 3, 4, 6),)),
 }
-UNSHOWN = {DeformConv2D.name, RoiAlign.name}
+UNSHOWN = {top.DeformConv2D.name, top.RoiAlign.name}
 """Compiled and run by the tests of the lowerings of bm1684x."""
 
 
@@ -176,8 +162,10 @@ def network_of(case: Case) -> Module:
 def _second_input(net: Network, shape: tuple[int, ...]) -> Value:
     """Values between -1 and 1 that depend on the only input."""
     count = int(np.prod(shape))
-    flat = net.op(Reshape(shape=(1, net.input.tensor.size)), net.input)
-    return net.op(Reshape(shape=shape), net.op(Tanh(), net.op(MatMul(), flat, net.weight(flat.tensor.size, count))))
+    flat = net.op(top.Reshape(shape=(1, net.input.tensor.size)), net.input)
+    return net.op(
+        top.Reshape(shape=shape), net.op(top.Tanh(), net.op(top.MatMul(), flat, net.weight(flat.tensor.size, count)))
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -196,7 +184,7 @@ def test_every_legalisation_has_a_case() -> None:
 
 def test_nothing_happens_to_what_the_chip_computes() -> None:
     net = Network(2, 3)
-    module = net.finish(net.op(Relu(), net.input))
+    module = net.finish(net.op(top.Relu(), net.input))
     assert not Legalise().run(module, context(bare_chip()))
 
 
@@ -217,7 +205,7 @@ def test_what_a_composition_needs_is_named_when_it_is_missing() -> None:
     module = network_of(CASES["softmax"])
     offers = [one for one in bare_chip().offers if one.group != "tpuc.lowerings"]
     table = LoweringTable("bare", "top")
-    for op in (Reduce, Sub, Div):
+    for op in (top.Reduce, top.Sub, top.Div):
         table.lowers(op, "f32")(Native)
     registry = Registry(offers=[*offers, offer("lowerings", "bare.top", table)])
     with pytest.raises(
@@ -232,12 +220,12 @@ def test_a_chip_may_have_a_legalisation_of_its_own() -> None:
 
     own = LegalisationTable("bare", "top")
 
-    @own.legalises(Softmax)
-    class Other(Composed[Softmax]):
-        into = (Relu,)
+    @own.legalises(top.Softmax)
+    class Other(Composed[top.Softmax]):
+        into = (top.Relu,)
 
         def compose(self, node: Any, do: Any, parts: Any) -> Sequence[Value]:
-            return [do(Relu(), parts[0], last=True)]
+            return [do(top.Relu(), parts[0], last=True)]
 
     offers: list[Offer] = [*bare_chip().offers, offer("legalisations", "bare.top", own)]
     module = network_of(CASES["softmax"])
@@ -247,7 +235,7 @@ def test_a_chip_may_have_a_legalisation_of_its_own() -> None:
 
 def test_an_op_that_no_package_defines_is_refused_by_its_name() -> None:
     net = Network(2, 3)
-    module = net.finish(net.op(Relu(), net.input))
+    module = net.finish(net.op(top.Relu(), net.input))
     (relu,) = [operation for operation in module.walk() if operation.op.name == "top.Relu"]
     relu.op = UnregisteredOp("acme.Unknown")
     assert not Legalise().run(module, context(bare_chip()))

@@ -9,8 +9,8 @@ import pytest
 from tpuc.api import F32, Module, TensorType
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
+from tpuc_ops import top
 from tpuc_ops.building import ModuleSource, TopBuilder
-from tpuc_ops.top.conv import Conv
 
 
 def network(kernel: tuple[int, int], pads: tuple[int, int, int, int]) -> Module:
@@ -18,7 +18,7 @@ def network(kernel: tuple[int, int], pads: tuple[int, int, int, int]) -> Module:
     build = TopBuilder(ModuleSource("net", "net", "TEST"), [("x", TensorType((1, 2, 6, 5), F32))])
     weight = build.weight("w", np.random.default_rng(0).uniform(-1, 1, (3, 2, *kernel)).astype(np.float32))
     bias = build.weight("b", np.arange(3, dtype=np.float32))
-    op = Conv(kernel_shape=kernel, pads=pads)
+    op = top.Conv(kernel_shape=kernel, pads=pads)
     return build.finish([("y", build.build(op, [build.values["x"], weight, bias], "y"))])
 
 

@@ -23,8 +23,7 @@ from tpuc.api import (
     UsageError,
 )
 from tpuc.registry import Registry
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.relu import Relu
+from tpuc_ops import top
 from tpuc_passes.calibration.table import CalibrationTable
 from tpuc_passes.convert_top_to_tpu import ConvertTopToTpu
 from tpuc_passes.correct_bias import CorrectBias
@@ -42,8 +41,8 @@ from tests.passes.graphs import CONTEXT, Network
 def network(channels: int = 4) -> Module:
     """A convolution `v3` of `channels` results and a relu `v4`."""
     net = Network(1, 3, 4, 4)
-    value = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(channels, 3, 1, 1), net.weight(channels))
-    return net.finish(net.op(Relu(), value))
+    value = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(channels, 3, 1, 1), net.weight(channels))
+    return net.finish(net.op(top.Relu(), value))
 
 
 def surroundings(results: dict[str, Any] | None = None) -> PassContext:
@@ -178,7 +177,7 @@ def test_ops_without_lowering_are_named_together() -> None:
     )
 
 
-class Odd(TileKernel[Relu]):
+class Odd(TileKernel[top.Relu]):
     """A kernel that refuses everything."""
 
     def refuse(self, node: Node) -> str | None:

@@ -10,10 +10,7 @@ import pytest
 from tpuc.cli import main
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.relu import Relu
+from tpuc_ops import top
 
 from tests.passes.graphs import Network
 
@@ -23,10 +20,10 @@ def _written(folder: Path, *, folds: bool = False) -> tuple[str, Path]:
     net = Network(1, 3, 4, 5)
     weight = net.weight(2, 3, 1, 1)
     if folds:
-        weight = net.op(Relu(), weight)
-    x = net.op(Conv(kernel_shape=(1, 1)), net.input, weight, net.none)
-    x = net.op(Permute(order=(0, 2, 3, 1)), net.op(Permute(order=(0, 3, 1, 2)), x))
-    module = net.finish(net.op(Relu(), net.op(Add(), x, x)))
+        weight = net.op(top.Relu(), weight)
+    x = net.op(top.Conv(kernel_shape=(1, 1)), net.input, weight, net.none)
+    x = net.op(top.Permute(order=(0, 2, 3, 1)), net.op(top.Permute(order=(0, 3, 1, 2)), x))
+    module = net.finish(net.op(top.Relu(), net.op(top.Add(), x, x)))
     Session().save(module, folder / "net.mlir")
     (folder / "net_weight.npz").rename(folder / "taken_away.npz")
     return (folder / "net.mlir").read_text("utf-8"), folder / "net_weight.npz"

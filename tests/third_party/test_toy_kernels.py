@@ -10,14 +10,7 @@ from acme_ops.stored_gelu7 import StoredGelu7
 from toy_chip.chip import CHIP
 from toy_chip.kernels import TABLE
 from tpuc.api import F16, F32, Calibrated, CalibrationError, ElementType, Node, Op, ScalarType, TensorType, Uniform
-from tpuc_ops.tpu.add import Add
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.matmul import MatMul
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.pool2d import Pool2D
-from tpuc_ops.tpu.relu import Relu
-from tpuc_ops.tpu.softmax import Softmax
+from tpuc_ops import tpu
 
 from tests.third_party.distributions import chips_with_acme_cells
 
@@ -25,10 +18,10 @@ I8 = Uniform(ScalarType("i8"), F32, 0.5)
 SHIFTED = dataclasses.replace(I8, zero_point=3)
 SHAPE = (1, 8, 4, 4)
 
-CONV = Conv2D(kernel_shape=(1, 1), multiplier=(3,), rshift=(4,), round_mode="HalfUp")
-MATMUL = MatMul(multipliers=(3,), rshifts=(4,), round_mode="HalfUp")
-AVERAGE = Pool2D(kernel_shape=(2, 2), pool_mode="Avg", multiplier=3, rshift=4, round_mode="HalfUp")
-ADD = Add(multipliers=(1, 2), rshifts=(3, 4))
+CONV = tpu.Conv2D(kernel_shape=(1, 1), multiplier=(3,), rshift=(4,), round_mode="HalfUp")
+MATMUL = tpu.MatMul(multipliers=(3,), rshifts=(4,), round_mode="HalfUp")
+AVERAGE = tpu.Pool2D(kernel_shape=(2, 2), pool_mode="Avg", multiplier=3, rshift=4, round_mode="HalfUp")
+ADD = tpu.Add(multipliers=(1, 2), rshifts=(3, 4))
 MATRIX = TensorType((4, 8), ScalarType("i8"))
 
 
@@ -47,13 +40,13 @@ TAKEN = [
     (CONV, [tensor(), FILTER]),
     (MATMUL, [tensor(), MATRIX]),
     (AVERAGE, []),
-    (Pool2D(kernel_shape=(2, 2), pool_mode="Max"), []),
+    (tpu.Pool2D(kernel_shape=(2, 2), pool_mode="Max"), []),
     (ADD, [tensor(), tensor()]),
-    (Relu(), []),
-    (Cast(), [tensor(F32)]),
-    (Softmax(axis=3), [tensor(F32)]),
-    (Softmax(axis=1), [tensor(F32, (1, 8, 1, 1))]),
-    (Permute(order=(0, 2, 3, 1)), []),
+    (tpu.Relu(), []),
+    (tpu.Cast(), [tensor(F32)]),
+    (tpu.Softmax(axis=3), [tensor(F32)]),
+    (tpu.Softmax(axis=1), [tensor(F32, (1, 8, 1, 1))]),
+    (tpu.Permute(order=(0, 2, 3, 1)), []),
 ]
 
 REFUSED = [
@@ -69,13 +62,13 @@ REFUSED = [
     (dataclasses.replace(AVERAGE, scale=0.5), [], "averages only with multiplier and shift"),
     (ADD, [tensor()] * 3, "two operands, this one has 3"),
     (dataclasses.replace(ADD, rshifts=(3,)), [tensor(), tensor()], "one shift per operand, this one has 1"),
-    (Relu(), [tensor(F32)], "only int8 and uint8, this one has f32"),
-    (Cast(), [tensor(F16)], "only between f32 and 8-bit integers, this one goes from f16 to i8"),
-    (Cast(), [tensor()], "only between f32 and 8-bit integers, this one goes from i8 to i8"),
-    (Cast(round_mode="HalfUp"), [tensor(F32)], "only HalfAwayFromZero, this one has HalfUp"),
-    (Softmax(axis=3, log=True), [tensor(F32)], "log softmax has no command"),
-    (Softmax(axis=1), [tensor(F32)], "only along the last dimension, this one has axis 1 of 4 dimensions"),
-    (Softmax(axis=3), [], "only f32, this one is i8"),
+    (tpu.Relu(), [tensor(F32)], "only int8 and uint8, this one has f32"),
+    (tpu.Cast(), [tensor(F16)], "only between f32 and 8-bit integers, this one goes from f16 to i8"),
+    (tpu.Cast(), [tensor()], "only between f32 and 8-bit integers, this one goes from i8 to i8"),
+    (tpu.Cast(round_mode="HalfUp"), [tensor(F32)], "only HalfAwayFromZero, this one has HalfUp"),
+    (tpu.Softmax(axis=3, log=True), [tensor(F32)], "log softmax has no command"),
+    (tpu.Softmax(axis=1), [tensor(F32)], "only along the last dimension, this one has axis 1 of 4 dimensions"),
+    (tpu.Softmax(axis=3), [], "only f32, this one is i8"),
 ]
 
 
@@ -94,7 +87,7 @@ def test_refused(op: Op, operands: list[TensorType], sentence: str) -> None:
 
 def test_permute_has_four_strides() -> None:
     five = tensor(shape=(1, 2, 3, 4, 5))
-    assert refusal(Permute(order=(0, 2, 1, 3, 4)), five, result=five) == "at most 4 dimensions, this one has 5"
+    assert refusal(tpu.Permute(order=(0, 2, 1, 3, 4)), five, result=five) == "at most 4 dimensions, this one has 5"
 
 
 @pytest.mark.parametrize("chip", chips_with_acme_cells())

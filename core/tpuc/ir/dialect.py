@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from tpuc.ir.op import Op
@@ -17,20 +19,61 @@ OpResolver: TypeAlias = "Callable[[str], type[Op] | None]"
 class Dialect:
     """A dialect: `ops` maps the name without prefix to `"module:Class"`.
 
-    One line per op here is all it takes to register one.
+    Or `package` names a package with one op per module, `MaxPool` in `max_pool.py`: a file is all it takes to add one.
+    Case and underscores do not count, so `GELU` is in `gelu.py` and `None_`, which defines `None`, in `none_.py`.
     """
 
     name: str
-    ops: Mapping[str, str]
+    ops: Mapping[str, str] = field(default_factory=dict[str, str])
     api_version: int = 1
+    package: str | None = None
     _loaded: dict[str, type[Op]] = field(default_factory=dict[str, "type[Op]"], repr=False, compare=False)
 
     def op(self, name: str) -> type[Op] | None:
         """The definition of `name` (without prefix), None when the dialect has no such op."""
         if name not in self._loaded:
-            place = self.ops.get(name)
-            if place is None:
+            found = self._find(name)
+            if found is None:
                 return None
-            module, _, attribute = place.partition(":")
-            self._loaded[name] = getattr(importlib.import_module(module), attribute)
+            self._loaded[name] = found
         return self._loaded[name]
+
+    def names(self) -> Iterator[str]:
+        """The ops without prefix in the order of the alphabet; imports the whole package."""
+        defined = filter(None, map(self._of_module, self._modules))
+        return iter(sorted({*self.ops, *(op.name.partition(".")[2] for op in defined)}))
+
+    def definition(self, name: str) -> type[Op]:
+        """For the package's `__getattr__`: the class `name`; raises AttributeError when there is none."""
+        op = self.op(name.rstrip("_"))
+        if op is None or op.__name__ != name:
+            raise AttributeError(f"dialect '{self.name}' has no op class '{name}'")
+        return op
+
+    def _find(self, name: str) -> type[Op] | None:
+        place = self.ops.get(name)
+        if place is not None:
+            module, _, attribute = place.partition(":")
+            return getattr(importlib.import_module(module), attribute)
+        op = self._of_module(_plain(name))
+        return op if op is not None and op.name == f"{self.name}.{name}" else None
+
+    def _of_module(self, key: str) -> type[Op] | None:
+        """The op that a module of the package defines under the module's own name; None where it only helps others."""
+        if key not in self._modules:
+            return None
+        module = importlib.import_module(f"{self.package}.{self._modules[key]}")
+        ops = (value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Op))
+        return next((op for op in ops if _plain(getattr(op, "name", "")) == f"{_plain(self.name)}.{key}"), None)
+
+    @cached_property
+    def _modules(self) -> Mapping[str, str]:
+        """Per plain name the module of the package."""
+        if self.package is None:
+            return {}
+        folders = importlib.import_module(self.package).__path__
+        return {_plain(one.name): one.name for one in pkgutil.iter_modules(folders)}
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()

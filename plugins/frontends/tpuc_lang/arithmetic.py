@@ -7,30 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 from tpuc.api import Op
+from tpuc_ops import top
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.batch_norm import BatchNorm
-from tpuc_ops.top.compare import Compare
-from tpuc_ops.top.compare_const import CompareConst
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.group_norm import GroupNorm
-from tpuc_ops.top.layer_norm import LayerNorm
-from tpuc_ops.top.lrn import LRN
-from tpuc_ops.top.lstm import LSTM
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.max_const import MaxConst
-from tpuc_ops.top.min import Min
-from tpuc_ops.top.min_const import MinConst
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.reciprocal import Reciprocal
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.rms_norm import RMSNorm
-from tpuc_ops.top.scale import Scale
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.sub_const import SubConst
 
 from tpuc_lang.graph import (
     FLOATS,
@@ -52,39 +30,39 @@ def add(*tensors: Operand, coeff: Sequence[float] | None = None, out_name: str |
     if len(tensors) == 2 and coeff is None:
         tensor, number = _with_number(tensors)
         if tensor is not None:
-            return _float_op("add", AddConst(const_val=number), [tensor], out_name)
+            return _float_op("add", top.AddConst(const_val=number), [tensor], out_name)
     given = _tensors("add", tensors)
     factors = None if coeff is None else tuple(float(one) for one in coeff)
-    return _float_op("add", Add(coeff=factors), given, out_name)
+    return _float_op("add", top.Add(coeff=factors), given, out_name)
 
 
 def mul(*tensors: Operand, out_name: str | None = None) -> Tensor:
     """The product of two tensors or more, or of a tensor and a number."""
     tensor, number = _with_number(tensors)
     if tensor is not None:
-        return _float_op("mul", MulConst(const_val=number), [tensor], out_name)
-    return _float_op("mul", Mul(), _tensors("mul", tensors), out_name)
+        return _float_op("mul", top.MulConst(const_val=number), [tensor], out_name)
+    return _float_op("mul", top.Mul(), _tensors("mul", tensors), out_name)
 
 
 def sub(tensor_i0: Operand, tensor_i1: Operand, out_name: str | None = None) -> Tensor:
     """The difference; one of both may be a number."""
     tensor, number = _with_number((tensor_i0, tensor_i1))
     if tensor is not None:
-        op = SubConst(const_val=number, is_reverse=tensor is tensor_i1)
+        op = top.SubConst(const_val=number, is_reverse=tensor is tensor_i1)
         return _float_op("sub", op, [tensor], out_name)
-    return _float_op("sub", Sub(), _tensors("sub", (tensor_i0, tensor_i1)), out_name)
+    return _float_op("sub", top.Sub(), _tensors("sub", (tensor_i0, tensor_i1)), out_name)
 
 
 def div(tensor_i0: Operand, tensor_i1: Operand, out_name: str | None = None) -> Tensor:
     """The quotient; one of both may be a number."""
     tensor, number = _with_number((tensor_i0, tensor_i1))
     if tensor is None:
-        return _float_op("div", Div(), _tensors("div", (tensor_i0, tensor_i1)), out_name)
+        return _float_op("div", top.Div(), _tensors("div", (tensor_i0, tensor_i1)), out_name)
     if tensor is tensor_i1:
-        return _float_op("div", Reciprocal(const_val=number), [tensor], out_name)
+        return _float_op("div", top.Reciprocal(const_val=number), [tensor], out_name)
     if number == 0:
         raise LangError("div: the divisor is 0.")
-    return _float_op("div", MulConst(const_val=1.0 / number), [tensor], out_name)
+    return _float_op("div", top.MulConst(const_val=1.0 / number), [tensor], out_name)
 
 
 def max(*tensors: Operand, out_name: str | None = None) -> Tensor:  # noqa: A001  # the interface's name
@@ -101,19 +79,21 @@ def _extreme(where: str, tensors: Sequence[Operand], out_name: str | None) -> Te
     largest = where == "max"
     tensor, number = _with_number(tensors)
     if tensor is not None:
-        op: Op = MaxConst(const_val=number) if largest else MinConst(const_val=number)
+        op: Op = top.MaxConst(const_val=number) if largest else top.MinConst(const_val=number)
         return make_one(where, op, [tensor], out_name, dtype=tensor.dtype, quantisation=tensor.quantisation)
     given = _tensors(where, tensors)
     meaning = same_meaning(where, given)
-    return make_one(where, Max() if largest else Min(), given, out_name, dtype=given[0].dtype, quantisation=meaning)
+    return make_one(
+        where, top.Max() if largest else top.Min(), given, out_name, dtype=given[0].dtype, quantisation=meaning
+    )
 
 
 def compare(tensor_i0: Tensor, tensor_i1: Operand, mode: str, out_name: str | None = None) -> Tensor:
     """1 where the relation (`Greater`, `Less`, `Equal`, ...) holds, else 0."""
     if isinstance(tensor_i1, Tensor):
         same_meaning("compare", [tensor_i0, tensor_i1])
-        return make_one("compare", Compare(mode=mode), [tensor_i0, tensor_i1], out_name)
-    return make_one("compare", CompareConst(mode=mode, const_val=float(tensor_i1)), [tensor_i0], out_name)
+        return make_one("compare", top.Compare(mode=mode), [tensor_i0, tensor_i1], out_name)
+    return make_one("compare", top.CompareConst(mode=mode, const_val=float(tensor_i1)), [tensor_i0], out_name)
 
 
 # Products
@@ -128,7 +108,7 @@ def matmul(
     out_name: str | None = None,
 ) -> Tensor:
     """The matrix product over the last two dimensions, plus the bias."""
-    op = MatMul(left_transpose=left_transpose, right_transpose=right_transpose)
+    op = top.MatMul(left_transpose=left_transpose, right_transpose=right_transpose)
     return _float_op("matmul", op, [tensor_i0, tensor_i1, bias], out_name)
 
 
@@ -146,12 +126,12 @@ def batch_norm(
 ) -> Tensor:
     """With fixed statistics per channel."""
     operands = [tensor_i, mean, variance, gamma, beta]
-    return _float_op("batch_norm", BatchNorm(epsilon=epsilon), operands, out_name)
+    return _float_op("batch_norm", top.BatchNorm(epsilon=epsilon), operands, out_name)
 
 
 def scale(tensor_i: Tensor, factor: Tensor, bias: Tensor | None = None, out_name: str | None = None) -> Tensor:
     """`x * factor + bias` per channel."""
-    return _float_op("scale", Scale(), [tensor_i, factor, bias], out_name)
+    return _float_op("scale", top.Scale(), [tensor_i, factor, bias], out_name)
 
 
 def layer_norm(
@@ -165,7 +145,7 @@ def layer_norm(
     """Over all dimensions from `axis` on."""
     rank = len(tensor_i.shape)
     first = once("layer_norm", lambda: positive_axis(axis, rank))
-    op = LayerNorm(axis=first, normalized_shape=tensor_i.shape[first:], eps=epsilon)
+    op = top.LayerNorm(axis=first, normalized_shape=tensor_i.shape[first:], eps=epsilon)
     return _float_op("layer_norm", op, [tensor_i, gamma, beta], out_name)
 
 
@@ -178,14 +158,14 @@ def group_norm(
     out_name: str | None = None,
 ) -> Tensor:
     """Over groups of neighbouring channels."""
-    return _float_op("group_norm", GroupNorm(num_groups=num_groups, eps=epsilon), [tensor_i, gamma, beta], out_name)
+    return _float_op("group_norm", top.GroupNorm(num_groups=num_groups, eps=epsilon), [tensor_i, gamma, beta], out_name)
 
 
 def rms_norm(
     tensor_i: Tensor, gamma: Tensor | None = None, epsilon: float = 1e-5, out_name: str | None = None
 ) -> Tensor:
     """By the root of the mean square of the last dimension."""
-    return _float_op("rms_norm", RMSNorm(eps=epsilon), [tensor_i, gamma], out_name)
+    return _float_op("rms_norm", top.RMSNorm(eps=epsilon), [tensor_i, gamma], out_name)
 
 
 def lrn(
@@ -197,7 +177,7 @@ def lrn(
     out_name: str | None = None,
 ) -> Tensor:
     """By the squares of neighbouring channels."""
-    return _float_op("lrn", LRN(size=size, alpha=alpha, beta=beta, bias=bias), [tensor_i], out_name)
+    return _float_op("lrn", top.LRN(size=size, alpha=alpha, beta=beta, bias=bias), [tensor_i], out_name)
 
 
 def reduce(
@@ -209,7 +189,7 @@ def reduce(
 ) -> Tensor:
     """Some dimensions to one value: ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2."""
     wanted = (axes,) if isinstance(axes, int) else tuple(axes)
-    op = Reduce(axes=wanted, mode=method, keepdims=keep_dims)
+    op = top.Reduce(axes=wanted, mode=method, keepdims=keep_dims)
     return _float_op("reduce", op, [tensor_i], out_name)
 
 
@@ -227,7 +207,7 @@ def lstm(
     """All h, the last h and the last c of a long short-term memory; operands as `top.LSTM` has them."""
     if len(recurrence.shape) != 3:
         raise LangError(f"lstm: the recurrence is {list(recurrence.shape)}; give [directions, 4 * hidden, hidden].")
-    op = LSTM(
+    op = top.LSTM(
         hidden_size=recurrence.shape[2],
         have_bias=bias is not None,
         bidirectional=bidirectional,

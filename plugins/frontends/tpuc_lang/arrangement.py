@@ -7,23 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Op
+from tpuc_ops import top
 from tpuc_ops.shapes import positive_axis, reshaped
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.depth2space import Depth2Space
-from tpuc_ops.top.dequantize_linear import DequantizeLinear
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.quantize_linear import QuantizeLinear
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.squeeze import Squeeze
-from tpuc_ops.top.tile import Tile
-from tpuc_ops.top.unsqueeze import Unsqueeze
-from tpuc_ops.top.upsample import Upsample
 
 from tpuc_lang.graph import (
     FLOATS,
@@ -40,22 +25,22 @@ from tpuc_lang.graph import (
 def reshape(tensor_i: Tensor, new_shape: Sequence[int], out_name: str | None = None) -> Tensor:
     """0 keeps an extent, one -1 takes what remains."""
     shape = once("reshape", lambda: reshaped(tensor_i.shape, tuple(new_shape)))
-    return _keeping("reshape", Reshape(shape=shape), tensor_i, out_name)
+    return _keeping("reshape", top.Reshape(shape=shape), tensor_i, out_name)
 
 
 def permute(tensor_i: Tensor, order: Sequence[int], out_name: str | None = None) -> Tensor:
     """Dimension `i` of the result is dimension `order[i]`."""
-    return _keeping("permute", Permute(order=tuple(order)), tensor_i, out_name)
+    return _keeping("permute", top.Permute(order=tuple(order)), tensor_i, out_name)
 
 
 def squeeze(tensor_i: Tensor, axes: Sequence[int] = (), out_name: str | None = None) -> Tensor:
     """Without these dimensions, which must have extent 1."""
-    return _keeping("squeeze", Squeeze(axes=tuple(axes)), tensor_i, out_name)
+    return _keeping("squeeze", top.Squeeze(axes=tuple(axes)), tensor_i, out_name)
 
 
 def unsqueeze(tensor_i: Tensor, axes: Sequence[int], out_name: str | None = None) -> Tensor:
     """With dimensions of extent 1 at these places."""
-    return _keeping("unsqueeze", Unsqueeze(axes=tuple(axes)), tensor_i, out_name)
+    return _keeping("unsqueeze", top.Unsqueeze(axes=tuple(axes)), tensor_i, out_name)
 
 
 def concat(tensors: Sequence[Tensor], axis: int = 0, out_name: str | None = None) -> Tensor:
@@ -65,7 +50,7 @@ def concat(tensors: Sequence[Tensor], axis: int = 0, out_name: str | None = None
         raise LangError(f"{where}: there are no tensors; give some.")
     meaning = same_meaning(where, tensors)
     place = once(where, lambda: positive_axis(axis, len(tensors[0].shape)))
-    return make_one(where, Concat(axis=place), tensors, out_name, dtype=tensors[0].dtype, quantisation=meaning)
+    return make_one(where, top.Concat(axis=place), tensors, out_name, dtype=tensors[0].dtype, quantisation=meaning)
 
 
 def slice(  # noqa: A001  # the interface's name
@@ -86,7 +71,7 @@ def slice(  # noqa: A001  # the interface's name
             raise LangError(
                 f"{where}: {count} elements from {start} on, {step} apart, do not lie within {extent}; choose fewer."
             )
-    op = Slice(offset=tuple(offset), steps=strides)
+    op = top.Slice(offset=tuple(offset), steps=strides)
     meaning = tensor_i.quantisation
     return make_one(
         where, op, [tensor_i, None, None, None], out_name, dtype=tensor_i.dtype, quantisation=meaning, shapes=[size]
@@ -121,7 +106,7 @@ def split(
 
 def tile(tensor_i: Tensor, reps: Sequence[int], out_name: str | None = None) -> Tensor:
     """The whole tensor, so many times along each dimension."""
-    return _keeping("tile", Tile(tile=tuple(reps)), tensor_i, out_name)
+    return _keeping("tile", top.Tile(tile=tuple(reps)), tensor_i, out_name)
 
 
 repeat = tile
@@ -141,7 +126,7 @@ def pad(
             f"{where}: padding has {len(padding)} numbers; give {2 * len(tensor_i.shape)}, two per dimension."
         )
     numbers = tuple(padding)
-    op = Pad(paddings=(*numbers[::2], *numbers[1::2]), mode=method, val=float(value))
+    op = top.Pad(paddings=(*numbers[::2], *numbers[1::2]), mode=method, val=float(value))
     if method not in ("constant", "reflect", "edge"):
         raise LangError(f"{where}: method '{method}' is not known; use constant, reflect or edge.")
     return _keeping(where, op, tensor_i, out_name)
@@ -149,7 +134,7 @@ def pad(
 
 def upsample(tensor_i: Tensor, scale_h: int = 2, scale_w: int = 2, out_name: str | None = None) -> Tensor:
     """Every element becomes a block."""
-    return _keeping("upsample", Upsample(scale_h=scale_h, scale_w=scale_w), tensor_i, out_name)
+    return _keeping("upsample", top.Upsample(scale_h=scale_h, scale_w=scale_w), tensor_i, out_name)
 
 
 def interpolate(
@@ -165,7 +150,7 @@ def interpolate(
         raise LangError(
             f"{where}: images of 4 dimensions are resized to two extents, not {list(tensor_i.shape)} to {list(size)}."
         )
-    op = Interp(mode=method, coord_mode=coord_mode)
+    op = top.Interp(mode=method, coord_mode=coord_mode)
     shape = (*tensor_i.shape[:2], *size)
     dtype = floats_only(where, tensor_i)
     return make_one(where, op, [tensor_i, None], out_name, dtype=dtype, shapes=[shape])
@@ -180,7 +165,7 @@ def depth2space(
     out_name: str | None = None,
 ) -> Tensor:
     """Channels become blocks of rows and columns, or the other way round."""
-    op = Depth2Space(block_h=block_h, block_w=block_w, is_CRD=is_crd, is_inversed=is_inversed)
+    op = top.Depth2Space(block_h=block_h, block_w=block_w, is_CRD=is_crd, is_inversed=is_inversed)
     return _keeping("depth2space", op, tensor_i, out_name)
 
 
@@ -189,7 +174,7 @@ def gather(tensor_i: Tensor, indices: Tensor, axis: int = 0, out_name: str | Non
     where, rank = "gather", len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
     meaning = tensor_i.quantisation
-    op = Gather(axis=place)
+    op = top.Gather(axis=place)
     return make_one(where, op, [tensor_i, indices], out_name, dtype=tensor_i.dtype, quantisation=meaning)
 
 
@@ -207,7 +192,7 @@ def dequantize(tensor_i: Tensor, out_dtype: str = "float32", out_name: str | Non
     if len(offsets) not in (1, len(scales)):
         raise LangError(f"{where}: tensor '{tensor_i.name}' has {len(scales)} scales and {len(offsets)} zero points.")
     offsets = offsets * len(scales) if len(offsets) == 1 else offsets
-    op = DequantizeLinear(x_scale=scales, x_zero_point=offsets, axis=1)
+    op = top.DequantizeLinear(x_scale=scales, x_zero_point=offsets, axis=1)
     return make_one(where, op, [tensor_i], out_name, dtype=out_dtype)
 
 
@@ -221,7 +206,7 @@ def quantize(
         raise LangError(f"{where}: out_dtype is '{out_dtype}'; use int8, uint8, int16 or uint16.")
     if not 0 < scale < math.inf:
         raise LangError(f"{where}: the scale is {scale:g}; it must be above 0.")
-    op = QuantizeLinear(y_scale=(float(scale),), y_zero_point=(int(zero_point),), axis=1, to=out_dtype.upper())
+    op = top.QuantizeLinear(y_scale=(float(scale),), y_zero_point=(int(zero_point),), axis=1, to=out_dtype.upper())
     meaning = Quantisation((float(scale),), (int(zero_point),))
     return make_one(where, op, [tensor_i], out_name, dtype=out_dtype, quantisation=meaning)
 
@@ -237,12 +222,12 @@ def cast(tensor_i: Tensor, out_dtype: str, out_name: str | None = None) -> Tenso
     """The same numbers; what they mean is forgotten."""
     if out_dtype not in FLOATS:
         raise LangError(f"cast: '{out_dtype}' is no float type; use tl.quantize for integers.")
-    return make_one("cast", AddConst(const_val=0.0), [tensor_i], out_name, dtype=out_dtype)
+    return make_one("cast", top.AddConst(const_val=0.0), [tensor_i], out_name, dtype=out_dtype)
 
 
 def copy(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The same under another name."""
-    return _keeping("copy", MulConst(const_val=1.0), tensor_i, out_name)
+    return _keeping("copy", top.MulConst(const_val=1.0), tensor_i, out_name)
 
 
 def _keeping(where: str, op: Op, tensor: Tensor, out_name: str | None) -> Tensor:

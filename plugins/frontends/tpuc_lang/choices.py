@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from tpuc_ops import top
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.arg import Arg
-from tpuc_ops.top.compare import Compare
-from tpuc_ops.top.compare_const import CompareConst
-from tpuc_ops.top.cum_sum import CumSum
-from tpuc_ops.top.gather_elements import GatherElements
-from tpuc_ops.top.scatter_elements import ScatterElements
-from tpuc_ops.top.scatter_nd import ScatterND
-from tpuc_ops.top.topk import TopK
-from tpuc_ops.top.where import Where
 
 from tpuc_lang.arithmetic import Operand, compare
 from tpuc_lang.arrangement import gather
@@ -51,22 +43,22 @@ def ne(tensor_i0: Tensor, tensor_i1: Operand, out_name: str | None = None) -> Te
 
 def and_op(tensor_i0: Tensor, tensor_i1: Tensor, out_name: str | None = None) -> Tensor:
     """Are both true?"""
-    return make_one("and_op", Compare(mode="And"), [tensor_i0, tensor_i1], out_name)
+    return make_one("and_op", top.Compare(mode="And"), [tensor_i0, tensor_i1], out_name)
 
 
 def or_op(tensor_i0: Tensor, tensor_i1: Tensor, out_name: str | None = None) -> Tensor:
     """Is one of both true?"""
-    return make_one("or_op", Compare(mode="Or"), [tensor_i0, tensor_i1], out_name)
+    return make_one("or_op", top.Compare(mode="Or"), [tensor_i0, tensor_i1], out_name)
 
 
 def xor_op(tensor_i0: Tensor, tensor_i1: Tensor, out_name: str | None = None) -> Tensor:
     """Is just one of both true?"""
-    return make_one("xor_op", Compare(mode="Xor"), [tensor_i0, tensor_i1], out_name)
+    return make_one("xor_op", top.Compare(mode="Xor"), [tensor_i0, tensor_i1], out_name)
 
 
 def not_op(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """Is it false?"""
-    return make_one("not_op", CompareConst(mode="Equal", const_val=0.0), [tensor_i], out_name)
+    return make_one("not_op", top.CompareConst(mode="Equal", const_val=0.0), [tensor_i], out_name)
 
 
 def cond_select(cond: Tensor, tbrn: Operand, fbrn: Operand, out_name: str | None = None) -> Tensor:
@@ -74,7 +66,7 @@ def cond_select(cond: Tensor, tbrn: Operand, fbrn: Operand, out_name: str | None
     where = "cond_select"
     branches = [one if isinstance(one, Tensor) else constant(np.float32(one).reshape(1)) for one in (tbrn, fbrn)]
     dtype = floats_only(where, *branches)
-    return make_one(where, Where(), [cond, *branches], out_name, dtype=dtype)
+    return make_one(where, top.Where(), [cond, *branches], out_name, dtype=dtype)
 
 
 # Order
@@ -88,7 +80,7 @@ def arg(
     if method not in ("max", "min"):
         raise LangError(f"{where}: method '{method}' is not known; use max or min.")
     place = once(where, lambda: positive_axis(axis, rank))
-    op = Arg(axis=place, keepdims=keep_dims, mode="ArgMax" if method == "max" else "ArgMin")
+    op = top.Arg(axis=place, keepdims=keep_dims, mode="ArgMax" if method == "max" else "ArgMin")
     index, value = make(where, op, [tensor_i], out_name, dtype=floats_only(where, tensor_i))
     return index, value
 
@@ -97,7 +89,7 @@ def topk(tensor_i: Tensor, axis: int, k: int, out_name: str | None = None) -> tu
     """The `k` largest values along an axis, best first, and their places."""
     where, rank = "topk", len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
-    values, places = make(where, TopK(axis=place, K=k), [tensor_i], out_name, dtype=floats_only(where, tensor_i))
+    values, places = make(where, top.TopK(axis=place, K=k), [tensor_i], out_name, dtype=floats_only(where, tensor_i))
     return values, places
 
 
@@ -105,7 +97,7 @@ def cumsum(tensor_i: Tensor, axis: int = 0, out_name: str | None = None) -> Tens
     """Sums of all elements up to each one along an axis."""
     where, rank = "cumsum", len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
-    return make_one(where, CumSum(axis=place), [tensor_i], out_name, dtype=floats_only(where, tensor_i))
+    return make_one(where, top.CumSum(axis=place), [tensor_i], out_name, dtype=floats_only(where, tensor_i))
 
 
 # Places
@@ -120,7 +112,7 @@ def gather_elements(tensor_i: Tensor, index: Tensor, axis: int = 0, out_name: st
     """For each index, the element there along the axis, and at the index's own place elsewhere."""
     where, rank = "gather_elements", len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
-    meaning, op = tensor_i.quantisation, GatherElements(axis=place)
+    meaning, op = tensor_i.quantisation, top.GatherElements(axis=place)
     return make_one(where, op, [tensor_i, index], out_name, dtype=tensor_i.dtype, quantisation=meaning)
 
 
@@ -128,7 +120,7 @@ def scatter(tensor_i: Tensor, index: Tensor, updates: Tensor, axis: int = 0, out
     """With each update at its index along the axis, and at its own place elsewhere; the last of several wins."""
     where, rank = "scatter", len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
-    meaning, op = same_meaning(where, [tensor_i, updates]), ScatterElements(axis=place)
+    meaning, op = same_meaning(where, [tensor_i, updates]), top.ScatterElements(axis=place)
     return make_one(where, op, [tensor_i, index, updates], out_name, dtype=tensor_i.dtype, quantisation=meaning)
 
 
@@ -136,4 +128,4 @@ def scatterND(tensor_i: Tensor, indices: Tensor, updates: Tensor, out_name: str 
     """With each update at the leading indices in the last dimension of `indices`; the last of several wins."""
     meaning = same_meaning("scatterND", [tensor_i, updates])
     operands = [tensor_i, indices, updates]
-    return make_one("scatterND", ScatterND(), operands, out_name, dtype=tensor_i.dtype, quantisation=meaning)
+    return make_one("scatterND", top.ScatterND(), operands, out_name, dtype=tensor_i.dtype, quantisation=meaning)

@@ -3,43 +3,8 @@
 from __future__ import annotations
 
 from tpuc.api import Op
+from tpuc_ops import top
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.abs import Abs
-from tpuc_ops.top.arccos import Arccos
-from tpuc_ops.top.arctanh import Arctanh
-from tpuc_ops.top.ceil import Ceil
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.cos import Cos
-from tpuc_ops.top.cosh import Cosh
-from tpuc_ops.top.elu import Elu
-from tpuc_ops.top.erf import Erf
-from tpuc_ops.top.exp import Exp
-from tpuc_ops.top.floor import Floor
-from tpuc_ops.top.gelu import GELU
-from tpuc_ops.top.hard_sigmoid import HardSigmoid
-from tpuc_ops.top.hard_swish import HardSwish
-from tpuc_ops.top.leaky_relu import LeakyRelu
-from tpuc_ops.top.log import Log
-from tpuc_ops.top.max_const import MaxConst
-from tpuc_ops.top.mish import Mish
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.prelu import PRelu
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.round import Round
-from tpuc_ops.top.rsqrt import Rsqrt
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.sign import Sign
-from tpuc_ops.top.silu import SiLU
-from tpuc_ops.top.sin import Sin
-from tpuc_ops.top.sinh import Sinh
-from tpuc_ops.top.softmax import Softmax
-from tpuc_ops.top.softplus import Softplus
-from tpuc_ops.top.softsign import Softsign
-from tpuc_ops.top.sqrt import Sqrt
-from tpuc_ops.top.tan import Tan
-from tpuc_ops.top.tanh import Tanh
 
 from tpuc_lang.graph import LangError, Tensor, floats_only, make_one, once
 
@@ -48,13 +13,13 @@ def relu(tensor_i: Tensor, relu_limit: float = -1.0, out_name: str | None = None
     """`max(x, 0)`, cut off at a positive limit. Of integers, 0 is the zero point."""
     where = "relu"
     if not tensor_i.is_integer:
-        return make_one(where, Relu(relu_limit=relu_limit), [tensor_i], out_name, dtype=tensor_i.dtype)
+        return make_one(where, top.Relu(relu_limit=relu_limit), [tensor_i], out_name, dtype=tensor_i.dtype)
     offsets = tensor_i.quantisation.zero_point or (0,)
     if len(offsets) != 1 or relu_limit > 0:
         raise LangError(
             f"{where}: tensor '{tensor_i.name}' is {tensor_i.dtype}; its limit and offsets need tl.dequantize."
         )
-    op = MaxConst(const_val=float(offsets[0]))
+    op = top.MaxConst(const_val=float(offsets[0]))
     return make_one(where, op, [tensor_i], out_name, dtype=tensor_i.dtype, quantisation=tensor_i.quantisation)
 
 
@@ -65,146 +30,146 @@ def relu6(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
 
 def leaky_relu(tensor_i: Tensor, alpha: float = 0.01, out_name: str | None = None) -> Tensor:
     """`alpha * x` below 0."""
-    return _of("leaky_relu", LeakyRelu(alpha=alpha), tensor_i, out_name)
+    return _of("leaky_relu", top.LeakyRelu(alpha=alpha), tensor_i, out_name)
 
 
 def prelu(tensor_i: Tensor, slope: Tensor, out_name: str | None = None) -> Tensor:
     """`slope * x` below 0; the slope broadcasts."""
     dtype = floats_only("prelu", tensor_i, slope)
-    return make_one("prelu", PRelu(), [tensor_i, slope], out_name, dtype=dtype)
+    return make_one("prelu", top.PRelu(), [tensor_i, slope], out_name, dtype=dtype)
 
 
 def elu(tensor_i: Tensor, alpha: float = 1.0, out_name: str | None = None) -> Tensor:
     """`alpha * (exp(x) - 1)` below 0."""
-    return _of("elu", Elu(alpha=alpha), tensor_i, out_name)
+    return _of("elu", top.Elu(alpha=alpha), tensor_i, out_name)
 
 
 def sigmoid(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """`1 / (1 + exp(-x))`."""
-    return _of("sigmoid", Sigmoid(), tensor_i, out_name)
+    return _of("sigmoid", top.Sigmoid(), tensor_i, out_name)
 
 
 def silu(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """`x * sigmoid(x)`."""
-    return _of("silu", SiLU(), tensor_i, out_name)
+    return _of("silu", top.SiLU(), tensor_i, out_name)
 
 
 def mish(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """`x * tanh(softplus(x))`."""
-    return _of("mish", Mish(), tensor_i, out_name)
+    return _of("mish", top.Mish(), tensor_i, out_name)
 
 
 def gelu(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """With the error function."""
-    return _of("gelu", GELU(), tensor_i, out_name)
+    return _of("gelu", top.GELU(), tensor_i, out_name)
 
 
 def hsigmoid(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """`x / 6 + 0.5` within 0 and 1."""
-    return _of("hsigmoid", HardSigmoid(alpha=1 / 6, beta=0.5), tensor_i, out_name)
+    return _of("hsigmoid", top.HardSigmoid(alpha=1 / 6, beta=0.5), tensor_i, out_name)
 
 
 def hswish(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """`x * hsigmoid(x)`."""
-    return _of("hswish", HardSwish(), tensor_i, out_name)
+    return _of("hswish", top.HardSwish(), tensor_i, out_name)
 
 
 def softplus(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """`log(1 + exp(x))`."""
-    return _of("softplus", Softplus(), tensor_i, out_name)
+    return _of("softplus", top.Softplus(), tensor_i, out_name)
 
 
 def softsign(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """`x / (1 + |x|)`."""
-    return _of("softsign", Softsign(), tensor_i, out_name)
+    return _of("softsign", top.Softsign(), tensor_i, out_name)
 
 
 def tanh(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The hyperbolic tangent."""
-    return _of("tanh", Tanh(), tensor_i, out_name)
+    return _of("tanh", top.Tanh(), tensor_i, out_name)
 
 
 def exp(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """E to the power of x."""
-    return _of("exp", Exp(), tensor_i, out_name)
+    return _of("exp", top.Exp(), tensor_i, out_name)
 
 
 def log(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The natural logarithm."""
-    return _of("log", Log(), tensor_i, out_name)
+    return _of("log", top.Log(), tensor_i, out_name)
 
 
 def sqrt(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The square root."""
-    return _of("sqrt", Sqrt(), tensor_i, out_name)
+    return _of("sqrt", top.Sqrt(), tensor_i, out_name)
 
 
 def rsqrt(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """`1 / sqrt(x)`."""
-    return _of("rsqrt", Rsqrt(), tensor_i, out_name)
+    return _of("rsqrt", top.Rsqrt(), tensor_i, out_name)
 
 
 def square(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """`x * x`."""
     dtype = floats_only("square", tensor_i)
-    return make_one("square", Mul(), [tensor_i, tensor_i], out_name, dtype=dtype)
+    return make_one("square", top.Mul(), [tensor_i, tensor_i], out_name, dtype=dtype)
 
 
 def pow(tensor_i: Tensor, exponent: float, out_name: str | None = None) -> Tensor:  # noqa: A001  # the interface's name
     """`x ** exponent`."""
-    return _of("pow", Pow(exponent=exponent), tensor_i, out_name)
+    return _of("pow", top.Pow(exponent=exponent), tensor_i, out_name)
 
 
 def erf(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The error function."""
-    return _of("erf", Erf(), tensor_i, out_name)
+    return _of("erf", top.Erf(), tensor_i, out_name)
 
 
 def sin(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The sine."""
-    return _of("sin", Sin(), tensor_i, out_name)
+    return _of("sin", top.Sin(), tensor_i, out_name)
 
 
 def cos(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The cosine."""
-    return _of("cos", Cos(), tensor_i, out_name)
+    return _of("cos", top.Cos(), tensor_i, out_name)
 
 
 def tan(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The tangent."""
-    return _of("tan", Tan(), tensor_i, out_name)
+    return _of("tan", top.Tan(), tensor_i, out_name)
 
 
 def abs(tensor_i: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A001  # the interface's name
     """The magnitude."""
-    return _of("abs", Abs(), tensor_i, out_name)
+    return _of("abs", top.Abs(), tensor_i, out_name)
 
 
 def sign(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """-1, 0 or 1."""
-    return _of("sign", Sign(), tensor_i, out_name)
+    return _of("sign", top.Sign(), tensor_i, out_name)
 
 
 def ceil(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The next whole number above."""
-    return _of("ceil", Ceil(), tensor_i, out_name)
+    return _of("ceil", top.Ceil(), tensor_i, out_name)
 
 
 def floor(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The next whole number below."""
-    return _of("floor", Floor(), tensor_i, out_name)
+    return _of("floor", top.Floor(), tensor_i, out_name)
 
 
 def round(tensor_i: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A001  # the interface's name
     """The nearest whole number, ties to even."""
-    return _of("round", Round(), tensor_i, out_name)
+    return _of("round", top.Round(), tensor_i, out_name)
 
 
 def clip(tensor_i: Tensor, min: float, max: float, out_name: str | None = None) -> Tensor:  # noqa: A002
     """Within two bounds."""
     if min > max:
         raise LangError(f"clip: its bounds are {min:g} and {max:g}; give the smaller one first.")
-    return _of("clip", Clip(min=float(min), max=float(max)), tensor_i, out_name)
+    return _of("clip", top.Clip(min=float(min), max=float(max)), tensor_i, out_name)
 
 
 clamp = clip
@@ -212,42 +177,44 @@ clamp = clip
 
 def ln(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The natural logarithm."""
-    return _of("ln", Log(), tensor_i, out_name)
+    return _of("ln", top.Log(), tensor_i, out_name)
 
 
 def swish(tensor_i: Tensor, beta: float = 1.0, out_name: str | None = None) -> Tensor:
     """`x * sigmoid(beta * x)`."""
     dtype = floats_only("swish", tensor_i)
     if beta == 1.0:
-        return _of("swish", SiLU(), tensor_i, out_name)
-    share = _of("swish", Sigmoid(), _of("swish", MulConst(const_val=float(beta)), tensor_i, None), None)
-    return make_one("swish", Mul(), [tensor_i, share], out_name, dtype=dtype)
+        return _of("swish", top.SiLU(), tensor_i, out_name)
+    share = _of("swish", top.Sigmoid(), _of("swish", top.MulConst(const_val=float(beta)), tensor_i, None), None)
+    return make_one("swish", top.Mul(), [tensor_i, share], out_name, dtype=dtype)
 
 
 def log_sigmoid(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """`-log(1 + exp(-x))`."""
-    softened = _of("log_sigmoid", Softplus(), _of("log_sigmoid", MulConst(const_val=-1.0), tensor_i, None), None)
-    return _of("log_sigmoid", MulConst(const_val=-1.0), softened, out_name)
+    softened = _of(
+        "log_sigmoid", top.Softplus(), _of("log_sigmoid", top.MulConst(const_val=-1.0), tensor_i, None), None
+    )
+    return _of("log_sigmoid", top.MulConst(const_val=-1.0), softened, out_name)
 
 
 def sinh(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The hyperbolic sine."""
-    return _of("sinh", Sinh(), tensor_i, out_name)
+    return _of("sinh", top.Sinh(), tensor_i, out_name)
 
 
 def cosh(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The hyperbolic cosine."""
-    return _of("cosh", Cosh(), tensor_i, out_name)
+    return _of("cosh", top.Cosh(), tensor_i, out_name)
 
 
 def arccos(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The angle of a cosine, 0 to pi."""
-    return _of("arccos", Arccos(), tensor_i, out_name)
+    return _of("arccos", top.Arccos(), tensor_i, out_name)
 
 
 def arctanh(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """The inverse of the hyperbolic tangent."""
-    return _of("arctanh", Arctanh(), tensor_i, out_name)
+    return _of("arctanh", top.Arctanh(), tensor_i, out_name)
 
 
 def softmax(tensor_i: Tensor, axis: int = -1, beta: float = 1.0, out_name: str | None = None) -> Tensor:
@@ -255,7 +222,7 @@ def softmax(tensor_i: Tensor, axis: int = -1, beta: float = 1.0, out_name: str |
     where = "softmax"
     rank = len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
-    return _of(where, Softmax(axis=place, beta=beta), tensor_i, out_name)
+    return _of(where, top.Softmax(axis=place, beta=beta), tensor_i, out_name)
 
 
 def _of(where: str, op: Op, tensor: Tensor, out_name: str | None) -> Tensor:

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.sub import Sub
+from tpuc_ops import top
 
 from tpuc_lang.graph import (
     FLOATS,
@@ -60,7 +55,7 @@ def conv_v2(
         )
     _check_zero_points(where, "input_zp", tensor_i, input_zp, channels)
     _check_zero_points(where, "weight_zp", weight, weight_zp, channels)
-    op = Conv(kernel_shape=kernel, strides=strides, pads=pads, group=group, dilations=holes)
+    op = top.Conv(kernel_shape=kernel, strides=strides, pads=pads, group=group, dilations=holes)
     quantisation = None
     operands: list[Tensor | None] = [tensor_i, weight, bias]
     if tensor_i.is_integer or weight.is_integer:
@@ -93,7 +88,7 @@ def deconv_v2(
     kernel = _images(where, tensor_i, weight)
     strides, holes, pads = _window(where, stride, dilation, pad)
     floats_only(where, tensor_i, weight, bias)
-    op = Deconv(
+    op = top.Deconv(
         kernel_shape=kernel,
         strides=strides,
         pads=pads,
@@ -119,7 +114,7 @@ def maxpool(
     where = "maxpool"
     strides, _, pads = _window(where, stride, None, pad)
     taps = _numbers(where, "kernel", kernel, 2, 1)
-    op = MaxPool(kernel_shape=taps, strides=strides, pads=pads, ceil_mode=True if ceil_mode else None)
+    op = top.MaxPool(kernel_shape=taps, strides=strides, pads=pads, ceil_mode=True if ceil_mode else None)
     meaning = tensor_i.quantisation
     return make_one(where, op, [tensor_i], out_name, dtype=tensor_i.dtype, quantisation=meaning)
 
@@ -139,7 +134,7 @@ def avgpool(
     """The mean under each window."""
     where = "avgpool"
     strides, _, pads = _window(where, stride, None, pad)
-    op = AvgPool(
+    op = top.AvgPool(
         kernel_shape=_numbers(where, "kernel", kernel, 2, 1),
         strides=strides,
         pads=pads,
@@ -211,8 +206,8 @@ def _without_offset(where: str, x: Tensor) -> Tensor:
     if offsets is None or not any(offsets):
         return x
     if len(offsets) == 1:
-        return make_one(where, AddConst(const_val=-float(*offsets)), [x], dtype="int32")
-    return make_one(where, Sub(), [x, constant(np.array(offsets).reshape(1, -1, 1, 1))], dtype="int32")
+        return make_one(where, top.AddConst(const_val=-float(*offsets)), [x], dtype="int32")
+    return make_one(where, top.Sub(), [x, constant(np.array(offsets).reshape(1, -1, 1, 1))], dtype="int32")
 
 
 def _weight_without_offset(where: str, weight: Tensor, channels: int, group: int) -> Tensor:

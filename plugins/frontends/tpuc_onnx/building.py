@@ -24,8 +24,7 @@ from tpuc.api import (
     Unsupported,
     Value,
 )
-from tpuc_ops.top.none import NoneOp
-from tpuc_ops.top.weight import Weight
+from tpuc_ops import top
 
 from tpuc_onnx.graph import Graph
 from tpuc_onnx.shapes import TypeTable, show_shape
@@ -49,7 +48,7 @@ class OnnxBuilder:
         self._foreign = {name for node in graph.nodes for name in node.foreign.outputs}
         self._foreign |= {*graph.constants, *(entry.name for entry in graph.inputs)}
         self._taken: set[str] = set()
-        self._none = self._append(NoneOp(), (), NoneType(), Location())
+        self._none = self._append(top.None_(), (), NoneType(), Location())
 
     def value(self, name: str) -> Value:
         """The value of a foreign tensor; constants become weights. The empty name gives a `none` value."""
@@ -136,7 +135,7 @@ class OnnxBuilder:
             )
         self._taken.add(name)
         self.module.weights[name] = stored
-        return self._append(Weight(), (), TensorType(stored.shape, F32), Location((name,)))
+        return self._append(top.Weight(), (), TensorType(stored.shape, F32), Location((name,)))
 
     def _append(self, op: Op, operands: Sequence[Value], type: TensorType | NoneType, location: Location) -> Value:
         return self.body.append(Operation(op, operands, [type], location)).result

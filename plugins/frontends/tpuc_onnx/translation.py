@@ -26,10 +26,9 @@ from tpuc.api import (
     Unsupported,
     Value,
 )
+from tpuc_ops import top
 from tpuc_ops.importing import ImporterFinder, Obstacles, importer_key, module_name
-from tpuc_ops.top.input import Input, image_input
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.weight import Weight
+from tpuc_ops.top.input import image_input
 
 from tpuc_onnx.building import F32, Importer, OnnxBuilder
 from tpuc_onnx.checking import check_node
@@ -77,10 +76,10 @@ def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
     return module
 
 
-def _input_op(shape: tuple[int, ...], options: ImportOptions, name: str) -> Input:
+def _input_op(shape: tuple[int, ...], options: ImportOptions, name: str) -> top.Input:
     """With what the user said about preprocessing; that concerns images only."""
     if len(shape) != 4 or not options.preprocess:
-        return Input()
+        return top.Input()
     return image_input(shape, options.preprocess, name)
 
 
@@ -96,9 +95,9 @@ def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
     if value.name == name:
         return value
     producer = value.defining
-    is_own = producer is not None and not isinstance(producer.op, (NetworkInput, Weight)) and not value.index
+    is_own = producer is not None and not isinstance(producer.op, (NetworkInput, top.Weight)) and not value.index
     if producer is None or not is_own or value.name in graph.outputs:
-        return build.build(Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
+        return build.build(top.Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
     producer.location = Location((name, *producer.location.names[1:]))
     return value
 

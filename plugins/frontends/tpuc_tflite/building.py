@@ -31,10 +31,7 @@ from tpuc.api import (
     Unsupported,
     Value,
 )
-from tpuc_ops.top.none import NoneOp
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.weight import Weight
+from tpuc_ops import top
 
 from tpuc_tflite.graph import F32, MOST_ELEMENTS, Array, Graph, Shape, TensorEntry, element_of, real_values
 
@@ -79,7 +76,7 @@ class TfliteBuilder:
         self._home: dict[str, Order] = {}
         self._later: dict[str, Later] = {}
         self._taken: set[str] = set()
-        self._none = self._append(NoneOp(), (), NoneType(), Location())
+        self._none = self._append(top.None_(), (), NoneType(), Location())
 
     # Foreign tensors
 
@@ -192,14 +189,14 @@ class TfliteBuilder:
             return value
         shape = tuple(dims[step] for step in steps)
         if only_ones_move(dims, steps):
-            return self.build(Reshape(shape=shape), [value], name, [self._with_axes(value.tensor, shape)])
-        return self.build(Permute(order=steps), [value], name, [self._with_axes(value.tensor, shape)])
+            return self.build(top.Reshape(shape=shape), [value], name, [self._with_axes(value.tensor, shape)])
+        return self.build(top.Permute(order=steps), [value], name, [self._with_axes(value.tensor, shape)])
 
     def reshape(self, value: Value, shape: Sequence[int], name: str) -> Value:
         """`value` in another shape; itself when it has that shape already."""
         if value.tensor.dims == tuple(shape):
             return value
-        return self.build(Reshape(shape=tuple(shape)), [value], name, [self._with_axes(value.tensor, tuple(shape))])
+        return self.build(top.Reshape(shape=tuple(shape)), [value], name, [self._with_axes(value.tensor, tuple(shape))])
 
     def _with_axes(self, type: TensorType, shape: Shape) -> TensorType:
         if isinstance(type.element, UniformPerAxis):
@@ -308,7 +305,7 @@ class TfliteBuilder:
             self._check_finite(name, stored)
         self._taken.add(name)
         self.module.weights[name] = stored
-        return self._append(Weight(), (), TensorType(stored.shape, element), Location((name,)))
+        return self._append(top.Weight(), (), TensorType(stored.shape, element), Location((name,)))
 
     def _check_finite(self, name: str, array: Array) -> None:
         bad = array.size - int(np.count_nonzero(np.isfinite(array)))

@@ -25,9 +25,9 @@ from tpuc.api import (
     UsageError,
     Value,
 )
+from tpuc_ops import top
 from tpuc_ops.importing import ImporterFinder, Obstacles, importer_key, module_name
-from tpuc_ops.top.input import Input, image_input
-from tpuc_ops.top.reshape import Reshape
+from tpuc_ops.top.input import image_input
 
 from tpuc_tflite.building import NCHW, Arranged, Importer, Later, TfliteBuilder, show_shape
 from tpuc_tflite.control import control_nodes, is_control_flow
@@ -126,10 +126,10 @@ def _input_shape(graph: Graph, name: str, given: Sequence[int] | None, options: 
     return shape
 
 
-def _input_op(type: TensorType, options: ImportOptions, name: str) -> Input:
+def _input_op(type: TensorType, options: ImportOptions, name: str) -> top.Input:
     """With what the user said about preprocessing; that concerns images only."""
     if type.rank != 4 or not options.preprocess:
-        return Input()
+        return top.Input()
     return image_input(type.dims, options.preprocess, name)
 
 
@@ -144,7 +144,7 @@ def _output(graph: Graph, build: TfliteBuilder, name: str) -> Value:
         return value
     if value.defining is None or isinstance(value.defining.op, NetworkInput) or value.name in graph.outputs:
         build.rename_holder(name)
-        return build.build(Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
+        return build.build(top.Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
     build.rename_holder(name)
     build.rename(value, name)
     return value

@@ -7,15 +7,13 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 from tpuc.api import ABSENT, F32, Legalisation, LegalisationBuilder, LoweringNode, Op, OpT, TensorType, Value
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.slice import Slice
 
 Part: TypeAlias = "Value | Array | float | None"
 """A computed value, a constant, or an absent operand."""
 
-MOVES = (Permute, Reshape, Slice)
+MOVES = (top.Permute, top.Reshape, top.Slice)
 """Ops that every composition may have."""
 MANTISSA_BITS = {"f32": 24, "f16": 11, "bf16": 8}
 
@@ -58,14 +56,14 @@ class Composer:
         """The same bytes under another shape."""
         if value.tensor.dims == dims and not last and name is None:
             return value
-        return self(Reshape(shape=dims), value, dims=dims, last=last, name=name)
+        return self(top.Reshape(shape=dims), value, dims=dims, last=last, name=name)
 
     def permute(self, value: Value, *order: int, last: bool = False, name: str | None = None) -> Value:
         """The dimensions in another order."""
         if order == tuple(range(len(order))) and not last and name is None:
             return value
         dims = [value.tensor.dims[axis] for axis in order]
-        return self(Permute(order=order), value, dims=dims, last=last, name=name)
+        return self(top.Permute(order=order), value, dims=dims, last=last, name=name)
 
     def slice(
         self, value: Value, offset: Sequence[int], ends: Sequence[int], steps: Sequence[int] | None = None
@@ -73,7 +71,7 @@ class Composer:
         """A part of a value."""
         steps = tuple(steps or (1,) * len(offset))
         dims = [-(-(end - start) // step) for start, end, step in zip(offset, ends, steps, strict=True)]
-        op = Slice(offset=tuple(offset), steps=steps, ends=tuple(ends))
+        op = top.Slice(offset=tuple(offset), steps=steps, ends=tuple(ends))
         return self(op, value, None, None, None, dims=dims)
 
     def _inferred(self, op: Op, parts: Sequence[Part]) -> tuple[int, ...]:

@@ -6,24 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import LoweringNode, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deform_conv2d import DeformConv2D
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.slice import Slice
+from tpuc_ops import top
 
 from tpuc_legalise.composer import MOVES, Composer, Part
 from tpuc_legalise.sampling import AXES, Axis, Sampled, sampled, table_of_places
 from tpuc_legalise.table import TABLE
 
 
-@TABLE.legalises(DeformConv2D)
-class DeformConvAny(Sampled[DeformConv2D]):
+@TABLE.legalises(top.DeformConv2D)
+class DeformConvAny(Sampled[top.DeformConv2D]):
     """Taps lie along the rows of an image whose columns are the places of the result."""
 
-    into = (*MOVES, Add, Concat, Conv, Gather, Mul, *AXES)
+    into = (*MOVES, top.Add, top.Concat, top.Conv, top.Gather, top.Mul, *AXES)
 
     def refuse(self, node: LoweringNode) -> str | None:
         if node.constants[1] is None:
@@ -33,7 +27,7 @@ class DeformConvAny(Sampled[DeformConv2D]):
         return None
 
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: DeformConv2D = node.op
+        op: top.DeformConv2D = node.op
         x, offset = node.operands[0], node.operands[2]
         filters, bias = node.constants[1], node.constants[4] if len(node.constants) > 4 else None
         assert filters is not None
@@ -52,27 +46,27 @@ class DeformConvAny(Sampled[DeformConv2D]):
             values = sampled(do, table_of_places(do, channels), (height, width), axes)
             if mask is not None:
                 factors = _part(do, do.reshape(mask, n, groups, taps, oh * ow), 1, group, groups)
-                values = do(Mul(), values, do.reshape(factors, n, taps * oh * ow, 1))
+                values = do(top.Mul(), values, do.reshape(factors, n, taps * oh * ow, 1))
             values = do.permute(do.reshape(values, n, taps, oh * ow, c // groups), 0, 3, 1, 2)
             columns.append(values)
-        whole = columns[0] if groups == 1 else do(Concat(axis=1), *columns, dims=(n, c, taps, oh * ow))
-        conv = Conv(kernel_shape=(taps, 1), strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), group=op.group)
+        whole = columns[0] if groups == 1 else do(top.Concat(axis=1), *columns, dims=(n, c, taps, oh * ow))
+        conv = top.Conv(kernel_shape=(taps, 1), strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), group=op.group)
         flat = np.ascontiguousarray(filters.reshape(*filters.shape[:2], taps, 1))
         result = do(conv, whole, flat, None if bias is None else bias.reshape(-1))
         return [do.reshape(result, *node.result_type.dims, last=True)]
 
-    def _places(self, do: Composer, op: DeformConv2D, moves: Value, way: int, size: tuple[int, int]) -> Value:
+    def _places(self, do: Composer, op: top.DeformConv2D, moves: Value, way: int, size: tuple[int, int]) -> Value:
         """`[n, taps * places]`: rows (0) or columns (1) of the taps, moved."""
         n, _, _, count = moves.tensor.dims
         window, (oh, ow) = op.window(), size
         taps = window.taps
         apart = do.reshape(moves, n, taps, 2, count)
-        part = Slice(offset=(0, 0, way, 0), steps=(1,) * 4, ends=(n, taps, way + 1, count))
+        part = top.Slice(offset=(0, 0, way, 0), steps=(1,) * 4, ends=(n, taps, way + 1, count))
         chosen = do.reshape(do(part, apart, None, None, None, dims=(n, taps, 1, count)), n, taps * count)
         tap = np.divmod(np.arange(taps), window.kernel[1])[way] * window.dilations[way]
         places = np.indices((oh, ow))[way].reshape(1, -1) * window.strides[way] - window.pads[way]
         fixed = (tap[:, None] + places).astype(np.float32).reshape(1, -1)
-        return do(Add(), chosen, fixed, dims=(n, taps * count))
+        return do(top.Add(), chosen, fixed, dims=(n, taps * count))
 
 
 def _part(do: Composer, value: Value, axis: int, number: int, count: int) -> Value:
@@ -84,5 +78,5 @@ def _part(do: Composer, value: Value, axis: int, number: int, count: int) -> Val
     offset = tuple(number * size if index == axis else 0 for index in range(len(dims)))
     dims[axis] = size
     ends = tuple(start + extent for start, extent in zip(offset, dims, strict=True))
-    op = Slice(offset=offset, steps=(1,) * len(dims), ends=ends)
+    op = top.Slice(offset=offset, steps=(1,) * len(dims), ends=ends)
     return do(op, value, None, None, None, dims=dims)

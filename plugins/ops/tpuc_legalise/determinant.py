@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import ChipDescription, LoweringNode, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.det import Det
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.sub import Sub
+from tpuc_ops import top
 
 from tpuc_legalise.composer import MOVES, Composed, Composer, Part
 from tpuc_legalise.table import TABLE
@@ -18,11 +14,11 @@ _LARGEST = 5
 """Minors grow as powers of two."""
 
 
-@TABLE.legalises(Det)
-class DetAny(Composed[Det]):
+@TABLE.legalises(top.Det)
+class DetAny(Composed[top.Det]):
     """Expanded along the first row; a minor that several others contain is made once."""
 
-    into = (*MOVES, Add, Mul, Sub)
+    into = (*MOVES, top.Add, top.Mul, top.Sub)
 
     def fits(self, chip: ChipDescription) -> bool:
         """Differences of products cancel digits that short floats do not have."""
@@ -40,7 +36,7 @@ class DetAny(Composed[Det]):
 
         def element(row: int, column: int) -> Value:
             at, count = row * size + column, flat.tensor.dims[0]
-            op = Slice(offset=(0, at), steps=(1, 1), ends=(count, at + 1))
+            op = top.Slice(offset=(0, at), steps=(1, 1), ends=(count, at + 1))
             return do(op, flat, None, None, None, dims=(count, 1))
 
         elements = [[element(row, column) for column in range(size)] for row in range(size)]
@@ -53,8 +49,8 @@ class DetAny(Composed[Det]):
             if columns not in known:
                 total = None
                 for index, column in enumerate(columns):
-                    part = do(Mul(), row[column], minor((*columns[:index], *columns[index + 1 :])))
-                    total = part if total is None else do(Sub() if index % 2 else Add(), total, part)
+                    part = do(top.Mul(), row[column], minor((*columns[:index], *columns[index + 1 :])))
+                    total = part if total is None else do(top.Sub() if index % 2 else top.Add(), total, part)
                 assert total is not None
                 known[columns] = total
             return known[columns]

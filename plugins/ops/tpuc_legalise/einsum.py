@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import LoweringNode, Value
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.einsum import Einsum
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.reduce import Reduce
 
 from tpuc_legalise.composer import MOVES, Composed, Composer, Part
 from tpuc_legalise.table import TABLE
@@ -25,11 +23,11 @@ class _Term:
     value: Value | Array
 
 
-@TABLE.legalises(Einsum)
-class EinsumAny(Composed[Einsum]):
+@TABLE.legalises(top.Einsum)
+class EinsumAny(Composed[top.Einsum]):
     """Labels of both operands that are still needed are batches, others of both are summed by the product."""
 
-    into = (*MOVES, MatMul, Reduce)
+    into = (*MOVES, top.MatMul, top.Reduce)
 
     def refuse(self, node: LoweringNode) -> str | None:
         terms = node.op.mode.partition("->")[0].split(",")
@@ -65,7 +63,7 @@ def _summed(do: Composer, term: _Term, needed: set[str]) -> _Term:
         axis = term.labels.index(label)
         labels = term.labels.replace(label, "")
         if isinstance(term.value, Value):
-            term = _Term(labels, do(Reduce(axes=(axis,), mode="ReduceSum", keepdims=False), term.value))
+            term = _Term(labels, do(top.Reduce(axes=(axis,), mode="ReduceSum", keepdims=False), term.value))
         else:
             term = _Term(labels, term.value.sum(axis))
     return term
@@ -88,7 +86,7 @@ def _product(do: Composer, left: _Term, right: _Term, needed: set[str], sizes: M
         _matrices(do, right, batch + inner + columns, shapes[1]),
     ]
     dims = [*shapes[0][:-1], counts[3]]
-    value = do(MatMul(), *operands, None, dims=dims)
+    value = do(top.MatMul(), *operands, None, dims=dims)
     labels = batch + rows + columns
     return _Term(labels, do.reshape(value, *(sizes[label] for label in labels)))
 

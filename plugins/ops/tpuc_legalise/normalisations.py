@@ -7,23 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import LoweringNode, Value
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.batch_norm import BatchNorm
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.lrn import LRN
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.normalize import EPSILON, Normalize
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.sub import Sub
+from tpuc_ops.top.normalize import EPSILON
 
 from tpuc_legalise.composer import MOVES, Composed, Composer, Part
 from tpuc_legalise.table import TABLE
 
-_POINT = Conv(kernel_shape=(1, 1), strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))
+_POINT = top.Conv(kernel_shape=(1, 1), strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))
 
 
 def _images(dims: Sequence[int]) -> tuple[int, int, int, int]:
@@ -33,52 +24,52 @@ def _images(dims: Sequence[int]) -> tuple[int, int, int, int]:
     return (dims[0], dims[1], math.prod(dims[2:]), 1)
 
 
-@TABLE.legalises(Normalize)
-class NormalizeAny(Composed[Normalize]):
+@TABLE.legalises(top.Normalize)
+class NormalizeAny(Composed[top.Normalize]):
     """Squares, their sum by a convolution with ones or over whole samples, and the reciprocal root."""
 
-    into = (*MOVES, AddConst, Conv, Mul, Pow, Reduce)
+    into = (*MOVES, top.AddConst, top.Conv, top.Mul, top.Pow, top.Reduce)
 
     def refuse(self, node: LoweringNode) -> str | None:
         return "the scale must be a constant" if node.constants[1] is None else None
 
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: Normalize = node.op
+        op: top.Normalize = node.op
         value, scale = node.operands[0], node.constants[1]
         assert scale is not None
         dims = value.tensor.dims
         images = _images(dims)
         x = do.reshape(value, *images)
-        squares = do(Mul(), x, x)
+        squares = do(top.Mul(), x, x)
         if op.across_spatial:
             rows = do.reshape(squares, dims[0], 1, 1, math.prod(dims[1:]))
-            total = do(Reduce(axes=(3,), mode="ReduceSum"), rows)
+            total = do(top.Reduce(axes=(3,), mode="ReduceSum"), rows)
         else:
             total = do(_POINT, squares, np.ones((1, images[1], 1, 1), np.float32), None)
-        root = do(Pow(exponent=-0.5), do(AddConst(const_val=EPSILON), total))
-        scaled = do(Mul(), x, root)
+        root = do(top.Pow(exponent=-0.5), do(top.AddConst(const_val=EPSILON), total))
+        scaled = do(top.Mul(), x, root)
         factors = np.broadcast_to(scale.reshape(-1), (images[1],)).reshape(1, -1, 1, 1)
-        result = do(Mul(), scaled, np.ascontiguousarray(factors), last=images == dims)
+        result = do(top.Mul(), scaled, np.ascontiguousarray(factors), last=images == dims)
         return [result if images == dims else do.reshape(result, *dims, last=True)]
 
 
-@TABLE.legalises(LRN)
-class LRNAny(Composed[LRN]):
+@TABLE.legalises(top.LRN)
+class LRNAny(Composed[top.LRN]):
     """Squares of neighbouring channels are summed by a convolution whose filter is a band of ones."""
 
-    into = (*MOVES, Conv, Mul, Pow)
+    into = (*MOVES, top.Conv, top.Mul, top.Pow)
 
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: LRN = node.op
+        op: top.LRN = node.op
         dims = node.operands[0].tensor.dims
         images = _images(dims)
         x = do.reshape(node.operands[0], *images)
-        squares = do(Mul(), x, x)
+        squares = do(top.Mul(), x, x)
         band = _band(images[1], op.size) * np.float32(op.alpha / op.size)
         bias = np.full((images[1],), op.bias, np.float32)
         total = do(_POINT, squares, band[:, :, None, None], bias)
-        factors = do(Pow(exponent=-op.beta), total)
-        result = do(Mul(), x, factors, last=images == dims)
+        factors = do(top.Pow(exponent=-op.beta), total)
+        result = do(top.Mul(), x, factors, last=images == dims)
         return [result if images == dims else do.reshape(result, *dims, last=True)]
 
 
@@ -89,14 +80,14 @@ def _band(channels: int, size: int) -> Array:
     return ((distance >= -before) & (distance < size - before)).astype(np.float32)
 
 
-@TABLE.legalises(BatchNorm)
-class BatchNormAny(Composed[BatchNorm]):
+@TABLE.legalises(top.BatchNorm)
+class BatchNormAny(Composed[top.BatchNorm]):
     """By differences and products: statistics that are constant became a Scale or part of a convolution before."""
 
-    into = (*MOVES, Add, AddConst, Mul, Pow, Relu, Sub)
+    into = (*MOVES, top.Add, top.AddConst, top.Mul, top.Pow, top.Relu, top.Sub)
 
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: BatchNorm = node.op
+        op: top.BatchNorm = node.op
         rank = len(node.operand_types[0].dims)
         shape = (1, -1, *(1,) * (rank - 2))
 
@@ -107,14 +98,14 @@ class BatchNormAny(Composed[BatchNorm]):
 
         x, mean, variance, gamma, beta = (*parts, None, None)[:5]
         mean, gamma, beta = (per_channel(part) for part in (mean, gamma, beta))
-        value = do(Sub(), x, mean)
+        value = do(top.Sub(), x, mean)
         root: Part = per_channel(variance)
         if isinstance(root, Value):
-            root = do(Pow(exponent=-0.5), do(AddConst(const_val=op.epsilon), root))
+            root = do(top.Pow(exponent=-0.5), do(top.AddConst(const_val=op.epsilon), root))
         else:
             root = 1 / np.sqrt(np.asarray(root, np.float32) + np.float32(op.epsilon))
-        steps: list[tuple[type[Mul | Add], Part]] = [(Mul, root), (Mul, gamma), (Add, beta)]
+        steps: list[tuple[type[top.Mul | top.Add], Part]] = [(top.Mul, root), (top.Mul, gamma), (top.Add, beta)]
         present = [(kind, part) for kind, part in steps if part is not None]
         for index, (kind, part) in enumerate(present):
             value = do(kind(), value, part, last=index == len(present) - 1 and not op.do_relu)
-        return [do(Relu(relu_limit=op.relu_limit), value, last=True) if op.do_relu else value]
+        return [do(top.Relu(relu_limit=op.relu_limit), value, last=True) if op.do_relu else value]

@@ -7,19 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import LoweringNode, Op, Value
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.recurrent import sequence_sizes
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.gru import GRU
-from tpuc_ops.top.lstm import LSTM
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.rnn import RNN
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.sub_const import SubConst
-from tpuc_ops.top.tanh import Tanh
 
 from tpuc_legalise.composer import MOVES, Composed, Composer, Part
 from tpuc_legalise.table import TABLE
@@ -33,7 +23,7 @@ class _Way:
     """One direction of a layer: its constants, and the states before the first step."""
 
     do: Composer
-    op: LSTM | GRU | RNN
+    op: top.LSTM | top.GRU | top.RNN
     recurrence: Array
     bias: Array
     h: Value | None
@@ -44,22 +34,22 @@ class _Way:
         h, c = self.h, self.c
         outputs: list[Value] = []
         for of_x in gates:
-            if isinstance(self.op, LSTM):
+            if isinstance(self.op, top.LSTM):
                 h, c = self._lstm(of_x, h, c)
-            elif isinstance(self.op, GRU):
+            elif isinstance(self.op, top.GRU):
                 h = self._gru(of_x, h)
             else:
                 added = self._with_h(of_x, h)
-                h = self.do(Relu() if self.op.activation == "Relu" else Tanh(), added)
+                h = self.do(top.Relu() if self.op.activation == "Relu" else top.Tanh(), added)
             outputs.append(h)
         return outputs, c
 
     def _product(self, h: Value, recurrence: Array) -> Value:
         dims = (h.tensor.dims[0], recurrence.shape[0])
-        return self.do(MatMul(right_transpose=True), h, recurrence, None, dims=dims)
+        return self.do(top.MatMul(right_transpose=True), h, recurrence, None, dims=dims)
 
     def _with_h(self, of_x: Value, h: Value | None) -> Value:
-        return of_x if h is None else self.do(Add(), of_x, self._product(h, self.recurrence))
+        return of_x if h is None else self.do(top.Add(), of_x, self._product(h, self.recurrence))
 
     def _gate(self, value: Value, number: int) -> Value:
         hidden = self.op.hidden_size
@@ -67,36 +57,36 @@ class _Way:
 
     def _lstm(self, of_x: Value, h: Value | None, c: Value | None) -> tuple[Value, Value]:
         do, gates = self.do, self._with_h(of_x, h)
-        i, o, f = (do(Sigmoid(), self._gate(gates, number)) for number in range(3))
-        new = do(Mul(), i, do(Tanh(), self._gate(gates, 3)))
-        cell = new if c is None else do(Add(), do(Mul(), f, c), new)
-        return do(Mul(), o, do(Tanh(), cell)), cell
+        i, o, f = (do(top.Sigmoid(), self._gate(gates, number)) for number in range(3))
+        new = do(top.Mul(), i, do(top.Tanh(), self._gate(gates, 3)))
+        cell = new if c is None else do(top.Add(), do(top.Mul(), f, c), new)
+        return do(top.Mul(), o, do(top.Tanh(), cell)), cell
 
     def _gru(self, of_x: Value, h: Value | None) -> Value:
         """Gates in the order update, reset, hidden; `bias` is what the recurrence adds to the hidden one."""
-        assert isinstance(self.op, GRU)
+        assert isinstance(self.op, top.GRU)
         do, hidden = self.do, self.op.hidden_size
         of_h = None if h is None else self._product(h, self.recurrence[: 2 * hidden])
         z, r = (
-            do(Sigmoid(), x if of_h is None else do(Add(), x, self._gate(of_h, number)))
+            do(top.Sigmoid(), x if of_h is None else do(top.Add(), x, self._gate(of_h, number)))
             for number, x in ((0, self._gate(of_x, 0)), (1, self._gate(of_x, 1)))
         )
         x, own = self._gate(of_x, 2), self.recurrence[2 * hidden :]
         if self.op.linear_before_reset:
-            inner: Part = self.bias if h is None else do(Add(), self._product(h, own), self.bias)
-            x = do(Add(), x, do(Mul(), r, inner))
+            inner: Part = self.bias if h is None else do(top.Add(), self._product(h, own), self.bias)
+            x = do(top.Add(), x, do(top.Mul(), r, inner))
         else:
-            x = do(Add(), x, self.bias)
-            x = x if h is None else do(Add(), x, self._product(do(Mul(), r, h), own))
-        new = do(Mul(), do(SubConst(const_val=1.0, is_reverse=True), z), do(Tanh(), x))
-        return new if h is None else do(Add(), new, do(Mul(), z, h))
+            x = do(top.Add(), x, self.bias)
+            x = x if h is None else do(top.Add(), x, self._product(do(top.Mul(), r, h), own))
+        new = do(top.Mul(), do(top.SubConst(const_val=1.0, is_reverse=True), z), do(top.Tanh(), x))
+        return new if h is None else do(top.Add(), new, do(top.Mul(), z, h))
 
 
-@TABLE.legalises(LSTM, GRU, RNN)
-class RecurrentAny(Composed[LSTM]):
+@TABLE.legalises(top.LSTM, top.GRU, top.RNN)
+class RecurrentAny(Composed[top.LSTM]):
     """Both directions one after the other."""
 
-    into = (*MOVES, Add, Concat, MatMul, Mul, Relu, Sigmoid, SubConst, Tanh)
+    into = (*MOVES, top.Add, top.Concat, top.MatMul, top.Mul, top.Relu, top.Sigmoid, top.SubConst, top.Tanh)
 
     def refuse(self, node: LoweringNode) -> str | None:
         if any(constant is None for constant in node.constants[1:3]):
@@ -107,7 +97,7 @@ class RecurrentAny(Composed[LSTM]):
         return f"at most {MOST_STEPS} steps, this one has {steps}" if steps > MOST_STEPS else None
 
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: LSTM | GRU | RNN = node.op
+        op: top.LSTM | top.GRU | top.RNN = node.op
         steps, count, inputs = sequence_sizes(node.operand_types[0].dims, op.batch_first)
         x = do.permute(node.operands[0], 1, 0, 2) if op.batch_first else node.operands[0]
         x = do.reshape(x, steps * count, inputs)
@@ -137,16 +127,16 @@ class RecurrentAny(Composed[LSTM]):
         self, node: LoweringNode, do: Composer, parts: Sequence[Part], number: int, x: Value
     ) -> tuple[_Way, Value]:
         """One direction, and the inputs' gates of all steps."""
-        op: LSTM | GRU | RNN = node.op
+        op: top.LSTM | top.GRU | top.RNN = node.op
         weight, recurrence = np.asarray(parts[1]), np.asarray(parts[2])
         rows, hidden = weight.shape[1], op.hidden_size
         given = parts[3] if len(parts) > 3 else None
         ways = 1 + op.bidirectional
         bias = np.zeros((ways, 2, rows), np.float32) if given is None else np.asarray(given).reshape(ways, 2, rows)
         added, own = bias[number].sum(0), bias[number, 1, 2 * hidden :]
-        if isinstance(op, GRU):
+        if isinstance(op, top.GRU):
             added[2 * hidden :] = bias[number, 0, 2 * hidden :]
-        gates = do(MatMul(right_transpose=True), x, weight[number], added)
+        gates = do(top.MatMul(right_transpose=True), x, weight[number], added)
         h, c = (self._state(node, do, parts, index, number) for index in (4, 5))
         return _Way(do, op, recurrence[number], own.reshape(1, -1), h, c), gates
 
@@ -179,5 +169,5 @@ def _joined(do: Composer, values: Sequence[Value], axis: int) -> Value:
         return values[0]
     dims = list(values[0].tensor.dims)
     dims[axis] *= len(values)
-    op: Op = Concat(axis=axis)
+    op: Op = top.Concat(axis=axis)
     return do(op, *values, dims=dims)

@@ -9,25 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import ChipDescription, LoweringNode, OpT, Value
-from tpuc_ops.top.abs import Abs
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.compare import Compare
-from tpuc_ops.top.floor import Floor
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.grid_sampler import GridSampler
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.max_pool_with_mask import MaxPoolWithMask
-from tpuc_ops.top.min import Min
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.round import Round
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.sub_const import SubConst
-from tpuc_ops.top.where import Where
+from tpuc_ops import top
 
 from tpuc_legalise.composer import MOVES, Composed, Composer, Part, largest_whole
 from tpuc_legalise.table import TABLE
@@ -36,7 +18,19 @@ _MOST_TAPS = 64
 _LOW = -3.0e38
 
 
-AXES = (Abs, AddConst, Clip, Compare, Floor, Min, Mul, MulConst, Round, Sub, SubConst)
+AXES = (
+    top.Abs,
+    top.AddConst,
+    top.Clip,
+    top.Compare,
+    top.Floor,
+    top.Min,
+    top.Mul,
+    top.MulConst,
+    top.Round,
+    top.Sub,
+    top.SubConst,
+)
 """What places along an axis are computed with."""
 
 
@@ -60,8 +54,8 @@ class Axis:
     def place(self, grid: Value) -> Value:
         """From -1 .. 1 to elements."""
         span = self.size - 1 if self.align_corners else self.size
-        scaled = self.do(MulConst(const_val=span / 2), grid)
-        return self.do(AddConst(const_val=(self.size - 1) / 2), scaled)
+        scaled = self.do(top.MulConst(const_val=span / 2), grid)
+        return self.do(top.AddConst(const_val=(self.size - 1) / 2), scaled)
 
     def folded(self, place: Value) -> Value:
         """Within the image, unless zeros are outside."""
@@ -70,28 +64,28 @@ class Axis:
             low, high = (0.0, float(last)) if self.align_corners else (-0.5, last + 0.5)
             span = high - low
             if span <= 0:
-                return do(MulConst(const_val=0.0), place)
-            offset = do(Abs(), do(AddConst(const_val=-low), place))
-            turns = do(Floor(), do(MulConst(const_val=1 / (2 * span)), offset))
-            rest = do(Sub(), offset, do(MulConst(const_val=2 * span), turns))
-            back = do(SubConst(const_val=2 * span, is_reverse=True), rest)
-            place = do(AddConst(const_val=low), do(Min(), rest, back))
+                return do(top.MulConst(const_val=0.0), place)
+            offset = do(top.Abs(), do(top.AddConst(const_val=-low), place))
+            turns = do(top.Floor(), do(top.MulConst(const_val=1 / (2 * span)), offset))
+            rest = do(top.Sub(), offset, do(top.MulConst(const_val=2 * span), turns))
+            back = do(top.SubConst(const_val=2 * span, is_reverse=True), rest)
+            place = do(top.AddConst(const_val=low), do(top.Min(), rest, back))
         if self.padding_mode != "zeros":
-            place = do(Clip(min=0.0, max=float(last)), place)
+            place = do(top.Clip(min=0.0, max=float(last)), place)
         return place
 
     def within(self, tap: _Tap) -> _Tap:
         """A place of the image; outside it weighs nothing."""
         do = self.do
-        place = do(Clip(min=0.0, max=float(self.size - 1)), tap.place)
+        place = do(top.Clip(min=0.0, max=float(self.size - 1)), tap.place)
         if self.padding_mode != "zeros":
             return _Tap(place, tap.weight)
-        inside = do(Compare(mode="Equal"), tap.place, place)
-        return _Tap(place, inside if tap.weight is None else do(Mul(), tap.weight, inside))
+        inside = do(top.Compare(mode="Equal"), tap.place, place)
+        return _Tap(place, inside if tap.weight is None else do(top.Mul(), tap.weight, inside))
 
     def _rounded(self, place: Value) -> Value:
         """The nearest whole number; the chip takes -0 for another number than 0, and -0 + 0 is 0."""
-        return self.do(AddConst(const_val=0.0), self.do(Round(), place))
+        return self.do(top.AddConst(const_val=0.0), self.do(top.Round(), place))
 
     def taps(self, mode: str, place: Value) -> list[_Tap]:
         """The elements that a place is made of."""
@@ -100,18 +94,18 @@ class Axis:
             return [self.within(_Tap(self._rounded(self.folded(place)), None))]
         if mode == "bilinear":
             place = self.folded(place)
-        low = do(Floor(), place)
-        share = do(Sub(), place, low)
+        low = do(top.Floor(), place)
+        share = do(top.Sub(), place, low)
         if mode == "bilinear":
-            rest = do(SubConst(const_val=1.0, is_reverse=True), share)
-            upper = do(AddConst(const_val=1.0), low)
+            rest = do(top.SubConst(const_val=1.0, is_reverse=True), share)
+            upper = do(top.AddConst(const_val=1.0), low)
             return [self.within(_Tap(low, rest)), self.within(_Tap(upper, share))]
         taps: list[_Tap] = []
         for offset in (-1, 0, 1, 2):
-            tap = do(AddConst(const_val=float(offset)), low)
+            tap = do(top.AddConst(const_val=float(offset)), low)
             if self.padding_mode != "zeros":
                 tap = self._rounded(self.folded(tap))
-            distance = do(Abs(), do(AddConst(const_val=-float(offset)), share))
+            distance = do(top.Abs(), do(top.AddConst(const_val=-float(offset)), share))
             taps.append(self.within(_Tap(tap, _cubic(do, distance, near=offset in (0, 1)))))
         return taps
 
@@ -119,12 +113,12 @@ class Axis:
 def _cubic(do: Composer, x: Value, *, near: bool) -> Value:
     """The weight of an element at distance x, with a = -0.75."""
     if near:
-        first = do(AddConst(const_val=-2.25), do(MulConst(const_val=1.25), x))
-        return do(AddConst(const_val=1.0), do(Mul(), first, do(Mul(), x, x)))
-    value = do(AddConst(const_val=-5.0), x)
-    value = do(AddConst(const_val=8.0), do(Mul(), value, x))
-    value = do(AddConst(const_val=-4.0), do(Mul(), value, x))
-    return do(MulConst(const_val=-0.75), value)
+        first = do(top.AddConst(const_val=-2.25), do(top.MulConst(const_val=1.25), x))
+        return do(top.AddConst(const_val=1.0), do(top.Mul(), first, do(top.Mul(), x, x)))
+    value = do(top.AddConst(const_val=-5.0), x)
+    value = do(top.AddConst(const_val=8.0), do(top.Mul(), value, x))
+    value = do(top.AddConst(const_val=-4.0), do(top.Mul(), value, x))
+    return do(top.MulConst(const_val=-0.75), value)
 
 
 def sampled(do: Composer, table: Value, sizes: Sequence[int], axes: Sequence[Sequence[_Tap]]) -> Value:
@@ -136,15 +130,15 @@ def sampled(do: Composer, table: Value, sizes: Sequence[int], axes: Sequence[Seq
     for chosen in itertools.product(*axes):
         index, weight = chosen[0].place, chosen[0].weight
         for tap, size in zip(chosen[1:], sizes[1:], strict=True):
-            index = do(Add(), do(MulConst(const_val=float(size)), index), tap.place)
+            index = do(top.Add(), do(top.MulConst(const_val=float(size)), index), tap.place)
             if tap.weight is not None:
-                weight = tap.weight if weight is None else do(Mul(), weight, tap.weight)
+                weight = tap.weight if weight is None else do(top.Mul(), weight, tap.weight)
         if starts is not None:
-            index = do(Add(), index, starts)
-        rows = do(Gather(axis=0), table, index, dims=(n, points, table.tensor.dims[1]))
+            index = do(top.Add(), index, starts)
+        rows = do(top.Gather(axis=0), table, index, dims=(n, points, table.tensor.dims[1]))
         if weight is not None:
-            rows = do(Mul(), rows, do.reshape(weight, n, points, 1))
-        total = rows if total is None else do(Add(), total, rows)
+            rows = do(top.Mul(), rows, do.reshape(weight, n, points, 1))
+        total = rows if total is None else do(top.Add(), total, rows)
     assert total is not None
     return total
 
@@ -163,11 +157,11 @@ class Sampled(Composed[OpT]):
         return chip.compute_type == "f32"
 
 
-@TABLE.legalises(GridSampler)
-class GridSamplerAny(Sampled[GridSampler]):
+@TABLE.legalises(top.GridSampler)
+class GridSamplerAny(Sampled[top.GridSampler]):
     """Every tap is a gather of rows of channels; what lies outside weighs nothing."""
 
-    into = (*MOVES, Add, Gather, Mul, *AXES)
+    into = (*MOVES, top.Add, top.Gather, top.Mul, *AXES)
 
     def refuse(self, node: LoweringNode) -> str | None:
         dims = node.operand_types[0].dims
@@ -180,7 +174,7 @@ class GridSamplerAny(Sampled[GridSampler]):
         return None
 
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: GridSampler = node.op
+        op: top.GridSampler = node.op
         x, grid = node.operands
         n, c, *sizes = x.tensor.dims
         result = node.result_type.dims
@@ -189,7 +183,7 @@ class GridSamplerAny(Sampled[GridSampler]):
         taps: list[list[_Tap]] = []
         for axis, size in enumerate(sizes):
             at = len(sizes) - 1 - axis
-            part = Slice(offset=(0, 0, at), steps=(1, 1, 1), ends=(n, points, at + 1))
+            part = top.Slice(offset=(0, 0, at), steps=(1, 1, 1), ends=(n, points, at + 1))
             column = do.reshape(do(part, flat, None, None, None, dims=(n, points, 1)), n, points)
             way = Axis(do, size, op.padding_mode, op.align_corners)
             taps.append(way.taps(op.mode, way.place(column)))
@@ -197,11 +191,11 @@ class GridSamplerAny(Sampled[GridSampler]):
         return [do.reshape(do.permute(total, 0, 2, 1), n, c, *result[2:], last=True)]
 
 
-@TABLE.legalises(MaxPoolWithMask)
-class MaxPoolWithMaskAny(Composed[MaxPoolWithMask]):
+@TABLE.legalises(top.MaxPoolWithMask)
+class MaxPoolWithMaskAny(Composed[top.MaxPoolWithMask]):
     """The maximum, then from the last tap to the first: where the tap is the maximum, its place."""
 
-    into = (*MOVES, Compare, MaxPool, Pad, Where)
+    into = (*MOVES, top.Compare, top.MaxPool, top.Pad, top.Where)
 
     def refuse(self, node: LoweringNode) -> str | None:
         taps, places = math.prod(node.op.kernel_shape), math.prod(node.operand_types[0].dims[2:])
@@ -210,16 +204,16 @@ class MaxPoolWithMaskAny(Composed[MaxPoolWithMask]):
         return f"at most {_MOST_TAPS} taps, this window has {taps}" if taps > _MOST_TAPS else None
 
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: MaxPoolWithMask = node.op
+        op: top.MaxPoolWithMask = node.op
         x = node.operands[0]
         n, c, rows, columns = x.tensor.dims
         window, dims = op.window(), node.result_type.dims
-        top, left, bottom, right = op.pads
+        above, left, bottom, right = op.pads
         names = node.result_names
-        values = do(MaxPool(kernel_shape=op.kernel_shape, strides=op.strides, pads=op.pads), x, name=names[0])
+        values = do(top.MaxPool(kernel_shape=op.kernel_shape, strides=op.strides, pads=op.pads), x, name=names[0])
         # A window that reaches beyond the image is cut by the slices' ends, so the border is made wide enough.
-        border = Pad(paddings=(0, 0, top, left, 0, 0, bottom, right), mode="constant", val=_LOW)
-        padded = do(border, x, dims=(n, c, rows + top + bottom, columns + left + right))
+        border = top.Pad(paddings=(0, 0, above, left, 0, 0, bottom, right), mode="constant", val=_LOW)
+        padded = do(border, x, dims=(n, c, rows + above + bottom, columns + left + right))
         mask: Part = np.zeros((1, 1, 1, 1), np.float32)
         taps = list(itertools.product(range(window.kernel[0]), range(window.kernel[1])))
         for number, (down, across) in enumerate(reversed(taps)):
@@ -227,13 +221,13 @@ class MaxPoolWithMaskAny(Composed[MaxPoolWithMask]):
                 start + (count - 1) * stride + 1
                 for start, count, stride in zip((down, across), dims[2:], window.strides, strict=True)
             ]
-            part = Slice(offset=(0, 0, down, across), steps=(1, 1, *window.strides), ends=(n, c, *ends))
+            part = top.Slice(offset=(0, 0, down, across), steps=(1, 1, *window.strides), ends=(n, c, *ends))
             tap = do(part, padded, None, None, None, dims=dims)
-            row = np.arange(dims[2])[:, None] * window.strides[0] + down - top
+            row = np.arange(dims[2])[:, None] * window.strides[0] + down - above
             column = np.arange(dims[3])[None] * window.strides[1] + across - left
             places = column * rows + row if op.by_column else row * columns + column
-            chosen = do(Compare(mode="GreaterOrEqual"), tap, values)
+            chosen = do(top.Compare(mode="GreaterOrEqual"), tap, values)
             name = names[1] if number == len(taps) - 1 else None
-            mask = do(Where(), chosen, places[None, None].astype(np.float32), mask, dims=dims, name=name)
+            mask = do(top.Where(), chosen, places[None, None].astype(np.float32), mask, dims=dims, name=name)
         assert isinstance(mask, Value)
         return [values, mask]

@@ -32,12 +32,10 @@ from tpuc.api import (
     file_stem,
 )
 
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import show
-from tpuc_ops.top.input import Input, image_input
-from tpuc_ops.top.none import NoneOp
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.weight import Weight
+from tpuc_ops.top.input import image_input
 
 LARGEST_TENSOR = 1 << 31
 """Elements; no chip holds such a tensor, and nothing should be computed on the way to finding that out."""
@@ -64,16 +62,16 @@ class TopBuilder:
         self.body = Block([type for _, type in inputs])
         self.module = Module(module_name(source.model_name), {})
         self._taken: set[str] = set()
-        self._none = self._append(NoneOp(), (), NoneType(), Location())
+        self._none = self._append(top.None_(), (), NoneType(), Location())
         for argument, (name, type) in zip(self.body.arguments, inputs, strict=True):
             argument.location = Location((name,))
             self._check_size(type)
             self.values[name] = self.build(self._input_op(type.dims, name), [argument], name, [type])
 
-    def _input_op(self, shape: tuple[int, ...], name: str) -> Input:
+    def _input_op(self, shape: tuple[int, ...], name: str) -> top.Input:
         """With what the user said about preprocessing; that concerns images only."""
         if len(shape) != 4 or not self.source.preprocess:
-            return Input()
+            return top.Input()
         return image_input(shape, self.source.preprocess, name)
 
     # ImportBuilder
@@ -85,7 +83,7 @@ class TopBuilder:
     def constant(self, name: str) -> Array | None:
         """The array of a foreign tensor that is a weight, None when it is computed at run time."""
         value = self.values[name]
-        is_weight = value.defining is not None and isinstance(value.defining.op, Weight)
+        is_weight = value.defining is not None and isinstance(value.defining.op, top.Weight)
         return self.module.weights[value.name] if is_weight else None
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -106,7 +104,7 @@ class TopBuilder:
             stored = np.ascontiguousarray(array, np.float32).reshape(array.shape)
         self._check_finite(name, stored)
         self.module.weights[name] = stored
-        return self._append(Weight(), (), TensorType(stored.shape, F32), Location((name,)))
+        return self._append(top.Weight(), (), TensorType(stored.shape, F32), Location((name,)))
 
     def none(self) -> Value:
         """The absent operand."""
@@ -155,9 +153,9 @@ class TopBuilder:
         if value.name == name:
             return value
         producer = value.defining
-        is_fixed = producer is None or isinstance(producer.op, (NetworkInput, Weight))
+        is_fixed = producer is None or isinstance(producer.op, (NetworkInput, top.Weight))
         if producer is None or is_fixed or value.name in outputs or value.index:
-            return self.build(Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
+            return self.build(top.Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
         producer.location = Location((name, *producer.location.names[1:]))
         return value
 

@@ -26,6 +26,7 @@ from tpuc.api import (
     numpy_dtype,
 )
 
+from tpuc_ops import top, tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import (
@@ -38,16 +39,6 @@ from tpuc_ops.quant.arithmetic import (
 )
 from tpuc_ops.quant.elements import SMALLEST_THRESHOLD
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.depth2space import Depth2Space
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.leaky_relu import LeakyRelu
-from tpuc_ops.top.scale import Scale
-from tpuc_ops.top.split import Split
-from tpuc_ops.tpu.lut import Lut
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.reshape import Reshape
-from tpuc_ops.tpu.slice import Slice
 
 STEPS = 127
 """Of signed bytes on both sides of 0."""
@@ -144,7 +135,9 @@ class FunctionTable(Lowering[Any]):
         result = node.quantised_result_type()
         table = table_of(node.op, node.operands[0].tensor, result)
         element = "ui8" if result.storage.is_unsigned else "si8"
-        return [build(Lut(), [node.operands[0], build.weight("table", table.reshape(1, -1, 1, 256), element)], result)]
+        return [
+            build(tpu.Lut(), [node.operands[0], build.weight("table", table.reshape(1, -1, 1, 256), element)], result)
+        ]
 
 
 # Movements.
@@ -165,30 +158,30 @@ class ReshapeAny(ShapeLowering):
     """The same bytes under another shape."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(Reshape(shape=node.result_type.dims), node.operands[:1], self.result(node))]
+        return [build(tpu.Reshape(shape=node.result_type.dims), node.operands[:1], self.result(node))]
 
 
 class PermuteAny(ShapeLowering):
     """A transposition of stored values."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(Permute(order=node.op.order), node.operands, self.result(node))]
+        return [build(tpu.Permute(order=node.op.order), node.operands, self.result(node))]
 
 
 class Depth2SpaceAny(ShapeLowering):
     """The dimensions of blocks and channels apart, in another order, and together again."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Depth2Space = node.op
+        op: top.Depth2Space = node.op
         type_ = node.operands[0].tensor
         split, order = _block_order(op, type_.dims)
-        value = build(Reshape(shape=split), node.operands, type_.with_shape(split), f"{node.name}_split")
+        value = build(tpu.Reshape(shape=split), node.operands, type_.with_shape(split), f"{node.name}_split")
         dims = tuple(split[axis] for axis in order)
-        value = build(Permute(order=order), [value], type_.with_shape(dims), f"{node.name}_ordered")
-        return [build(Reshape(shape=node.result_type.dims), [value], self.result(node))]
+        value = build(tpu.Permute(order=order), [value], type_.with_shape(dims), f"{node.name}_ordered")
+        return [build(tpu.Reshape(shape=node.result_type.dims), [value], self.result(node))]
 
 
-def _block_order(op: Depth2Space, dims: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _block_order(op: top.Depth2Space, dims: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The operand with its blocks as dimensions of their own, and the order in which the result has them."""
     n, c, h, w = dims
     down, right = op.block_h, op.block_w
@@ -205,7 +198,7 @@ class SplitAny(ShapeLowering):
     """One slice per result."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Split = node.op
+        op: top.Split = node.op
         source = node.operands[0]
         dims = source.tensor.dims
         axis = positive_axis(op.axis, len(dims))
@@ -214,8 +207,8 @@ class SplitAny(ShapeLowering):
         for result, name in zip(node.result_types, node.result_names, strict=True):
             offset = tuple(at if index == axis else 0 for index in range(len(dims)))
             ends = tuple(start + extent for start, extent in zip(offset, result.dims, strict=True))
-            tpu = Slice(offset=offset, steps=(1,) * len(dims), ends=ends)
-            values.append(build(tpu, [source], source.tensor.with_shape(result.dims).at(None), name))
+            lowered = tpu.Slice(offset=offset, steps=(1,) * len(dims), ends=ends)
+            values.append(build(lowered, [source], source.tensor.with_shape(result.dims).at(None), name))
             at += result.dims[axis]
         return values
 
@@ -231,7 +224,7 @@ def images_refusal(node: LoweringNode) -> str | None:
 
 def whole_factors(node: LoweringNode) -> tuple[int, int] | None:
     """Whole factors between the extents of an Interp, where that is also what the network says."""
-    op: Interp = node.op
+    op: top.Interp = node.op
     (_, _, h, w), (_, _, rows, columns) = node.operand_types[0].dims, node.result_type.dims
     if op.coord_mode == "align_corners" or rows % h or columns % w:
         return None
@@ -242,9 +235,9 @@ def whole_factors(node: LoweringNode) -> tuple[int, int] | None:
     return down, right
 
 
-def interpolation_matrix(op: Interp, extent: int, count: int, scale: float) -> Array:
+def interpolation_matrix(op: top.Interp, extent: int, count: int, scale: float) -> Array:
     """What one dimension of an Interp does to unit vectors: `[extent, count]`."""
-    single = Interp(mode=op.mode, coord_mode=op.coord_mode, scale_w=scale)
+    single = top.Interp(mode=op.mode, coord_mode=op.coord_mode, scale_w=scale)
     units = np.eye(extent, dtype=np.float32)[None, None]
     types = TensorType((1, 1, extent, extent), F32), TensorType((1, 1, extent, count), F32)
     (result,) = single.evaluate(Node(single, (types[0],), (types[1],)), [units])
@@ -283,7 +276,7 @@ def pooled_in_strips(
         ((n, c, parts, 1), (n, c, 1, 1), True),
     ):
         suffix = "out" if last else "in"
-        value = build(Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), f"{name}_{suffix}")
+        value = build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), f"{name}_{suffix}")
         do_relu = node.op.do_relu and last
         op = replace(node.op, kernel_shape=dims[2:], strides=(1, 1), pads=(0, 0, 0, 0), do_relu=do_relu)
         inner = replace(
@@ -336,7 +329,7 @@ def slope_refusal(node: LoweringNode) -> str | None:
 def with_one_slope(node: LoweringNode, slope: float) -> LoweringNode:
     """A PRelu of one slope as a LeakyRelu."""
     return LoweringNode(
-        LeakyRelu(alpha=slope),
+        top.LeakyRelu(alpha=slope),
         node.operand_types[:1],
         node.result_types,
         node.name,
@@ -350,7 +343,7 @@ def with_one_slope(node: LoweringNode, slope: float) -> LoweringNode:
 # Scales and shifts per channel.
 
 
-class ScaleLowering(Lowering[Scale]):
+class ScaleLowering(Lowering[top.Scale]):
     """Base: a depthwise convolution with a kernel of one element, the same products and sums."""
 
     def convolution(self, node: LoweringNode) -> Lowers:
@@ -376,8 +369,8 @@ class ScaleLowering(Lowering[Scale]):
         dims = source.tensor.dims
         images = (dims[0], channels, math.prod(dims[2:]), 1) if len(dims) != 4 else dims
         if images != dims:
-            source = build(Reshape(shape=images), [source], source.tensor.with_shape(images), f"{node.name}_in")
-        op = Conv(
+            source = build(tpu.Reshape(shape=images), [source], source.tensor.with_shape(images), f"{node.name}_in")
+        op = top.Conv(
             kernel_shape=(1, 1),
             strides=(1, 1),
             pads=(0, 0, 0, 0),
@@ -402,4 +395,4 @@ class ScaleLowering(Lowering[Scale]):
         if images == dims:
             return cell.lower(inner, build)
         (value,) = cell.lower(inner, InnerBuilder(build, inner.name))
-        return [build(Reshape(shape=dims), [value], value.tensor.with_shape(dims))]
+        return [build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims))]

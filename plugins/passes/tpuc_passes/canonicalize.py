@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tpuc.api import Module, Pass, PassContext, Pattern, apply_patterns, drop_unused_weights, remove_dead
-from tpuc_ops.top.none import NoneOp
-from tpuc_ops.top.weight import Weight
+from tpuc_ops import top
 
 from tpuc_passes.canonicalisation.affine import AffineIntoProduct, BatchNormToScale, NeutralNumber
 from tpuc_passes.canonicalisation.common import FloatOnly, Names
@@ -51,8 +50,10 @@ class Canonicalize(Pass):
         ]
         changed = remove_dead(module)
         # First: later patterns take these apart differently.
-        changed |= apply_patterns(module, [*map(FloatOnly, self._known(names))], constant=Weight(), absent=NoneOp())
-        while apply_patterns(module, patterns, constant=Weight(), absent=NoneOp()):
+        changed |= apply_patterns(
+            module, [*map(FloatOnly, self._known(names))], constant=top.Weight(), absent=top.None_()
+        )
+        while apply_patterns(module, patterns, constant=top.Weight(), absent=top.None_()):
             changed = True  # an op that died last may have kept another one from being fused
         drop_unused_weights(module)
         for function in module.functions:

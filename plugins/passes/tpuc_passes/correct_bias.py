@@ -9,7 +9,7 @@ from typing import Any
 
 from tpuc.api import CalibrationError, Module, Pass, PassContext, drop_unused_weights, remove_dead
 from tpuc.api.host import Array, inputs_of, open_pool, open_samples
-from tpuc_ops.top.matmul import MatMul
+from tpuc_ops import top
 
 from tpuc_passes.accuracy.bias import SHIFTS, apply_shifts, find_shifts, observe
 from tpuc_passes.accuracy.network import FakeNetwork
@@ -69,7 +69,7 @@ def noted_shifts(module: Module, table: CalibrationTable) -> dict[str, Array]:
     channels = {
         operation.name: operation.operands[2].tensor.size
         if operation.operands[2].name
-        else operation.result.tensor.dims[-1 if isinstance(operation.op, MatMul) else 1]
+        else operation.result.tensor.dims[-1 if isinstance(operation.op, top.MatMul) else 1]
         for operation in module.main.operations
         if len(operation.operands) == 3 and operation.results and operation.result.tensor.rank > 1
     }

@@ -25,8 +25,7 @@ from tpuc.api import (
     apply_patterns,
     drop_unused_weights,
 )
-from tpuc_ops.top.none import NoneOp
-from tpuc_ops.top.weight import Weight
+from tpuc_ops import top
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class FoldConstants(Pass):
     name = "fold-constants"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        changed = apply_patterns(module, [EvaluateConstant()], constant=Weight(), absent=NoneOp())
+        changed = apply_patterns(module, [EvaluateConstant()], constant=top.Weight(), absent=top.None_())
         drop_unused_weights(module)
         return changed
 
@@ -54,7 +53,7 @@ class EvaluateConstant(Pattern):
         for value, array in zip(operation.results, results, strict=True):
             module.weights[value.name] = np.asarray(array, np.float32)
             operands: tuple[Value, ...] = ()
-            weights.append(rewriter.build(Weight(), operands, value.type, value.name))
+            weights.append(rewriter.build(top.Weight(), operands, value.type, value.name))
         rewriter.replace(operation, weights)
         return True
 

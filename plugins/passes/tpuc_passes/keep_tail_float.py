@@ -6,24 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tpuc.api import FLOAT_MODES, Module, Operation, Pass, PassContext, ShapeOnly
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.lstm import LSTM
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.upsample import Upsample
+from tpuc_ops import top
 
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
 
 # Where the work is: a tail ends before these. What is behind them costs little in any mode.
-_HEAVY = (Conv, Deconv, MatMul, LSTM, AvgPool, MaxPool, Upsample, Interp)
-_MOVES = (ShapeOnly, Permute, Slice)
+_HEAVY = (top.Conv, top.Deconv, top.MatMul, top.LSTM, top.AvgPool, top.MaxPool, top.Upsample, top.Interp)
+_MOVES = (ShapeOnly, top.Permute, top.Slice)
 
 MOST_MOVED = 1 << 18
 """Elements that are copied as floats where bytes would do. The answers of YOLOv5s at 640 pixels, 2.1 million, took 9 %
@@ -92,7 +82,7 @@ def _float_sums(
         return all(index not in stored if user is terminator else id(user) in floats for user, index in uses)
 
     for operation in tail:
-        if isinstance(operation.op, (*_MOVES, Concat)) and operation.name not in table:
+        if isinstance(operation.op, (*_MOVES, top.Concat)) and operation.name not in table:
             stays = isinstance(operation.op, ShapeOnly)
             fits = stays or sum(result.tensor.size for result in operation.results) <= MOST_MOVED
             is_float = fits and read_as_floats(operation)
@@ -122,6 +112,6 @@ def _behind_heavy(module: Module) -> set[int]:
 
 def _joins_equals(operation: Operation) -> bool:
     """Is it a Concat whose operands share one range? Then nothing is lost by joining them as they are."""
-    if not isinstance(operation.op, Concat):
+    if not isinstance(operation.op, top.Concat):
         return False
     return len({operand.tensor.element for operand in operation.operands}) == 1

@@ -21,9 +21,8 @@ from tpuc.api import (
     Unsupported,
     Value,
 )
+from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
-from tpuc_ops.top.none import NoneOp
-from tpuc_ops.top.weight import Weight
 
 from tpuc_passes.lowering.cells import COMPUTE_TYPE, NO_LOWERING, Array, Cells, as_array, is_kept, together
 
@@ -128,10 +127,10 @@ class _Builder:
     def weight(self, name: str, array: Array) -> Value:
         name = self._legaliser.unique(name)
         self._legaliser.module.weights[name] = as_array(array.astype(np.float32, copy=False))
-        return self._add(Operation(Weight(), (), [TensorType(array.shape, F32)], Location((name,))))
+        return self._add(Operation(top.Weight(), (), [TensorType(array.shape, F32)], Location((name,))))
 
     def none(self) -> Value:
-        return self._add(Operation(NoneOp(), (), [NoneType()]))
+        return self._add(Operation(top.None_(), (), [NoneType()]))
 
     def _add(self, operation: Operation) -> Value:
         block = self._anchor.block

@@ -20,9 +20,7 @@ from tpuc.api import (
     UsageError,
     Value,
 )
-from tpuc_ops.top.none import NoneOp
-from tpuc_ops.tpu.group import Group
-from tpuc_ops.tpu.yield_ import Yield
+from tpuc_ops import top, tpu
 
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip, tasks_of
 from tpuc_passes.planning.memory import address_of
@@ -55,7 +53,7 @@ class OutlineGroups(Pass):
         runs = list(_runs(chip, context, module))
         if not runs:
             return False
-        absent = Builder(module, before=function.operations[0]).build(NoneOp(), (), NoneType())
+        absent = Builder(module, before=function.operations[0]).build(top.None_(), (), NoneType())
         for run in runs:
             _outline(module, run, absent)
         for operation in reversed(list(function.operations)):  # views of which only copies are read now
@@ -127,8 +125,8 @@ def _outline(module: Module, run: _Run, absent: Value) -> None:
     outline = Outline(run.operations, run.first, run.order, absent)
     leaving, results = outline.run()
     names = [value.name for value in leaving]
-    op = Group(flow=outline.flow())
-    outline.block.append(Operation(Yield(), results, (), Location(tuple(names))))
+    op = tpu.Group(flow=outline.flow())
+    outline.block.append(Operation(tpu.Yield(), results, (), Location(tuple(names))))
     inside = dict.fromkeys(outline.block.operations)
     read = [value for operation in inside for value in operation.operands if value.defining not in inside]
     inputs = [value for value in dict.fromkeys(read) if not _is_constant(value)]

@@ -21,21 +21,16 @@ from tpuc.api import (
     drop_unused_weights,
     remove_dead,
 )
+from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.weight import Weight
 
 Array: TypeAlias = npt.NDArray[Any]
 
 _F32 = ScalarType("f32")
-PRODUCTS = (Conv, Deconv, MatMul)
+PRODUCTS = (top.Conv, top.Deconv, top.MatMul)
 """Ops with a filter and an int32 bias, whose scale is the product of the operands' scales."""
 
-STORED = (Conv, MatMul)
+STORED = (top.Conv, top.MatMul)
 """Those whose integer lowerings take filters as the network stores them."""
 
 
@@ -102,7 +97,7 @@ def _replace(module: Module, operation: Operation, index: int, array: Array) -> 
     module.weights[name] = np.ascontiguousarray(array)
     assert old.defining is not None
     location = type(old.defining.location)((name,))
-    weight = Operation(Weight(), (), [TensorType(tuple(array.shape), _F32)], location)
+    weight = Operation(top.Weight(), (), [TensorType(tuple(array.shape), _F32)], location)
     assert operation.block is not None
     operation.block.insert_before(operation, weight)
     operation.set_operand(index, weight.result)
@@ -118,7 +113,7 @@ def bypass_casts(module: Module) -> None:
         if isinstance(source.tensor.element, ScalarType):
             source.type = source.tensor.with_element(result.tensor.element)
         if id(result) in outputs:
-            same = Operation(Reshape(shape=result.tensor.dims), [source], [source.tensor], operation.location)
+            same = Operation(top.Reshape(shape=result.tensor.dims), [source], [source.tensor], operation.location)
             assert operation.block is not None
             source = operation.block.insert_before(operation, same).result
         replace_uses(result, source)
@@ -129,7 +124,7 @@ def changes_to_products(module: Module) -> None:
     """A change from one scale to another is a product with 1, which chips have a lowering for."""
     for operation in list(module.main.operations):
         if isinstance(operation.op, Quantise) and operation.operands[0].tensor.is_quantised:
-            op = MulConst(const_val=1.0)
+            op = top.MulConst(const_val=1.0)
             product = Operation(op, operation.operands, [operation.result.tensor], operation.location)
             assert operation.block is not None
             operation.block.insert_before(operation, product)

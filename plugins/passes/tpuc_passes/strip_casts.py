@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tpuc.api import Module, NetworkInput, Operation, Pass, PassContext, Unsupported, UsageError, remove_dead
-from tpuc_ops.tpu.cast import Cast
+from tpuc_ops import tpu
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def _chosen(what: str, positions: Sequence[int], count: int) -> Sequence[int]:
 
 def _strip_input(operation: Operation, context: PassContext) -> bool:
     value = operation.result
-    casts = [user for user in value.users if isinstance(user.op, Cast)]
+    casts = [user for user in value.users if isinstance(user.op, tpu.Cast)]
     if not casts:
         context.log(f"input '{operation.name}' is stored as it is given: --quant-input changes nothing there")
         return False
@@ -71,7 +71,7 @@ def _strip_input(operation: Operation, context: PassContext) -> bool:
 def _strip_output(terminator: Operation, index: int, context: PassContext) -> bool:
     value = terminator.operands[index]
     cast = value.defining
-    if cast is None or not isinstance(cast.op, Cast) or cast.operands[0] in terminator.operands:
+    if cast is None or not isinstance(cast.op, tpu.Cast) or cast.operands[0] in terminator.operands:
         context.log(f"output '{value.name}' is given as it is stored: --quant-output changes nothing there")
         return False
     terminator.set_operand(index, cast.operands[0])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tpuc.api import Constant, Location, Module, Op, Operation, ScalarType, Value
+from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.sub import Sub
 
 from tpuc_passes.quantised import computed_values, replace_uses
 
@@ -46,9 +45,9 @@ def _insert(anchor: Operation, operation: Operation) -> Value:
 
 def _widens(operation: Operation) -> bool:
     """Does it make 16 bits of 8, for squares only?"""
-    if not isinstance(operation.op, Sub) or not operation.result.tensor.is_quantised:
+    if not isinstance(operation.op, top.Sub) or not operation.result.tensor.is_quantised:
         return False
     bits = operation.result.tensor.storage.bits
     return all(operand.tensor.storage.bits < bits for operand in operation.operands) and all(
-        isinstance(user.op, Pow) for user, _ in operation.result.uses
+        isinstance(user.op, top.Pow) for user, _ in operation.result.uses
     )

@@ -14,7 +14,7 @@ from tpuc.ir import F32, Module, Node, TensorType, Uniform
 from tpuc.ir.types import ScalarType
 from tpuc.session import Boundary, Session
 from tpuc_bm1684x.container import BModel
-from tpuc_ops.tpu.cast import Cast
+from tpuc_ops import tpu
 
 from tests.chips.bm1684x.small_networks import write_two_headed
 from tests.models.networks import Network
@@ -35,7 +35,7 @@ def test_stored_values_go_in_and_come_out(tmp_path: Path) -> None:
     x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
     plain = session.chip.load(session.build(module, table)[1])
     final, data = session.build(module, table, boundary=STORED)
-    assert not any(isinstance(operation.op, Cast) for operation in final.walk())
+    assert not any(isinstance(operation.op, tpu.Cast) for operation in final.walk())
     stored = session.chip.load(data)
     (info,) = stored.inputs
     assert isinstance(info.element, Uniform)
@@ -130,8 +130,8 @@ def test_quantising_outside_is_the_cast_inside(storage: str, scale: float, zero_
     random = np.random.default_rng(0)
     ties = (np.arange(-600, 600, dtype=np.float32) / 2) * np.float32(scale)
     x = np.concatenate([ties, random.normal(0, 40 * scale, 5000).astype(np.float32), np.float32([-1e30, 1e30, 0])])
-    node = Node(Cast(), (TensorType(x.shape, F32),), (TensorType(x.shape, element),))
-    assert np.array_equal(quantise(x, element), Cast().evaluate(node, [x])[0])
+    node = Node(tpu.Cast(), (TensorType(x.shape, F32),), (TensorType(x.shape, element),))
+    assert np.array_equal(quantise(x, element), tpu.Cast().evaluate(node, [x])[0])
 
 
 def test_floats_have_no_stored_form_to_take_away(tmp_path: Path) -> None:

@@ -10,14 +10,13 @@ import onnxruntime
 import pytest
 from onnx import helper
 from tpuc.session import Session
-from tpuc_ops.top.max_pool_with_mask import MaxPoolWithMask
-from tpuc_ops.top.split import Split
+from tpuc_ops import top
 
 from tests.models.zoo.graph import Graph
 
 SHOWN = (
-    MaxPoolWithMask(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
-    Split(axis=2, num=3, split_size=(2, 3, 4)),
+    top.MaxPoolWithMask(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+    top.Split(axis=2, num=3, split_size=(2, 3, 4)),
 )
 """What the network below has, for the count of what is tested."""
 SHAPE = (1, 1, 9, 8)

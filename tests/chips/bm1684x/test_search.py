@@ -13,8 +13,7 @@ from tpuc.data import inputs_of
 from tpuc.ir import Module
 from tpuc.session import Session
 from tpuc.session.accuracy import search_quantise_table
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.matmul import MatMul
+from tpuc_ops import top
 from tpuc_passes.accuracy.split import CAUSES
 from tpuc_passes.split_error import SplitError
 
@@ -58,7 +57,7 @@ def test_what_a_result_cuts_off_is_clipping(network: Callable[[str], Network]) -
     net = network("digits")
     session = Session(chip="bm1684x", quantize="int8")
     table = copy.deepcopy(net.table)
-    name = next(one.name for one in net.module.main.operations if isinstance(one.op, Conv))
+    name = next(one.name for one in net.module.main.operations if isinstance(one.op, top.Conv))
     assert table is not None
     table.entries[name] = dataclasses.replace(table.entries[name], threshold=table.entries[name].threshold / 8)
     lowered: list[Module] = []
@@ -78,7 +77,7 @@ def test_short_floats_lose_by_their_filters_and_by_their_results(network: Callab
     context = session.context({"quantised": lowered[0], "samples": [net.inputs(index) for index in range(4)]})
     SplitError().run(net.module, context)
     products = [error for error in context.results["layer_errors"] if error.parts["weight rounding"]]
-    assert len(products) == sum(isinstance(one.op, (Conv, MatMul)) for one in net.module.main.operations)
+    assert len(products) == sum(isinstance(one.op, (top.Conv, top.MatMul)) for one in net.module.main.operations)
     for error in products:
         assert error.parts["weight rounding"] + error.parts["requantisation"] == pytest.approx(error.local, rel=0.3)
         assert error.remedy.startswith("it is computed in bf16: f16 or f32 has more digits")

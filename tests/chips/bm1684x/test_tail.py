@@ -10,7 +10,7 @@ from tpuc.ir.text import parse_module
 from tpuc.registry import Registry
 from tpuc.schedule import PassContext
 from tpuc.session import Session
-from tpuc_ops.top.conv import Conv
+from tpuc_ops import top
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.keep_tail_float import KeepTailFloat
 
@@ -124,7 +124,7 @@ def test_answers_are_sums_times_one_factor_per_channel(mode: str, do_relu: bool)
     net = Network(1, 3, 8, 8)
     weight, shift = net.weight(4, 3, 1, 1), net.weight(4)
     net.module.weights[weight.name], net.module.weights[shift.name] = filters, bias
-    op = Conv(kernel_shape=(1, 1), do_relu=do_relu, relu_limit=1.5 if do_relu else -1.0)
+    op = top.Conv(kernel_shape=(1, 1), do_relu=do_relu, relu_limit=1.5 if do_relu else -1.0)
     module = net.finish(net.op(op, net.input, weight, shift))
     low = -1.0 if mode == "int8" else -0.5
     entries = {name: TensorThreshold(1.0, low, 1.0) for name in (net.input.name, module.main.outputs[0].name)}

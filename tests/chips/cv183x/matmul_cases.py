@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tpuc.api import BF16
 from tpuc.testing.kernel_conformance import Sample
-from tpuc_ops.tpu.matmul import MatMul
+from tpuc_ops import tpu
 
 from tests.chips.cv183x.kernel_values import I8, QDM, U8, halves, stored_bytes
 
 ABSENT = [None, None, None]
 
 
-def _product(shift: int, **more: bool | float) -> MatMul:
-    return MatMul(multipliers=(1431655765,), rshifts=(shift,), **QDM, **more)
+def _product(shift: int, **more: bool | float) -> tpu.MatMul:
+    return tpu.MatMul(multipliers=(1431655765,), rshifts=(shift,), **QDM, **more)
 
 
 PRODUCTS = {
@@ -40,12 +40,12 @@ PRODUCTS = {
         _product(12), [stored_bytes(1, 4, 2048), stored_bytes(1, 2048, 640, seed=1), *ABSENT], I8, [{"k": 3, "c": 32}]
     ),
     "product_halves": Sample(
-        MatMul(),
+        tpu.MatMul(),
         [halves(2, 3, 20, 48), halves(2, 3, 48, 64, seed=1), *ABSENT],
         BF16,
         [{"n": 7}, {"k": 1}, {"k": 4, "n": 11}],
     ),
     "product_halves_relu": Sample(
-        MatMul(do_relu=True, relu_limit=40.0), [halves(3, 7, 31), halves(3, 31, 5, seed=1), *ABSENT], BF16
+        tpu.MatMul(do_relu=True, relu_limit=40.0), [halves(3, 7, 31), halves(3, 31, 5, seed=1), *ABSENT], BF16
     ),
 }

@@ -10,50 +10,7 @@ import numpy as np
 from tpuc.registry import Registry
 from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.arctan import Arctan
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.batch_norm import BatchNorm
-from tpuc_ops.top.cast import Cast
-from tpuc_ops.top.ceil import Ceil
-from tpuc_ops.top.compare import Compare
-from tpuc_ops.top.compare_const import CompareConst
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.cos import Cos
-from tpuc_ops.top.cum_sum import CumSum
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.einsum import Einsum
-from tpuc_ops.top.floor import Floor
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.group_norm import GroupNorm
-from tpuc_ops.top.gru import GRU
-from tpuc_ops.top.instance_norm import InstanceNorm
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.layer_norm import LayerNorm
-from tpuc_ops.top.lrn import LRN
-from tpuc_ops.top.lstm import LSTM
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.normalize import Normalize
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.pow2 import Pow2
-from tpuc_ops.top.pow3 import Pow3
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.rms_norm import RMSNorm
-from tpuc_ops.top.rnn import RNN
-from tpuc_ops.top.round import Round
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.sign import Sign
-from tpuc_ops.top.sin import Sin
-from tpuc_ops.top.softmax import Softmax
-from tpuc_ops.top.softsign import Softsign
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.tile import Tile
-from tpuc_ops.top.trilu import Trilu
-from tpuc_ops.top.where import Where
+from tpuc_ops import top
 
 from tests.chips import layer_cases
 from tests.chips.cv183x import lowering_cases
@@ -74,63 +31,67 @@ def _filter(*shape: int) -> Fixed:
 
 
 def _interp(mode: str, places: str, h: int, w: int, **more: Any) -> LayerCase:
-    return LayerCase(Interp(mode=mode, coord_mode=places), [IMAGE], result=(1, 5, h, w), **more)
+    return LayerCase(top.Interp(mode=mode, coord_mode=places), [IMAGE], result=(1, 5, h, w), **more)
 
 
 DECONVS = {
     "deconv": LayerCase(
-        Deconv(kernel_shape=(4, 4), strides=(2, 2), pads=(1, 1, 1, 1)), [X, _filter(40, 70, 4, 4), None], FILTERS
+        top.Deconv(kernel_shape=(4, 4), strides=(2, 2), pads=(1, 1, 1, 1)), [X, _filter(40, 70, 4, 4), None], FILTERS
     ),
     "deconv_bias_relu": LayerCase(
-        Deconv(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1), output_padding=(1, 1), do_relu=True),
+        top.Deconv(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1), output_padding=(1, 1), do_relu=True),
         [IMAGE, _filter(8, 5, 3, 3), Fixed(uniform(8, seed=8))],
         FILTERS,
     ),
     "deconv_depthwise": LayerCase(
-        Deconv(kernel_shape=(4, 4), strides=(2, 2), pads=(1, 1, 1, 1), group=70),
+        top.Deconv(kernel_shape=(4, 4), strides=(2, 2), pads=(1, 1, 1, 1), group=70),
         [X, _filter(1, 70, 4, 4), Fixed(uniform(70, seed=8))],
         FILTERS,
     ),
     "deconv_groups": LayerCase(
-        Deconv(kernel_shape=(3, 3), strides=(2, 2), group=2), [X, _filter(3, 70, 3, 3), Fixed(uniform(6))], FILTERS
+        top.Deconv(kernel_shape=(3, 3), strides=(2, 2), group=2), [X, _filter(3, 70, 3, 3), Fixed(uniform(6))], FILTERS
     ),
     "deconv_sparse": LayerCase(
-        Deconv(kernel_shape=(2, 1), strides=(3, 2), output_padding=(1, 1)), [IMAGE, _filter(8, 5, 2, 1), None], FILTERS
+        top.Deconv(kernel_shape=(2, 1), strides=(3, 2), output_padding=(1, 1)),
+        [IMAGE, _filter(8, 5, 2, 1), None],
+        FILTERS,
     ),
     "deconv_dilated": LayerCase(
-        Deconv(kernel_shape=(3, 2), strides=(2, 2), dilations=(2, 3), pads=(1, 1, 1, 1), output_padding=(1, 1)),
+        top.Deconv(kernel_shape=(3, 2), strides=(2, 2), dilations=(2, 3), pads=(1, 1, 1, 1), output_padding=(1, 1)),
         [IMAGE, _filter(8, 5, 3, 2), None],
         FILTERS,
     ),
     "deconv_far": LayerCase(
-        Deconv(kernel_shape=(32, 20), strides=(16, 8), pads=(8, 6, 8, 6), do_relu=True),
+        top.Deconv(kernel_shape=(32, 20), strides=(16, 8), pads=(8, 6, 8, 6), do_relu=True),
         [IMAGE, _filter(6, 5, 32, 20), Fixed(uniform(6, seed=8))],
         FILTERS,
     ),
     "deconv_far_depthwise": LayerCase(
-        Deconv(kernel_shape=(40, 3), strides=(20, 2), group=5, output_padding=(3, 1)),
+        top.Deconv(kernel_shape=(40, 3), strides=(20, 2), group=5, output_padding=(3, 1)),
         [IMAGE, _filter(1, 5, 40, 3), None],
         FILTERS,
     ),
     "deconv_line": LayerCase(
-        Deconv(kernel_shape=(4,), strides=(2,), pads=(1, 1), dilations=(1,)), [LINE, _filter(8, 12, 4), None], FILTERS
+        top.Deconv(kernel_shape=(4,), strides=(2,), pads=(1, 1), dilations=(1,)),
+        [LINE, _filter(8, 12, 4), None],
+        FILTERS,
     ),
 }
 LINES = {
     "conv_line": LayerCase(
-        Conv(kernel_shape=(5,), strides=(2,), pads=(2, 2), dilations=(1,), do_relu=True),
+        top.Conv(kernel_shape=(5,), strides=(2,), pads=(2, 2), dilations=(1,), do_relu=True),
         [LINE, _filter(30, 12, 5), Fixed(uniform(30, seed=8))],
         FILTERS,
     ),
     "conv_line_dilated": LayerCase(
-        Conv(kernel_shape=(3,), strides=(1,), pads=(0, 4), dilations=(4,), group=12),
+        top.Conv(kernel_shape=(3,), strides=(1,), pads=(0, 4), dilations=(4,), group=12),
         [LINE, _filter(12, 1, 3), None],
         FILTERS,
     ),
-    "max_pool_line": LayerCase(MaxPool(kernel_shape=(3,), strides=(2,), pads=(1, 1)), [LINE]),
-    "avg_pool_line": LayerCase(AvgPool(kernel_shape=(4,), strides=(4,), pads=(0, 0)), [LINE], 1.6),
+    "max_pool_line": LayerCase(top.MaxPool(kernel_shape=(3,), strides=(2,), pads=(1, 1)), [LINE]),
+    "avg_pool_line": LayerCase(top.AvgPool(kernel_shape=(4,), strides=(4,), pads=(0, 0)), [LINE], 1.6),
     "avg_pool_line_ceil": LayerCase(
-        AvgPool(kernel_shape=(3,), strides=(2,), pads=(1, 1), ceil_mode=True), [LINE], 2.6, CURVE
+        top.AvgPool(kernel_shape=(3,), strides=(2,), pads=(1, 1), ceil_mode=True), [LINE], 2.6, CURVE
     ),
 }
 SIZES = {
@@ -147,36 +108,38 @@ SIZES = {
     "linear_smaller": _interp("linear", "half_pixel", 2, 3, steps=SHARES, error=CURVE),
     "linear_same": _interp("linear", "half_pixel", 4, 6),
     "linear_far": _interp("linear", "half_pixel", 36, 54, steps=SHARES, error=CURVE),
-    "tile": LayerCase(Tile(tile=(1, 2, 3, 1)), [IMAGE]),
-    "pad_edge": LayerCase(Pad(paddings=(0, 0, 1, 2, 0, 0, 2, 1), mode="edge"), [IMAGE]),
-    "pad_reflect": LayerCase(Pad(paddings=(0, 0, 1, 2, 0, 0, 2, 1), mode="reflect"), [IMAGE]),
+    "tile": LayerCase(top.Tile(tile=(1, 2, 3, 1)), [IMAGE]),
+    "pad_edge": LayerCase(top.Pad(paddings=(0, 0, 1, 2, 0, 0, 2, 1), mode="edge"), [IMAGE]),
+    "pad_reflect": LayerCase(top.Pad(paddings=(0, 0, 1, 2, 0, 0, 2, 1), mode="reflect"), [IMAGE]),
 }
 
 
 MATRICES = {
-    "product": LayerCase(MatMul(), [uniform(2, 3, 7, 16), uniform(2, 3, 16, 9, seed=1)], 1.1, CURVE),
+    "product": LayerCase(top.MatMul(), [uniform(2, 3, 7, 16), uniform(2, 3, 16, 9, seed=1)], 1.1, CURVE),
     "product_turned": LayerCase(
-        MatMul(right_transpose=True), [uniform(2, 7, 16), uniform(2, 9, 16, seed=1)], 1.1, CURVE
+        top.MatMul(right_transpose=True), [uniform(2, 7, 16), uniform(2, 9, 16, seed=1)], 1.1, CURVE
     ),
     "product_left_turned": LayerCase(
-        MatMul(left_transpose=True), [uniform(2, 16, 7), uniform(2, 16, 9, seed=1)], 1.1, CURVE
+        top.MatMul(left_transpose=True), [uniform(2, 16, 7), uniform(2, 16, 9, seed=1)], 1.1, CURVE
     ),
-    "product_of_matrices": LayerCase(MatMul(do_relu=True), [uniform(7, 40), uniform(40, 8, seed=1)], 1.1, CURVE),
-    "product_awkward": LayerCase(MatMul(), [uniform(2, 19, 16), uniform(2, 16, 197, seed=1)], 1.1, CURVE),
+    "product_of_matrices": LayerCase(top.MatMul(do_relu=True), [uniform(7, 40), uniform(40, 8, seed=1)], 1.1, CURVE),
+    "product_awkward": LayerCase(top.MatMul(), [uniform(2, 19, 16), uniform(2, 16, 197, seed=1)], 1.1, CURVE),
     "product_awkward_turned": LayerCase(
-        MatMul(right_transpose=True, output_transpose=True), [uniform(3, 16), uniform(131, 16, seed=1)], 1.1, CURVE
+        top.MatMul(right_transpose=True, output_transpose=True), [uniform(3, 16), uniform(131, 16, seed=1)], 1.1, CURVE
     ),
-    "product_single_right": LayerCase(MatMul(), [uniform(2, 3, 7, 16), uniform(16, 8, seed=1)], 1.1, CURVE),
-    "product_repeated": LayerCase(MatMul(), [uniform(4, 7, 16), uniform(2, 1, 16, 8, seed=1)], 1.1, CURVE),
-    "product_constant_left": LayerCase(MatMul(), [Fixed(uniform(7, 16)), uniform(2, 16, 9, seed=1)]),
-    "product_constant_batch": LayerCase(MatMul(), [uniform(2, 7, 16), Fixed(uniform(2, 16, 9, seed=1))]),
+    "product_single_right": LayerCase(top.MatMul(), [uniform(2, 3, 7, 16), uniform(16, 8, seed=1)], 1.1, CURVE),
+    "product_repeated": LayerCase(top.MatMul(), [uniform(4, 7, 16), uniform(2, 1, 16, 8, seed=1)], 1.1, CURVE),
+    "product_constant_left": LayerCase(top.MatMul(), [Fixed(uniform(7, 16)), uniform(2, 16, 9, seed=1)]),
+    "product_constant_batch": LayerCase(top.MatMul(), [uniform(2, 7, 16), Fixed(uniform(2, 16, 9, seed=1))]),
     "product_bias": LayerCase(
-        MatMul(do_relu=True), [uniform(2, 7, 16), uniform(2, 16, 9, seed=1), Fixed(uniform(9, seed=2))]
+        top.MatMul(do_relu=True), [uniform(2, 7, 16), uniform(2, 16, 9, seed=1), Fixed(uniform(9, seed=2))]
     ),
     "product_unsigned": LayerCase(
-        MatMul(), [uniform(2, 7, 16, low=0), uniform(2, 16, 9, low=0, high=2, seed=1)], 2, CURVE
+        top.MatMul(), [uniform(2, 7, 16, low=0), uniform(2, 16, 9, low=0, high=2, seed=1)], 2, CURVE
     ),
-    "product_constant_turned": LayerCase(MatMul(left_transpose=True), [uniform(16, 7), Fixed(uniform(16, 9, seed=1))]),
+    "product_constant_turned": LayerCase(
+        top.MatMul(left_transpose=True), [uniform(16, 7), Fixed(uniform(16, 9, seed=1))]
+    ),
 }
 
 
@@ -185,30 +148,32 @@ NORM = 2.0**-5
 TOKENS = uniform(2, 7, 48, low=-2, high=3, seed=11)
 NORMS = {
     "layer_norm": LayerCase(
-        LayerNorm(axis=-1, eps=1e-5), [TOKENS, Fixed(uniform(48, seed=3)), Fixed(uniform(48, seed=4))], 4, NORM
+        top.LayerNorm(axis=-1, eps=1e-5), [TOKENS, Fixed(uniform(48, seed=3)), Fixed(uniform(48, seed=4))], 4, NORM
     ),
-    "layer_norm_plain": LayerCase(LayerNorm(axis=1, eps=1e-5), [TOKENS, None, None], 4, NORM),
-    "layer_norm_long": LayerCase(LayerNorm(axis=1, eps=1e-5), [uniform(1, 3000, seed=12), None, None], 4, NORM),
-    "rms_norm": LayerCase(RMSNorm(eps=1e-5), [TOKENS, Fixed(uniform(48, seed=3))], 4, NORM),
+    "layer_norm_plain": LayerCase(top.LayerNorm(axis=1, eps=1e-5), [TOKENS, None, None], 4, NORM),
+    "layer_norm_long": LayerCase(top.LayerNorm(axis=1, eps=1e-5), [uniform(1, 3000, seed=12), None, None], 4, NORM),
+    "rms_norm": LayerCase(top.RMSNorm(eps=1e-5), [TOKENS, Fixed(uniform(48, seed=3))], 4, NORM),
     "instance_norm": LayerCase(
-        InstanceNorm(eps=1e-5), [X, Fixed(uniform(70, seed=3)), Fixed(uniform(70, seed=4))], 4, NORM
+        top.InstanceNorm(eps=1e-5), [X, Fixed(uniform(70, seed=3)), Fixed(uniform(70, seed=4))], 4, NORM
     ),
-    "group_norm": LayerCase(GroupNorm(num_groups=7, eps=1e-5), [X, Fixed(uniform(70, seed=3)), None], 4, NORM),
-    "lrn": LayerCase(LRN(size=5, alpha=0.5, beta=0.75, bias=2.0), [X], 3, NORM),
-    "lrn_even": LayerCase(LRN(size=4, alpha=0.5, beta=0.6, bias=1.0), [X], 3, NORM),
-    "normalize": LayerCase(Normalize(channel_shared=False), [X, Fixed(uniform(70, low=1, high=3, seed=3))], 3, NORM),
-    "normalize_across": LayerCase(Normalize(across_spatial=True), [X, Fixed(np.full(1, 20, np.float32))], 3, NORM),
+    "group_norm": LayerCase(top.GroupNorm(num_groups=7, eps=1e-5), [X, Fixed(uniform(70, seed=3)), None], 4, NORM),
+    "lrn": LayerCase(top.LRN(size=5, alpha=0.5, beta=0.75, bias=2.0), [X], 3, NORM),
+    "lrn_even": LayerCase(top.LRN(size=4, alpha=0.5, beta=0.6, bias=1.0), [X], 3, NORM),
+    "normalize": LayerCase(
+        top.Normalize(channel_shared=False), [X, Fixed(uniform(70, low=1, high=3, seed=3))], 3, NORM
+    ),
+    "normalize_across": LayerCase(top.Normalize(across_spatial=True), [X, Fixed(np.full(1, 20, np.float32))], 3, NORM),
 }
 REDUCTIONS = {
     **{
         f"{mode.lower()}_{'_'.join(map(str, axes))}": LayerCase(
-            Reduce(axes=axes, mode=f"Reduce{mode}", keepdims=bool(axes[0] % 2)), [X], 2.6, CURVE
+            top.Reduce(axes=axes, mode=f"Reduce{mode}", keepdims=bool(axes[0] % 2)), [X], 2.6, CURVE
         )
         for mode in ("Mean", "Max", "Sum", "Min", "L1", "L2")
         for axes in ((1,), (3,), (1, 3), (2, 3))
     },
-    "mean_of_rows": LayerCase(Reduce(axes=(-1,), mode="ReduceMean"), [TOKENS], 2.6, CURVE),
-    "mean_of_all": LayerCase(Reduce(axes=(0, 1, 2), mode="ReduceMax", keepdims=False), [TOKENS], 2.6, CURVE),
+    "mean_of_rows": LayerCase(top.Reduce(axes=(-1,), mode="ReduceMean"), [TOKENS], 2.6, CURVE),
+    "mean_of_all": LayerCase(top.Reduce(axes=(0, 1, 2), mode="ReduceMax", keepdims=False), [TOKENS], 2.6, CURVE),
 }
 WHOLE = np.clip(np.rint(uniform(1, 7, 5, 6, low=-9, high=9, seed=13)), -8, 7)
 OTHER = np.clip(np.rint(uniform(1, 7, 5, 6, low=-9, high=9, seed=14)), -8, 7)
@@ -216,7 +181,7 @@ OTHER = np.clip(np.rint(uniform(1, 7, 5, 6, low=-9, high=9, seed=14)), -8, 7)
 FLOATS: Any = {"modes": ("bf16",)}
 CHOICES = {
     **{
-        f"compare_{mode.lower()}": LayerCase(Compare(mode=mode), [WHOLE, OTHER])
+        f"compare_{mode.lower()}": LayerCase(top.Compare(mode=mode), [WHOLE, OTHER])
         for mode in (
             "Equal",
             "NotEqual",
@@ -229,66 +194,75 @@ CHOICES = {
             "Xor",
         )
     },
-    "compare_number": LayerCase(CompareConst(mode="Less", const_val=2.0), [WHOLE]),
-    "compare_number_inversed": LayerCase(CompareConst(mode="GreaterOrEqual", const_val=2.0, inversed=True), [WHOLE]),
-    "where": LayerCase(Where(), [np.maximum(WHOLE, 0), OTHER, uniform(1, 7, 5, 6, seed=15)], 2),
+    "compare_number": LayerCase(top.CompareConst(mode="Less", const_val=2.0), [WHOLE]),
+    "compare_number_inversed": LayerCase(
+        top.CompareConst(mode="GreaterOrEqual", const_val=2.0, inversed=True), [WHOLE]
+    ),
+    "where": LayerCase(top.Where(), [np.maximum(WHOLE, 0), OTHER, uniform(1, 7, 5, 6, seed=15)], 2),
     "where_mask": LayerCase(
-        Where(x_is_const=True, x_const_val=-100.0), [Fixed((WHOLE > 0).astype(np.float32)), None, OTHER], 2
+        top.Where(x_is_const=True, x_const_val=-100.0), [Fixed((WHOLE > 0).astype(np.float32)), None, OTHER], 2
     ),
     "where_numbers": LayerCase(
-        Where(x_is_const=True, x_const_val=-1.0, y_is_const=True, y_const_val=3.0),
+        top.Where(x_is_const=True, x_const_val=-1.0, y_is_const=True, y_const_val=3.0),
         [np.maximum(WHOLE, 0), None, None],
         2,
     ),
     **{
         name: LayerCase(op, [np.concatenate([WHOLE + 0.5, OTHER + 0.25, OTHER * 50], 1)], **FLOATS)
         for name, op in {
-            "round": Round(),
-            "floor": Floor(),
-            "ceil": Ceil(),
-            "sign": Sign(),
-            "to_integers": Cast(to="INT64"),
-            "to_truth": Cast(to="BOOL"),
-            "to_halves": Cast(to="BFLOAT16"),
+            "round": top.Round(),
+            "floor": top.Floor(),
+            "ceil": top.Ceil(),
+            "sign": top.Sign(),
+            "to_integers": top.Cast(to="INT64"),
+            "to_truth": top.Cast(to="BOOL"),
+            "to_halves": top.Cast(to="BFLOAT16"),
         }.items()
     },
-    **{f"cast_{to.lower()}": LayerCase(Cast(to=to), [layer_cases.IN_STEPS]) for to in ("INT64", "BOOL", "BFLOAT16")},
-    "gather_runs": LayerCase(Gather(axis=1), [X, Fixed(np.array([[3, 4, 5], [9, 7, 5], [-1, 0, 0]], np.float32))]),
-    "sums_so_far": LayerCase(CumSum(axis=1), [X / 4], 3, CURVE),
-    "sums_behind": LayerCase(CumSum(axis=-1, exclusive=True, reverse=True), [X], 3, CURVE),
-    "upper": LayerCase(Trilu(upper=1, diagonal=1), [X], 1.6),
-    "lower": LayerCase(Trilu(upper=0), [uniform(7, 9)], 1.6),
-    "gather_one": LayerCase(Gather(axis=2, keepdims=False), [X, Fixed(np.array(3, np.float32))]),
+    **{
+        f"cast_{to.lower()}": LayerCase(top.Cast(to=to), [layer_cases.IN_STEPS]) for to in ("INT64", "BOOL", "BFLOAT16")
+    },
+    "gather_runs": LayerCase(top.Gather(axis=1), [X, Fixed(np.array([[3, 4, 5], [9, 7, 5], [-1, 0, 0]], np.float32))]),
+    "sums_so_far": LayerCase(top.CumSum(axis=1), [X / 4], 3, CURVE),
+    "sums_behind": LayerCase(top.CumSum(axis=-1, exclusive=True, reverse=True), [X], 3, CURVE),
+    "upper": LayerCase(top.Trilu(upper=1, diagonal=1), [X], 1.6),
+    "lower": LayerCase(top.Trilu(upper=0), [uniform(7, 9)], 1.6),
+    "gather_one": LayerCase(top.Gather(axis=2, keepdims=False), [X, Fixed(np.array(3, np.float32))]),
     "gather_rows": LayerCase(
-        Gather(axis=0), [Fixed(uniform(40, 12, seed=3)), np.array([[3, 39, 0], [7, -1, 8]], np.float32)], 0, **FLOATS
+        top.Gather(axis=0),
+        [Fixed(uniform(40, 12, seed=3)), np.array([[3, 39, 0], [7, -1, 8]], np.float32)],
+        0,
+        **FLOATS,
     ),
 }
 
 
 POSITIVE = uniform(1, 7, 5, 6, low=0.25, high=3, seed=16)
 CURVES = {
-    "cube": LayerCase(Pow(exponent=3.0), [X / 2], error=CURVE),
-    "reciprocal_cube": LayerCase(Pow(exponent=-3.0), [POSITIVE], error=2 * CURVE),
-    "power": LayerCase(Pow(exponent=1.7), [POSITIVE], 2.6, 2 * CURVE),
-    "power_of_two": LayerCase(Pow2(const_val=2.0), [X], 3, 2 * CURVE),
-    "powers": LayerCase(Pow3(), [POSITIVE, X[:, :7] / 2], 3, 4 * CURVE),
-    "powers_of_numbers": LayerCase(Pow3(), [Fixed(POSITIVE), X[:, :7] / 2], 3, 2 * CURVE),
-    "sigmoid_scaled": LayerCase(Sigmoid(scale=2.0, bias=0.5, log=True), [X], error=CURVE),
-    "sigmoid_logarithm": LayerCase(Sigmoid(log=True), [X], error=CURVE),
-    "sine": LayerCase(Sin(), [np.rint(X * 24) / np.float32(8)], 0, CURVE, modes=("bf16",)),  # whole eighths are bf16
-    "cosine": LayerCase(Cos(), [np.rint(X * 24) / np.float32(8)], 0, CURVE, modes=("bf16",)),
-    "cosine_of_bytes": LayerCase(Cos(), [X], modes=("int8",)),
-    "arctan": LayerCase(Arctan(), [X], modes=("int8",)),
-    "add_weighted": LayerCase(Add(coeff=(2.0, -0.5)), [X, X[:, ::-1]], 3.2, CURVE),
-    "sub_weighted": LayerCase(Sub(coeff=(0.25, 3.0), do_relu=True), [X, X[:, ::-1]], 4.2, CURVE),
-    "concat_constant": LayerCase(Concat(axis=1, do_relu=True), [Fixed(uniform(1, 1, 5, 6, seed=17)), X], 1.6),
+    "cube": LayerCase(top.Pow(exponent=3.0), [X / 2], error=CURVE),
+    "reciprocal_cube": LayerCase(top.Pow(exponent=-3.0), [POSITIVE], error=2 * CURVE),
+    "power": LayerCase(top.Pow(exponent=1.7), [POSITIVE], 2.6, 2 * CURVE),
+    "power_of_two": LayerCase(top.Pow2(const_val=2.0), [X], 3, 2 * CURVE),
+    "powers": LayerCase(top.Pow3(), [POSITIVE, X[:, :7] / 2], 3, 4 * CURVE),
+    "powers_of_numbers": LayerCase(top.Pow3(), [Fixed(POSITIVE), X[:, :7] / 2], 3, 2 * CURVE),
+    "sigmoid_scaled": LayerCase(top.Sigmoid(scale=2.0, bias=0.5, log=True), [X], error=CURVE),
+    "sigmoid_logarithm": LayerCase(top.Sigmoid(log=True), [X], error=CURVE),
+    "sine": LayerCase(
+        top.Sin(), [np.rint(X * 24) / np.float32(8)], 0, CURVE, modes=("bf16",)
+    ),  # whole eighths are bf16
+    "cosine": LayerCase(top.Cos(), [np.rint(X * 24) / np.float32(8)], 0, CURVE, modes=("bf16",)),
+    "cosine_of_bytes": LayerCase(top.Cos(), [X], modes=("int8",)),
+    "arctan": LayerCase(top.Arctan(), [X], modes=("int8",)),
+    "add_weighted": LayerCase(top.Add(coeff=(2.0, -0.5)), [X, X[:, ::-1]], 3.2, CURVE),
+    "sub_weighted": LayerCase(top.Sub(coeff=(0.25, 3.0), do_relu=True), [X, X[:, ::-1]], 4.2, CURVE),
+    "concat_constant": LayerCase(top.Concat(axis=1, do_relu=True), [Fixed(uniform(1, 1, 5, 6, seed=17)), X], 1.6),
     "concat_token": LayerCase(
-        Concat(axis=1, do_relu=True), [Fixed(uniform(1, 1, 48)), uniform(1, 7, 48), TOKENS[:1]], 1.6
+        top.Concat(axis=1, do_relu=True), [Fixed(uniform(1, 1, 48)), uniform(1, 7, 48), TOKENS[:1]], 1.6
     ),
-    "softmax_logarithm": LayerCase(Softmax(axis=1, log=True), [X], 2, CURVE),
-    "softmax_steep": LayerCase(Softmax(axis=-1, beta=2.0), [X], 3, 2 * CURVE),
-    "softsign": LayerCase(Softsign(), [X], error=CURVE),
-    "max_behind": LayerCase(Max(), [Fixed(np.zeros(1, np.float32)), X], 1.6),
+    "softmax_logarithm": LayerCase(top.Softmax(axis=1, log=True), [X], 2, CURVE),
+    "softmax_steep": LayerCase(top.Softmax(axis=-1, beta=2.0), [X], 3, 2 * CURVE),
+    "softsign": LayerCase(top.Softsign(), [X], error=CURVE),
+    "max_behind": LayerCase(top.Max(), [Fixed(np.zeros(1, np.float32)), X], 1.6),
 }
 
 
@@ -301,7 +275,7 @@ def _gates(count: int) -> list[Fixed]:
 
 COMPOSED = {
     "batch_norm": LayerCase(
-        BatchNorm(do_relu=True),
+        top.BatchNorm(do_relu=True),
         [
             X,
             *(uniform(70, seed=1), uniform(70, low=0.5, high=2, seed=2), uniform(70, seed=3)),
@@ -311,12 +285,18 @@ COMPOSED = {
         2 * CURVE,
     ),
     "einsum_attention": LayerCase(
-        Einsum(mode="bhid,bhjd->bhij"), [uniform(2, 3, 7, 8), uniform(2, 3, 9, 8, seed=1)], 3
+        top.Einsum(mode="bhid,bhjd->bhij"), [uniform(2, 3, 7, 8), uniform(2, 3, 9, 8, seed=1)], 3
     ),
-    "einsum_constant": LayerCase(Einsum(mode="abc,dcb->da"), [uniform(3, 4, 5), Fixed(uniform(6, 5, 4, seed=1))], 3),
-    "lstm": LayerCase(LSTM(hidden_size=6, batch_first=True), [LINE[:, :4, :5], *_gates(4), None, None], 3, 2 * CURVE),
-    "gru": LayerCase(GRU(hidden_size=6, linear_before_reset=True), [LINE[:, :4, :5], *_gates(3), None], 3, 2 * CURVE),
-    "rnn": LayerCase(RNN(hidden_size=6, activation="Relu"), [LINE[:, :4, :5], *_gates(1), None], 3, 2 * CURVE),
+    "einsum_constant": LayerCase(
+        top.Einsum(mode="abc,dcb->da"), [uniform(3, 4, 5), Fixed(uniform(6, 5, 4, seed=1))], 3
+    ),
+    "lstm": LayerCase(
+        top.LSTM(hidden_size=6, batch_first=True), [LINE[:, :4, :5], *_gates(4), None, None], 3, 2 * CURVE
+    ),
+    "gru": LayerCase(
+        top.GRU(hidden_size=6, linear_before_reset=True), [LINE[:, :4, :5], *_gates(3), None], 3, 2 * CURVE
+    ),
+    "rnn": LayerCase(top.RNN(hidden_size=6, activation="Relu"), [LINE[:, :4, :5], *_gates(1), None], 3, 2 * CURVE),
 }
 """By legalisations, in bf16: sums of rounded products."""
 _REGISTRY = Registry()

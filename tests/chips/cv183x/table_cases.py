@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from tpuc.api import BF16
 from tpuc.testing.kernel_conformance import Sample
-from tpuc_ops.tpu.active import Active
-from tpuc_ops.tpu.lut import Lut
+from tpuc_ops import tpu
 
 from tests.chips.cv183x.kernel_values import half_filter, halves, stored_bytes
 
 TABLES = {
     "table_of_bytes": Sample(
-        Lut(), [stored_bytes(2, 3, 9, 11, dtype="uint8"), half_filter(1, 1, 1, 256)], BF16, [{"w": 16}]
+        tpu.Lut(), [stored_bytes(2, 3, 9, 11, dtype="uint8"), half_filter(1, 1, 1, 256)], BF16, [{"w": 16}]
     ),
-    "sine": Sample(Active(mode="SIN"), [halves(1, 40, 5, 60, low=-100, high=100)], BF16, [{"h": 2}]),
-    "cosine": Sample(Active(mode="COS"), [halves(1, 40, 5, 60, low=-8, high=8)], BF16),
-    "table_of_signed": Sample(Lut(), [stored_bytes(1, 40, 5, 6), half_filter(1, 1, 1, 256)], BF16, [{"h": 2}]),
+    "sine": Sample(tpu.Active(mode="SIN"), [halves(1, 40, 5, 60, low=-100, high=100)], BF16, [{"h": 2}]),
+    "cosine": Sample(tpu.Active(mode="COS"), [halves(1, 40, 5, 60, low=-8, high=8)], BF16),
+    "table_of_signed": Sample(tpu.Lut(), [stored_bytes(1, 40, 5, 6), half_filter(1, 1, 1, 256)], BF16, [{"h": 2}]),
 }

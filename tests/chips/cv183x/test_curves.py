@@ -13,7 +13,7 @@ from tpuc.api import BF16, TensorType
 from tpuc.registry import Registry
 from tpuc.testing import Typed
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
-from tpuc_ops.tpu.active import Active
+from tpuc_ops import tpu
 
 HALVES = np.arange(-8.0, 8.0, 1 / 128).astype(ml_dtypes.bfloat16).reshape(1, 16, 16, 8)
 FUNCTIONS: dict[str, Callable[[float], float]] = {
@@ -32,7 +32,7 @@ MOST = 1.1
 @pytest.mark.parametrize("mode", FUNCTIONS)
 def test_curves_are_hardly_worse_than_one_rounding(mode: str) -> None:
     registry = Registry()
-    sample = Sample(Active(mode=mode), [Typed(HALVES, TensorType(HALVES.shape, BF16))], BF16)
+    sample = Sample(tpu.Active(mode=mode), [Typed(HALVES, TensorType(HALVES.shape, BF16))], BF16)
     compiled = compile_kernels({mode: sample}, "cv183x", registry)
     (got,) = registry.get("tpuc.chips", "cv183x").load(compiled.data, "kernels").run(compiled.inputs).values()
     wanted = np.array([FUNCTIONS[mode](float(x)) for x in HALVES.reshape(-1)])

@@ -13,29 +13,7 @@ from tpuc.registry import Registry
 from tpuc.testing import Typed, quantised, quantised_element, uniform
 from tpuc.testing.kernel_conformance import Fixed, Sample, compile_kernels
 from tpuc_cv183x.kernels import TABLE
-from tpuc_ops.tpu.active import Active
-from tpuc_ops.tpu.add import Add
-from tpuc_ops.tpu.add_const import AddConst
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.clip import Clip
-from tpuc_ops.tpu.concat import Concat
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.div import Div
-from tpuc_ops.tpu.leaky_relu import LeakyRelu
-from tpuc_ops.tpu.lut import Lut
-from tpuc_ops.tpu.matmul import MatMul
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.mul_const import MulConst
-from tpuc_ops.tpu.mul_shift import MulShift
-from tpuc_ops.tpu.pad import Pad
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.pool2d import Pool2D
-from tpuc_ops.tpu.prelu import PRelu
-from tpuc_ops.tpu.relu import Relu
-from tpuc_ops.tpu.slice import Slice
-from tpuc_ops.tpu.softmax import Softmax
-from tpuc_ops.tpu.sub import Sub
-from tpuc_ops.tpu.upsample import Upsample
+from tpuc_ops import tpu
 
 from tests.chips.cv183x.steps import check_steps
 from tests.chips.cv183x.wide_cases import WIDE
@@ -74,12 +52,12 @@ def _bias(*shape: int) -> Fixed:
     return Fixed(np.random.default_rng(2).integers(-9000, 9000, shape, np.int32))
 
 
-def _conv(kernel: tuple[int, int], channels: int, depth: int, **more: Any) -> Conv2D:
+def _conv(kernel: tuple[int, int], channels: int, depth: int, **more: Any) -> tpu.Conv2D:
     random = np.random.default_rng(3)
     multipliers = tuple(int(value) for value in random.integers(1 << 30, (1 << 31) - 1, channels))
     shift = int(np.log2(127 * np.sqrt(depth * kernel[0] * kernel[1])))
     shifts = tuple(int(value) for value in random.integers(shift, shift + 3, channels))
-    return Conv2D(kernel_shape=kernel, multiplier=multipliers, rshift=shifts, **QDM, **more)
+    return tpu.Conv2D(kernel_shape=kernel, multiplier=multipliers, rshift=shifts, **QDM, **more)
 
 
 PADS = {"pads": (1, 1, 1, 1)}
@@ -116,73 +94,77 @@ INTEGERS = {
         [{"n": 1, "c": 32}],
     ),
     "matmul": Sample(
-        MatMul(multipliers=(1 << 30,) * 40, rshifts=(9,) * 40, **QDM),
+        tpu.MatMul(multipliers=(1 << 30,) * 40, rshifts=(9,) * 40, **QDM),
         [_bytes(3, 70), _filter(70, 40), _bias(1, 40), None, None],
         I8,
         [{"k": 32}, {"c": 32, "h": 1}],
     ),
     "max": Sample(
-        Pool2D(kernel_shape=(3, 3), pool_mode="Max", strides=(2, 2), **PADS), [_bytes(1, 40, 9, 9)], I8, [{"h": 2}]
+        tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Max", strides=(2, 2), **PADS), [_bytes(1, 40, 9, 9)], I8, [{"h": 2}]
     ),
     "max_unsigned": Sample(
-        Pool2D(kernel_shape=(2, 2), pool_mode="Max", strides=(2, 2)), [_bytes(1, 40, 8, 8, dtype="uint8")], U8
+        tpu.Pool2D(kernel_shape=(2, 2), pool_mode="Max", strides=(2, 2)), [_bytes(1, 40, 8, 8, dtype="uint8")], U8
     ),
     "average": Sample(
-        Pool2D(
+        tpu.Pool2D(
             kernel_shape=(20, 20), pool_mode="Avg", strides=(20, 20), multiplier=201, rshift=16, round_mode="HalfUp"
         ),
         [_bytes(1, 40, 20, 20)],
         I8,
     ),
     "average_unsigned": Sample(
-        Pool2D(kernel_shape=(3, 3), pool_mode="Avg", multiplier=115, rshift=10, round_mode="HalfUp"),
+        tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Avg", multiplier=115, rshift=10, round_mode="HalfUp"),
         [_bytes(1, 40, 8, 8, dtype="uint8")],
         U8,
         [{"h": 2, "w": 4}],
     ),
     "add": Sample(
-        Add(multipliers=(33, 272), rshifts=(7,)), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6, seed=1)], I8, [{"h": 2}]
+        tpu.Add(multipliers=(33, 272), rshifts=(7,)), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6, seed=1)], I8, [{"h": 2}]
     ),
     "add_mixed": Sample(
-        Add(multipliers=(33, -69), rshifts=(6,)), [_bytes(1, 40, 5, 6, dtype="uint8"), _bytes(1, 40, 5, 6, seed=1)], U8
+        tpu.Add(multipliers=(33, -69), rshifts=(6,)),
+        [_bytes(1, 40, 5, 6, dtype="uint8"), _bytes(1, 40, 5, 6, seed=1)],
+        U8,
     ),
     "add_unsigned": Sample(
-        Add(multipliers=(90, 127), rshifts=(7,)),
+        tpu.Add(multipliers=(90, 127), rshifts=(7,)),
         [_bytes(1, 40, 5, 6, dtype="uint8"), _bytes(1, 40, 5, 6, dtype="uint8", seed=1)],
         U8,
     ),
-    "add_rows": Sample(Add(multipliers=(90, 27), rshifts=(7,)), [_bytes(1, 7, 5), _bytes(1, 7, 5, seed=1)], I8),
+    "add_rows": Sample(tpu.Add(multipliers=(90, 27), rshifts=(7,)), [_bytes(1, 7, 5), _bytes(1, 7, 5, seed=1)], I8),
     "add_channel": Sample(
-        Add(multipliers=(90, 27), rshifts=(7,), do_relu=True), [_bytes(1, 40, 5, 6), _bytes(1, 40, 1, 1)], I8
+        tpu.Add(multipliers=(90, 27), rshifts=(7,), do_relu=True), [_bytes(1, 40, 5, 6), _bytes(1, 40, 1, 1)], I8
     ),
     "add_image": Sample(
-        Add(multipliers=(90, 27), rshifts=(7,)), [_bytes(2, 40, 5, 6), _bytes(1, 1, 5, 6)], I8, [{"n": 1}]
+        tpu.Add(multipliers=(90, 27), rshifts=(7,)), [_bytes(2, 40, 5, 6), _bytes(1, 1, 5, 6)], I8, [{"n": 1}]
     ),
     "add_three": Sample(
-        Add(multipliers=(40, 30, 50), rshifts=(6,)),
+        tpu.Add(multipliers=(40, 30, 50), rshifts=(6,)),
         [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6, seed=1), _bytes(1, 40, 5, 6, seed=2)],
         I8,
     ),
     "sub": Sample(
-        Sub(multipliers=(40, 90), rshifts=(7,), is_reverse=True), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6)], I8
+        tpu.Sub(multipliers=(40, 90), rshifts=(7,), is_reverse=True), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6)], I8
     ),
     "mul": Sample(
-        Mul(multiplier=1 << 30, rshift=6, **QDM), [_bytes(1, 40, 5, 6), _bytes(1, 40, 1, 1, dtype="uint8")], I8
+        tpu.Mul(multiplier=1 << 30, rshift=6, **QDM), [_bytes(1, 40, 5, 6), _bytes(1, 40, 1, 1, dtype="uint8")], I8
     ),
     "mul_unsigned": Sample(
-        Mul(multiplier=1 << 30, rshift=8, **QDM), [_bytes(1, 7, 5, dtype="uint8"), _bytes(1, 7, 5, dtype="uint8")], U8
+        tpu.Mul(multiplier=1 << 30, rshift=8, **QDM),
+        [_bytes(1, 7, 5, dtype="uint8"), _bytes(1, 7, 5, dtype="uint8")],
+        U8,
     ),
-    "mul_shift": Sample(MulShift(multiplier=-90, rshift=7), [_bytes(1, 40, 5, 6)], I8),
-    "mul_shift_unsigned": Sample(MulShift(multiplier=90, rshift=6), [_bytes(1, 40, 5, 6, dtype="uint8")], U8),
-    "relu": Sample(Relu(relu_limit=3.0), [_bytes(1, 40, 5, 6)], I8),
+    "mul_shift": Sample(tpu.MulShift(multiplier=-90, rshift=7), [_bytes(1, 40, 5, 6)], I8),
+    "mul_shift_unsigned": Sample(tpu.MulShift(multiplier=90, rshift=6), [_bytes(1, 40, 5, 6, dtype="uint8")], U8),
+    "relu": Sample(tpu.Relu(relu_limit=3.0), [_bytes(1, 40, 5, 6)], I8),
     "lut_channels": Sample(
-        Lut(),
+        tpu.Lut(),
         [_bytes(2, 70, 5, 6), Fixed(np.random.default_rng(9).integers(-128, 128, (1, 70, 1, 256), np.int8), "si8")],
         I8,
         [{"c": 32}, {"n": 1, "h": 2}],
     ),
     "lut_lanes": Sample(
-        Lut(),
+        tpu.Lut(),
         [
             _bytes(3, 20, 4, 6, dtype="uint8"),
             Fixed(np.random.default_rng(8).integers(0, 256, (1, 20, 1, 256), np.uint8)),
@@ -190,51 +172,53 @@ INTEGERS = {
         U8,
         [{"n": 2}],
     ),
-    "lut": Sample(Lut(), [_bytes(1, 40, 5, 6), _filter(1, 1, 1, 256)], I8, [{"h": 2}]),
-    "prelu": Sample(PRelu(rshift=7, multiplier_pos=90, rshift_pos=6), [_bytes(1, 40, 5, 6), _filter(1, 40, 1, 1)], I8),
-    "upsample": Sample(Upsample(scale_h=2, scale_w=3), [_bytes(1, 40, 5, 6)], I8, [{"h": 2}, {"h": 4, "w": 6}]),
-    "permute": Sample(Permute(order=(0, 2, 3, 1)), [_bytes(2, 40, 5, 6)], I8, [{"w": 7}]),
-    "permute_swap": Sample(Permute(order=(0, 3, 2, 1)), [_bytes(2, 40, 5, 6)], I8),
-    "permute_back": Sample(Permute(order=(0, 3, 1, 2)), [_bytes(2, 5, 6, 40)], I8),
-    "concat": Sample(Concat(axis=3), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 3)], I8),
+    "lut": Sample(tpu.Lut(), [_bytes(1, 40, 5, 6), _filter(1, 1, 1, 256)], I8, [{"h": 2}]),
+    "prelu": Sample(
+        tpu.PRelu(rshift=7, multiplier_pos=90, rshift_pos=6), [_bytes(1, 40, 5, 6), _filter(1, 40, 1, 1)], I8
+    ),
+    "upsample": Sample(tpu.Upsample(scale_h=2, scale_w=3), [_bytes(1, 40, 5, 6)], I8, [{"h": 2}, {"h": 4, "w": 6}]),
+    "permute": Sample(tpu.Permute(order=(0, 2, 3, 1)), [_bytes(2, 40, 5, 6)], I8, [{"w": 7}]),
+    "permute_swap": Sample(tpu.Permute(order=(0, 3, 2, 1)), [_bytes(2, 40, 5, 6)], I8),
+    "permute_back": Sample(tpu.Permute(order=(0, 3, 1, 2)), [_bytes(2, 5, 6, 40)], I8),
+    "concat": Sample(tpu.Concat(axis=3), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 3)], I8),
     "slice": Sample(
-        Slice(offset=(0, 3, 1, 5), steps=(1, 2, 1, -2), ends=(1, 40, 5, -100)),
+        tpu.Slice(offset=(0, 3, 1, 5), steps=(1, 2, 1, -2), ends=(1, 40, 5, -100)),
         [_bytes(1, 40, 5, 6)],
         TensorType((1, 19, 4, 3), I8),
     ),
-    "pad": Sample(Pad(paddings=(0, 2, 1, 0, 0, 1, 0, 3), val=-5.0), [_bytes(1, 40, 5, 6)], I8),
+    "pad": Sample(tpu.Pad(paddings=(0, 2, 1, 0, 0, 1, 0, 3), val=-5.0), [_bytes(1, 40, 5, 6)], I8),
 }
 FLOATS = {
     "conv": Sample(
-        Conv2D(kernel_shape=(3, 3), do_relu=True, relu_limit=5.0, **PADS),
+        tpu.Conv2D(kernel_shape=(3, 3), do_relu=True, relu_limit=5.0, **PADS),
         [_half(1, 40, 9, 7), _half_filter(33, 40, 3, 3), Fixed(uniform(33))],
         BF16,
         [{"k": 32}, {"k": 32, "c": 32, "h": 4}],
     ),
     "depthwise": Sample(
-        Conv2D(kernel_shape=(3, 3), group=40, **PADS),
+        tpu.Conv2D(kernel_shape=(3, 3), group=40, **PADS),
         [_half(1, 40, 9, 7), _half_filter(40, 1, 3, 3), Fixed(uniform(40))],
         BF16,
     ),
     "matmul": Sample(
-        MatMul(), [_half(3, 70), _half_filter(70, 40), Fixed(uniform(1, 40)), None, None], BF16, [{"k": 32}]
+        tpu.MatMul(), [_half(3, 70), _half_filter(70, 40), Fixed(uniform(1, 40)), None, None], BF16, [{"k": 32}]
     ),
-    "max": Sample(Pool2D(kernel_shape=(3, 3), pool_mode="Max", **PADS), [_half(1, 40, 9, 9)], BF16),
-    "average": Sample(Pool2D(kernel_shape=(3, 3), pool_mode="Avg"), [_half(1, 40, 9, 9)], BF16),
-    "add": Sample(Add(do_relu=True), [_half(1, 40, 5, 6), _half(1, 40, 1, 1, seed=1)], BF16),
-    "sub": Sample(Sub(is_reverse=True, do_relu=True), [_half(1, 7, 5), _half(1, 7, 5, seed=1)], BF16),
-    "mul": Sample(Mul(), [_half(1, 40, 5, 6), _half(40, 5, 6, seed=1)], BF16),
-    "mul_const": Sample(MulConst(const_val=-1.5), [_half(1, 40, 5, 6)], BF16),
-    "add_const": Sample(AddConst(const_val=0.25, do_relu=True, relu_limit=1.0), [_half(1, 40, 5, 6)], BF16),
-    "clip": Sample(Clip(min=-1.0, max=2.0), [_half(1, 40, 5, 6)], BF16),
-    "leaky": Sample(LeakyRelu(alpha=0.125), [_half(1, 40, 5, 6)], BF16),
-    "prelu": Sample(PRelu(), [_half(1, 40, 5, 6), _half_filter(1, 40, 1, 1)], BF16),
-    "permute": Sample(Permute(order=(0, 2, 3, 1)), [_half(1, 40, 5, 6)], BF16),
-    "upsample": Sample(Upsample(scale_h=2, scale_w=2), [_half(1, 40, 5, 6)], BF16),
-    "softmax": Sample(Softmax(axis=1), [uniform(2, 7, 5)]),
-    "softmax_last": Sample(Softmax(axis=-1), [uniform(1, 30, 4)]),
+    "max": Sample(tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Max", **PADS), [_half(1, 40, 9, 9)], BF16),
+    "average": Sample(tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Avg"), [_half(1, 40, 9, 9)], BF16),
+    "add": Sample(tpu.Add(do_relu=True), [_half(1, 40, 5, 6), _half(1, 40, 1, 1, seed=1)], BF16),
+    "sub": Sample(tpu.Sub(is_reverse=True, do_relu=True), [_half(1, 7, 5), _half(1, 7, 5, seed=1)], BF16),
+    "mul": Sample(tpu.Mul(), [_half(1, 40, 5, 6), _half(40, 5, 6, seed=1)], BF16),
+    "mul_const": Sample(tpu.MulConst(const_val=-1.5), [_half(1, 40, 5, 6)], BF16),
+    "add_const": Sample(tpu.AddConst(const_val=0.25, do_relu=True, relu_limit=1.0), [_half(1, 40, 5, 6)], BF16),
+    "clip": Sample(tpu.Clip(min=-1.0, max=2.0), [_half(1, 40, 5, 6)], BF16),
+    "leaky": Sample(tpu.LeakyRelu(alpha=0.125), [_half(1, 40, 5, 6)], BF16),
+    "prelu": Sample(tpu.PRelu(), [_half(1, 40, 5, 6), _half_filter(1, 40, 1, 1)], BF16),
+    "permute": Sample(tpu.Permute(order=(0, 2, 3, 1)), [_half(1, 40, 5, 6)], BF16),
+    "upsample": Sample(tpu.Upsample(scale_h=2, scale_w=2), [_half(1, 40, 5, 6)], BF16),
+    "softmax": Sample(tpu.Softmax(axis=1), [uniform(2, 7, 5)]),
+    "softmax_last": Sample(tpu.Softmax(axis=-1), [uniform(1, 30, 4)]),
     **{
-        mode.lower(): Sample(Active(mode=mode, coeffs=coeffs), [_half(1, 40, 5, 6)], BF16)
+        mode.lower(): Sample(tpu.Active(mode=mode, coeffs=coeffs), [_half(1, 40, 5, 6)], BF16)
         for mode, coeffs in {
             "SIGMOID": None,
             "SILU": None,
@@ -251,16 +235,16 @@ FLOATS = {
             "SQUARE": None,
         }.items()
     },
-    **{mode.lower(): Sample(Active(mode=mode), [_positive(1, 40, 5, 6)], BF16) for mode in ("SQRT", "RSQRT", "LN")},
-    "div": Sample(Div(), [_half(1, 40, 5, 6), _positive(1, 40, 5, 6)], BF16, [{"h": 2}]),
-    "div_channel": Sample(Div(is_reverse=True, do_relu=True), [_positive(1, 40, 1, 1), _half(1, 40, 5, 6)], BF16),
-    "quantise": Sample(Cast(), [uniform(1, 40, 5, 6, low=-8, high=8)], I8),
-    "dequantise": Sample(Cast(), [_bytes(1, 40, 5, 6)], F32),
-    "widen": Sample(Cast(), [_half(1, 40, 5, 6)], F32, [{"h": 2}]),
-    "narrow": Sample(Cast(round_mode="TowardsZero"), [uniform(1, 7, 5)], BF16),
-    "narrow_nearest": Sample(Cast(round_half=True), [uniform(2, 40, 5, 6, low=-8, high=8)], BF16, [{"h": 2}]),
+    **{mode.lower(): Sample(tpu.Active(mode=mode), [_positive(1, 40, 5, 6)], BF16) for mode in ("SQRT", "RSQRT", "LN")},
+    "div": Sample(tpu.Div(), [_half(1, 40, 5, 6), _positive(1, 40, 5, 6)], BF16, [{"h": 2}]),
+    "div_channel": Sample(tpu.Div(is_reverse=True, do_relu=True), [_positive(1, 40, 1, 1), _half(1, 40, 5, 6)], BF16),
+    "quantise": Sample(tpu.Cast(), [uniform(1, 40, 5, 6, low=-8, high=8)], I8),
+    "dequantise": Sample(tpu.Cast(), [_bytes(1, 40, 5, 6)], F32),
+    "widen": Sample(tpu.Cast(), [_half(1, 40, 5, 6)], F32, [{"h": 2}]),
+    "narrow": Sample(tpu.Cast(round_mode="TowardsZero"), [uniform(1, 7, 5)], BF16),
+    "narrow_nearest": Sample(tpu.Cast(round_half=True), [uniform(2, 40, 5, 6, low=-8, high=8)], BF16, [{"h": 2}]),
     **{
-        f"{kind}_to_{other}": Sample(Cast(in_half=True, round_mode="HalfToEven"), [operand], result)
+        f"{kind}_to_{other}": Sample(tpu.Cast(in_half=True, round_mode="HalfToEven"), [operand], result)
         for kind, operand, targets in (
             ("f32", uniform(1, 40, 5, 6, low=-9, high=14), ("i8", "u8")),
             ("bf16", _half(1, 40, 5, 6), ("i8", "u8")),
@@ -272,7 +256,7 @@ FLOATS = {
     },
     **{
         f"nearest_f32_to_{other}": Sample(
-            Cast(in_half=True, round_mode="HalfToEven", round_half=True),
+            tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=True),
             [uniform(2, 40, 5, 6, low=-9, high=14)],
             quantised_element({"i8": "int8", "u8": "uint8"}[other], 0.05),
             [{"h": 2}],
@@ -281,16 +265,16 @@ FLOATS = {
     },
     **{
         f"image_f32_to_{other}": Sample(
-            Cast(in_half=True, round_mode="HalfToEven", round_half=nearest),
+            tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=nearest),
             [uniform(*shape, low=-9, high=14)],
             quantised_element({"i8": "int8", "u8": "uint8"}[other], 0.05),
             [{"w": 7}],
         )
         for other, nearest, shape in (("i8", False, (1, 3, 16, 24)), ("u8", True, (2, 3, 8, 17)))
     },
-    "from_bytes": Sample(Cast(with_scale=False), [_bytes(1, 40, 5, 6, dtype="uint8")], BF16),
-    "to_bytes": Sample(Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], I8),
-    "to_unsigned": Sample(Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], U8),
+    "from_bytes": Sample(tpu.Cast(with_scale=False), [_bytes(1, 40, 5, 6, dtype="uint8")], BF16),
+    "to_bytes": Sample(tpu.Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], I8),
+    "to_unsigned": Sample(tpu.Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], U8),
 }
 
 
@@ -336,19 +320,19 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         "padding below the window's own extent, this one is 3 for 3",
     ),
     "shift": (
-        Conv2D(kernel_shape=(3, 3), multiplier=(1 << 30,), rshift=(32,), **QDM),
+        tpu.Conv2D(kernel_shape=(3, 3), multiplier=(1 << 30,), rshift=(32,), **QDM),
         [X, W, ABSENT],
         t(1, 4, 18, 18),
         "shifts from 0 to 31, these are 32 to 32",
     ),
     "mode": (
-        Conv2D(kernel_shape=(3, 3), multiplier=(1,), rshift=(0,)),
+        tpu.Conv2D(kernel_shape=(3, 3), multiplier=(1,), rshift=(0,)),
         [X, W, ABSENT],
         t(1, 4, 18, 18),
         "only quant_mode QDM rounded HalfAwayFromZero, this one is MultiplierShift HalfUp",
     ),
     "sums": (
-        Conv2D(kernel_shape=(3, 3)),
+        tpu.Conv2D(kernel_shape=(3, 3)),
         [X, W, ABSENT],
         t(1, 4, 18, 18),
         "integer sums must be requantised, the chip cannot store 32 bits",
@@ -359,77 +343,82 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         t(1, 4, 18, 18),
         "zero points must be 0, this one is 3",
     ),
-    "f32": (Relu(), [t(1, 4, element=F32)], t(1, 4, element=F32), "int8, uint8 and bf16 only, this one has f32"),
+    "f32": (tpu.Relu(), [t(1, 4, element=F32)], t(1, 4, element=F32), "int8, uint8 and bf16 only, this one has f32"),
     "groups": (
         _conv((3, 3), 4, 2, group=2),
         [X, W, ABSENT],
         t(1, 4, 18, 18),
         "groups of several channels have no kernel; lowering writes them as one group with zeros between",
     ),
-    "shifts": (Add(multipliers=(1, 1), rshifts=(1, 2)), [X, X], X, "one common shift from 0 to 31, there are [1, 2]"),
+    "shifts": (
+        tpu.Add(multipliers=(1, 1), rshifts=(1, 2)),
+        [X, X],
+        X,
+        "one common shift from 0 to 31, there are [1, 2]",
+    ),
     "multiplier": (
-        Add(multipliers=(129, 131), rshifts=(1,)),
+        tpu.Add(multipliers=(129, 131), rshifts=(1,)),
         [X, X],
         X,
         "multipliers of one signed byte, one of them times a power of two, these are [129, 131]",
     ),
     "sum": (
-        Add(multipliers=(127, 127, 127), rshifts=(7,)),
+        tpu.Add(multipliers=(127, 127, 127), rshifts=(7,)),
         [X, X, X],
         X,
         "a sum within 16 bits before its shift, this one may reach 48768",
     ),
     "offset": (
-        Add(multipliers=(1, 1), rshifts=(9,)),
+        tpu.Add(multipliers=(1, 1), rshifts=(9,)),
         [X, X],
         t(1, 4, 20, 20, element=U8),
         "a shift up to 8 to an unsigned result, this one is 9",
     ),
     "product": (
-        Mul(multiplier=1 << 30, rshift=1, **QDM),
+        tpu.Mul(multiplier=1 << 30, rshift=1, **QDM),
         [X, X],
         t(1, 4, 20, 20, element=U8),
         "the product of unsigned operands is unsigned, every other one is signed",
     ),
     "counts": (
-        Pool2D(kernel_shape=(3, 3), pool_mode="Avg", pads=(1, 1, 1, 1)),
+        tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Avg", pads=(1, 1, 1, 1)),
         [X],
         X,
         "an average that does not count padding needs windows without padding",
     ),
     "factor": (
-        Pool2D(kernel_shape=(2, 2), pool_mode="Avg", multiplier=256, round_mode="HalfUp"),
+        tpu.Pool2D(kernel_shape=(2, 2), pool_mode="Avg", multiplier=256, round_mode="HalfUp"),
         [X],
         t(1, 4, 19, 19),
         "a factor of one byte and a shift up to 31, these are 256 and 0",
     ),
-    "beta": (Softmax(axis=1, beta=2.0), [t(1, 4, element=F32)], t(1, 4, element=F32), "beta 1 and no logarithm"),
+    "beta": (tpu.Softmax(axis=1, beta=2.0), [t(1, 4, element=F32)], t(1, 4, element=F32), "beta 1 and no logarithm"),
     "rounding": (
-        Cast(with_scale=False),
+        tpu.Cast(with_scale=False),
         [t(1, 4, element=BF16)],
         t(1, 4),
         "the chip rounds HalfToEven, this one asks for HalfAwayFromZero",
     ),
     "scale": (
-        Cast(round_mode="HalfToEven"),
+        tpu.Cast(round_mode="HalfToEven"),
         [t(1, 4, element=BF16)],
         t(1, 4),
         "a scale beside bytes or bf16 needs in_half, the chip multiplies bf16",
     ),
     "unsigned": (
-        Cast(),
+        tpu.Cast(),
         [t(1, 4, element=F32)],
         t(1, 4, element=U8),
         "the runtime's quantisation knows int8 with zero point 0 alone",
     ),
     "nearest": (
-        Cast(),
+        tpu.Cast(),
         [t(1, 4, element=F32)],
         t(1, 4, element=BF16),
         "the chip leaves the lower half out or has round_half, this one asks for HalfAwayFromZero",
     ),
     "active": (
-        Active(mode="TAN"),
+        tpu.Active(mode="TAN"),
         [t(1, 4, element=BF16)],
         t(1, 4, element=BF16),
         (
@@ -437,7 +426,12 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
             "SQRT, SQUARE, TANH, this one is TAN"
         ),
     ),
-    "repeats": (Upsample(scale_h=9, scale_w=9), [X], t(1, 4, 180, 180), "each element at most 64 times, here 81 times"),
+    "repeats": (
+        tpu.Upsample(scale_h=9, scale_w=9),
+        [X],
+        t(1, 4, 180, 180),
+        "each element at most 64 times, here 81 times",
+    ),
 }
 INSIDE: dict[str, tuple[Op, list[TensorType], TensorType]] = {
     "stride": (_conv((3, 3), 4, 4, strides=(15, 1)), [X, W, ABSENT], t(1, 4, 2, 18)),
@@ -447,12 +441,20 @@ INSIDE: dict[str, tuple[Op, list[TensorType], TensorType]] = {
         t(1, 4, 20, 18),
     ),
     "dilation": (_conv((2, 2), 4, 4, dilations=(16, 1)), [X, W, ABSENT], t(1, 4, 4, 19)),
-    "shift": (Conv2D(kernel_shape=(3, 3), multiplier=(1 << 30,), rshift=(31,), **QDM), [X, W, ABSENT], t(1, 4, 18, 18)),
-    "multiplier": (Add(multipliers=(127, 254), rshifts=(1,)), [X, X], X),
-    "sum": (Add(multipliers=(127, 64, 64), rshifts=(7,)), [X, X, X], X),
-    "offset": (Add(multipliers=(1, 1), rshifts=(8,)), [X, X], t(1, 4, 20, 20, element=U8)),
-    "factor": (Pool2D(kernel_shape=(2, 2), pool_mode="Avg", multiplier=255, round_mode="HalfUp"), [X], t(1, 4, 19, 19)),
-    "repeats": (Upsample(scale_h=8, scale_w=8), [X], t(1, 4, 160, 160)),
+    "shift": (
+        tpu.Conv2D(kernel_shape=(3, 3), multiplier=(1 << 30,), rshift=(31,), **QDM),
+        [X, W, ABSENT],
+        t(1, 4, 18, 18),
+    ),
+    "multiplier": (tpu.Add(multipliers=(127, 254), rshifts=(1,)), [X, X], X),
+    "sum": (tpu.Add(multipliers=(127, 64, 64), rshifts=(7,)), [X, X, X], X),
+    "offset": (tpu.Add(multipliers=(1, 1), rshifts=(8,)), [X, X], t(1, 4, 20, 20, element=U8)),
+    "factor": (
+        tpu.Pool2D(kernel_shape=(2, 2), pool_mode="Avg", multiplier=255, round_mode="HalfUp"),
+        [X],
+        t(1, 4, 19, 19),
+    ),
+    "repeats": (tpu.Upsample(scale_h=8, scale_w=8), [X], t(1, 4, 160, 160)),
 }
 
 
@@ -475,7 +477,7 @@ def test_what_is_just_inside_is_taken(name: str) -> None:
 
 
 def test_a_window_too_large_for_local_memory_says_so() -> None:
-    sample = Sample(Pool2D(kernel_shape=(200, 200), pool_mode="Max"), [_bytes(1, 1, 200, 200)], I8)
+    sample = Sample(tpu.Pool2D(kernel_shape=(200, 200), pool_mode="Max"), [_bytes(1, 1, 200, 200)], I8)
     with pytest.raises(
         LmemOverflow, match=r"the smallest tile needs \d+ bytes of local memory per lane and there are 32768"
     ):

@@ -9,24 +9,7 @@ import pytest
 from tpuc.api import F32, LoweringNode, Op, TensorType
 from tpuc_cv183x.chip import DESCRIPTION
 from tpuc_cv183x.lowerings import TABLE
-from tpuc_ops.top.arg import Arg
-from tpuc_ops.top.cast import Cast
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.layer_norm import LayerNorm
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.normalize import Normalize
-from tpuc_ops.top.pow2 import Pow2
-from tpuc_ops.top.pow3 import Pow3
-from tpuc_ops.top.prelu import PRelu
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.scale import Scale
+from tpuc_ops import top
 
 from tests.chips.cv183x.lowered import check_layers, compile_layers
 from tests.chips.cv183x.more_lowering_cases import LAYERS
@@ -61,172 +44,178 @@ FAR_PLACES = (
 )
 REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, str]] = {
     "computed_filter": (
-        Conv(kernel_shape=(3, 3)),
+        top.Conv(kernel_shape=(3, 3)),
         [IMAGE, t(4, 4, 3, 3)],
         [None, None],
         t(1, 4, 18, 18),
         "the filter must be a constant",
     ),
     "volumes": (
-        Conv(kernel_shape=(3, 3, 3)),
+        top.Conv(kernel_shape=(3, 3, 3)),
         [t(1, 4, 5, 5, 5), t(4, 4, 3, 3, 3)],
         [None, ARRAY],
         t(1, 4, 3, 3, 3),
         "only 2-D windows, this one has 3 dimensions",
     ),
     "far_overlap": (
-        Conv(kernel_shape=(17, 3), strides=(16, 1)),
+        top.Conv(kernel_shape=(17, 3), strides=(16, 1)),
         [IMAGE, t(4, 4, 17, 3)],
         [None, ARRAY],
         t(1, 4, 1, 18),
         FAR,
     ),
     "far_groups": (
-        Conv(kernel_shape=(3, 3), strides=(16, 16), group=4),
+        top.Conv(kernel_shape=(3, 3), strides=(16, 16), group=4),
         [IMAGE, t(4, 1, 3, 3)],
         [None, ARRAY],
         t(1, 4, 2, 2),
         FAR,
     ),
     "pool_volumes": (
-        MaxPool(kernel_shape=(2, 2, 2)),
+        top.MaxPool(kernel_shape=(2, 2, 2)),
         [t(1, 4, 6, 6, 6)],
         [None],
         t(1, 4, 5, 5, 5),
         "only 2-D windows, this one has 3 dimensions",
     ),
-    "vector": (MatMul(), [t(4), t(4, 5)], [None, None], t(5), "two matrices, one operand is a vector"),
+    "vector": (top.MatMul(), [t(4), t(4, 5)], [None, None], t(5), "two matrices, one operand is a vector"),
     "batches_in_rows": (
-        MatMul(hdim_is_batch=True),
+        top.MatMul(hdim_is_batch=True),
         [t(1, 3, 2, 4), t(1, 4, 2, 5)],
         [None, None],
         t(1, 3, 2, 5),
         "hdim_is_batch has no kernel; permute the operands so that batches come first",
     ),
     "deconv_filter": (
-        Deconv(kernel_shape=(3, 3)),
+        top.Deconv(kernel_shape=(3, 3)),
         [IMAGE, t(4, 4, 3, 3)],
         [None, None],
         t(1, 4, 22, 22),
         "the filter must be a constant",
     ),
     "deconv_volumes": (
-        Deconv(kernel_shape=(3, 3, 3)),
+        top.Deconv(kernel_shape=(3, 3, 3)),
         [t(1, 4, 5, 5, 5), t(4, 4, 3, 3, 3)],
         [None, ARRAY],
         t(1, 4, 7, 7, 7),
         "only 2-D windows, this one has 3 dimensions",
     ),
     "deconv_far_dilation": (
-        Deconv(kernel_shape=(9, 3), dilations=(3, 1)),
+        top.Deconv(kernel_shape=(9, 3), dilations=(3, 1)),
         [IMAGE, t(4, 4, 9, 3)],
         [None, np.ones((4, 4, 9, 3), np.float32)],
         t(1, 4, 44, 22),
         "a window of more than 16 places has no dilation here, this one is 3",
     ),
     "deconv_far_strides": (
-        Deconv(kernel_shape=(17, 3)),
+        top.Deconv(kernel_shape=(17, 3)),
         [IMAGE, t(4, 4, 17, 3)],
         [None, np.ones((4, 4, 17, 3), np.float32)],
         t(1, 4, 36, 22),
         "a window of at most 16 strides, this one has 17",
     ),
     "interp_rank": (
-        Interp(mode="linear", coord_mode="half_pixel"),
+        top.Interp(mode="linear", coord_mode="half_pixel"),
         [t(1, 4, 20)],
         [None],
         t(1, 4, 40),
         "only images of 4 dimensions, this one has 3",
     ),
-    "norm_weight": (LayerNorm(), [t(3, 8), t(8)], [None, None], t(3, 8), "the weight must be a constant"),
-    "normalize_scale": (Normalize(), [IMAGE, t(1)], [None, None], IMAGE, "the scale must be a constant"),
+    "norm_weight": (top.LayerNorm(), [t(3, 8), t(8)], [None, None], t(3, 8), "the weight must be a constant"),
+    "normalize_scale": (top.Normalize(), [IMAGE, t(1)], [None, None], IMAGE, "the scale must be a constant"),
     "gather_both": (
-        Gather(),
+        top.Gather(),
         [t(9, 4), t(3)],
         [None, None],
         t(3, 4),
         "rows and indices are both computed; one of them must be a constant",
     ),
     "gather_many": (
-        Gather(),
+        top.Gather(),
         [t(300, 4), t(3)],
         [np.ones((300, 4), np.float32), None],
         t(3, 4),
         "computed indices choose from at most 256 rows, here 300; look the rows up outside and make them an input",
     ),
     "gather_columns": (
-        Gather(axis=1),
+        top.Gather(axis=1),
         [t(4, 9), t(3)],
         [np.ones((4, 9), np.float32), None],
         t(4, 3),
         "computed indices choose along the first dimension only; permute the constant",
     ),
     "gather_runs": (
-        Gather(),
+        top.Gather(),
         [t(2000, 4), t(600)],
         [None, np.arange(600, dtype=np.float32) ** 2 % 1999],
         t(600, 4),
         "indices of at most 256 runs, these have 300",
     ),
     "cast": (
-        Cast(to="INT8"),
+        top.Cast(to="INT8"),
         [IMAGE],
         [None],
         IMAGE,
         "types FLOAT, FLOAT16, BFLOAT16, DOUBLE, INT32, INT64, BOOL, this one is INT8",
     ),
     "arg_places": (
-        Arg(axis=1),
+        top.Arg(axis=1),
         [t(3, 1000)],
         [None],
         t(3, 1),
         FAR_PLACES,
     ),
-    "base": (Pow2(const_val=-2.0), [IMAGE], [None], IMAGE, "a base above 0, this one is -2"),
-    "bases": (Pow3(), [t(1), IMAGE], [np.zeros(1, np.float32), None], IMAGE, "bases above 0"),
+    "base": (top.Pow2(const_val=-2.0), [IMAGE], [None], IMAGE, "a base above 0, this one is -2"),
+    "bases": (top.Pow3(), [t(1), IMAGE], [np.zeros(1, np.float32), None], IMAGE, "bases above 0"),
     "computed_scale": (
-        Scale(),
+        top.Scale(),
         [IMAGE, t(4)],
         [None, None],
         IMAGE,
         "the scale must be a constant, and the tensor have channels",
     ),
     "concat_constant": (
-        Concat(axis=1),
+        top.Concat(axis=1),
         [IMAGE, IMAGE],
         [np.ones((1, 4, 20, 20), np.float32)] * 2,
         t(1, 8, 20, 20),
         "all operands are constants; fold it into the network",
     ),
     "prelu": (
-        PRelu(),
+        top.PRelu(),
         [IMAGE, t(1, 1, 20, 1)],
         [None, np.ones((1, 1, 20, 1), np.float32)],
         IMAGE,
         "one slope, or one per channel; there are 20 for 4 channels",
     ),
     "reduce_mode": (
-        Reduce(axes=(2,), mode="ReduceProd"),
+        top.Reduce(axes=(2,), mode="ReduceProd"),
         [IMAGE],
         [None],
         t(1, 4, 1, 20),
         "mode ReduceProd has no kernel; there are ReduceMean, ReduceMax, ReduceSum, ReduceMin, ReduceL1, ReduceL2",
     ),
     "reduce_prime": (
-        Reduce(axes=(1,), mode="ReduceMean"),
+        top.Reduce(axes=(1,), mode="ReduceMean"),
         [t(1, 4093, 5)],
         [None],
         t(1, 1, 5),
         "at most 4063 values in a row, or a product of two such numbers, here 4093",
     ),
     "constants": (
-        Max(),
+        top.Max(),
         [t(1), IMAGE],
         [np.zeros(1, np.float32)] * 2,
         IMAGE,
         "all operands are constants; fold it into the network",
     ),
-    "divisor": (Div(), [IMAGE, t(1)], [None, np.zeros(1, np.float32)], IMAGE, "a constant divisor must not contain 0"),
+    "divisor": (
+        top.Div(),
+        [IMAGE, t(1)],
+        [None, np.zeros(1, np.float32)],
+        IMAGE,
+        "a constant divisor must not contain 0",
+    ),
 }
 
 

@@ -9,11 +9,7 @@ from tpuc.api import ABSENT, BF16, F32, ElementType, Node, Op, ScalarType, Tenso
 from tpuc.registry import Registry
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tpuc_cv183x.kernels import TABLE
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.deconv import Deconv
-from tpuc_ops.tpu.lut import Lut
-from tpuc_ops.tpu.matmul import MatMul
-from tpuc_ops.tpu.pad import Pad
+from tpuc_ops import tpu
 
 from tests.chips.cv183x.deconv_cases import DECONVS
 from tests.chips.cv183x.kernel_values import I8, QDM, U8
@@ -42,97 +38,97 @@ X, W = t(1, 4, 9, 9), t(4, 4, 3, 3, element=ScalarType("si8"))
 QUOTIENT: Any = {"multiplier": (1 << 30,), "rshift": (9,), **QDM}
 REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
     "deconv_dilation": (
-        Deconv(kernel_shape=(2, 2), dilations=(17, 1), **QUOTIENT),
+        tpu.Deconv(kernel_shape=(2, 2), dilations=(17, 1), **QUOTIENT),
         [X, W, ABSENT],
         t(1, 4, 26, 10),
         "dilation at most 16, this one is 17",
     ),
     "deconv_stride": (
-        Deconv(kernel_shape=(3, 3), strides=(4, 1), **QUOTIENT),
+        tpu.Deconv(kernel_shape=(3, 3), strides=(4, 1), **QUOTIENT),
         [X, W, ABSENT],
         t(1, 4, 35, 11),
         "a window of at least the stride, this one is 3 for 4",
     ),
     "deconv_window": (
-        Deconv(kernel_shape=(17, 3), **QUOTIENT),
+        tpu.Deconv(kernel_shape=(17, 3), **QUOTIENT),
         [X, W, ABSENT],
         t(1, 4, 25, 11),
         "a window of at most 16 places beyond its padding, this one has 17",
     ),
     "deconv_padding": (
-        Deconv(kernel_shape=(3, 3), strides=(2, 2), output_padding=(1, 0), **QUOTIENT),
+        tpu.Deconv(kernel_shape=(3, 3), strides=(2, 2), output_padding=(1, 0), **QUOTIENT),
         [X, W, ABSENT],
         t(1, 4, 20, 19),
         "padding below the window's extent, and at least the output padding",
     ),
     "deconv_sums": (
-        Deconv(kernel_shape=(3, 3)),
+        tpu.Deconv(kernel_shape=(3, 3)),
         [X, W, ABSENT],
         t(1, 4, 11, 11),
         "integer sums must be requantised, the chip cannot store 32 bits",
     ),
     "deconv_groups": (
-        Deconv(kernel_shape=(3, 3), group=2, **QUOTIENT),
+        tpu.Deconv(kernel_shape=(3, 3), group=2, **QUOTIENT),
         [X, W, ABSENT],
         t(1, 8, 11, 11),
         "groups of several channels have no kernel; lowering writes them as one group with zeros between",
     ),
     "product_turned": (
-        MatMul(right_transpose=True, multipliers=(1,), rshifts=(0,), **QDM),
+        tpu.MatMul(right_transpose=True, multipliers=(1,), rshifts=(0,), **QDM),
         [t(1, 3, 4), t(1, 5, 4), ABSENT, ABSENT, ABSENT],
         t(1, 3, 5),
         "operands and result as they are multiplied; permute them before",
     ),
     "product_bias": (
-        MatMul(multipliers=(1,), rshifts=(0,), **QDM),
+        tpu.MatMul(multipliers=(1,), rshifts=(0,), **QDM),
         [t(1, 3, 4), t(1, 4, 5), t(5), ABSENT, ABSENT],
         t(1, 3, 5),
         "a product of computed tensors takes no bias",
     ),
     "product_batches": (
-        MatMul(multipliers=(1,), rshifts=(0,), **QDM),
+        tpu.MatMul(multipliers=(1,), rshifts=(0,), **QDM),
         [t(2, 3, 4), t(1, 4, 5), ABSENT, ABSENT, ABSENT],
         t(2, 3, 5),
         "both operands have the same number of matrices; repeat or reshape one of them",
     ),
     "product_columns": (
-        MatMul(multipliers=(1,) * 5, rshifts=(0,) * 5, **QDM),
+        tpu.MatMul(multipliers=(1,) * 5, rshifts=(0,) * 5, **QDM),
         [t(1, 3, 4), t(1, 4, 5), ABSENT, ABSENT, ABSENT],
         t(1, 3, 5),
         "one multiplier for all columns",
     ),
     "product_kinds": (
-        MatMul(multipliers=(1,), rshifts=(0,), **QDM),
+        tpu.MatMul(multipliers=(1,), rshifts=(0,), **QDM),
         [t(1, 3, 4), t(1, 4, 5, element=BF16), ABSENT, ABSENT, ABSENT],
         t(1, 3, 5),
         "both operands are integers or both are floats",
     ),
     "product_unsigned": (
-        MatMul(multipliers=(1,), rshifts=(0,), **QDM),
+        tpu.MatMul(multipliers=(1,), rshifts=(0,), **QDM),
         [t(1, 3, 4, element=U8), t(1, 4, 5, element=U8), ABSENT, ABSENT, ABSENT],
         t(1, 3, 5),
         "the product of unsigned operands is unsigned",
     ),
     "cast_of_words": (
-        Cast(),
+        tpu.Cast(),
         [t(1, 4, 9, 9, element=ScalarType("i16"))],
         t(1, 4, 9, 9, element=BF16),
         "the chip casts between bytes, bf16 and f32, this is i16 to bf16",
     ),
     "pad_f32": (
-        Pad(paddings=(0, 0, 1, 1, 0, 0, 1, 1), mode="edge"),
+        tpu.Pad(paddings=(0, 0, 1, 1, 0, 0, 1, 1), mode="edge"),
         [t(1, 4, 9, 9, element=F32)],
         t(1, 4, 11, 11, element=F32),
         "int8, uint8 and bf16 only, this one has f32",
     ),
     "table_channels": (
-        Lut(),
+        tpu.Lut(),
         [X, t(1, 4, 1, 256, element=BF16)],
         t(1, 4, 9, 9, element=BF16),
         "one table of 256 bf16 entries for all channels, this one has 1024",
     ),
     "table_of_words": (
-        Lut(),
+        tpu.Lut(),
         [t(1, 4, 9, 9, element=BF16), t(1, 1, 1, 256, element=BF16)],
         t(1, 4, 9, 9, element=BF16),
         "bytes by a table of the result's type, these are bf16 by bf16",

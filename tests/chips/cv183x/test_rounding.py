@@ -21,11 +21,8 @@ from tpuc_cv183x.isa import DType, Scalar
 from tpuc_cv183x.lowerings.common import as_bf16, bf16, decompose_qdm, may_move_scale, short_factor
 from tpuc_cv183x.lowerings.qdm import quantise_qdm
 from tpuc_cv183x.lowerings.sums import choose_multipliers
+from tpuc_ops import top
 from tpuc_ops.quant.arithmetic import Rounding, requantise_qdm
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.mul_const import MulConst
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 
 Array = NDArray[Any]
@@ -128,7 +125,7 @@ def _compiled(op: Op, operands: list[Any], table: dict[str, tuple[float, float]]
 def test_bytes_of_images_pass_the_cast_as_parts_of_255() -> None:
     """float32 to bf16 is rounded, not cut: every k / 255 is k again."""
     x = (np.arange(256, dtype=np.float32) / np.float32(255)).reshape(1, 4, 8, 8)
-    final, got = _compiled(MulConst(const_val=1.0), [x], {})
+    final, got = _compiled(top.MulConst(const_val=1.0), [x], {})
     (bytes_,) = [got[o.name] for o in final.main.operations if o.op.name == "tpu.Cast" and o.result.tensor.is_quantised]
     assert (bytes_.reshape(-1) == np.arange(256)).all()
 
@@ -137,7 +134,7 @@ def test_averages_have_no_error_of_one_sign() -> None:
     """Planes of one value each: an 8-bit multiplier for the calibrated scale would be off by up to 0.4 % of it."""
     planes = np.arange(1, 201, dtype=np.float32)
     x = np.broadcast_to(planes.reshape(1, -1, 1, 1), (1, 200, 7, 7)).copy()
-    final, got = _compiled(AvgPool(kernel_shape=(7, 7)), [x], {"y_x0": (0.0, 255.0), "y": (0.0, 233.0)})
+    final, got = _compiled(top.AvgPool(kernel_shape=(7, 7)), [x], {"y_x0": (0.0, 255.0), "y": (0.0, 233.0)})
     (pool,) = [o for o in final.main.operations if o.op.name == "tpu.Pool2D"]
     means = got[pool.name].reshape(-1) * pool.result.tensor.uniform.scale
     assert abs((means / planes)[50:].mean() - 1) < 5e-4
@@ -146,8 +143,10 @@ def test_averages_have_no_error_of_one_sign() -> None:
 
 def test_scales_stay_where_a_join_copies() -> None:
     type_ = TensorType((1, 2), Calibrated(F32, -1.0, 1.0))
-    alone = LoweringNode(Add(), (type_, type_), (type_,), "y", users=(MulConst(const_val=2.0),))
-    joined = LoweringNode(Add(), (type_, type_), (type_,), "y", users=(Concat(axis=1), MulConst(const_val=2.0)))
+    alone = LoweringNode(top.Add(), (type_, type_), (type_,), "y", users=(top.MulConst(const_val=2.0),))
+    joined = LoweringNode(
+        top.Add(), (type_, type_), (type_,), "y", users=(top.Concat(axis=1), top.MulConst(const_val=2.0))
+    )
     assert may_move_scale(alone)
     assert not may_move_scale(joined)
 

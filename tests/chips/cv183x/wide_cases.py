@@ -9,14 +9,7 @@ import numpy as np
 from tpuc.api import BF16, F32, TensorType
 from tpuc.testing import Typed, quantised, quantised_element, uniform
 from tpuc.testing.kernel_conformance import Fixed, Sample
-from tpuc_ops.tpu.active import Active
-from tpuc_ops.tpu.add import Add
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.concat import Concat
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.matmul import MatMul
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.pool2d import Pool2D
+from tpuc_ops import tpu
 
 QDM = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
 I8 = quantised_element("int8", 0.05)
@@ -40,12 +33,12 @@ def _bias(*shape: int) -> Fixed:
     return Fixed(np.random.default_rng(2).integers(-9000, 9000, shape, np.int32))
 
 
-def _conv(kernel: tuple[int, int], channels: int, shift: int, **more: Any) -> Conv2D:
-    return Conv2D(kernel_shape=kernel, multiplier=(1 << 30,) * channels, rshift=(shift,) * channels, **QDM, **more)
+def _conv(kernel: tuple[int, int], channels: int, shift: int, **more: Any) -> tpu.Conv2D:
+    return tpu.Conv2D(kernel_shape=kernel, multiplier=(1 << 30,) * channels, rshift=(shift,) * channels, **QDM, **more)
 
 
-def _matmul(columns: int, shift: int) -> MatMul:
-    return MatMul(multipliers=(1 << 30,) * columns, rshifts=(shift,) * columns, **QDM)
+def _matmul(columns: int, shift: int) -> tpu.MatMul:
+    return tpu.MatMul(multipliers=(1 << 30,) * columns, rshifts=(shift,) * columns, **QDM)
 
 
 WIDE = {
@@ -61,16 +54,16 @@ WIDE = {
         [_bytes(1, 5000, 4, 4), _filter(5000, 1, 3, 3), _bias(5000)],
         I8,
     ),
-    "pool": Sample(Pool2D(kernel_shape=(2, 2), pool_mode="Max", strides=(2, 2)), [_half(2, 4, 4, 40000)], BF16),
-    "batches": Sample(Add(**ADD), [_bytes(5000, 1, 1, 3), _bytes(5000, 1, 1, 3, seed=1)], I8),
-    "sum_channels": Sample(Add(**ADD), [_bytes(1, 5000, 1, 7), _bytes(1, 5000, 1, 7, seed=1)], I8),
-    "sum_columns": Sample(Add(), [_half(2, 2, 3, 40001), _half(1, 2, 3, 40001, seed=1)], BF16),
+    "pool": Sample(tpu.Pool2D(kernel_shape=(2, 2), pool_mode="Max", strides=(2, 2)), [_half(2, 4, 4, 40000)], BF16),
+    "batches": Sample(tpu.Add(**ADD), [_bytes(5000, 1, 1, 3), _bytes(5000, 1, 1, 3, seed=1)], I8),
+    "sum_channels": Sample(tpu.Add(**ADD), [_bytes(1, 5000, 1, 7), _bytes(1, 5000, 1, 7, seed=1)], I8),
+    "sum_columns": Sample(tpu.Add(), [_half(2, 2, 3, 40001), _half(1, 2, 3, 40001, seed=1)], BF16),
     "product_depth": Sample(_matmul(40, 12), [_bytes(3, 20000), _filter(20000, 40), None, None, None], I8),
     "product_rows": Sample(_matmul(40, 9), [_bytes(5000, 20), _filter(20, 40), None, None, None], I8),
     "product_columns": Sample(_matmul(9000, 9), [_bytes(3, 20), _filter(20, 9000), None, None, None], I8),
-    "curve": Sample(Active(mode="SIGMOID"), [_half(1, 1, 1, 70001)], BF16),
-    "permute": Sample(Permute(order=(0, 2, 1)), [_bytes(1, 3, 70001)], I8),
-    "permute_floats": Sample(Permute(order=(0, 2, 1)), [_half(1, 5000, 7)], BF16),
-    "concat": Sample(Concat(axis=1), [_bytes(1, 1, 70001), _bytes(1, 1, 70001, seed=2)], I8),
-    "widen": Sample(Cast(), [_half(1, 1, 70001)], F32),
+    "curve": Sample(tpu.Active(mode="SIGMOID"), [_half(1, 1, 1, 70001)], BF16),
+    "permute": Sample(tpu.Permute(order=(0, 2, 1)), [_bytes(1, 3, 70001)], I8),
+    "permute_floats": Sample(tpu.Permute(order=(0, 2, 1)), [_half(1, 5000, 7)], BF16),
+    "concat": Sample(tpu.Concat(axis=1), [_bytes(1, 1, 70001), _bytes(1, 1, 70001, seed=2)], I8),
+    "widen": Sample(tpu.Cast(), [_half(1, 1, 70001)], F32),
 }

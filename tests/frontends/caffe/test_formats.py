@@ -10,7 +10,7 @@ import pytest
 from tpuc.api import ImporterTable, InvalidModel, Module, TpucError, Unsupported
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Offer, Registry
-from tpuc_ops.top.relu import Relu
+from tpuc_ops import top
 
 from tests.frontends.caffe import reference
 from tests.frontends.caffe.files import (
@@ -163,7 +163,7 @@ def test_bilinear_filler_enlarges_evenly(tmp_path: Path) -> None:
 
 
 TABLE = ImporterTable("caffe", "other")
-TABLE.imports("Nonsense")(lambda node, build: build.build(Relu(), [build.value(node.inputs[0])], node.outputs[0]))
+TABLE.imports("Nonsense")(lambda node, build: build.build(top.Relu(), [build.value(node.inputs[0])], node.outputs[0]))
 
 
 def test_other_packages_import_further_layers(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import ImportOptions, IntegerAttr, Module, StringAttr
-from tpuc_ops.top.input import Input
+from tpuc_ops import top
 
 from tests.frontends.onnx.networks import assert_same, network, node, ops, read, values
 
@@ -138,8 +138,8 @@ def test_module_says_where_it_comes_from(tmp_path: Path) -> None:
 def test_preprocessing_is_noted_on_images(shape: list[int], is_image: bool, tmp_path: Path) -> None:
     options = ImportOptions(preprocess={"mean": (1.0, 2.0, 3.0), "pixel_format": "rgb"})
     module = read(network([node("Relu", "x", "y")], {"x": shape}, ["y"]), tmp_path, options)
-    (op,) = [operation.op for operation in module.walk() if isinstance(operation.op, Input)]
-    noted = Input(
+    (op,) = [operation.op for operation in module.walk() if isinstance(operation.op, top.Input)]
+    noted = top.Input(
         do_preprocess=True,
         channel_format="nchw",
         keep_aspect_ratio=False,
@@ -152,7 +152,7 @@ def test_preprocessing_is_noted_on_images(shape: list[int], is_image: bool, tmp_
         scale=(1.0, 1.0, 1.0),
         yuv_type="",
     )
-    assert op == (noted if is_image else Input())
+    assert op == (noted if is_image else top.Input())
 
 
 def test_local_functions_are_inlined(tmp_path: Path) -> None:

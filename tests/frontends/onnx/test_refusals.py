@@ -394,12 +394,12 @@ class TestForeignImporters:
 
 def _table(dialect: str) -> object:
     from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Value
-    from tpuc_ops.top.mul_const import MulConst
+    from tpuc_ops import top
 
     table = ImporterTable("onnx", dialect)
 
     @table.imports("acme::Gelu7", "Relu")
     def seven(node: ForeignNode, build: ImportBuilder) -> Value:
-        return build.build(MulConst(const_val=7.0), [build.value(node.inputs[0])], node.outputs[0])
+        return build.build(top.MulConst(const_val=7.0), [build.value(node.inputs[0])], node.outputs[0])
 
     return table

@@ -9,20 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import F32, Node, Op, ScalarType, TensorType, Uniform
+from tpuc_ops import top
 from tpuc_ops.convolution import exact_dtype
 from tpuc_ops.integers import requantised
 from tpuc_ops.linear import integer_range
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.normalize import Normalize
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.sigmoid import Sigmoid
 
 IMAGE = (1, 4, 8, 8)
 I8, I16 = (Uniform(ScalarType(name), F32, 0.5, 0) for name in ("i8", "i16"))
@@ -35,53 +25,53 @@ def of(*dims: int, element: Uniform | ScalarType = I8) -> TensorType:
 
 CASES: list[tuple[Op, list[TensorType], TensorType, str]] = [
     (
-        Conv(kernel_shape=(1, 1)),
+        top.Conv(kernel_shape=(1, 1)),
         [of(*IMAGE), of(6, 4, 1, 1, element=F32)],
         of(1, 6, 8, 8),
         "its filter is not quantised, and its other operands are",
     ),
-    (Add(), [of(2), of(2), of(2)], of(2), "quantised sums have two operands without coeff"),
-    (Add(coeff=(1.0, 2.0)), [of(2), of(2)], of(2), "quantised sums have two operands without coeff"),
-    (Mul(), [of(2), of(2), of(2)], of(2), "quantised products have two operands"),
+    (top.Add(), [of(2), of(2), of(2)], of(2), "quantised sums have two operands without coeff"),
+    (top.Add(coeff=(1.0, 2.0)), [of(2), of(2)], of(2), "quantised sums have two operands without coeff"),
+    (top.Mul(), [of(2), of(2), of(2)], of(2), "quantised products have two operands"),
     (
-        Div(),
+        top.Div(),
         [of(2), of(2)],
         of(2),
         "it divides by a value that stands for 0, which the network's own runtime refuses too",
     ),
     (
-        AvgPool(kernel_shape=(2, 2), strides=(2, 2), pads=(1, 1, 1, 1), count_include_pad=True),
+        top.AvgPool(kernel_shape=(2, 2), strides=(2, 2), pads=(1, 1, 1, 1), count_include_pad=True),
         [of(*IMAGE)],
         of(1, 4, 5, 5),
         "quantised padding cannot count",
     ),
     (
-        Normalize(across_spatial=True),
+        top.Normalize(across_spatial=True),
         [of(*IMAGE), of(1, element=F32)],
         of(*IMAGE),
         "quantised rows get length 1 over their channels, in steps of 1/128",
     ),
     (
-        Normalize(),
+        top.Normalize(),
         [of(*IMAGE), of(1, element=F32)],
         of(*IMAGE),
         "quantised rows get length 1 over their channels, in steps of 1/128",
     ),
-    (Sigmoid(), [of(2, element=I16)], of(2, element=I16), "quantised values of 16 bits are not supported here"),
+    (top.Sigmoid(), [of(2, element=I16)], of(2, element=I16), "quantised values of 16 bits are not supported here"),
     (
-        Interp(scale_h=2.0, scale_w=2.0, mode="nearest", coord_mode="asymmetric"),
+        top.Interp(scale_h=2.0, scale_w=2.0, mode="nearest", coord_mode="asymmetric"),
         [of(*IMAGE)],
         of(1, 4, 16, 16),
         "mode nearest with asymmetric is not supported for quantised values",
     ),
     (
-        Reduce(axes=(1,), mode="ReduceProd"),
+        top.Reduce(axes=(1,), mode="ReduceProd"),
         [of(2, 3)],
         of(2, 1),
         "ReduceProd of quantised values is not supported",
     ),
     (
-        Max(),
+        top.Max(),
         [of(2), of(2, element=OTHER)],
         of(2),
         "operands and result must have the same scale and zero point",
@@ -101,7 +91,7 @@ def test_sentences(op: Op, operands: list[TensorType], result: TensorType, sente
 
 def test_a_relu_changes_the_scale() -> None:
     # 10 steps of 0.25 above zero point 3 are 2.5, which are 5 steps of 0.5; below 3 all is 0.
-    node = Node(Relu(), (of(2, element=OTHER),), (of(2),))
+    node = Node(top.Relu(), (of(2, element=OTHER),), (of(2),))
     (y,) = node.op.evaluate(node, [np.array([13, -7], np.int8)])
     assert y.tolist() == [5, 0]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.abs import Abs
+from tpuc_ops import top
 
 
 class TestAbs(OpConformance):
-    op = Abs()
+    op = top.Abs()
     reference = onnx_node("Abs")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.add import Add
 
 
 class TestAdd(OpConformance):
-    op = Add()
+    op = top.Add()
     reference = onnx_node("Add")
     samples = [uniform(2, 3, 4), uniform(2, 3, 4, seed=1)], [uniform(2, 3, 4), uniform(3, 1)]
 
 
 class TestAddOfThreeWithFactors(OpConformance):
-    op = Add(coeff=(1.0, -1.0, 0.5), do_relu=True, relu_limit=0.75)
+    op = top.Add(coeff=(1.0, -1.0, 0.5), do_relu=True, relu_limit=0.75)
 
     @staticmethod
     def reference(x: Array, y: Array, z: Array) -> Array:
@@ -27,4 +27,4 @@ class TestAddOfThreeWithFactors(OpConformance):
 
 def test_operands_that_do_not_broadcast_are_refused() -> None:
     with pytest.raises(ValueError, match="shapes 2x3 and 4 do not broadcast"):
-        Add().infer((TensorType((2, 3), F32), TensorType((4,), F32)))
+        top.Add().infer((TensorType((2, 3), F32), TensorType((4,), F32)))

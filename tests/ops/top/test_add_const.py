@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.add_const import AddConst
 
 
 class TestAddConst(OpConformance):
-    op = AddConst(const_val=-0.3)
+    op = top.AddConst(const_val=-0.3)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -19,7 +19,7 @@ class TestAddConst(OpConformance):
 
 
 class TestAddConstWithRelu(OpConformance):
-    op = AddConst(const_val=-0.3, do_relu=True, relu_limit=0.5)
+    op = top.AddConst(const_val=-0.3, do_relu=True, relu_limit=0.5)
 
     @staticmethod
     def reference(x: Array) -> Array:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.arctan import Arctan
+from tpuc_ops import top
 
 
 class TestArctan(OpConformance):
-    op = Arctan()
+    op = top.Arctan()
     reference = onnx_node("Atan")
     samples = ([uniform(2, 3, 5, low=-9, high=9)],)

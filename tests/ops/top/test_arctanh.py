@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.arctanh import Arctanh
+from tpuc_ops import top
 
 
 class TestArctanh(OpConformance):
-    op = Arctanh()
+    op = top.Arctanh()
     reference = onnx_node("Atanh")
     samples = ([uniform(2, 3, 5, low=-0.99, high=0.99)],)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, f32, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.arg import Arg
 
 
 class TestArgMax(OpConformance):
-    op = Arg(axis=1)
+    op = top.Arg(axis=1)
 
     @staticmethod
     def reference(x: Array) -> list[Array]:
@@ -19,7 +19,7 @@ class TestArgMax(OpConformance):
 
 
 class TestArgMin(OpConformance):
-    op = Arg(axis=-1, keepdims=False, mode="ArgMin")
+    op = top.Arg(axis=-1, keepdims=False, mode="ArgMin")
 
     @staticmethod
     def reference(x: Array) -> list[Array]:
@@ -29,7 +29,7 @@ class TestArgMin(OpConformance):
 
 
 class TestLast(OpConformance):
-    op = Arg(axis=0, select_last_index=True)
+    op = top.Arg(axis=0, select_last_index=True)
 
     @staticmethod
     def reference(x: Array) -> list[Array]:

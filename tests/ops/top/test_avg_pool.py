@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.avg_pool import AvgPool
 
 
 class TestAvgPool(OpConformance):
-    op = AvgPool(kernel_shape=(5, 5), pads=(2, 2, 2, 2))
+    op = top.AvgPool(kernel_shape=(5, 5), pads=(2, 2, 2, 2))
     reference = onnx_node("AveragePool", kernel_shape=[5, 5], pads=[2, 2, 2, 2])
     samples = ([uniform(1, 3, 20, 20)],)
 
 
 class TestAvgPoolWithStrides(OpConformance):
-    op = AvgPool(kernel_shape=(3, 2), strides=(2, 3), pads=(0, 1, 2, 0))
+    op = top.AvgPool(kernel_shape=(3, 2), strides=(2, 3), pads=(0, 1, 2, 0))
     reference = onnx_node("AveragePool", kernel_shape=[3, 2], strides=[2, 3], pads=[0, 1, 2, 0])
     samples = ([uniform(2, 3, 8, 7)],)
 
 
 class TestAvgPoolOfRowsRoundedUp(OpConformance):
-    op = AvgPool(kernel_shape=(3,), strides=(2,), pads=(1, 0), ceil_mode=True, do_relu=True)
+    op = top.AvgPool(kernel_shape=(3,), strides=(2,), pads=(1, 0), ceil_mode=True, do_relu=True)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -30,13 +30,13 @@ class TestAvgPoolOfRowsRoundedUp(OpConformance):
 
 
 class TestAvgPoolCountingPadding(OpConformance):
-    op = AvgPool(kernel_shape=(5, 5), pads=(2, 2, 2, 2), count_include_pad=True)
+    op = top.AvgPool(kernel_shape=(5, 5), pads=(2, 2, 2, 2), count_include_pad=True)
     reference = onnx_node("AveragePool", kernel_shape=[5, 5], pads=[2, 2, 2, 2], count_include_pad=1)
     samples = ([uniform(1, 3, 20, 20)],)
 
 
 class TestAvgPoolOfEverything(OpConformance):
-    op = AvgPool(kernel_shape=(9, 7), keepdims=False)
+    op = top.AvgPool(kernel_shape=(9, 7), keepdims=False)
 
     @staticmethod
     def reference(x: Array) -> Array:

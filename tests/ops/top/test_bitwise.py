@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.testing import OpConformance, f32
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.bitwise import Bitwise
 
 
 class TestAnd(OpConformance):
-    op = Bitwise(mode="And")
+    op = top.Bitwise(mode="And")
 
     @staticmethod
     def reference(_x: Array, _y: Array) -> Array:
@@ -30,5 +30,5 @@ class TestAnd(OpConformance):
     ],
 )
 def test_modes(mode: str, bits: int, expected: list[int]) -> None:
-    (result,) = Bitwise(mode=mode, bits=bits).evaluate(None, [f32(12, 3), f32(10, 11)])  # type: ignore[arg-type]
+    (result,) = top.Bitwise(mode=mode, bits=bits).evaluate(None, [f32(12, 3), f32(10, 11)])  # type: ignore[arg-type]
     assert result.tolist() == expected

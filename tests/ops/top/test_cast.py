@@ -6,13 +6,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tpuc.testing import OpConformance, f32
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.narrow import narrowed
-from tpuc_ops.top.cast import Cast
 
 
 class TestToIntegers(OpConformance):
-    op = Cast(to="INT8")
+    op = top.Cast(to="INT8")
 
     @staticmethod
     def reference(_x: Array) -> Array:
@@ -22,7 +22,7 @@ class TestToIntegers(OpConformance):
 
 
 class TestToHalf(OpConformance):
-    op = Cast(to="FLOAT16")
+    op = top.Cast(to="FLOAT16")
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -32,7 +32,7 @@ class TestToHalf(OpConformance):
 
 
 class TestToEightBits(OpConformance):
-    op = Cast(to="FLOAT8E4M3FN")
+    op = top.Cast(to="FLOAT8E4M3FN")
 
     @staticmethod
     def reference(_x: Array) -> Array:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.ceil import Ceil
+from tpuc_ops import top
 
 
 class TestCeil(OpConformance):
-    op = Ceil()
+    op = top.Ceil()
     reference = onnx_node("Ceil")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)

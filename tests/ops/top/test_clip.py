@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, f32, onnx_node
-from tpuc_ops.top.clip import Clip
+from tpuc_ops import top
 
 
 class TestClip(OpConformance):
-    op = Clip(min=-1.0, max=1.0)
+    op = top.Clip(min=-1.0, max=1.0)
     reference = onnx_node("Clip", min=-1.0, max=1.0)
     samples = ([f32(-7, -1, -0.5, 0, 1, 1.25)],)

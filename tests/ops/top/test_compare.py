@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, f32, onnx_node, zeros
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.compare import Compare
 
 SAMPLES = ([f32(1, 2, 3), f32(2)], [f32([[1, 5], [3, 3]]), f32(1, 3)])
 
@@ -17,12 +17,12 @@ class Base(OpConformance):
 
 
 class TestEqual(Base):
-    op = Compare(mode="Equal")
+    op = top.Compare(mode="Equal")
     reference = onnx_node("Equal")
 
 
 class TestNotEqual(Base):
-    op = Compare(mode="NotEqual")
+    op = top.Compare(mode="NotEqual")
 
     @staticmethod
     def reference(x: Array, y: Array) -> Array:
@@ -30,22 +30,22 @@ class TestNotEqual(Base):
 
 
 class TestGreater(Base):
-    op = Compare(mode="Greater")
+    op = top.Compare(mode="Greater")
     reference = onnx_node("Greater")
 
 
 class TestGreaterOrEqual(Base):
-    op = Compare(mode="GreaterOrEqual")
+    op = top.Compare(mode="GreaterOrEqual")
     reference = onnx_node("GreaterOrEqual")
 
 
 class TestLess(Base):
-    op = Compare(mode="Less")
+    op = top.Compare(mode="Less")
     reference = onnx_node("Less")
 
 
 class TestLessOrEqual(Base):
-    op = Compare(mode="LessOrEqual")
+    op = top.Compare(mode="LessOrEqual")
     reference = onnx_node("LessOrEqual")
 
 
@@ -54,10 +54,10 @@ TRUTH = f32(0, 0, 1, 2), f32(0, 3, 0, 4)
 
 @pytest.mark.parametrize(("mode", "truth"), [("And", [0, 0, 0, 1]), ("Or", [0, 1, 1, 1]), ("Xor", [0, 1, 1, 0])])
 def test_logic_takes_everything_but_0_for_true(mode: str, truth: list[float]) -> None:
-    (result,) = Compare(mode=mode).evaluate(None, TRUTH)  # type: ignore[arg-type]
+    (result,) = top.Compare(mode=mode).evaluate(None, TRUTH)  # type: ignore[arg-type]
     assert result.tolist() == truth
 
 
 def test_an_unknown_mode() -> None:
     with pytest.raises(ValueError, match=r"mode must be one of Equal, .*, this one is Similar"):
-        Compare(mode="Similar").infer((TensorType(zeros(2).shape, F32),) * 2)
+        top.Compare(mode="Similar").infer((TensorType(zeros(2).shape, F32),) * 2)

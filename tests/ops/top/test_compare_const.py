@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, f32
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.compare_const import CompareConst
 
 
 class TestCompareConst(OpConformance):
-    op = CompareConst(mode="Less", const_val=2.0)
+    op = top.CompareConst(mode="Less", const_val=2.0)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -19,7 +19,7 @@ class TestCompareConst(OpConformance):
 
 
 class TestInversed(OpConformance):
-    op = CompareConst(mode="Less", const_val=2.0, inversed=True)
+    op = top.CompareConst(mode="Less", const_val=2.0, inversed=True)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -29,7 +29,7 @@ class TestInversed(OpConformance):
 
 
 class TestInfinity(OpConformance):
-    op = CompareConst(mode="Equal", const_val=float("inf"))
+    op = top.CompareConst(mode="Equal", const_val=float("inf"))
 
     @staticmethod
     def reference(x: Array) -> Array:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tpuc.api import F32, Node, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.conv import Conv
+from tpuc_ops import top
 
 
 class TestConv(OpConformance):
-    op = Conv(kernel_shape=(3, 3), pads=(1, 1, 1, 1))
+    op = top.Conv(kernel_shape=(3, 3), pads=(1, 1, 1, 1))
     reference = onnx_node("Conv", pads=[1, 1, 1, 1])
     samples = (
         [uniform(2, 3, 8, 7), uniform(4, 3, 3, 3), uniform(4)],
@@ -19,25 +19,25 @@ class TestConv(OpConformance):
 
 
 class TestConvWithEverything(OpConformance):
-    op = Conv(kernel_shape=(3, 2), strides=(2, 1), pads=(0, 1, 3, 2), dilations=(1, 3), group=2)
+    op = top.Conv(kernel_shape=(3, 2), strides=(2, 1), pads=(0, 1, 3, 2), dilations=(1, 3), group=2)
     reference = onnx_node("Conv", strides=[2, 1], pads=[0, 1, 3, 2], dilations=[1, 3], group=2)
     samples = ([uniform(2, 6, 9, 8), uniform(4, 3, 3, 2), uniform(4)],)
 
 
 class TestConvDepthwise(OpConformance):
-    op = Conv(kernel_shape=(3, 3), strides=(2, 2), pads=(0, 0, 1, 1), group=3)
+    op = top.Conv(kernel_shape=(3, 3), strides=(2, 2), pads=(0, 0, 1, 1), group=3)
     reference = onnx_node("Conv", strides=[2, 2], pads=[0, 0, 1, 1], group=3)
     samples = [uniform(2, 3, 8, 8), uniform(3, 1, 3, 3), uniform(3)], [uniform(1, 3, 8, 8), uniform(6, 1, 3, 3)]
 
 
 class TestConvOfRows(OpConformance):
-    op = Conv(kernel_shape=(3,), strides=(2,), pads=(1, 0), dilations=(2,))
+    op = top.Conv(kernel_shape=(3,), strides=(2,), pads=(1, 0), dilations=(2,))
     reference = onnx_node("Conv", strides=[2], pads=[1, 0], dilations=[2])
     samples = ([uniform(2, 3, 12), uniform(4, 3, 3), uniform(4)],)
 
 
 class TestConvInManyBlocks(OpConformance):
-    op = Conv(kernel_shape=(5, 5), pads=(2, 2, 2, 2))
+    op = top.Conv(kernel_shape=(5, 5), pads=(2, 2, 2, 2))
     reference = onnx_node("Conv", pads=[2, 2, 2, 2])
     samples = ([uniform(1, 64, 40, 40), uniform(2, 64, 5, 5)],)
     atol = 1e-4  # 1600 products per sum, in another order
@@ -49,7 +49,7 @@ def types(*shapes: tuple[int, ...]) -> tuple[TensorType, ...]:
 
 def test_flops_of_the_seeds_example() -> None:
     # SPEC T3, T4: pads of the TpuLang example [0, 0, 1, 1] are top, bottom, left, right.
-    op = Conv(kernel_shape=(7, 7), strides=(2, 2), pads=(0, 1, 0, 1))
+    op = top.Conv(kernel_shape=(7, 7), strides=(2, 2), pads=(0, 1, 0, 1))
     operands = types((1, 3, 173, 141), (64, 3, 7, 7), (64,))
     results = op.infer(operands)
     assert results[0].dims == (1, 64, 84, 69)
@@ -57,7 +57,7 @@ def test_flops_of_the_seeds_example() -> None:
 
 
 def test_relu_limit_cuts_off() -> None:
-    op = Conv(kernel_shape=(1, 1), do_relu=True, relu_limit=6.0)
+    op = top.Conv(kernel_shape=(1, 1), do_relu=True, relu_limit=6.0)
     operands = types((1, 1, 1, 3), (1, 1, 1, 1))
     x = uniform(1, 1, 1, 3)
     x[:] = [-1, 2, 7]
@@ -74,18 +74,18 @@ def test_relu_limit_cuts_off() -> None:
 )
 def test_illegal_weights_are_refused(weight: tuple[int, ...], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        Conv(kernel_shape=(7, 7)).infer(types((1, 3, 173, 141), weight))
+        top.Conv(kernel_shape=(7, 7)).infer(types((1, 3, 173, 141), weight))
 
 
 @pytest.mark.parametrize(
     ("op", "sentence"),
     [
-        (Conv(kernel_shape=(7, 7), group=2), "group 2 divides 3 input and 64 output channels unevenly"),
-        (Conv(kernel_shape=(7, 7), strides=(1,)), "a kernel of 2 dimensions needs 2 strides"),
-        (Conv(kernel_shape=(7, 7), strides=(0, 1)), "must be at least 1"),
-        (Conv(kernel_shape=(7, 7), dilations=(30, 1)), "reaches over 181 elements, the padded input has 173"),
+        (top.Conv(kernel_shape=(7, 7), group=2), "group 2 divides 3 input and 64 output channels unevenly"),
+        (top.Conv(kernel_shape=(7, 7), strides=(1,)), "a kernel of 2 dimensions needs 2 strides"),
+        (top.Conv(kernel_shape=(7, 7), strides=(0, 1)), "must be at least 1"),
+        (top.Conv(kernel_shape=(7, 7), dilations=(30, 1)), "reaches over 181 elements, the padded input has 173"),
     ],
 )
-def test_illegal_attributes_are_refused(op: Conv, sentence: str) -> None:
+def test_illegal_attributes_are_refused(op: top.Conv, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         op.infer(types((1, 3, 173, 141), (64, 3, 7, 7)))

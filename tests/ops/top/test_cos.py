@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.cos import Cos
+from tpuc_ops import top
 
 
 class TestCos(OpConformance):
-    op = Cos()
+    op = top.Cos()
     reference = onnx_node("Cos")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.cum_prod import CumProd
+from tpuc_ops import top
 
 
 class TestCumProd(OpConformance):
-    op = CumProd(axis=1)
+    op = top.CumProd(axis=1)
     reference = onnx_node("CumProd", inputs=(0, np.array(1)))
     samples = ([uniform(2, 5, 3)],)
 
 
 class TestExclusive(OpConformance):
-    op = CumProd(axis=2, exclusive=True)
+    op = top.CumProd(axis=2, exclusive=True)
     reference = onnx_node("CumProd", inputs=(0, np.array(2)), exclusive=1)
     samples = ([uniform(2, 5, 3)],)
 
 
 class TestReverse(OpConformance):
-    op = CumProd(axis=0, exclusive=True, reverse=True)
+    op = top.CumProd(axis=0, exclusive=True, reverse=True)
     reference = onnx_node("CumProd", inputs=(0, np.array(0)), exclusive=1, reverse=1)
     samples = ([uniform(4, 3)],)

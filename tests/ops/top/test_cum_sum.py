@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.cum_sum import CumSum
+from tpuc_ops import top
 
 
 class TestCumSum(OpConformance):
-    op = CumSum(axis=1)
+    op = top.CumSum(axis=1)
     reference = onnx_node("CumSum", inputs=(0, np.array(1)))
     samples = ([uniform(2, 5, 3)],)
 
 
 class TestExclusive(OpConformance):
-    op = CumSum(axis=2, exclusive=True)
+    op = top.CumSum(axis=2, exclusive=True)
     reference = onnx_node("CumSum", inputs=(0, np.array(2)), exclusive=1)
     samples = ([uniform(2, 5, 3)],)
 
 
 class TestReverse(OpConformance):
-    op = CumSum(axis=0, exclusive=True, reverse=True)
+    op = top.CumSum(axis=0, exclusive=True, reverse=True)
     reference = onnx_node("CumSum", inputs=(0, np.array(0)), exclusive=1, reverse=1)
     samples = ([uniform(4, 3)],)

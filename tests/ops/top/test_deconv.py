@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.deconv import Deconv
 
 
 class TestDeconv(OpConformance):
-    op = Deconv(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1), output_padding=(1, 1))
+    op = top.Deconv(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1), output_padding=(1, 1))
 
     @staticmethod
     def reference(x: Array, w: Array, b: Array) -> Array:
@@ -22,7 +22,7 @@ class TestDeconv(OpConformance):
 
 
 class TestDeconvInGroups(OpConformance):
-    op = Deconv(kernel_shape=(3, 2), strides=(1, 3), pads=(0, 1, 2, 0), dilations=(2, 1), group=2)
+    op = top.Deconv(kernel_shape=(3, 2), strides=(1, 3), pads=(0, 1, 2, 0), dilations=(2, 1), group=2)
 
     @staticmethod
     def reference(x: Array, w: Array) -> Array:
@@ -34,7 +34,7 @@ class TestDeconvInGroups(OpConformance):
 
 
 class TestDeconvOfRows(OpConformance):
-    op = Deconv(kernel_shape=(4,), strides=(2,), pads=(1, 1), dilations=(1,))
+    op = top.Deconv(kernel_shape=(4,), strides=(2,), pads=(1, 1), dilations=(1,))
 
     @staticmethod
     def reference(x: Array, w: Array) -> Array:
@@ -46,4 +46,4 @@ class TestDeconvOfRows(OpConformance):
 def test_a_weight_in_another_order_is_refused() -> None:
     types = (TensorType((1, 3, 5, 5), F32), TensorType((3, 2, 3, 3), F32))
     with pytest.raises(ValueError, match="weight 3x2x3x3 does not fit 3 channels in group 1"):
-        Deconv(kernel_shape=(3, 3)).infer(types)
+        top.Deconv(kernel_shape=(3, 3)).infer(types)

@@ -5,30 +5,30 @@ from __future__ import annotations
 import pytest
 from tpuc.api import F32, Node, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.depth2space import Depth2Space
 
 
 class TestDepth2Space(OpConformance):
-    op = Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False)
+    op = top.Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False)
     reference = onnx_node("DepthToSpace", blocksize=2, mode="DCR")
     samples = [uniform(1, 8, 2, 3)], [uniform(2, 4, 1, 1)]
 
 
 class TestDepth2SpaceWithChannelsFirst(OpConformance):
-    op = Depth2Space(block_h=2, block_w=2, is_CRD=True, is_inversed=False)
+    op = top.Depth2Space(block_h=2, block_w=2, is_CRD=True, is_inversed=False)
     reference = onnx_node("DepthToSpace", blocksize=2, mode="CRD")
     samples = ([uniform(1, 8, 2, 3)],)
 
 
 class TestSpaceToDepth(OpConformance):
-    op = Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=True)
+    op = top.Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=True)
     reference = onnx_node("SpaceToDepth", blocksize=2)
     samples = ([uniform(1, 2, 4, 6)],)
 
 
 class TestSpaceToDepthWithChannelsFirst(OpConformance):
-    op = Depth2Space(block_h=2, block_w=3, is_CRD=True, is_inversed=True)
+    op = top.Depth2Space(block_h=2, block_w=3, is_CRD=True, is_inversed=True)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -40,8 +40,8 @@ class TestSpaceToDepthWithChannelsFirst(OpConformance):
 @pytest.mark.parametrize("is_crd", [False, True])
 def test_inverse_restores(is_crd: bool) -> None:
     x = uniform(1, 12, 2, 3)
-    there = Depth2Space(block_h=2, block_w=3, is_CRD=is_crd, is_inversed=False)
-    back = Depth2Space(block_h=2, block_w=3, is_CRD=is_crd, is_inversed=True)
+    there = top.Depth2Space(block_h=2, block_w=3, is_CRD=is_crd, is_inversed=False)
+    back = top.Depth2Space(block_h=2, block_w=3, is_CRD=is_crd, is_inversed=True)
     types = (TensorType(x.shape, F32),)
     middle = there.infer(types)
     (y,) = there.evaluate(Node(there, types, middle), [x])
@@ -51,4 +51,4 @@ def test_inverse_restores(is_crd: bool) -> None:
 
 def test_blocks_that_do_not_divide_are_refused() -> None:
     with pytest.raises(ValueError, match="blocks of 2x2 do not divide 6 channels"):
-        Depth2Space(block_h=2, block_w=2, is_CRD=True, is_inversed=False).infer((TensorType((1, 6, 2, 2), F32),))
+        top.Depth2Space(block_h=2, block_w=2, is_CRD=True, is_inversed=False).infer((TensorType((1, 6, 2, 2), F32),))

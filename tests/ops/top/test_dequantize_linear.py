@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, f32
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.dequantize_linear import DequantizeLinear
 
 
 class TestPerTensor(OpConformance):
-    op = DequantizeLinear(x_scale=(0.5,), x_zero_point=(3,))
+    op = top.DequantizeLinear(x_scale=(0.5,), x_zero_point=(3,))
 
     @staticmethod
     def reference(_x: Array) -> Array:
@@ -19,7 +19,7 @@ class TestPerTensor(OpConformance):
 
 
 class TestPerAxis(OpConformance):
-    op = DequantizeLinear(x_scale=(0.5, 2.0), x_zero_point=(0, 1), axis=0)
+    op = top.DequantizeLinear(x_scale=(0.5, 2.0), x_zero_point=(0, 1), axis=0)
 
     @staticmethod
     def reference(_x: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.testing import OpConformance
-from tpuc_ops.top.detection_output import DetectionOutput
+from tpuc_ops import top
 
 BOXES = np.array([[0.1, 0.1, 0.3, 0.3], [0.12, 0.1, 0.32, 0.3], [0.6, 0.6, 0.8, 0.9]], np.float32)
 PRIORS = np.stack([BOXES.reshape(-1), np.full(12, 0.5, np.float32)])[None]
@@ -25,7 +25,7 @@ def by_hand(*_: NDArray[Any]) -> NDArray[Any]:
 
 
 class TestDetectionOutput(OpConformance):
-    op = DetectionOutput(
+    op = top.DetectionOutput(
         num_classes=2, nms_threshold=0.45, top_k=3, code_type="CORNER", keep_top_k=2, confidence_threshold=0.4
     )
     reference = by_hand

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, f32, onnx_node
-from tpuc_ops.top.elu import Elu
+from tpuc_ops import top
 
 
 class TestElu(OpConformance):
-    op = Elu(alpha=0.5)
+    op = top.Elu(alpha=0.5)
     reference = onnx_node("Elu", alpha=0.5)
     samples = ([f32(-70, -0.5, 0, 30)],)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.exp import Exp
+from tpuc_ops import top
 
 
 class TestExp(OpConformance):
-    op = Exp()
+    op = top.Exp()
     reference = onnx_node("Exp")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)

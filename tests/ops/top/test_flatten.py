@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.flatten import Flatten
 
 
 class TestFlatten(OpConformance):
-    op = Flatten(start_dim=1)
+    op = top.Flatten(start_dim=1)
     reference = onnx_node("Flatten", axis=1)
     samples = [uniform(2, 3, 4, 5)], [uniform(2, 3)]
 
 
 class TestFlattenOfTheMiddle(OpConformance):
-    op = Flatten(start_dim=-3, end_dim=2)
+    op = top.Flatten(start_dim=-3, end_dim=2)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -27,4 +27,4 @@ class TestFlattenOfTheMiddle(OpConformance):
 
 def test_reversed_dimensions_are_refused() -> None:
     with pytest.raises(ValueError, match="start_dim 2 lies behind end_dim 1"):
-        Flatten(start_dim=2, end_dim=1).infer((TensorType((2, 3, 4), F32),))
+        top.Flatten(start_dim=2, end_dim=1).infer((TensorType((2, 3, 4), F32),))

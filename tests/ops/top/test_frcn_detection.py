@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.testing import OpConformance
-from tpuc_ops.top.frcn_detection import FrcnDetection
+from tpuc_ops import top
 
 # Two regions of 10 by 20 pixels that overlap, and one of its own.
 REGIONS = np.array([[0, 0, 0, 9, 19], [0, 1, 0, 10, 19], [0, 50, 50, 59, 69]], np.float32)[None, None]
@@ -26,6 +26,6 @@ def by_hand(*_: NDArray[Any]) -> NDArray[Any]:
 
 
 class TestFrcnDetection(OpConformance):
-    op = FrcnDetection(class_num=3, obj_threshold=0.5, nms_threshold=0.4, keep_topk=4)
+    op = top.FrcnDetection(class_num=3, obj_threshold=0.5, nms_threshold=0.4, keep_topk=4)
     reference = by_hand
     samples = ([OFFSETS.reshape(3, 12), SCORES, REGIONS],)

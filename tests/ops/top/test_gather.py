@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.gather import Gather
 
 
 class TestGather(OpConformance):
-    op = Gather(axis=1)
+    op = top.Gather(axis=1)
     reference = onnx_node("Gather", axis=1)
     samples = ([uniform(2, 5, 3), np.array([[0, 4], [-1, 2]])], [uniform(2, 5), np.array(3)])
 
 
 class TestGatherOfOne(OpConformance):
-    op = Gather(axis=-1, keepdims=False)
+    op = top.Gather(axis=-1, keepdims=False)
 
     @staticmethod
     def reference(x: Array, indices: Array) -> Array:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.gather_nd import GatherND
+from tpuc_ops import top
 
 
 class TestGatherND(OpConformance):
-    op = GatherND()
+    op = top.GatherND()
     reference = onnx_node("GatherND")
     samples = [uniform(2, 5, 3), np.array([[0, 4], [-1, 2]])], [uniform(4, 3), np.array([[[2]], [[0]]])]
 
 
 class TestWithBatch(OpConformance):
-    op = GatherND(batch_dims=1)
+    op = top.GatherND(batch_dims=1)
     reference = onnx_node("GatherND", batch_dims=1)
     samples = ([uniform(2, 5, 3), np.array([[4, 1], [0, 2]])],)

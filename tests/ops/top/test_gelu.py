@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.gelu import GELU
+from tpuc_ops import top
 
 
 class TestGelu(OpConformance):
-    op = GELU()
+    op = top.GELU()
     reference = onnx_node("Gelu")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
 
 
 class TestGeluByTanh(OpConformance):
-    op = GELU(approx_mode="tanh")
+    op = top.GELU(approx_mode="tanh")
     reference = onnx_node("Gelu", approximate="tanh")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)

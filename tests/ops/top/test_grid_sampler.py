@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tpuc.api import F32, Node, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.grid_sampler import GridSampler
+from tpuc_ops import top
 
 from tests.frontends.onnx.networks import network, node, run_onnx
 
@@ -14,7 +14,7 @@ SAMPLES = ([uniform(2, 3, 5, 6), uniform(2, 4, 3, 2, low=-1.6, high=1.6)],)
 
 
 class TestBilinear(OpConformance):
-    op = GridSampler()
+    op = top.GridSampler()
     reference = onnx_node("GridSample")
     samples = SAMPLES
 
@@ -30,7 +30,7 @@ def test_as_onnx_runtime(mode: str, padding_mode: str, align_corners: bool, rank
     names = {"nearest": "nearest", "bilinear": "linear", "bicubic": "cubic"}
     sample = node("GridSample", "x g", "y", mode=names[mode], padding_mode=padding_mode, align_corners=align_corners)
     model = network([sample], {"x": x.shape, "g": grid.shape}, ["y"], opset=20)
-    op = GridSampler(mode=mode, padding_mode=padding_mode, align_corners=align_corners)
+    op = top.GridSampler(mode=mode, padding_mode=padding_mode, align_corners=align_corners)
     types = (TensorType(x.shape, F32), TensorType(grid.shape, F32))
     (result,) = op.evaluate(Node(op, types, op.infer(types)), [x, grid])
     expected = run_onnx(model, {"x": x, "g": grid})["y"]
@@ -39,4 +39,4 @@ def test_as_onnx_runtime(mode: str, padding_mode: str, align_corners: bool, rank
 
 def test_a_grid_that_does_not_fit() -> None:
     with pytest.raises(ValueError, match="grid 2x4x3x3 does not fit 2x3x5x6"):
-        GridSampler().infer((TensorType((2, 3, 5, 6), F32), TensorType((2, 4, 3, 3), F32)))
+        top.GridSampler().infer((TensorType((2, 3, 5, 6), F32), TensorType((2, 4, 3, 3), F32)))

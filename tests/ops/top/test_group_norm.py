@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.group_norm import GroupNorm
+from tpuc_ops import top
 
 
 class TestGroupNorm(OpConformance):
-    op = GroupNorm(num_groups=2, eps=1e-3)
+    op = top.GroupNorm(num_groups=2, eps=1e-3)
     reference = onnx_node("GroupNormalization", epsilon=1e-3, num_groups=2)
     samples = ([uniform(2, 6, 4, 5), uniform(6), uniform(6, seed=1)],)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, f32, onnx_node
-from tpuc_ops.top.hard_sigmoid import HardSigmoid
+from tpuc_ops import top
 
 
 class TestHardSigmoid(OpConformance):
-    op = HardSigmoid(alpha=0.25, beta=0.4)
+    op = top.HardSigmoid(alpha=0.25, beta=0.4)
     reference = onnx_node("HardSigmoid", alpha=0.25, beta=0.4)
     samples = ([f32(-7, -0.5, 0, 1, 3)],)

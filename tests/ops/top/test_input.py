@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tpuc.api import F32, Block, Function, FunctionType, Location, Module, Operation, Return, TensorType, print_module
 from tpuc.errors import UsageError
-from tpuc_ops.top.input import Input, image_input
+from tpuc_ops import top
+from tpuc_ops.top.input import image_input
 
 # Lines that TPU-MLIR 1.30.2 wrote for these options.
 WRITTEN = [
@@ -56,7 +57,7 @@ WRITTEN = [
 ]
 
 
-def printed(op: Input, shape: tuple[int, ...]) -> str:
+def printed(op: top.Input, shape: tuple[int, ...]) -> str:
     """The line of the op in a module."""
     type_ = TensorType(shape, F32)
     body = Block([type_])

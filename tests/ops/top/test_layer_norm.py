@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.layer_norm import LayerNorm
 
 
 class TestLayerNorm(OpConformance):
-    op = LayerNorm(axis=-2, eps=1e-3)
+    op = top.LayerNorm(axis=-2, eps=1e-3)
     reference = onnx_node("LayerNormalization", axis=-2, epsilon=1e-3)
     samples = ([uniform(2, 3, 4, 5), uniform(4, 5), uniform(4, 5, seed=1)],)
 
 
 class TestLayerNormWithoutWeights(OpConformance):
-    op = LayerNorm()
+    op = top.LayerNorm()
 
     @staticmethod
     def reference(x: Array, *_absent: Array) -> Array:
@@ -27,4 +27,4 @@ class TestLayerNormWithoutWeights(OpConformance):
 
 def test_weights_of_another_extent_are_refused() -> None:
     with pytest.raises(ValueError, match="weight 3 does not fit 4"):
-        LayerNorm().infer((TensorType((2, 4), F32), TensorType((3,), F32)))
+        top.LayerNorm().infer((TensorType((2, 4), F32), TensorType((3,), F32)))

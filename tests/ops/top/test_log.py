@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.log import Log
+from tpuc_ops import top
 
 
 class TestLog(OpConformance):
-    op = Log()
+    op = top.Log()
     reference = onnx_node("Log")
     samples = ([uniform(2, 3, low=0.1, high=9)],)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.lrn import LRN
+from tpuc_ops import top
 
 # The reference goes through as many channels as there are samples, so both are equal here.
 
 
 class TestLRN(OpConformance):
-    op = LRN(size=3, alpha=0.5, beta=0.6, bias=2.0)
+    op = top.LRN(size=3, alpha=0.5, beta=0.6, bias=2.0)
     reference = onnx_node("LRN", size=3, alpha=0.5, beta=0.6, bias=2.0)
     samples = [uniform(5, 5, 4, 3, low=-3, high=3)], [uniform(2, 2, 3, 3)]
 
 
 class TestLRNOfEvenSize(OpConformance):
-    op = LRN(size=4)
+    op = top.LRN(size=4)
     reference = onnx_node("LRN", size=4)
     samples = ([uniform(7, 7, 2, 2, low=-30, high=30)],)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tpuc.api import F32, Node, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.lstm import LSTM
 
 T, N, I, H = 5, 2, 4, 3
 X, W, R, B = uniform(T, N, I), uniform(1, 4 * H, I), uniform(1, 4 * H, H), uniform(1, 8 * H)
@@ -16,7 +16,7 @@ STATES = [uniform(1, N, H), uniform(1, N, H, seed=1)]
 
 
 class TestLstm(OpConformance):
-    op = LSTM(hidden_size=H)
+    op = top.LSTM(hidden_size=H)
 
     @staticmethod
     def reference(x: Array, w: Array, r: Array, b: Array, h: Array, c: Array) -> list[Array]:
@@ -39,7 +39,7 @@ def last_cell(x: Array, w: Array, r: Array, b: Array, h: Array, c: Array) -> Arr
     return c[None]
 
 
-def directions(op: LSTM) -> list[Array]:
+def directions(op: top.LSTM) -> list[Array]:
     x = uniform(T, N, I)
     arrays = [x, uniform(2, 4 * H, I), uniform(2, 4 * H, H), uniform(2, 8 * H)]
     if op.batch_first:
@@ -49,8 +49,8 @@ def directions(op: LSTM) -> list[Array]:
 
 
 def test_the_second_direction_is_the_first_one_backwards() -> None:
-    y, h, c = directions(LSTM(hidden_size=H, bidirectional=True))
-    one = LSTM(hidden_size=H)
+    y, h, c = directions(top.LSTM(hidden_size=H, bidirectional=True))
+    one = top.LSTM(hidden_size=H)
     arrays = [X[::-1], uniform(2, 4 * H, I)[1:], uniform(2, 4 * H, H)[1:], uniform(2, 8 * H)[1:]]
     types = tuple(TensorType(array.shape, F32) for array in arrays)
     y1, h1, c1 = one.evaluate(Node(one, types, one.infer(types)), arrays)
@@ -60,8 +60,8 @@ def test_the_second_direction_is_the_first_one_backwards() -> None:
 
 
 def test_batch_first_only_permutes() -> None:
-    y, h, c = directions(LSTM(hidden_size=H, bidirectional=True))
-    y1, h1, c1 = directions(LSTM(hidden_size=H, bidirectional=True, batch_first=True))
+    y, h, c = directions(top.LSTM(hidden_size=H, bidirectional=True))
+    y1, h1, c1 = directions(top.LSTM(hidden_size=H, bidirectional=True, batch_first=True))
     assert (y1.transpose(1, 2, 0, 3) == y).all()
     assert (h1.swapaxes(0, 1) == h).all()
     assert (c1.swapaxes(0, 1) == c).all()
@@ -69,10 +69,10 @@ def test_batch_first_only_permutes() -> None:
 
 def test_the_seeds_example() -> None:
     types = tuple(TensorType(shape, F32) for shape in ((75, 2, 128), (2, 256, 128), (2, 256, 64)))
-    assert LSTM(hidden_size=64, bidirectional=True).infer(types)[0].dims == (75, 2, 2, 64)
+    assert top.LSTM(hidden_size=64, bidirectional=True).infer(types)[0].dims == (75, 2, 2, 64)
 
 
 def test_a_filter_of_another_size_is_refused() -> None:
     types = tuple(TensorType(shape, F32) for shape in ((5, 2, 4), (1, 12, 5), (1, 12, 3)))
     with pytest.raises(ValueError, match="filter 1x12x5 should be 1x12x4"):
-        LSTM(hidden_size=3).infer(types)
+        top.LSTM(hidden_size=3).infer(types)

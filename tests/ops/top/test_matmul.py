@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from tpuc.api import F32, Node, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.matmul import MatMul
 
 
 class TestMatMul(OpConformance):
-    op = MatMul()
+    op = top.MatMul()
     reference = onnx_node("MatMul", inputs=(0, 1))
     samples = (
         [uniform(3, 4), uniform(4, 5), None],
@@ -21,7 +21,7 @@ class TestMatMul(OpConformance):
 
 
 class TestMatMulWithBias(OpConformance):
-    op = MatMul(right_transpose=True, do_relu=True)
+    op = top.MatMul(right_transpose=True, do_relu=True)
 
     @staticmethod
     def reference(x: Array, y: Array, b: Array) -> Array:
@@ -31,7 +31,7 @@ class TestMatMulWithBias(OpConformance):
 
 
 class TestMatMulTransposed(OpConformance):
-    op = MatMul(left_transpose=True, output_transpose=True)
+    op = top.MatMul(left_transpose=True, output_transpose=True)
 
     @staticmethod
     def reference(x: Array, y: Array) -> Array:
@@ -45,7 +45,7 @@ def types(*shapes: tuple[int, ...]) -> tuple[TensorType, ...]:
 
 
 def test_flops_count_products_sums_bias_and_relu() -> None:
-    op, operands = MatMul(do_relu=True), types((7, 3, 4), (4, 5), (5,))
+    op, operands = top.MatMul(do_relu=True), types((7, 3, 4), (4, 5), (5,))
     assert op.flops(Node(op, operands, op.infer(operands))) == 7 * 3 * 5 * (2 * 4 + 1 + 1)
 
 
@@ -59,4 +59,4 @@ def test_flops_count_products_sums_bias_and_relu() -> None:
 )
 def test_operands_that_do_not_fit_are_refused(shapes: tuple[tuple[int, ...], ...], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        MatMul().infer(types(*shapes))
+        top.MatMul().infer(types(*shapes))

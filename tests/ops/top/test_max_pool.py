@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.max_pool import MaxPool
 
 
 class TestMaxPool(OpConformance):
-    op = MaxPool(kernel_shape=(5, 5), pads=(2, 2, 2, 2))
+    op = top.MaxPool(kernel_shape=(5, 5), pads=(2, 2, 2, 2))
     reference = onnx_node("MaxPool", kernel_shape=[5, 5], pads=[2, 2, 2, 2])
     samples = ([uniform(1, 3, 20, 20)],)
 
 
 class TestMaxPoolWithStrides(OpConformance):
-    op = MaxPool(kernel_shape=(3, 2), strides=(2, 3), pads=(0, 1, 2, 0))
+    op = top.MaxPool(kernel_shape=(3, 2), strides=(2, 3), pads=(0, 1, 2, 0))
     reference = onnx_node("MaxPool", kernel_shape=[3, 2], strides=[2, 3], pads=[0, 1, 2, 0])
     samples = ([uniform(2, 3, 8, 7)],)
 
 
 class TestMaxPoolOfRowsRoundedUp(OpConformance):
-    op = MaxPool(kernel_shape=(3,), strides=(2,), pads=(1, 0), ceil_mode=True, do_relu=True)
+    op = top.MaxPool(kernel_shape=(3,), strides=(2,), pads=(1, 0), ceil_mode=True, do_relu=True)
 
     @staticmethod
     def reference(x: Array) -> Array:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.max_pool_with_mask import MaxPoolWithMask
 
 
 class TestMaxPoolWithMask(OpConformance):
-    op = MaxPoolWithMask(kernel_shape=(3, 2), strides=(2, 1), pads=(1, 0, 1, 1))
+    op = top.MaxPoolWithMask(kernel_shape=(3, 2), strides=(2, 1), pads=(1, 0, 1, 1))
     reference = onnx_node("MaxPool", outputs=2, kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1])
     samples = ([uniform(1, 1, 7, 6)],)
 
 
 class TestByColumn(OpConformance):
-    op = MaxPoolWithMask(kernel_shape=(2, 2), strides=(2, 2), by_column=True)
+    op = top.MaxPoolWithMask(kernel_shape=(2, 2), strides=(2, 2), by_column=True)
 
     @staticmethod
     def reference(_x: Array) -> list[Array]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.min import Min
+from tpuc_ops import top
 
 
 class TestMin(OpConformance):
-    op = Min()
+    op = top.Min()
     reference = onnx_node("Min")
     samples = [uniform(2, 3), uniform(2, 3, seed=1)], [uniform(2, 3), uniform(3), uniform(2, 1)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.mish import Mish
+from tpuc_ops import top
 
 
 class TestMish(OpConformance):
-    op = Mish()
+    op = top.Mish()
     reference = onnx_node("Mish")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.mul import Mul
 
 
 class TestMul(OpConformance):
-    op = Mul()
+    op = top.Mul()
     reference = onnx_node("Mul")
     samples = [uniform(2, 3, 4), uniform(2, 3, 4, seed=1)], [uniform(2, 3, 4), uniform(3, 1)]
 
 
 class TestMulOfThree(OpConformance):
-    op = Mul(do_relu=True)
+    op = top.Mul(do_relu=True)
 
     @staticmethod
     def reference(x: Array, y: Array, z: Array) -> Array:

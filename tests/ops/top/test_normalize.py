@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.testing import OpConformance, uniform
-from tpuc_ops.top.normalize import Normalize
+from tpuc_ops import top
 
 
 def unit(axes: tuple[int, ...]) -> Any:
@@ -22,12 +22,12 @@ def unit(axes: tuple[int, ...]) -> Any:
 
 
 class TestNormalize(OpConformance):
-    op = Normalize(channel_shared=False)
+    op = top.Normalize(channel_shared=False)
     reference = unit((1,))
     samples = ([uniform(2, 3, 4, 5), uniform(1, 3, 1, 1)],)
 
 
 class TestNormalizeAcrossSpace(OpConformance):
-    op = Normalize(across_spatial=True)
+    op = top.Normalize(across_spatial=True)
     reference = unit((1, 2, 3))
     samples = ([uniform(2, 3, 4, 5), uniform(1)],)

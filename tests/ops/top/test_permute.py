@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.permute import Permute
+from tpuc_ops import top
 
 
 class TestPermute(OpConformance):
-    op = Permute(order=(0, 1, 3, 4, 2))
+    op = top.Permute(order=(0, 1, 3, 4, 2))
     reference = onnx_node("Transpose", perm=[0, 1, 3, 4, 2])
     samples = ([uniform(2, 3, 5, 4, 1)],)
 
 
 def test_orders_that_are_no_permutation_are_refused() -> None:
     with pytest.raises(ValueError, match=r"order \[0, 0\] is no permutation of the 2 dimensions of 2x3"):
-        Permute(order=(0, 0)).infer((TensorType((2, 3), F32),))
+        top.Permute(order=(0, 0)).infer((TensorType((2, 3), F32),))

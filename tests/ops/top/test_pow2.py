@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.pow2 import Pow2
+from tpuc_ops import top
 
 
 class TestPow2(OpConformance):
-    op = Pow2(const_val=3.0)
+    op = top.Pow2(const_val=3.0)
     reference = onnx_node("Pow", inputs=(np.array(3, np.float32), 0))
     samples = ([uniform(2, 3)],)

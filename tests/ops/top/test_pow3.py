@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.pow3 import Pow3
+from tpuc_ops import top
 
 
 class TestPow3(OpConformance):
-    op = Pow3()
+    op = top.Pow3()
     reference = onnx_node("Pow")
     samples = ([uniform(2, 3, low=0.1, high=3), uniform(3, low=-2, high=2)],)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.testing import OpConformance
-from tpuc_ops.top.proposal import Proposal
+from tpuc_ops import top
 
 SCORES = np.zeros((2, 18, 2, 3), np.float32)
 OFFSETS = np.zeros((2, 36, 2, 3), np.float32)
@@ -30,7 +30,7 @@ def by_hand(*_: NDArray[Any]) -> NDArray[Any]:
 
 
 class TestProposal(OpConformance):
-    op = Proposal(
+    op = top.Proposal(
         net_input_h=320,
         net_input_w=480,
         feat_stride=16,

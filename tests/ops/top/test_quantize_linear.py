@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, f32, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.quantize_linear import QuantizeLinear
 
 
 class TestPerTensor(OpConformance):
-    op = QuantizeLinear(y_scale=(0.5,), y_zero_point=(3,))
+    op = top.QuantizeLinear(y_scale=(0.5,), y_zero_point=(3,))
 
     @staticmethod
     def reference(_x: Array) -> Array:
@@ -21,7 +21,7 @@ class TestPerTensor(OpConformance):
 
 
 class TestPerAxis(OpConformance):
-    op = QuantizeLinear(y_scale=(0.1, 0.2), y_zero_point=(0, 128), axis=1, to="UINT8")
+    op = top.QuantizeLinear(y_scale=(0.1, 0.2), y_zero_point=(0, 128), axis=1, to="UINT8")
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -33,4 +33,4 @@ class TestPerAxis(OpConformance):
 
 def test_scales_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="2 scales do not fit axis 1 of extent 3"):
-        QuantizeLinear(y_scale=(0.1, 0.2), y_zero_point=(0, 0)).infer((TensorType((2, 3), F32),))
+        top.QuantizeLinear(y_scale=(0.1, 0.2), y_zero_point=(0, 0)).infer((TensorType((2, 3), F32),))

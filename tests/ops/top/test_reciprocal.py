@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, f32, onnx_node, uniform
-from tpuc_ops.top.reciprocal import Reciprocal
+from tpuc_ops import top
 
 
 class TestReciprocal(OpConformance):
-    op = Reciprocal()
+    op = top.Reciprocal()
     reference = onnx_node("Reciprocal")
     samples = ([uniform(2, 3, 4, low=0.5)],)
 
 
 class TestReciprocalOfAnotherNumber(OpConformance):
-    op = Reciprocal(const_val=-3.0)
+    op = top.Reciprocal(const_val=-3.0)
     reference = onnx_node("Div", inputs=(f32(-3), 0))
     samples = ([uniform(2, 3, 4, low=0.5)],)

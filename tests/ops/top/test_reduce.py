@@ -6,59 +6,59 @@ import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.reduce import Reduce
+from tpuc_ops import top
 
 X = uniform(2, 3, 4, 5)
 
 
 class TestReduceMean(OpConformance):
-    op = Reduce(axes=(1, -1), mode="ReduceMean")
+    op = top.Reduce(axes=(1, -1), mode="ReduceMean")
     reference = onnx_node("ReduceMean", inputs=(0, np.array([1, -1])))
     samples = ([X],)
 
 
 class TestReduceSum(OpConformance):
-    op = Reduce(axes=(1, -1), mode="ReduceSum")
+    op = top.Reduce(axes=(1, -1), mode="ReduceSum")
     reference = onnx_node("ReduceSum", inputs=(0, np.array([1, -1])))
     samples = ([X],)
 
 
 class TestReduceMax(OpConformance):
-    op = Reduce(axes=(1, -1), mode="ReduceMax")
+    op = top.Reduce(axes=(1, -1), mode="ReduceMax")
     reference = onnx_node("ReduceMax", inputs=(0, np.array([1, -1])))
     samples = ([X],)
 
 
 class TestReduceMin(OpConformance):
-    op = Reduce(axes=(1, -1), mode="ReduceMin")
+    op = top.Reduce(axes=(1, -1), mode="ReduceMin")
     reference = onnx_node("ReduceMin", inputs=(0, np.array([1, -1])))
     samples = ([X],)
 
 
 class TestReduceProd(OpConformance):
-    op = Reduce(axes=(1, -1), mode="ReduceProd")
+    op = top.Reduce(axes=(1, -1), mode="ReduceProd")
     reference = onnx_node("ReduceProd", inputs=(0, np.array([1, -1])))
     samples = ([X],)
 
 
 class TestReduceL1(OpConformance):
-    op = Reduce(axes=(1, -1), mode="ReduceL1")
+    op = top.Reduce(axes=(1, -1), mode="ReduceL1")
     reference = onnx_node("ReduceL1", inputs=(0, np.array([1, -1])))
     samples = ([X],)
 
 
 class TestReduceL2(OpConformance):
-    op = Reduce(axes=(1, -1), mode="ReduceL2")
+    op = top.Reduce(axes=(1, -1), mode="ReduceL2")
     reference = onnx_node("ReduceL2", inputs=(0, np.array([1, -1])))
     samples = ([X],)
 
 
 class TestReduceWithoutKeptDimensions(OpConformance):
-    op = Reduce(axes=(2,), mode="ReduceMean", keepdims=False)
+    op = top.Reduce(axes=(2,), mode="ReduceMean", keepdims=False)
     reference = onnx_node("ReduceMean", inputs=(0, np.array([2])), keepdims=0)
     samples = ([X],)
 
 
 def test_other_modes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"mode must be one of ReduceMean, .*, this one is ReduceMedian"):
-        Reduce(axes=(0,), mode="ReduceMedian").infer((TensorType((2,), F32),))
+        top.Reduce(axes=(0,), mode="ReduceMedian").infer((TensorType((2,), F32),))

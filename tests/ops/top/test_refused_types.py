@@ -7,51 +7,10 @@ from typing import Any
 
 import pytest
 from tpuc.api import ABSENT, F32, Op, TensorType
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.arg import Arg
-from tpuc_ops.top.batch_norm import BatchNorm
-from tpuc_ops.top.bitwise import Bitwise
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.deform_conv2d import DeformConv2D
-from tpuc_ops.top.depth2space import Depth2Space
-from tpuc_ops.top.dequantize_linear import DequantizeLinear
-from tpuc_ops.top.det import Det
-from tpuc_ops.top.detection_output import DetectionOutput
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.einsum import Einsum
-from tpuc_ops.top.frcn_detection import FrcnDetection
-from tpuc_ops.top.gather_elements import GatherElements
-from tpuc_ops.top.gather_nd import GatherND
-from tpuc_ops.top.grid_sampler import GridSampler
-from tpuc_ops.top.group_norm import GroupNorm
-from tpuc_ops.top.gru import GRU
-from tpuc_ops.top.instance_norm import InstanceNorm
-from tpuc_ops.top.lrn import LRN
-from tpuc_ops.top.lstm import LSTM
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.max_pool_with_mask import MaxPoolWithMask
-from tpuc_ops.top.normalize import Normalize
-from tpuc_ops.top.proposal import Proposal
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.retina_face_detection import RetinaFaceDetection
-from tpuc_ops.top.rms_norm import RMSNorm
-from tpuc_ops.top.rnn import RNN
-from tpuc_ops.top.roi_align import RoiAlign
-from tpuc_ops.top.roi_pooling import ROIPooling
-from tpuc_ops.top.scale import Scale
-from tpuc_ops.top.scatter_elements import ScatterElements
-from tpuc_ops.top.scatter_nd import ScatterND
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.tile import Tile
-from tpuc_ops.top.trilu import Trilu
-from tpuc_ops.top.upsample import Upsample
-from tpuc_ops.top.yolo_detection import YoloDetection
+from tpuc_ops import top
 
 IMAGE = (1, 4, 8, 8)
-BLOCKS = Depth2Space(block_h=2, block_w=3, is_CRD=True, is_inversed=True)
+BLOCKS = top.Depth2Space(block_h=2, block_w=3, is_CRD=True, is_inversed=True)
 BOXES: dict[str, Any] = {"nms_threshold": 0.5, "top_k": 9, "confidence_threshold": 0.1}
 YOLO: dict[str, Any] = {"net_input_h": 8, "net_input_w": 8, "nms_threshold": 0.5, "obj_threshold": 0.5, "keep_topk": 3}
 REGIONS: dict[str, Any] = {
@@ -64,223 +23,223 @@ REGIONS: dict[str, Any] = {
 }
 
 CASES: list[tuple[Op, list[tuple[int, ...] | None], str]] = [
-    (Add(coeff=(1.0,)), [(2,), (2,)], "coeff has 1 factors for 2 operands"),
-    (Arg(axis=0, mode="Largest"), [(2,)], "mode must be ArgMax or ArgMin, this one is Largest"),
-    (BatchNorm(), [IMAGE, (4,)], "x, mean, variance and at most gamma and beta are needed"),
-    (BatchNorm(), [IMAGE, (4,), (3,)], "variance 3 does not fit 4 channels"),
-    (BatchNorm(), [IMAGE, (4,), (4,), None, (5,)], "beta 5 does not fit 4 channels"),
+    (top.Add(coeff=(1.0,)), [(2,), (2,)], "coeff has 1 factors for 2 operands"),
+    (top.Arg(axis=0, mode="Largest"), [(2,)], "mode must be ArgMax or ArgMin, this one is Largest"),
+    (top.BatchNorm(), [IMAGE, (4,)], "x, mean, variance and at most gamma and beta are needed"),
+    (top.BatchNorm(), [IMAGE, (4,), (3,)], "variance 3 does not fit 4 channels"),
+    (top.BatchNorm(), [IMAGE, (4,), (4,), None, (5,)], "beta 5 does not fit 4 channels"),
     (
-        Bitwise(mode="Nand"),
+        top.Bitwise(mode="Nand"),
         [(2,), (2,)],
         "mode must be one of And, Or, Xor, ShiftLeft, ShiftRight, this one is Nand",
     ),
-    (Conv(kernel_shape=(3, 3)), [IMAGE, (6, 4, 3, 3), (5,)], "bias 5 does not fit 6 output channels"),
+    (top.Conv(kernel_shape=(3, 3)), [IMAGE, (6, 4, 3, 3), (5,)], "bias 5 does not fit 6 output channels"),
     (
-        Conv(kernel_shape=(3,), strides=(1,), pads=(0, 0), dilations=(1,)),
+        top.Conv(kernel_shape=(3,), strides=(1,), pads=(0, 0), dilations=(1,)),
         [IMAGE, (6, 4, 3)],
         "a kernel of 1 dimensions needs an input of 3, this one is 1x4x8x8",
     ),
     (
-        Conv(kernel_shape=(1, 1, 1), strides=(1,) * 3, pads=(0,) * 6, dilations=(1,) * 3),
+        top.Conv(kernel_shape=(1, 1, 1), strides=(1,) * 3, pads=(0,) * 6, dilations=(1,) * 3),
         [(1, 4, 2, 2, 2), (6, 4, 1, 1, 1)],
         "kernel_shape must have 1 or 2 dimensions, this one has 3",
     ),
     (
-        Conv(kernel_shape=(1, 1), pads=(0, -1, 0, 0)),
+        top.Conv(kernel_shape=(1, 1), pads=(0, -1, 0, 0)),
         [IMAGE, (6, 4, 1, 1)],
         "pads must not be negative, these are [0, -1, 0, 0]",
     ),
     (
-        Deconv(kernel_shape=(3, 3), inserts=(1, 0)),
+        top.Deconv(kernel_shape=(3, 3), inserts=(1, 0)),
         [IMAGE, (6, 4, 3, 3)],
         "inserts are not supported in a transposed convolution",
     ),
-    (Deconv(kernel_shape=(3, 3)), [IMAGE, (6, 4, 3, 3), (4,)], "bias 4 does not fit 6 output channels"),
+    (top.Deconv(kernel_shape=(3, 3)), [IMAGE, (6, 4, 3, 3), (4,)], "bias 4 does not fit 6 output channels"),
     (
-        Deconv(kernel_shape=(1, 1), pads=(4, 0, 4, 0)),
+        top.Deconv(kernel_shape=(1, 1), pads=(4, 0, 4, 0)),
         [IMAGE, (6, 4, 1, 1)],
         "pads [4, 0, 4, 0] leave nothing of the result",
     ),
     (
-        DeformConv2D(kernel_shape=(3, 3)),
+        top.DeformConv2D(kernel_shape=(3, 3)),
         [IMAGE, (6, 4, 3, 3), (1, 18, 5, 6)],
         "offsets 1x18x5x6 should be 1x18x6x6",
     ),
     (
-        DeformConv2D(kernel_shape=(3, 3), use_mask=True),
+        top.DeformConv2D(kernel_shape=(3, 3), use_mask=True),
         [IMAGE, (6, 4, 3, 3), (1, 18, 6, 6), None],
         "use_mask needs a mask",
     ),
     (
-        Depth2Space(block_h=2, block_w=2, is_CRD=True, is_inversed=False, swap_cr=True),
+        top.Depth2Space(block_h=2, block_w=2, is_CRD=True, is_inversed=False, swap_cr=True),
         [IMAGE],
         "only NCHW without swap_cr is supported; permute the operand instead",
     ),
     (BLOCKS, [IMAGE], "blocks of 2x3 do not divide 1x4x8x8"),
     (BLOCKS, [(4, 8, 8)], "an operand of 4 dimensions is needed, this one is 4x8x8"),
-    (DequantizeLinear(x_scale=(0.5,), x_zero_point=(0, 0)), [(2,)], "there are 1 scales and 2 zero points"),
-    (Det(), [(2, 3)], "square matrices are needed"),
+    (top.DequantizeLinear(x_scale=(0.5,), x_zero_point=(0, 0)), [(2,)], "there are 1 scales and 2 zero points"),
+    (top.Det(), [(2, 3)], "square matrices are needed"),
     (
-        DetectionOutput(num_classes=2, code_type="EDGES", keep_top_k=3, **BOXES),
+        top.DetectionOutput(num_classes=2, code_type="EDGES", keep_top_k=3, **BOXES),
         [(1, 8), (1, 4), (1, 2, 8)],
         "code_type must be one of CORNER, CENTER_SIZE, CORNER_SIZE, this one is EDGES",
     ),
     (
-        DetectionOutput(num_classes=2, code_type="CORNER", keep_top_k=-1, **BOXES),
+        top.DetectionOutput(num_classes=2, code_type="CORNER", keep_top_k=-1, **BOXES),
         [(1, 8), (1, 4), (1, 2, 8)],
         "num_classes and keep_top_k must be stated: the number of results is static",
     ),
     (
-        DetectionOutput(num_classes=2, code_type="CORNER", keep_top_k=3, **BOXES),
+        top.DetectionOutput(num_classes=2, code_type="CORNER", keep_top_k=3, **BOXES),
         [(1, 8), (1, 6), (1, 2, 8)],
         "offsets 1x8 and scores 1x6 do not fit 2 priors and 2 classes",
     ),
-    (Div(), [(2,)], "two operands are needed, there are 1"),
+    (top.Div(), [(2,)], "two operands are needed, there are 1"),
     (
-        Einsum(mode="ij,jk"),
+        top.Einsum(mode="ij,jk"),
         [(2, 3), (3, 4)],
         "mode ij,jk does not name the dimensions of these operands and of the result",
     ),
     (
-        FrcnDetection(class_num=3, obj_threshold=0.5, nms_threshold=0.5, keep_topk=2),
+        top.FrcnDetection(class_num=3, obj_threshold=0.5, nms_threshold=0.5, keep_topk=2),
         [(4, 12), (4, 3), (1, 1, 4, 4)],
         "regions 1x1x4x4 should have 5 numbers, and classes and results be wanted",
     ),
     (
-        FrcnDetection(class_num=3, obj_threshold=0.5, nms_threshold=0.5, keep_topk=2),
+        top.FrcnDetection(class_num=3, obj_threshold=0.5, nms_threshold=0.5, keep_topk=2),
         [(4, 12), (4, 2), (1, 1, 4, 5)],
         "offsets 4x12 and scores 4x2 do not fit 4 regions and 3 classes",
     ),
-    (GatherElements(axis=1), [(2, 3), (3, 3)], "indices 3x3 do not fit 2x3 along axis 1"),
-    (GatherND(batch_dims=1), [(2, 3), (3, 1)], "indices 3x1 do not fit 2x3 with 1 batch dimensions"),
+    (top.GatherElements(axis=1), [(2, 3), (3, 3)], "indices 3x3 do not fit 2x3 along axis 1"),
+    (top.GatherND(batch_dims=1), [(2, 3), (3, 1)], "indices 3x1 do not fit 2x3 with 1 batch dimensions"),
     (
-        GridSampler(mode="cubic"),
+        top.GridSampler(mode="cubic"),
         [IMAGE, (1, 5, 5, 2)],
         "mode cubic with padding_mode zeros is not known",
     ),
-    (GridSampler(), [IMAGE, (1, 5, 5, 3)], "grid 1x5x5x3 does not fit 1x4x8x8"),
+    (top.GridSampler(), [IMAGE, (1, 5, 5, 3)], "grid 1x5x5x3 does not fit 1x4x8x8"),
     (
-        GridSampler(mode="bicubic"),
+        top.GridSampler(mode="bicubic"),
         [(1, 4, 2, 8, 8), (1, 2, 5, 5, 3)],
         "bicubic is for two dimensions only",
     ),
-    (GroupNorm(num_groups=3), [IMAGE], "3 groups do not divide the channels of 1x4x8x8"),
-    (GRU(hidden_size=3), [(5, 4), (1, 9, 4), (1, 9, 3)], "three dimensions are needed, this operand is 5x4"),
+    (top.GroupNorm(num_groups=3), [IMAGE], "3 groups do not divide the channels of 1x4x8x8"),
+    (top.GRU(hidden_size=3), [(5, 4), (1, 9, 4), (1, 9, 3)], "three dimensions are needed, this operand is 5x4"),
     (
-        GRU(hidden_size=3),
+        top.GRU(hidden_size=3),
         [(5, 2, 4), (1, 9, 4), (1, 9, 3), (1, 9)],
         "bias 1x9 should have 18 elements",
     ),
     (
-        GRU(hidden_size=3),
+        top.GRU(hidden_size=3),
         [(5, 2, 4), (1, 9, 4), (1, 9, 3), None, (1, 1, 3)],
         "initial h 1x1x3 should have 6 elements",
     ),
-    (InstanceNorm(), [(2, 3)], "at least three dimensions are needed, there are 2"),
-    (LRN(size=0), [IMAGE], "a size of at least 1 and channels are needed, these are 0 and 4 dims"),
-    (LSTM(hidden_size=3), [(5, 4), (1, 12, 4), (1, 12, 3)], "three dimensions are needed, this operand is 5x4"),
+    (top.InstanceNorm(), [(2, 3)], "at least three dimensions are needed, there are 2"),
+    (top.LRN(size=0), [IMAGE], "a size of at least 1 and channels are needed, these are 0 and 4 dims"),
+    (top.LSTM(hidden_size=3), [(5, 4), (1, 12, 4), (1, 12, 3)], "three dimensions are needed, this operand is 5x4"),
     (
-        LSTM(hidden_size=3),
+        top.LSTM(hidden_size=3),
         [(5, 2, 4), (1, 12, 4), (1, 12, 4)],
         "recurrence 1x12x4 should be 1x12x3",
     ),
     (
-        MatMul(hdim_is_batch=True),
+        top.MatMul(hdim_is_batch=True),
         [(2, 3), (3, 4)],
         "hdim_is_batch is not supported; permute the operands so that batches come first",
     ),
-    (Max(), [(2, 3)], "at least two operands are needed, there are 1"),
+    (top.Max(), [(2, 3)], "at least two operands are needed, there are 1"),
     (
-        MaxPoolWithMask(kernel_shape=(2, 2)),
+        top.MaxPoolWithMask(kernel_shape=(2, 2)),
         [(1, 4, 8)],
         "images and kernels of two dimensions are needed, the operand has 3 dimensions",
     ),
-    (Normalize(), [IMAGE, (4,)], "scale 4 should have 1 elements"),
-    (Normalize(channel_shared=False), [IMAGE, (1,)], "scale 1 should have 4 elements"),
+    (top.Normalize(), [IMAGE, (4,)], "scale 4 should have 1 elements"),
+    (top.Normalize(channel_shared=False), [IMAGE, (1,)], "scale 1 should have 4 elements"),
     (
-        Proposal(rpn_nms_post_top_n=3, **REGIONS),
+        top.Proposal(rpn_nms_post_top_n=3, **REGIONS),
         [(1, 16, 2, 2), (1, 36, 2, 2)],
         "scores 1x16x2x2 should be of 18 channels, and results be wanted",
     ),
     (
-        Proposal(rpn_nms_post_top_n=3, **REGIONS),
+        top.Proposal(rpn_nms_post_top_n=3, **REGIONS),
         [(1, 18, 2, 2), (1, 36, 2, 3)],
         "offsets 1x36x2x3 do not fit scores 1x18x2x2",
     ),
-    (Reshape(shape=(1, 2, 0)), [(2, 1)], "shape [1, 2, 0] keeps a dimension that 2x1 does not have"),
+    (top.Reshape(shape=(1, 2, 0)), [(2, 1)], "shape [1, 2, 0] keeps a dimension that 2x1 does not have"),
     (
-        RetinaFaceDetection(nms_threshold=0.5, confidence_threshold=0.5, keep_topk=3),
+        top.RetinaFaceDetection(nms_threshold=0.5, confidence_threshold=0.5, keep_topk=3),
         [(1, 4, 2, 2)] * 3,
         "nine operands are needed, these are 3, and results must be wanted",
     ),
     (
-        RetinaFaceDetection(nms_threshold=0.5, confidence_threshold=0.5, keep_topk=3),
+        top.RetinaFaceDetection(nms_threshold=0.5, confidence_threshold=0.5, keep_topk=3),
         [(1, 4, 2, 2), (1, 8, 2, 2), (1, 20, 2, 2), (1, 4, 4, 4), (1, 8, 4, 5), *[(1, 4, 2, 2)] * 4],
         "operand 4 1x8x4x5 should be 1x8x4x4",
     ),
-    (RMSNorm(), [()], "at least one dimension is needed"),
+    (top.RMSNorm(), [()], "at least one dimension is needed"),
     (
-        RNN(hidden_size=3, activation="Sigmoid"),
+        top.RNN(hidden_size=3, activation="Sigmoid"),
         [(5, 2, 4), (1, 3, 4), (1, 3, 3)],
         "activation must be Tanh or Relu, this one is Sigmoid",
     ),
     (
-        RoiAlign(output_height=2, output_width=2),
+        top.RoiAlign(output_height=2, output_width=2),
         [IMAGE, (3, 4)],
         "regions 3x4 of 1x4x8x8 in mode Avg make no sense",
     ),
     (
-        ROIPooling(pooled_h=0, pooled_w=2, spatial_scale=1.0),
+        top.ROIPooling(pooled_h=0, pooled_w=2, spatial_scale=1.0),
         [IMAGE, (3, 5)],
         "a grid of 0x2 over 1x4x8x8 is not possible",
     ),
     (
-        ROIPooling(pooled_h=2, pooled_w=2, spatial_scale=1.0),
+        top.ROIPooling(pooled_h=2, pooled_w=2, spatial_scale=1.0),
         [IMAGE, (3, 4)],
         "regions are rows of 5 numbers, these are 3x4",
     ),
-    (Scale(), [IMAGE, (4,), (3,)], "bias 3 does not fit 4 channels"),
+    (top.Scale(), [IMAGE, (4,), (3,)], "bias 3 does not fit 4 channels"),
     (
-        ScatterElements(axis=0),
+        top.ScatterElements(axis=0),
         [(3, 3), (2, 3), (3, 2)],
         "indices 2x3 and updates 3x2 do not fit 3x3",
     ),
     (
-        ScatterElements(axis=0, reduction="sum"),
+        top.ScatterElements(axis=0, reduction="sum"),
         [(3, 3), (2, 3), (2, 3)],
         "reduction must be none, add, mul, max, min, this one is sum",
     ),
-    (ScatterND(), [(3, 3), (2, 1), (2, 2)], "indices 2x1 and updates 2x2 do not fit 3x3"),
+    (top.ScatterND(), [(3, 3), (2, 1), (2, 2)], "indices 2x1 and updates 2x2 do not fit 3x3"),
     (
-        Slice(offset=(0,), steps=(1,), ends=(2,), axes=(0,)),
+        top.Slice(offset=(0,), steps=(1,), ends=(2,), axes=(0,)),
         [(4,)],
         "axes are not supported; state offset, steps and ends of every dimension",
     ),
     (
-        Slice(offset=(0,), steps=(0,), ends=(2,)),
+        top.Slice(offset=(0,), steps=(0,), ends=(2,)),
         [(4,)],
         "1 offsets and steps other than 0 are needed, these are (0,), (0,)",
     ),
-    (Sub(), [(2,)] * 3, "two operands and none or two coeff are needed, there are 3 operands"),
-    (Tile(tile=(2,)), [(2, 3)], "2 numbers of repetitions are needed, these are [2]"),
-    (Trilu(), [(2,)], "at least two dimensions are needed, there are 1"),
+    (top.Sub(), [(2,)] * 3, "two operands and none or two coeff are needed, there are 3 operands"),
+    (top.Tile(tile=(2,)), [(2, 3)], "2 numbers of repetitions are needed, these are [2]"),
+    (top.Trilu(), [(2,)], "at least two dimensions are needed, there are 1"),
     (
-        Upsample(scale_h=0, scale_w=2),
+        top.Upsample(scale_h=0, scale_w=2),
         [IMAGE],
         "scales of at least 1 and an operand of 4 dimensions are needed",
     ),
     (
-        YoloDetection(version="yolov9", anchors=(1.0, 2.0), class_num=2, num_boxes=1, **YOLO),
+        top.YoloDetection(version="yolov9", anchors=(1.0, 2.0), class_num=2, num_boxes=1, **YOLO),
         [(1, 7, 2, 2)],
         "version must be one of yolov3, yolov3_tiny, yolov3_spp, yolov4, this one is yolov9",
     ),
     (
-        YoloDetection(version="yolov3", anchors=(1.0, 2.0), class_num=2, num_boxes=1, **YOLO),
+        top.YoloDetection(version="yolov3", anchors=(1.0, 2.0), class_num=2, num_boxes=1, **YOLO),
         [(1, 8, 2, 2)],
         "feature maps need 7 channels and one batch, these are 1x8x2x2",
     ),
     (
-        YoloDetection(version="yolov3", anchors=(1.0, 2.0), class_num=2, num_boxes=1, **YOLO),
+        top.YoloDetection(version="yolov3", anchors=(1.0, 2.0), class_num=2, num_boxes=1, **YOLO),
         [(1, 7, 2, 2), (1, 7, 4, 4)],
         "2 anchor numbers do not fit 2 maps",
     ),

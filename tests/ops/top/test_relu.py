@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, f32, onnx_node, zeros
-from tpuc_ops.top.relu import Relu
+from tpuc_ops import top
 
 
 class TestRelu(OpConformance):
-    op = Relu(relu_limit=6.0)
+    op = top.Relu(relu_limit=6.0)
     reference = onnx_node("Clip", min=0.0, max=6.0)
     samples = [f32(-1, 0, 7)], [zeros(2, 3, 4)]
 
 
 class TestReluWithoutLimit(OpConformance):
-    op = Relu()
+    op = top.Relu()
     reference = onnx_node("Relu")
     samples = ([f32([[-1.5, 0, 7e9]])],)

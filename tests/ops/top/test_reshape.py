@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.reshape import Reshape
+from tpuc_ops import top
 
 
 class TestReshape(OpConformance):
-    op = Reshape(shape=(0, -1, 2))
+    op = top.Reshape(shape=(0, -1, 2))
     reference = onnx_node("Reshape", inputs=(0, np.array([0, -1, 2])))
     samples = [uniform(2, 3, 4)], [uniform(1, 6)]
 
 
 def test_other_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"2x3 has 6 elements and cannot become \[4, -1\]"):
-        Reshape(shape=(4, -1)).infer((TensorType((2, 3), F32),))
+        top.Reshape(shape=(4, -1)).infer((TensorType((2, 3), F32),))
 
 
 def test_empty_shape_leaves_the_choice_to_the_declared_type() -> None:
-    assert Reshape().infer((TensorType((2, 3), F32),)) is None
+    assert top.Reshape().infer((TensorType((2, 3), F32),)) is None

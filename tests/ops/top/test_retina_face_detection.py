@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.testing import OpConformance
-from tpuc_ops.top.retina_face_detection import RetinaFaceDetection
+from tpuc_ops import top
 
 MAPS = [np.zeros((1, channels, 8 // level, 8 // level), np.float32) for level in (4, 2, 1) for channels in (4, 8, 20)]
 # Stride 8, scale 1 (its second anchor): 18 pixels to scale by around 8.5. Row 1, column 2, half as high, moved right.
@@ -32,6 +32,6 @@ def by_hand(*_: NDArray[Any]) -> NDArray[Any]:
 
 
 class TestRetinaFaceDetection(OpConformance):
-    op = RetinaFaceDetection(nms_threshold=0.4, confidence_threshold=0.8, keep_topk=3)
+    op = top.RetinaFaceDetection(nms_threshold=0.4, confidence_threshold=0.8, keep_topk=3)
     reference = by_hand
     samples = (MAPS,)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.rms_norm import RMSNorm
 
 
 class TestRMSNorm(OpConformance):
-    op = RMSNorm(eps=1e-3)
+    op = top.RMSNorm(eps=1e-3)
 
     @staticmethod
     def reference(x: Array, gamma: Array) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tpuc.api import F32, Node, TensorType
 from tpuc.testing import uniform
-from tpuc_ops.top.roi_align import RoiAlign
+from tpuc_ops import top
 
 from tests.frontends.onnx.networks import network, node, run_onnx
 
@@ -31,7 +31,7 @@ def test_as_onnx_runtime(mode: str, ratio: int, align_corners: bool) -> None:
         coordinate_transformation_mode="half_pixel" if align_corners else "output_half_pixel",
     )
     model = network([align], {"x": x.shape}, ["y"], {"rois": ROIS, "images": images}, opset=16)
-    op = RoiAlign(
+    op = top.RoiAlign(
         output_height=3,
         output_width=2,
         sampling_ratio=ratio,

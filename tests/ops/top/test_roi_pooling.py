@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.testing import OpConformance, uniform
-from tpuc_ops.top.roi_pooling import ROIPooling
+from tpuc_ops import top
 
 
 def halves(x: NDArray[Any], regions: NDArray[Any]) -> NDArray[Any]:
     """The maxima over both halves of rows and columns of each region, whose extents are even here."""
     results: list[Any] = []
-    for image, left, top, right, bottom in regions.astype(int):
-        part = x[image, :, top : bottom + 1, left : right + 1]
+    for image, left, upper, right, bottom in regions.astype(int):
+        part = x[image, :, upper : bottom + 1, left : right + 1]
         rows, columns = part.shape[1] // 2, part.shape[2] // 2
         parts = part.reshape(part.shape[0], 2, rows, 2, columns)
         results.append(parts.max((2, 4)))
@@ -22,6 +22,6 @@ def halves(x: NDArray[Any], regions: NDArray[Any]) -> NDArray[Any]:
 
 
 class TestROIPooling(OpConformance):
-    op = ROIPooling(pooled_h=2, pooled_w=2, spatial_scale=1.0)
+    op = top.ROIPooling(pooled_h=2, pooled_w=2, spatial_scale=1.0)
     reference = halves
     samples = ([uniform(2, 3, 8, 8), np.array([[0, 0, 0, 7, 7], [1, 2, 4, 5, 7], [1, 0, 0, 1, 1]], np.float32)],)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, f32, onnx_node
-from tpuc_ops.top.round import Round
+from tpuc_ops import top
 
 
 class TestRound(OpConformance):
-    op = Round()
+    op = top.Round()
     reference = onnx_node("Round")
     samples = ([f32(-2.5, -1.5, -0.4, 0.5, 1.5, 2.6)],)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.rsqrt import Rsqrt
 
 
 class TestRsqrt(OpConformance):
-    op = Rsqrt()
+    op = top.Rsqrt()
 
     @staticmethod
     def reference(x: Array) -> Array:

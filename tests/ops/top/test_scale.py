@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.scale import Scale
 
 
 class TestScale(OpConformance):
-    op = Scale()
+    op = top.Scale()
 
     @staticmethod
     def reference(x: Array, scale: Array, bias: Array) -> Array:
@@ -18,7 +18,7 @@ class TestScale(OpConformance):
 
 
 class TestScaleWithoutBias(OpConformance):
-    op = Scale(do_relu=True)
+    op = top.Scale(do_relu=True)
 
     @staticmethod
     def reference(x: Array, scale: Array, _bias: Array) -> Array:

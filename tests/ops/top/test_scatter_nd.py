@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, f32, onnx_node, uniform
-from tpuc_ops.top.scatter_nd import ScatterND
+from tpuc_ops import top
 
 
 class TestReplace(OpConformance):
-    op = ScatterND()
+    op = top.ScatterND()
     reference = onnx_node("ScatterND")
     samples = [f32(1, 2, 3, 4), np.array([[3], [1]]), f32(9, 8)], [uniform(3, 4), np.array([[-1]]), uniform(1, 4)]
 
 
 class TestMul(OpConformance):
-    op = ScatterND(reduction="mul")
+    op = top.ScatterND(reduction="mul")
     reference = onnx_node("ScatterND", reduction="mul")
     samples = ([f32(1, 2, 3, 4), np.array([[3], [3]]), f32(9, 8)],)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, f32, onnx_node
-from tpuc_ops.top.sign import Sign
+from tpuc_ops import top
 
 
 class TestSign(OpConformance):
-    op = Sign()
+    op = top.Sign()
     reference = onnx_node("Sign")
     samples = ([f32(-2, 0, 3)],)

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 from tpuc.testing import OpConformance, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.silu import SiLU
 
 
 class TestSiLU(OpConformance):
-    op = SiLU()
+    op = top.SiLU()
 
     @staticmethod
     def reference(x: Array) -> Array:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.sin import Sin
+from tpuc_ops import top
 
 
 class TestSin(OpConformance):
-    op = Sin()
+    op = top.Sin()
     reference = onnx_node("Sin")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)

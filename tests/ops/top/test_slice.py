@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tpuc.api import F32, Node, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.slice import Slice
+from tpuc_ops import top
 
 
 class TestSlice(OpConformance):
-    op = Slice(offset=(1, -4, 9), ends=(100, -1, -100), steps=(1, 2, -3))
+    op = top.Slice(offset=(1, -4, 9), ends=(100, -1, -100), steps=(1, 2, -3))
     reference = onnx_node(
         "Slice", inputs=(0, np.array([1, -4, 9]), np.array([100, -1, -100]), np.arange(3), np.array([1, 2, -3]))
     )
@@ -19,7 +19,7 @@ class TestSlice(OpConformance):
 
 def test_the_declared_type_decides_without_ends() -> None:
     # SPEC T6.
-    op = Slice(offset=(2, 10, 10, 12), steps=(1, 2, 2, 3))
+    op = top.Slice(offset=(2, 10, 10, 12), steps=(1, 2, 2, 3))
     x = uniform(5, 116, 64, 64)
     operands = (TensorType(x.shape, F32),)
     assert op.infer(operands) is None
@@ -29,7 +29,7 @@ def test_the_declared_type_decides_without_ends() -> None:
 
 
 def test_a_part_beyond_the_tensor_is_refused() -> None:
-    op = Slice(offset=(2,), steps=(3,))
+    op = top.Slice(offset=(2,), steps=(3,))
     node = Node(op, (TensorType((8,), F32),), (TensorType((3,), F32),))
     op.evaluate(Node(op, node.operand_types, (TensorType((2,), F32),)), [uniform(8)])
     with pytest.raises(ValueError, match="element 8 of a dimension of extent 8 is not there"):
@@ -38,4 +38,4 @@ def test_a_part_beyond_the_tensor_is_refused() -> None:
 
 def test_an_empty_part_is_refused() -> None:
     with pytest.raises(ValueError, match=r"nothing is left of 8 from \[5\] to \[5\]"):
-        Slice(offset=(5,), ends=(5,), steps=(1,)).infer((TensorType((8,), F32),))
+        top.Slice(offset=(5,), ends=(5,), steps=(1,)).infer((TensorType((8,), F32),))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.softplus import Softplus
+from tpuc_ops import top
 
 
 class TestSoftplus(OpConformance):
-    op = Softplus()
+    op = top.Softplus()
     reference = onnx_node("Softplus")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.softsign import Softsign
+from tpuc_ops import top
 
 
 class TestSoftsign(OpConformance):
-    op = Softsign()
+    op = top.Softsign()
     reference = onnx_node("Softsign")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.split import Split
 
 
 class TestSplit(OpConformance):
-    op = Split(axis=1, num=3)
+    op = top.Split(axis=1, num=3)
     reference = onnx_node("Split", axis=1, num_outputs=3, outputs=3)
     samples = [uniform(2, 6)], [uniform(2, 8)]
 
 
 class TestSplitInGivenParts(OpConformance):
-    op = Split(axis=-2, num=2, split_size=(1, 3))
+    op = top.Split(axis=-2, num=2, split_size=(1, 3))
 
     @staticmethod
     def reference(x: Array) -> list[Array]:
@@ -27,4 +27,4 @@ class TestSplitInGivenParts(OpConformance):
 
 def test_parts_that_do_not_add_up_are_refused() -> None:
     with pytest.raises(ValueError, match=r"extent 5 cannot be split into 2 parts of \[1, 3\]"):
-        Split(axis=0, num=2, split_size=(1, 3)).infer((TensorType((5,), F32),))
+        top.Split(axis=0, num=2, split_size=(1, 3)).infer((TensorType((5,), F32),))

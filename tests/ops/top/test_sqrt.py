@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.sqrt import Sqrt
+from tpuc_ops import top
 
 
 class TestSqrt(OpConformance):
-    op = Sqrt()
+    op = top.Sqrt()
     reference = onnx_node("Sqrt")
     samples = ([uniform(2, 3, low=0, high=9)],)

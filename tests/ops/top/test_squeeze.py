@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.squeeze import Squeeze
+from tpuc_ops import top
 
 
 class TestSqueeze(OpConformance):
-    op = Squeeze(axes=(0, -1))
+    op = top.Squeeze(axes=(0, -1))
     reference = onnx_node("Squeeze", inputs=(0, np.array([0, -1])))
     samples = ([uniform(1, 3, 1, 1)],)
 
 
 class TestSqueezeOfAll(OpConformance):
-    op = Squeeze()
+    op = top.Squeeze()
     reference = onnx_node("Squeeze")
     samples = ([uniform(1, 3, 1, 2)],)
 
@@ -24,4 +24,4 @@ class TestSqueezeOfAll(OpConformance):
 def test_other_extents_cannot_go_away() -> None:
     # SPEC T18.
     with pytest.raises(ValueError, match="dimension 1 of 5x20 has extent 20, only 1 can go away"):
-        Squeeze(axes=(-1,)).infer((TensorType((5, 20), F32),))
+        top.Squeeze(axes=(-1,)).infer((TensorType((5, 20), F32),))

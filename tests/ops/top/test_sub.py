@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.sub import Sub
 
 
 class TestSub(OpConformance):
-    op = Sub()
+    op = top.Sub()
     reference = onnx_node("Sub")
     samples = [uniform(2, 3, 4), uniform(2, 3, 4, seed=1)], [uniform(2, 3, 4), uniform(3, 1)]
 
 
 class TestSubReversed(OpConformance):
-    op = Sub(is_reverse=True, do_relu=True)
+    op = top.Sub(is_reverse=True, do_relu=True)
 
     @staticmethod
     def reference(x: Array, y: Array) -> Array:

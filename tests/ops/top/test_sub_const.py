@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.sub_const import SubConst
 
 
 class TestSubConst(OpConformance):
-    op = SubConst(const_val=-0.3)
+    op = top.SubConst(const_val=-0.3)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -19,7 +19,7 @@ class TestSubConst(OpConformance):
 
 
 class TestSubConstWithRelu(OpConformance):
-    op = SubConst(const_val=-0.3, do_relu=True, relu_limit=0.5)
+    op = top.SubConst(const_val=-0.3, do_relu=True, relu_limit=0.5)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -29,7 +29,7 @@ class TestSubConstWithRelu(OpConformance):
 
 
 class TestSubConstReversed(OpConformance):
-    op = SubConst(const_val=4.7, is_reverse=True)
+    op = top.SubConst(const_val=4.7, is_reverse=True)
 
     @staticmethod
     def reference(x: Array) -> Array:

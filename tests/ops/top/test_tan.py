@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.tan import Tan
+from tpuc_ops import top
 
 
 class TestTan(OpConformance):
-    op = Tan()
+    op = top.Tan()
     reference = onnx_node("Tan")
     samples = ([uniform(2, 3, 5, low=-1.4, high=1.4)],)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.tanh import Tanh
+from tpuc_ops import top
 
 
 class TestTanh(OpConformance):
-    op = Tanh()
+    op = top.Tanh()
     reference = onnx_node("Tanh")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.tile import Tile
+from tpuc_ops import top
 
 
 class TestTile(OpConformance):
-    op = Tile(tile=(1, 3, 2))
+    op = top.Tile(tile=(1, 3, 2))
     reference = onnx_node("Tile", inputs=(0, np.array([1, 3, 2])))
     samples = ([uniform(2, 1, 4)],)

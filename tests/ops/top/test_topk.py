@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, f32, onnx_node, uniform
-from tpuc_ops.top.topk import TopK
+from tpuc_ops import top
 
 
 class TestTopK(OpConformance):
-    op = TopK(axis=1, K=2)
+    op = top.TopK(axis=1, K=2)
     reference = onnx_node("TopK", inputs=(0, np.array([2])), outputs=2, axis=1)
     samples = [uniform(2, 5, 3)], [f32([[1, 3, 3, 2]])]
 
 
 class TestSmallest(OpConformance):
-    op = TopK(axis=-1, K=3, largest=False)
+    op = top.TopK(axis=-1, K=3, largest=False)
     reference = onnx_node("TopK", inputs=(0, np.array([3])), outputs=2, axis=-1, largest=0)
     samples = ([uniform(2, 5)],)
 
 
 def test_more_than_there_are() -> None:
     with pytest.raises(ValueError, match=r"K must be in 1..4, the extent of axis 0, this one is 5"):
-        TopK(axis=0, K=5).infer((TensorType((4,), F32),))
+        top.TopK(axis=0, K=5).infer((TensorType((4,), F32),))

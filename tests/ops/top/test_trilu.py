@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.trilu import Trilu
+from tpuc_ops import top
 
 
 class TestUpper(OpConformance):
-    op = Trilu(upper=1, diagonal=1)
+    op = top.Trilu(upper=1, diagonal=1)
     reference = onnx_node("Trilu", inputs=(0, np.array(1)), upper=1)
     samples = [uniform(2, 4, 5)], [uniform(3, 3)]
 
 
 class TestLower(OpConformance):
-    op = Trilu(upper=0, diagonal=-1)
+    op = top.Trilu(upper=0, diagonal=-1)
     reference = onnx_node("Trilu", inputs=(0, np.array(-1)), upper=0)
     samples = ([uniform(2, 4, 5)],)

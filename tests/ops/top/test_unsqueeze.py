@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
-from tpuc_ops.top.unsqueeze import Unsqueeze
+from tpuc_ops import top
 
 
 class TestUnsqueeze(OpConformance):
-    op = Unsqueeze(axes=(0, -1, 2))
+    op = top.Unsqueeze(axes=(0, -1, 2))
     reference = onnx_node("Unsqueeze", inputs=(0, np.array([0, -1, 2])))
     samples = ([uniform(3, 2)],)
 
 
 def test_a_dimension_named_twice_is_refused() -> None:
     with pytest.raises(ValueError, match=r"axes \[0, -3\] name a dimension twice"):
-        Unsqueeze(axes=(0, -3)).infer((TensorType((5,), F32),))
+        top.Unsqueeze(axes=(0, -3)).infer((TensorType((5,), F32),))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, f32, onnx_node, uniform
-from tpuc_ops.top.upsample import Upsample
+from tpuc_ops import top
 
 
 class TestUpsample(OpConformance):
-    op = Upsample(scale_h=2, scale_w=3)
+    op = top.Upsample(scale_h=2, scale_w=3)
     reference = onnx_node(
         "Resize",
         inputs=(0, np.zeros(0, np.float32), f32(1, 1, 2, 3)),

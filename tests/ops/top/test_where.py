@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, f32, uniform
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.where import Where
 
 CONDITION = f32([[0, 1, 0], [2, 0, 1]])
 
 
 class TestWhere(OpConformance):
-    op = Where()
+    op = top.Where()
 
     @staticmethod
     def reference(condition: Array, x: Array, y: Array) -> Array:
@@ -23,7 +23,7 @@ class TestWhere(OpConformance):
 
 
 class TestWhereOfNumbers(OpConformance):
-    op = Where(x_is_const=True, y_is_const=True, x_const_val=2.0, y_const_val=-1.0)
+    op = top.Where(x_is_const=True, y_is_const=True, x_const_val=2.0, y_const_val=-1.0)
 
     @staticmethod
     def reference(condition: Array, _x: Array, _y: Array) -> Array:
@@ -33,7 +33,7 @@ class TestWhereOfNumbers(OpConformance):
 
 
 class TestWhereOfOneNumber(OpConformance):
-    op = Where(y_is_const=True, y_const_val=-3.0)
+    op = top.Where(y_is_const=True, y_const_val=-3.0)
 
     @staticmethod
     def reference(condition: Array, x: Array, _y: Array) -> Array:
@@ -44,4 +44,4 @@ class TestWhereOfOneNumber(OpConformance):
 
 def test_a_branch_that_is_missing() -> None:
     with pytest.raises(ValueError, match="every branch must be an operand or a number"):
-        Where().infer((TensorType((2,), F32), TensorType((2,), F32), TensorType((0,), F32)))
+        top.Where().infer((TensorType((2,), F32), TensorType((2,), F32), TensorType((0,), F32)))

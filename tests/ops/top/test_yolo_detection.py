@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.testing import OpConformance
-from tpuc_ops.top.yolo_detection import YoloDetection
+from tpuc_ops import top
 
 SMALL = np.full((1, 2 * 7, 1, 1), -9, np.float32)
 LARGE = np.full((1, 2 * 7, 2, 2), -9, np.float32)
@@ -29,7 +29,7 @@ def by_hand(*_: NDArray[Any]) -> NDArray[Any]:
 
 
 class TestYoloDetection(OpConformance):
-    op = YoloDetection(
+    op = top.YoloDetection(
         net_input_h=50,
         net_input_w=100,
         nms_threshold=0.5,

@@ -11,20 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import BF16, F32, ElementType, Node, ScalarType, TensorType
 from tpuc.testing import OpConformance, f32, integers, quantised, quantised_element
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.tpu.cast import Cast
 
 from tests.ops.tpu import plain
 
 
-def cast(x: Array, source: ElementType, result: ElementType, op: Cast | None = None) -> Array:
-    op = op or Cast()
+def cast(x: Array, source: ElementType, result: ElementType, op: tpu.Cast | None = None) -> Array:
+    op = op or tpu.Cast()
     node = Node(op, (TensorType(x.shape, source),), (TensorType(x.shape, result),))
     return op.evaluate(node, [x])[0]
 
 
 class TestQuantise(OpConformance):
-    op = Cast()
+    op = tpu.Cast()
     result = quantised_element("int8", 0.5)
 
     @staticmethod
@@ -35,7 +35,7 @@ class TestQuantise(OpConformance):
 
 
 class TestDequantise(OpConformance):
-    op = Cast()
+    op = tpu.Cast()
     result = F32
 
     @staticmethod
@@ -60,12 +60,12 @@ def test_quantising_is_one_float32_product_one_float32_sum_and_one_rounding(
     product = Fraction(float(np.float32(float(Fraction(x) * factor))))  # 48 bits: exact before the one rounding
     total = Fraction(float(np.float32(float(product + zero)))) if zero else product
     expected = plain.saturated(plain.ROUNDINGS[rounding](total), "int8")
-    y = cast(f32([x]), F32, quantised_element("int8", scale, zero), Cast(round_mode=rounding))
+    y = cast(f32([x]), F32, quantised_element("int8", scale, zero), tpu.Cast(round_mode=rounding))
     assert y.item() == expected
 
 
 def test_without_scale_integers_are_plain_numbers() -> None:
-    op = Cast(with_scale=False)
+    op = tpu.Cast(with_scale=False)
     assert cast(f32(1.5, -1.5, 300), F32, quantised_element("int8", 0.1, 7), op).tolist() == [2, -2, 127]
     assert cast(np.array([5], np.int8), quantised_element("int8", 0.1, 7), F32, op).tolist() == [5.0]
 
@@ -95,12 +95,12 @@ def test_between_integers_is_refused() -> None:
 def test_in_half_operands_are_cut_or_rounded_away_from_zero_to_8_bits(round_half: bool, expected: list[int]) -> None:
     """Between 64 and 128 bf16 has halves: a quarter above 64 is in the middle of two, a little less is not."""
     x = np.array([64.0, 64.2499, 64.75, -64.75, -65.0, 126.875, -200.0], np.float32)
-    op = Cast(in_half=True, round_mode="HalfToEven", round_half=round_half)
+    op = tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=round_half)
     got = cast(x, F32, quantised_element("int8", 1.0), op)
     assert got.tolist() == expected
 
 
 def test_to_bf16_with_round_half_ties_go_away_from_zero() -> None:
     x = np.array([1 + 2**-8, -1 - 2**-8, 1 + 2**-8 - 2**-20, 1 + 3 * 2**-8], np.float32)
-    assert cast(x, F32, BF16, Cast(round_half=True)).tolist() == [1 + 2**-7, -1 - 2**-7, 1.0, 1 + 2**-6]
+    assert cast(x, F32, BF16, tpu.Cast(round_half=True)).tolist() == [1 + 2**-7, -1 - 2**-7, 1.0, 1 + 2**-6]
     assert cast(x, F32, BF16).tolist() == [1.0, -1.0, 1.0, 1 + 2**-6]

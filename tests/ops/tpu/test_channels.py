@@ -10,11 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import Node, ScalarType, TensorType
 from tpuc.testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.tpu.clip import Clip
-from tpuc_ops.tpu.deconv import Deconv
-from tpuc_ops.tpu.depth2space import Depth2Space
-from tpuc_ops.tpu.scale import Scale
 
 from tests.ops.tpu import plain
 
@@ -22,7 +19,7 @@ I8, I32 = ScalarType("i8"), ScalarType("i32")
 
 
 class TestScale(OpConformance):
-    op = Scale()
+    op = tpu.Scale()
 
     @staticmethod
     def reference(x: Array, scale: Array, bias: Array, _lshift: Array) -> Array:
@@ -32,13 +29,13 @@ class TestScale(OpConformance):
 
 
 class TestClip(OpConformance):
-    op = Clip(min=-1.0, max=0.5)
+    op = tpu.Clip(min=-1.0, max=0.5)
     reference = onnx_node("Clip", min=-1.0, max=0.5)
     samples = ([uniform(2, 3, low=-2, high=2)],)
 
 
 class TestClipOfIntegers(OpConformance):
-    op = Clip(min=-1.0, max=0.5)
+    op = tpu.Clip(min=-1.0, max=0.5)
 
     @staticmethod
     def reference(q: Array) -> Array:
@@ -48,13 +45,13 @@ class TestClipOfIntegers(OpConformance):
 
 
 class TestDepth2Space(OpConformance):
-    op = Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False)
+    op = tpu.Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False)
     reference = onnx_node("DepthToSpace", blocksize=2, mode="DCR")
     samples = ([quantised(integers(1, 8, 2, 3), 0.5)],)
 
 
 class TestDeconv(OpConformance):
-    op = Deconv(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1), output_padding=(1, 1))
+    op = tpu.Deconv(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1), output_padding=(1, 1))
 
     @staticmethod
     def reference(x: Array, w: Array, b: Array) -> Array:
@@ -71,7 +68,7 @@ def test_scale_of_integers_is_exact(zero: int, result_zero: int, seed: int) -> N
     elements = (quantised_element("int8", 1.0, zero), I8, ScalarType("i16"), I8)
     types = tuple(TensorType(a.shape, e) for a, e in zip((x, scale, bias, lshift), elements, strict=True))
     result = TensorType(x.shape, quantised_element("int8", 1.0, result_zero))
-    (y,) = Scale().evaluate(Node(Scale(), types, (result,)), [x, scale, bias, lshift])
+    (y,) = tpu.Scale().evaluate(Node(tpu.Scale(), types, (result,)), [x, scale, bias, lshift])
     for c, i in np.ndindex(3, 4):
         total = (int(x[0, c, i]) - zero) * int(scale[c]) + int(bias[c])
         q = plain.half_up(Fraction(total, 2 ** -int(lshift[c])))
@@ -80,7 +77,7 @@ def test_scale_of_integers_is_exact(zero: int, result_zero: int, seed: int) -> N
 
 def test_deconv_of_integers_is_exact() -> None:
     x, w, bias = integers(1, 4, 3, 2), integers(3, 4, 2, 3), integers(6, dtype="int16").astype(np.int32)
-    op = Deconv(kernel_shape=(2, 3), strides=(2, 1), group=2, multiplier=(77,) * 6, rshift=(14,) * 6)
+    op = tpu.Deconv(kernel_shape=(2, 3), strides=(2, 1), group=2, multiplier=(77,) * 6, rshift=(14,) * 6)
     types = (TensorType(x.shape, quantised_element("int8", 1.0)), TensorType(w.shape, I8), TensorType((6,), I32))
     inferred = op.infer(types)
     assert inferred is not None
@@ -99,6 +96,6 @@ def test_deconv_of_integers_is_exact() -> None:
 def test_deconv_of_integers_needs_zero_point_zero() -> None:
     one = np.ones((1, 1, 1, 1), np.int8)
     types = (TensorType(one.shape, quantised_element("int8", 1.0, 3)), TensorType(one.shape, I8))
-    op = Deconv(kernel_shape=(1, 1))
+    op = tpu.Deconv(kernel_shape=(1, 1))
     with pytest.raises(ValueError, match="a transposed convolution of integers needs zero point 0"):
         op.evaluate(Node(op, types, types[1:]), [one, one])

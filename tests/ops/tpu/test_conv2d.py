@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import BF16, F32, Node, ScalarType, TensorType, Uniform
 from tpuc.testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.tpu.conv2d import Conv2D
 
 from tests.ops.tpu import plain
 
@@ -21,13 +21,13 @@ I8, I32 = ScalarType("i8"), ScalarType("i32")
 
 
 class TestConv2D(OpConformance):
-    op = Conv2D(kernel_shape=(3, 2), strides=(2, 1), pads=(0, 1, 3, 2), group=2)
+    op = tpu.Conv2D(kernel_shape=(3, 2), strides=(2, 1), pads=(0, 1, 3, 2), group=2)
     reference = onnx_node("Conv", strides=[2, 1], pads=[0, 1, 3, 2], group=2)
     samples = [uniform(2, 6, 9, 8), uniform(4, 3, 3, 2), uniform(4)], [uniform(1, 2, 3, 3), uniform(2, 1, 3, 2), None]
 
 
 class TestConv2DInBf16(OpConformance):
-    op = Conv2D(kernel_shape=(1, 1), do_relu=True)
+    op = tpu.Conv2D(kernel_shape=(1, 1), do_relu=True)
 
     @staticmethod
     def reference(x: Array, w: Array) -> Array:
@@ -39,7 +39,7 @@ class TestConv2DInBf16(OpConformance):
 
 
 class TestConv2DOfIntegers(OpConformance):
-    op = Conv2D(kernel_shape=(1, 1), multiplier=(1,), rshift=(4,))
+    op = tpu.Conv2D(kernel_shape=(1, 1), multiplier=(1,), rshift=(4,))
     result = quantised_element("int8", 0.25)
 
     @staticmethod
@@ -50,7 +50,7 @@ class TestConv2DOfIntegers(OpConformance):
     samples = ([quantised(integers(1, 3, 4, 4), 0.5), integers(2, 3, 1, 1, seed=1) // 16],)
 
 
-def run(op: Conv2D, x: Array, w: Array, bias: Array | None, source: Uniform, result: TensorType) -> Array:
+def run(op: tpu.Conv2D, x: Array, w: Array, bias: Array | None, source: Uniform, result: TensorType) -> Array:
     arrays = [x, w, np.zeros(0, np.float32) if bias is None else bias]
     types = (TensorType(x.shape, source), TensorType(w.shape, I8), TensorType(arrays[2].shape, I32))
     (y,) = op.evaluate(Node(op, types, (result,)), arrays)
@@ -76,7 +76,7 @@ def test_integers_are_exact(data: st.DataObject) -> None:
     rshift = tuple(int(s) for s in rng.integers(30, 44, oc))
     rounding = draw(st.sampled_from(sorted(plain.ROUNDINGS)))
     limit = draw(st.sampled_from([-1.0, 6.0]))
-    op = Conv2D(
+    op = tpu.Conv2D(
         kernel_shape=kernel,
         strides=strides,
         pads=pads,
@@ -108,14 +108,16 @@ def test_integers_are_exact(data: st.DataObject) -> None:
 
 def test_quantised_down_multiply_rounds_twice() -> None:
     # (7 * 2**30 + 2**30) >> 31 = 4, then 4 / 2**3 = 0.5: half away from zero gives 1, half up of -0.5 gives 0.
-    op = Conv2D(kernel_shape=(1, 1), quant_mode="QDM", multiplier=(2**30,), rshift=(3,), round_mode="HalfAwayFromZero")
+    op = tpu.Conv2D(
+        kernel_shape=(1, 1), quant_mode="QDM", multiplier=(2**30,), rshift=(3,), round_mode="HalfAwayFromZero"
+    )
     x = np.array([7, -9, 5], np.int8).reshape(1, 1, 1, 3)
     y = run(op, x, np.ones((1, 1, 1, 1), np.int8), None, quantised_element("int8", 1.0), TensorType((1, 1, 1, 3), I8))
     assert y.reshape(-1).tolist() == [1, -1, 0]
 
 
 def test_sums_without_multipliers_are_int32() -> None:
-    op = Conv2D(kernel_shape=(1, 1))
+    op = tpu.Conv2D(kernel_shape=(1, 1))
     x, w = integers(1, 5, 2, 2), integers(3, 5, 1, 1)
     types = (TensorType(x.shape, I8), TensorType(w.shape, I8))
     (result,) = op.infer(types) or ()
@@ -126,7 +128,7 @@ def test_sums_without_multipliers_are_int32() -> None:
 
 
 def test_bias_beyond_int32_saturates() -> None:
-    op = Conv2D(kernel_shape=(1, 1), multiplier=(1,), rshift=(24,))
+    op = tpu.Conv2D(kernel_shape=(1, 1), multiplier=(1,), rshift=(24,))
     x, w = np.full((1, 1, 1, 1), 127, np.int8), np.full((1, 1, 1, 1), 127, np.int8)
     bias = np.array([2**31 - 1], np.int32)
     y = run(op, x, w, bias, quantised_element("int8", 1.0), TensorType((1, 1, 1, 1), I8))
@@ -141,25 +143,25 @@ def test_long_sums_are_exact_where_float32_is_not() -> None:
     depth = 4000  # 4000 * 127 * 127 is beyond 2**24
     x, w = np.full((1, depth, 1, 1), 127, np.int8), np.full((1, depth, 1, 1), 127, np.int8)
     w[0, 0] = 126
-    op = Conv2D(kernel_shape=(1, 1))
+    op = tpu.Conv2D(kernel_shape=(1, 1))
     y = run(op, x, w, None, quantised_element("int8", 1.0), TensorType((1, 1, 1, 1), I32))
     assert y.item() == 127 * (127 * (depth - 1) + 126)
 
 
 def test_a_filter_in_the_chips_own_order_leaves_the_shape_to_the_declared_type() -> None:
     types = (TensorType((1, 16, 8, 8), F32), TensorType((1, 16, 1, 128), F32))
-    assert Conv2D(kernel_shape=(3, 3)).infer(types) is None
+    assert tpu.Conv2D(kernel_shape=(3, 3)).infer(types) is None
 
 
 def test_unknown_requantisation_is_refused() -> None:
-    op = Conv2D(kernel_shape=(1, 1), quant_mode="OnlyScale", multiplier=(1,), rshift=(1,))
+    op = tpu.Conv2D(kernel_shape=(1, 1), quant_mode="OnlyScale", multiplier=(1,), rshift=(1,))
     one = np.ones((1, 1, 1, 1), np.int8)
     with pytest.raises(ValueError, match="quant_mode must be MultiplierShift, OnlyShift, QDM or TFLite"):
         run(op, one, one, None, quantised_element("int8", 1.0), TensorType((1, 1, 1, 1), I8))
 
 
 def test_bf16_result_is_stored_as_bf16() -> None:
-    op = Conv2D(kernel_shape=(1, 1))
+    op = tpu.Conv2D(kernel_shape=(1, 1))
     x, w = np.array(1 + 2**-7), np.array(1 + 2**-7)
     types = (TensorType((1, 1, 1, 1), BF16),) * 2
     arrays = [value.reshape(1, 1, 1, 1).astype(ml_dtypes.bfloat16) for value in (x, w)]

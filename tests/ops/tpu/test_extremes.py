@@ -5,25 +5,24 @@ from __future__ import annotations
 import pytest
 from tpuc.api import F32, TensorType
 from tpuc.testing import OpConformance, f32, integers, onnx_node, quantised, quantised_element
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.tpu.max import Max
-from tpuc_ops.tpu.min import Min
 
 
 class TestMax(OpConformance):
-    op = Max()
+    op = tpu.Max()
     reference = onnx_node("Max")
     samples = ([f32(-1, 0, 7), f32(2, -3, 7)],)
 
 
 class TestMin(OpConformance):
-    op = Min()
+    op = tpu.Min()
     reference = onnx_node("Min")
     samples = ([f32(-1, 0, 7), f32(2, -3, 7)],)
 
 
 class TestMaxOfIntegers(OpConformance):
-    op = Max()
+    op = tpu.Max()
     result = quantised_element("int8", 0.1, -10)
 
     @staticmethod
@@ -35,4 +34,4 @@ class TestMaxOfIntegers(OpConformance):
 
 def test_operands_are_stored_alike() -> None:
     with pytest.raises(ValueError, match="operands of one type are needed, these are i8, f32"):
-        Max().infer((TensorType((2, 3), quantised_element("int8", 0.1)), TensorType((2, 3), F32)))
+        tpu.Max().infer((TensorType((2, 3), quantised_element("int8", 0.1)), TensorType((2, 3), F32)))

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import ABSENT, Node, ScalarType, TensorType
 from tpuc.testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.tpu.matmul import MatMul
 
 from tests.ops.tpu import plain
 
@@ -18,13 +18,13 @@ I8, I32 = ScalarType("i8"), ScalarType("i32")
 
 
 class TestMatMul(OpConformance):
-    op = MatMul(right_transpose=True)
+    op = tpu.MatMul(right_transpose=True)
     reference = onnx_node("Gemm", inputs=(0, 1, 2), transB=1)
     samples = ([uniform(3, 4), uniform(5, 4), uniform(5), None, None],)
 
 
 class TestMatMulOfIntegers(OpConformance):
-    op = MatMul(multipliers=(1,), rshifts=(8,), round_mode="HalfUp")
+    op = tpu.MatMul(multipliers=(1,), rshifts=(8,), round_mode="HalfUp")
     result = quantised_element("int8", 0.25)
 
     @staticmethod
@@ -45,7 +45,7 @@ def test_integers_are_exact(data: st.DataObject) -> None:
     right = integers(k, n, seed=draw(st.integers(0, 99)))
     bias = rng.integers(-5000, 5000, (1, n)).astype(np.int32)
     count = draw(st.sampled_from([1, n]))
-    op = MatMul(
+    op = tpu.MatMul(
         left_transpose=draw(st.booleans()),
         right_transpose=draw(st.booleans()),
         multipliers=tuple(int(value) for value in rng.integers(1, 2**31 - 1, count)),
@@ -77,4 +77,4 @@ def test_integers_are_exact(data: st.DataObject) -> None:
 
 def test_sums_without_multipliers_are_int32() -> None:
     types = (TensorType((2, 3), I8), TensorType((3, 4), I8))
-    assert MatMul().infer(types) == (TensorType((2, 4), I32),)
+    assert tpu.MatMul().infer(types) == (TensorType((2, 4), I32),)

@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 from tpuc.api import Node, TensorType
 from tpuc.testing import OpConformance, integers, quantised, quantised_element, uniform
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.tpu.load import Load
-from tpuc_ops.tpu.pad import Pad
-from tpuc_ops.tpu.slice import Slice
-from tpuc_ops.tpu.store import Store
-from tpuc_ops.tpu.upsample import Upsample
 
 
 class TestPad(OpConformance):
-    op = Pad(paddings=(0, 1, 2, 0), val=-7.0)
+    op = tpu.Pad(paddings=(0, 1, 2, 0), val=-7.0)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -26,7 +22,7 @@ class TestPad(OpConformance):
 
 
 class TestSlice(OpConformance):
-    op = Slice(offset=(0, -1), ends=(2, -9), steps=(1, -2))
+    op = tpu.Slice(offset=(0, -1), ends=(2, -9), steps=(1, -2))
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -36,7 +32,7 @@ class TestSlice(OpConformance):
 
 
 class TestUpsample(OpConformance):
-    op = Upsample(scale_h=2, scale_w=3, do_relu=True)
+    op = tpu.Upsample(scale_h=2, scale_w=3, do_relu=True)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -46,7 +42,7 @@ class TestUpsample(OpConformance):
 
 
 class TestLoad(OpConformance):
-    op = Load()
+    op = tpu.Load()
     result = quantised_element("int8", 0.5)
 
     @staticmethod
@@ -57,7 +53,7 @@ class TestLoad(OpConformance):
 
 
 def test_store_pads_what_it_writes() -> None:
-    op = Store(paddings=(0, 0, 1, 0), pad_const_val=0.0)
+    op = tpu.Store(paddings=(0, 0, 1, 0), pad_const_val=0.0)
     type = TensorType((2, 2), quantised_element("int8", 0.5))
     (y,) = op.evaluate(Node(op, (type,), (type.with_shape((3, 2)),)), [np.ones((2, 2), np.int8), np.zeros(0)])
     assert y.tolist() == [[1, 1], [1, 1], [0, 0]]

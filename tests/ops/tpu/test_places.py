@@ -8,19 +8,8 @@ import numpy as np
 import pytest
 from tpuc.api import ABSENT, F32, ScalarType, TensorType
 from tpuc.testing import OpConformance, Typed, f32, integers, onnx_node, quantised, uniform
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.tpu.arg import Arg
-from tpuc_ops.tpu.bitwise import Bitwise
-from tpuc_ops.tpu.compare import Compare
-from tpuc_ops.tpu.compare_const import CompareConst
-from tpuc_ops.tpu.gather_rows import GatherRows
-from tpuc_ops.tpu.rank import Rank
-from tpuc_ops.tpu.remainder import Remainder
-from tpuc_ops.tpu.row_index import RowIndex
-from tpuc_ops.tpu.scan import Scan
-from tpuc_ops.tpu.scatter_rows import ScatterRows
-from tpuc_ops.tpu.truncate import Truncate
-from tpuc_ops.tpu.where import Where
 
 I32 = ScalarType("i32")
 
@@ -31,7 +20,7 @@ def i32(*rows: list[int]) -> Typed:
 
 
 class TestGatherRows(OpConformance):
-    op = GatherRows()
+    op = tpu.GatherRows()
 
     @staticmethod
     def reference(x: Array, indices: Array) -> Array:
@@ -49,7 +38,7 @@ class TestGatherRows(OpConformance):
 
 
 class TestScatterRows(OpConformance):
-    op = ScatterRows()
+    op = tpu.ScatterRows()
 
     @staticmethod
     def reference(x: Array, indices: Array, updates: Array) -> Array:
@@ -67,7 +56,7 @@ class TestScatterRows(OpConformance):
 
 
 class TestRowIndex(OpConformance):
-    op = RowIndex(extent=9, stride=4)
+    op = tpu.RowIndex(extent=9, stride=4)
 
     @staticmethod
     def reference(x: Array, *others: Array) -> Array:
@@ -79,13 +68,13 @@ class TestRowIndex(OpConformance):
 
 
 class TestCompare(OpConformance):
-    op = Compare(mode="GreaterOrEqual")
+    op = tpu.Compare(mode="GreaterOrEqual")
     reference = onnx_node("GreaterOrEqual")
     samples = ([f32(1, 2, 3), f32(2, 2, 2)],)
 
 
 class TestCompareConst(OpConformance):
-    op = CompareConst(mode="Less", const_val=0.5, inversed=True)
+    op = tpu.CompareConst(mode="Less", const_val=0.5, inversed=True)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -95,7 +84,7 @@ class TestCompareConst(OpConformance):
 
 
 class TestWhere(OpConformance):
-    op = Where()
+    op = tpu.Where()
 
     @staticmethod
     def reference(condition: Array, yes: Array, no: Array) -> Array:
@@ -108,7 +97,7 @@ class TestWhere(OpConformance):
 
 
 class TestWhereNumber(OpConformance):
-    op = Where(y_is_const=True, y_const_val=-7.0)
+    op = tpu.Where(y_is_const=True, y_const_val=-7.0)
 
     @staticmethod
     def reference(condition: Array, yes: Array, _: Array) -> Array:
@@ -118,13 +107,13 @@ class TestWhereNumber(OpConformance):
 
 
 class TestArg(OpConformance):
-    op = Arg(axis=1, keepdims=False, select_last_index=True)
+    op = tpu.Arg(axis=1, keepdims=False, select_last_index=True)
     reference = onnx_node("ArgMax", axis=1, keepdims=0, select_last_index=1)
     samples = ([np.rint(uniform(3, 9, 2, low=-2, high=2))], [quantised(integers(3, 9, 2) // 60, 0.1)])
 
 
 class TestScan(OpConformance):
-    op = Scan(axis=1, exclusive=True, reverse=True)
+    op = tpu.Scan(axis=1, exclusive=True, reverse=True)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -134,7 +123,7 @@ class TestScan(OpConformance):
 
 
 class TestProducts(OpConformance):
-    op = Scan(axis=0, mode="Prod")
+    op = tpu.Scan(axis=0, mode="Prod")
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -144,7 +133,7 @@ class TestProducts(OpConformance):
 
 
 class TestRank(OpConformance):
-    op = Rank(largest=False)
+    op = tpu.Rank(largest=False)
 
     @staticmethod
     def reference(x: Array, _: Array) -> Array:
@@ -157,7 +146,7 @@ class TestRank(OpConformance):
 
 
 class TestRemainder(OpConformance):
-    op = Remainder()
+    op = tpu.Remainder()
 
     @staticmethod
     def reference(x: Array, y: Array) -> Array:
@@ -167,7 +156,7 @@ class TestRemainder(OpConformance):
 
 
 class TestRemainderOfC(OpConformance):
-    op = Remainder(fmod=True)
+    op = tpu.Remainder(fmod=True)
 
     @staticmethod
     def reference(x: Array, y: Array) -> Array:
@@ -177,7 +166,7 @@ class TestRemainderOfC(OpConformance):
 
 
 class TestBitwise(OpConformance):
-    op = Bitwise(mode="ShiftLeft", bits=8)
+    op = tpu.Bitwise(mode="ShiftLeft", bits=8)
 
     @staticmethod
     def reference(x: Array, y: Array) -> Array:
@@ -187,7 +176,7 @@ class TestBitwise(OpConformance):
 
 
 class TestTruncate(OpConformance):
-    op = Truncate(to="INT8")
+    op = tpu.Truncate(to="INT8")
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -197,14 +186,14 @@ class TestTruncate(OpConformance):
 
 
 def test_updates_alone_need_a_declared_type() -> None:
-    assert ScatterRows().infer((ABSENT, TensorType((1, 3), I32), TensorType((1, 3, 1), F32))) is None
+    assert tpu.ScatterRows().infer((ABSENT, TensorType((1, 3), I32), TensorType((1, 3, 1), F32))) is None
 
 
 def test_rows_and_indices_must_fit() -> None:
     with pytest.raises(ValueError, match="indices 2x3 do not fit 3x5x2"):
-        GatherRows().infer((TensorType((3, 5, 2), F32), TensorType((2, 3), I32)))
+        tpu.GatherRows().infer((TensorType((3, 5, 2), F32), TensorType((2, 3), I32)))
 
 
 def test_only_integer_types_truncate() -> None:
     with pytest.raises(ValueError, match="to must be an integer type, this one is FLOAT16"):
-        Truncate(to="FLOAT16").infer((TensorType((2,), F32),))
+        tpu.Truncate(to="FLOAT16").infer((TensorType((2,), F32),))

@@ -10,26 +10,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import F32, Node, TensorType
 from tpuc.testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.tpu.pool2d import Pool2D
 
 from tests.ops.tpu import plain
 
 
 class TestAverage(OpConformance):
-    op = Pool2D(kernel_shape=(3, 2), pool_mode="Avg", strides=(2, 1), pads=(1, 1, 0, 1))
+    op = tpu.Pool2D(kernel_shape=(3, 2), pool_mode="Avg", strides=(2, 1), pads=(1, 1, 0, 1))
     reference = onnx_node("AveragePool", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 1, 0, 1])
     samples = ([uniform(2, 3, 8, 7)],)
 
 
 class TestAverageCountingPadding(OpConformance):
-    op = Pool2D(kernel_shape=(3, 2), pool_mode="Avg", pads=(1, 1, 0, 1), count_include_pad=True)
+    op = tpu.Pool2D(kernel_shape=(3, 2), pool_mode="Avg", pads=(1, 1, 0, 1), count_include_pad=True)
     reference = onnx_node("AveragePool", kernel_shape=[3, 2], pads=[1, 1, 0, 1], count_include_pad=1)
     samples = ([uniform(2, 3, 8, 7)],)
 
 
 class TestMaximumOfIntegers(OpConformance):
-    op = Pool2D(kernel_shape=(2, 2), pool_mode="Max", strides=(2, 2))
+    op = tpu.Pool2D(kernel_shape=(2, 2), pool_mode="Max", strides=(2, 2))
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -47,7 +47,7 @@ def test_integer_averages_are_exact(data: st.DataObject) -> None:
     pads = tuple(draw(st.integers(0, size - 1)) for size in (*kernel, *kernel))
     dtype = draw(st.sampled_from(["int8", "uint8"]))
     x = integers(1, 2, 4, 5, dtype=dtype, seed=draw(st.integers(0, 99)))
-    op = Pool2D(
+    op = tpu.Pool2D(
         kernel_shape=kernel,
         pool_mode="Avg",
         strides=strides,
@@ -71,7 +71,7 @@ def test_integer_averages_are_exact(data: st.DataObject) -> None:
 def test_padding_of_integers(mode: str) -> None:
     # Padding of a maximum is below everything, that of a sum is zero.
     x = np.array([[[[-5]]]], np.int8)
-    op = Pool2D(kernel_shape=(2, 2), pool_mode=mode, pads=(1, 1, 1, 1))
+    op = tpu.Pool2D(kernel_shape=(2, 2), pool_mode=mode, pads=(1, 1, 1, 1))
     type = TensorType((1, 1, 2, 2), quantised_element("int8", 0.5))
     (y,) = op.evaluate(Node(op, (TensorType(x.shape, type.element),), (type,)), [x])
     assert y.reshape(-1).tolist() == [-5] * 4
@@ -81,7 +81,7 @@ def test_asymmetric_average_is_scale_times_sum_plus_offset() -> None:
     # SPEC T14: q = (Sx / Sy / taps) * sum + (Zy - Sx / Sy * Zx), in float32.
     source, target = quantised_element("int8", 0.5, 3), quantised_element("int8", 0.25, -7)
     ratio = source.scale / target.scale
-    op = Pool2D(kernel_shape=(2, 2), pool_mode="Avg", strides=(2, 2), scale=ratio / 4, offset=-7 - ratio * 3)
+    op = tpu.Pool2D(kernel_shape=(2, 2), pool_mode="Avg", strides=(2, 2), scale=ratio / 4, offset=-7 - ratio * 3)
     x = integers(1, 1, 4, 4) // 4
     types = (TensorType(x.shape, source),)
     (y,) = op.evaluate(Node(op, types, (TensorType((1, 1, 2, 2), target),)), [x])
@@ -93,4 +93,4 @@ def test_asymmetric_average_is_scale_times_sum_plus_offset() -> None:
 
 def test_other_modes_are_refused() -> None:
     with pytest.raises(ValueError, match="pool_mode must be Max or Avg, this one is Sum"):
-        Pool2D(kernel_shape=(1, 1), pool_mode="Sum").infer((TensorType((1, 1, 2, 2), F32),))
+        tpu.Pool2D(kernel_shape=(1, 1), pool_mode="Sum").infer((TensorType((1, 1, 2, 2), F32),))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.testing import OpConformance, uniform
-from tpuc_ops.tpu.recurrent_steps import RecurrentSteps
+from tpuc_ops import tpu
 
 Array = NDArray[Any]
 HIDDEN, PADDED, STEPS = 3, 4, 5
@@ -55,7 +55,7 @@ def _gru(inputs: Array, recurrence: Array, bias: Array | None, h: list[float], b
 
 
 class TestLstm(OpConformance):
-    op = RecurrentSteps(kind="LSTM", hidden_size=HIDDEN, steps=STEPS, reverse=True)
+    op = tpu.RecurrentSteps(kind="LSTM", hidden_size=HIDDEN, steps=STEPS, reverse=True)
 
     @staticmethod
     def reference(inputs: Array, recurrence: Array, _: Array, h: Array, c: Array) -> Array:
@@ -67,7 +67,7 @@ class TestLstm(OpConformance):
 
 
 class TestGru(OpConformance):
-    op = RecurrentSteps(kind="GRU", hidden_size=HIDDEN, steps=STEPS)
+    op = tpu.RecurrentSteps(kind="GRU", hidden_size=HIDDEN, steps=STEPS)
 
     @staticmethod
     def reference(inputs: Array, recurrence: Array) -> Array:
@@ -77,7 +77,7 @@ class TestGru(OpConformance):
 
 
 class TestGruWithLinearBeforeReset(OpConformance):
-    op = RecurrentSteps(kind="GRU", hidden_size=HIDDEN, steps=STEPS, linear_before_reset=True)
+    op = tpu.RecurrentSteps(kind="GRU", hidden_size=HIDDEN, steps=STEPS, linear_before_reset=True)
 
     @staticmethod
     def reference(inputs: Array, recurrence: Array, bias: Array) -> Array:
@@ -90,7 +90,7 @@ class TestGruWithLinearBeforeReset(OpConformance):
 
 
 class TestRnn(OpConformance):
-    op = RecurrentSteps(kind="RNN", hidden_size=2, steps=2, activation="Relu")
+    op = tpu.RecurrentSteps(kind="RNN", hidden_size=2, steps=2, activation="Relu")
 
     @staticmethod
     def reference(inputs: Array, recurrence: Array) -> Array:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.tpu.div import Div
-from tpuc_ops.tpu.reduce import Reduce
 
 from tests.ops.tpu import plain
 
@@ -15,13 +14,13 @@ AXES = np.array([1], np.int64)
 
 
 class TestReduceMean(OpConformance):
-    op = Reduce(axes=(1,), mode="ReduceMean")
+    op = tpu.Reduce(axes=(1,), mode="ReduceMean")
     reference = onnx_node("ReduceMean", inputs=[0, AXES], keepdims=1)
     samples = ([uniform(2, 3, 4)],)
 
 
 class TestReduceMeanOfIntegers(OpConformance):
-    op = Reduce(axes=(1,), mode="ReduceMean", keepdims=False, multiplier=5, rshift=4)
+    op = tpu.Reduce(axes=(1,), mode="ReduceMean", keepdims=False, multiplier=5, rshift=4)
     result = quantised_element("int8", 0.3, 2)
 
     @staticmethod
@@ -34,29 +33,29 @@ class TestReduceMeanOfIntegers(OpConformance):
 
 
 class TestReduceMaxOfIntegers(OpConformance):
-    op = Reduce(axes=(0, 2), mode="ReduceMax")
+    op = tpu.Reduce(axes=(0, 2), mode="ReduceMax")
     reference = onnx_node("ReduceMax", inputs=[0, np.array([0, 2], np.int64)], keepdims=1)
     result = quantised_element("int8", 0.25)
     samples = ([quantised(integers(2, 3, 4), 0.25)],)
 
 
 class TestDiv(OpConformance):
-    op = Div()
+    op = tpu.Div()
     reference = onnx_node("Div")
     samples = ([uniform(2, 3, 4), uniform(3, 1, low=0.5, high=2)],)
 
 
 class TestDivReverse(OpConformance):
-    op = Div(is_reverse=True)
+    op = tpu.Div(is_reverse=True)
     reference = onnx_node("Div", inputs=[1, 0])
     samples = ([uniform(2, 3, low=0.5, high=2), uniform(1, seed=1)],)
 
 
 def test_integers_have_sums_means_and_maxima_only() -> None:
     with pytest.raises(ValueError, match="mode ReduceL2 has no integer form"):
-        Reduce(axes=(1,), mode="ReduceL2").infer((quantised(integers(2, 3), 0.5).type,))
+        tpu.Reduce(axes=(1,), mode="ReduceL2").infer((quantised(integers(2, 3), 0.5).type,))
 
 
 def test_division_is_for_floats() -> None:
     with pytest.raises(ValueError, match="floats are needed, an operand stores i8"):
-        Div().infer((quantised(integers(2, 3), 0.5).type,) * 2)
+        tpu.Div().infer((quantised(integers(2, 3), 0.5).type,) * 2)

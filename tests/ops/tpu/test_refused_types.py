@@ -7,22 +7,7 @@ import re
 import numpy as np
 import pytest
 from tpuc.api import ABSENT, F32, Node, Op, ScalarType, TensorType, Uniform
-from tpuc_ops.tpu.arg import Arg
-from tpuc_ops.tpu.bitwise import Bitwise
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.div import Div
-from tpuc_ops.tpu.max import Max
-from tpuc_ops.tpu.min import Min
-from tpuc_ops.tpu.pad import Pad
-from tpuc_ops.tpu.rank import Rank
-from tpuc_ops.tpu.recurrent_steps import RecurrentSteps
-from tpuc_ops.tpu.scale import Scale
-from tpuc_ops.tpu.scan import Scan
-from tpuc_ops.tpu.scatter_rows import ScatterRows
-from tpuc_ops.tpu.slice import Slice
-from tpuc_ops.tpu.softmax import Softmax
-from tpuc_ops.tpu.sub import Sub
-from tpuc_ops.tpu.where import Where
+from tpuc_ops import tpu
 
 INT8 = Uniform(ScalarType("i8"), F32, 0.1)
 
@@ -37,50 +22,50 @@ def integers(*dims: int) -> TensorType:
 
 IMAGE = floats(1, 4, 8, 8)
 CASES: list[tuple[Op, list[TensorType], str]] = [
-    (Arg(axis=0, mode="Largest"), [floats(2)], "mode must be ArgMax or ArgMin, this one is Largest"),
+    (tpu.Arg(axis=0, mode="Largest"), [floats(2)], "mode must be ArgMax or ArgMin, this one is Largest"),
     (
-        Bitwise(mode="Nand"),
+        tpu.Bitwise(mode="Nand"),
         [floats(2), floats(2)],
         "mode must be one of And, Or, Xor, ShiftLeft, ShiftRight, this one is Nand",
     ),
-    (Div(), [floats(2)], "two operands are needed, there are 1"),
-    (Div(), [floats(2), integers(2)], "floats are needed, an operand stores i8"),
-    (Max(), [floats(2), integers(2)], "operands of one type are needed, these are f32, i8"),
-    (Min(), [integers(2), floats(2)], "operands of one type are needed, these are i8, f32"),
-    (Pad(paddings=(0, 1), mode="wrap"), [floats(2)], "mode must be constant, reflect or edge, this one is wrap"),
-    (Rank(), [floats(2, 3), floats(3, 2)], "the same tensor of two dimensions is needed twice"),
+    (tpu.Div(), [floats(2)], "two operands are needed, there are 1"),
+    (tpu.Div(), [floats(2), integers(2)], "floats are needed, an operand stores i8"),
+    (tpu.Max(), [floats(2), integers(2)], "operands of one type are needed, these are f32, i8"),
+    (tpu.Min(), [integers(2), floats(2)], "operands of one type are needed, these are i8, f32"),
+    (tpu.Pad(paddings=(0, 1), mode="wrap"), [floats(2)], "mode must be constant, reflect or edge, this one is wrap"),
+    (tpu.Rank(), [floats(2, 3), floats(3, 2)], "the same tensor of two dimensions is needed twice"),
     (
-        RecurrentSteps(kind="GRU", hidden_size=3, steps=2),
+        tpu.RecurrentSteps(kind="GRU", hidden_size=3, steps=2),
         [floats(9, 3), floats(9, 3)],
         "kind GRU of 2 steps does not fit 9x3",
     ),
     (
-        RecurrentSteps(kind="GRU", hidden_size=3, steps=2),
+        tpu.RecurrentSteps(kind="GRU", hidden_size=3, steps=2),
         [floats(9, 4), floats(9, 4)],
         "recurrence 9x4 does not fit gates 9x4",
     ),
-    (Scale(), [IMAGE, floats(4), floats(3)], "bias 3 does not fit 4 channels"),
-    (Scan(axis=0, mode="Max"), [floats(2)], "mode must be Sum or Prod, this one is Max"),
+    (tpu.Scale(), [IMAGE, floats(4), floats(3)], "bias 3 does not fit 4 channels"),
+    (tpu.Scan(axis=0, mode="Max"), [floats(2)], "mode must be Sum or Prod, this one is Max"),
     (
-        ScatterRows(),
+        tpu.ScatterRows(),
         [floats(2, 5, 3), floats(2, 4), floats(2, 3, 3)],
         "indices 2x4 do not fit updates 2x3x3",
     ),
     (
-        ScatterRows(),
+        tpu.ScatterRows(),
         [floats(2, 5, 3), floats(2, 4), floats(2, 4, 2)],
         "updates 2x4x2 do not fit 2x5x3",
     ),
     (
-        Slice(offset=(0,), steps=(1,), ends=(2,), axes=(0,)),
+        tpu.Slice(offset=(0,), steps=(1,), ends=(2,), axes=(0,)),
         [floats(4)],
         "axes are not supported; state offset, steps and ends of every dimension",
     ),
-    (Softmax(log=True), [integers(2, 3)], "the logarithm of a softmax has no integer form"),
-    (Sub(), [floats(2)], "two operands are needed, there are 1"),
-    (Sub(multipliers=(1,)), [integers(2), integers(2)], "1 multipliers do not fit two integer operands"),
+    (tpu.Softmax(log=True), [integers(2, 3)], "the logarithm of a softmax has no integer form"),
+    (tpu.Sub(), [floats(2)], "two operands are needed, there are 1"),
+    (tpu.Sub(multipliers=(1,)), [integers(2), integers(2)], "1 multipliers do not fit two integer operands"),
     (
-        Where(x_is_const=True, y_is_const=True),
+        tpu.Where(x_is_const=True, y_is_const=True),
         [floats(2), ABSENT, ABSENT],
         "every branch must be an operand or a number, and one of them an operand",
     ),
@@ -94,7 +79,7 @@ def test_sentences(op: Op, operands: list[TensorType], sentence: str) -> None:
 
 
 def test_zeros_between_rows_are_for_chips() -> None:
-    op, types = Conv2D(kernel_shape=(1, 1), inserts=(1, 1)), (IMAGE, floats(6, 4, 1, 1))
+    op, types = tpu.Conv2D(kernel_shape=(1, 1), inserts=(1, 1)), (IMAGE, floats(6, 4, 1, 1))
     assert op.infer(types) is None
     arrays = [np.zeros(type.dims, np.float32) for type in types]
     with pytest.raises(ValueError, match=r"^inserts are not supported in tpu\.Conv2D$"):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, f32, integers, onnx_node, quantised, quantised_element
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.tpu.relu import Relu
 
 
 class TestRelu(OpConformance):
-    op = Relu(relu_limit=6.0)
+    op = tpu.Relu(relu_limit=6.0)
     reference = onnx_node("Clip", min=0.0, max=6.0)
     samples = ([f32(-1, 0, 7)],)
 
 
 class TestReluOfIntegers(OpConformance):
-    op = Relu(relu_limit=6.0)
+    op = tpu.Relu(relu_limit=6.0)
 
     @staticmethod
     def reference(q: Array) -> Array:
@@ -25,7 +25,7 @@ class TestReluOfIntegers(OpConformance):
 
 
 class TestReluIntoUnsigned(OpConformance):
-    op = Relu()
+    op = tpu.Relu()
     result = quantised_element("uint8", 0.1)
 
     @staticmethod

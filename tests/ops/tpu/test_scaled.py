@@ -11,13 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import F32, Node, Op, TensorType
 from tpuc.testing import OpConformance, integers, onnx_node, quantised_element, uniform
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.tpu.add_const import AddConst
-from tpuc_ops.tpu.leaky_relu import LeakyRelu
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.mul_const import MulConst
-from tpuc_ops.tpu.mul_shift import MulShift
-from tpuc_ops.tpu.prelu import PRelu
 
 from tests.ops.tpu import plain
 
@@ -26,7 +21,7 @@ MULTIPLIER, SHIFT, ZERO, SEED = st.integers(-127, 127), st.integers(0, 12), st.i
 
 
 class TestMul(OpConformance):
-    op = Mul(do_relu=True)
+    op = tpu.Mul(do_relu=True)
 
     @staticmethod
     def reference(x: Array, y: Array) -> Array:
@@ -36,7 +31,7 @@ class TestMul(OpConformance):
 
 
 class TestAddConst(OpConformance):
-    op = AddConst(const_val=0.75)
+    op = tpu.AddConst(const_val=0.75)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -46,7 +41,7 @@ class TestAddConst(OpConformance):
 
 
 class TestMulConst(OpConformance):
-    op = MulConst(const_val=0.3)
+    op = tpu.MulConst(const_val=0.3)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -56,13 +51,13 @@ class TestMulConst(OpConformance):
 
 
 class TestLeakyRelu(OpConformance):
-    op = LeakyRelu(alpha=0.1)
+    op = tpu.LeakyRelu(alpha=0.1)
     reference = onnx_node("LeakyRelu", alpha=0.1)
     samples = ([uniform(2, 3)],)
 
 
 class TestPRelu(OpConformance):
-    op = PRelu()
+    op = tpu.PRelu()
     reference = onnx_node("PRelu")
     samples = ([uniform(2, 3, 4), uniform(3, 1)],)
 
@@ -89,7 +84,7 @@ def q8(value: Any, zero: int) -> int:
 @given(multiplier=MULTIPLIER, shift=SHIFT, zero=ZERO, result_zero=ZERO, rounding=ROUNDING, seed=SEED)
 def test_mul_shift(multiplier: int, shift: int, zero: int, result_zero: int, rounding: str, seed: int) -> None:
     x = integers(9, seed=seed)
-    y = run(MulShift(multiplier=multiplier, rshift=shift, round_mode=rounding), [x], [zero, result_zero])
+    y = run(tpu.MulShift(multiplier=multiplier, rshift=shift, round_mode=rounding), [x], [zero, result_zero])
     expected = [plain.ROUNDINGS[rounding](plain.scaled(q - zero, multiplier, shift)) for q in x.tolist()]
     assert y.tolist() == [q8(value, result_zero) for value in expected]
 
@@ -97,7 +92,7 @@ def test_mul_shift(multiplier: int, shift: int, zero: int, result_zero: int, rou
 @given(multiplier=MULTIPLIER, shift=SHIFT, zeros=st.tuples(ZERO, ZERO, ZERO), rounding=ROUNDING, seed=SEED)
 def test_mul(multiplier: int, shift: int, zeros: tuple[int, ...], rounding: str, seed: int) -> None:
     x, y = integers(3, 4, seed=seed), integers(4, seed=seed + 1)
-    z = run(Mul(multiplier=multiplier, rshift=shift, round_mode=rounding), [x, y], zeros)
+    z = run(tpu.Mul(multiplier=multiplier, rshift=shift, round_mode=rounding), [x, y], zeros)
     for i, j in np.ndindex(3, 4):
         product = (int(x[i, j]) - zeros[0]) * (int(y[j]) - zeros[1])
         assert z[i, j] == q8(plain.ROUNDINGS[rounding](plain.scaled(product, multiplier, shift)), zeros[2])
@@ -106,7 +101,7 @@ def test_mul(multiplier: int, shift: int, zeros: tuple[int, ...], rounding: str,
 @given(multiplier=MULTIPLIER, shift=SHIFT, zero=ZERO, result_zero=ZERO, constant=st.integers(-9999, 9999), seed=SEED)
 def test_add_const(multiplier: int, shift: int, zero: int, result_zero: int, constant: int, seed: int) -> None:
     x = integers(9, seed=seed)
-    op = AddConst(const_val=float(constant), multiplier=multiplier, rshift=shift, do_relu=True)
+    op = tpu.AddConst(const_val=float(constant), multiplier=multiplier, rshift=shift, do_relu=True)
     y = run(op, [x], [zero, result_zero])
     totals = [(q - zero) * multiplier + constant for q in x.tolist()]
     expected = [q8(plain.half_up(plain.scaled(total, 1, shift)), result_zero) for total in totals]
@@ -126,9 +121,11 @@ def test_leaky_relu(
 ) -> None:
     x = integers(2, 9, seed=seed)
     up, up_shift = positive or (None, None)
-    leaky = LeakyRelu(multiplier=up, rshift=up_shift, multiplier_neg=multiplier, rshift_neg=shift, round_mode=rounding)
+    leaky = tpu.LeakyRelu(
+        multiplier=up, rshift=up_shift, multiplier_neg=multiplier, rshift_neg=shift, round_mode=rounding
+    )
     slope = np.full((2, 1), multiplier, np.int8)
-    learnt = PRelu(multiplier_pos=up, rshift_pos=up_shift, rshift=shift, round_mode=rounding)
+    learnt = tpu.PRelu(multiplier_pos=up, rshift_pos=up_shift, rshift=shift, round_mode=rounding)
     first = run(leaky, [x], [zero, result_zero])
     second = run(learnt, [x, slope], [zero, 0, result_zero])
     for place in np.ndindex(2, 9):
@@ -143,8 +140,8 @@ def test_leaky_relu(
 def test_integers_are_refused_where_only_floats_work() -> None:
     type = TensorType((1,), quantised_element("int8", 0.5))
     with pytest.raises(ValueError, match=r"this operand stores i8; use tpu\.MulShift"):
-        MulConst(const_val=2.0).infer((type,))
+        tpu.MulConst(const_val=2.0).infer((type,))
     with pytest.raises(ValueError, match="integers need multiplier_neg, floats need alpha"):
-        LeakyRelu(alpha=0.1).infer((type,))
+        tpu.LeakyRelu(alpha=0.1).infer((type,))
     with pytest.raises(ValueError, match="integers need multiplier_neg, floats need alpha"):
-        LeakyRelu().infer((TensorType((1,), F32),))
+        tpu.LeakyRelu().infer((TensorType((1,), F32),))

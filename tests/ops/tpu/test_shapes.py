@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.tpu.concat import Concat
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.reshape import Reshape
 
 
 class TestReshape(OpConformance):
-    op = Reshape(shape=(0, -1))
+    op = tpu.Reshape(shape=(0, -1))
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -21,19 +19,19 @@ class TestReshape(OpConformance):
 
 
 class TestPermute(OpConformance):
-    op = Permute(order=(0, 2, 3, 1))
+    op = tpu.Permute(order=(0, 2, 3, 1))
     reference = onnx_node("Transpose", perm=[0, 2, 3, 1], inputs=(0,))
     samples = [uniform(2, 3, 4, 5), None], [quantised(integers(2, 3, 4, 5), 0.5)]
 
 
 class TestConcat(OpConformance):
-    op = Concat(axis=1)
+    op = tpu.Concat(axis=1)
     reference = onnx_node("Concat", axis=1)
     samples = [uniform(2, 3, 4), uniform(2, 1, 4)], [quantised(integers(2, 3), 0.5), quantised(integers(2, 1), 0.5)]
 
 
 class TestConcatOfScales(OpConformance):
-    op = Concat(axis=0, multipliers=(64, 100), rshifts=(6, 7))
+    op = tpu.Concat(axis=0, multipliers=(64, 100), rshifts=(6, 7))
     result = quantised_element("int8", 0.5)
 
     @staticmethod

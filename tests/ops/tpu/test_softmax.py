@@ -7,13 +7,13 @@ import math
 import numpy as np
 from tpuc.api import F32, Node, TensorType
 from tpuc.testing import OpConformance, integers, onnx_node, quantised_element, uniform
-from tpuc_ops.tpu.softmax import Softmax
+from tpuc_ops import tpu
 
 from tests.ops.tpu import plain
 
 
 class TestSoftmax(OpConformance):
-    op = Softmax(axis=1)
+    op = tpu.Softmax(axis=1)
     reference = onnx_node("Softmax", axis=1, inputs=(0,))
     samples = ([uniform(2, 10, low=-9, high=9), None, None, None, None, None],)
 
@@ -24,7 +24,7 @@ def test_integers_take_their_exponentials_from_the_table() -> None:
     table = np.array([math.exp(-i * scale) for i in range(256)], np.float32).reshape(1, 1, 1, 256)
     types = (TensorType(x.shape, quantised_element("int8", scale)), TensorType(table.shape, F32))
     result = TensorType(x.shape, quantised_element("uint8", 1 / 255))
-    op = Softmax(axis=1)
+    op = tpu.Softmax(axis=1)
     (y,) = op.evaluate(Node(op, types, (result,)), [x, table])
     for row, found in zip(x.tolist(), y.tolist(), strict=True):
         exponentials = [math.exp(-(max(row) - q) * scale) for q in row]

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 from tpuc.api import F32, Node, TensorType
 from tpuc.testing import OpConformance, f32, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.functions import BY_MODE
-from tpuc_ops.tpu.active import Active
-from tpuc_ops.tpu.lut import Lut
 
 TABLE = integers(1, 1, 1, 256)
 
 
 class TestLut(OpConformance):
-    op = Lut()
+    op = tpu.Lut()
 
     @staticmethod
     def reference(x: Array, table: Array) -> Array:
@@ -29,19 +28,19 @@ class TestLut(OpConformance):
 
 
 class TestElu(OpConformance):
-    op = Active(mode="ELU", coeffs=(0.5,))
+    op = tpu.Active(mode="ELU", coeffs=(0.5,))
     reference = onnx_node("Elu", alpha=0.5)
     samples = ([uniform(2, 3)],)
 
 
 class TestHardSigmoid(OpConformance):
-    op = Active(mode="HSIGMOID", coeffs=(0.25, 0.4))
+    op = tpu.Active(mode="HSIGMOID", coeffs=(0.25, 0.4))
     reference = onnx_node("HardSigmoid", alpha=0.25, beta=0.4)
     samples = ([uniform(2, 3)],)
 
 
 class TestTanhInF16(OpConformance):
-    op = Active(mode="TANH")
+    op = tpu.Active(mode="TANH")
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -53,7 +52,7 @@ class TestTanhInF16(OpConformance):
 
 @pytest.mark.parametrize("mode", sorted(BY_MODE))
 def test_every_mode_keeps_shape_and_type(mode: str) -> None:
-    op, type = Active(mode=mode), TensorType((3,), F32)
+    op, type = tpu.Active(mode=mode), TensorType((3,), F32)
     assert op.infer((type,)) == (type,)
     (y,) = op.evaluate(Node(op, (type,), (type,)), [f32(-1, 0.5, 2)])
     assert y.shape == (3,)
@@ -63,12 +62,16 @@ def test_every_mode_keeps_shape_and_type(mode: str) -> None:
 @pytest.mark.parametrize(
     ("op", "element", "sentence"),
     [
-        (Active(mode="WOBBLE"), F32, "mode WOBBLE is not known"),
-        (Active(mode="ELU"), F32, "mode ELU needs 1 coeffs, there are 0"),
-        (Active(mode="TANH"), quantised_element("int8", 1.0), "floats are needed, this operand stores i8; use tpu.Lut"),
+        (tpu.Active(mode="WOBBLE"), F32, "mode WOBBLE is not known"),
+        (tpu.Active(mode="ELU"), F32, "mode ELU needs 1 coeffs, there are 0"),
+        (
+            tpu.Active(mode="TANH"),
+            quantised_element("int8", 1.0),
+            "floats are needed, this operand stores i8; use tpu.Lut",
+        ),
     ],
 )
-def test_illegal_activations_are_refused(op: Active, element: object, sentence: str) -> None:
+def test_illegal_activations_are_refused(op: tpu.Active, element: object, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         op.infer((TensorType((3,), element),))  # type: ignore[arg-type]  # parametrised
 
@@ -76,4 +79,4 @@ def test_illegal_activations_are_refused(op: Active, element: object, sentence: 
 def test_tables_of_another_size_are_refused() -> None:
     types = (TensorType((3,), quantised_element("int8", 1.0)), TensorType((1, 255), F32))
     with pytest.raises(ValueError, match="bytes and 256 entries are needed, these are i8 and 1x255"):
-        Lut().infer(types)
+        tpu.Lut().infer(types)

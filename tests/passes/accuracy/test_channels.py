@@ -18,10 +18,8 @@ from tpuc.schedule import PassManager
 from tpuc.session import Session
 from tpuc.session.compare import real_values, types_of
 from tpuc.work import PortableModule
+from tpuc_ops import top
 from tpuc_ops.quant.products import quantise_product
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.silu import SiLU
 from tpuc_passes.accuracy.channels import BINS, CHANNEL_THRESHOLDS, bin_costs, choose_channels, eligible
 from tpuc_passes.accuracy.grids import ChannelGrid
 from tpuc_passes.accuracy.network import FakeNetwork
@@ -54,12 +52,12 @@ def network() -> tuple[Module, dict[str, str]]:
     set_filters(net.module, first, random.normal(0, 0.1, (CHANNELS, 3, 3, 3)) * spread)
     set_filters(net.module, depthwise, random.normal(0, 1, (CHANNELS, 1, 3, 3)) / spread)
     set_filters(net.module, last, random.normal(0, 1, (4, CHANNELS, 1, 1)))
-    conv = net.op(Conv(kernel_shape=(3, 3), pads=(1, 1, 1, 1)), net.input, first, net.none)
-    silu = net.op(SiLU(), conv)
-    op = Conv(kernel_shape=(3, 3), pads=(1, 1, 1, 1), group=CHANNELS)
+    conv = net.op(top.Conv(kernel_shape=(3, 3), pads=(1, 1, 1, 1)), net.input, first, net.none)
+    silu = net.op(top.SiLU(), conv)
+    op = top.Conv(kernel_shape=(3, 3), pads=(1, 1, 1, 1), group=CHANNELS)
     second = net.op(op, silu, depthwise, net.none)
-    result = net.op(SiLU(), second)
-    module = net.finish(net.op(Conv(kernel_shape=(1, 1)), result, last, net.none))
+    result = net.op(top.SiLU(), second)
+    module = net.finish(net.op(top.Conv(kernel_shape=(1, 1)), result, last, net.none))
     names = {"conv": conv.name, "silu": silu.name, "depthwise": second.name, "last": result.name}
     return module, names
 
@@ -124,8 +122,8 @@ class TestEligible:
 
     def test_not_where_something_else_reads_them(self) -> None:
         net = Network(1, 4, 6, 6)
-        conv = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 4, 1, 1), net.none)
-        module = net.finish(net.op(Add(), net.op(SiLU(), conv), conv))
+        conv = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 4, 1, 1), net.none)
+        module = net.finish(net.op(top.Add(), net.op(top.SiLU(), conv), conv))
         assert list(eligible(self.module(module))) == []
 
 

@@ -9,27 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import Module, Op, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.leaky_relu import LeakyRelu
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.prelu import PRelu
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.silu import SiLU
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.softmax import Softmax
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.upsample import Upsample
+from tpuc_ops import top
 from tpuc_passes.accuracy.gradients import Gradients, answers
 from tpuc_passes.accuracy.network import FakeNetwork, State
 
@@ -68,37 +48,44 @@ def slope(module: Module, x: np.ndarray[Any, Any], direction: np.ndarray[Any, An
 
 OPS: dict[str, Any] = {
     "conv": lambda net, x: net.op(
-        Conv(kernel_shape=(3, 3), pads=(1, 1, 1, 1), strides=(2, 2)), x, net.weight(6, 4, 3, 3), net.weight(6)
+        top.Conv(kernel_shape=(3, 3), pads=(1, 1, 1, 1), strides=(2, 2)), x, net.weight(6, 4, 3, 3), net.weight(6)
     ),
-    "dilated": lambda net, x: net.op(Conv(kernel_shape=(2, 3), dilations=(2, 1)), x, net.weight(2, 4, 2, 3), net.none),
-    "grouped": lambda net, x: net.op(Conv(kernel_shape=(3, 3), group=2), x, net.weight(6, 2, 3, 3), net.none),
+    "dilated": lambda net, x: net.op(
+        top.Conv(kernel_shape=(2, 3), dilations=(2, 1)), x, net.weight(2, 4, 2, 3), net.none
+    ),
+    "grouped": lambda net, x: net.op(top.Conv(kernel_shape=(3, 3), group=2), x, net.weight(6, 2, 3, 3), net.none),
     "depthwise": lambda net, x: net.op(
-        Conv(kernel_shape=(3, 3), group=4, pads=(1, 1, 0, 0), do_relu=True), x, net.weight(4, 1, 3, 3), net.weight(4)
+        top.Conv(kernel_shape=(3, 3), group=4, pads=(1, 1, 0, 0), do_relu=True),
+        x,
+        net.weight(4, 1, 3, 3),
+        net.weight(4),
     ),
-    "deconv": lambda net, x: net.op(Deconv(kernel_shape=(2, 2), strides=(2, 2)), x, net.weight(3, 4, 2, 2), net.none),
-    "matmul": lambda net, x: net.op(MatMul(right_transpose=True), x, net.weight(5, 6), net.weight(5)),
-    "square": lambda net, x: net.op(MatMul(), x, net.op(Permute(order=(0, 1, 3, 2)), x)),
-    "average": lambda net, x: net.op(AvgPool(kernel_shape=(2, 3), strides=(2, 1)), x),
-    "maximum": lambda net, x: net.op(MaxPool(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)), x),
-    "relu": lambda net, x: net.op(Relu(relu_limit=0.6), x),
-    "leaky": lambda net, x: net.op(LeakyRelu(alpha=0.2), x),
-    "prelu": lambda net, x: net.op(PRelu(), x, net.weight(1, 4, 1, 1)),
-    "silu": lambda net, x: net.op(SiLU(), x),
-    "product": lambda net, x: net.op(Mul(), x, net.op(Sigmoid(), x)),
-    "sum": lambda net, x: net.op(Add(coeff=(0.5, -2.0), do_relu=True), x, net.op(Sigmoid(), x)),
-    "difference": lambda net, x: net.op(Sub(), x, net.op(SiLU(), x)),
-    "softmax": lambda net, x: net.op(SiLU(), net.op(Softmax(axis=1), x)),
-    "mean": lambda net, x: net.op(Reduce(axes=(2, 3), mode="ReduceMean", keepdims=False), x),
+    "deconv": lambda net, x: net.op(
+        top.Deconv(kernel_shape=(2, 2), strides=(2, 2)), x, net.weight(3, 4, 2, 2), net.none
+    ),
+    "matmul": lambda net, x: net.op(top.MatMul(right_transpose=True), x, net.weight(5, 6), net.weight(5)),
+    "square": lambda net, x: net.op(top.MatMul(), x, net.op(top.Permute(order=(0, 1, 3, 2)), x)),
+    "average": lambda net, x: net.op(top.AvgPool(kernel_shape=(2, 3), strides=(2, 1)), x),
+    "maximum": lambda net, x: net.op(top.MaxPool(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)), x),
+    "relu": lambda net, x: net.op(top.Relu(relu_limit=0.6), x),
+    "leaky": lambda net, x: net.op(top.LeakyRelu(alpha=0.2), x),
+    "prelu": lambda net, x: net.op(top.PRelu(), x, net.weight(1, 4, 1, 1)),
+    "silu": lambda net, x: net.op(top.SiLU(), x),
+    "product": lambda net, x: net.op(top.Mul(), x, net.op(top.Sigmoid(), x)),
+    "sum": lambda net, x: net.op(top.Add(coeff=(0.5, -2.0), do_relu=True), x, net.op(top.Sigmoid(), x)),
+    "difference": lambda net, x: net.op(top.Sub(), x, net.op(top.SiLU(), x)),
+    "softmax": lambda net, x: net.op(top.SiLU(), net.op(top.Softmax(axis=1), x)),
+    "mean": lambda net, x: net.op(top.Reduce(axes=(2, 3), mode="ReduceMean", keepdims=False), x),
     "moves": lambda net, x: net.op(
-        SiLU(),
+        top.SiLU(),
         net.op(
-            Concat(axis=1),
-            net.op(Slice(offset=(0, 1, 0, 0), steps=(1, 2, 1, 1), ends=(1, 4, 6, 6)), x),
-            net.op(Permute(order=(0, 1, 3, 2)), net.op(Reshape(shape=SHAPE), x)),
+            top.Concat(axis=1),
+            net.op(top.Slice(offset=(0, 1, 0, 0), steps=(1, 2, 1, 1), ends=(1, 4, 6, 6)), x),
+            net.op(top.Permute(order=(0, 1, 3, 2)), net.op(top.Reshape(shape=SHAPE), x)),
         ),
     ),
-    "larger": lambda net, x: net.op(SiLU(), net.op(Upsample(scale_h=2, scale_w=3), x)),
-    "padded": lambda net, x: net.op(SiLU(), net.op(Pad(paddings=(0, 0, 1, 2, 0, 0, 2, 1), mode="edge"), x)),
+    "larger": lambda net, x: net.op(top.SiLU(), net.op(top.Upsample(scale_h=2, scale_w=3), x)),
+    "padded": lambda net, x: net.op(top.SiLU(), net.op(top.Pad(paddings=(0, 0, 1, 2, 0, 0, 2, 1), mode="edge"), x)),
 }
 
 
@@ -117,8 +104,8 @@ def test_a_gradient_is_the_difference_of_two_runs(name: str) -> None:
 @given(st.integers(0, 1000))
 def test_squares_of_gradients_foretell_the_error_of_small_noise(seed: int) -> None:
     net = Network(*SHAPE)
-    hidden = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(16, 4, 1, 1), net.none)
-    module = net.finish(net.op(Conv(kernel_shape=(3, 3)), hidden, net.weight(8, 16, 3, 3), net.none))
+    hidden = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(16, 4, 1, 1), net.none)
+    module = net.finish(net.op(top.Conv(kernel_shape=(3, 3)), hidden, net.weight(8, 16, 3, 3), net.none))
     fake, random = FakeNetwork(module), np.random.default_rng(seed)
     state = fake.run({"v0": random.standard_normal(SHAPE).astype(np.float32)}, integer=False, keep=True)
     slot = fake.plan.steps[-2].results[0]
@@ -134,19 +121,19 @@ def test_squares_of_gradients_foretell_the_error_of_small_noise(seed: int) -> No
 
 def test_boxes_and_scores_in_one_output_are_two_answers() -> None:
     net = Network(1, 4, 6, 6)
-    boxes = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 4, 1, 1), net.none)
-    scores = net.op(Sigmoid(), net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(2, 4, 1, 1), net.none))
-    joined = net.op(Reshape(shape=(1, 6, 36)), net.op(Concat(axis=1), boxes, scores))
-    fake = FakeNetwork(net.finish(net.op(Permute(order=(0, 2, 1)), joined)))
+    boxes = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 4, 1, 1), net.none)
+    scores = net.op(top.Sigmoid(), net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(2, 4, 1, 1), net.none))
+    joined = net.op(top.Reshape(shape=(1, 6, 36)), net.op(top.Concat(axis=1), boxes, scores))
+    fake = FakeNetwork(net.finish(net.op(top.Permute(order=(0, 2, 1)), joined)))
     assert {fake.plan.names[slot] for slot in answers(fake)} == {boxes.name, scores.name}
 
 
 def test_an_op_without_a_rule_starts_gradients_anew() -> None:
-    from tpuc_ops.top.arg import Arg  # it has no slope
+    from tpuc_ops import top  # it has no slope
 
     net = Network(1, 4, 6, 6)
-    hidden = net.op(SiLU(), net.input)
-    op: Op = Arg(axis=1, mode="ArgMax")
+    hidden = net.op(top.SiLU(), net.input)
+    op: Op = top.Arg(axis=1, mode="ArgMax")
     fake = FakeNetwork(net.finish(net.op(op, hidden)))
     state = fake.run(
         {"v0": np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)}, integer=False, keep=True

@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import Module
 from tpuc.session import Session
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops import top
 from tpuc_passes.accuracy.bias import apply_shifts
 from tpuc_passes.accuracy.notes import note_lines, parse_notes
 from tpuc_passes.accuracy.rescale import find_links, reader_ranges, writer_ranges
@@ -25,10 +23,10 @@ from tests.passes.graphs import CONTEXT, Network, assert_equal, draw_network, ru
 def chain() -> Module:
     """Two convolutions and a depthwise one, with a relu and a pool between; one channel is far too large."""
     net = Network(1, 3, 8, 8)
-    value = net.op(Conv(kernel_shape=(3, 3), do_relu=True), net.input, net.weight(6, 3, 3, 3), net.weight(6))
-    value = net.op(MaxPool(kernel_shape=(2, 2)), value)
-    value = net.op(Conv(kernel_shape=(1, 1), group=6, do_relu=True), value, net.weight(6, 1, 1, 1), net.weight(6))
-    value = net.op(Conv(kernel_shape=(1, 1)), value, net.weight(4, 6, 1, 1), net.none)
+    value = net.op(top.Conv(kernel_shape=(3, 3), do_relu=True), net.input, net.weight(6, 3, 3, 3), net.weight(6))
+    value = net.op(top.MaxPool(kernel_shape=(2, 2)), value)
+    value = net.op(top.Conv(kernel_shape=(1, 1), group=6, do_relu=True), value, net.weight(6, 1, 1, 1), net.weight(6))
+    value = net.op(top.Conv(kernel_shape=(1, 1)), value, net.weight(4, 6, 1, 1), net.none)
     module = net.finish(value)
     first = next(name for name in module.weights if module.weights[name].shape == (6, 3, 3, 3))
     module.weights[first] = module.weights[first] * np.array([100, 1, 1, 1, 1, 0.01], np.float32).reshape(6, 1, 1, 1)
@@ -49,8 +47,8 @@ def test_equalised_filters_have_equal_ranges_and_the_network_is_the_same() -> No
 def test_a_channel_that_is_a_bias_stays_what_it_is() -> None:
     """Its filters say nothing about how large it is: scaled up like them it would take all of a tensor's steps."""
     net = Network(1, 3, 4, 4)
-    value = net.op(Conv(kernel_shape=(1, 1), do_relu=True), net.input, net.weight(4, 3, 1, 1), net.weight(4))
-    module = net.finish(net.op(Conv(kernel_shape=(1, 1)), value, net.weight(4, 4, 1, 1), net.none))
+    value = net.op(top.Conv(kernel_shape=(1, 1), do_relu=True), net.input, net.weight(4, 3, 1, 1), net.weight(4))
+    module = net.finish(net.op(top.Conv(kernel_shape=(1, 1)), value, net.weight(4, 4, 1, 1), net.none))
     filters, bias, _ = module.weights
     dead = np.array([1e-9, 1, 1, 1], np.float32).reshape(4, 1, 1, 1)
     module.weights[filters] = module.weights[filters] * dead
@@ -63,16 +61,16 @@ def test_a_channel_that_is_a_bias_stays_what_it_is() -> None:
 
 def test_a_relu_with_a_limit_stops_equalisation() -> None:
     net = Network(1, 3, 4, 4)
-    limited = Conv(kernel_shape=(1, 1), do_relu=True, relu_limit=6.0)
+    limited = top.Conv(kernel_shape=(1, 1), do_relu=True, relu_limit=6.0)
     value = net.op(limited, net.input, net.weight(4, 3, 1, 1), net.none)
-    module = net.finish(net.op(Conv(kernel_shape=(1, 1)), value, net.weight(4, 4, 1, 1), net.none))
+    module = net.finish(net.op(top.Conv(kernel_shape=(1, 1)), value, net.weight(4, 4, 1, 1), net.none))
     assert not EqualiseWeights().run(module, CONTEXT)
 
 
 def test_migration_moves_the_outlier_and_the_network_is_the_same(tmp_path: Path) -> None:
     net = Network(1, 8)
-    left = net.op(MatMul(), net.input, net.weight(8, 8), net.weight(8))
-    module = net.finish(net.op(MatMul(), left, net.weight(8, 4), net.none))
+    left = net.op(top.MatMul(), net.input, net.weight(8, 8), net.weight(8))
+    module = net.finish(net.op(top.MatMul(), left, net.weight(8, 4), net.none))
     name = next(iter(module.weights))
     module.weights[name] = module.weights[name] * np.array([50, *(1,) * 7], np.float32)
     before = run(module)

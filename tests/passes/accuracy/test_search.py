@@ -6,9 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops import top
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.accuracy.search import LayerLoss, Point, Search, Source, quiet
 from tpuc_passes.accuracy.sensitivity import rounded
@@ -76,12 +74,12 @@ def test_what_makes_no_noise_stays() -> None:
 
 def test_a_value_is_rounded_by_all_that_touch_it_through_ops_that_keep_values() -> None:
     net = Network(1, 3, 8, 8)
-    conv = Conv(kernel_shape=(1, 1))
+    conv = top.Conv(kernel_shape=(1, 1))
     first = net.op(conv, net.input, net.weight(4, 3, 1, 1), net.none)
-    pool = net.op(MaxPool(kernel_shape=(2, 2), strides=(2, 2)), first)
+    pool = net.op(top.MaxPool(kernel_shape=(2, 2), strides=(2, 2)), first)
     second = net.op(conv, pool, net.weight(4, 4, 1, 1), net.none)
     third = net.op(conv, pool, net.weight(4, 4, 1, 1), net.none)
-    total = net.op(Add(), second, third)
+    total = net.op(top.Add(), second, third)
     module = net.finish(total)
     values = (net.input, first, pool, second, third, total)
     entries = {value.name: TensorThreshold(1.0, -1.0, 1.0) for value in values}
@@ -96,7 +94,7 @@ def test_a_value_is_rounded_by_all_that_touch_it_through_ops_that_keep_values() 
 
 def test_sums_that_are_floats_are_not_rounded() -> None:
     net = Network(1, 3, 8, 8)
-    last = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 3, 1, 1), net.none)
+    last = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 3, 1, 1), net.none)
     module = net.finish(last)
     entries = {value.name: TensorThreshold(1.0, -1.0, 1.0) for value in (net.input, last)}
     context = dataclasses.replace(CONTEXT, results={"calibration_table": CalibrationTable(entries)})

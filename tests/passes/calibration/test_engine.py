@@ -15,9 +15,7 @@ from tpuc.ir import Module
 from tpuc.ir.attributes import StringAttr
 from tpuc.npz import read_npz, write_npz
 from tpuc.session import Session
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.log import Log
+from tpuc_ops import top
 
 from tests.passes.graphs import Network
 
@@ -28,9 +26,9 @@ IMAGES = (RANDOM.standard_normal((40, 1, 3, 8, 8)) * np.linspace(0.5, 2, 40).res
 @pytest.fixture
 def module() -> Module:
     net = Network(1, 3, 8, 8)
-    value = net.op(Conv(kernel_shape=(3, 3), do_relu=True), net.input, net.weight(8, 3, 3, 3), net.weight(8))
-    value = net.op(Conv(kernel_shape=(3, 3)), value, net.weight(8, 8, 3, 3), net.none)
-    result = net.finish(net.op(AvgPool(kernel_shape=(4, 4)), value))
+    value = net.op(top.Conv(kernel_shape=(3, 3), do_relu=True), net.input, net.weight(8, 3, 3, 3), net.weight(8))
+    value = net.op(top.Conv(kernel_shape=(3, 3)), value, net.weight(8, 8, 3, 3), net.none)
+    result = net.finish(net.op(top.AvgPool(kernel_shape=(4, 4)), value))
     result.attributes["module.name"] = StringAttr("network")
     return result
 
@@ -156,6 +154,6 @@ def test_an_unreadable_sample_is_left_out_with_a_count_or_stops_a_strict_run(mod
 
 def test_nan_in_the_network_names_the_layer(tmp_path: Path) -> None:
     net = Network(1, 3, 8, 8)
-    module = net.finish(net.op(Log(), net.input))
+    module = net.finish(net.op(top.Log(), net.input))
     with pytest.raises(CalibrationError, match="v1: NaN during calibration"):
         table(module, tmp_path, IMAGES[:2])

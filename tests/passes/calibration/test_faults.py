@@ -12,8 +12,7 @@ from tpuc.api import Module
 from tpuc.errors import CalibrationError
 from tpuc.schedule import PassManager
 from tpuc.session import Session
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.silu import SiLU
+from tpuc_ops import top
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 
 from tests.passes.graphs import Network
@@ -22,8 +21,8 @@ from tests.passes.graphs import Network
 @pytest.fixture
 def module() -> Module:
     net = Network(1, 3, 6, 6)
-    value = net.op(SiLU(), net.op(Conv(kernel_shape=(3, 3)), net.input, net.weight(4, 3, 3, 3), net.none))
-    return net.finish(net.op(Conv(kernel_shape=(1, 1)), value, net.weight(2, 4, 1, 1), net.none))
+    value = net.op(top.SiLU(), net.op(top.Conv(kernel_shape=(3, 3)), net.input, net.weight(4, 3, 3, 3), net.none))
+    return net.finish(net.op(top.Conv(kernel_shape=(1, 1)), value, net.weight(2, 4, 1, 1), net.none))
 
 
 def table_of(module: Module) -> CalibrationTable:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from tpuc.api import Module
 from tpuc.session import Session
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.softmax import Softmax
+from tpuc_ops import top
 from tpuc_passes.calibration.gaps import find_gaps, sentence
 from tpuc_passes.calibration.statistics import Histogram
 
@@ -58,7 +57,7 @@ def test_the_sentence_names_a_few() -> None:
 def masked_attention() -> Module:
     net = Network(1, 16)
     mask = net.weight(1, 16)
-    result = net.finish(net.op(Softmax(axis=1), net.op(Add(), net.input, mask)))
+    result = net.finish(net.op(top.Softmax(axis=1), net.op(top.Add(), net.input, mask)))
     result.weights[mask.name] = np.where(np.arange(16) % 2, -1e9, 0).reshape(1, 16).astype(np.float32)
     return result
 

@@ -11,7 +11,7 @@ from tpuc.errors import CalibrationError
 from tpuc.ir import Module
 from tpuc.ir.text import write_module
 from tpuc.session import Session
-from tpuc_ops.top.log import Log
+from tpuc_ops import top
 from tpuc_passes.calibration.engine import Engine
 
 from tests.passes.graphs import Network
@@ -26,7 +26,7 @@ BAD[-1] = -1
 @pytest.fixture
 def module() -> Module:
     net = Network(1, 3, 4, 4)
-    return net.finish(net.op(Log(), net.input))
+    return net.finish(net.op(top.Log(), net.input))
 
 
 @pytest.fixture

@@ -14,9 +14,7 @@ from tpuc.errors import CalibrationError
 from tpuc.ir import Module
 from tpuc.session import Session
 from tpuc.work import PortableModule, open_pool
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.input import Input
+from tpuc_ops import top
 from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.lint import lint
 
@@ -33,8 +31,8 @@ def module() -> Module:
     net = Network(1, 3, 8, 8)
     defining = net.input.defining
     assert defining is not None
-    defining.op = Input(mean=(128.0,) * 3, scale=(1 / 64,) * 3, pixel_format="rgb", channel_format="nchw")
-    return net.finish(net.op(AvgPool(kernel_shape=(8, 8)), net.input))
+    defining.op = top.Input(mean=(128.0,) * 3, scale=(1 / 64,) * 3, pixel_format="rgb", channel_format="nchw")
+    return net.finish(net.op(top.AvgPool(kernel_shape=(8, 8)), net.input))
 
 
 def remarks(module: Module, folder: Path, images: NDArray[Any], **options: Any) -> str:
@@ -75,8 +73,8 @@ def classifier(red: float, green: float, blue: float) -> Module:
     """Three classes, each the mean of a colour times so much."""
     net = Network(1, 3, 8, 8)
     weights = np.diag(np.array([red, green, blue], np.float32)).reshape(3, 3, 1, 1)
-    scaled = net.op(Conv(kernel_shape=(1, 1)), net.input, net.build.weight("w", weights), net.none)
-    return net.finish(net.op(AvgPool(kernel_shape=(8, 8)), scaled))
+    scaled = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.build.weight("w", weights), net.none)
+    return net.finish(net.op(top.AvgPool(kernel_shape=(8, 8)), scaled))
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.api import Module
 from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.silu import SiLU
+from tpuc_ops import top
 from tpuc_passes.accuracy.bias import filter_shifts, find_shifts, observe
 from tpuc_passes.accuracy.grids import BLOCK_ELEMENTS, stored_filters
 from tpuc_passes.accuracy.network import FakeNetwork
@@ -39,10 +37,10 @@ def calibrated(module: Module, threshold: float = 32.0) -> Module:
     return copy
 
 
-def _windows(x: Array, weight: Array, op: Conv) -> Array:
+def _windows(x: Array, weight: Array, op: top.Conv) -> Array:
     """A convolution by its definition, tap by tap in float64."""
-    (top, left, bottom, right), (sh, sw), (dh, dw) = op.pads, op.strides, op.dilations
-    x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    (upper, left, bottom, right), (sh, sw), (dh, dw) = op.pads, op.strides, op.dilations
+    x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (upper, bottom), (left, right)))
     depth, share = weight.shape[1], weight.shape[0] // op.group
     oh = (x.shape[2] - dh * (weight.shape[2] - 1) - 1) // sh + 1
     ow = (x.shape[3] - dw * (weight.shape[3] - 1) - 1) // sw + 1
@@ -60,13 +58,13 @@ def _windows(x: Array, weight: Array, op: Conv) -> Array:
 @pytest.mark.parametrize(
     "op",
     [
-        Conv(kernel_shape=(1, 1)),
-        Conv(kernel_shape=(3, 3), strides=(2, 1), pads=(1, 0, 2, 1), do_relu=True),
-        Conv(kernel_shape=(3, 2), dilations=(2, 1), group=2),
+        top.Conv(kernel_shape=(1, 1)),
+        top.Conv(kernel_shape=(3, 3), strides=(2, 1), pads=(1, 0, 2, 1), do_relu=True),
+        top.Conv(kernel_shape=(3, 2), dilations=(2, 1), group=2),
     ],
     ids=["plain", "strides and pads", "dilations and groups"],
 )
-def test_means_of_a_convolution(op: Conv) -> None:
+def test_means_of_a_convolution(op: top.Conv) -> None:
     net = Network(1, 4, 9, 8)
     module = net.finish(net.op(op, net.input, net.weight(6, 4 // op.group, *op.kernel_shape), net.weight(6)))
     x = np.random.default_rng(0).standard_normal((1, 4, 9, 8)).astype(np.float32)
@@ -81,7 +79,7 @@ def test_means_of_a_convolution(op: Conv) -> None:
 
 def test_means_of_a_matrix_product() -> None:
     net = Network(5, 8)
-    module = net.finish(net.op(MatMul(), net.input, net.weight(8, 3), net.weight(3)))
+    module = net.finish(net.op(top.MatMul(), net.input, net.weight(8, 3), net.weight(3)))
     x = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
     weight, bias = (module.weights[name].astype(np.float64) for name in module.weights)
     (means,) = observe(FakeNetwork(calibrated(module)), {"v0": x}).values()
@@ -90,8 +88,8 @@ def test_means_of_a_matrix_product() -> None:
 
 def test_shifts_take_the_mean_error_out(tmp_path: Path) -> None:
     net = Network(1, 3, 8, 8)
-    value = net.op(Conv(kernel_shape=(3, 3), do_relu=True), net.input, net.weight(8, 3, 3, 3), net.weight(8))
-    module = net.finish(net.op(Conv(kernel_shape=(3, 3)), value, net.weight(4, 8, 3, 3), net.none))
+    value = net.op(top.Conv(kernel_shape=(3, 3), do_relu=True), net.input, net.weight(8, 3, 3, 3), net.weight(8))
+    module = net.finish(net.op(top.Conv(kernel_shape=(3, 3)), value, net.weight(4, 8, 3, 3), net.none))
     random = np.random.default_rng(0)
     samples = [{"v0": random.uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)} for _ in range(6)]
     fake = FakeNetwork(calibrated(module))
@@ -117,9 +115,9 @@ def test_shifts_take_the_mean_error_out(tmp_path: Path) -> None:
 def test_large_networks_are_weighed_in_halves_with_the_same_result(tmp_path: Path) -> None:
     size = 1 << 9
     net = Network(1, 4, size, size)
-    value = net.op(SiLU(), net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 4, 1, 1), net.none))
-    value = net.op(SiLU(), net.op(Conv(kernel_shape=(1, 1)), value, net.weight(4, 4, 1, 1), net.none))
-    module = calibrated(net.finish(net.op(Conv(kernel_shape=(1, 1)), value, net.weight(2, 4, 1, 1), net.none)))
+    value = net.op(top.SiLU(), net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 4, 1, 1), net.none))
+    value = net.op(top.SiLU(), net.op(top.Conv(kernel_shape=(1, 1)), value, net.weight(4, 4, 1, 1), net.none))
+    module = calibrated(net.finish(net.op(top.Conv(kernel_shape=(1, 1)), value, net.weight(2, 4, 1, 1), net.none)))
     fake = FakeNetwork(module)
     assert sum(value.tensor.size for step in fake.plan.steps for value in step.operation.results) > MANY_ELEMENTS
     x = np.random.default_rng(0).uniform(-1, 1, (1, 4, size, size)).astype(np.float32)
@@ -137,7 +135,7 @@ def test_large_networks_are_weighed_in_halves_with_the_same_result(tmp_path: Pat
         assert np.array_equal(found.importance[name].sums, one.sums)
 
 
-@pytest.mark.parametrize(("op", "axis"), [(Conv(kernel_shape=(1, 1)), 0), (MatMul(), 1)])
+@pytest.mark.parametrize(("op", "axis"), [(top.Conv(kernel_shape=(1, 1)), 0), (top.MatMul(), 1)])
 def test_filters_of_any_size_are_rounded_to_nearest(op: Any, axis: int) -> None:
     shape = (BLOCK_ELEMENTS // 64, 100) if axis else (100, BLOCK_ELEMENTS // 64, 1, 1)
     filters = np.random.default_rng(0).standard_normal(shape).astype(np.float32)

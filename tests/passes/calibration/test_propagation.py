@@ -6,16 +6,7 @@ import dataclasses
 
 import pytest
 from tpuc.api import Calibrated, Module, Op, TensorType, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.leaky_relu import LeakyRelu
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops import top
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.propagate_calibration import PropagateCalibration
@@ -46,56 +37,56 @@ def chain(*ops: Op) -> tuple[Network, list[Value]]:
     return net, values
 
 
-@pytest.mark.parametrize("op", [Reshape(shape=(1, 64)), Permute(order=(0, 2, 3, 1))])
+@pytest.mark.parametrize("op", [top.Reshape(shape=(1, 64)), top.Permute(order=(0, 2, 3, 1))])
 def test_shape_ops_take_the_threshold_of_their_operand(op: Op) -> None:
-    net, values = chain(Sigmoid(), op)
-    net.op(Relu(), values[1])  # so that the operand has another user, and backward does not apply
+    net, values = chain(top.Sigmoid(), op)
+    net.op(top.Relu(), values[1])  # so that the operand has another user, and backward does not apply
     found = propagate(net.finish(values[2]), v0=(1.0, -1.0), v1=(2.0, -2.0), v2=(3.0, -3.0), v3=(2.0, 0.0))
     assert found["v2"] == found["v1"] == (-2.0, 2.0)
 
 
 def test_the_operand_of_a_relu_takes_its_range() -> None:
     net = Network(1, 4, 4, 4)
-    conv = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 4, 1, 1), net.none)
-    found = propagate(net.finish(net.op(Relu(), conv)), v0=(1.0, -1.0), v2=(6.0, -6.0), v3=(4.0, 0.0))
+    conv = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 4, 1, 1), net.none)
+    found = propagate(net.finish(net.op(top.Relu(), conv)), v0=(1.0, -1.0), v2=(6.0, -6.0), v3=(4.0, 0.0))
     assert found["v2"] == found["v3"] == (0.0, 4.0)
 
 
 def test_the_operand_of_a_pool_takes_its_range_unless_somebody_else_reads_it() -> None:
-    net, values = chain(MulConst(const_val=2.0), MaxPool(kernel_shape=(2, 2)))
+    net, values = chain(top.MulConst(const_val=2.0), top.MaxPool(kernel_shape=(2, 2)))
     thresholds = {"v0": (1.0, -1.0), "v1": (6.0, -6.0), "v2": (4.0, -4.0)}
     assert propagate(net.finish(values[-1]), **thresholds)["v1"] == (-4.0, 4.0)
-    net, values = chain(MulConst(const_val=2.0), MaxPool(kernel_shape=(2, 2)))
-    other = net.op(Sigmoid(), values[1])
+    net, values = chain(top.MulConst(const_val=2.0), top.MaxPool(kernel_shape=(2, 2)))
+    other = net.op(top.Sigmoid(), values[1])
     found = propagate(net.finish(values[-1], other), **thresholds, v3=(1.0, 0.0))
     assert found["v1"] == found["v2"] == (-6.0, 6.0)
 
 
 def test_operands_of_a_concat_take_its_range() -> None:
-    net, values = chain(MulConst(const_val=2.0))
-    other = net.op(MulConst(const_val=0.5), net.input)
-    joined = net.op(Concat(axis=1), values[-1], other)
+    net, values = chain(top.MulConst(const_val=2.0))
+    other = net.op(top.MulConst(const_val=0.5), net.input)
+    joined = net.op(top.Concat(axis=1), values[-1], other)
     thresholds = {"v0": (1.0, -1.0), "v1": (2.0, -2.0), "v2": (0.5, -0.5), "v3": (2.0, -2.0)}
     found = propagate(net.finish(joined), **thresholds)
     assert found["v1"] == found["v2"] == found["v3"] == (-2.0, 2.0)
 
 
 def test_a_leaky_relu_never_cuts_off_what_is_below_zero() -> None:
-    net, values = chain(MulConst(const_val=2.0), LeakyRelu(alpha=0.1))
+    net, values = chain(top.MulConst(const_val=2.0), top.LeakyRelu(alpha=0.1))
     found = propagate(net.finish(values[-1]), v0=(1.0, -1.0), v1=(9.0, -9.0), v2=(3.0, -3.0))
     assert found["v1"] == (-9.0, 9.0)
 
 
 def test_nor_does_it_in_asymmetric_ranges() -> None:
     """The slope makes -4 to -0.4: the range of the result would cut off most of what is below zero."""
-    net, values = chain(MulConst(const_val=2.0), LeakyRelu(alpha=0.1))
+    net, values = chain(top.MulConst(const_val=2.0), top.LeakyRelu(alpha=0.1))
     found = propagate(net.finish(values[-1]), mode="int8-asym", v0=(2.5, -2.0), v1=(5.0, -4.0), v2=(5.0, -0.4))
     assert found["v1"] == (-4.0, 5.0)
 
 
 def test_results_of_signed_operands_are_signed_unless_a_relu_is_fused() -> None:
     for do_relu, expected in ((False, (-2.0, 2.0)), (True, (0.0, 2.0))):
-        net, values = chain(MulConst(const_val=2.0))
-        total = net.op(Add(do_relu=do_relu), values[-1], net.input)
+        net, values = chain(top.MulConst(const_val=2.0))
+        total = net.op(top.Add(do_relu=do_relu), values[-1], net.input)
         found = propagate(net.finish(total), v0=(1.0, -1.0), v1=(2.0, -2.0), v2=(2.0, 0.0))
         assert found["v2"] == expected

@@ -13,9 +13,7 @@ from tpuc.api import Module
 from tpuc.errors import CalibrationError
 from tpuc.session import Session
 from tpuc.work import open_pool
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.silu import SiLU
+from tpuc_ops import top
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.importance import BINS, Importance, _importance, by_cost, choose_by_answers, costs
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
@@ -67,8 +65,8 @@ class TestCosts:
 @pytest.fixture
 def module() -> Module:
     net = Network(1, 3, 8, 8)
-    value = net.op(SiLU(), net.op(Conv(kernel_shape=(3, 3)), net.input, net.weight(8, 3, 3, 3), net.weight(8)))
-    return net.finish(net.op(Conv(kernel_shape=(3, 3)), value, net.weight(4, 8, 3, 3), net.none))
+    value = net.op(top.SiLU(), net.op(top.Conv(kernel_shape=(3, 3)), net.input, net.weight(8, 3, 3, 3), net.weight(8)))
+    return net.finish(net.op(top.Conv(kernel_shape=(3, 3)), value, net.weight(4, 8, 3, 3), net.none))
 
 
 def samples(count: int = 12) -> NDArray[np.float32]:
@@ -128,8 +126,8 @@ def test_calibration_with_tuning_is_nearer_than_the_method_alone(module: Module,
 
 def test_a_tensor_of_zeros_and_one_of_a_single_value_get_usable_thresholds(tmp_path: Path) -> None:
     net = Network(1, 3, 8, 8)
-    nothing = net.op(MulConst(const_val=0.0), net.input)
-    module = net.finish(net.op(Conv(kernel_shape=(1, 1)), nothing, net.weight(2, 3, 1, 1), net.weight(2)))
+    nothing = net.op(top.MulConst(const_val=0.0), net.input)
+    module = net.finish(net.op(top.Conv(kernel_shape=(1, 1)), nothing, net.weight(2, 3, 1, 1), net.weight(2)))
     np.savez(tmp_path / "x.npz", v0=np.full((4, 1, 3, 8, 8), 2.5, np.float32))
     table = Session().calibrate(module, dataset=tmp_path / "x.npz")
     thresholds = {name: entry.threshold for name, entry in table.entries.items()}

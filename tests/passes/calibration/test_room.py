@@ -7,13 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.session import Session
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.softmax import Softmax
+from tpuc_ops import top
 from tpuc_passes.calibration.room import outermost, with_room
 from tpuc_passes.calibration.table import TensorThreshold
 
@@ -22,16 +16,16 @@ from tests.passes.graphs import Network
 
 def test_outputs_and_what_they_are_put_together_from() -> None:
     net = Network(1, 3, 4, 4)
-    boxes = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 3, 1, 1), net.none)
-    classes = net.op(Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 3, 1, 1), net.none)
-    scores = net.op(Sigmoid(), classes)
-    six = net.op(Relu(relu_limit=6.0), net.input)
-    bounded = net.op(Concat(axis=1), scores, six)
+    boxes = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 3, 1, 1), net.none)
+    classes = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 3, 1, 1), net.none)
+    scores = net.op(top.Sigmoid(), classes)
+    six = net.op(top.Relu(relu_limit=6.0), net.input)
+    bounded = net.op(top.Concat(axis=1), scores, six)
     mixed = net.op(
-        Permute(order=(0, 2, 3, 1)), net.op(Concat(axis=1), boxes, scores, net.input, net.weight(1, 3, 4, 4))
+        top.Permute(order=(0, 2, 3, 1)), net.op(top.Concat(axis=1), boxes, scores, net.input, net.weight(1, 3, 4, 4))
     )
-    logits = net.op(AddConst(const_val=1.0), boxes)
-    module = net.finish(bounded, mixed, net.op(Softmax(axis=1), logits))
+    logits = net.op(top.AddConst(const_val=1.0), boxes)
+    module = net.finish(bounded, mixed, net.op(top.Softmax(axis=1), logits))
     (joined,) = (one.operands[0].name for one in module.main.operations if one.results and one.result is mixed)
     assert outermost(module) == {boxes.name, scores.name, six.name, bounded.name, joined, mixed.name, logits.name}
 
@@ -42,7 +36,7 @@ def test_outputs_and_what_they_are_put_together_from() -> None:
 )
 def test_thresholds_get_room_up_to_that_above_what_was_seen(threshold: float, expected: float) -> None:
     net = Network(1, 3)
-    answer = net.op(AddConst(const_val=1.0), net.op(AddConst(const_val=1.0), net.input))
+    answer = net.op(top.AddConst(const_val=1.0), net.op(top.AddConst(const_val=1.0), net.input))
     entries = {f"v{n}": TensorThreshold(threshold, -8.0, 3.0) for n in range(3)}
     found = with_room(entries, net.finish(answer))
     assert found.pop(answer.name).threshold == pytest.approx(expected, rel=1e-12)
@@ -52,14 +46,14 @@ def test_thresholds_get_room_up_to_that_above_what_was_seen(threshold: float, ex
 @pytest.mark.parametrize(("seen", "expected"), [(0.9, 0.945), (0.99, 1.0), (1.0, 1.0)])
 def test_there_is_no_room_beyond_a_bound(seen: float, expected: float) -> None:
     net = Network(1, 3)
-    score = net.op(Sigmoid(), net.input)
+    score = net.op(top.Sigmoid(), net.input)
     found = with_room({score.name: TensorThreshold(seen, 0.0, seen)}, net.finish(score))
     assert found[score.name].threshold == pytest.approx(expected, rel=1e-12)
 
 
 def test_tuned_tables_have_it_and_those_of_a_method_alone_do_not(tmp_path: Path) -> None:
     net = Network(1, 3, 8, 8)
-    module = net.finish(net.op(Conv(kernel_shape=(3, 3)), net.input, net.weight(8, 3, 3, 3), net.weight(8)))
+    module = net.finish(net.op(top.Conv(kernel_shape=(3, 3)), net.input, net.weight(8, 3, 3, 3), net.weight(8)))
     images = np.random.default_rng(1).standard_normal((20, 1, 3, 8, 8)).astype(np.float32)
     np.savez(tmp_path / "x.npz", v0=images)
     name = module.main.outputs[0].name

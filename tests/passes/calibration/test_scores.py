@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 from tpuc.api import Module
 from tpuc.errors import CalibrationError
 from tpuc.session import Session
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.softmax import Softmax
+from tpuc_ops import top
 from tpuc_passes.calibration.scores import Score, scores_of, unshown, wins
 
 from tests.passes.graphs import Network
@@ -26,26 +20,30 @@ from tests.passes.graphs import Network
 class TestScores:
     def test_outputs_and_what_they_are_put_together_from(self) -> None:
         net = Network(1, 3, 4, 4)
-        found = net.op(Sigmoid(), net.input)
-        classes = net.op(Softmax(axis=-3), net.input)
-        boxes = net.op(Permute(order=(0, 2, 3, 1)), net.op(Concat(axis=1), net.input, found, classes))
-        module = net.finish(net.op(Reshape(shape=(1, 16, 9)), boxes))
+        found = net.op(top.Sigmoid(), net.input)
+        classes = net.op(top.Softmax(axis=-3), net.input)
+        boxes = net.op(top.Permute(order=(0, 2, 3, 1)), net.op(top.Concat(axis=1), net.input, found, classes))
+        module = net.finish(net.op(top.Reshape(shape=(1, 16, 9)), boxes))
         assert scores_of(module) == {found.name: Score(0.5), classes.name: Score(0.5, 1)}
 
     def test_logarithms(self) -> None:
         net = Network(1, 3, 2)
-        module = net.finish(net.op(Softmax(axis=1, log=True), net.input))
+        module = net.finish(net.op(top.Softmax(axis=1, log=True), net.input))
         ((_, score),) = scores_of(module).items()
         assert wins(np.log([[[0.4], [0.6], [0.0001]]]), score).tolist() == [0, 1, 0]
 
     def test_one_answer_per_sample_is_none(self) -> None:
         net = Network(4, 3)
-        assert scores_of(net.finish(net.op(Softmax(axis=1), net.input), net.op(Sigmoid(), net.weight(4, 1)))) == {}
+        assert (
+            scores_of(net.finish(net.op(top.Softmax(axis=1), net.input), net.op(top.Sigmoid(), net.weight(4, 1)))) == {}
+        )
 
     def test_what_is_reckoned_with_further_is_none(self) -> None:
         net = Network(1, 3, 4, 4)
-        gate = net.op(Mul(), net.input, net.op(Sigmoid(), net.input))
-        assert scores_of(net.finish(net.op(Conv(kernel_shape=(1, 1)), gate, net.weight(2, 3, 1, 1), net.none))) == {}
+        gate = net.op(top.Mul(), net.input, net.op(top.Sigmoid(), net.input))
+        assert (
+            scores_of(net.finish(net.op(top.Conv(kernel_shape=(1, 1)), gate, net.weight(2, 3, 1, 1), net.none))) == {}
+        )
 
 
 class TestWins:
@@ -80,11 +78,13 @@ def test_fewer_than_one_in_twenty_is_not_shown(axis: int | None, won: list[int],
 def module() -> Module:
     """Scores what is bright: above one half where nine pixels have a mean above 1."""
     net = Network(1, 1, 8, 8)
-    value = net.op(Conv(kernel_shape=(3, 3), do_relu=True), net.input, net.weight(8, 1, 3, 3), net.weight(8))
+    value = net.op(top.Conv(kernel_shape=(3, 3), do_relu=True), net.input, net.weight(8, 1, 3, 3), net.weight(8))
     bright = net.build.weight("w", np.full((1, 1, 3, 3), 1 / 9, np.float32))
-    score = net.op(Conv(kernel_shape=(3, 3)), net.input, bright, net.build.weight("b", np.full(1, -1.0, np.float32)))
-    rest = net.op(Conv(kernel_shape=(1, 1)), value, net.weight(4, 8, 1, 1), net.none)
-    return net.finish(net.op(Concat(axis=1), net.op(Sigmoid(), score), rest))
+    score = net.op(
+        top.Conv(kernel_shape=(3, 3)), net.input, bright, net.build.weight("b", np.full(1, -1.0, np.float32))
+    )
+    rest = net.op(top.Conv(kernel_shape=(1, 1)), value, net.weight(4, 8, 1, 1), net.none)
+    return net.finish(net.op(top.Concat(axis=1), net.op(top.Sigmoid(), score), rest))
 
 
 def images(bright: int, count: int = 40) -> NDArray[np.float32]:
@@ -138,7 +138,7 @@ def test_a_method_alone_keeps_its_thresholds_unless_headroom_is_asked_for(module
     known, _ = calibrated(module, tmp_path, images(8), tune_num=0, bias_num=0)
     assert mean_reach(plain) < 1.01 > mean_reach(known)
     ratios = {name: one.threshold / plain.entries[name].threshold for name, one in given.entries.items()}
-    (score,) = (one.result.name for one in module.main.operations if isinstance(one.op, Sigmoid))
+    (score,) = (one.result.name for one in module.main.operations if isinstance(one.op, top.Sigmoid))
     assert ratios.pop("v0") == 1.0
     assert plain.entries[score].threshold * ratios.pop(score) <= 1.0
     assert list(ratios.values()) == pytest.approx([1.6] * len(ratios))

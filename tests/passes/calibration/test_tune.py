@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 from tpuc.api import Module
 from tpuc.api.host import PortableModule, inputs_of, open_samples
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops import top
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.observe import ObserveJob, Tuning
 from tpuc_passes.calibration.table import TensorThreshold
@@ -41,9 +38,9 @@ def test_ten_candidates_lie_evenly_between_threshold_and_absmax() -> None:
 
 def test_of_two_branches_the_larger_threshold_wins(tmp_path: Path) -> None:
     net = Network(1, 1, 1, 1001)
-    shared = net.op(MulConst(const_val=10.0), net.input)
-    saturating = net.op(Sigmoid(), shared)  # flat above 5: clipping costs nothing, fine steps help
-    linear = net.op(MulConst(const_val=3.0), shared)  # clipping costs all there is
+    shared = net.op(top.MulConst(const_val=10.0), net.input)
+    saturating = net.op(top.Sigmoid(), shared)  # flat above 5: clipping costs nothing, fine steps help
+    linear = net.op(top.MulConst(const_val=3.0), shared)  # clipping costs all there is
     x = np.linspace(-1, 1, 1001, dtype=np.float32).reshape(1, 1, 1, 1001)
     entries = {
         "v0": TensorThreshold(1.0, -1.0, 1.0),
@@ -52,7 +49,7 @@ def test_of_two_branches_the_larger_threshold_wins(tmp_path: Path) -> None:
         "v3": TensorThreshold(30.0, -30.0, 30.0),
     }
     alone = Network(1, 1, 1, 1001)
-    only = alone.op(Sigmoid(), alone.op(MulConst(const_val=10.0), alone.input))
+    only = alone.op(top.Sigmoid(), alone.op(top.MulConst(const_val=10.0), alone.input))
     first = {name: entries[name] for name in ("v0", "v1", "v2")}
     assert tuned(alone.finish(only), tmp_path, x, first)["v1"] < 9.0
     assert tuned(net.finish(saturating, linear), tmp_path, x, entries)["v1"] == pytest.approx(10.0, abs=0.7)
@@ -64,7 +61,7 @@ def test_rows_tell_enough_of_many_elements(tmp_path: Path) -> None:
     distances: list[np.ndarray] = []
     for rows in (1024, 4096):  # of the second, every fourth
         net = Network(1, 1, rows, 64)
-        module = net.finish(net.op(Add(), net.input, net.input))
+        module = net.finish(net.op(top.Add(), net.input, net.input))
         np.save(tmp_path / "x.npy", np.broadcast_to(row, (1, 1, rows, 64)))
         found = observed(module, tmp_path / "x.npy", entries)[1]
         distances.append(next(one for (index, position), one in found.items() if index >= 0 and position == 1))
@@ -73,7 +70,7 @@ def test_rows_tell_enough_of_many_elements(tmp_path: Path) -> None:
 
 def test_what_a_relu_drops_does_not_count(tmp_path: Path) -> None:
     net = Network(1, 1, 1, 1001)
-    result = net.op(Relu(), net.op(MulConst(const_val=1.0), net.input))
+    result = net.op(top.Relu(), net.op(top.MulConst(const_val=1.0), net.input))
     x = np.concatenate([np.full(1, -8.0), np.linspace(0, 1, 1000)]).astype(np.float32).reshape(1, 1, 1, 1001)
     entries = {
         "v0": TensorThreshold(8.0, -8.0, 1.0),
@@ -85,7 +82,7 @@ def test_what_a_relu_drops_does_not_count(tmp_path: Path) -> None:
 
 def test_no_threshold_is_below_its_floor(tmp_path: Path) -> None:
     net = Network(1, 1, 1, 1001)
-    module = net.finish(net.op(Sigmoid(), net.op(MulConst(const_val=10.0), net.input)))
+    module = net.finish(net.op(top.Sigmoid(), net.op(top.MulConst(const_val=10.0), net.input)))
     np.save(tmp_path / "x.npy", np.linspace(-1, 1, 1001, dtype=np.float32).reshape(1, 1, 1, 1001))
     entries = {
         "v0": TensorThreshold(1.0, -1.0, 1.0),

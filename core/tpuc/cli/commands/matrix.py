@@ -111,7 +111,7 @@ def computing_ops(registry: Registry, dialect: str) -> Mapping[str, type[Any]]:
     if not registry.has("tpuc.dialects", dialect):
         return {}
     definition = registry.get("tpuc.dialects", dialect)
-    ops = {f"{dialect}.{name}": definition.op(name) for name in definition.ops}
+    ops = {f"{dialect}.{name}": definition.op(name) for name in definition.names()}
     return {name: op for name, op in ops.items() if not issubclass(op, (Constant, NetworkInput, Absent))}
 
 

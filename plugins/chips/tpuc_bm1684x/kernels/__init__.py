@@ -3,48 +3,8 @@
 from __future__ import annotations
 
 from tpuc.api import KernelTable
+from tpuc_ops import tpu
 from tpuc_ops.copies import AliasKernel
-from tpuc_ops.tpu.active import Active
-from tpuc_ops.tpu.add import Add
-from tpuc_ops.tpu.add_const import AddConst
-from tpuc_ops.tpu.arg import Arg
-from tpuc_ops.tpu.bitwise import Bitwise
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.clip import Clip
-from tpuc_ops.tpu.compare import Compare
-from tpuc_ops.tpu.compare_const import CompareConst
-from tpuc_ops.tpu.concat import Concat
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.deconv import Deconv
-from tpuc_ops.tpu.div import Div
-from tpuc_ops.tpu.gather_rows import GatherRows
-from tpuc_ops.tpu.leaky_relu import LeakyRelu
-from tpuc_ops.tpu.lut import Lut
-from tpuc_ops.tpu.matmul import MatMul
-from tpuc_ops.tpu.max import Max
-from tpuc_ops.tpu.min import Min
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.mul_const import MulConst
-from tpuc_ops.tpu.mul_shift import MulShift
-from tpuc_ops.tpu.pad import Pad
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.pool2d import Pool2D
-from tpuc_ops.tpu.prelu import PRelu
-from tpuc_ops.tpu.rank import Rank
-from tpuc_ops.tpu.recurrent_steps import RecurrentSteps
-from tpuc_ops.tpu.reduce import Reduce
-from tpuc_ops.tpu.relu import Relu
-from tpuc_ops.tpu.remainder import Remainder
-from tpuc_ops.tpu.reshape import Reshape
-from tpuc_ops.tpu.row_index import RowIndex
-from tpuc_ops.tpu.scan import Scan
-from tpuc_ops.tpu.scatter_rows import ScatterRows
-from tpuc_ops.tpu.slice import Slice
-from tpuc_ops.tpu.softmax import Softmax
-from tpuc_ops.tpu.sub import Sub
-from tpuc_ops.tpu.truncate import Truncate
-from tpuc_ops.tpu.upsample import Upsample
-from tpuc_ops.tpu.where import Where
 
 from tpuc_bm1684x.kernels.activation import ReluKernel
 from tpuc_bm1684x.kernels.active import ActiveKernel
@@ -78,41 +38,41 @@ from tpuc_bm1684x.kernels.unary import (
 from tpuc_bm1684x.kernels.upsample import UpsampleKernel
 
 TABLE = KernelTable("bm1684x", "tpu")
-TABLE.runs(Conv2D)(AnyConvKernel)
-TABLE.runs(Deconv)(DeconvKernel)
-TABLE.runs(MatMul)(AnyMatMulKernel)
-TABLE.runs(Pool2D)(PoolKernel)
-TABLE.runs(RecurrentSteps)(RecurrentKernel)
-TABLE.runs(Reduce)(AnyReduceKernel)
-TABLE.runs(Add, Sub)(SumKernel)
-TABLE.runs(Mul)(MulKernel)
-TABLE.runs(Div)(DivKernel)
-TABLE.runs(Max, Min)(ExtremeKernel)
-TABLE.runs(AddConst)(AddConstKernel)
-TABLE.runs(MulConst)(MulConstKernel)
-TABLE.runs(MulShift)(MulShiftKernel)
-TABLE.runs(Relu)(ReluKernel)
-TABLE.runs(Clip)(ClipKernel)
-TABLE.runs(LeakyRelu)(LeakyReluKernel)
-TABLE.runs(PRelu)(PReluKernel)
-TABLE.runs(Active)(ActiveKernel)
-TABLE.runs(Lut)(LutKernel)
-TABLE.runs(Cast)(CastKernel)
-TABLE.runs(Softmax)(SoftmaxKernel)
-TABLE.runs(Upsample)(UpsampleKernel)
-TABLE.runs(Reshape)(AliasKernel)
-TABLE.runs(Permute)(PermuteKernel)
-TABLE.runs(Concat)(ConcatKernel)
-TABLE.runs(Slice)(SliceKernel)
-TABLE.runs(Pad)(AnyPadKernel)
-TABLE.runs(Compare, CompareConst)(ComparisonKernel)
-TABLE.runs(Where)(WhereKernel)
-TABLE.runs(Bitwise)(BitwiseKernel)
-TABLE.runs(RowIndex)(RowIndexKernel)
-TABLE.runs(GatherRows)(GatherRowsKernel)
-TABLE.runs(ScatterRows)(ScatterRowsKernel)
-TABLE.runs(Arg)(AnyArgKernel)
-TABLE.runs(Scan)(ScanKernel)
-TABLE.runs(Rank)(RankKernel)
-TABLE.runs(Remainder)(RemainderKernel)
-TABLE.runs(Truncate)(TruncateKernel)
+TABLE.runs(tpu.Conv2D)(AnyConvKernel)
+TABLE.runs(tpu.Deconv)(DeconvKernel)
+TABLE.runs(tpu.MatMul)(AnyMatMulKernel)
+TABLE.runs(tpu.Pool2D)(PoolKernel)
+TABLE.runs(tpu.RecurrentSteps)(RecurrentKernel)
+TABLE.runs(tpu.Reduce)(AnyReduceKernel)
+TABLE.runs(tpu.Add, tpu.Sub)(SumKernel)
+TABLE.runs(tpu.Mul)(MulKernel)
+TABLE.runs(tpu.Div)(DivKernel)
+TABLE.runs(tpu.Max, tpu.Min)(ExtremeKernel)
+TABLE.runs(tpu.AddConst)(AddConstKernel)
+TABLE.runs(tpu.MulConst)(MulConstKernel)
+TABLE.runs(tpu.MulShift)(MulShiftKernel)
+TABLE.runs(tpu.Relu)(ReluKernel)
+TABLE.runs(tpu.Clip)(ClipKernel)
+TABLE.runs(tpu.LeakyRelu)(LeakyReluKernel)
+TABLE.runs(tpu.PRelu)(PReluKernel)
+TABLE.runs(tpu.Active)(ActiveKernel)
+TABLE.runs(tpu.Lut)(LutKernel)
+TABLE.runs(tpu.Cast)(CastKernel)
+TABLE.runs(tpu.Softmax)(SoftmaxKernel)
+TABLE.runs(tpu.Upsample)(UpsampleKernel)
+TABLE.runs(tpu.Reshape)(AliasKernel)
+TABLE.runs(tpu.Permute)(PermuteKernel)
+TABLE.runs(tpu.Concat)(ConcatKernel)
+TABLE.runs(tpu.Slice)(SliceKernel)
+TABLE.runs(tpu.Pad)(AnyPadKernel)
+TABLE.runs(tpu.Compare, tpu.CompareConst)(ComparisonKernel)
+TABLE.runs(tpu.Where)(WhereKernel)
+TABLE.runs(tpu.Bitwise)(BitwiseKernel)
+TABLE.runs(tpu.RowIndex)(RowIndexKernel)
+TABLE.runs(tpu.GatherRows)(GatherRowsKernel)
+TABLE.runs(tpu.ScatterRows)(ScatterRowsKernel)
+TABLE.runs(tpu.Arg)(AnyArgKernel)
+TABLE.runs(tpu.Scan)(ScanKernel)
+TABLE.runs(tpu.Rank)(RankKernel)
+TABLE.runs(tpu.Remainder)(RemainderKernel)
+TABLE.runs(tpu.Truncate)(TruncateKernel)

@@ -22,7 +22,7 @@ from tpuc.api import (
     TileKernel,
     View,
 )
-from tpuc_ops.tpu.arg import Arg
+from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import (
@@ -49,7 +49,7 @@ _PART = 4096
 _EXACT = 1 << 24
 
 
-class ArgKernel(TileKernel[Arg]):
+class ArgKernel(TileKernel[tpu.Arg]):
     """Elements not below the maximum keep a number that falls (or rises) along the axis; the greatest is the place.
 
     All in f32: minima are maxima of negated values, stored integers are ordered as what they mean.

@@ -20,7 +20,7 @@ from tpuc.api import (
     TileKernel,
     View,
 )
-from tpuc_ops.tpu.arg import Arg
+from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, CompareOp, CompareSelect, DType, Operand, Scalar
@@ -38,7 +38,7 @@ _MOST_ROWS = 4096
 _BUFFERS = ("row", "best", "found")
 
 
-class ArgRowsKernel(TileKernel[Arg]):
+class ArgRowsKernel(TileKernel[tpu.Arg]):
     """In f32: a row that is beyond the best so far puts its number in place. All elements of a row are independent."""
 
     def serves(self, node: Node) -> bool:
@@ -88,7 +88,14 @@ class ArgRowsKernel(TileKernel[Arg]):
             arithmetic(asm, ArithmeticOp.COPY, shape, operand(placed.result), found)
 
     def _compare(
-        self, op: Arg, shape: Shape4, row: Operand, best: Operand, found: Operand, number: int, asm: Bm1684xAssembler
+        self,
+        op: tpu.Arg,
+        shape: Shape4,
+        row: Operand,
+        best: Operand,
+        found: Operand,
+        number: int,
+        asm: Bm1684xAssembler,
     ) -> None:
         """The later of two stays away unless it is beyond; where the last is wanted, unless the earlier is beyond."""
         beyond = CompareOp.SELECT_GREATER if op.mode == "ArgMax" else CompareOp.SELECT_LESS
@@ -113,7 +120,7 @@ def _row(whole: Operand, shape: Shape4, number: int) -> Operand:
     return Operand(whole.address + number * strides[2] * whole.dtype.bytes, whole.dtype, strides)
 
 
-class AnyArgKernel(KernelChoice[Arg]):
+class AnyArgKernel(KernelChoice[tpu.Arg]):
     """By rows where they are long."""
 
     def __init__(self) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.shapes import is_absent
 from tpuc_ops.tiles import tile_shape
-from tpuc_ops.tpu.matmul import MatMul
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, DType, Layout, Operand
@@ -25,7 +25,7 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 
-class BatchedMatMulKernel(TileKernel[MatMul]):
+class BatchedMatMulKernel(TileKernel[tpu.MatMul]):
     """One 1×1 convolution per matrix and 64 columns: rows lie along h, inner extents over the lanes.
 
     A column of the right matrix lies in the lane of the result's column, padded to whole vectors: a filter of as many
@@ -33,7 +33,7 @@ class BatchedMatMulKernel(TileKernel[MatMul]):
     """
 
     def refuse(self, node: Node) -> str | None:
-        op: MatMul = node.op
+        op: tpu.MatMul = node.op
         left, right, *others = node.operand_types
         if op.left_transpose or op.output_transpose:
             return "left_transpose and output_transpose are not supported"

@@ -19,9 +19,9 @@ from tpuc.api import (
     View,
     elementwise_view,
 )
+from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tiles import tile_shape
-from tpuc_ops.tpu.cast import Cast
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import (
@@ -43,7 +43,7 @@ from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 _NARROW = (DType.F16, DType.BF16)
 
 
-class CastKernel(TileKernel[Cast]):
+class CastKernel(TileKernel[tpu.Cast]):
     """Between types by way of f32.
 
     To integers: times 1/scale, plus the zero point, then a rounding, saturating conversion. From them: (q - zp) times

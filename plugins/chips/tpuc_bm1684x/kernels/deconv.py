@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tpuc.api import Node, TileKernel
+from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tiles import TurnedFilter
-from tpuc_ops.tpu.deconv import Deconv
 
 from tpuc_bm1684x.kernels.alternatives import AlternativesKernel
 from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP, zero_point_refusal
@@ -17,7 +17,7 @@ from tpuc_bm1684x.kernels.product import Product, ProductKernel
 
 def deconvolution_refusal(node: Node) -> str | None:
     """What no kind of transposed convolution can do."""
-    op: Deconv = node.op
+    op: tpu.Deconv = node.op
     window = op.window()
     if max(window.dilations) > MAX_WINDOW_STEP + 1:
         return f"dilation at most {MAX_WINDOW_STEP + 1}, this one is {max(window.dilations)}"

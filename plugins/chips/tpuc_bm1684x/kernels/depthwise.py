@@ -21,10 +21,10 @@ from tpuc.api import (
     View,
     elementwise_view,
 )
+from tpuc_ops import tpu
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tiles import tile_shape, window_box
-from tpuc_ops.tpu.conv2d import Conv2D
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Layout, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar
@@ -51,7 +51,7 @@ from tpuc_bm1684x.operands import dtype_of, operand
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class DepthwiseConvKernel(TileKernel[Conv2D]):
+class DepthwiseConvKernel(TileKernel[tpu.Conv2D]):
     """One filter per channel. Integers: sums and bias in int32, then requantised by the per-channel table.
 
     Floats: in f32, with f32 filters.
@@ -65,7 +65,7 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
         return Space(parallel_axes(result.shape, "cnhw", limits=limits), tuple(operands), (result,))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        op: Conv2D = node.op
+        op: tpu.Conv2D = node.op
         boxes: list[Box | None] = [None] * len(node.operand_types)
         view = space.operands[0]
         assert view is not None
@@ -76,7 +76,7 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def tiling_key(self, node: Node) -> Hashable:
-        op: Conv2D = node.op
+        op: tpu.Conv2D = node.op
         return (op.group, op.window(), bool(op.multiplier), node.operand_types[2] is ABSENT)
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
@@ -94,7 +94,7 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
         return min(channels, LANES), slots_of(channels) * size
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
-        op: Conv2D = node.op
+        op: tpu.Conv2D = node.op
         c0, c1 = tile.range("c")
         channels = node.result_type.dims[1]
         if name == "requantise":
@@ -116,7 +116,7 @@ class DepthwiseConvKernel(TileKernel[Conv2D]):
         return (Scratch("sum", size), record_scratch(tile.size("c")))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        op: Conv2D = node.op
+        op: tpu.Conv2D = node.op
         x, result = placed.operand(0), placed.result
         wide = Widened.of(placed, asm)
         target = Operand(placed.scratch["sum"].address, DType.INT32) if op.multiplier else wide.result
@@ -173,7 +173,7 @@ class AnyConvKernel(AlternativesKernel):
         return self._depthwise if channels == (node.op.group, node.op.group) else self._grouped
 
     def refuse(self, node: Node) -> str | None:
-        op: Conv2D = node.op
+        op: tpu.Conv2D = node.op
         if self.kind(node) is self._depthwise and node.operand_types[1].storage.name in ("f16", "bf16"):
             return f"a depthwise filter of floats must be f32, this one is {node.operand_types[1].storage.name}"
         return convolution_refusal(node) or window_refusal(op.window())

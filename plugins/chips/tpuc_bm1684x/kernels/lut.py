@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import Layouts, LocalTensor, Node, PackedConstant, Phase, PlacedTile, Shape4, Space, Tile, TileKernel
-from tpuc_ops.tpu.lut import Lut
+from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Gather, Layout, Operand
@@ -24,7 +24,7 @@ _ENTRIES = 256
 _LONGEST = MAX_EXTENT // EU_BYTES * EU_BYTES  # part of a plane in one command: parts start at vectors
 
 
-class LutKernel(TileKernel[Lut]):
+class LutKernel(TileKernel[tpu.Lut]):
     """Every lane holds the whole table, or those of its channels; the stored byte, taken without sign, is the index."""
 
     def refuse(self, node: Node) -> str | None:

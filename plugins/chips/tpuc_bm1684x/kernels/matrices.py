@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Axis, Box, Layouts, LocalTensor, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tiles import tile_shape
-from tpuc_ops.tpu.matmul import MatMul
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, DType, Layout, MatMulOp, Operand
@@ -21,7 +21,7 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 
-class MatricesKernel(TileKernel[MatMul]):
+class MatricesKernel(TileKernel[tpu.MatMul]):
     """Matrix by matrix; of 8-bit integers and 16-bit floats."""
 
     def suits(self, node: Node) -> bool:

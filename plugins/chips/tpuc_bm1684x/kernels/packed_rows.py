@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import Layouts, LocalTensor, Node, Phase, PlacedTile, Scratch, Shape4, Tile
+from tpuc_ops import tpu
 from tpuc_ops.integers import zero_point
-from tpuc_ops.tpu.conv2d import Conv2D
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Conv, DType, LaneTransfer, Layout, Operand, Scalar, TransferOp
@@ -45,7 +45,7 @@ class PackedRowsKernel(ConvKernel):
 
     def pays(self, node: Node) -> bool:
         """Is the convolution faster this way, the packing included?"""
-        op: Conv2D = node.op
+        op: tpu.Conv2D = node.op
         _, channels, _, width = self.product(node).input.shape
         _, filters, rows, columns = self.product(node).output.shape
         kh, kw = op.kernel_shape[0], op.kernel_shape[1]

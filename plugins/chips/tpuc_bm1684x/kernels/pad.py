@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Box, KernelChoice, Layouts, MoveKernel, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
+from tpuc_ops import tpu
 from tpuc_ops.tiles import kept_part, padded_box, tile_shape
-from tpuc_ops.tpu.pad import Pad
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Scalar
@@ -18,7 +18,7 @@ from tpuc_bm1684x.kernels.shape import PadKernel
 from tpuc_bm1684x.operands import dtype_of, operand
 
 
-class LocalPadKernel(TileKernel[Pad]):
+class LocalPadKernel(TileKernel[tpu.Pad]):
     """The result is filled with the value, then the operand is copied to its place."""
 
     def serves(self, node: Node) -> bool:
@@ -56,7 +56,7 @@ class LocalPadKernel(TileKernel[Pad]):
             copy(asm, kept, part_of(x, (0, 0, 0, 0)), part_of(result, place))
 
 
-class AnyPadKernel(KernelChoice[Pad]):
+class AnyPadKernel(KernelChoice[tpu.Pad]):
     """In local memory where that is possible."""
 
     def __init__(self) -> None:

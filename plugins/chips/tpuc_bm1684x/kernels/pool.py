@@ -6,10 +6,10 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View, elementwise_view
+from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tiles import tile_shape, window_box
-from tpuc_ops.tpu.pool2d import Pool2D
 from tpuc_ops.window import spatial
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
@@ -22,14 +22,14 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of
 
 
-class PoolKernel(TileKernel[Pool2D]):
+class PoolKernel(TileKernel[tpu.Pool2D]):
     """Maximum; average as the sum times a multiplier (int8, shifted half up) or 1 / window (float).
 
     With zero points the sum is an int32, to which scale and offset are applied in f32.
     """
 
     def refuse(self, node: Node) -> str | None:
-        op: Pool2D = node.op
+        op: tpu.Pool2D = node.op
         return (average_refusal(node) if op.pool_mode == "Avg" else None) or window_refusal(
             op.window(), op.window().overhang(spatial(node.operand_types[0].dims, 2))
         )
@@ -41,7 +41,7 @@ class PoolKernel(TileKernel[Pool2D]):
         return Space(parallel_axes(result.shape, limits=limits), (source,), (result,))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        op: Pool2D = node.op
+        op: tpu.Pool2D = node.op
         (view,) = space.operands
         assert view is not None
         return [window_box(tile, view, tile.range("c"), (op.kernel_shape[0], op.kernel_shape[1]), op.strides, op.pads)]
@@ -63,7 +63,7 @@ class PoolKernel(TileKernel[Pool2D]):
         return widening_scratch(node, box.shape, tile_shape(tile))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        op: Pool2D = node.op
+        op: tpu.Pool2D = node.op
         x, result = placed.operand(0), placed.result
         dtype = dtype_of(x.element)
         average = op.pool_mode == "Avg"
@@ -109,7 +109,7 @@ class PoolKernel(TileKernel[Pool2D]):
 
 def average_refusal(node: Node) -> str | None:
     """The refusal for averages that are no plain sum times a number."""
-    op: Pool2D = node.op
+    op: tpu.Pool2D = node.op
     overhang = any(op.window().overhang(spatial(node.operand_types[0].dims, 2)))
     if (any(op.pads) and not op.count_include_pad) or overhang:
         return "an average that does not count padding needs windows without padding"

@@ -22,12 +22,10 @@ from tpuc.api import (
     View,
     as_stored,
 )
-from tpuc_ops import tiles
+from tpuc_ops import tiles, tpu
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tiles import ProductSpace, WindowKernel
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.matmul import MatMul
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantise, RequantiseOp, Scalar
@@ -220,7 +218,7 @@ def padding_value(node: Node, padding: Sequence[int]) -> Scalar | None:
 
 def convolution_refusal(node: Node) -> str | None:
     """What no kind of convolution can do."""
-    op: Conv2D = node.op
+    op: tpu.Conv2D = node.op
     if any(op.inserts or ()) or op.kernel_zp:
         return "zeros between rows and zero points of the kernel have no kernel"
     if op.multiplier and op.quant_mode != "MultiplierShift":
@@ -244,7 +242,7 @@ class MatMulKernel(ProductKernel):
         return None
 
     def product(self, node: Node) -> Product:
-        op: MatMul = node.op
+        op: tpu.MatMul = node.op
         depth, width = node.operand_types[0].dims[-1], node.result_type.dims[-1]
         rows = node.operand_types[0].size // depth
         return Product(

@@ -23,7 +23,7 @@ from tpuc.api import (
     TileKernel,
     View,
 )
-from tpuc_ops.tpu.rank import Rank
+from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import (
@@ -72,7 +72,7 @@ def _slots(whole: Operand, shape: Shape4, first: int) -> Operand:
     return Operand(whole.address + first * strides[1] * whole.dtype.bytes, whole.dtype, strides)
 
 
-class RankKernel(TileKernel[Rank]):
+class RankKernel(TileKernel[tpu.Rank]):
     """In f32: how many come before, and how many equal ones are earlier."""
 
     def refuse(self, node: Node) -> str | None:
@@ -166,7 +166,7 @@ class RankKernel(TileKernel[Rank]):
 
     def _compare(
         self,
-        op: Rank,
+        op: tpu.Rank,
         placed: PlacedTile,
         found: dict[str, Operand],
         slots: tuple[int, int],

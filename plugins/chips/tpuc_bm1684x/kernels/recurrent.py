@@ -25,8 +25,9 @@ from tpuc.api import (
     View,
     as_stored,
 )
+from tpuc_ops import tpu
 from tpuc_ops.shapes import is_absent
-from tpuc_ops.tpu.recurrent_steps import GATES, RecurrentSteps
+from tpuc_ops.tpu.recurrent_steps import GATES
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Conv, DType, Layout, Operand, Scalar
@@ -55,14 +56,14 @@ MOST_WEIGHT_BYTES = LANE_BYTES * 3 // 4
 _RECURRENCE, _BIAS, _H, _C = 1, 2, 3, 4
 
 
-class RecurrentKernel(TileKernel[RecurrentSteps]):
+class RecurrentKernel(TileKernel[tpu.RecurrentSteps]):
     """One convolution of one place per step gives all gates; the rest is element by element.
 
     Steps are the reduction axis: the states live in working memory from its first tile to its last.
     """
 
     def refuse(self, node: Node) -> str | None:
-        op: RecurrentSteps = node.op
+        op: tpu.RecurrentSteps = node.op
         if op.steps > MOST_STEPS:
             return f"at most {MOST_STEPS} steps, there are {op.steps}"
         rows = node.operand_types[0].dims[0]
@@ -166,7 +167,7 @@ class RecurrentKernel(TileKernel[RecurrentSteps]):
 class _Layer:
     """One tile: where its states and constants lie."""
 
-    op: RecurrentSteps
+    op: tpu.RecurrentSteps
     asm: Bm1684xAssembler
     placed: PlacedTile
     rows: int

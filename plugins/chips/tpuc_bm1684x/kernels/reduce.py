@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer, zero_point
-from tpuc_ops.tpu.reduce import Reduce
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
@@ -24,7 +24,7 @@ _PREPARED = ("ReduceMin", "ReduceL1", "ReduceL2")
 _MAXIMA = ("ReduceMax", "ReduceMin")
 
 
-class ReduceKernel(TileKernel[Reduce]):
+class ReduceKernel(TileKernel[tpu.Reduce]):
     """Minima are maxima of negated values; L1 and L2 are sums of magnitudes and squares. Floats are added in f32."""
 
     def refuse(self, node: Node) -> str | None:

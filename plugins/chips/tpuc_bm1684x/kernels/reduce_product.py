@@ -19,7 +19,7 @@ from tpuc.api import (
     TileKernel,
     View,
 )
-from tpuc_ops.tpu.reduce import Reduce
+from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand
@@ -31,7 +31,7 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import operand
 
 
-class ReduceProductKernel(TileKernel[Reduce]):
+class ReduceProductKernel(TileKernel[tpu.Reduce]):
     """In f32: the first half of the rows times the last one, until one row is left."""
 
     def refuse(self, node: Node) -> str | None:
@@ -82,7 +82,7 @@ def _rows(whole: Operand, shape: Shape4, first: int) -> Operand:
     return Operand(whole.address + first * strides[2] * whole.dtype.bytes, whole.dtype, strides)
 
 
-class AnyReduceKernel(KernelChoice[Reduce]):
+class AnyReduceKernel(KernelChoice[tpu.Reduce]):
     """Products have a kernel of their own."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
-from tpuc_ops.tpu.scan import Scan
+from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar
@@ -20,7 +20,7 @@ LONGEST = LANE_BYTES // 32
 """Elements along the dimension: operand, result and two f32 buffers lie in a lane, twice for neighbouring tiles."""
 
 
-class ScanKernel(TileKernel[Scan]):
+class ScanKernel(TileKernel[tpu.Scan]):
     """Doubling between two f32 buffers: every row plus the one 1, 2, 4, ... rows before it."""
 
     def refuse(self, node: Node) -> str | None:
@@ -50,7 +50,7 @@ class ScanKernel(TileKernel[Scan]):
         return (Scratch("even", size), Scratch("odd", size))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        op: Scan = node.op
+        op: tpu.Scan = node.op
         shape, current = placed.result.shape, operand(placed.operand(0))
         buffers = [Operand(placed.scratch[name].address, DType.F32) for name in ("even", "odd")]
         if current.dtype is not DType.F32:
@@ -76,7 +76,7 @@ class ScanKernel(TileKernel[Scan]):
             buffers.reverse()
         self._finish(op, current, placed, asm)
 
-    def _finish(self, op: Scan, current: Operand, placed: PlacedTile, asm: Bm1684xAssembler) -> None:
+    def _finish(self, op: tpu.Scan, current: Operand, placed: PlacedTile, asm: Bm1684xAssembler) -> None:
         shape, result = placed.result.shape, operand(placed.result)
         # AR CAST between equal float types rounds to whole numbers.
         move = ArithmeticOp.COPY if result.dtype is DType.F32 else ArithmeticOp.CAST

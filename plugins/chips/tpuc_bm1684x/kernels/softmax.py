@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 from tpuc.api import Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
+from tpuc_ops import tpu
 from tpuc_ops.tiles import tile_shape
-from tpuc_ops.tpu.softmax import Softmax
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
@@ -31,11 +31,11 @@ from tpuc_bm1684x.operands import MAX_EXTENT, operand
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class SoftmaxKernel(TileKernel[Softmax]):
+class SoftmaxKernel(TileKernel[tpu.Softmax]):
     """e**(x - max) over its sum."""
 
     def refuse(self, node: Node) -> str | None:
-        op: Softmax = node.op
+        op: tpu.Softmax = node.op
         if op.log:
             return "log softmax has no kernel yet"
         if node.operand_types[0].storage.name != "f32":
@@ -47,7 +47,7 @@ class SoftmaxKernel(TileKernel[Softmax]):
 
     def _view(self, node: Node) -> View:
         dims = node.operand_types[0].dims
-        op: Softmax = node.op
+        op: tpu.Softmax = node.op
         axis = op.axis % len(dims)
         blocks = row_blocks(dims) if axis == len(dims) - 1 else None
         if blocks is not None:

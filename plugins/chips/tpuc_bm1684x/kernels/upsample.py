@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Axis, Box, Layouts, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
-from tpuc_ops.tpu.upsample import Upsample
+from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Operand
@@ -15,7 +15,7 @@ from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 
-class UpsampleKernel(TileKernel[Upsample]):
+class UpsampleKernel(TileKernel[tpu.Upsample]):
     """One copy per element of the block, to rows and columns that are `scale_h` and `scale_w` apart."""
 
     def space(self, node: Node) -> Space:

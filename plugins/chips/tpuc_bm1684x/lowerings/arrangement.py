@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import ShapeLowering, SplitAny, images_refusal, interpolation_matrix, whole_factors
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.split import Split
-from tpuc_ops.top.tile import Tile
-from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
-from tpuc_ops.tpu.permute import Permute as TpuPermute
-from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, Array, float_weight
 from tpuc_bm1684x.lowerings.repetition import tiled
@@ -20,10 +15,10 @@ from tpuc_bm1684x.lowerings.table import TABLE
 _SWAPPED = (0, 1, 3, 2)
 
 
-TABLE.lowers(Split, *ALL)(SplitAny)
+TABLE.lowers(top.Split, *ALL)(SplitAny)
 
 
-@TABLE.lowers(Tile, *ALL)
+@TABLE.lowers(top.Tile, *ALL)
 class TileAny(ShapeLowering):
     """The tensor beside itself, dimension by dimension."""
 
@@ -36,8 +31,8 @@ class TileAny(ShapeLowering):
         return [value]
 
 
-@TABLE.lowers(Interp, *ALL)
-class InterpAny(Lowering[Interp]):
+@TABLE.lowers(top.Interp, *ALL)
+class InterpAny(Lowering[top.Interp]):
     """Nearest places of a whole factor are repeated as stored; else a product with a matrix along each dimension.
 
     The products are floats, f32 in the integer modes.
@@ -55,8 +50,8 @@ class InterpAny(Lowering[Interp]):
         value, dims = node.operands[0], node.result_type.dims
         factors = _factors(node)
         if factors is not None:
-            tpu = TpuUpsample(scale_h=factors[0], scale_w=factors[1])
-            return [build(tpu, [value], value.tensor.with_shape(dims).at(None))]
+            lowered = tpu.Upsample(scale_h=factors[0], scale_w=factors[1])
+            return [build(lowered, [value], value.tensor.with_shape(dims).at(None))]
         n, c, h, w = value.tensor.dims
         rows, columns = dims[2], dims[3]
         if columns != w:
@@ -72,12 +67,12 @@ class InterpAny(Lowering[Interp]):
 
     def _permuted(self, build: LoweringBuilder, value: Value, name: str) -> Value:
         n, c, h, w = value.tensor.dims
-        return build(TpuPermute(order=_SWAPPED), [value], value.tensor.with_shape((n, c, w, h)).at(None), name)
+        return build(tpu.Permute(order=_SWAPPED), [value], value.tensor.with_shape((n, c, w, h)).at(None), name)
 
     def _product(self, build: LoweringBuilder, value: Value, matrix: Array, dims: tuple[int, ...], name: str) -> Value:
         suffix = f"matrix{matrix.shape[0]}to{matrix.shape[1]}"
         operands = [value, float_weight(build, suffix, matrix, value.tensor.storage.name), *[build.none()] * 3]
-        return build(TpuMatMul(), operands, value.tensor.with_shape(dims).at(None), name)
+        return build(tpu.MatMul(), operands, value.tensor.with_shape(dims).at(None), name)
 
 
 def _factors(node: LoweringNode) -> tuple[int, int] | None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, Value
+from tpuc_ops import top, tpu
 from tpuc_ops.shapes import slice_ranges
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
-from tpuc_ops.tpu.slice import Slice as TpuSlice
 
 from tpuc_bm1684x.lowerings.repetition import joined, part, taken, tiled
 
@@ -18,7 +15,7 @@ _MOST_COPIES = 256
 
 def bordered(node: LoweringNode, build: LoweringBuilder) -> Value:
     """Modes reflect and edge, dimension by dimension."""
-    op: Pad = node.op
+    op: top.Pad = node.op
     value, rank = node.operands[0], len(node.result_type.dims)
     for axis in range(rank):
         before, after = op.paddings[axis], op.paddings[rank + axis]
@@ -29,7 +26,7 @@ def bordered(node: LoweringNode, build: LoweringBuilder) -> Value:
         before, after = max(before, 0), max(after, 0)
         if before or after:
             value = _bordered(build, value, axis, (before, after), op.mode, name)
-    return build(TpuReshape(shape=node.result_type.dims), [value], value.tensor.at(None))
+    return build(tpu.Reshape(shape=node.result_type.dims), [value], value.tensor.at(None))
 
 
 def _bordered(build: LoweringBuilder, value: Value, axis: int, counts: tuple[int, int], mode: str, name: str) -> Value:
@@ -55,7 +52,7 @@ def _bordered(build: LoweringBuilder, value: Value, axis: int, counts: tuple[int
 
 def is_far_backwards(node: LoweringNode) -> bool:
     """Do steps backwards take many copies?"""
-    op: Slice = node.op
+    op: top.Slice = node.op
     count = 1
     for step, extent in zip(op.steps, node.result_type.dims, strict=True):
         count *= extent if step < 0 else 1
@@ -64,12 +61,12 @@ def is_far_backwards(node: LoweringNode) -> bool:
 
 def taken_backwards(node: LoweringNode, build: LoweringBuilder) -> Value:
     """The steps forwards as a slice, then each dimension that goes backwards by an index."""
-    op: Slice = node.op
+    op: top.Slice = node.op
     value, dims = node.operands[0], node.operand_types[0].dims
     ranges = slice_ranges(dims, op.offset, op.steps, node.result_type.dims)
     lengths = node.result_type.dims
     kept = tuple(extent if step < 0 else length for extent, step, length in zip(dims, op.steps, lengths, strict=True))
-    forwards = TpuSlice(
+    forwards = tpu.Slice(
         offset=tuple(0 if step < 0 else r.start for r, step in zip(ranges, op.steps, strict=True)),
         steps=tuple(1 if step < 0 else step for step in op.steps),
     )
@@ -79,4 +76,4 @@ def taken_backwards(node: LoweringNode, build: LoweringBuilder) -> Value:
         if op.steps[axis] < 0:
             indices = r.start + op.steps[axis] * np.arange(length)
             value = taken(build, value, axis, indices, f"{node.name}_axis{axis}")
-    return build(TpuReshape(shape=lengths), [value], value.tensor.at(None))
+    return build(tpu.Reshape(shape=lengths), [value], value.tensor.at(None))

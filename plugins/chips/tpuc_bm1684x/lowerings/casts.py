@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import BF16, F16, Lowering, LoweringBuilder, LoweringNode, Value, Wants
-from tpuc_ops.top.cast import Cast
-from tpuc_ops.tpu.cast import Cast as TpuCast
-from tpuc_ops.tpu.compare_const import CompareConst
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
-from tpuc_ops.tpu.truncate import Truncate
+from tpuc_ops import top, tpu
 
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, f32_result
 from tpuc_bm1684x.lowerings.table import TABLE
@@ -18,8 +14,8 @@ _WIDE = ("FLOAT", "DOUBLE")
 _NARROW = {"FLOAT16": F16, "BFLOAT16": BF16}
 
 
-@TABLE.lowers(Cast, *ALL)
-class CastAny(Lowering[Cast]):
+@TABLE.lowers(top.Cast, *ALL)
+class CastAny(Lowering[top.Cast]):
     """Whole numbers in f32; wide floats are what they were, narrow ones in their own type and back."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -35,10 +31,10 @@ class CastAny(Lowering[Cast]):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         to, (value,) = node.op.to, node.operands
         if to in _WIDE:
-            return [build(TpuReshape(shape=value.tensor.dims), [value], value.tensor.at(None))]
+            return [build(tpu.Reshape(shape=value.tensor.dims), [value], value.tensor.at(None))]
         if to == "BOOL":
-            return [build(CompareConst(mode="NotEqual", const_val=0.0), [value], value.tensor.at(None))]
+            return [build(tpu.CompareConst(mode="NotEqual", const_val=0.0), [value], value.tensor.at(None))]
         if to in _NARROW:
-            narrow = build(TpuCast(), [value], value.tensor.with_element(_NARROW[to]).at(None), f"{node.name}_narrow")
-            return [build(TpuCast(), [narrow], f32_result(node))]
-        return [build(Truncate(to=to), [value], f32_result(node))]
+            narrow = build(tpu.Cast(), [value], value.tensor.with_element(_NARROW[to]).at(None), f"{node.name}_narrow")
+            return [build(tpu.Cast(), [narrow], f32_result(node))]
+        return [build(tpu.Truncate(to=to), [value], f32_result(node))]

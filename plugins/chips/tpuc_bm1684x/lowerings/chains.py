@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, Op, TensorType, Value
+from tpuc_ops import tpu
 from tpuc_ops.shapes import broadcast
-from tpuc_ops.tpu.mul_const import MulConst
 
 from tpuc_bm1684x.lowerings.common import float_weight, rounded
 
@@ -26,7 +26,7 @@ def scaled_operands(node: LoweringNode, build: LoweringBuilder, type_: TensorTyp
             value = float_weight(build, f"operand{index}", constant * np.float32(factor), mode)
         elif factor != 1.0:
             name = f"{node.name}_scaled{index}"
-            value = build(MulConst(const_val=rounded(factor, mode)), [value], value.tensor.at(None), name)
+            value = build(tpu.MulConst(const_val=rounded(factor, mode)), [value], value.tensor.at(None), name)
         values.append(value)
     return values
 

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value
+from tpuc_ops import top, tpu
 from tpuc_ops.quant.products import quantise_product
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.deconv import Deconv as TpuDeconv
 
 from tpuc_bm1684x.lowerings.common import ALL, Array, float_weight, has_zero_points
 from tpuc_bm1684x.lowerings.sums import scaled_sums
@@ -18,8 +16,8 @@ from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.windows import back_from_row, over_a_row, row_window
 
 
-@TABLE.lowers(Deconv, *ALL)
-class DeconvAny(Lowering[Deconv]):
+@TABLE.lowers(top.Deconv, *ALL)
+class DeconvAny(Lowering[top.Deconv]):
     """As the convolution. Between elements stands 0, so integers with zero points are computed in f32."""
 
     float_sums = True
@@ -40,7 +38,7 @@ class DeconvAny(Lowering[Deconv]):
             return [back_from_row(node, build, value)]
         op, filters, bias = node.op, node.constants[1], node.constants[2]
         assert filters is not None
-        tpu = TpuDeconv(
+        lowered = tpu.Deconv(
             kernel_shape=op.kernel_shape,
             strides=op.strides,
             pads=op.pads,
@@ -54,22 +52,22 @@ class DeconvAny(Lowering[Deconv]):
         source = node.operands[0]
         if has_zero_points(source.tensor):
             wide = source.tensor.with_element(F32).at(None)
-            source = build(Cast(with_scale=True), [source], wide, f"{node.name}_f32")
+            source = build(tpu.Cast(with_scale=True), [source], wide, f"{node.name}_f32")
         if not source.tensor.is_quantised:
             operands = [source, *node.operands[1:]]
             if source.tensor.storage.name != "f32":
                 operands[1] = float_weight(build, "filter", filters, source.tensor.storage.name)
-            return [build(tpu, operands, node.float_result_type())]
+            return [build(lowered, operands, node.float_result_type())]
         result = node.quantised_result_type()
         product = quantise_product(op.turned(filters), bias, source.tensor.uniform, result.uniform)
         stored = _turned_back(product.filters, op.group)
         operands = [source, build.weight("filter_i8", stored, "si8"), build.none()]
         if product.bias is not None:
             operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
-        tpu = dataclasses.replace(tpu, with_bias=product.bias is not None)
+        lowered = dataclasses.replace(lowered, with_bias=product.bias is not None)
         if node.float_sums:
-            return [scaled_sums(node, build, tpu, operands, product.scales, axis=1)]
-        scaled = dataclasses.replace(tpu, multiplier=product.multipliers, rshift=product.right_shifts)
+            return [scaled_sums(node, build, lowered, operands, product.scales, axis=1)]
+        scaled = dataclasses.replace(lowered, multiplier=product.multipliers, rshift=product.right_shifts)
         return [build(scaled, operands, result)]
 
 

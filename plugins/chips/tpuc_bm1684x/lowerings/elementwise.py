@@ -7,18 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import bytes_of
 from tpuc_ops.quant.arithmetic import Decomposition, decompose_search
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.tpu.add import Add as TpuAdd
-from tpuc_ops.tpu.mul import Mul as TpuMul
-from tpuc_ops.tpu.mul_const import MulConst as TpuMulConst
-from tpuc_ops.tpu.mul_shift import MulShift
-from tpuc_ops.tpu.relu import Relu as TpuRelu
-from tpuc_ops.tpu.sub import Sub as TpuSub
 
 from tpuc_bm1684x.lowerings.chains import chained, scaled_operands
 from tpuc_bm1684x.lowerings.common import (
@@ -94,32 +85,32 @@ class BinaryInt8(Lowering[Any]):
         return values, scales
 
 
-@TABLE.lowers(Add, *FLOATS)
+@TABLE.lowers(top.Add, *FLOATS)
 class AddFloat(BinaryFloat):
     """The plain sum."""
 
-    def tpu(self, op: Add, last: bool = True) -> Op:
-        return TpuAdd(do_relu=op.do_relu and last, relu_limit=op.relu_limit)
+    def tpu(self, op: top.Add, last: bool = True) -> Op:
+        return tpu.Add(do_relu=op.do_relu and last, relu_limit=op.relu_limit)
 
 
-@TABLE.lowers(Sub, *FLOATS)
+@TABLE.lowers(top.Sub, *FLOATS)
 class SubFloat(BinaryFloat):
     """The plain difference."""
 
-    def tpu(self, op: Sub, last: bool = True) -> Op:
-        return TpuSub(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
+    def tpu(self, op: top.Sub, last: bool = True) -> Op:
+        return tpu.Sub(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
 
 
-@TABLE.lowers(Mul, *FLOATS)
+@TABLE.lowers(top.Mul, *FLOATS)
 class MulFloat(BinaryFloat):
     """The plain product."""
 
-    def tpu(self, op: Mul, last: bool = True) -> Op:
-        return TpuMul(do_relu=op.do_relu and last, relu_limit=op.relu_limit)
+    def tpu(self, op: top.Mul, last: bool = True) -> Op:
+        return tpu.Mul(do_relu=op.do_relu and last, relu_limit=op.relu_limit)
 
 
-@TABLE.lowers(Add, *INTEGERS)
-@TABLE.lowers(Sub, *INTEGERS)
+@TABLE.lowers(top.Add, *INTEGERS)
+@TABLE.lowers(top.Sub, *INTEGERS)
 class SumInt8(BinaryInt8):
     """Each operand times coefficient * Sx / Sy as a 16-bit multiplier and a shift into 16 bits, with as many bits below
     a step of the result as fit there; then a saturating sum that is shifted by these.
@@ -130,7 +121,7 @@ class SumInt8(BinaryInt8):
     many = AddFloat()
 
     def lower_two(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Add | Sub = node.op
+        op: top.Add | top.Sub = node.op
         result = node.quantised_result_type()
         values, scales = self.operands(node, build)
         coefficients = op.coeff or (1.0,) * len(values)
@@ -147,9 +138,9 @@ class SumInt8(BinaryInt8):
             multipliers, shifts = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
             if (bits := _bits_below(factors, shifts, values)) > 0:
                 shifts = (*(shift - bits for shift in shifts), bits)
-        tpu: Op
-        if isinstance(op, Sub):
-            tpu = TpuSub(
+        lowered: Op
+        if isinstance(op, top.Sub):
+            lowered = tpu.Sub(
                 do_relu=op.do_relu,
                 relu_limit=op.relu_limit,
                 is_reverse=op.is_reverse != self.is_swapped(node),
@@ -157,8 +148,8 @@ class SumInt8(BinaryInt8):
                 rshifts=shifts,
             )
         else:
-            tpu = TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit, multipliers=multipliers, rshifts=shifts)
-        return [build(tpu, values, result)]
+            lowered = tpu.Add(do_relu=op.do_relu, relu_limit=op.relu_limit, multipliers=multipliers, rshifts=shifts)
+        return [build(lowered, values, result)]
 
 
 def _widened(pair: Decomposition) -> Decomposition:
@@ -178,7 +169,7 @@ def _bits_below(factors: Sequence[float], shifts: Sequence[int], values: Sequenc
     return min(math.floor(math.log2(_LARGEST_TERM / reach)), *shifts) if reach else 0
 
 
-@TABLE.lowers(Mul, *INTEGERS)
+@TABLE.lowers(top.Mul, *INTEGERS)
 class MulInt8(BinaryInt8):
     """The product of all scales over the result's as one 8-bit multiplier and a shift; 32 bits with zero points."""
 
@@ -189,30 +180,30 @@ class MulInt8(BinaryInt8):
         values, scales = self.operands(node, build)
         wide = has_zero_points(*(value.tensor for value in values), result)
         multiplier, shift = (decompose_search if wide else decompose8)(math.prod(scales) / result.uniform.scale)
-        op = TpuMul(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit, multiplier=multiplier, rshift=shift)
+        op = tpu.Mul(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit, multiplier=multiplier, rshift=shift)
         return [build(op, values, result)]
 
 
-@TABLE.lowers(MulConst, *FLOATS)
-class MulConstFloat(Lowering[MulConst]):
+@TABLE.lowers(top.MulConst, *FLOATS)
+class MulConstFloat(Lowering[top.MulConst]):
     """The number is an immediate."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: MulConst = node.op
-        tpu = TpuMulConst(const_val=rounded(op.const_val, node.mode), do_relu=op.do_relu, relu_limit=op.relu_limit)
-        return [build(tpu, node.operands, node.float_result_type())]
+        op: top.MulConst = node.op
+        lowered = tpu.MulConst(const_val=rounded(op.const_val, node.mode), do_relu=op.do_relu, relu_limit=op.relu_limit)
+        return [build(lowered, node.operands, node.float_result_type())]
 
 
-@TABLE.lowers(MulConst, *INTEGERS)
-class MulConstInt8(Lowering[MulConst]):
+@TABLE.lowers(top.MulConst, *INTEGERS)
+class MulConstInt8(Lowering[top.MulConst]):
     """Number * Sx / Sy as a multiplier and a shift."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: MulConst = node.op
+        op: top.MulConst = node.op
         result = node.quantised_result_type()
         multiplier, shift = decompose_rescale(node.operands[0].tensor, result, op.const_val)
-        scale = MulShift(multiplier=multiplier, rshift=shift)
+        scale = tpu.MulShift(multiplier=multiplier, rshift=shift)
         if not op.do_relu:
             return [build(scale, node.operands, result)]
         scaled = build(scale, node.operands, result, f"{node.name}_scaled")
-        return [build(TpuRelu(relu_limit=op.relu_limit), [scaled], result)]
+        return [build(tpu.Relu(relu_limit=op.relu_limit), [scaled], result)]

@@ -6,19 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, numpy_dtype
+from tpuc_ops import top, tpu
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.min import Min
-from tpuc_ops.tpu.max import Max as TpuMax
-from tpuc_ops.tpu.min import Min as TpuMin
-from tpuc_ops.tpu.mul_shift import MulShift
 
 from tpuc_bm1684x.lowerings.common import ALL, decompose_rescale, float_operands
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
-@TABLE.lowers(Max, *ALL)
-@TABLE.lowers(Min, *ALL)
+@TABLE.lowers(top.Max, *ALL)
+@TABLE.lowers(top.Min, *ALL)
 class ExtremeAny(Lowering[Any]):
     """Integers are first brought to the result's scale; then pairs of stored values."""
 
@@ -26,7 +22,7 @@ class ExtremeAny(Lowering[Any]):
         quantised = any(value.tensor.is_quantised for value in node.operands)
         type_ = node.quantised_result_type() if quantised else node.float_result_type()
         values = _rescaled(node, type_, build) if quantised else float_operands(node, build)
-        op: Op = TpuMax() if isinstance(node.op, Max) else TpuMin()
+        op: Op = tpu.Max() if isinstance(node.op, top.Max) else tpu.Min()
         total = values[0]
         for index, value in enumerate(values[1:], 1):
             name = node.name if index == len(values) - 1 else f"{node.name}_{index}"
@@ -47,6 +43,8 @@ def _rescaled(node: LoweringNode, type_: TensorType, build: LoweringBuilder) -> 
         elif value.tensor.element != type_.element:
             multiplier, shift = decompose_rescale(value.tensor, type_)
             wanted = value.tensor.with_element(type_.element).at(None)
-            value = build(MulShift(multiplier=multiplier, rshift=shift), [value], wanted, f"{node.name}_part{index}")
+            value = build(
+                tpu.MulShift(multiplier=multiplier, rshift=shift), [value], wanted, f"{node.name}_part{index}"
+            )
         values.append(value)
     return values

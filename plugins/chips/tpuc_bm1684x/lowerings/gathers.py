@@ -8,14 +8,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.copies import dense_strides
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.gather_elements import GatherElements
-from tpuc_ops.top.gather_nd import GatherND
-from tpuc_ops.tpu.gather_rows import GatherRows
-from tpuc_ops.tpu.row_index import RowIndex
-from tpuc_ops.tpu.slice import Slice as TpuSlice
 
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, Array
 from tpuc_bm1684x.lowerings.places import (
@@ -56,11 +51,11 @@ class Gathering(Lowering[Any]):
             type_ = node.quantised_result_type() if node.mode in INTEGERS else node.float_result_type()
             rows = stored_weight(build, "table", table.reshape(view), type_.with_shape(view))
         result = type_.with_shape((view[0], places.tensor.dims[1], view[2]))
-        value = build(GatherRows(), [rows, places], result, f"{node.name}_gathered")
+        value = build(tpu.GatherRows(), [rows, places], result, f"{node.name}_gathered")
         return finished(build, value, node.result_type)
 
 
-@TABLE.lowers(Gather, *ALL)
+@TABLE.lowers(top.Gather, *ALL)
 class GatherAny(Gathering):
     """Indices along one dimension; constant ones in regular steps are a slice."""
 
@@ -77,7 +72,7 @@ class GatherAny(Gathering):
 
     def _sliced(self, node: LoweringNode, build: LoweringBuilder, axis: int, regular: range) -> Value:
         table, dims = node.operands[0], node.operand_types[0].dims
-        op = TpuSlice(
+        op = tpu.Slice(
             offset=tuple(regular.start if index == axis else 0 for index in range(len(dims))),
             steps=tuple(regular.step if index == axis else 1 for index in range(len(dims))),
             ends=tuple(regular.stop if index == axis else extent for index, extent in enumerate(dims)),
@@ -102,7 +97,7 @@ def _regular(indices: Array) -> range | None:
     return range(int(flat[0]), int(flat[-1]) + 1, step) if step > 0 and (steps == step).all() else None
 
 
-@TABLE.lowers(GatherElements, *ALL)
+@TABLE.lowers(top.GatherElements, *ALL)
 class GatherElementsAny(Gathering):
     """An index per element becomes its place among all that share the dimensions before the axis."""
 
@@ -115,7 +110,7 @@ class GatherElementsAny(Gathering):
         if node.constants[0] is not None:
             table = node.constants[0][tuple(slice(extent) for extent in dims)]
         elif dims != node.operand_types[0].dims:
-            op = TpuSlice(offset=(0,) * len(dims), steps=(1,) * len(dims), ends=dims)
+            op = tpu.Slice(offset=(0,) * len(dims), steps=(1,) * len(dims), ends=dims)
             cut = node.operands[0].tensor.with_shape(dims).at(None)
             table = build(op, [node.operands[0]], cut, f"{node.name}_part")
         channels, rest = math.prod(dims[:axis]), math.prod(dims[axis:])
@@ -126,7 +121,7 @@ class GatherElementsAny(Gathering):
         return [self.gathered(node, build, table, (channels, rest, 1), places)]
 
 
-@TABLE.lowers(GatherND, *ALL)
+@TABLE.lowers(top.GatherND, *ALL)
 class GatherNDAny(Gathering):
     """The indices of several dimensions become one, of rows."""
 
@@ -152,9 +147,9 @@ def row_places(node: LoweringNode, build: LoweringBuilder, channels: int, indexe
     for part in range(parts):
         value = whole_index
         if parts > 1:
-            op = TpuSlice(offset=(0, 0, part), steps=(1, 1, 1), ends=(channels, count, part + 1))
+            op = tpu.Slice(offset=(0, 0, part), steps=(1, 1, 1), ends=(channels, count, part + 1))
             value = build(op, [value], None, f"{node.name}_index{part}")
         value = reshaped(build, value, compact(channels * count), f"{node.name}_flat{part}")
-        index = RowIndex(extent=indexed[part], stride=steps[part])
+        index = tpu.RowIndex(extent=indexed[part], stride=steps[part])
         places = [build(index, [value, *places], None, f"{node.name}_places{part}")]
     return reshaped(build, places[0], (channels, count), f"{node.name}_numbers")

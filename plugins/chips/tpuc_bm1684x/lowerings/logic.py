@@ -7,20 +7,10 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Op, ScalarType, TensorType, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.arrays import stored
 from tpuc_ops.shapes import is_absent
-from tpuc_ops.top.bitwise import Bitwise
-from tpuc_ops.top.compare import COMPARISONS, Compare
-from tpuc_ops.top.compare_const import CompareConst
-from tpuc_ops.top.mod import Mod
-from tpuc_ops.top.trilu import Trilu
-from tpuc_ops.top.where import Where
-from tpuc_ops.tpu.bitwise import Bitwise as TpuBitwise
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.compare import Compare as TpuCompare
-from tpuc_ops.tpu.compare_const import CompareConst as TpuCompareConst
-from tpuc_ops.tpu.remainder import Remainder
-from tpuc_ops.tpu.where import Where as TpuWhere
+from tpuc_ops.top.compare import COMPARISONS
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, f32_result, float_weight
 from tpuc_bm1684x.lowerings.places import as_element, common_element, stored_values, stored_weight
@@ -57,7 +47,7 @@ def _cast(node: LoweringNode, build: LoweringBuilder, value: Value, kind: Scalar
     if value.tensor.element == kind:
         return value
     wanted = value.tensor.with_element(kind).at(None)
-    return build(Cast(with_scale=True), [value], wanted, f"{node.name}_operand{index}")
+    return build(tpu.Cast(with_scale=True), [value], wanted, f"{node.name}_operand{index}")
 
 
 def _is_exact(constant: Array, kind: ScalarType) -> bool:
@@ -71,55 +61,55 @@ def stored_as(constant: Array, type_: TensorType) -> Array:
     return stored(constant.astype(np.float32), type_).astype(np.float32)
 
 
-@TABLE.lowers(Compare, *ALL)
+@TABLE.lowers(top.Compare, *ALL)
 class CompareAny(ExactFloats):
     """1 or 0 in the operands' float type."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         values = self.operands(node, build)
-        return [build(TpuCompare(mode=node.op.mode), values, node.result_type.with_element(values[0].tensor.element))]
+        return [build(tpu.Compare(mode=node.op.mode), values, node.result_type.with_element(values[0].tensor.element))]
 
 
-@TABLE.lowers(CompareConst, *ALL)
+@TABLE.lowers(top.CompareConst, *ALL)
 class CompareConstAny(ExactFloats):
     """With an immediate; in f32 when 16 bits do not hold the number."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: CompareConst = node.op
+        op: top.CompareConst = node.op
         (value,) = self.operands(node, build)
         number = np.full((1,), op.const_val, np.float32)
         kind = value.tensor.element
         assert isinstance(kind, ScalarType)
         if not _is_exact(number, kind):
             value = _cast(node, build, value, F32, 0)
-        tpu = TpuCompareConst(mode=op.mode, const_val=float(number[0]), inversed=op.inversed)
-        return [build(tpu, [value], node.result_type.with_element(value.tensor.element))]
+        lowered = tpu.CompareConst(mode=op.mode, const_val=float(number[0]), inversed=op.inversed)
+        return [build(lowered, [value], node.result_type.with_element(value.tensor.element))]
 
 
-@TABLE.lowers(Bitwise, *ALL)
-class BitwiseFloat(Lowering[Bitwise]):
+@TABLE.lowers(top.Bitwise, *ALL)
+class BitwiseFloat(Lowering[top.Bitwise]):
     """Whole numbers in f32, in every mode."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(TpuBitwise(mode=node.op.mode, bits=node.op.bits), node.operands, f32_result(node))]
+        return [build(tpu.Bitwise(mode=node.op.mode, bits=node.op.bits), node.operands, f32_result(node))]
 
 
-@TABLE.lowers(Mod, *ALL)
-class ModFloat(Lowering[Mod]):
+@TABLE.lowers(top.Mod, *ALL)
+class ModFloat(Lowering[top.Mod]):
     """In f32 in every mode."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(Remainder(fmod=node.op.fmod), node.operands, f32_result(node))]
+        return [build(tpu.Remainder(fmod=node.op.fmod), node.operands, f32_result(node))]
 
 
-@TABLE.lowers(Where, *ALL)
-class WhereAny(Lowering[Where]):
+@TABLE.lowers(top.Where, *ALL)
+class WhereAny(Lowering[top.Where]):
     """Computed branches as they are stored, in one type; with a constant branch integers become f32.
 
     Numbers that stand for "never" are far beyond everything else: no 8-bit scale holds both.
@@ -135,7 +125,7 @@ class WhereAny(Lowering[Where]):
         return all(not is_absent(type_) and constant is None for type_, constant in branches)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Where = node.op
+        op: top.Where = node.op
         numbers = [
             self._number(node, 1, op.x_is_const, op.x_const_val),
             self._number(node, 2, op.y_is_const, op.y_const_val),
@@ -158,13 +148,13 @@ class WhereAny(Lowering[Where]):
                 number = None
                 numbers[1] = None
             stored.append(0.0 if number is None else float(stored_values(np.asarray(number, np.float32), result)))
-        tpu = TpuWhere(
+        lowered = tpu.Where(
             x_is_const=numbers[0] is not None,
             y_is_const=numbers[1] is not None,
             x_const_val=stored[0],
             y_const_val=stored[1],
         )
-        return [build(tpu, [self._condition(node, build), *branches], result)]
+        return [build(lowered, [self._condition(node, build), *branches], result)]
 
     def _condition(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         constant = node.constants[0]
@@ -182,18 +172,18 @@ class WhereAny(Lowering[Where]):
         return None if is_wider else float(constant.reshape(-1)[0])
 
 
-@TABLE.lowers(Trilu, *ALL)
-class TriluAny(Lowering[Trilu]):
+@TABLE.lowers(top.Trilu, *ALL)
+class TriluAny(Lowering[top.Trilu]):
     """A choice by a constant mask between what is stored and what 0 is stored as."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Trilu = node.op
+        op: top.Trilu = node.op
         (value,) = node.operands
         ones = np.ones(value.tensor.dims[-2:], np.uint8)
         mask = build.weight("mask", (np.triu if op.upper else np.tril)(ones, op.diagonal), "ui8")
         zero = float(stored_values(np.zeros((), np.float32), value.tensor))
-        tpu: Op = TpuWhere(y_is_const=True, y_const_val=zero)
-        return [build(tpu, [mask, value, build.none()], value.tensor.at(None))]
+        lowered: Op = tpu.Where(y_is_const=True, y_const_val=zero)
+        return [build(lowered, [mask, value, build.none()], value.tensor.at(None))]

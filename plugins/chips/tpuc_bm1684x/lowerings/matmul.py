@@ -7,19 +7,15 @@ import math
 from collections.abc import Sequence
 
 from tpuc.api import F32, LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc_ops import top, tpu
 from tpuc_ops.quant.arithmetic import decompose_search
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.tpu.add import Add as TpuAdd
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
 from tpuc_bm1684x.lowerings.common import float_weight, has_zero_points
 
 
 def lower_computed(node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
     """Matrix by matrix. Integers of two computed tensors without zero points stay integers; else floats."""
-    op: MatMul = node.op
+    op: top.MatMul = node.op
     values, result = _operands(node, build)
     left, right = values
     dims = result.dims
@@ -28,22 +24,22 @@ def lower_computed(node: LoweringNode, build: LoweringBuilder) -> Sequence[Value
     right = _reshaped(build, right, for_right, f"{node.name}_right")
     shape = (*left.tensor.dims[:-1], dims[-1])
     bias = node.constants[2] if len(node.constants) > 2 else None
-    tpu = TpuMatMul(right_transpose=op.right_transpose)
+    lowered = tpu.MatMul(right_transpose=op.right_transpose)
     if bias is None:
-        tpu = dataclasses.replace(tpu, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        lowered = dataclasses.replace(lowered, do_relu=op.do_relu, relu_limit=op.relu_limit)
     if result.is_quantised:
         factor = left.tensor.uniform.scale * right.tensor.uniform.scale / result.uniform.scale
         multiplier, shift = decompose_search(factor)
-        tpu = dataclasses.replace(tpu, multipliers=(multiplier,), rshifts=(shift,), round_mode="HalfUp")
+        lowered = dataclasses.replace(lowered, multipliers=(multiplier,), rshifts=(shift,), round_mode="HalfUp")
     plain = shape == dims
     name = node.name if plain and bias is None else f"{node.name}_product"
-    value = build(tpu, [left, right, *[build.none()] * 3], result.with_shape(shape).at(None), name)
+    value = build(lowered, [left, right, *[build.none()] * 3], result.with_shape(shape).at(None), name)
     if not plain:
         value = _reshaped(build, value, dims, node.name if bias is None else f"{node.name}_shaped")
     if bias is None:
         return [value]
     added = float_weight(build, "bias", bias.reshape(-1), result.storage.name)
-    return [build(TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit), [value, added], result)]
+    return [build(tpu.Add(do_relu=op.do_relu, relu_limit=op.relu_limit), [value, added], result)]
 
 
 def _shapes(node: LoweringNode) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -71,7 +67,7 @@ def _operands(node: LoweringNode, build: LoweringBuilder) -> tuple[tuple[Value, 
             value = float_weight(build, f"operand{index}", constant.reshape(_shapes(node)[index]), result.storage.name)
         elif value.tensor.is_quantised:
             wide = value.tensor.with_element(F32).at(None)
-            value = build(Cast(with_scale=True), [value], wide, f"{node.name}_operand{index}")
+            value = build(tpu.Cast(with_scale=True), [value], wide, f"{node.name}_operand{index}")
         values.append(value)
     return (values[0], values[1]), result
 
@@ -79,4 +75,4 @@ def _operands(node: LoweringNode, build: LoweringBuilder) -> tuple[tuple[Value, 
 def _reshaped(build: LoweringBuilder, value: Value, dims: tuple[int, ...], name: str) -> Value:
     if value.tensor.dims == dims:
         return value
-    return build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)
+    return build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)

@@ -7,19 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import ConstantWeights
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.group_norm import GroupNorm
-from tpuc_ops.top.instance_norm import InstanceNorm
-from tpuc_ops.top.layer_norm import LayerNorm
-from tpuc_ops.top.rms_norm import RMSNorm
-from tpuc_ops.tpu.active import Active
-from tpuc_ops.tpu.add import Add
-from tpuc_ops.tpu.add_const import AddConst
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.reduce import Reduce
-from tpuc_ops.tpu.reshape import Reshape
-from tpuc_ops.tpu.sub import Sub
 
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.lowerings.common import ALL, Array, f32_result
@@ -44,26 +34,26 @@ class Steps:
         """Over neighbouring dimensions, which stay."""
         dims = [1 if axis in axes else extent for axis, extent in enumerate(value.tensor.dims)]
         result, name = self.type.with_shape(tuple(dims)), f"{self.node.name}_{suffix}"
-        return reduced(self.build, Reduce(axes=axes, mode="ReduceMean"), value, result, name)
+        return reduced(self.build, tpu.Reduce(axes=axes, mode="ReduceMean"), value, result, name)
 
     def normalised(self, value: Value, axes: tuple[int, ...], eps: float, *, centred: bool, name: str) -> Value:
         """``(x - mean) / sqrt(variance + eps)``, or without the mean; the last op is called `name`."""
         if centred:
-            value = self.do(Sub(), [value, self.mean(value, axes, "mean")], "centred", value.tensor.dims)
-        squares = self.do(Active(mode="SQUARE"), [value], "squares", value.tensor.dims)
+            value = self.do(tpu.Sub(), [value, self.mean(value, axes, "mean")], "centred", value.tensor.dims)
+        squares = self.do(tpu.Active(mode="SQUARE"), [value], "squares", value.tensor.dims)
         variance = self.mean(squares, axes, "variance")
         dims = variance.tensor.dims
-        shifted = self.do(AddConst(const_val=eps), [variance], "shifted", dims)
-        root = self.do(Active(mode="RSQRT"), [shifted], "root", dims)
-        return self.do(Mul(), [value, root], name, value.tensor.dims)
+        shifted = self.do(tpu.AddConst(const_val=eps), [variance], "shifted", dims)
+        root = self.do(tpu.Active(mode="RSQRT"), [shifted], "root", dims)
+        return self.do(tpu.Mul(), [value, root], name, value.tensor.dims)
 
     def affine(self, value: Value, weight: Array | None, bias: Array | None) -> Value:
         """``x * weight + bias``, each optional and broadcasting; the last op carries the node's name."""
         if weight is not None:
             factors = self.build.weight("weight", weight.astype(np.float32))
-            value = self.do(Mul(), [value, factors], "" if bias is None else "scaled")
+            value = self.do(tpu.Mul(), [value, factors], "" if bias is None else "scaled")
         if bias is not None:
-            value = self.do(Add(), [value, self.build.weight("bias", bias.astype(np.float32))], "")
+            value = self.do(tpu.Add(), [value, self.build.weight("bias", bias.astype(np.float32))], "")
         return value
 
 
@@ -74,44 +64,44 @@ class Normalisation(ConstantWeights):
         return (Wants.FLOAT,) * len(node.operand_types)
 
 
-@TABLE.lowers(LayerNorm, *ALL)
-@TABLE.lowers(RMSNorm, *ALL)
+@TABLE.lowers(top.LayerNorm, *ALL)
+@TABLE.lowers(top.RMSNorm, *ALL)
 class LastDimensions(Normalisation):
     """Over the last dimensions."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: LayerNorm | RMSNorm = node.op
+        op: top.LayerNorm | top.RMSNorm = node.op
         value, type_ = node.operands[0], f32_result(node)
         steps, rank = Steps(node, build, type_), type_.rank
-        start = positive_axis(op.axis, rank) if isinstance(op, LayerNorm) else rank - 1
+        start = positive_axis(op.axis, rank) if isinstance(op, top.LayerNorm) else rank - 1
         weight, bias = self.constants(node)
         name = "" if weight is None and bias is None else "normalised"
         axes = tuple(range(start, rank))
-        value = steps.normalised(value, axes, op.eps, centred=isinstance(op, LayerNorm), name=name)
+        value = steps.normalised(value, axes, op.eps, centred=isinstance(op, top.LayerNorm), name=name)
         shape = type_.dims[start:]
         parts = (None if part is None else part.reshape(shape) for part in (weight, bias))
         return [steps.affine(value, *parts)]
 
 
-@TABLE.lowers(InstanceNorm, *ALL)
-@TABLE.lowers(GroupNorm, *ALL)
+@TABLE.lowers(top.InstanceNorm, *ALL)
+@TABLE.lowers(top.GroupNorm, *ALL)
 class PerChannel(Normalisation):
     """Over groups of channels, seen as rows; weight and bias are per channel."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: InstanceNorm | GroupNorm = node.op
+        op: top.InstanceNorm | top.GroupNorm = node.op
         type_ = f32_result(node)
         steps = Steps(node, build, type_)
-        groups = op.num_groups if isinstance(op, GroupNorm) else type_.dims[1]
+        groups = op.num_groups if isinstance(op, top.GroupNorm) else type_.dims[1]
         count = math.prod(type_.dims[1:]) // groups
         rows, axes = (type_.dims[0], groups, count), (2,)
         if type_.dims[0] * groups < LANES // 2 and count > LONG:
             rows, axes = (type_.dims[0] * groups, parts_of(count), count // parts_of(count)), (1, 2)  # in all lanes
-        value = steps.do(Reshape(shape=rows), node.operands[:1], "rows", rows)
+        value = steps.do(tpu.Reshape(shape=rows), node.operands[:1], "rows", rows)
         value = steps.normalised(value, axes, op.eps, centred=True, name="normalised")
         weight, bias = self.constants(node)
         plain = weight is None and bias is None
-        value = steps.do(Reshape(shape=type_.dims), [value], "" if plain else "images")
+        value = steps.do(tpu.Reshape(shape=type_.dims), [value], "" if plain else "images")
         shape = (1, -1, *(1,) * (type_.rank - 2))
         parts = (None if part is None else part.reshape(shape) for part in (weight, bias))
         return [steps.affine(value, *parts)]

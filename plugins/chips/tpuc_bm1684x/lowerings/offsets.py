@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Value
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.sub_const import SubConst
-from tpuc_ops.tpu.add_const import AddConst as TpuAddConst
-from tpuc_ops.tpu.mul_const import MulConst as TpuMulConst
+from tpuc_ops import top, tpu
 
 from tpuc_bm1684x.lowerings.common import (
     FLOATS,
@@ -24,45 +21,45 @@ from tpuc_bm1684x.lowerings.table import TABLE
 _LARGEST_CONSTANT = 1 << 30
 
 
-@TABLE.lowers(AddConst, *FLOATS)
-@TABLE.lowers(SubConst, *FLOATS)
+@TABLE.lowers(top.AddConst, *FLOATS)
+@TABLE.lowers(top.SubConst, *FLOATS)
 class AddConstFloat(Lowering[Any]):
     """The number is an immediate; the reverse difference is a product with -1 before."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: AddConst | SubConst = node.op
+        op: top.AddConst | top.SubConst = node.op
         factor, constant = _as_sum(op)
         result = node.float_result_type()
         values = node.operands
         if factor < 0:
-            values = (build(TpuMulConst(const_val=-1.0), values, result, f"{node.name}_negative"),)
-        tpu = TpuAddConst(const_val=rounded(constant, node.mode), do_relu=op.do_relu, relu_limit=op.relu_limit)
-        return [build(tpu, values, result)]
+            values = (build(tpu.MulConst(const_val=-1.0), values, result, f"{node.name}_negative"),)
+        lowered = tpu.AddConst(const_val=rounded(constant, node.mode), do_relu=op.do_relu, relu_limit=op.relu_limit)
+        return [build(lowered, values, result)]
 
 
-@TABLE.lowers(AddConst, *INTEGERS)
-@TABLE.lowers(SubConst, *INTEGERS)
+@TABLE.lowers(top.AddConst, *INTEGERS)
+@TABLE.lowers(top.SubConst, *INTEGERS)
 class AddConstInt8(Lowering[Any]):
     """Sx / Sy as a multiplier and a shift, the number over Sy in the same fixed point; 8 bits without zero points."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: AddConst | SubConst = node.op
+        op: top.AddConst | top.SubConst = node.op
         result = node.quantised_result_type()
         factor, constant = _as_sum(op)
         multiplier, shift, stored = _fixed_point(factor, constant, node.operands[0].tensor, result)
-        tpu = TpuAddConst(
+        lowered = tpu.AddConst(
             const_val=float(stored),
             multiplier=multiplier,
             rshift=shift,
             do_relu=op.do_relu,
             relu_limit=op.relu_limit,
         )
-        return [build(tpu, node.operands, result)]
+        return [build(lowered, node.operands, result)]
 
 
-def _as_sum(op: AddConst | SubConst) -> tuple[float, float]:
+def _as_sum(op: top.AddConst | top.SubConst) -> tuple[float, float]:
     """Factor of the operand, and the number that is added."""
-    if not isinstance(op, SubConst):
+    if not isinstance(op, top.SubConst):
         return 1.0, op.const_val
     return (-1.0, op.const_val) if op.is_reverse else (1.0, -op.const_val)
 

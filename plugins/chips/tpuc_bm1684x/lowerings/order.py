@@ -8,19 +8,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.arg import Arg
-from tpuc_ops.top.cum_prod import CumProd
-from tpuc_ops.top.cum_sum import CumSum
-from tpuc_ops.top.topk import TopK
-from tpuc_ops.tpu.arg import Arg as TpuArg
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.permute import Permute as TpuPermute
-from tpuc_ops.tpu.rank import Rank
-from tpuc_ops.tpu.reduce import Reduce as TpuReduce
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
-from tpuc_ops.tpu.scan import Scan
-from tpuc_ops.tpu.scatter_rows import ScatterRows
 
 from tpuc_bm1684x.kernels.rank import LONGEST as LONGEST_ROW
 from tpuc_bm1684x.kernels.scan import LONGEST as LONGEST_SCAN
@@ -30,8 +19,8 @@ from tpuc_bm1684x.lowerings.reductions import reduced
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
-@TABLE.lowers(Arg, *ALL)
-class ArgAny(Lowering[Arg]):
+@TABLE.lowers(top.Arg, *ALL)
+class ArgAny(Lowering[top.Arg]):
     """The index, in f32, from values as they are stored; the extreme is a reduction, which has no integer minimum."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -39,20 +28,20 @@ class ArgAny(Lowering[Arg]):
         return (Wants.FLOAT if exact else Wants.AS_IS,)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Arg = node.op
+        op: top.Arg = node.op
         (value,) = node.operands
-        tpu = TpuArg(axis=op.axis, keepdims=op.keepdims, mode=op.mode, select_last_index=op.select_last_index)
-        results = [build(tpu, [value], node.result_type.with_element(F32), node.result_names[0])]
+        lowered = tpu.Arg(axis=op.axis, keepdims=op.keepdims, mode=op.mode, select_last_index=op.select_last_index)
+        results = [build(lowered, [value], node.result_type.with_element(F32), node.result_names[0])]
         if len(node.result_names) > 1:
             mode = "ReduceMax" if op.mode == "ArgMax" else "ReduceMin"
-            extreme = TpuReduce(axes=(op.axis,), mode=mode, keepdims=op.keepdims)
+            extreme = tpu.Reduce(axes=(op.axis,), mode=mode, keepdims=op.keepdims)
             result = value.tensor.with_shape(node.result_type.dims).at(None)
             results.append(reduced(build, extreme, value, result, node.result_names[1]))
         return results
 
 
-@TABLE.lowers(TopK, *ALL)
-class TopKAny(Lowering[TopK]):
+@TABLE.lowers(top.TopK, *ALL)
+class TopKAny(Lowering[top.TopK]):
     """Every element's place in order is counted; it and its index are then written there, those beyond K nowhere."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -67,7 +56,7 @@ class TopKAny(Lowering[TopK]):
         return (Wants.AS_IS,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: TopK = node.op
+        op: top.TopK = node.op
         value = node.operands[0]
         dims = value.tensor.dims
         axis, length = positive_axis(op.axis, len(dims)), dims[op.axis]
@@ -76,13 +65,13 @@ class TopKAny(Lowering[TopK]):
             value = _permuted(build, value, order, f"{node.name}_turned")
         rows = math.prod(dims) // length
         flat = reshaped(build, value, (rows, length), f"{node.name}_rows")
-        rank = build(Rank(largest=op.largest), [flat, flat], None, f"{node.name}_rank")
+        rank = build(tpu.Rank(largest=op.largest), [flat, flat], None, f"{node.name}_rank")
         numbers = np.broadcast_to(np.arange(length, dtype=np.float32)[:, None], (rows, length, 1))
         sources = (reshaped(build, flat, (rows, length, 1), f"{node.name}_elements"), build.weight("places", numbers))
         results: list[Value] = []
         for source, name in zip(sources, node.result_names, strict=True):
             type_ = source.tensor.with_shape((rows, op.K, 1)).at(None)
-            best = build(ScatterRows(), [build.none(), rank, source], type_, f"{name}_best")
+            best = build(tpu.ScatterRows(), [build.none(), rank, source], type_, f"{name}_best")
             shape = tuple(op.K if index == axis else dims[index] for index in order)
             if axis == len(dims) - 1:
                 results.append(_renamed(build, best, shape, name))
@@ -93,16 +82,16 @@ class TopKAny(Lowering[TopK]):
 
 
 def _renamed(build: LoweringBuilder, value: Value, dims: tuple[int, ...], name: str) -> Value:
-    return build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)
+    return build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)
 
 
 def _permuted(build: LoweringBuilder, value: Value, order: tuple[int, ...], name: str) -> Value:
     dims = tuple(value.tensor.dims[index] for index in order)
-    return build(TpuPermute(order=order), [value], value.tensor.with_shape(dims).at(None), name)
+    return build(tpu.Permute(order=order), [value], value.tensor.with_shape(dims).at(None), name)
 
 
-@TABLE.lowers(CumSum, *ALL)
-@TABLE.lowers(CumProd, *ALL)
+@TABLE.lowers(top.CumSum, *ALL)
+@TABLE.lowers(top.CumProd, *ALL)
 class RunningFloat(Lowering[Any]):
     """Floats, f32 in the integer modes: sums grow beyond any scale of 8 bits."""
 
@@ -116,11 +105,11 @@ class RunningFloat(Lowering[Any]):
         return (wanted, *(Wants.AS_IS,) * (len(node.operand_types) - 1))
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: CumSum | CumProd = node.op
+        op: top.CumSum | top.CumProd = node.op
         value = node.operands[0]
-        mode = "Sum" if isinstance(op, CumSum) else "Prod"
-        scan = Scan(axis=op.axis, mode=mode, exclusive=op.exclusive, reverse=op.reverse)
+        mode = "Sum" if isinstance(op, top.CumSum) else "Prod"
+        scan = tpu.Scan(axis=op.axis, mode=mode, exclusive=op.exclusive, reverse=op.reverse)
         if not value.tensor.storage.is_float:
             wide = value.tensor.with_element(F32).at(None)
-            value = build(Cast(with_scale=True), [value], wide, f"{node.name}_float")
+            value = build(tpu.Cast(with_scale=True), [value], wide, f"{node.name}_float")
         return [build(scan, [value], node.result_type.with_element(value.tensor.element))]

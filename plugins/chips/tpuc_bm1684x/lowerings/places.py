@@ -7,11 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ElementType, LoweringBuilder, LoweringNode, TensorType, Value, numpy_dtype
+from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.mul_shift import MulShift
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
-from tpuc_ops.tpu.row_index import RowIndex
 
 from tpuc_bm1684x.lowerings.common import INTEGERS, Array, decompose_rescale, float_weight
 from tpuc_bm1684x.operands import MAX_EXTENT
@@ -24,12 +21,12 @@ def reshaped(build: LoweringBuilder, value: Value, dims: Sequence[int], name: st
     shape = tuple(dims)
     if value.tensor.dims == shape:
         return value
-    return build(TpuReshape(shape=shape), [value], value.tensor.with_shape(shape).at(None), name)
+    return build(tpu.Reshape(shape=shape), [value], value.tensor.with_shape(shape).at(None), name)
 
 
 def finished(build: LoweringBuilder, value: Value, type_: TensorType) -> Value:
     """The node's result: `value` under the result's shape, by the node's own name."""
-    return build(TpuReshape(shape=type_.dims), [value], value.tensor.with_shape(type_.dims).at(None))
+    return build(tpu.Reshape(shape=type_.dims), [value], value.tensor.with_shape(type_.dims).at(None))
 
 
 def common_element(node: LoweringNode, indices: Sequence[int]) -> ElementType:
@@ -56,9 +53,9 @@ def as_element(
         name = f"{node.name}_operand{index}"
         if type_.is_quantised and wanted.is_quantised:
             multiplier, shift = decompose_rescale(type_, wanted)
-            value = build(MulShift(multiplier=multiplier, rshift=shift), [value], wanted, name)
+            value = build(tpu.MulShift(multiplier=multiplier, rshift=shift), [value], wanted, name)
         else:
-            value = build(Cast(with_scale=True), [value], wanted, name)
+            value = build(tpu.Cast(with_scale=True), [value], wanted, name)
     return reshaped(build, value, shape, f"{node.name}_shaped{index}")
 
 
@@ -109,7 +106,7 @@ def places_of(
         places = whole(constant, extent) * stride
         places = places if base is None else places + base
         return build.weight("places", np.broadcast_to(places, constant.shape).reshape(dims).astype(np.int32))
-    value, op = node.operands[1], RowIndex(extent=extent, stride=stride)
+    value, op = node.operands[1], tpu.RowIndex(extent=extent, stride=stride)
     operands = [reshaped(build, value, compact(value.tensor.size), f"{node.name}_indices")]
     if base is not None:
         operands = [value, build.weight("bases", np.ascontiguousarray(base).astype(np.int32))]

@@ -9,14 +9,10 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import InnerBuilder, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops.pooling import window_counts
 from tpuc_ops.quant.arithmetic import decompose_search
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.pool2d import Pool2D
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
 from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight, has_zero_points
@@ -39,7 +35,7 @@ WIDEST_BYTES = 1 << 17
 
 
 def _refuse(node: LoweringNode) -> str | None:
-    op: MaxPool | AvgPool = node.op
+    op: top.MaxPool | top.AvgPool = node.op
     if len(op.kernel_shape) > 2:
         return f"only windows over 1 or 2 dimensions, this one has {len(op.kernel_shape)}"
     if _is_far(op) and not _is_apart(node):
@@ -47,13 +43,13 @@ def _refuse(node: LoweringNode) -> str | None:
     return None
 
 
-def _is_far(op: MaxPool | AvgPool) -> bool:
+def _is_far(op: top.MaxPool | top.AvgPool) -> bool:
     return max(op.window().strides) > MAX_WINDOW_STEP and max(op.strides) > 1
 
 
 def _is_apart(node: LoweringNode) -> bool:
     """Windows that neither overlap nor reach beyond the operand."""
-    op: MaxPool | AvgPool = node.op
+    op: top.MaxPool | top.AvgPool = node.op
     window, size = op.window(), op.size(node)
     apart = all(kernel <= stride for kernel, stride in zip(window.kernel, window.strides, strict=True))
     return apart and not any(window.pads) and not any(window.overhang(size))
@@ -82,15 +78,15 @@ class PoolLowering(Lowering[Any]):
         apart = windows_apart(node, build)
         value = self.plain(apart, InnerBuilder(build, apart.name))
         dims = node.result_type.dims
-        return build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims).at(None))
+        return build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None))
 
     def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         """Windows within the fields of the commands."""
         raise NotImplementedError
 
 
-def _pool2d(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, rshift: int = 0) -> Pool2D:
-    return Pool2D(
+def _pool2d(op: top.MaxPool | top.AvgPool, mode: str, multiplier: int = 1, rshift: int = 0) -> tpu.Pool2D:
+    return tpu.Pool2D(
         pool_mode=mode,
         kernel_shape=op.kernel_shape,
         strides=op.strides,
@@ -105,13 +101,13 @@ def _pool2d(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, rshift: int =
     )
 
 
-@TABLE.lowers(MaxPool, *ALL)
+@TABLE.lowers(top.MaxPool, *ALL)
 class MaxPoolAny(PoolLowering):
     """The maximum of stored values; the result keeps the operand's type."""
 
     def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         result = node.operands[0].tensor.with_shape(node.result_type.dims).at(None)
-        op: MaxPool = node.op
+        op: top.MaxPool = node.op
         pads = op.pads
         if max(pads) <= MAX_WINDOW_STEP:
             return build(_pool2d(op, "Max"), node.operands, result)
@@ -133,12 +129,12 @@ class AvgPoolBase(PoolLowering):
         factors = _factors(node)
         if factors is None:
             return self.full(node, build)
-        op: AvgPool = node.op
-        top, left, bottom, right = op.pads
+        op: top.AvgPool = node.op
+        upper, left, bottom, right = op.pads
         down, across = op.window().overhang(op.size(node))
         reaching = dataclasses.replace(
             _pool2d(op, "Avg"),
-            pads=(top, left, bottom + down, right + across),
+            pads=(upper, left, bottom + down, right + across),
             ceil_mode=None,
             count_include_pad=True,
             do_relu=False,
@@ -146,11 +142,11 @@ class AvgPoolBase(PoolLowering):
         result = node.float_result_type()
         value = build(reaching, node.operands, result, f"{node.name}_counted")
         operands = [value, float_weight(build, "factors", factors, result.storage.name)]
-        return build(Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), operands, result)
+        return build(tpu.Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), operands, result)
 
     def _padded(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         """The padding as an op of its own; where it does not count, a map of factors says so."""
-        op: AvgPool = node.op
+        op: top.AvgPool = node.op
         factors = _factors(node)
         source = padded(build, node.operands[0], op.pads, f"{node.name}_padded")
         last = factors is None
@@ -165,7 +161,7 @@ class AvgPoolBase(PoolLowering):
         if factors is None:
             return value
         operands = [value, float_weight(build, "factors", factors, value.tensor.storage.name)]
-        return build(Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), operands, value.tensor.at(None))
+        return build(tpu.Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), operands, value.tensor.at(None))
 
     def full(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         """Every element of every window counts."""
@@ -174,13 +170,13 @@ class AvgPoolBase(PoolLowering):
 
 def _factors(node: LoweringNode) -> Array | None:
     """Elements of the window over those that count, for every place; None where they are the same everywhere."""
-    op: AvgPool = node.op
+    op: top.AvgPool = node.op
     counts = window_counts(op.size(node), op.window(), op.count_include_pad)
     taps = op.window().taps
     return None if (counts == taps).all() else (taps / counts).astype(np.float32)
 
 
-@TABLE.lowers(AvgPool, *FLOATS)
+@TABLE.lowers(top.AvgPool, *FLOATS)
 class AvgPoolFloat(AvgPoolBase):
     """Sum times 1 / window."""
 
@@ -188,14 +184,14 @@ class AvgPoolFloat(AvgPoolBase):
         return build(_pool2d(node.op, "Avg"), node.operands, node.float_result_type())
 
 
-@TABLE.lowers(AvgPool, *INTEGERS)
+@TABLE.lowers(top.AvgPool, *INTEGERS)
 class AvgPoolInt8(AvgPoolBase):
     """sum * multiplier >> shift with Sx / (Sy * window) as an 8-bit multiplier; with zero points the same ratio as an
     f32 scale, and an offset (SPEC 3.2, T14).
     """
 
     def full(self, node: LoweringNode, build: LoweringBuilder) -> Value:
-        op: AvgPool = node.op
+        op: top.AvgPool = node.op
         if not node.operands[0].tensor.is_quantised:
             return build(_pool2d(op, "Avg"), node.operands, node.float_result_type())
         # The chip gives averages the sign of what they are of.

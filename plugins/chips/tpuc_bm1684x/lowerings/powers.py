@@ -7,19 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.pow2 import Pow2
-from tpuc_ops.top.pow3 import Pow3
-from tpuc_ops.top.reciprocal import Reciprocal
-from tpuc_ops.tpu.active import Active
-from tpuc_ops.tpu.compare_const import CompareConst
-from tpuc_ops.tpu.div import Div as TpuDiv
-from tpuc_ops.tpu.max import Max
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.mul_const import MulConst
-from tpuc_ops.tpu.remainder import Remainder
-from tpuc_ops.tpu.where import Where
+from tpuc_ops import top, tpu
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, f32_result, number_beside
 from tpuc_bm1684x.lowerings.elementwise import BinaryFloat
@@ -31,7 +19,7 @@ _LONGEST_CHAIN = 8
 _LEAST = 2.0**-126
 
 
-@TABLE.lowers(Div, *ALL)
+@TABLE.lowers(top.Div, *ALL)
 class DivFloat(BinaryFloat):
     """A quotient stays f32 in every mode: its range says little about its small values."""
 
@@ -41,26 +29,26 @@ class DivFloat(BinaryFloat):
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,) * len(node.operand_types)
 
-    def tpu(self, op: Div, last: bool = True) -> Op:
-        return TpuDiv(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
+    def tpu(self, op: top.Div, last: bool = True) -> Op:
+        return tpu.Div(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
 
 
-@TABLE.lowers(Reciprocal, *FLOATS)
-class ReciprocalFloat(Lowering[Reciprocal]):
+@TABLE.lowers(top.Reciprocal, *FLOATS)
+class ReciprocalFloat(Lowering[top.Reciprocal]):
     """A quotient, in f32 as all of them."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Reciprocal = node.op
+        op: top.Reciprocal = node.op
         dividend = number_beside(build, "dividend", op.const_val, node.operands[0])
-        tpu = TpuDiv(is_reverse=True, do_relu=op.do_relu, relu_limit=op.relu_limit)
-        return [build(tpu, [node.operands[0], dividend], f32_result(node))]
+        lowered = tpu.Div(is_reverse=True, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        return [build(lowered, [node.operands[0], dividend], f32_result(node))]
 
 
-@TABLE.lowers(Pow, *FLOATS)
-class PowFloat(Lowering[Pow]):
+@TABLE.lowers(top.Pow, *FLOATS)
+class PowFloat(Lowering[top.Pow]):
     """Roots, squares and small whole exponents by themselves; others as ``e**(exponent * log x)`` of positive x."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -70,23 +58,23 @@ class PowFloat(Lowering[Pow]):
         exponent, result = float(node.op.exponent), f32_result(node)
         (value,) = node.operands
         if exponent in _MODES:
-            return [build(Active(mode=_MODES[exponent]), [value], result)]
+            return [build(tpu.Active(mode=_MODES[exponent]), [value], result)]
         if exponent == -1.0:
             one = number_beside(build, "dividend", 1.0, value)
-            return [build(TpuDiv(is_reverse=True), [value, one], result)]
+            return [build(tpu.Div(is_reverse=True), [value, one], result)]
         if exponent.is_integer() and 1 <= exponent <= _LONGEST_CHAIN:
             total = value
             for index in range(int(exponent) - 1):
                 name = node.name if index == int(exponent) - 2 else f"{node.name}_{index + 2}"
-                total = build(Mul(), [total, value], result, name)
-            return [total if exponent > 1 else build(MulConst(const_val=1.0), [value], result)]
-        logarithm = build(Active(mode="LN"), [value], result, f"{node.name}_log")
-        product = build(MulConst(const_val=exponent), [logarithm], result, f"{node.name}_product")
-        return [build(Active(mode="EXP"), [product], result)]
+                total = build(tpu.Mul(), [total, value], result, name)
+            return [total if exponent > 1 else build(tpu.MulConst(const_val=1.0), [value], result)]
+        logarithm = build(tpu.Active(mode="LN"), [value], result, f"{node.name}_log")
+        product = build(tpu.MulConst(const_val=exponent), [logarithm], result, f"{node.name}_product")
+        return [build(tpu.Active(mode="EXP"), [product], result)]
 
 
-@TABLE.lowers(Pow2, *FLOATS)
-class Pow2Float(Lowering[Pow2]):
+@TABLE.lowers(top.Pow2, *FLOATS)
+class Pow2Float(Lowering[top.Pow2]):
     """``e**(x * log base)``."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -99,12 +87,14 @@ class Pow2Float(Lowering[Pow2]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         result = f32_result(node)
-        product = build(MulConst(const_val=math.log(node.op.const_val)), node.operands, result, f"{node.name}_product")
-        return [build(Active(mode="EXP"), [product], result)]
+        product = build(
+            tpu.MulConst(const_val=math.log(node.op.const_val)), node.operands, result, f"{node.name}_product"
+        )
+        return [build(tpu.Active(mode="EXP"), [product], result)]
 
 
-@TABLE.lowers(Pow3, *ALL)
-class Pow3Float(Lowering[Pow3]):
+@TABLE.lowers(top.Pow3, *ALL)
+class Pow3Float(Lowering[top.Pow3]):
     """``e**(exponent * log |base|)`` in f32. A base below 0 takes whole exponents; 0 stays 0, or is 1 by exponent 0."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -123,24 +113,24 @@ class Pow3Float(Lowering[Pow3]):
         if constant is not None and bool((constant > 0).all()):
             numbers = np.log(constant.astype(np.float64)).astype(np.float32)
             logarithm = build.weight("logarithm", numbers.reshape(base.tensor.dims))
-            product = step(Mul(), [logarithm, exponent], result, "product")
-            power = build(Active(mode="EXP"), [product], result, last)
+            product = step(tpu.Mul(), [logarithm, exponent], result, "product")
+            power = build(tpu.Active(mode="EXP"), [product], result, last)
             return [reshaped(build, power, node.result_type.dims, node.name)]
-        magnitude = step(Active(mode="ABSVAL"), [base], base_type, "magnitude")
+        magnitude = step(tpu.Active(mode="ABSVAL"), [base], base_type, "magnitude")
         # The logarithm of the smallest number is finite, so exponent 0 gives 1; 0 itself is put back below.
-        kept = step(Max(), [magnitude, build.weight("least", np.full((1,), _LEAST, np.float32))], base_type, "kept")
-        logarithm = step(Active(mode="LN"), [kept], base_type, "log")
-        product = step(Mul(), [logarithm, exponent], result, "product")
-        power = step(Active(mode="EXP"), [product], result, "power")
-        below = step(CompareConst(mode="Less", const_val=0.0), [base], base_type, "below")
+        kept = step(tpu.Max(), [magnitude, build.weight("least", np.full((1,), _LEAST, np.float32))], base_type, "kept")
+        logarithm = step(tpu.Active(mode="LN"), [kept], base_type, "log")
+        product = step(tpu.Mul(), [logarithm, exponent], result, "product")
+        power = step(tpu.Active(mode="EXP"), [product], result, "power")
+        below = step(tpu.CompareConst(mode="Less", const_val=0.0), [base], base_type, "below")
         two = build.weight("two", np.full((1,), 2.0, np.float32))
-        odd = step(Remainder(), [exponent, two], exponent_type, "odd")
-        negated = step(MulConst(const_val=-1.0), [power], result, "negated")
-        turned = step(Mul(), [below, odd], result, "turned")
-        signed = step(Where(), [turned, negated, power], result, "signed")
-        is_zero = step(CompareConst(mode="Equal", const_val=0.0), [base], base_type, "zero")
-        is_one = step(CompareConst(mode="Equal", const_val=0.0), [exponent], exponent_type, "one")
-        power = build(Where(), [is_zero, is_one, signed], result, last)
+        odd = step(tpu.Remainder(), [exponent, two], exponent_type, "odd")
+        negated = step(tpu.MulConst(const_val=-1.0), [power], result, "negated")
+        turned = step(tpu.Mul(), [below, odd], result, "turned")
+        signed = step(tpu.Where(), [turned, negated, power], result, "signed")
+        is_zero = step(tpu.CompareConst(mode="Equal", const_val=0.0), [base], base_type, "zero")
+        is_one = step(tpu.CompareConst(mode="Equal", const_val=0.0), [exponent], exponent_type, "one")
+        power = build(tpu.Where(), [is_zero, is_one, signed], result, last)
         return [reshaped(build, power, node.result_type.dims, node.name)]
 
 

@@ -7,13 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Uniform, UniformPerAxis, Value
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import Lowers, ScaleLowering
 from tpuc_ops.quant.products import QuantisedProduct, quantise_product, stored_product
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.scale import Scale
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight
 from tpuc_bm1684x.lowerings.matmul import lower_computed
@@ -27,7 +23,7 @@ _ROUNDING = "HalfUp"
 
 
 def _conv_refusal(node: LoweringNode) -> str | None:
-    op: Conv = node.op
+    op: top.Conv = node.op
     if node.constants[1] is None:
         return "the filter must be a constant"
     if len(op.kernel_shape) > 2:
@@ -35,7 +31,7 @@ def _conv_refusal(node: LoweringNode) -> str | None:
     return far_refusal(op)
 
 
-class ConvBase(Lowering[Conv]):
+class ConvBase(Lowering[top.Conv]):
     """What the chip has no command for becomes what it has."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -55,8 +51,8 @@ class ConvBase(Lowering[Conv]):
         raise NotImplementedError
 
 
-def _conv2d(op: Conv, *, with_bias: bool) -> Conv2D:
-    return Conv2D(
+def _conv2d(op: top.Conv, *, with_bias: bool) -> tpu.Conv2D:
+    return tpu.Conv2D(
         kernel_shape=op.kernel_shape,
         strides=op.strides,
         pads=op.pads,
@@ -68,7 +64,7 @@ def _conv2d(op: Conv, *, with_bias: bool) -> Conv2D:
     )
 
 
-@TABLE.lowers(Conv, *FLOATS)
+@TABLE.lowers(top.Conv, *FLOATS)
 class ConvFloat(ConvBase):
     """The same convolution on floats with f32 biases; depthwise the chip computes in f32, with f32 filters."""
 
@@ -96,7 +92,7 @@ def _scales(type: TensorType) -> Uniform | UniformPerAxis:
     return type.element if isinstance(type.element, UniformPerAxis) else type.uniform
 
 
-@TABLE.lowers(Conv, *INTEGERS)
+@TABLE.lowers(top.Conv, *INTEGERS)
 class ConvInt8(ConvBase):
     """Filters per output channel; int32 sums, bias, one multiplier and shift per channel, rounded half up. Where only
     floats are wanted, the sums times one factor per channel.
@@ -122,7 +118,7 @@ class ConvInt8(ConvBase):
         return build(op, operands, result)
 
 
-@TABLE.lowers(Scale, *ALL)
+@TABLE.lowers(top.Scale, *ALL)
 class ScaleAny(ScaleLowering):
     """The convolution of the mode; integers take its constants only."""
 
@@ -147,8 +143,8 @@ def _is_computed(node: LoweringNode) -> bool:
     return node.constants[1] is None or node.constants[1].ndim != 2 or node.constants[0] is not None
 
 
-@TABLE.lowers(MatMul, *FLOATS)
-class MatMulFloat(Lowering[MatMul]):
+@TABLE.lowers(top.MatMul, *FLOATS)
+class MatMulFloat(Lowering[top.MatMul]):
     """The same product on floats; the chip adds f32 biases."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -159,18 +155,18 @@ class MatMulFloat(Lowering[MatMul]):
             return lower_turned(node, build, self.lower)
         if _is_computed(node):
             return lower_computed(node, build)
-        op: MatMul = node.op
-        tpu = TpuMatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        op: top.MatMul = node.op
+        lowered = tpu.MatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
         right = node.constants[1]
         assert right is not None
         operands = [*node.operands, build.none(), build.none()]
         if node.mode != "f32":
             operands[1] = float_weight(build, "filter", right, node.mode)
-        return [build(tpu, operands, node.float_result_type())]
+        return [build(lowered, operands, node.float_result_type())]
 
 
-@TABLE.lowers(MatMul, *INTEGERS)
-class MatMulInt8(Lowering[MatMul]):
+@TABLE.lowers(top.MatMul, *INTEGERS)
+class MatMulInt8(Lowering[top.MatMul]):
     """As the convolution: one multiplier and shift per column of the result."""
 
     float_sums = True
@@ -183,7 +179,7 @@ class MatMulInt8(Lowering[MatMul]):
             return lower_turned(node, build, self.lower)
         if _is_computed(node):
             return lower_computed(node, build)
-        op: MatMul = node.op
+        op: top.MatMul = node.op
         right, bias = node.constants[1], node.constants[2]
         assert right is not None
         result = node.quantised_result_type()
@@ -194,10 +190,10 @@ class MatMulInt8(Lowering[MatMul]):
         stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
         bias32 = absent if product.bias is None else build.weight("bias_i32", product.bias.reshape(1, -1))
         operands = [node.operands[0], build.weight("filter_i8", stored, "si8"), bias32, absent, absent]
-        tpu = TpuMatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        lowered = tpu.MatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
         if node.float_sums:
-            return [scaled_sums(node, build, tpu, operands, product.scales, axis=-1)]
-        tpu = dataclasses.replace(
-            tpu, multipliers=product.multipliers, rshifts=product.right_shifts, round_mode=_ROUNDING
+            return [scaled_sums(node, build, lowered, operands, product.scales, axis=-1)]
+        lowered = dataclasses.replace(
+            lowered, multipliers=product.multipliers, rshifts=product.right_shifts, round_mode=_ROUNDING
         )
-        return [build(tpu, operands, result)]
+        return [build(lowered, operands, result)]

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import FunctionTable, quantised_constant, slope_refusal, with_one_slope
-from tpuc_ops.top.leaky_relu import LeakyRelu
-from tpuc_ops.top.prelu import PRelu
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.tpu.leaky_relu import LeakyRelu as TpuLeakyRelu
-from tpuc_ops.tpu.mul_shift import MulShift
-from tpuc_ops.tpu.prelu import PRelu as TpuPRelu
-from tpuc_ops.tpu.relu import Relu as TpuRelu
 
 from tpuc_bm1684x.lowerings.common import (
     ALL,
@@ -27,17 +21,17 @@ from tpuc_bm1684x.lowerings.common import (
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
-@TABLE.lowers(LeakyRelu, *FLOATS)
-class LeakyReluFloat(Lowering[LeakyRelu]):
+@TABLE.lowers(top.LeakyRelu, *FLOATS)
+class LeakyReluFloat(Lowering[top.LeakyRelu]):
     """The slope is an immediate."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         alpha = rounded(node.op.alpha, node.mode)
-        return [build(TpuLeakyRelu(alpha=alpha), node.operands, node.float_result_type())]
+        return [build(tpu.LeakyRelu(alpha=alpha), node.operands, node.float_result_type())]
 
 
-@TABLE.lowers(PRelu, *FLOATS)
-class PReluFloat(Lowering[PRelu]):
+@TABLE.lowers(top.PRelu, *FLOATS)
+class PReluFloat(Lowering[top.PRelu]):
     """Slopes are of the mode's own type."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -48,12 +42,12 @@ class PReluFloat(Lowering[PRelu]):
         assert slope is not None
         if slope.size == 1:
             alpha = rounded(float(slope.item()), node.mode)
-            return [build(TpuLeakyRelu(alpha=alpha), node.operands[:1], node.float_result_type())]
-        return [build(TpuPRelu(), float_operands(node, build), node.float_result_type())]
+            return [build(tpu.LeakyRelu(alpha=alpha), node.operands[:1], node.float_result_type())]
+        return [build(tpu.PRelu(), float_operands(node, build), node.float_result_type())]
 
 
-@TABLE.lowers(PRelu, *INTEGERS)
-class PReluInt8(Lowering[PRelu]):
+@TABLE.lowers(top.PRelu, *INTEGERS)
+class PReluInt8(Lowering[top.PRelu]):
     """One slope is a table. Several: Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -68,14 +62,14 @@ class PReluInt8(Lowering[PRelu]):
         factor = node.operands[0].tensor.uniform.scale / result.uniform.scale
         multiplier, shift = decompose8(factor)
         stored, common = quantised_constant(slope * factor, LOWEST_SHIFT)
-        op = TpuPRelu(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
+        op = tpu.PRelu(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
         dims = node.operand_types[0].dims
         row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))
         return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]
 
 
-@TABLE.lowers(Relu, *ALL)
-class ReluAny(Lowering[Relu]):
+@TABLE.lowers(top.Relu, *ALL)
+class ReluAny(Lowering[top.Relu]):
     """A clamp of stored values; the result keeps the operand's type, unless the network states another one."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
@@ -83,5 +77,5 @@ class ReluAny(Lowering[Relu]):
         if node.result_type.is_quantised and type_.is_quantised and type_.element != node.result_type.element:
             type_ = node.result_type.at(None)
             multiplier, shift = decompose_rescale(values[0].tensor, type_)
-            values = (build(MulShift(multiplier=multiplier, rshift=shift), values, type_, f"{node.name}_rescaled"),)
-        return [build(TpuRelu(relu_limit=node.op.relu_limit), values, type_)]
+            values = (build(tpu.MulShift(multiplier=multiplier, rshift=shift), values, type_, f"{node.name}_rescaled"),)
+        return [build(tpu.Relu(relu_limit=node.op.relu_limit), values, type_)]

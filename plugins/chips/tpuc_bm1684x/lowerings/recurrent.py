@@ -8,14 +8,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, LoweringNode, TensorType, Value
+from tpuc_ops import top, tpu
 from tpuc_ops.shapes import is_absent
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.gru import GRU
-from tpuc_ops.top.lstm import LSTM
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.rnn import RNN
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.tpu.recurrent_steps import GATES, RecurrentSteps
+from tpuc_ops.tpu.recurrent_steps import GATES
 
 from tpuc_bm1684x.isa.geometry import LANES, round_up
 from tpuc_bm1684x.kernels.recurrent import MOST_STEPS, MOST_WEIGHT_BYTES
@@ -36,7 +31,7 @@ class _Sizes:
 
     @classmethod
     def of(cls, node: LoweringNode) -> _Sizes:
-        op: LSTM | GRU | RNN = node.op
+        op: top.LSTM | top.GRU | top.RNN = node.op
         first, second, inputs = node.operand_types[0].dims
         steps, count = (second, first) if op.batch_first else (first, second)
         return cls(op.name.removeprefix("top."), steps, count, inputs, op.hidden_size)
@@ -58,9 +53,9 @@ class _Sizes:
         return wide.reshape(self.gates * self.padded, -1)
 
 
-@TABLE.lowers(LSTM, *ALL)
-@TABLE.lowers(GRU, *ALL)
-@TABLE.lowers(RNN, *ALL)
+@TABLE.lowers(top.LSTM, *ALL)
+@TABLE.lowers(top.GRU, *ALL)
+@TABLE.lowers(top.RNN, *ALL)
 class RecurrentAny(Spelled):
     """One run of steps per direction."""
 
@@ -101,7 +96,7 @@ class RecurrentAny(Spelled):
         """The h of the last step that was made."""
         at = 0 if way else sizes.steps - 1
         dims = (1, 1, sizes.count, sizes.hidden)
-        op = Slice(offset=(at, 0, 0, 0), steps=(1,) * 4, ends=(at + 1, *dims[1:]))
+        op = top.Slice(offset=(at, 0, 0, 0), steps=(1,) * 4, ends=(at + 1, *dims[1:]))
         return do.reshape(do(op, h, None, None, None, dims=dims), *dims[1:])
 
     def _joined(
@@ -111,7 +106,7 @@ class RecurrentAny(Spelled):
         dims = list(values[0].tensor.dims)
         dims[axis] = len(values)
         inner = None if order else name
-        value = do(Concat(axis=axis), *values, dims=dims, name=inner)
+        value = do(top.Concat(axis=axis), *values, dims=dims, name=inner)
         return do.permute(value, *order, name=name) if order else value
 
     def _run(self, node: LoweringNode, do: Speller, sizes: _Sizes, x: Value, way: int) -> tuple[Value, Value | None]:
@@ -130,9 +125,9 @@ class RecurrentAny(Spelled):
             added[2 * sizes.hidden :] = bias[0, 2 * sizes.hidden :]
             own = bias[1].copy()
             own[: 2 * sizes.hidden] = 0
-        gates = do(MatMul(right_transpose=True), x, sizes.spread(weight[way]), sizes.spread(added).reshape(-1))
+        gates = do(top.MatMul(right_transpose=True), x, sizes.spread(weight[way]), sizes.spread(added).reshape(-1))
         gates = do.permute(gates, 1, 0)
-        steps = RecurrentSteps(
+        steps = tpu.RecurrentSteps(
             kind=sizes.kind,
             hidden_size=sizes.hidden,
             steps=sizes.steps,
@@ -165,7 +160,7 @@ class RecurrentAny(Spelled):
             value = do.permute(value, 1, 0, 2)
         dims = (1, sizes.count, sizes.hidden)
         if ways > 1:
-            op = Slice(offset=(way, 0, 0), steps=(1, 1, 1), ends=(way + 1, *dims[1:]))
+            op = top.Slice(offset=(way, 0, 0), steps=(1, 1, 1), ends=(way + 1, *dims[1:]))
             value = do(op, value, None, None, None, dims=dims)
         return do.permute(do.reshape(value, *dims[1:]), 1, 0)
 
@@ -173,7 +168,7 @@ class RecurrentAny(Spelled):
 def _columns(do: Speller, value: Value, first: int, end: int) -> Value:
     rows = value.tensor.dims[0]
     return do(
-        Slice(offset=(0, first), steps=(1, 1), ends=(rows, end)), value, None, None, None, dims=(rows, end - first)
+        top.Slice(offset=(0, first), steps=(1, 1), ends=(rows, end)), value, None, None, None, dims=(rows, end - first)
     )
 
 

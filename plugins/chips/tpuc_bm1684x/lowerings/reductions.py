@@ -7,12 +7,9 @@ import math
 from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.quant.arithmetic import decompose_search
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.tpu.permute import Permute as TpuPermute
-from tpuc_ops.tpu.reduce import Reduce as TpuReduce
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS
@@ -28,7 +25,7 @@ times the predicted cycles, of 2048 half, of 16384 a ninth.
 """
 
 
-def reduced(build: LoweringBuilder, op: TpuReduce, value: Value, result: TensorType, name: str) -> Value:
+def reduced(build: LoweringBuilder, op: tpu.Reduce, value: Value, result: TensorType, name: str) -> Value:
     """`op`, over neighbouring dimensions. Of many floats, equal parts are reduced first, in all lanes: every mode over
     itself is itself, the mean as the parts are equal.
     """
@@ -40,12 +37,12 @@ def reduced(build: LoweringBuilder, op: TpuReduce, value: Value, result: TensorT
     if type_.is_quantised or is_short or (parts := parts_of(count)) == count:
         return build(op, [value], result, name)
     rows = (*before, parts, count // parts, *after)
-    value = build(TpuReshape(shape=rows), [value], type_.with_shape(rows), f"{name}_rows{count}")
+    value = build(tpu.Reshape(shape=rows), [value], type_.with_shape(rows), f"{name}_rows{count}")
     dims = (*before, parts, *after)
     inner = dataclasses.replace(op, axes=(len(before) + 1,), keepdims=False)
     value = build(inner, [value], type_.with_shape(dims), f"{name}_parts{count}")
     dims = (*before, parts, *(1,) * (len(axes) - 1), *after)
-    value = build(TpuReshape(shape=dims), [value], type_.with_shape(dims), f"{name}_left{count}")
+    value = build(tpu.Reshape(shape=dims), [value], type_.with_shape(dims), f"{name}_left{count}")
     return reduced(build, op, value, result, name)
 
 
@@ -55,8 +52,8 @@ def parts_of(count: int) -> int:
     return next(fitting, count)
 
 
-@TABLE.lowers(Reduce, *ALL)
-class ReduceAny(Lowering[Reduce]):
+@TABLE.lowers(top.Reduce, *ALL)
+class ReduceAny(Lowering[top.Reduce]):
     """Neighbouring dimensions as they are; others are brought to the end first.
 
     int8: maxima pass through; sums and means times Sx / Sy (over the count) as a multiplier and a shift. The other
@@ -69,20 +66,20 @@ class ReduceAny(Lowering[Reduce]):
         return (wanted,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Reduce = node.op
+        op: top.Reduce = node.op
         value = node.operands[0]
         type_ = value.tensor
         axes = _axes(node)
-        tpu, result = _reduction(node, _count(node))
+        lowered, result = _reduction(node, _count(node))
         if axes == list(range(axes[0], axes[0] + len(axes))):
-            tpu = dataclasses.replace(tpu, axes=tuple(axes), keepdims=op.keepdims)
-            return [reduced(build, tpu, value, result, node.name)]
+            lowered = dataclasses.replace(lowered, axes=tuple(axes), keepdims=op.keepdims)
+            return [reduced(build, lowered, value, result, node.name)]
         kept = [axis for axis in range(type_.rank) if axis not in axes]
         dims = tuple(type_.dims[axis] for axis in (*kept, *axes))
-        value = build(TpuPermute(order=(*kept, *axes)), [value], type_.with_shape(dims), f"{node.name}_permuted")
-        tpu = dataclasses.replace(tpu, axes=tuple(range(len(kept), type_.rank)), keepdims=False)
-        value = reduced(build, tpu, value, result.with_shape(dims[: len(kept)]), f"{node.name}_reduced")
-        return [build(TpuReshape(shape=result.dims), [value], result)]
+        value = build(tpu.Permute(order=(*kept, *axes)), [value], type_.with_shape(dims), f"{node.name}_permuted")
+        lowered = dataclasses.replace(lowered, axes=tuple(range(len(kept), type_.rank)), keepdims=False)
+        value = reduced(build, lowered, value, result.with_shape(dims[: len(kept)]), f"{node.name}_reduced")
+        return [build(tpu.Reshape(shape=result.dims), [value], result)]
 
 
 def _axes(node: LoweringNode) -> list[int]:
@@ -93,10 +90,10 @@ def _count(node: LoweringNode) -> int:
     return math.prod(node.operand_types[0].dims[axis] for axis in _axes(node))
 
 
-def _reduction(node: LoweringNode, count: int) -> tuple[TpuReduce, TensorType]:
+def _reduction(node: LoweringNode, count: int) -> tuple[tpu.Reduce, TensorType]:
     """The op without its axes, and the type of its result."""
     type_ = node.operands[0].tensor
-    op, plain = TpuReduce(axes=(), mode=node.op.mode), type_.with_shape(node.result_type.dims)
+    op, plain = tpu.Reduce(axes=(), mode=node.op.mode), type_.with_shape(node.result_type.dims)
     mean = node.op.mode == "ReduceMean"
     if not type_.is_quantised or node.op.mode == "ReduceMax":
         return op, plain

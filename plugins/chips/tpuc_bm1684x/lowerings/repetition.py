@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import LoweringBuilder, TensorType, Value
-from tpuc_ops.tpu.concat import Concat as TpuConcat
-from tpuc_ops.tpu.gather_rows import GatherRows
-from tpuc_ops.tpu.slice import Slice as TpuSlice
+from tpuc_ops import tpu
 
 from tpuc_bm1684x.lowerings.common import Array
 from tpuc_bm1684x.lowerings.places import reshaped
@@ -23,7 +21,7 @@ def part(build: LoweringBuilder, value: Value, axis: int, start: int, stop: int,
     dims = value.tensor.dims
     count = len(range(start, stop, step))
     ends = stop if stop >= 0 else -dims[axis] - 1
-    op = TpuSlice(
+    op = tpu.Slice(
         offset=tuple(start if index == axis else 0 for index in range(len(dims))),
         steps=tuple(step if index == axis else 1 for index in range(len(dims))),
         ends=tuple(ends if index == axis else extent for index, extent in enumerate(dims)),
@@ -39,7 +37,7 @@ def along(type_: TensorType, axis: int, extent: int) -> TensorType:
 def joined(build: LoweringBuilder, values: Sequence[Value], axis: int, name: str) -> Value:
     """Values one after the other along a dimension."""
     extent = sum(value.tensor.dims[axis] for value in values)
-    return build(TpuConcat(axis=axis), values, along(values[0].tensor, axis, extent), name)
+    return build(tpu.Concat(axis=axis), values, along(values[0].tensor, axis, extent), name)
 
 
 def tiled(build: LoweringBuilder, value: Value, axis: int, count: int, name: str) -> Value:
@@ -62,7 +60,7 @@ def taken(build: LoweringBuilder, value: Value, axis: int, indices: Array, name:
     rows = reshaped(build, value, view, f"{name}_view")
     places = build.weight(f"axis{axis}_places", indices.reshape(1, -1).astype(np.int32))
     type_ = value.tensor.with_shape((view[0], indices.size, view[2])).at(None)
-    gathered = build(GatherRows(), [rows, places], type_, f"{name}_taken")
+    gathered = build(tpu.GatherRows(), [rows, places], type_, f"{name}_taken")
     result = along(value.tensor, axis, indices.size)
     return reshaped(build, gathered, result.dims, name)
 

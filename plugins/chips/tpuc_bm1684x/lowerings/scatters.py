@@ -8,20 +8,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.copies import dense_strides
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.scatter_elements import ScatterElements
-from tpuc_ops.top.scatter_nd import ScatterND
-from tpuc_ops.tpu.add import Add as TpuAdd
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.compare import Compare as TpuCompare
-from tpuc_ops.tpu.gather_rows import GatherRows
-from tpuc_ops.tpu.max import Max as TpuMax
-from tpuc_ops.tpu.min import Min as TpuMin
-from tpuc_ops.tpu.mul import Mul as TpuMul
-from tpuc_ops.tpu.reduce import Reduce
-from tpuc_ops.tpu.scatter_rows import ScatterRows
-from tpuc_ops.tpu.where import Where
 
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, Array
 from tpuc_bm1684x.lowerings.gathers import row_places
@@ -45,7 +34,7 @@ _REDUCED = {
     "min": ("ReduceMin", 2.0),
 }
 """The reduction of updates, and what changes nothing; beyond 1, the largest number of that sign."""
-_COMBINED: dict[str, type[Op]] = {"add": TpuAdd, "mul": TpuMul, "max": TpuMax, "min": TpuMin}
+_COMBINED: dict[str, type[Op]] = {"add": tpu.Add, "mul": tpu.Mul, "max": tpu.Max, "min": tpu.Min}
 
 
 class Scattering(Lowering[Any]):
@@ -95,10 +84,10 @@ class Scattering(Lowering[Any]):
         if node.op.reduction != "none" and not self._are_different(node):
             return finished(build, _combined(node, build, x, updates, places), node.result_type)
         if node.op.reduction != "none":
-            old = build(GatherRows(), [x, places], updates.tensor.with_element(element), f"{node.name}_old")
+            old = build(tpu.GatherRows(), [x, places], updates.tensor.with_element(element), f"{node.name}_old")
             op = _COMBINED[node.op.reduction]()
             updates = build(op, [old, updates], old.tensor, f"{node.name}_combined")
-        value = build(ScatterRows(), [x, places, updates], result, f"{node.name}_scattered")
+        value = build(tpu.ScatterRows(), [x, places, updates], result, f"{node.name}_scattered")
         return finished(build, value, node.result_type)
 
 
@@ -112,20 +101,20 @@ def _combined(node: LoweringNode, build: LoweringBuilder, x: Value, updates: Val
         return build(op, operands, TensorType(dims, element), f"{node.name}_{name}")
 
     shared = places.tensor.dims[0]
-    numbers = step(Cast(with_scale=False), [places], places.tensor.dims, "counted")
+    numbers = step(tpu.Cast(with_scale=False), [places], places.tensor.dims, "counted")
     numbers = reshaped(build, numbers, (shared, 1, count, 1), f"{node.name}_columns")
     own = build.weight("rows", np.arange(rows, dtype=np.float32).reshape(1, rows, 1, 1))
-    mine = step(TpuCompare(mode="Equal"), [numbers, own], (shared, rows, count, 1), "mine")
+    mine = step(tpu.Compare(mode="Equal"), [numbers, own], (shared, rows, count, 1), "mine")
     apart = reshaped(build, updates, (channels, 1, count, width), f"{node.name}_apart")
     # Of f16, or of bf16 and not of f32: rounded to bf16 that would be an infinity, which the chip's reductions lose.
     largest = 65504.0 if x.tensor.storage.name == "f16" else float.fromhex("0x1.fep+127")
-    where = Where(y_is_const=True, y_const_val=math.copysign(largest, neutral) if abs(neutral) > 1 else neutral)
+    where = tpu.Where(y_is_const=True, y_const_val=math.copysign(largest, neutral) if abs(neutral) > 1 else neutral)
     chosen = step(where, [mine, apart, build.none()], (channels, rows, count, width), "chosen")
-    found = step(Reduce(axes=(2,), mode=reduce, keepdims=False), [chosen], (channels, rows, width), "found")
+    found = step(tpu.Reduce(axes=(2,), mode=reduce, keepdims=False), [chosen], (channels, rows, width), "found")
     return step(_COMBINED[node.op.reduction](), [x, found], (channels, rows, width), "all")
 
 
-@TABLE.lowers(ScatterElements, *ALL)
+@TABLE.lowers(top.ScatterElements, *ALL)
 class ScatterElementsAny(Scattering):
     """An index per element becomes its place among all that share the dimensions before the axis, or among all."""
 
@@ -155,7 +144,7 @@ class ScatterElementsAny(Scattering):
         return whole(node.constants[1], dims[axis]) * steps[axis] + offsets(taken, steps, others)
 
 
-@TABLE.lowers(ScatterND, *ALL)
+@TABLE.lowers(top.ScatterND, *ALL)
 class ScatterNDAny(Scattering):
     """The indices of the leading dimensions become one, of rows."""
 

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import ABSENT, F32, Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, Wants
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.reshape import Reshape
+from tpuc_ops import top
 
 from tpuc_bm1684x.lowerings.table import TABLE
 
@@ -75,14 +74,14 @@ class Speller:
         """The same bytes under another shape."""
         if value.tensor.dims == dims and not last:
             return value
-        return self(Reshape(shape=dims), value, dims=dims, last=last)
+        return self(top.Reshape(shape=dims), value, dims=dims, last=last)
 
     def permute(self, value: Value, *order: int, last: bool = False, name: str | None = None) -> Value:
         """The dimensions in another order."""
         if order == tuple(range(len(order))) and not last and name is None:
             return value
         dims = [value.tensor.dims[axis] for axis in order]
-        return self(Permute(order=order), value, dims=dims, last=last, name=name)
+        return self(top.Permute(order=order), value, dims=dims, last=last, name=name)
 
     def _array(self, part: Part) -> Array | None:
         if part is None or isinstance(part, Value):

@@ -7,11 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, ScalarType, Value
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.deconv import Deconv
-from tpuc_ops.tpu.matmul import MatMul
-from tpuc_ops.tpu.mul import Mul
+from tpuc_ops import tpu
 
 from tpuc_bm1684x.lowerings.common import Array
 
@@ -19,7 +15,7 @@ from tpuc_bm1684x.lowerings.common import Array
 def scaled_sums(
     node: LoweringNode,
     build: LoweringBuilder,
-    op: Conv2D | Deconv | MatMul,
+    op: tpu.Conv2D | tpu.Deconv | tpu.MatMul,
     operands: Sequence[Value],
     scales: Array,
     axis: int,
@@ -28,8 +24,8 @@ def scaled_sums(
     result = node.float_result_type()
     plain = dataclasses.replace(op, do_relu=False, relu_limit=-1.0)
     sums = build(plain, operands, result.with_element(ScalarType("i32")).at(None), f"{node.name}_sums")
-    floats = build(Cast(with_scale=False), [sums], result.at(None), f"{node.name}_floats")
+    floats = build(tpu.Cast(with_scale=False), [sums], result.at(None), f"{node.name}_floats")
     dims = [1] * len(result.dims)
     dims[axis] = result.dims[axis]
     factors = build.weight("scales", np.broadcast_to(scales, dims[axis]).reshape(dims).astype(np.float32))
-    return build(Mul(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit), [floats, factors], result)
+    return build(tpu.Mul(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit), [floats, factors], result)

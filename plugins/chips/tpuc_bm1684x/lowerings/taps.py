@@ -9,9 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, Value
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.tpu.concat import Concat
-from tpuc_ops.tpu.slice import Slice
+from tpuc_ops import top, tpu
 from tpuc_ops.window import Window
 
 from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP
@@ -32,7 +30,7 @@ def far_axes(window: Window) -> tuple[int, ...]:
     )
 
 
-def far_refusal(op: Conv) -> str | None:
+def far_refusal(op: top.Conv) -> str | None:
     """The refusal of far taps that are too many."""
     window = op.window()
     taps = math.prod(window.kernel[axis] for axis in far_axes(window))
@@ -46,7 +44,7 @@ def _has_far_pads(window: Window) -> bool:
     return beyond or max(window.pads) > MAX_WINDOW_STEP
 
 
-def needs_rewriting(op: Conv) -> bool:
+def needs_rewriting(op: top.Conv) -> bool:
     """Is a convolution beyond the fields of the chip's commands?"""
     window = op.window()
     return bool(far_axes(window)) or _has_far_pads(window)
@@ -104,7 +102,7 @@ def _tap(
         offset[axis + 2], steps[axis + 2] = tap * window.dilations[axis], window.strides[axis]
         dims[axis + 2] = counts[axis]
         ends[axis + 2] = offset[axis + 2] + (counts[axis] - 1) * steps[axis + 2] + 1
-    op = Slice(offset=tuple(offset), steps=tuple(steps), ends=tuple(ends))
+    op = tpu.Slice(offset=tuple(offset), steps=tuple(steps), ends=tuple(ends))
     name = f"{node.name}_tap{'_'.join(map(str, place))}"
     return build(op, [value], value.tensor.with_shape(tuple(dims)).at(None), name)
 
@@ -124,7 +122,7 @@ def _as_channels(
         split = (n, group, c // group, h * w)
         rows = [reshaped(build, part, split, f"{part.name}_groups") for part in parts]
         whole = rows[0].tensor.with_shape((n, group, c // group * count, h * w)).at(None)
-        value = build(Concat(axis=2), rows, whole, f"{node.name}_taps")
+        value = build(tpu.Concat(axis=2), rows, whole, f"{node.name}_taps")
         value = reshaped(build, value, (n, c * count, h, w), f"{node.name}_near")
     else:
         value = parts[0]

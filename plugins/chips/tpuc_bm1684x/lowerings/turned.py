@@ -8,10 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import InnerBuilder
 from tpuc_ops.shapes import broadcast as broadcast_shapes
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.tpu.permute import Permute as TpuPermute
 
 from tpuc_bm1684x.lowerings.common import Array
 from tpuc_bm1684x.lowerings.places import reshaped
@@ -22,7 +21,7 @@ Lower: TypeAlias = "Callable[[LoweringNode, LoweringBuilder], Sequence[Value]]"
 
 def is_turned(node: LoweringNode) -> bool:
     """Does the product need anything besides its plain form?"""
-    op: MatMul = node.op
+    op: top.MatMul = node.op
     return op.left_transpose or op.output_transpose or _has_vector(node) or _batches(node) is not None
 
 
@@ -41,7 +40,7 @@ def _batches(node: LoweringNode) -> tuple[int, ...] | None:
 
 def lower_turned(node: LoweringNode, build: LoweringBuilder, lower: Lower) -> Sequence[Value]:
     """Exchange and repeat the operands, multiply by `lower`, exchange the result."""
-    op: MatMul = node.op
+    op: top.MatMul = node.op
     batches = _batches(node)
     sides = [_side(node, build, index, op.left_transpose and index == 0, batches) for index in (0, 1)]
     (left, left_constant), (right, right_constant) = sides
@@ -68,7 +67,7 @@ def lower_turned(node: LoweringNode, build: LoweringBuilder, lower: Lower) -> Se
     order = (*range(len(product) - 2), len(product) - 1, len(product) - 2)
     dims = tuple(product[axis] for axis in order)
     last = node.name if dims == node.result_type.dims else f"{node.name}_exchanged"
-    value = build(TpuPermute(order=order), [value], value.tensor.with_shape(dims).at(None), last)
+    value = build(tpu.Permute(order=order), [value], value.tensor.with_shape(dims).at(None), last)
     return [reshaped(build, value, node.result_type.dims, node.name)]
 
 
@@ -102,7 +101,7 @@ def _side(
     value = reshaped(build, value, dims, f"{name}_matrix")
     if exchanged:
         order = (*range(len(dims) - 2), len(dims) - 1, len(dims) - 2)
-        value = build(TpuPermute(order=order), [value], value.tensor.with_shape(turned).at(None), f"{name}_exchanged")
+        value = build(tpu.Permute(order=order), [value], value.tensor.with_shape(turned).at(None), f"{name}_exchanged")
     if whole != turned:
         value = broadcast(build, value, whole, name)
     return _Side(type_.with_shape(whole), value), None

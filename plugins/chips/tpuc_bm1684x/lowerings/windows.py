@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, TensorType, Value, numpy_dtype
+from tpuc_ops import tpu
 from tpuc_ops.integers import zero_point
 from tpuc_ops.lowering import InnerBuilder
-from tpuc_ops.tpu.pad import Pad
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.reshape import Reshape
-from tpuc_ops.tpu.slice import Slice
 from tpuc_ops.window import Window
 
 
@@ -27,7 +24,7 @@ def reshaped(build: LoweringBuilder, value: Value, dims: Sequence[int], name: st
     dims = tuple(dims)
     if value.tensor.dims == dims:
         return value
-    return build(Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)
+    return build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)
 
 
 def over_a_row(node: LoweringNode, build: LoweringBuilder, op: Any) -> tuple[LoweringNode, LoweringBuilder]:
@@ -59,7 +56,7 @@ def over_a_row(node: LoweringNode, build: LoweringBuilder, op: Any) -> tuple[Low
 def back_from_row(node: LoweringNode, build: LoweringBuilder, value: Value) -> Value:
     """The result of a window over a row under the node's own shape and name."""
     dims = node.result_type.dims
-    return build(Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None))
+    return build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None))
 
 
 def row_window(op: Any) -> dict[str, Any]:
@@ -83,7 +80,7 @@ def padded(build: LoweringBuilder, value: Value, pads: Sequence[int], name: str,
     n, c, h, w = value.tensor.dims
     type_ = value.tensor.with_shape((n, c, h + top + bottom, w + left + right)).at(None)
     stored = float(zero_point(value.tensor)) if fill is None else fill
-    return build(Pad(paddings=(0, 0, top, left, 0, 0, bottom, right), val=stored), [value], type_, name)
+    return build(tpu.Pad(paddings=(0, 0, top, left, 0, 0, bottom, right), val=stored), [value], type_, name)
 
 
 def lowest_stored(type_: TensorType) -> float:
@@ -106,7 +103,7 @@ def windows_apart(node: LoweringNode, build: LoweringBuilder) -> LoweringNode:
     value = _cut(build, value, (n * c, rows, kh, columns, kw), f"{node.name}_windows")
     apart = (n * c, rows, columns, kh, kw)
     type_ = value.tensor.with_shape(apart).at(None)
-    value = build(Permute(order=(0, 1, 3, 2, 4)), [value], type_, f"{node.name}_apart")
+    value = build(tpu.Permute(order=(0, 1, 3, 2, 4)), [value], type_, f"{node.name}_apart")
     value = reshaped(build, value, (n * c, rows * columns, kh, kw), f"{node.name}_images")
     return dataclasses.replace(
         node,
@@ -122,5 +119,5 @@ def _cut(build: LoweringBuilder, value: Value, dims: tuple[int, ...], name: str)
     """The first elements along every dimension."""
     if value.tensor.dims == dims:
         return value
-    op = Slice(offset=(0,) * len(dims), steps=(1,) * len(dims), ends=dims)
+    op = tpu.Slice(offset=(0,) * len(dims), steps=(1,) * len(dims), ends=dims)
     return build(op, [value], value.tensor.with_shape(dims).at(None), name)

@@ -3,34 +3,8 @@
 from __future__ import annotations
 
 from tpuc.api import KernelTable
+from tpuc_ops import tpu
 from tpuc_ops.copies import AliasKernel
-from tpuc_ops.tpu.active import Active
-from tpuc_ops.tpu.add import Add
-from tpuc_ops.tpu.add_const import AddConst
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.clip import Clip
-from tpuc_ops.tpu.concat import Concat
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.deconv import Deconv
-from tpuc_ops.tpu.div import Div
-from tpuc_ops.tpu.leaky_relu import LeakyRelu
-from tpuc_ops.tpu.lut import Lut
-from tpuc_ops.tpu.matmul import MatMul
-from tpuc_ops.tpu.max import Max
-from tpuc_ops.tpu.min import Min
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.mul_const import MulConst
-from tpuc_ops.tpu.mul_shift import MulShift
-from tpuc_ops.tpu.pad import Pad
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.pool2d import Pool2D
-from tpuc_ops.tpu.prelu import PRelu
-from tpuc_ops.tpu.relu import Relu
-from tpuc_ops.tpu.reshape import Reshape
-from tpuc_ops.tpu.slice import Slice
-from tpuc_ops.tpu.softmax import Softmax
-from tpuc_ops.tpu.sub import Sub
-from tpuc_ops.tpu.upsample import Upsample
 
 from tpuc_cv183x.kernels.activation import ClipKernel, ReluKernel
 from tpuc_cv183x.kernels.batched import AnyMatMulKernel
@@ -54,30 +28,30 @@ from tpuc_cv183x.kernels.unary import (
 from tpuc_cv183x.kernels.upsample import UpsampleKernel
 
 TABLE = KernelTable("cv183x", "tpu")
-TABLE.runs(Conv2D)(AnyConvKernel)
-TABLE.runs(Deconv)(DeconvKernel)
-TABLE.runs(MatMul)(AnyMatMulKernel)
-TABLE.runs(Pool2D)(PoolKernel)
-TABLE.runs(Add)(SumKernel)
-TABLE.runs(Sub)(DifferenceKernel)
-TABLE.runs(Mul)(MulKernel)
-TABLE.runs(Max)(MaxKernel)
-TABLE.runs(Min)(MinKernel)
-TABLE.runs(Div)(DivisionKernel)
-TABLE.runs(AddConst)(AddConstKernel)
-TABLE.runs(MulConst)(MulConstKernel)
-TABLE.runs(MulShift)(MulShiftKernel)
-TABLE.runs(Relu)(ReluKernel)
-TABLE.runs(Clip)(ClipKernel)
-TABLE.runs(LeakyRelu)(LeakyReluKernel)
-TABLE.runs(PRelu)(PReluKernel)
-TABLE.runs(Active)(ActiveKernel)
-TABLE.runs(Lut)(AnyLutKernel)
-TABLE.runs(Cast)(CastKernel)
-TABLE.runs(Softmax)(SoftmaxRoutine)
-TABLE.runs(Upsample)(UpsampleKernel)
-TABLE.runs(Reshape)(AliasKernel)
-TABLE.runs(Permute)(AnyPermuteKernel)
-TABLE.runs(Concat)(ConcatKernel)
-TABLE.runs(Slice)(SliceKernel)
-TABLE.runs(Pad)(AnyPadKernel)
+TABLE.runs(tpu.Conv2D)(AnyConvKernel)
+TABLE.runs(tpu.Deconv)(DeconvKernel)
+TABLE.runs(tpu.MatMul)(AnyMatMulKernel)
+TABLE.runs(tpu.Pool2D)(PoolKernel)
+TABLE.runs(tpu.Add)(SumKernel)
+TABLE.runs(tpu.Sub)(DifferenceKernel)
+TABLE.runs(tpu.Mul)(MulKernel)
+TABLE.runs(tpu.Max)(MaxKernel)
+TABLE.runs(tpu.Min)(MinKernel)
+TABLE.runs(tpu.Div)(DivisionKernel)
+TABLE.runs(tpu.AddConst)(AddConstKernel)
+TABLE.runs(tpu.MulConst)(MulConstKernel)
+TABLE.runs(tpu.MulShift)(MulShiftKernel)
+TABLE.runs(tpu.Relu)(ReluKernel)
+TABLE.runs(tpu.Clip)(ClipKernel)
+TABLE.runs(tpu.LeakyRelu)(LeakyReluKernel)
+TABLE.runs(tpu.PRelu)(PReluKernel)
+TABLE.runs(tpu.Active)(ActiveKernel)
+TABLE.runs(tpu.Lut)(AnyLutKernel)
+TABLE.runs(tpu.Cast)(CastKernel)
+TABLE.runs(tpu.Softmax)(SoftmaxRoutine)
+TABLE.runs(tpu.Upsample)(UpsampleKernel)
+TABLE.runs(tpu.Reshape)(AliasKernel)
+TABLE.runs(tpu.Permute)(AnyPermuteKernel)
+TABLE.runs(tpu.Concat)(ConcatKernel)
+TABLE.runs(tpu.Slice)(SliceKernel)
+TABLE.runs(tpu.Pad)(AnyPadKernel)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Axis, Box, KernelChoice, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc_ops import tpu
 from tpuc_ops.shapes import is_absent
 from tpuc_ops.tiles import tile_shape
-from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
 from tpuc_ops.window import Pair
 
 from tpuc_cv183x.assembler import Cv183xAssembler
@@ -38,14 +38,14 @@ def steps_of(split: Pair, vector: int) -> int:
     return groups_of(channels) * -(-width // vector)
 
 
-class BatchedMatMulKernel(TileKernel[TpuMatMul]):
+class BatchedMatMulKernel(TileKernel[tpu.MatMul]):
     """The chip's own matrix product: a row is an image, whose columns lie over lanes and places.
 
     Batches lie along h, one per tile.
     """
 
     def refuse(self, node: Node) -> str | None:
-        op: TpuMatMul = node.op
+        op: tpu.MatMul = node.op
         left, right, *others = node.operand_types
         if op.left_transpose or op.right_transpose or op.output_transpose:
             return "operands and result as they are multiplied; permute them before"
@@ -153,7 +153,7 @@ def _is_signed(node: Node) -> bool:
     return not all(type_.storage.is_unsigned for type_ in node.operand_types[:2])
 
 
-class AnyMatMulKernel(KernelChoice[TpuMatMul]):
+class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
     """A right operand of two dimensions is a constant; of more, computed."""
 
     def __init__(self) -> None:

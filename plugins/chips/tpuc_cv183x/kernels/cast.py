@@ -25,8 +25,8 @@ from tpuc.api import (
     TileKernel,
     elementwise_view,
 )
+from tpuc_ops import tpu
 from tpuc_ops.tiles import tile_shape
-from tpuc_ops.tpu.cast import Cast
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar, TensorCopy, natural_strides
@@ -39,7 +39,7 @@ _WORD_BITS, _WORD_PLANES = 16, 2
 _UPPER = 2  # offset of the upper half of a float32
 
 
-class QuantRoutine(CpuRoutine[Cast]):
+class QuantRoutine(CpuRoutine[tpu.Cast]):
     """float32 to int8 and back, by a scale."""
 
     function = "quant"
@@ -57,7 +57,7 @@ class QuantRoutine(CpuRoutine[Cast]):
         return {"from": "INT8", "scale": float(np.float32(node.operand_types[0].uniform.scale)), "to": "NONE"}
 
 
-class ChipKernel(TileKernel[Cast]):
+class ChipKernel(TileKernel[tpu.Cast]):
     """On the chip: halves of float32, a bf16 product, and a copy within local memory that converts bytes.
 
     Bytes of float32 that lie in rows over the lanes, where no neighbour reads them, are left as bf16: their store
@@ -65,7 +65,7 @@ class ChipKernel(TileKernel[Cast]):
     """
 
     def refuse(self, node: Node) -> str | None:
-        op: Cast = node.op
+        op: tpu.Cast = node.op
         source, result = node.operand_types[0].storage, node.result_type.storage
         rounds = not result.is_float
         if not all(one == F32 or is_computable(one) for one in (source, result)):
@@ -206,7 +206,7 @@ def _widen(half: Operand, result: LocalTensor, asm: Cv183xAssembler) -> None:
     _compute(ArithmeticOp.COPY, target, half, result.shape, asm)
 
 
-class CastKernel(KernelChoice[Cast]):
+class CastKernel(KernelChoice[tpu.Cast]):
     """float32 and int8 meet on the host, unless they are to do so in bf16; everything else on the chip."""
 
     def __init__(self) -> None:

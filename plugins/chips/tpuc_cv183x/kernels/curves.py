@@ -26,9 +26,8 @@ from tpuc.api import (
     Tile,
     TileKernel,
 )
-from tpuc_ops import functions
+from tpuc_ops import functions, tpu
 from tpuc_ops.tiles import tile_shape
-from tpuc_ops.tpu.active import Active
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar
@@ -212,7 +211,7 @@ _FORMS: Mapping[str, Form] = {
 MODES = (*_FORMS, "ELU")
 
 
-def form_of(op: Active) -> Form:
+def form_of(op: tpu.Active) -> Form:
     """The form of an op's curve."""
     if op.mode != "ELU":
         return _FORMS[op.mode]
@@ -302,7 +301,7 @@ class HardKernel(TableKernel):
     work = ("line",)
 
     def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
-        op: Active = node.op
+        op: tpu.Active = node.op
         slope, offset = self._slopes if op.mode == "HSWISH" else (op.coeffs or self._slopes)[:2]
         x, result, line = operand(placed.operand(0)), operand(placed.result), work["line"]
         steps.do(ArithmeticOp.MUL, line, x, slope)

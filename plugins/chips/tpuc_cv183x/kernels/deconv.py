@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tpuc.api import KernelChoice, Node, TileKernel
+from tpuc_ops import tpu
 from tpuc_ops.tiles import Product, TurnedFilter
-from tpuc_ops.tpu.deconv import Deconv
 
 from tpuc_cv183x.kernels.common import MAX_WINDOW_STEP, element_refusal
 from tpuc_cv183x.kernels.depthwise import DepthwiseConvKernel
@@ -15,7 +15,7 @@ from tpuc_cv183x.kernels.product import ProductKernel, requantise_refusal
 
 def deconvolution_refusal(node: Node) -> str | None:
     """What no kind of transposed convolution can do."""
-    op: Deconv = node.op
+    op: tpu.Deconv = node.op
     window = op.window()
     if max(window.dilations) > MAX_WINDOW_STEP + 1:
         return f"dilation at most {MAX_WINDOW_STEP + 1}, this one is {max(window.dilations)}"
@@ -52,14 +52,14 @@ class DepthwiseDeconvKernel(_Transposed, DepthwiseConvKernel):
     """One filter per channel."""
 
 
-class GroupedDeconvKernel(TileKernel[Deconv]):
+class GroupedDeconvKernel(TileKernel[tpu.Deconv]):
     """Groups of several channels, which the chip does not have."""
 
     def refuse(self, node: Node) -> str | None:
         return "groups of several channels have no kernel; lowering writes them as one group with zeros between"
 
 
-class DeconvKernel(KernelChoice[Deconv]):
+class DeconvKernel(KernelChoice[tpu.Deconv]):
     """Full or depthwise; other groups are spelled out by the lowering."""
 
     def __init__(self) -> None:

@@ -19,8 +19,8 @@ from tpuc.api import (
     TileKernel,
     View,
 )
+from tpuc_ops import tpu
 from tpuc_ops.tiles import Product, WindowKernel
-from tpuc_ops.tpu.conv2d import Conv2D
 from tpuc_ops.window import Pair
 
 from tpuc_cv183x.assembler import Cv183xAssembler
@@ -121,7 +121,7 @@ def _has_bias(node: Node) -> bool:
     return node.operand_types[2] is not ABSENT
 
 
-class AnyConvKernel(KernelChoice[Conv2D]):
+class AnyConvKernel(KernelChoice[tpu.Conv2D]):
     """Full or depthwise convolution; other groups are spelled out by the lowering."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class AnyConvKernel(KernelChoice[Conv2D]):
         return self._depthwise if channels == (node.op.group, node.op.group) else self._other
 
 
-class GroupedConvKernel(TileKernel[Conv2D]):
+class GroupedConvKernel(TileKernel[tpu.Conv2D]):
     """Groups of several channels, which the chip does not have."""
 
     def refuse(self, node: Node) -> str | None:

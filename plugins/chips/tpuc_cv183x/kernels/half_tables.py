@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import KernelChoice, Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Space, Tile, TileKernel
+from tpuc_ops import tpu
 from tpuc_ops.tiles import tile_shape
-from tpuc_ops.tpu.lut import Lut
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand
@@ -24,7 +24,7 @@ _ENTRIES = 256
 _HALF_BYTES = 2
 
 
-class HalfTableKernel(TileKernel[Lut]):
+class HalfTableKernel(TileKernel[tpu.Lut]):
     """The chip looks words up by their low byte, into which the operand's bytes are spread before."""
 
     def refuse(self, node: Node) -> str | None:
@@ -69,7 +69,7 @@ def _without_constant(node: Node) -> Node:
     return Node(node.op, node.operand_types[:1], node.result_types, node.name)
 
 
-class AnyLutKernel(KernelChoice[Lut]):
+class AnyLutKernel(KernelChoice[tpu.Lut]):
     """By the width of an entry."""
 
     def __init__(self) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from tpuc.api import Box, KernelChoice, Layouts, MoveKernel, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
+from tpuc_ops import tpu
 from tpuc_ops.copies import Copy, dense_strides, offset_of, padded_copies
 from tpuc_ops.tiles import kept_part, padded_box, tile_shape
-from tpuc_ops.tpu.pad import Pad
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar
@@ -64,7 +64,7 @@ def _segments(extent: int, before: int, after: int, *, mirrored: bool) -> list[S
     return segments
 
 
-class LocalPadKernel(TileKernel[Pad]):
+class LocalPadKernel(TileKernel[tpu.Pad]):
     """The result is filled with the value, then the operand is copied to its place."""
 
     def serves(self, node: Node) -> bool:
@@ -122,7 +122,7 @@ def _fill(target: Operand, shape: tuple[int, int, int, int], value: float, asm: 
         asm.record(Arithmetic(operation=operation, shape=shape, result=target, left=target, right=bound))
 
 
-class AnyPadKernel(KernelChoice[Pad]):
+class AnyPadKernel(KernelChoice[tpu.Pad]):
     """In local memory where that is possible."""
 
     def __init__(self) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
+from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer
 from tpuc_ops.tiles import window_box
-from tpuc_ops.tpu.pool2d import Pool2D
 from tpuc_ops.window import Window, spatial
 
 from tpuc_cv183x.assembler import Cv183xAssembler
@@ -21,7 +21,7 @@ _LOWEST = {DType.INT8: -128, DType.UINT8: 0, DType.BF16: 0xFF7F}
 _MAX_FACTOR, _MAX_SHIFT = 255, 31
 
 
-class PoolKernel(TileKernel[Pool2D]):
+class PoolKernel(TileKernel[tpu.Pool2D]):
     """Maximum; average as the sum times an unsigned byte, shifted half up, or times 1 / window in bf16."""
 
     def refuse(self, node: Node) -> str | None:
@@ -51,7 +51,7 @@ class PoolKernel(TileKernel[Pool2D]):
         return Layouts(("aligned",), ("aligned",))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
-        op: Pool2D = node.op
+        op: tpu.Pool2D = node.op
         x, result = placed.operand(0), placed.result
         source, target, window = operand(x), operand(result), _window(node)
         size = (x.shape[2], x.shape[3])
@@ -98,7 +98,7 @@ def _window(node: Node) -> Window:
 
 
 def _average_refusal(node: Node) -> str | None:
-    op: Pool2D = node.op
+    op: tpu.Pool2D = node.op
     overhang = any(op.window().overhang(spatial(node.operand_types[0].dims, 2)))
     if (any(op.pads) and not op.count_include_pad) or overhang:
         return "an average that does not count padding needs windows without padding"

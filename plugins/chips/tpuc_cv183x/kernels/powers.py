@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from tpuc.api import ABSENT, KernelChoice, Layouts, LocalTensor, Node, PlacedTile, Space, TileKernel
-from tpuc_ops.tpu.active import Active
+from tpuc_ops import tpu
 
 from tpuc_cv183x.isa import ArithmeticOp, MoveFunction, Operand, TensorCopy, natural_strides
 from tpuc_cv183x.kernels.activation import emit_limit
@@ -146,7 +146,7 @@ class DivisionKernel(SplitKernel):
         emit_limit(node, placed.result, steps.asm)
 
 
-class ActiveKernel(KernelChoice[Active]):
+class ActiveKernel(KernelChoice[tpu.Active]):
     """By the function's mode."""
 
     kernels: ClassVar[Mapping[str, TileKernel[Any]]] = {
@@ -164,7 +164,7 @@ class ActiveKernel(KernelChoice[Active]):
         return self.kernels.get(node.op.mode, _OtherKernel())
 
 
-class _OtherKernel(TileKernel[Active]):
+class _OtherKernel(TileKernel[tpu.Active]):
     """Functions without tables."""
 
     def refuse(self, node: Node) -> str | None:

@@ -19,9 +19,8 @@ from tpuc.api import (
     Tile,
     View,
 )
+from tpuc_ops import tpu
 from tpuc_ops.tiles import Product, ProductSpace, WindowKernel, tile_shape
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.matmul import MatMul
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import (
@@ -205,7 +204,7 @@ def requantise_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[
 
 def convolution_refusal(node: Node) -> str | None:
     """What no kind of convolution can do."""
-    op: Conv2D = node.op
+    op: tpu.Conv2D = node.op
     if any(op.inserts or ()) or op.kernel_zp:
         return "zeros between rows and zero points of the kernel have no kernel"
     return (
@@ -232,7 +231,7 @@ class MatMulKernel(ProductKernel):
     """
 
     def refuse(self, node: Node) -> str | None:
-        op: MatMul = node.op
+        op: tpu.MatMul = node.op
         if op.left_transpose or op.output_transpose:
             return "left_transpose and output_transpose are not supported"
         if op.input_zp or op.right_zp:
@@ -244,7 +243,7 @@ class MatMulKernel(ProductKernel):
         )
 
     def product(self, node: Node) -> Product:
-        op: MatMul = node.op
+        op: tpu.MatMul = node.op
         depth, width = node.operand_types[0].dims[-1], node.result_type.dims[-1]
         rows = node.operand_types[0].size // depth
         if groups_of(width) <= (_SEPARATE_FLOATS if _is_float(node) else _SEPARATE):

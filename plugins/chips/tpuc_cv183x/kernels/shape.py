@@ -19,6 +19,7 @@ from tpuc.api import (
     TileKernel,
     View,
 )
+from tpuc_ops import tpu
 from tpuc_ops.copies import (
     Copy,
     CopyKernel,
@@ -27,7 +28,6 @@ from tpuc_ops.copies import (
     permuted_copies,
     sliced_copies,
 )
-from tpuc_ops.tpu.permute import Permute
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp
@@ -50,7 +50,7 @@ class PermuteKernel(DdrCopyKernel):
         return permuted_copies(node)
 
 
-class ExchangeKernel(TileKernel[Permute]):
+class ExchangeKernel(TileKernel[tpu.Permute]):
     """Bytes (n, c, w) to (n, w, c): the store exchanges channels and columns, which go as rows of many elements."""
 
     def space(self, node: Node) -> Space:
@@ -91,7 +91,7 @@ def _exchange(node: Node) -> tuple[int, int, int] | None:
     return (n, c, w) if c <= MAX_EXTENT and w <= MAX_DMA_EXTENT else None
 
 
-class AnyPermuteKernel(KernelChoice[Permute]):
+class AnyPermuteKernel(KernelChoice[tpu.Permute]):
     """An exchange of two dimensions where it is one; strided copies otherwise."""
 
     def __init__(self) -> None:

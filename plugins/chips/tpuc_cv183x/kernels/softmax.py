@@ -6,17 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 
 from tpuc.api import F32, CpuRoutine, HostArgument, Node
+from tpuc_ops import tpu
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.tpu.softmax import Softmax
 
 
-class SoftmaxRoutine(CpuRoutine[Softmax]):
+class SoftmaxRoutine(CpuRoutine[tpu.Softmax]):
     """In float32 over the middle one of three dimensions."""
 
     function = "softmax"
 
     def refuse(self, node: Node) -> str | None:
-        op: Softmax = node.op
+        op: tpu.Softmax = node.op
         if op.log or op.beta != 1.0:
             return "beta 1 and no logarithm"
         if node.operand_types[0].storage != F32 or node.result_type.storage != F32:

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
+from tpuc_ops import tpu
 from tpuc_ops.tiles import tile_shape
-from tpuc_ops.tpu.lut import Lut
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar, natural_strides
@@ -26,7 +26,7 @@ Array: TypeAlias = npt.NDArray[Any]
 _ENTRIES = 256
 
 
-class LutKernel(TileKernel[Lut]):
+class LutKernel(TileKernel[tpu.Lut]):
     """Every lane holds the whole table, or those of its channels; the stored byte, taken without sign, is the index."""
 
     def refuse(self, node: Node) -> str | None:

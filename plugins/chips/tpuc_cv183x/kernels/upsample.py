@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Axis, Box, Layouts, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
-from tpuc_ops.tpu.upsample import Upsample
+from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, Operand
@@ -15,11 +15,11 @@ from tpuc_cv183x.operands import MAX_EXTENT, operand
 _MAX_REPEATS = 64
 
 
-class UpsampleKernel(TileKernel[Upsample]):
+class UpsampleKernel(TileKernel[tpu.Upsample]):
     """One copy with steps in the result for each place in a block."""
 
     def refuse(self, node: Node) -> str | None:
-        op: Upsample = node.op
+        op: tpu.Upsample = node.op
         if op.scale_h * op.scale_w > _MAX_REPEATS:
             return f"each element at most {_MAX_REPEATS} times, here {op.scale_h * op.scale_w} times"
         if op.do_relu:
@@ -27,7 +27,7 @@ class UpsampleKernel(TileKernel[Upsample]):
         return element_refusal(node)
 
     def space(self, node: Node) -> Space:
-        op: Upsample = node.op
+        op: tpu.Upsample = node.op
         n, c, h, w = node.result_type.dims
         source = node.operand_types[0].dims
         axes = (
@@ -38,7 +38,7 @@ class UpsampleKernel(TileKernel[Upsample]):
         return Space(axes, (View((source[0], source[1], source[2], source[3])),), (View((n, c, h, w)),))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        op: Upsample = node.op
+        op: tpu.Upsample = node.op
         ranges = [tile.range("n"), tile.range("c")]
         for name, scale in (("h", op.scale_h), ("w", op.scale_w)):
             start, stop = tile.range(name)
@@ -50,7 +50,7 @@ class UpsampleKernel(TileKernel[Upsample]):
         return Layouts(("aligned",), ("aligned",))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
-        op: Upsample = node.op
+        op: tpu.Upsample = node.op
         x, result = placed.operand(0), operand(placed.result)
         n, c, h, w = result.strides(placed.result.shape)
         steps = (n, c, h * op.scale_h, w * op.scale_w)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import LoweringBuilder, LoweringNode, Value
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import ShapeLowering, SplitAny
-from tpuc_ops.top.split import Split
-from tpuc_ops.top.tile import Tile
-from tpuc_ops.tpu.concat import Concat as TpuConcat
 
 from tpuc_cv183x.lowerings.table import TABLE
 
-TABLE.lowers(Split, "bf16", "int8")(SplitAny)
+TABLE.lowers(top.Split, "bf16", "int8")(SplitAny)
 
 
-@TABLE.lowers(Tile, "bf16", "int8")
+@TABLE.lowers(top.Tile, "bf16", "int8")
 class TileAny(ShapeLowering):
     """The tensor beside itself, dimension by dimension."""
 
@@ -27,5 +25,5 @@ class TileAny(ShapeLowering):
             dims = list(value.tensor.dims)
             dims[axis] *= count
             name = node.name if axis == repeated[-1] else f"{node.name}_axis{axis}"
-            value = build(TpuConcat(axis=axis), [value] * count, value.tensor.with_shape(tuple(dims)).at(None), name)
+            value = build(tpu.Concat(axis=axis), [value] * count, value.tensor.with_shape(tuple(dims)).at(None), name)
         return [value]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import BF16, F32, Lowering, LoweringBuilder, LoweringNode, TensorType, Value
-from tpuc_ops.tpu.cast import Cast
+from tpuc_ops import tpu
 
 from tpuc_cv183x.lowerings.table import CASTS as TABLE
 
 __all__ = ["TABLE", "CastAny", "cast"]
 
 
-@TABLE.lowers(Cast, "int8", "bf16")
-class CastAny(Lowering[Cast]):
+@TABLE.lowers(tpu.Cast, "int8", "bf16")
+class CastAny(Lowering[tpu.Cast]):
     """float32 to int8 and back: the runtime computes it. Everything else: the chip, which converts between bf16 and
     bytes, with a bf16 product for the scale; float32 to bf16 rounds half away from zero.
 
@@ -30,9 +30,9 @@ def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder) ->
     """`value` as `wanted`, by an op that is called `name`."""
     source = value.tensor
     if not source.is_quantised and not wanted.is_quantised:
-        return build(Cast(round_half=wanted.storage == BF16), [value], wanted, name)
+        return build(tpu.Cast(round_half=wanted.storage == BF16), [value], wanted, name)
     stored, plain = (source, wanted) if source.is_quantised else (wanted, source)
     if plain.storage == F32 and not stored.storage.is_unsigned:
-        return build(Cast(), [value], wanted, name)
-    op = Cast(in_half=True, round_mode="HalfToEven", round_half=source.storage == F32)
+        return build(tpu.Cast(), [value], wanted, name)
+    op = tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=source.storage == F32)
     return build(op, [value], wanted, name)

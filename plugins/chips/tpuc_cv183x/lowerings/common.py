@@ -19,12 +19,9 @@ from tpuc.api import (
     UniformPerAxis,
     Value,
 )
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import STEPS
 from tpuc_ops.quant.arithmetic import decompose_frexp31
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.min import Min
-from tpuc_ops.tpu.mul import Mul
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -37,7 +34,7 @@ LARGEST = float(np.uint32(0x7F7F0000).view(np.float32))
 """The greatest bf16 number. The chip has no infinity: it reads one as NaN, and makes +LARGEST of that."""
 
 _FEWEST_BITS = 16
-_JOINS = (Concat, Max, Min)
+_JOINS = (top.Concat, top.Max, top.Min)
 
 
 def bf16(value: float) -> float:
@@ -113,7 +110,7 @@ def rescaled(value: Value, wanted: TensorType, name: str, build: LoweringBuilder
     if factor >= 1.0:
         raise ValueError(f"a value's scale is {source.uniform.scale / wanted.uniform.scale:g} times that of the result")
     multiplier, shift = decompose_qdm(factor)
-    op = Mul(multiplier=multiplier, rshift=shift, **QDM)
+    op = tpu.Mul(multiplier=multiplier, rshift=shift, **QDM)
     return build(
         op,
         [value, build.weight(f"{name}_number", largest, element)],

@@ -7,19 +7,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
-from tpuc_ops.top.cast import Cast
-from tpuc_ops.top.ceil import Ceil
-from tpuc_ops.top.compare import COMPARISONS, Compare
-from tpuc_ops.top.compare_const import CompareConst
-from tpuc_ops.top.floor import Floor
-from tpuc_ops.top.round import Round
-from tpuc_ops.top.sign import Sign
-from tpuc_ops.top.where import Where
-from tpuc_ops.tpu.add import Add
-from tpuc_ops.tpu.max import Max
-from tpuc_ops.tpu.min import Min
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.sub import Sub
+from tpuc_ops import top, tpu
+from tpuc_ops.top.compare import COMPARISONS
 
 from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.table import TABLE
@@ -45,7 +34,7 @@ def _compared(steps: Halves, mode: str, left: Value, right: Value) -> Value:
     """1 where ``left mode right`` holds."""
     match mode:
         case "Greater":
-            return steps.is_positive(steps.do(Sub(), [left, right]))
+            return steps.is_positive(steps.do(tpu.Sub(), [left, right]))
         case "Less":
             return _compared(steps, "Greater", right, left)
         case "GreaterOrEqual":
@@ -53,18 +42,18 @@ def _compared(steps: Halves, mode: str, left: Value, right: Value) -> Value:
         case "LessOrEqual":
             return steps.inverted(_compared(steps, "Greater", left, right))
         case "NotEqual":
-            return _truth(steps, steps.do(Sub(), [left, right]))
+            return _truth(steps, steps.do(tpu.Sub(), [left, right]))
         case "Equal":
             return steps.inverted(_compared(steps, "NotEqual", left, right))
         case "And":
-            return steps.do(Min(), [_truth(steps, left), _truth(steps, right)])
+            return steps.do(tpu.Min(), [_truth(steps, left), _truth(steps, right)])
         case "Or":
-            return steps.do(Max(), [_truth(steps, left), _truth(steps, right)])
+            return steps.do(tpu.Max(), [_truth(steps, left), _truth(steps, right)])
         case _:
             return _compared(steps, "NotEqual", _truth(steps, left), _truth(steps, right))
 
 
-@TABLE.lowers(Compare, "bf16", "int8")
+@TABLE.lowers(top.Compare, "bf16", "int8")
 class CompareAny(InHalves):
     """Of what bf16 holds: differences keep their sign."""
 
@@ -79,7 +68,7 @@ class CompareAny(InHalves):
         return steps.last(_compared(steps, node.op.mode, steps.operand(0), steps.operand(1)))
 
 
-@TABLE.lowers(CompareConst, "bf16", "int8")
+@TABLE.lowers(top.CompareConst, "bf16", "int8")
 class CompareConstAny(InHalves):
     """With a number that bf16 holds."""
 
@@ -87,7 +76,7 @@ class CompareConstAny(InHalves):
         return (Wants.EXACT if node.op.mode in COMPARISONS else Wants.AS_IS,)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: CompareConst = node.op
+        op: top.CompareConst = node.op
         steps = Halves(node, build)
         value = steps.operand()
         number = steps.constant(np.full((1,) * len(value.tensor.dims), op.const_val, np.float32))
@@ -101,12 +90,12 @@ def _constant_refusal(node: LoweringNode, count: int) -> str | None:
     return None
 
 
-@TABLE.lowers(Where, "bf16", "int8")
+@TABLE.lowers(top.Where, "bf16", "int8")
 class WhereAny(InHalves):
     """Each branch times its own truth, and the sum: one of them is always 0."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Where = node.op
+        op: top.Where = node.op
         steps = Halves(node, build)
         given = node.constants[0]
         if given is not None:
@@ -120,7 +109,7 @@ class WhereAny(InHalves):
             (other, op.y_const_val if op.y_is_const else None, 2),
         )
         chosen = [_part(steps, share, number, index) for share, number, index in parts]
-        return steps.last(steps.do(Add(), chosen) if len(chosen) > 1 else chosen[0])
+        return steps.last(steps.do(tpu.Add(), chosen) if len(chosen) > 1 else chosen[0])
 
 
 def _part(steps: Halves, share: Value, number: float | None, index: int) -> Value:
@@ -130,25 +119,25 @@ def _part(steps: Halves, share: Value, number: float | None, index: int) -> Valu
     else:
         branch = steps.operand(index)
     is_constant = number is not None or steps.node.constants[index] is not None
-    return steps.do(Mul(), [share, branch] if is_constant else [branch, share])
+    return steps.do(tpu.Mul(), [share, branch] if is_constant else [branch, share])
 
 
-@TABLE.lowers(Round, "bf16")
-@TABLE.lowers(Floor, "bf16")
-@TABLE.lowers(Ceil, "bf16")
+@TABLE.lowers(top.Round, "bf16")
+@TABLE.lowers(top.Floor, "bf16")
+@TABLE.lowers(top.Ceil, "bf16")
 class RoundBf16(InHalves):
     """Sums with 128 have no digits behind the point; larger numbers have none anyway. Both signs apart."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         steps = Halves(node, build)
         value = steps.operand()
-        above = self._magnitude(steps, steps.do(Max(), [value, self._zero(steps, value)]))
-        below = self._magnitude(steps, steps.do(Max(), [steps.times(value, -1.0), self._zero(steps, value)]))
-        whole = steps.do(Sub(), [above, below])
-        if isinstance(node.op, Floor):
-            whole = steps.do(Sub(), [whole, steps.is_positive(steps.do(Sub(), [whole, value]))])
-        elif isinstance(node.op, Ceil):
-            whole = steps.do(Add(), [whole, steps.is_positive(steps.do(Sub(), [value, whole]))])
+        above = self._magnitude(steps, steps.do(tpu.Max(), [value, self._zero(steps, value)]))
+        below = self._magnitude(steps, steps.do(tpu.Max(), [steps.times(value, -1.0), self._zero(steps, value)]))
+        whole = steps.do(tpu.Sub(), [above, below])
+        if isinstance(node.op, top.Floor):
+            whole = steps.do(tpu.Sub(), [whole, steps.is_positive(steps.do(tpu.Sub(), [whole, value]))])
+        elif isinstance(node.op, top.Ceil):
+            whole = steps.do(tpu.Add(), [whole, steps.is_positive(steps.do(tpu.Sub(), [value, whole]))])
         return steps.last(whole)
 
     def _zero(self, steps: Halves, value: Value) -> Value:
@@ -157,10 +146,10 @@ class RoundBf16(InHalves):
     def _magnitude(self, steps: Halves, value: Value) -> Value:
         near = steps.within(value, 0.0, _WHOLE_FROM)
         whole = steps.plus(steps.plus(near, _WHOLE_FROM), -_WHOLE_FROM)
-        return steps.do(Add(), [whole, steps.do(Sub(), [value, near])])
+        return steps.do(tpu.Add(), [whole, steps.do(tpu.Sub(), [value, near])])
 
 
-@TABLE.lowers(Cast, "bf16", "int8")
+@TABLE.lowers(top.Cast, "bf16", "int8")
 class CastAny(RoundBf16):
     """To what bf16 can tell apart: other floats are as they are, integers without what is behind the point."""
 
@@ -177,15 +166,15 @@ class CastAny(RoundBf16):
         if node.op.to == "BOOL":
             return steps.last(_truth(steps, value))
         signs = (value, steps.times(value, -1.0))
-        above, below = (self._cut(steps, steps.do(Max(), [one, self._zero(steps, value)])) for one in signs)
-        return steps.last(steps.do(Sub(), [above, below]))
+        above, below = (self._cut(steps, steps.do(tpu.Max(), [one, self._zero(steps, value)])) for one in signs)
+        return steps.last(steps.do(tpu.Sub(), [above, below]))
 
     def _cut(self, steps: Halves, value: Value) -> Value:
         whole = self._magnitude(steps, value)
-        return steps.do(Sub(), [whole, steps.is_positive(steps.do(Sub(), [whole, value]))])
+        return steps.do(tpu.Sub(), [whole, steps.is_positive(steps.do(tpu.Sub(), [whole, value]))])
 
 
-@TABLE.lowers(Sign, "bf16")
+@TABLE.lowers(top.Sign, "bf16")
 class SignBf16(InHalves):
     """A steep slope, cut off on both sides."""
 

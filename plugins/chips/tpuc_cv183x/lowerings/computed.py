@@ -8,15 +8,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import BF16, LoweringBuilder, LoweringNode, Op, TensorType, Value
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import result_with_sign
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.tpu.add import Add as TpuAdd
-from tpuc_ops.tpu.concat import Concat as TpuConcat
-from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
-from tpuc_ops.tpu.pad import Pad as TpuPad
-from tpuc_ops.tpu.permute import Permute as TpuPermute
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
-from tpuc_ops.tpu.slice import Slice as TpuSlice
 
 from tpuc_cv183x.isa.geometry import EU_BYTES, round_up
 from tpuc_cv183x.kernels.batched import spread, steps_of
@@ -71,7 +64,7 @@ class _Product:
 
     def value(self) -> Value:
         """The result."""
-        op: MatMul = self.op
+        op: top.MatMul = self.op
         left, right = self._together(
             self._operand(0, op.left_transpose, "left_turned"), self._operand(1, op.right_transpose, "right_turned")
         )
@@ -79,28 +72,28 @@ class _Product:
         right = self._widened(right)
         shape = (*left.tensor.dims[:-1], columns)
         whole = (*shape[:-1], right.tensor.dims[-1])
-        tpu = TpuMatMul() if self.bias is not None else TpuMatMul(do_relu=op.do_relu, relu_limit=op.relu_limit)
+        lowered = tpu.MatMul() if self.bias is not None else tpu.MatMul(do_relu=op.do_relu, relu_limit=op.relu_limit)
         if self.factor is not None:
             multiplier, shift = decompose_qdm(self.factor)
             fields: dict[str, Any] = {"multipliers": (multiplier,), "rshifts": (shift,), **QDM}
-            tpu = TpuMatMul(do_relu=op.do_relu, relu_limit=op.relu_limit, **fields)
+            lowered = tpu.MatMul(do_relu=op.do_relu, relu_limit=op.relu_limit, **fields)
         type_ = self.result.with_shape(whole).at(None)
         dims = self.node.result_type.dims
         plain = whole == dims and self.bias is None and not op.output_transpose
         name = self.node.name if plain else f"{self.node.name}_product"
-        value = self.build(tpu, [left, right, *(self.build.none() for _ in range(3))], type_, name)
+        value = self.build(lowered, [left, right, *(self.build.none() for _ in range(3))], type_, name)
         if plain:
             return value
         if whole != shape:
-            cut = TpuSlice(offset=(0,) * len(shape), steps=(1,) * len(shape), ends=shape)
+            cut = tpu.Slice(offset=(0,) * len(shape), steps=(1,) * len(shape), ends=shape)
             value = self._step(cut, value, shape, "cut")
         if op.output_transpose:
             value = self._turned(value, "turned")
         if self.bias is None:
-            return self.build(TpuReshape(shape=dims), [value], self.result, self.node.name)
+            return self.build(tpu.Reshape(shape=dims), [value], self.result, self.node.name)
         value = self._reshaped(value, dims, "shaped")
         added = self.build.weight("bias_bf16", as_bf16(self.bias.reshape(-1)), "bf16")
-        return self.build(TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit), [value, added], self.result)
+        return self.build(tpu.Add(do_relu=op.do_relu, relu_limit=op.relu_limit), [value, added], self.result)
 
     def _operand(self, index: int, turned: bool, suffix: str) -> Value:
         """As it takes part in the product; a constant with the other one's batches."""
@@ -125,13 +118,13 @@ class _Product:
         own, better = (steps_of(spread(extent, EU_BYTES // vector), vector) for extent in (columns, wide))
         if self.node.constants[1] is not None or own < _AWKWARD * better:
             return right
-        pad = TpuPad(paddings=(*(0,) * (2 * len(rest) + 1), wide - columns))
+        pad = tpu.Pad(paddings=(*(0,) * (2 * len(rest) + 1), wide - columns))
         return self._step(pad, right, (*rest, wide), "widened")
 
     def _turned(self, value: Value, suffix: str) -> Value:
         *batch, rows, columns = value.tensor.dims
         order = (*range(len(batch)), len(batch) + 1, len(batch))
-        return self._step(TpuPermute(order=order), value, (*batch, columns, rows), suffix)
+        return self._step(tpu.Permute(order=order), value, (*batch, columns, rows), suffix)
 
     def _together(self, left: Value, right: Value) -> tuple[Value, Value]:
         """With the same batches: a single right matrix for all rows, else what there is one of repeated."""
@@ -151,11 +144,11 @@ class _Product:
                 wanted = (*dims[:axis], count, *dims[axis + 1 :])
                 name = f"{self.node.name}_{suffix}_axis{axis}"
                 type_ = value.tensor.with_shape(wanted).at(None)
-                value = self.build(TpuConcat(axis=axis), [value] * count, type_, name)
+                value = self.build(tpu.Concat(axis=axis), [value] * count, type_, name)
         return value
 
     def _reshaped(self, value: Value, dims: tuple[int, ...], suffix: str) -> Value:
-        return value if value.tensor.dims == dims else self._step(TpuReshape(shape=dims), value, dims, suffix)
+        return value if value.tensor.dims == dims else self._step(tpu.Reshape(shape=dims), value, dims, suffix)
 
     def _step(self, op: Op, value: Value, dims: tuple[int, ...], suffix: str) -> Value:
         type_: TensorType = value.tensor.with_shape(dims).at(None)

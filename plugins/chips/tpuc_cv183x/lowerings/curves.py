@@ -8,15 +8,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
-from tpuc_ops.top.cos import Cos
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.pow2 import Pow2
-from tpuc_ops.top.pow3 import Pow3
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.sin import Sin
-from tpuc_ops.top.softsign import Softsign
-from tpuc_ops.tpu.div import Div
-from tpuc_ops.tpu.mul import Mul
+from tpuc_ops import top, tpu
 
 from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.table import TABLE
@@ -32,7 +24,7 @@ class Composed(Lowering[Any]):
         return (Wants.AS_IS,) * len(node.operand_types)
 
 
-@TABLE.lowers(Pow, "bf16")
+@TABLE.lowers(top.Pow, "bf16")
 class PowBf16(Composed):
     """Products for small whole exponents, roots, else the exponential of a multiple of the logarithm."""
 
@@ -44,7 +36,7 @@ class PowBf16(Composed):
         power = _product(steps, value, abs(int(exponent)))
         if exponent < 0:
             one = steps.constant(np.ones((1,) * len(value.tensor.dims), np.float32))
-            power = steps.do(Div(is_reverse=True), [power, one])
+            power = steps.do(tpu.Div(is_reverse=True), [power, one])
         return steps.last(power)
 
 
@@ -53,10 +45,10 @@ def _product(steps: Halves, value: Value, count: int) -> Value:
         return value
     half = _product(steps, value, count // 2)
     square = steps.function("SQUARE", half)
-    return square if count % 2 == 0 else steps.do(Mul(), [square, value])
+    return square if count % 2 == 0 else steps.do(tpu.Mul(), [square, value])
 
 
-@TABLE.lowers(Pow2, "bf16", "int8")
+@TABLE.lowers(top.Pow2, "bf16", "int8")
 class Pow2Any(Composed):
     """The exponential of a multiple; ``0 ** x`` and powers of negative numbers have no logarithm."""
 
@@ -68,7 +60,7 @@ class Pow2Any(Composed):
         return steps.last(steps.function("EXP", steps.times(steps.operand(), math.log(node.op.const_val))))
 
 
-@TABLE.lowers(Pow3, "bf16", "int8")
+@TABLE.lowers(top.Pow3, "bf16", "int8")
 class Pow3Any(Composed):
     """The exponential of the exponent times the base's logarithm: for bases above 0."""
 
@@ -84,15 +76,15 @@ class Pow3Any(Composed):
         steps, base = Halves(node, build), node.constants[0]
         logarithm = steps.constant(np.log(base)) if base is not None else steps.function("LN", steps.operand(0))
         factors = [logarithm, steps.operand(1)]
-        return steps.last(steps.function("EXP", steps.do(Mul(), factors if base is None else factors[::-1])))
+        return steps.last(steps.function("EXP", steps.do(tpu.Mul(), factors if base is None else factors[::-1])))
 
 
-@TABLE.lowers(Sigmoid, "bf16")
+@TABLE.lowers(top.Sigmoid, "bf16")
 class SigmoidBf16(Composed):
     """Times a number, plus another; a plain one's logarithm is the softplus of the opposite with the other sign."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Sigmoid = node.op
+        op: top.Sigmoid = node.op
         steps = Halves(node, build)
         value = steps.operand()
         plain = (op.scale, op.bias) == (1.0, 0.0)
@@ -104,21 +96,21 @@ class SigmoidBf16(Composed):
         return steps.last(steps.function("LN", value) if op.log else value)
 
 
-@TABLE.lowers(Softsign, "bf16")
+@TABLE.lowers(top.Softsign, "bf16")
 class SoftsignBf16(Composed):
     """``x / (1 + |x|)``."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         steps = Halves(node, build)
         value = steps.operand()
-        return steps.last(steps.do(Div(), [value, steps.plus(steps.function("ABSVAL", value), 1.0)]))
+        return steps.last(steps.do(tpu.Div(), [value, steps.plus(steps.function("ABSVAL", value), 1.0)]))
 
 
-@TABLE.lowers(Sin, "bf16")
-@TABLE.lowers(Cos, "bf16")
+@TABLE.lowers(top.Sin, "bf16")
+@TABLE.lowers(top.Cos, "bf16")
 class CircleBf16(Composed):
     """By tables."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         steps = Halves(node, build)
-        return [steps.named("SIN" if isinstance(node.op, Sin) else "COS", steps.operand())]
+        return [steps.named("SIN" if isinstance(node.op, top.Sin) else "COS", steps.operand())]

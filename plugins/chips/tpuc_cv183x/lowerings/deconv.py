@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, NoneType, TensorType, Value
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.tpu.deconv import Deconv as TpuDeconv
+from tpuc_ops import top, tpu
 
 from tpuc_cv183x.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv183x.lowerings.lines import over_lines
@@ -20,7 +19,7 @@ from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import MAX_STEP
 
 
-def _plain_groups(op: Deconv, filters: Array, *, always: bool) -> tuple[Array, int]:
+def _plain_groups(op: top.Deconv, filters: Array, *, always: bool) -> tuple[Array, int]:
     """One filter per channel as it is; other groups as one group whose filters are zero outside their own part, those
     of single channels too where that is wanted.
     """
@@ -35,7 +34,7 @@ def _plain_groups(op: Deconv, filters: Array, *, always: bool) -> tuple[Array, i
     return whole.reshape(groups * outputs, *filters.shape[1:]), 1
 
 
-def _near(op: Deconv, filters: Array) -> tuple[Deconv, Array]:
+def _near(op: top.Deconv, filters: Array) -> tuple[top.Deconv, Array]:
     """The op with a window of at least the stride and padding of at least the output padding, by zeros in the filter
     behind which as much is cut off.
     """
@@ -55,8 +54,8 @@ def _near(op: Deconv, filters: Array) -> tuple[Deconv, Array]:
     return dataclasses.replace(op, kernel_shape=kernel, pads=tuple(pads)), wide
 
 
-def _deconv(op: Deconv, group: int, *, with_bias: bool) -> TpuDeconv:
-    return TpuDeconv(
+def _deconv(op: top.Deconv, group: int, *, with_bias: bool) -> tpu.Deconv:
+    return tpu.Deconv(
         kernel_shape=op.kernel_shape,
         strides=op.strides,
         pads=op.pads,
@@ -78,7 +77,7 @@ def _refusal(node: LoweringNode) -> str | None:
     return phases_refusal(near) if _is_far(near) else None
 
 
-def _is_far(op: Deconv) -> bool:
+def _is_far(op: top.Deconv) -> bool:
     """Does the window reach further than the fields of a command?"""
     window, extra = op.window(), op.output_padding or (0, 0)
     return any(
@@ -125,9 +124,9 @@ class _Deconvolution:
         return np.ascontiguousarray(own)
 
 
-@TABLE.lowers(Deconv, "bf16")
+@TABLE.lowers(top.Deconv, "bf16")
 @over_lines
-class DeconvBf16(Lowering[Deconv]):
+class DeconvBf16(Lowering[top.Deconv]):
     """The same on bf16; the bias stays float32, as the chip adds it."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -142,9 +141,9 @@ class DeconvBf16(Lowering[Deconv]):
         return [parts.value(stored, added, node.float_result_type())]
 
 
-@TABLE.lowers(Deconv, "int8")
+@TABLE.lowers(top.Deconv, "int8")
 @over_lines
-class DeconvInt8(Lowering[Deconv]):
+class DeconvInt8(Lowering[top.Deconv]):
     """Filters per output channel, as those of the convolution."""
 
     def refuse(self, node: LoweringNode) -> str | None:

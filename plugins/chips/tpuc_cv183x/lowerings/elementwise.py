@@ -9,18 +9,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import bytes_of, result_with_sign
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.sub_const import SubConst
-from tpuc_ops.tpu.add import Add as TpuAdd
-from tpuc_ops.tpu.add_const import AddConst as TpuAddConst
-from tpuc_ops.tpu.mul import Mul as TpuMul
-from tpuc_ops.tpu.mul_const import MulConst as TpuMulConst
-from tpuc_ops.tpu.sub import Sub as TpuSub
 
 from tpuc_cv183x.lowerings.common import (
     QDM,
@@ -41,7 +31,7 @@ def _weighted(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
     return [
         value
         if factor == 1.0
-        else build(TpuMulConst(const_val=bf16(factor)), [value], value.tensor.at(None), f"{node.name}_weighted{index}")
+        else build(tpu.MulConst(const_val=bf16(factor)), [value], value.tensor.at(None), f"{node.name}_weighted{index}")
         for index, (value, factor) in enumerate(zip(values, coefficients, strict=True))
     ]
 
@@ -57,37 +47,37 @@ class BinaryBf16(Lowering[Any]):
         return [build(self.tpu(node.op), _weighted(node, build), node.float_result_type())]
 
 
-@TABLE.lowers(Add, "bf16")
+@TABLE.lowers(top.Add, "bf16")
 class AddBf16(BinaryBf16):
     """Plain sums of two: the chip rounds each."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Add = node.op
+        op: top.Add = node.op
         result = node.float_result_type()
         total, *others = _weighted(node, build)
         if not others:
             raise ValueError("a sum of one operand is that operand; leave the node out")
         for index, other in enumerate(others[:-1], 1):
             dims = np.broadcast_shapes(total.tensor.dims, other.tensor.dims)
-            total = build(TpuAdd(), [total, other], result.with_shape(dims).at(None), f"{node.name}_sum{index}")
-        tpu = TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit)
-        return [build(tpu, [total, others[-1]], result)]
+            total = build(tpu.Add(), [total, other], result.with_shape(dims).at(None), f"{node.name}_sum{index}")
+        lowered = tpu.Add(do_relu=op.do_relu, relu_limit=op.relu_limit)
+        return [build(lowered, [total, others[-1]], result)]
 
 
-@TABLE.lowers(Sub, "bf16")
+@TABLE.lowers(top.Sub, "bf16")
 class SubBf16(BinaryBf16):
     """The plain difference."""
 
-    def tpu(self, op: Sub) -> Op:
-        return TpuSub(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
+    def tpu(self, op: top.Sub) -> Op:
+        return tpu.Sub(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
 
 
-@TABLE.lowers(Mul, "bf16")
+@TABLE.lowers(top.Mul, "bf16")
 class MulBf16(BinaryBf16):
     """The plain product."""
 
-    def tpu(self, op: Mul) -> Op:
-        return TpuMul(do_relu=op.do_relu, relu_limit=op.relu_limit)
+    def tpu(self, op: top.Mul) -> Op:
+        return tpu.Mul(do_relu=op.do_relu, relu_limit=op.relu_limit)
 
 
 @dataclass(frozen=True)
@@ -117,33 +107,33 @@ def stored_operands(
     return [term for _, term in sorted(zip(is_constant, terms, strict=True), key=lambda pair: pair[0])]
 
 
-@TABLE.lowers(Add, "int8")
-@TABLE.lowers(Sub, "int8")
+@TABLE.lowers(top.Add, "int8")
+@TABLE.lowers(top.Sub, "int8")
 class SumInt8(Lowering[Any]):
     """Each operand times coefficient * Sx / Sy over one common power of two; one rounding at the end. Sy moves by a
     few per cent to where the multipliers say the factors best.
     """
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Add | Sub = node.op
+        op: top.Add | top.Sub = node.op
         result = node.quantised_result_type()
         coefficients = list(op.coeff or (1.0,) * len(node.operands))
-        if isinstance(op, Sub):
+        if isinstance(op, top.Sub):
             coefficients[0 if op.is_reverse else 1] *= -1
         terms = stored_operands(node, build, coefficients)
         factors = [term.coefficient * term.scale / result.uniform.scale for term in terms]
         choice = choose_multipliers(
             factors, [term.value.tensor for term in terms], result, fixed=not may_move_scale(node)
         )
-        tpu = TpuAdd(
+        lowered = tpu.Add(
             do_relu=op.do_relu, relu_limit=op.relu_limit, multipliers=choice.multipliers, rshifts=(choice.shift,)
         )
         wanted = with_scale(result, result.uniform.scale * choice.widening)
-        return [build(tpu, [term.value for term in terms], wanted)]
+        return [build(lowered, [term.value for term in terms], wanted)]
 
 
-@TABLE.lowers(Mul, "int8")
-class MulInt8(Lowering[Mul]):
+@TABLE.lowers(top.Mul, "int8")
+class MulInt8(Lowering[top.Mul]):
     """The product of all scales over the result's as a 31-bit multiplier and a shift."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
@@ -154,7 +144,7 @@ class MulInt8(Lowering[Mul]):
         if factor >= 1.0:
             raise ValueError(f"the product's scale is {factor:g} times that of the result, and must be below 1 of it")
         multiplier, shift = decompose_qdm(factor)
-        op = TpuMul(
+        op = tpu.Mul(
             do_relu=node.op.do_relu,
             relu_limit=node.op.relu_limit,
             multiplier=multiplier,
@@ -164,30 +154,30 @@ class MulInt8(Lowering[Mul]):
         return [build(op, [term.value for term in terms], result)]
 
 
-@TABLE.lowers(MulConst, "bf16")
-class MulConstBf16(Lowering[MulConst]):
+@TABLE.lowers(top.MulConst, "bf16")
+class MulConstBf16(Lowering[top.MulConst]):
     """The number is a bf16 immediate."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: MulConst = node.op
-        tpu = TpuMulConst(const_val=bf16(op.const_val), do_relu=op.do_relu, relu_limit=op.relu_limit)
-        return [build(tpu, node.operands, node.float_result_type())]
+        op: top.MulConst = node.op
+        lowered = tpu.MulConst(const_val=bf16(op.const_val), do_relu=op.do_relu, relu_limit=op.relu_limit)
+        return [build(lowered, node.operands, node.float_result_type())]
 
 
-@TABLE.lowers(AddConst, "bf16")
-@TABLE.lowers(SubConst, "bf16")
+@TABLE.lowers(top.AddConst, "bf16")
+@TABLE.lowers(top.SubConst, "bf16")
 class AddConstBf16(Lowering[Any]):
     """The number is a bf16 immediate; the reverse difference is a product with -1 before."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: AddConst | SubConst = node.op
+        op: top.AddConst | top.SubConst = node.op
         result = node.float_result_type()
         values = node.operands
         constant = op.const_val
-        if isinstance(op, SubConst):
+        if isinstance(op, top.SubConst):
             if op.is_reverse:
-                values = (build(TpuMulConst(const_val=-1.0), values, result, f"{node.name}_negative"),)
+                values = (build(tpu.MulConst(const_val=-1.0), values, result, f"{node.name}_negative"),)
             else:
                 constant = -constant
-        tpu = TpuAddConst(const_val=bf16(constant), do_relu=op.do_relu, relu_limit=op.relu_limit)
-        return [build(tpu, values, result)]
+        lowered = tpu.AddConst(const_val=bf16(constant), do_relu=op.do_relu, relu_limit=op.relu_limit)
+        return [build(lowered, values, result)]

@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, numpy_dtype
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import result_with_sign
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.min import Min
-from tpuc_ops.tpu.max import Max as TpuMax
-from tpuc_ops.tpu.min import Min as TpuMin
 
 from tpuc_cv183x.lowerings.common import bf16_operands, rescaled
 from tpuc_cv183x.lowerings.table import TABLE
 
 
-def _tpu(op: Max | Min) -> Op:
-    return TpuMax() if isinstance(op, Max) else TpuMin()
+def _tpu(op: top.Max | top.Min) -> Op:
+    return tpu.Max() if isinstance(op, top.Max) else tpu.Min()
 
 
 class _Extreme(Lowering[Any]):
@@ -38,8 +35,8 @@ def _computed_first(node: LoweringNode, values: Sequence[Value]) -> list[Value]:
     ]
 
 
-@TABLE.lowers(Max, "bf16")
-@TABLE.lowers(Min, "bf16")
+@TABLE.lowers(top.Max, "bf16")
+@TABLE.lowers(top.Min, "bf16")
 class ExtremeBf16(_Extreme):
     """Exact."""
 
@@ -47,8 +44,8 @@ class ExtremeBf16(_Extreme):
         return [build(_tpu(node.op), _computed_first(node, bf16_operands(node, build)), node.float_result_type())]
 
 
-@TABLE.lowers(Max, "int8")
-@TABLE.lowers(Min, "int8")
+@TABLE.lowers(top.Max, "int8")
+@TABLE.lowers(top.Min, "int8")
 class ExtremeInt8(_Extreme):
     """Of operands brought to the result's scale."""
 

@@ -7,13 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.tpu.concat import Concat as TpuConcat
-from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
-from tpuc_ops.tpu.slice import Slice as TpuSlice
-from tpuc_ops.tpu.sub import Sub as TpuSub
 
 from tpuc_cv183x.lowerings.common import as_bf16
 from tpuc_cv183x.lowerings.halves import Halves
@@ -23,8 +18,8 @@ _MOST_ROWS, _MOST_RUNS = 256, 256
 """Whole numbers that bf16 has all of; slices of one result."""
 
 
-@TABLE.lowers(Gather, "bf16", "int8")
-class GatherAny(Lowering[Gather]):
+@TABLE.lowers(top.Gather, "bf16", "int8")
+class GatherAny(Lowering[top.Gather]):
     """Known indices are runs, each a slice. Computed ones choose rows of a constant matrix of bf16: which of the row
     numbers equals each index is 1 or 0, and that times the matrix is the row.
     """
@@ -61,16 +56,18 @@ class GatherAny(Lowering[Gather]):
             offset = tuple(first if at == axis else 0 for at in range(len(dims)))
             end = first + count * step
             ends = tuple((end if end >= 0 else -dims[axis] - 1) if at == axis else n for at, n in enumerate(dims))
-            tpu = TpuSlice(offset=offset, steps=tuple(step if at == axis else 1 for at in range(len(dims))), ends=ends)
+            lowered = tpu.Slice(
+                offset=offset, steps=tuple(step if at == axis else 1 for at in range(len(dims))), ends=ends
+            )
             type_ = value.tensor.with_shape(tuple(count if at == axis else n for at, n in enumerate(dims))).at(None)
-            parts.append(build(tpu, [value], type_, f"{node.name}_run{index}"))
+            parts.append(build(lowered, [value], type_, f"{node.name}_run{index}"))
         whole = parts[0]
         if len(parts) > 1:
             total = sum(count for _, count, _ in runs)
             type_ = value.tensor.with_shape(tuple(total if at == axis else n for at, n in enumerate(dims))).at(None)
-            whole = build(TpuConcat(axis=axis), parts, type_, f"{node.name}_rows")
+            whole = build(tpu.Concat(axis=axis), parts, type_, f"{node.name}_rows")
         wanted = node.result_type.dims
-        return [build(TpuReshape(shape=wanted), [whole], value.tensor.with_shape(wanted).at(None), node.name)]
+        return [build(tpu.Reshape(shape=wanted), [whole], value.tensor.with_shape(wanted).at(None), node.name)]
 
 
 def _places(node: LoweringNode) -> list[int]:
@@ -105,12 +102,14 @@ def _chosen(node: LoweringNode, steps: Halves) -> list[Value]:
     number = math.prod(node.operand_types[1].dims)
     index = steps.reshape(steps.operand(1), (number, 1))
     below = steps.times(steps.is_positive(steps.times(index, -1.0)), count)
-    places = steps.do(TpuSub(), [steps.do(TpuSub(), [index, steps.times(below, -1.0)]), _numbers(steps, number, count)])
+    places = steps.do(
+        tpu.Sub(), [steps.do(tpu.Sub(), [index, steps.times(below, -1.0)]), _numbers(steps, number, count)]
+    )
     is_other = steps.is_positive(steps.function("ABSVAL", places))
     matrix = steps.build.weight("rows_bf16", as_bf16(rows.reshape(count, -1)), "bf16")
     absent = [steps.build.none() for _ in range(3)]
     dims = (number, rows[0].size)
-    return steps.last(steps.do(TpuMatMul(), [steps.inverted(is_other), matrix, *absent], dims))
+    return steps.last(steps.do(tpu.MatMul(), [steps.inverted(is_other), matrix, *absent], dims))
 
 
 def _numbers(steps: Halves, number: int, count: int) -> Value:

@@ -7,13 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import BF16, LoweringBuilder, LoweringNode, Op, TensorType, Value
-from tpuc_ops.tpu.active import Active
-from tpuc_ops.tpu.add_const import AddConst
-from tpuc_ops.tpu.clip import Clip
-from tpuc_ops.tpu.mul_const import MulConst
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.pool2d import Pool2D
-from tpuc_ops.tpu.reshape import Reshape
+from tpuc_ops import tpu
 
 from tpuc_cv183x.lowerings.casts import cast
 from tpuc_cv183x.lowerings.common import Array, as_bf16, bf16, with_scale
@@ -44,7 +38,7 @@ class Halves:
         """The bytes of a quantised operand as bf16, without their scale."""
         value = self.node.operands[index]
         plain = with_scale(value.tensor, 1.0).at(None)
-        value = self.build(Reshape(shape=plain.dims), [value], plain, self._name())
+        value = self.build(tpu.Reshape(shape=plain.dims), [value], plain, self._name())
         return cast(value, plain.shape_only().with_element(BF16), self._name(), self.build)
 
     def constant(self, array: Array) -> Value:
@@ -65,12 +59,12 @@ class Halves:
         """One of several results, under its own name."""
         type_ = self.node.result_types[position].shape_only().with_element(BF16)
         name = self.node.result_names[position] if self.node.result_names else self.node.name
-        return self.build(Reshape(shape=type_.dims), [value], type_, name)
+        return self.build(tpu.Reshape(shape=type_.dims), [value], type_, name)
 
     def named(self, mode: str, value: Value) -> Value:
         """The node's result as a function of `tpu.Active`."""
         type_ = self.node.result_type.shape_only().with_element(BF16)
-        return self.build(Active(mode=mode), [value], type_, self.node.name)
+        return self.build(tpu.Active(mode=mode), [value], type_, self.node.name)
 
     def _name(self) -> str:
         self._count += 1
@@ -79,30 +73,30 @@ class Halves:
     def reshape(self, value: Value, dims: Sequence[int]) -> Value:
         """The same elements under other extents."""
         dims = tuple(dims)
-        return value if value.tensor.dims == dims else self.do(Reshape(shape=dims), [value], dims)
+        return value if value.tensor.dims == dims else self.do(tpu.Reshape(shape=dims), [value], dims)
 
     def permute(self, value: Value, order: Sequence[int]) -> Value:
         """Another order of dimensions."""
         dims = [value.tensor.dims[axis] for axis in order]
         if list(order) == sorted(order):
             return value
-        return self.do(Permute(order=tuple(order)), [value], dims)
+        return self.do(tpu.Permute(order=tuple(order)), [value], dims)
 
     def function(self, mode: str, value: Value) -> Value:
         """A function of `tpu.Active`."""
-        return self.do(Active(mode=mode), [value])
+        return self.do(tpu.Active(mode=mode), [value])
 
     def times(self, value: Value, number: float) -> Value:
         """The product with a number."""
-        return self.do(MulConst(const_val=bf16(number)), [value]) if number != 1.0 else value
+        return self.do(tpu.MulConst(const_val=bf16(number)), [value]) if number != 1.0 else value
 
     def plus(self, value: Value, number: float) -> Value:
         """The sum with a number."""
-        return self.do(AddConst(const_val=bf16(number)), [value]) if number else value
+        return self.do(tpu.AddConst(const_val=bf16(number)), [value]) if number else value
 
     def within(self, value: Value, low: float, high: float) -> Value:
         """Cut off at both bounds."""
-        return self.do(Clip(min=bf16(low), max=bf16(high)), [value])
+        return self.do(tpu.Clip(min=bf16(low), max=bf16(high)), [value])
 
     def is_positive(self, value: Value) -> Value:
         """1 for what is above 0, else 0."""
@@ -138,5 +132,5 @@ class Halves:
             if single != (1, 1):
                 n, c, h, w = value.tensor.dims
                 dims = (n, c, h // single[0], w // single[1])
-                value = self.do(Pool2D(pool_mode=mode, kernel_shape=single), [value], dims)
+                value = self.do(tpu.Pool2D(pool_mode=mode, kernel_shape=single), [value], dims)
         return value

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tpuc.api import LoweringBuilder, LoweringNode, Value
+from tpuc_ops import tpu
 from tpuc_ops.lowering import InnerBuilder
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
 _RANK = 3
 _PAIRS = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 0, "inserts": 0}
@@ -31,7 +31,7 @@ def over_lines(cell: CellT) -> CellT:
         images = _as_images(node)
         source = node.operands[0]
         value = build(
-            TpuReshape(shape=images.operand_types[0].dims),
+            tpu.Reshape(shape=images.operand_types[0].dims),
             [source],
             source.tensor.with_shape(images.operand_types[0].dims),
             f"{node.name}_in",
@@ -40,7 +40,7 @@ def over_lines(cell: CellT) -> CellT:
         images = dataclasses.replace(images, name=name, operands=(value, *node.operands[1:]))
         (result,) = lower(self, images, InnerBuilder(build, name))
         dims = node.result_type.dims
-        return [build(TpuReshape(shape=dims), [result], result.tensor.with_shape(dims).at(None), node.name)]
+        return [build(tpu.Reshape(shape=dims), [result], result.tensor.with_shape(dims).at(None), node.name)]
 
     cell.refuse, cell.lower = refuse_any, lower_any
     return cell

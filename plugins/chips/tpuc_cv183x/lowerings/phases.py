@@ -10,22 +10,18 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, Op, TensorType, Value
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.reshape import Reshape
-from tpuc_ops.tpu.slice import Slice
+from tpuc_ops import top, tpu
 
 from tpuc_cv183x.lowerings.common import Array
 from tpuc_cv183x.lowerings.windows import MAX_STEP
 
 
-def _steps(op: Deconv) -> tuple[int, ...]:
+def _steps(op: top.Deconv) -> tuple[int, ...]:
     """How many places of the operand a result sees, per dimension."""
     return tuple(-(-extent // stride) for extent, stride in zip(op.kernel_shape, op.strides, strict=True))
 
 
-def phases_refusal(op: Deconv) -> str | None:
+def phases_refusal(op: top.Deconv) -> str | None:
     """What has no phases either."""
     if max(op.dilations) > 1:
         return f"a window of more than {MAX_STEP + 1} places has no dilation here, this one is {max(op.dilations)}"
@@ -34,7 +30,7 @@ def phases_refusal(op: Deconv) -> str | None:
     return None
 
 
-def phase_filters(op: Deconv, filters: Array) -> Array:
+def phase_filters(op: top.Deconv, filters: Array) -> Array:
     """`[oc, c, kh, kw]` of one group as `[oc * strides, c, rows, columns]`: what each phase sees, last place first."""
     (down, right), (rows, columns) = op.strides, _steps(op)
     outputs, channels, kh, kw = filters.shape
@@ -47,7 +43,7 @@ def phase_filters(op: Deconv, filters: Array) -> Array:
 def lower_phases(
     node: LoweringNode,
     build: LoweringBuilder,
-    op: Deconv,
+    op: top.Deconv,
     operands: Sequence[Value],
     result: TensorType,
     fields: Mapping[str, Any],
@@ -57,7 +53,7 @@ def lower_phases(
     (down, right), (rows, columns) = op.strides, _steps(op)
     high, wide = h + rows - 1, w + columns - 1
     outputs = result.dims[1]
-    conv = Conv2D(
+    conv = tpu.Conv2D(
         kernel_shape=(rows, columns),
         pads=(rows - 1, columns - 1) * 2,
         do_relu=op.do_relu,
@@ -72,11 +68,11 @@ def lower_phases(
 
     value = step(conv, operands, (n, outputs * math.prod(op.strides), high, wide), "phases")
     split = (n, outputs, down, right, high, wide)
-    value = step(Reshape(shape=split), [value], split, "split")
+    value = step(tpu.Reshape(shape=split), [value], split, "split")
     ordered = (n, outputs, high, down, wide, right)
-    value = step(Permute(order=(0, 1, 4, 2, 5, 3)), [value], ordered, "ordered")
+    value = step(tpu.Permute(order=(0, 1, 4, 2, 5, 3)), [value], ordered, "ordered")
     whole = (n, outputs, high * down, wide * right)
-    value = step(Reshape(shape=whole), [value], whole, "whole")
+    value = step(tpu.Reshape(shape=whole), [value], whole, "whole")
     offset = (0, 0, *op.pads[:2])
     ends = tuple(start + extent for start, extent in zip(offset, result.dims, strict=True))
-    return build(Slice(offset=offset, steps=(1, 1, 1, 1), ends=ends), [value], result)
+    return build(tpu.Slice(offset=offset, steps=(1, 1, 1, 1), ends=ends), [value], result)

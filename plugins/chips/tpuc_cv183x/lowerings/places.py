@@ -7,10 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.arg import Arg
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.sub import Sub
 
 from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.table import TABLE
@@ -19,8 +17,8 @@ _MOST_PLACES = 256
 """Up to here bf16 has all whole numbers."""
 
 
-@TABLE.lowers(Arg, "bf16", "int8")
-class ArgAny(Lowering[Arg]):
+@TABLE.lowers(top.Arg, "bf16", "int8")
+class ArgAny(Lowering[top.Arg]):
     """Of what bf16 holds: elements that are alike there count as equal. Bytes are compared as the integers they are:
     bf16 holds all of them.
     """
@@ -38,7 +36,7 @@ class ArgAny(Lowering[Arg]):
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Arg = node.op
+        op: top.Arg = node.op
         steps, dims, count = Halves(node, build), node.operand_types[0].dims, _extent(node)
         axis = positive_axis(op.axis, len(dims))
         scale = self._scale(node)
@@ -49,10 +47,10 @@ class ArgAny(Lowering[Arg]):
         sign = 1.0 if op.mode == "ArgMax" else -1.0
         value = steps.times(value, sign)
         extreme = steps.pooled(value, "Max", (count, 1))
-        is_extreme = steps.inverted(steps.is_positive(steps.do(Sub(), [extreme, value], value.tensor.dims)))
+        is_extreme = steps.inverted(steps.is_positive(steps.do(tpu.Sub(), [extreme, value], value.tensor.dims)))
         places = np.arange(count, dtype=np.float32)
         numbers = places + 1 if op.select_last_index else count - places
-        found = steps.do(Mul(), [is_extreme, steps.constant(numbers.reshape(1, 1, -1, 1))])
+        found = steps.do(tpu.Mul(), [is_extreme, steps.constant(numbers.reshape(1, 1, -1, 1))])
         found = steps.pooled(found, "Max", (count, 1))
         index = steps.plus(found, -1.0) if op.select_last_index else steps.plus(steps.times(found, -1.0), count)
         results = [index]

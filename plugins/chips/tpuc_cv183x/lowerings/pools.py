@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import bytes_of, pooled_in_strips, result_with_sign, strip_count
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.pool2d import Pool2D
 
 from tpuc_cv183x.lowerings.common import (
     QDM,
@@ -47,8 +44,8 @@ def _overhang(node: LoweringNode) -> tuple[int, int]:
     return node.op.window().overhang(node.operand_types[0].dims[-2:])
 
 
-def _pool2d(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, rshift: int = 0) -> Pool2D:
-    return Pool2D(
+def _pool2d(op: top.MaxPool | top.AvgPool, mode: str, multiplier: int = 1, rshift: int = 0) -> tpu.Pool2D:
+    return tpu.Pool2D(
         pool_mode=mode,
         kernel_shape=op.kernel_shape,
         strides=op.strides,
@@ -64,8 +61,8 @@ def _pool2d(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, rshift: int =
 
 def _whole(node: LoweringNode) -> Any:
     """The op with all that its windows see beyond the operand as padding that counts."""
-    (top, left, bottom, right), (below, beside) = node.op.pads, _overhang(node)
-    pads = (top, left, bottom + below, right + beside)
+    (upper, left, bottom, right), (below, beside) = node.op.pads, _overhang(node)
+    pads = (upper, left, bottom + below, right + beside)
     return dataclasses.replace(node.op, pads=pads, ceil_mode=None, count_include_pad=True)
 
 
@@ -90,9 +87,9 @@ def _in_strips(cell: Lowering[Any], node: LoweringNode, build: LoweringBuilder, 
     return pooled_in_strips(node, build, parts, lambda inner, builder: cell.lower(inner, builder)[0], MOST_PLACES)
 
 
-@TABLE.lowers(MaxPool, "bf16", "int8")
+@TABLE.lowers(top.MaxPool, "bf16", "int8")
 @over_lines
-class MaxPoolAny(Lowering[MaxPool]):
+class MaxPoolAny(Lowering[top.MaxPool]):
     """The maximum of stored values; the result keeps the operand's type."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -106,9 +103,9 @@ class MaxPoolAny(Lowering[MaxPool]):
         return [build(_pool2d(op, "Max"), [value], type_.with_shape(node.result_type.dims))]
 
 
-@TABLE.lowers(AvgPool, "bf16")
+@TABLE.lowers(top.AvgPool, "bf16")
 @over_lines
-class AvgPoolBf16(Lowering[AvgPool]):
+class AvgPoolBf16(Lowering[top.AvgPool]):
     """Sum times 1 / window; where padding does not count, times what that makes too little."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -124,12 +121,12 @@ class AvgPoolBf16(Lowering[AvgPool]):
             return [build(pool, [value], result)]
         average = build(dataclasses.replace(pool, do_relu=False), [value], result, f"{node.name}_counted")
         factors = build.weight("correction_bf16", as_bf16(correction), "bf16")
-        return [build(Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), [average, factors], result)]
+        return [build(tpu.Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), [average, factors], result)]
 
 
-@TABLE.lowers(AvgPool, "int8")
+@TABLE.lowers(top.AvgPool, "int8")
 @over_lines
-class AvgPoolInt8(Lowering[AvgPool]):
+class AvgPoolInt8(Lowering[top.AvgPool]):
     """sum * multiplier >> shift with Sx / (Sy * window) as an unsigned byte; the sign of the operand stays.
 
     The result's scale is the nearest one that a byte says exactly: averages are sums of many values, which the same
@@ -144,7 +141,7 @@ class AvgPoolInt8(Lowering[AvgPool]):
         return _refuse(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: AvgPool = node.op
+        op: top.AvgPool = node.op
         source = node.operands[0].tensor
         if strip_count(node, WIDEST_BYTES) > 1:
             value = Halves(node, build).operand()
@@ -164,7 +161,7 @@ class AvgPoolInt8(Lowering[AvgPool]):
         average = build(dataclasses.replace(pool, do_relu=False), [value], exact, f"{node.name}_counted")
         stored, scale, element = bytes_of(correction)
         number, places = decompose_qdm(scale * exact.uniform.scale / result.uniform.scale)
-        product = Mul(
+        product = tpu.Mul(
             do_relu=op.do_relu,
             relu_limit=op.relu_limit,
             multiplier=number,

@@ -7,12 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, UniformPerAxis, Value
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import Lowers, ScaleLowering
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.scale import Scale
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
 
 from tpuc_cv183x.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv183x.lowerings.computed import computed_refusal, is_computed, lower_computed
@@ -23,7 +19,7 @@ from tpuc_cv183x.lowerings.windows import pad_apart, stride_refusal, strides_apa
 
 
 def _refusal(node: LoweringNode) -> str | None:
-    op: Conv = node.op
+    op: top.Conv = node.op
     if node.constants[1] is None:
         return "the filter must be a constant"
     if len(op.kernel_shape) != 2:
@@ -31,7 +27,7 @@ def _refusal(node: LoweringNode) -> str | None:
     return stride_refusal(op)
 
 
-def _within_fields(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, Conv, Array]:
+def _within_fields(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, top.Conv, Array]:
     """Operand, op and filters with pads, strides and dilations that commands can say."""
     filters = node.constants[1]
     assert filters is not None
@@ -41,8 +37,8 @@ def _within_fields(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, C
     return value, op, filters
 
 
-def _conv2d(op: Conv, group: int, *, with_bias: bool) -> Conv2D:
-    return Conv2D(
+def _conv2d(op: top.Conv, group: int, *, with_bias: bool) -> tpu.Conv2D:
+    return tpu.Conv2D(
         kernel_shape=op.kernel_shape,
         strides=op.strides,
         pads=op.pads,
@@ -54,7 +50,7 @@ def _conv2d(op: Conv, group: int, *, with_bias: bool) -> Conv2D:
     )
 
 
-def _plain_groups(op: Conv, filters: Array, channels: int) -> tuple[Array, int]:
+def _plain_groups(op: top.Conv, filters: Array, channels: int) -> tuple[Array, int]:
     """One filter per channel as it is; other groups as one group whose filters are zero outside their own part."""
     groups = op.group
     if groups == 1 or (filters.shape[0], channels) == (groups, groups):
@@ -67,9 +63,9 @@ def _plain_groups(op: Conv, filters: Array, channels: int) -> tuple[Array, int]:
     return whole, 1
 
 
-@TABLE.lowers(Conv, "bf16")
+@TABLE.lowers(top.Conv, "bf16")
 @over_lines
-class ConvBf16(Lowering[Conv]):
+class ConvBf16(Lowering[top.Conv]):
     """The same convolution on bf16; the bias stays float32, as the chip adds it."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -84,9 +80,9 @@ class ConvBf16(Lowering[Conv]):
         return [build(op, operands, node.float_result_type())]
 
 
-@TABLE.lowers(Conv, "int8")
+@TABLE.lowers(top.Conv, "int8")
 @over_lines
-class ConvInt8(Lowering[Conv]):
+class ConvInt8(Lowering[top.Conv]):
     """Filters per output channel; int32 sums with bias, one 31-bit multiplier and shift per channel, two roundings."""
 
     channel_scales = True
@@ -114,7 +110,7 @@ class ConvInt8(Lowering[Conv]):
         return [build(op, operands, result)]
 
 
-@TABLE.lowers(Scale, "bf16", "int8")
+@TABLE.lowers(top.Scale, "bf16", "int8")
 class ScaleAny(ScaleLowering):
     """The convolution of the mode, which takes its filters as constants."""
 
@@ -128,34 +124,34 @@ class ScaleAny(ScaleLowering):
         return (source, source, absent)
 
 
-@TABLE.lowers(MatMul, "bf16")
-class MatMulBf16(Lowering[MatMul]):
+@TABLE.lowers(top.MatMul, "bf16")
+class MatMulBf16(Lowering[top.MatMul]):
     """The same product on bf16; the bias stays float32."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return computed_refusal(node) if is_computed(node) else None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: MatMul = node.op
+        op: top.MatMul = node.op
         right = node.constants[1]
         if right is None or is_computed(node):
             return lower_computed(node, build)
-        tpu = TpuMatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        lowered = tpu.MatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
         absent = build.none()
         stored = build.weight("filter_bf16", as_bf16(right), "bf16")
         operands = [node.operands[0], stored, node.operands[2], absent, absent]
-        return [build(tpu, operands, node.float_result_type())]
+        return [build(lowered, operands, node.float_result_type())]
 
 
-@TABLE.lowers(MatMul, "int8")
-class MatMulInt8(Lowering[MatMul]):
+@TABLE.lowers(top.MatMul, "int8")
+class MatMulInt8(Lowering[top.MatMul]):
     """As the convolution: one multiplier and shift per column of the result."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return computed_refusal(node) if is_computed(node) else None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: MatMul = node.op
+        op: top.MatMul = node.op
         right = node.constants[1]
         if right is None or is_computed(node):
             return lower_computed(node, build)
@@ -166,7 +162,7 @@ class MatMulInt8(Lowering[MatMul]):
         absent = build.none()
         stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
         bias32 = absent if product.bias is None else build.weight("bias_i32", product.bias.reshape(1, -1))
-        tpu = TpuMatMul(
+        lowered = tpu.MatMul(
             right_transpose=op.right_transpose,
             do_relu=op.do_relu,
             relu_limit=op.relu_limit,
@@ -175,4 +171,4 @@ class MatMulInt8(Lowering[MatMul]):
             **QDM,
         )
         operands = [node.operands[0], build.weight("filter_i8", stored, "si8"), bias32, absent, absent]
-        return [build(tpu, operands, result)]
+        return [build(lowered, operands, result)]

@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import BF16, Lowering, LoweringBuilder, LoweringNode, Value, Wants
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.reciprocal import Reciprocal
-from tpuc_ops.tpu.div import Div as TpuDiv
+from tpuc_ops import top, tpu
 
 from tpuc_cv183x.lowerings.casts import cast
 from tpuc_cv183x.lowerings.common import as_bf16
@@ -23,8 +20,8 @@ def _divides_by_constant(node: LoweringNode) -> bool:
     return node.constants[0 if node.op.is_reverse else 1] is not None
 
 
-@TABLE.lowers(Div, "bf16", "int8")
-class DivAny(Lowering[Div]):
+@TABLE.lowers(top.Div, "bf16", "int8")
+class DivAny(Lowering[top.Div]):
     """By a constant: the product with its reciprocal. By computed values: in bf16, a quotient's range says little about
     its small values.
     """
@@ -41,17 +38,17 @@ class DivAny(Lowering[Div]):
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Div = node.op
+        op: top.Div = node.op
         if _divides_by_constant(node):
             place = 0 if op.is_reverse else 1
             divisor = node.constants[place]
             assert divisor is not None
             constants = list(node.constants)
             constants[place] = (1.0 / divisor.astype(np.float64)).astype(np.float32)
-            product = Mul(do_relu=op.do_relu, relu_limit=op.relu_limit)
+            product = top.Mul(do_relu=op.do_relu, relu_limit=op.relu_limit)
             cell: Lowering[Any] = MulInt8() if node.mode == "int8" else MulBf16()
             return cell.lower(dataclasses.replace(node, op=product, constants=tuple(constants)), build)
-        tpu = TpuDiv(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
+        lowered = tpu.Div(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
         values = [
             _as_bf16(value, f"{node.name}_operand{index}", build)
             if constant is None
@@ -59,8 +56,8 @@ class DivAny(Lowering[Div]):
             for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True))
         ]
         if node.constants[0] is not None:  # the first operand's type says what the result's is
-            values, tpu = values[::-1], dataclasses.replace(tpu, is_reverse=not op.is_reverse)
-        return [build(tpu, values, node.result_type.shape_only().with_element(BF16))]
+            values, lowered = values[::-1], dataclasses.replace(lowered, is_reverse=not op.is_reverse)
+        return [build(lowered, values, node.result_type.shape_only().with_element(BF16))]
 
 
 def _as_bf16(value: Value, name: str, build: LoweringBuilder) -> Value:
@@ -70,13 +67,13 @@ def _as_bf16(value: Value, name: str, build: LoweringBuilder) -> Value:
     return cast(value, type_.shape_only().with_element(BF16), f"{name}_bf16", build)
 
 
-@TABLE.lowers(Reciprocal, "bf16")
-class ReciprocalBf16(Lowering[Reciprocal]):
+@TABLE.lowers(top.Reciprocal, "bf16")
+class ReciprocalBf16(Lowering[top.Reciprocal]):
     """The quotient of a number."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Reciprocal = node.op
+        op: top.Reciprocal = node.op
         rank = len(node.result_type.dims)
         number = build.weight("number", as_bf16(np.full((1,) * rank, op.const_val, np.float32)), "bf16")
-        tpu = TpuDiv(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=True)
-        return [build(tpu, [node.operands[0], number], node.float_result_type())]
+        lowered = tpu.Div(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=True)
+        return [build(lowered, [node.operands[0], number], node.float_result_type())]

@@ -8,19 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import InnerBuilder
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.tpu.permute import Permute as TpuPermute
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
 
 from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.pools import MOST_PLACES, AvgPoolBf16, AvgPoolInt8, MaxPoolAny
 from tpuc_cv183x.lowerings.table import TABLE
 
-_POOLS = {"ReduceMean": AvgPool, "ReduceMax": MaxPool}
+_POOLS = {"ReduceMean": top.AvgPool, "ReduceMax": top.MaxPool}
 _MODES = (*_POOLS, "ReduceSum", "ReduceMin", "ReduceL1", "ReduceL2")
 
 
@@ -71,8 +67,8 @@ def _as_pool(node: LoweringNode) -> LoweringNode:
     )
 
 
-@TABLE.lowers(Reduce, "bf16", "int8")
-class ReduceAny(Lowering[Reduce]):
+@TABLE.lowers(top.Reduce, "bf16", "int8")
+class ReduceAny(Lowering[top.Reduce]):
     """Integers have means and maxima; sums, minima and lengths are bf16 in every mode."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -96,10 +92,10 @@ class ReduceAny(Lowering[Reduce]):
         source, order = node.operands[0], _order(node)
         if order != sorted(order):
             turned = source.tensor.with_shape(tuple(source.tensor.dims[axis] for axis in order)).at(None)
-            source = build(TpuPermute(order=tuple(order)), [source], turned, f"{node.name}_turned")
+            source = build(tpu.Permute(order=tuple(order)), [source], turned, f"{node.name}_turned")
         if source.tensor.dims != dims:
             type_ = source.tensor.with_shape(dims).at(None)
-            source = build(TpuReshape(shape=dims), [source], type_, f"{node.name}_planes")
+            source = build(tpu.Reshape(shape=dims), [source], type_, f"{node.name}_planes")
         cell: Lowering[Any] = MaxPoolAny()
         if node.op.mode == "ReduceMean":
             cell = AvgPoolInt8() if node.mode == "int8" else AvgPoolBf16()
@@ -109,7 +105,9 @@ class ReduceAny(Lowering[Reduce]):
         if plain:
             return cell.lower(inner, build)
         (value,) = cell.lower(inner, InnerBuilder(build, inner.name))
-        return [build(TpuReshape(shape=node.result_type.dims), [value], value.tensor.with_shape(node.result_type.dims))]
+        return [
+            build(tpu.Reshape(shape=node.result_type.dims), [value], value.tensor.with_shape(node.result_type.dims))
+        ]
 
     def _in_halves(self, steps: Halves, node: LoweringNode) -> Sequence[Value]:
         dims, kernel = _images(node)

@@ -8,14 +8,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import images_refusal, interpolation_matrix, whole_factors
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.deconv import Deconv as TpuDeconv
-from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
-from tpuc_ops.tpu.pad import Pad as TpuPad
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
-from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
 from tpuc_cv183x.lowerings.common import Array, as_bf16
 from tpuc_cv183x.lowerings.qdm import quantise_qdm
@@ -28,8 +22,8 @@ _LARGEST_FACTOR = 8
 """Of transposed convolutions: their windows have twice as many places, of which commands know 16."""
 
 
-@TABLE.lowers(Interp, "bf16", "int8")
-class InterpAny(Lowering[Interp]):
+@TABLE.lowers(top.Interp, "bf16", "int8")
+class InterpAny(Lowering[top.Interp]):
     """Nearest places of a whole factor are repeated as stored. Linear ones of a whole factor are a depthwise transposed
     convolution with a triangle, between borders that repeat. Everything else: a product with a matrix per dimension.
     """
@@ -41,8 +35,8 @@ class InterpAny(Lowering[Interp]):
         value, dims = node.operands[0], node.result_type.dims
         factors = _repeats(node)
         if factors is not None:
-            tpu = TpuUpsample(scale_h=factors[0], scale_w=factors[1])
-            return [build(tpu, [value], value.tensor.with_shape(dims).at(None))]
+            lowered = tpu.Upsample(scale_h=factors[0], scale_w=factors[1])
+            return [build(lowered, [value], value.tensor.with_shape(dims).at(None))]
         return _Resampling(node, build).value()
 
 
@@ -78,9 +72,9 @@ class _Resampling:
         matrix = interpolation_matrix(self.node.op, w, columns, self.node.op.scale_w)
         type_ = self.type if is_last else value.tensor.with_shape((n, c, h, columns)).at(None)
         filters, fields = self._filters("columns", matrix.T, value, type_, transposed=True)
-        tpu = TpuMatMul(**_plural(fields))
+        lowered = tpu.MatMul(**_plural(fields))
         operands = [value, filters, *(self.build.none() for _ in range(3))]
-        return self.build(tpu, operands, type_, self.node.name if is_last else f"{self.node.name}_columns")
+        return self.build(lowered, operands, type_, self.node.name if is_last else f"{self.node.name}_columns")
 
     def _rows(self, value: Value, rows: int) -> Value:
         """Every image is a 1x1 convolution whose channels are the rows."""
@@ -89,9 +83,9 @@ class _Resampling:
         matrix = interpolation_matrix(self.node.op, h, rows, self.node.op.scale_h).T.reshape(rows, h, 1, 1)
         type_ = self.type.with_shape((n * c, rows, 1, w)).at(None)
         filters, fields = self._filters("rows", matrix, images, type_)
-        tpu = Conv2D(kernel_shape=(1, 1), with_bias=False, **fields)
-        result = self.build(tpu, [images, filters, self.build.none()], type_, f"{self.node.name}_rows")
-        return self.build(TpuReshape(shape=self.type.dims), [result], self.type, self.node.name)
+        lowered = tpu.Conv2D(kernel_shape=(1, 1), with_bias=False, **fields)
+        result = self.build(lowered, [images, filters, self.build.none()], type_, f"{self.node.name}_rows")
+        return self.build(tpu.Reshape(shape=self.type.dims), [result], self.type, self.node.name)
 
     def _spread(self, factors: Pair) -> Value:
         """Borders repeated as far as places lie outside, then triangles of twice the factor around every place."""
@@ -100,16 +94,16 @@ class _Resampling:
         before = [int(factor > 1 and is_centred) for factor in factors]
         after = [int(factor > 1) for factor in factors]
         dims = (n, c, h + before[0] + after[0], w + before[1] + after[1])
-        pad = TpuPad(paddings=(0, 0, *before, 0, 0, *after), mode="edge")
+        pad = tpu.Pad(paddings=(0, 0, *before, 0, 0, *after), mode="edge")
         value = self.build(pad, [self.source], self.source.tensor.with_shape(dims).at(None), f"{self.node.name}_edged")
         (down, above, below), (right, left, beside) = (_triangle(one, is_centred=is_centred) for one in factors)
         kernel = (len(down), len(right))
         filters = np.broadcast_to(np.outer(down, right).astype(np.float32), (c, 1, *kernel))
         weights, fields = self._filters("triangles", filters, value, self.type, transposed=True)
-        tpu = TpuDeconv(
+        lowered = tpu.Deconv(
             kernel_shape=kernel, strides=factors, pads=(above, left, below, beside), group=c, with_bias=False, **fields
         )
-        return self.build(tpu, [value, weights, self.build.none()], self.type)
+        return self.build(lowered, [value, weights, self.build.none()], self.type)
 
     def _filters(
         self, suffix: str, filters: Array, source: Value, result: TensorType, *, transposed: bool = False
@@ -134,7 +128,7 @@ class _Resampling:
         return self.build.weight(f"shares_{suffix}", stored, element), fields
 
     def _reshaped(self, value: Value, dims: tuple[int, ...], name: str) -> Value:
-        return self.build(TpuReshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)
+        return self.build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)
 
 
 def _plural(fields: dict[str, Any]) -> dict[str, Any]:

@@ -5,48 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import BF16, F32, LoweringBuilder, LoweringNode, TensorType, Value, Wants, numpy_dtype
+from tpuc_ops import top, tpu
 from tpuc_ops.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering, result_with_sign
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.depth2space import Depth2Space
-from tpuc_ops.top.flatten import Flatten
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.squeeze import Squeeze
-from tpuc_ops.top.unsqueeze import Unsqueeze
-from tpuc_ops.top.upsample import Upsample
-from tpuc_ops.tpu.concat import Concat as TpuConcat
-from tpuc_ops.tpu.pad import Pad as TpuPad
-from tpuc_ops.tpu.relu import Relu as TpuRelu
-from tpuc_ops.tpu.slice import Slice as TpuSlice
-from tpuc_ops.tpu.upsample import Upsample as TpuUpsample
 
 from tpuc_cv183x.lowerings.casts import cast
 from tpuc_cv183x.lowerings.common import bf16, rescaled
 from tpuc_cv183x.lowerings.copies import stored_constant
 from tpuc_cv183x.lowerings.table import TABLE
 
-TABLE.lowers(Reshape, "bf16", "int8")(ReshapeAny)
-TABLE.lowers(Flatten, "bf16", "int8")(ReshapeAny)
-TABLE.lowers(Squeeze, "bf16", "int8")(ReshapeAny)
-TABLE.lowers(Unsqueeze, "bf16", "int8")(ReshapeAny)
-TABLE.lowers(Permute, "bf16", "int8")(PermuteAny)
-TABLE.lowers(Depth2Space, "bf16", "int8")(Depth2SpaceAny)
+TABLE.lowers(top.Reshape, "bf16", "int8")(ReshapeAny)
+TABLE.lowers(top.Flatten, "bf16", "int8")(ReshapeAny)
+TABLE.lowers(top.Squeeze, "bf16", "int8")(ReshapeAny)
+TABLE.lowers(top.Unsqueeze, "bf16", "int8")(ReshapeAny)
+TABLE.lowers(top.Permute, "bf16", "int8")(PermuteAny)
+TABLE.lowers(top.Depth2Space, "bf16", "int8")(Depth2SpaceAny)
 
 
-@TABLE.lowers(Slice, "bf16", "int8")
+@TABLE.lowers(top.Slice, "bf16", "int8")
 class SliceAny(ShapeLowering):
     """A regular part of the stored values."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Slice = node.op
-        tpu = TpuSlice(offset=op.offset, steps=op.steps, ends=op.ends)
-        return [build(tpu, node.operands[:1], self.result(node))]
+        op: top.Slice = node.op
+        lowered = tpu.Slice(offset=op.offset, steps=op.steps, ends=op.ends)
+        return [build(lowered, node.operands[:1], self.result(node))]
 
 
-@TABLE.lowers(Upsample, "bf16", "int8")
+@TABLE.lowers(top.Upsample, "bf16", "int8")
 class UpsampleAny(ShapeLowering):
     """Repeated stored values of the mode's type; a relu clamps them before there are many."""
 
@@ -54,14 +40,14 @@ class UpsampleAny(ShapeLowering):
         return (Wants.MODE,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Upsample = node.op
+        op: top.Upsample = node.op
         (value,) = node.operands
         if op.do_relu:
-            value = build(TpuRelu(relu_limit=op.relu_limit), [value], value.tensor.at(None), f"{node.name}_relu")
-        return [build(TpuUpsample(scale_h=op.scale_h, scale_w=op.scale_w), [value], self.result(node))]
+            value = build(tpu.Relu(relu_limit=op.relu_limit), [value], value.tensor.at(None), f"{node.name}_relu")
+        return [build(tpu.Upsample(scale_h=op.scale_h, scale_w=op.scale_w), [value], self.result(node))]
 
 
-@TABLE.lowers(Pad, "bf16", "int8")
+@TABLE.lowers(top.Pad, "bf16", "int8")
 class PadAny(ShapeLowering):
     """Stored values with a border of what the pad value is stored as; f32 is cast before, it cannot be filled in."""
 
@@ -69,7 +55,7 @@ class PadAny(ShapeLowering):
         return (Wants.MODE,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Pad = node.op
+        op: top.Pad = node.op
         type_ = node.operands[0].tensor
         value = op.val
         if type_.is_quantised:
@@ -78,10 +64,10 @@ class PadAny(ShapeLowering):
             value = float(stored)
         elif type_.storage == BF16:
             value = bf16(value)
-        return [build(TpuPad(paddings=op.paddings, mode=op.mode, val=value), node.operands[:1], self.result(node))]
+        return [build(tpu.Pad(paddings=op.paddings, mode=op.mode, val=value), node.operands[:1], self.result(node))]
 
 
-@TABLE.lowers(Concat, "bf16", "int8")
+@TABLE.lowers(top.Concat, "bf16", "int8")
 class ConcatAny(ShapeLowering):
     """Integers are first brought to the result's scale.
 
@@ -97,7 +83,7 @@ class ConcatAny(ShapeLowering):
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Concat = node.op
+        op: top.Concat = node.op
         types = [v.tensor for v, constant in zip(node.operands, node.constants, strict=True) if constant is None]
         has_constants = len(types) < len(node.operands)
         if all(type_.is_quantised for type_ in types):
@@ -117,9 +103,9 @@ class ConcatAny(ShapeLowering):
                 parts.append(stored_constant(constant, part, name, build))
         result = node.result_type.with_element(wanted)
         if not op.do_relu:
-            return [build(TpuConcat(axis=op.axis), parts, result)]
-        whole = build(TpuConcat(axis=op.axis), parts, result, f"{node.name}_whole")
-        return [build(TpuRelu(relu_limit=op.relu_limit), [whole], result)]
+            return [build(tpu.Concat(axis=op.axis), parts, result)]
+        whole = build(tpu.Concat(axis=op.axis), parts, result, f"{node.name}_whole")
+        return [build(tpu.Relu(relu_limit=op.relu_limit), [whole], result)]
 
     def _converted(self, value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
         type_ = value.tensor

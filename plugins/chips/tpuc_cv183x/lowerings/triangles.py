@@ -7,26 +7,23 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.cum_sum import CumSum
-from tpuc_ops.top.trilu import Trilu
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.mul import Mul
 
 from tpuc_cv183x.lowerings.common import as_bf16
 from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.table import TABLE
 
 
-@TABLE.lowers(CumSum, "bf16", "int8")
-class CumSumAny(Lowering[CumSum]):
+@TABLE.lowers(top.CumSum, "bf16", "int8")
+class CumSumAny(Lowering[top.CumSum]):
     """A 1x1 convolution whose channels are the axis: each sum is one of float32, rounded once."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: CumSum = node.op
+        op: top.CumSum = node.op
         steps, dims = Halves(node, build), node.result_type.dims
         axis = positive_axis(op.axis, len(dims))
         shape = (math.prod(dims[:axis]), dims[axis], 1, math.prod(dims[axis + 1 :]))
@@ -34,20 +31,20 @@ class CumSumAny(Lowering[CumSum]):
         filters = (ones[::-1, ::-1] if op.reverse else ones)[:, :, None, None]
         weight = build.weight("triangle_bf16", as_bf16(np.ascontiguousarray(filters)), "bf16")
         value = steps.reshape(steps.operand(), shape)
-        conv = Conv2D(kernel_shape=(1, 1), with_bias=False)
+        conv = tpu.Conv2D(kernel_shape=(1, 1), with_bias=False)
         return steps.last(steps.do(conv, [value, weight, build.none()], shape))
 
 
-@TABLE.lowers(Trilu, "bf16", "int8")
-class TriluAny(Lowering[Trilu]):
+@TABLE.lowers(top.Trilu, "bf16", "int8")
+class TriluAny(Lowering[top.Trilu]):
     """Times ones and zeros."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Trilu = node.op
+        op: top.Trilu = node.op
         steps = Halves(node, build)
         keep = np.triu if op.upper else np.tril
         mask = keep(np.ones(node.result_type.dims[-2:], np.float32), op.diagonal)
-        return steps.last(steps.do(Mul(), [steps.operand(), steps.constant(mask)]))
+        return steps.last(steps.do(tpu.Mul(), [steps.operand(), steps.constant(mask)]))

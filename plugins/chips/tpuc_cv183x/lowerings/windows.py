@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import LoweringBuilder, Op, Value
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.tpu.pad import Pad as TpuPad
-from tpuc_ops.tpu.permute import Permute as TpuPermute
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
-from tpuc_ops.tpu.slice import Slice as TpuSlice
+from tpuc_ops import top, tpu
 
 from tpuc_cv183x.lowerings.common import Array
 
@@ -35,14 +31,14 @@ def pad_apart(value: Value, op: Any, fill: float, name: str, build: LoweringBuil
 
 def _padded(value: Value, op: Any, fill: float, name: str, build: LoweringBuilder) -> tuple[Value, Any]:
     n, c, h, w = value.tensor.dims
-    top, left, bottom, right = op.pads
-    dims = (n, c, h + top + bottom, w + left + right)
-    pad = TpuPad(paddings=(0, 0, top, left, 0, 0, bottom, right), val=fill)
+    upper, left, bottom, right = op.pads
+    dims = (n, c, h + upper + bottom, w + left + right)
+    pad = tpu.Pad(paddings=(0, 0, upper, left, 0, 0, bottom, right), val=fill)
     padded = build(pad, [value], value.tensor.with_shape(dims).at(None), f"{name}_padded")
     return padded, dataclasses.replace(op, pads=(0, 0, 0, 0))
 
 
-def taps_nearer(op: Conv, filters: Array) -> tuple[Conv, Array]:
+def taps_nearer(op: top.Conv, filters: Array) -> tuple[top.Conv, Array]:
     """Far dilations as nearer ones over filters with zeros between their taps: the fewest that fields can say."""
     kernel, dilations = list(op.kernel_shape), list(op.dilations or (1, 1))
     for axis, far in enumerate(dilations):
@@ -60,7 +56,7 @@ def taps_nearer(op: Conv, filters: Array) -> tuple[Conv, Array]:
     return dataclasses.replace(op, kernel_shape=tuple(kernel), dilations=tuple(dilations)), filters
 
 
-def stride_refusal(op: Conv) -> str | None:
+def stride_refusal(op: top.Conv) -> str | None:
     """Strides that neither a command nor `strides_apart` can do."""
     if max(op.strides) <= MAX_STEP:
         return None
@@ -74,29 +70,29 @@ def stride_refusal(op: Conv) -> str | None:
 
 
 def strides_apart(
-    value: Value, op: Conv, filters: Array, name: str, build: LoweringBuilder
-) -> tuple[Value, Conv, Array]:
+    value: Value, op: top.Conv, filters: Array, name: str, build: LoweringBuilder
+) -> tuple[Value, top.Conv, Array]:
     """Far strides over windows that do not overlap: what lies under one window becomes channels of one place."""
     if max(op.strides) <= MAX_STEP:
         return value, op, filters
     (down, right), (kh, kw) = op.strides, op.kernel_shape
     rows, columns = op.window().output(value.tensor.dims[2:])
-    top, left = op.pads[:2]
+    upper, left = op.pads[:2]
     n, c, h, w = value.tensor.dims
-    behind = (max(0, rows * down - h - top), max(0, columns * right - w - left))
-    op = dataclasses.replace(op, pads=(top, left, *behind))
+    behind = (max(0, rows * down - h - upper), max(0, columns * right - w - left))
+    op = dataclasses.replace(op, pads=(upper, left, *behind))
     if any(op.pads):
         value, op = _padded(value, op, 0.0, name, build)
     whole = (n, c, rows * down, columns * right)
     if value.tensor.dims != whole:
-        cut = TpuSlice(offset=(0, 0, 0, 0), steps=(1, 1, 1, 1), ends=whole)
+        cut = tpu.Slice(offset=(0, 0, 0, 0), steps=(1, 1, 1, 1), ends=whole)
         value = build(cut, [value], value.tensor.with_shape(whole).at(None), f"{name}_cut")
     steps: list[tuple[Op, tuple[int, ...], str]] = []
     split = (n, c, rows, down, columns, right)
     deep = (n, c * down * right, rows, columns)
-    steps.append((TpuReshape(shape=split), split, "split"))
-    steps.append((TpuPermute(order=(0, 1, 3, 5, 2, 4)), (n, c, down, right, rows, columns), "gathered"))
-    steps.append((TpuReshape(shape=deep), deep, "deep"))
+    steps.append((tpu.Reshape(shape=split), split, "split"))
+    steps.append((tpu.Permute(order=(0, 1, 3, 5, 2, 4)), (n, c, down, right, rows, columns), "gathered"))
+    steps.append((tpu.Reshape(shape=deep), deep, "deep"))
     for step, dims, suffix in steps:
         value = build(step, [value], value.tensor.with_shape(dims).at(None), f"{name}_{suffix}")
     extended = np.zeros((*filters.shape[:2], down, right), filters.dtype)

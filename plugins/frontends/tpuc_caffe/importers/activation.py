@@ -5,42 +5,20 @@ from __future__ import annotations
 import math
 
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
-from tpuc_ops.top.abs import Abs
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.compare_const import CompareConst
-from tpuc_ops.top.cos import Cos
-from tpuc_ops.top.elu import Elu
-from tpuc_ops.top.exp import Exp
-from tpuc_ops.top.hard_sigmoid import HardSigmoid
-from tpuc_ops.top.hard_swish import HardSwish
-from tpuc_ops.top.leaky_relu import LeakyRelu
-from tpuc_ops.top.log import Log
-from tpuc_ops.top.mish import Mish
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.prelu import PRelu
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.silu import SiLU
-from tpuc_ops.top.sin import Sin
-from tpuc_ops.top.softmax import Softmax
-from tpuc_ops.top.softplus import Softplus
-from tpuc_ops.top.tanh import Tanh
+from tpuc_ops import top
 
 from tpuc_caffe.importers.common import LARGEST, TABLE, arrays_of, axis_of, chain, only_bottom, parameters, unary
 from tpuc_caffe.weights import Blob
 
 PLAIN: dict[str, type[Op]] = {
-    "AbsVal": Abs,
-    "BNLL": Softplus,
-    "Cos": Cos,
-    "HardSwish": HardSwish,
-    "Mish": Mish,
-    "Sigmoid": Sigmoid,
-    "Sin": Sin,
-    "TanH": Tanh,
+    "AbsVal": top.Abs,
+    "BNLL": top.Softplus,
+    "Cos": top.Cos,
+    "HardSwish": top.HardSwish,
+    "Mish": top.Mish,
+    "Sigmoid": top.Sigmoid,
+    "Sin": top.Sin,
+    "TanH": top.Tanh,
 }
 
 
@@ -53,20 +31,20 @@ def plain(node: ForeignNode, build: ImportBuilder) -> Value:
 @TABLE.imports("HardSigmoid")
 def hard_sigmoid(node: ForeignNode, build: ImportBuilder) -> Value:
     """``max(0, min(1, 0.2 x + 0.5))``."""
-    return unary(node, build, HardSigmoid(alpha=0.2, beta=0.5))
+    return unary(node, build, top.HardSigmoid(alpha=0.2, beta=0.5))
 
 
 @TABLE.imports("ReLU")
 def relu(node: ForeignNode, build: ImportBuilder) -> Value:
     """With a slope for negative values, if stated."""
     slope = parameters(node, "relu_param").get("negative_slope", 0.0)
-    return unary(node, build, LeakyRelu(alpha=slope) if slope else Relu())
+    return unary(node, build, top.LeakyRelu(alpha=slope) if slope else top.Relu())
 
 
 @TABLE.imports("ReLU6")
 def relu6(node: ForeignNode, build: ImportBuilder) -> Value:
     """Cut off at 6."""
-    return unary(node, build, Relu(relu_limit=6.0))
+    return unary(node, build, top.Relu(relu_limit=6.0))
 
 
 @TABLE.imports("PReLU")
@@ -76,23 +54,23 @@ def prelu(node: ForeignNode, build: ImportBuilder) -> Value:
     filler = stated.get("filler", {"type": "constant", "value": 0.25})
     if stated.get("channel_shared", False):
         (slope,) = arrays_of(node, Blob("slope", (1,), filler))
-        return build.build(LeakyRelu(alpha=float(slope[0])), [x], node.outputs[0])
+        return build.build(top.LeakyRelu(alpha=float(slope[0])), [x], node.outputs[0])
     (slope,) = arrays_of(node, Blob("slope", (x.tensor.dims[1],), filler))
     weight = build.weight(f"{node.name}_0", slope.reshape(1, -1, *(1,) * (x.tensor.rank - 2)))
-    return build.build(PRelu(), [x, weight], node.outputs[0])
+    return build.build(top.PRelu(), [x, weight], node.outputs[0])
 
 
 @TABLE.imports("ELU")
 def elu(node: ForeignNode, build: ImportBuilder) -> Value:
     """``alpha * (exp(x) - 1)`` below 0."""
-    return unary(node, build, Elu(alpha=parameters(node, "elu_param").get("alpha", 1.0)))
+    return unary(node, build, top.Elu(alpha=parameters(node, "elu_param").get("alpha", 1.0)))
 
 
 @TABLE.imports("Clip")
 def clip(node: ForeignNode, build: ImportBuilder) -> Value:
     """Between two bounds."""
     stated = parameters(node, "clip_param")
-    return unary(node, build, Clip(min=stated.get("min", -LARGEST), max=stated.get("max", LARGEST)))
+    return unary(node, build, top.Clip(min=stated.get("min", -LARGEST), max=stated.get("max", LARGEST)))
 
 
 @TABLE.imports("Swish")
@@ -101,16 +79,16 @@ def swish(node: ForeignNode, build: ImportBuilder) -> Value:
     x, name = only_bottom(node, build), node.outputs[0]
     beta = parameters(node, "swish_param").get("beta", 1.0)
     if beta == 1.0:
-        return build.build(SiLU(), [x], name)
-    gate = chain(build, x, [MulConst(const_val=beta), Sigmoid()], f"{name}_gate")
-    return build.build(Mul(), [x, gate], name)
+        return build.build(top.SiLU(), [x], name)
+    gate = chain(build, x, [top.MulConst(const_val=beta), top.Sigmoid()], f"{name}_gate")
+    return build.build(top.Mul(), [x, gate], name)
 
 
 @TABLE.imports("Threshold")
 def threshold(node: ForeignNode, build: ImportBuilder) -> Value:
     """1 above a number, else 0."""
     number = parameters(node, "threshold_param").get("threshold", 0.0)
-    return unary(node, build, CompareConst(mode="Greater", const_val=number))
+    return unary(node, build, top.CompareConst(mode="Greater", const_val=number))
 
 
 @TABLE.imports("Power")
@@ -119,7 +97,7 @@ def power(node: ForeignNode, build: ImportBuilder) -> Value:
     stated = parameters(node, "power_param")
     exponent = stated.get("power", 1.0)
     ops = _affine(stated.get("scale", 1.0), stated.get("shift", 0.0))
-    ops += [Pow(exponent=exponent)] if exponent != 1.0 else []
+    ops += [top.Pow(exponent=exponent)] if exponent != 1.0 else []
     return chain(build, only_bottom(node, build), ops, node.outputs[0])
 
 
@@ -129,7 +107,7 @@ def exp(node: ForeignNode, build: ImportBuilder) -> Value:
     stated = parameters(node, "exp_param")
     factor = _log_of_base(node, build, stated.get("base", -1.0))
     ops = _affine(factor * stated.get("scale", 1.0), factor * stated.get("shift", 0.0))
-    return chain(build, only_bottom(node, build), [*ops, Exp()], node.outputs[0])
+    return chain(build, only_bottom(node, build), [*ops, top.Exp()], node.outputs[0])
 
 
 @TABLE.imports("Log")
@@ -139,7 +117,7 @@ def log(node: ForeignNode, build: ImportBuilder) -> Value:
     factor = _log_of_base(node, build, stated.get("base", -1.0))
     if factor == 0.0:
         raise build.refuse(node, "there is no logarithm to the base 1")
-    ops = [*_affine(stated.get("scale", 1.0), stated.get("shift", 0.0)), Log(), *_affine(1.0 / factor, 0.0)]
+    ops = [*_affine(stated.get("scale", 1.0), stated.get("shift", 0.0)), top.Log(), *_affine(1.0 / factor, 0.0)]
     return chain(build, only_bottom(node, build), ops, node.outputs[0])
 
 
@@ -148,12 +126,12 @@ def softmax(node: ForeignNode, build: ImportBuilder) -> Value:
     """Along one axis."""
     x = only_bottom(node, build)
     axis = axis_of(x, parameters(node, "softmax_param").get("axis", 1))
-    return build.build(Softmax(axis=axis), [x], node.outputs[0])
+    return build.build(top.Softmax(axis=axis), [x], node.outputs[0])
 
 
 def _affine(scale: float, shift: float) -> list[Op]:
-    ops: list[Op] = [MulConst(const_val=scale)] if scale != 1.0 else []
-    return [*ops, AddConst(const_val=shift)] if shift else ops
+    ops: list[Op] = [top.MulConst(const_val=scale)] if scale != 1.0 else []
+    return [*ops, top.AddConst(const_val=shift)] if shift else ops
 
 
 def _log_of_base(node: ForeignNode, build: ImportBuilder, base: float) -> float:

@@ -8,14 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
-from tpuc_ops.top.arg import Arg
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.tile import Tile
+from tpuc_ops import top
 
 from tpuc_caffe.importers.common import TABLE, Shape, axis_of, check_bottoms, only_bottom, parameters, reshape
 from tpuc_caffe.weights import Blob, fill
@@ -34,7 +27,7 @@ def concat(node: ForeignNode, build: ImportBuilder) -> Value:
     if not values:
         raise build.refuse(node, "it has no bottoms")
     axis = axis_of(values[0], stated.get("axis", stated.get("concat_dim", 1)))
-    return build.build(Concat(axis=axis), values, node.outputs[0])
+    return build.build(top.Concat(axis=axis), values, node.outputs[0])
 
 
 @TABLE.imports("Slice")
@@ -93,7 +86,7 @@ def tile(node: ForeignNode, build: ImportBuilder) -> Value:
     if count < 1:
         raise build.refuse(node, f"it states {count} tiles")
     counts = tuple(count if index == axis else 1 for index in range(x.tensor.rank))
-    return x if count == 1 else build.build(Tile(tile=counts), [x], node.outputs[0])
+    return x if count == 1 else build.build(top.Tile(tile=counts), [x], node.outputs[0])
 
 
 @TABLE.imports("Padding")
@@ -102,8 +95,8 @@ def padding(node: ForeignNode, build: ImportBuilder) -> Value:
     x, stated = only_bottom(node, build), parameters(node, "padding_param")
     if x.tensor.rank != 4:
         raise build.refuse(node, "only images (n, c, h, w) can be padded")
-    top, bottom, left, right = (stated.get(f"pad_{side}", 0) for side in "tblr")
-    op = Pad(paddings=(0, 0, top, left, 0, 0, bottom, right), mode="constant", val=stated.get("pad_value", 0.0))
+    upper, bottom, left, right = (stated.get(f"pad_{side}", 0) for side in "tblr")
+    op = top.Pad(paddings=(0, 0, upper, left, 0, 0, bottom, right), mode="constant", val=stated.get("pad_value", 0.0))
     return build.build(op, [x], node.outputs[0])
 
 
@@ -115,12 +108,12 @@ def reduction(node: ForeignNode, build: ImportBuilder) -> Value:
     operation = stated.get("operation", "SUM")
     modes = {"SUM": "ReduceSum", "ASUM": "ReduceL1", "SUMSQ": "ReduceSum", "MEAN": "ReduceMean"}
     if operation == "SUMSQ":
-        x = build.build(Mul(), [x, x], f"{name}_squares")
-    op = Reduce(axes=tuple(range(axis, x.tensor.rank)), mode=modes[operation], keepdims=axis == 0)
+        x = build.build(top.Mul(), [x, x], f"{name}_squares")
+    op = top.Reduce(axes=tuple(range(axis, x.tensor.rank)), mode=modes[operation], keepdims=axis == 0)
     inner = name if factor == 1.0 and axis else f"{name}_reduced"
     value = build.build(op, [x], inner)
     value = reshape(build, value, (1,), name if factor == 1.0 else f"{name}_number") if axis == 0 else value
-    return value if factor == 1.0 else build.build(MulConst(const_val=factor), [value], name)
+    return value if factor == 1.0 else build.build(top.MulConst(const_val=factor), [value], name)
 
 
 @TABLE.imports("ArgMax")
@@ -133,15 +126,15 @@ def arg_max(node: ForeignNode, build: ImportBuilder) -> Value:
     if "axis" in stated:
         axis = axis_of(x, stated["axis"])
         types = [x.tensor.with_shape((*x.tensor.dims[:axis], 1, *x.tensor.dims[axis + 1 :]))] * 2
-        places = build.build(Arg(axis=axis), [x], f"{name}_places" if with_values else name, types)
+        places = build.build(top.Arg(axis=axis), [x], f"{name}_places" if with_values else name, types)
         return _second(places) if with_values else places
     count = x.tensor.dims[0]
     flat = reshape(build, x, (count, 1, math.prod(x.tensor.dims[1:])), f"{name}_flat")
     types = [x.tensor.with_shape((count, 1, 1))] * 2
-    places = build.build(Arg(axis=2), [flat], f"{name}_places" if with_values else name, types)
+    places = build.build(top.Arg(axis=2), [flat], f"{name}_places" if with_values else name, types)
     if not with_values:
         return places
-    return build.build(Concat(axis=1), [places, _second(places)], name)
+    return build.build(top.Concat(axis=1), [places, _second(places)], name)
 
 
 @TABLE.imports("DummyData")
@@ -189,5 +182,5 @@ def _box(
     if min(step) > 0:
         ends = tuple(start + size * stride for start, size, stride in zip(starts, dims, step, strict=True))
     none = build.none()
-    op = Slice(offset=starts, steps=step, ends=ends)
+    op = top.Slice(offset=starts, steps=step, ends=ends)
     return build.build(op, [x, none, none, none], name, [TensorType(dims, x.tensor.element)])

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.frcn_detection import FrcnDetection
-from tpuc_ops.top.proposal import RATIOS, SCALES, Proposal
-from tpuc_ops.top.retina_face_detection import RetinaFaceDetection
-from tpuc_ops.top.yolo_detection import YoloDetection
+from tpuc_ops import top
+from tpuc_ops.top.proposal import RATIOS, SCALES
 
 from tpuc_caffe.importers.common import TABLE, Parameters, check_bottoms, parameters
 
@@ -33,7 +31,7 @@ def proposal(node: ForeignNode, build: ImportBuilder) -> Value:
         if stated.get(name, 0):
             raise build.refuse(node, f"{name} is not supported: all boxes above rpn_obj_threshold count")
     base = _number(node, build, stated, "anchor_base_size", stated.get("base_size", 16))
-    op = Proposal(
+    op = top.Proposal(
         net_input_h=_number(node, build, stated, "net_input_h"),
         net_input_w=_number(node, build, stated, "net_input_w"),
         feat_stride=_number(node, build, stated, "feat_stride", 16),
@@ -50,7 +48,7 @@ def frcn_detection(node: ForeignNode, build: ImportBuilder) -> Value:
     """Of offsets, scores and regions."""
     check_bottoms(node, build, 3)
     stated = parameters(node, "frcn_detection_param")
-    op = FrcnDetection(
+    op = top.FrcnDetection(
         class_num=_number(node, build, stated, "class_num"),
         obj_threshold=float(stated.get("obj_threshold", 0.0)),
         nms_threshold=float(stated.get("nms_threshold", 0.0)),
@@ -64,7 +62,7 @@ def retina_face_detection(node: ForeignNode, build: ImportBuilder) -> Value:
     """Of three bottoms for each of three strides."""
     check_bottoms(node, build, 9)
     stated = parameters(node, "retinaface_detection_param")
-    op = RetinaFaceDetection(
+    op = top.RetinaFaceDetection(
         nms_threshold=float(stated.get("nms_threshold", 0.0)),
         confidence_threshold=float(stated.get("confidence_threshold", 0.0)),
         keep_topk=_number(node, build, stated, "keep_topk"),
@@ -83,7 +81,7 @@ def yolo_detection(node: ForeignNode, build: ImportBuilder) -> Value:
         raise build.refuse(
             node, f"{len(anchors) // 2} anchors do not fit {len(node.inputs)} bottoms of 3 anchors each: state anchors"
         )
-    op = YoloDetection(
+    op = top.YoloDetection(
         net_input_h=_number(node, build, stated, "net_input_h"),
         net_input_w=_number(node, build, stated, "net_input_w"),
         nms_threshold=float(stated.get("nms_threshold", 0.0)),

@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Op, Value
+from tpuc_ops import top
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.reshape import Reshape
 
 from tpuc_caffe.weights import Blob
 
@@ -72,14 +71,14 @@ def reshape(build: ImportBuilder, value: Value, shape: Sequence[int], name: str)
     """`value` in another shape; itself when it has that shape already."""
     if value.tensor.dims == tuple(shape):
         return value
-    return build.build(Reshape(shape=tuple(shape)), [value], name)
+    return build.build(top.Reshape(shape=tuple(shape)), [value], name)
 
 
 def permute(build: ImportBuilder, value: Value, order: Sequence[int], name: str) -> Value:
     """`value` with its axes in another order; itself when the order is the same."""
     if tuple(order) == tuple(range(len(order))):
         return value
-    return build.build(Permute(order=tuple(order)), [value], name)
+    return build.build(top.Permute(order=tuple(order)), [value], name)
 
 
 def chain(build: ImportBuilder, value: Value, ops: Sequence[Op], name: str) -> Value:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
+from tpuc_ops import top
 
 from tpuc_caffe.importers.common import TABLE, Shape, arrays_of, only_bottom, pair, parameters
 from tpuc_caffe.weights import TRAINABLE, Blob
@@ -28,7 +27,7 @@ def convolution(node: ForeignNode, build: ImportBuilder) -> Value:
     kernel: Shape = window["kernel_shape"]
     filters = Blob("filter", (outputs, channels // group, *kernel), stated.get("weight_filler", TRAINABLE))
     operands = [x, *_filter_and_bias(node, build, stated, filters, outputs, by_output=True)]
-    return build.build(Conv(group=group, **window), operands, node.outputs[0])
+    return build.build(top.Conv(group=group, **window), operands, node.outputs[0])
 
 
 @TABLE.imports("Deconvolution")
@@ -41,7 +40,7 @@ def deconvolution(node: ForeignNode, build: ImportBuilder) -> Value:
     kernel: Shape = window["kernel_shape"]
     filters = Blob("filter", (channels, outputs // group, *kernel), stated.get("weight_filler", TRAINABLE))
     operands = [x, *_filter_and_bias(node, build, stated, filters, outputs, by_output=False)]
-    return build.build(Deconv(group=group, **window), operands, node.outputs[0])
+    return build.build(top.Deconv(group=group, **window), operands, node.outputs[0])
 
 
 def _filter_and_bias(

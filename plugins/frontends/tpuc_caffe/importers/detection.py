@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.detection_output import DetectionOutput
-from tpuc_ops.top.roi_pooling import ROIPooling
+from tpuc_ops import top
 
 from tpuc_caffe.importers.common import TABLE, Array, Parameters, check_bottoms, pair, parameters
 
@@ -86,7 +85,7 @@ def detection_output(node: ForeignNode, build: ImportBuilder) -> Value:
     check_bottoms(node, build, 3)
     stated = parameters(node, "detection_output_param")
     nms = stated.get("nms_param", {})
-    op = DetectionOutput(
+    op = top.DetectionOutput(
         num_classes=stated.get("num_classes", 0),
         background_label_id=stated.get("background_label_id", 0),
         nms_threshold=nms.get("nms_threshold", 0.3),
@@ -106,7 +105,7 @@ def roi_pooling(node: ForeignNode, build: ImportBuilder) -> Value:
     """Maxima over a grid on every region."""
     check_bottoms(node, build, 2)
     stated = parameters(node, "roi_pooling_param")
-    op = ROIPooling(
+    op = top.ROIPooling(
         pooled_h=stated.get("pooled_h", 0),
         pooled_w=stated.get("pooled_w", 0),
         spatial_scale=stated.get("spatial_scale", 1.0),

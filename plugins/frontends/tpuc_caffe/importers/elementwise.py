@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.min import Min
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.scale import Scale
-from tpuc_ops.top.sub import Sub
+from tpuc_ops import top
 
 from tpuc_caffe.importers.common import (
     TABLE,
@@ -48,12 +41,12 @@ def eltwise(node: ForeignNode, build: ImportBuilder) -> Value:
         raise build.refuse(node, f"{operation} needs two bottoms")
     plain = all(factor == 1.0 for factor in coefficients)
     ops: dict[str, Op] = {
-        "SUM": Add() if plain else Add(coeff=tuple(coefficients)),
-        "PROD": Mul(),
-        "MAX": Max(),
-        "MIN": Min(),
-        "DIV": Div(),
-        "SUB": Sub(),
+        "SUM": top.Add() if plain else top.Add(coeff=tuple(coefficients)),
+        "PROD": top.Mul(),
+        "MAX": top.Max(),
+        "MIN": top.Min(),
+        "DIV": top.Div(),
+        "SUB": top.Sub(),
     }
     return build.build(ops[operation], values, node.outputs[0])
 
@@ -71,7 +64,7 @@ def scale(node: ForeignNode, build: ImportBuilder) -> Value:
         wanted = [Blob("bias", wide, stated.get("bias_filler", {}))] if has_bias else []
         biases = [_spread(x, stated, array) for array in (arrays_of(node, *wanted) if wanted else [])]
         factors = reshape(build, factors, shape, f"{name}_factors")
-        result = build.build(Mul(), [x, factors], f"{name}_product" if biases else name)
+        result = build.build(top.Mul(), [x, factors], f"{name}_product" if biases else name)
         return _plus(build, result, [build.weight(f"{node.name}_0", bias) for bias in biases], name)
     covered = _covered(x, stated, stated.get("num_axes", 1))
     wanted = [Blob("scale", covered, stated.get("filler", ONE))]
@@ -80,11 +73,11 @@ def scale(node: ForeignNode, build: ImportBuilder) -> Value:
     arrays = arrays_of(node, *wanted)
     if axis_of(x, stated.get("axis", 1)) == 1 and len(covered) == 1:
         operands = [build.weight(f"{node.name}_{index}", _spread(x, stated, one)) for index, one in enumerate(arrays)]
-        return build.build(Scale(), [x, *operands, *([build.none()] if len(operands) == 1 else [])], name)
+        return build.build(top.Scale(), [x, *operands, *([build.none()] if len(operands) == 1 else [])], name)
     factor, *biases = (
         build.weight(f"{node.name}_{index}", _spread(x, stated, array)) for index, array in enumerate(arrays)
     )
-    result = build.build(Mul(), [x, factor], f"{name}_product" if biases else name)
+    result = build.build(top.Mul(), [x, factor], f"{name}_product" if biases else name)
     return _plus(build, result, biases, name)
 
 
@@ -96,9 +89,9 @@ def bias(node: ForeignNode, build: ImportBuilder) -> Value:
     if len(node.inputs) == 2:
         other = build.value(node.inputs[1])
         other = reshape(build, other, _aligned(x, stated, other.tensor.dims), f"{name}_biases")
-        return build.build(Add(), [x, other], name)
+        return build.build(top.Add(), [x, other], name)
     (array,) = arrays_of(node, Blob("bias", _covered(x, stated, stated.get("num_axes", 1)), stated.get("filler", {})))
-    return build.build(Add(), [x, build.weight(f"{node.name}_0", _spread(x, stated, array))], name)
+    return build.build(top.Add(), [x, build.weight(f"{node.name}_0", _spread(x, stated, array))], name)
 
 
 @TABLE.imports("Axpy")
@@ -109,7 +102,7 @@ def axpy(node: ForeignNode, build: ImportBuilder) -> Value:
     name = node.outputs[0]
     shape = (*x.tensor.dims[:2], *(1,) * (x.tensor.rank - 2))
     factors = reshape(build, factors, shape, f"{name}_factors")
-    return build.build(Add(), [build.build(Mul(), [x, factors], f"{name}_product"), y], name)
+    return build.build(top.Add(), [build.build(top.Mul(), [x, factors], f"{name}_product"), y], name)
 
 
 @TABLE.imports("Dropout")
@@ -119,7 +112,7 @@ def dropout(node: ForeignNode, build: ImportBuilder) -> Value:
     if stated.get("scale_train", True):
         return x
     kept = 1.0 - stated.get("dropout_ratio", 0.5)
-    return build.build(MulConst(const_val=kept), [x], node.outputs[0])
+    return build.build(top.MulConst(const_val=kept), [x], node.outputs[0])
 
 
 def _covered(x: Value, stated: Parameters, count: int) -> Shape:
@@ -144,4 +137,4 @@ def _spread(x: Value, stated: Parameters, array: Array) -> Array:
 
 
 def _plus(build: ImportBuilder, value: Value, biases: Sequence[Value], name: str) -> Value:
-    return build.build(Add(), [value, biases[0]], name) if biases else value
+    return build.build(top.Add(), [value, biases[0]], name) if biases else value

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.batch_norm import BatchNorm
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.lrn import LRN
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.normalize import EPSILON, Normalize
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.scale import Scale
-from tpuc_ops.top.sqrt import Sqrt
-from tpuc_ops.top.sub import Sub
+from tpuc_ops import top
+from tpuc_ops.top.normalize import EPSILON
 
 from tpuc_caffe.importers.common import TABLE, Array, Parameters, arrays_of, chain, only_bottom, parameters, stored
 from tpuc_caffe.weights import Blob
@@ -39,7 +28,7 @@ def batch_norm(node: ForeignNode, build: ImportBuilder) -> Value:
     operands = [build.weight(f"{node.name}_{i}", array * factor) for i, array in enumerate((mean, variance))]
     operands += [build.weight(f"{node.name}_{i}", array) for i, array in enumerate(affine, 3)]
     operands += [build.none()] * (4 - len(operands))
-    return build.build(BatchNorm(epsilon=stated.get("eps", 1e-5)), [x, *operands], node.outputs[0])
+    return build.build(top.BatchNorm(epsilon=stated.get("eps", 1e-5)), [x, *operands], node.outputs[0])
 
 
 @TABLE.imports("BN")
@@ -53,9 +42,9 @@ def bn(node: ForeignNode, build: ImportBuilder) -> Value:
     scale, bias, *statistics = arrays_of(node, *wanted)
     affine = [build.weight(f"{node.name}_{i}", array.reshape(-1)) for i, array in enumerate((scale, bias))]
     if not statistics:
-        return build.build(Scale(), [x, *affine], node.outputs[0])
+        return build.build(top.Scale(), [x, *affine], node.outputs[0])
     moments = [build.weight(f"{node.name}_{i}", array.reshape(-1)) for i, array in enumerate(statistics, 2)]
-    return build.build(BatchNorm(epsilon=stated.get("eps", 1e-5)), [x, *moments, *affine], node.outputs[0])
+    return build.build(top.BatchNorm(epsilon=stated.get("eps", 1e-5)), [x, *moments, *affine], node.outputs[0])
 
 
 @TABLE.imports("LRN")
@@ -68,12 +57,12 @@ def lrn(node: ForeignNode, build: ImportBuilder) -> Value:
         raise build.refuse(node, f"local_size must be odd, this one is {size}")
     name = node.outputs[0]
     if stated.get("norm_region", "ACROSS_CHANNELS") == "ACROSS_CHANNELS":
-        return build.build(LRN(size=size, alpha=alpha, beta=beta, bias=bias), [x], name)
-    squares = build.build(Mul(), [x, x], f"{name}_squares")
+        return build.build(top.LRN(size=size, alpha=alpha, beta=beta, bias=bias), [x], name)
+    squares = build.build(top.Mul(), [x, x], f"{name}_squares")
     # The mean counts what lies in the padding, so that every place divides by the whole window or by what Caffe does.
-    pool = AvgPool(kernel_shape=(size, size), pads=(size // 2,) * 4, count_include_pad=True)
-    ops = [pool, MulConst(const_val=alpha), AddConst(const_val=1.0), Pow(exponent=-beta)]
-    return build.build(Mul(), [x, chain(build, squares, ops, f"{name}_factor")], name)
+    pool = top.AvgPool(kernel_shape=(size, size), pads=(size // 2,) * 4, count_include_pad=True)
+    ops = [pool, top.MulConst(const_val=alpha), top.AddConst(const_val=1.0), top.Pow(exponent=-beta)]
+    return build.build(top.Mul(), [x, chain(build, squares, ops, f"{name}_factor")], name)
 
 
 @TABLE.imports("Normalize", "NormalizeBBox")
@@ -88,7 +77,7 @@ def normalize(node: ForeignNode, build: ImportBuilder) -> Value:
         node, Blob("scale", (1,) if is_shared else (x.tensor.dims[1],), stated.get("scale_filler", ONE))
     )
     if np.float32(eps) == np.float32(EPSILON):
-        op = Normalize(across_spatial=across, channel_shared=is_shared)
+        op = top.Normalize(across_spatial=across, channel_shared=is_shared)
         weight = build.weight(f"{node.name}_0", scale.reshape(1, -1, *(1,) * (x.tensor.rank - 2)))
         return build.build(op, [x, weight], node.outputs[0])
     return _normalize_by_parts(node, build, x, scale, across, eps)
@@ -100,12 +89,12 @@ def _normalize_by_parts(
     """With another epsilon than the one that TOP knows."""
     name = node.outputs[0]
     axes = tuple(range(1, x.tensor.rank)) if across else (1,)
-    squares = build.build(Mul(), [x, x], f"{name}_squares")
-    ops = [Reduce(axes=axes, mode="ReduceSum"), AddConst(const_val=eps), Sqrt()]
-    quotient = build.build(Div(), [x, chain(build, squares, ops, f"{name}_length")], f"{name}_unit")
+    squares = build.build(top.Mul(), [x, x], f"{name}_squares")
+    ops = [top.Reduce(axes=axes, mode="ReduceSum"), top.AddConst(const_val=eps), top.Sqrt()]
+    quotient = build.build(top.Div(), [x, chain(build, squares, ops, f"{name}_length")], f"{name}_unit")
     if scale.size == 1:
-        return build.build(MulConst(const_val=float(scale[0])), [quotient], name)
-    return build.build(Scale(), [quotient, build.weight(f"{node.name}_0", scale), build.none()], name)
+        return build.build(top.MulConst(const_val=float(scale[0])), [quotient], name)
+    return build.build(top.Scale(), [quotient, build.weight(f"{node.name}_0", scale), build.none()], name)
 
 
 @TABLE.imports("MVN")
@@ -115,15 +104,15 @@ def mvn(node: ForeignNode, build: ImportBuilder) -> Value:
     axes = tuple(range(1 if stated.get("across_channels", False) else 2, x.tensor.rank))
     if not axes:
         raise build.refuse(node, "its operand has no rows and columns to take the mean of")
-    mean = build.build(Reduce(axes=axes, mode="ReduceMean"), [x], f"{name}_mean")
+    mean = build.build(top.Reduce(axes=axes, mode="ReduceMean"), [x], f"{name}_mean")
     is_scaled = stated.get("normalize_variance", True)
-    centred = build.build(Sub(), [x, mean], f"{name}_centred" if is_scaled else name)
+    centred = build.build(top.Sub(), [x, mean], f"{name}_centred" if is_scaled else name)
     if not is_scaled:
         return centred
-    squares = build.build(Mul(), [centred, centred], f"{name}_squares")
-    ops = [Reduce(axes=axes, mode="ReduceMean"), Sqrt(), *_epsilon(stated)]
-    return build.build(Div(), [centred, chain(build, squares, ops, f"{name}_deviation")], name)
+    squares = build.build(top.Mul(), [centred, centred], f"{name}_squares")
+    ops = [top.Reduce(axes=axes, mode="ReduceMean"), top.Sqrt(), *_epsilon(stated)]
+    return build.build(top.Div(), [centred, chain(build, squares, ops, f"{name}_deviation")], name)
 
 
-def _epsilon(stated: Parameters) -> list[AddConst]:
-    return [AddConst(const_val=stated.get("eps", 1e-9))]
+def _epsilon(stated: Parameters) -> list[top.AddConst]:
+    return [top.AddConst(const_val=stated.get("eps", 1e-9))]

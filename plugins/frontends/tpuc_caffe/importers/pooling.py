@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops import top
 
 from tpuc_caffe.importers.common import TABLE, Parameters, Shape, only_bottom, pair, parameters
 
@@ -24,7 +23,7 @@ def pooling(node: ForeignNode, build: ImportBuilder) -> Value:
         raise build.refuse(node, "the places of the maxima, its second top, are not supported: enlarge without them")
     size: Shape = x.tensor.dims[2:]
     if stated.get("global_pooling", False):
-        op = MaxPool(kernel_shape=size) if method == "MAX" else AvgPool(kernel_shape=size)
+        op = top.MaxPool(kernel_shape=size) if method == "MAX" else top.AvgPool(kernel_shape=size)
         return build.build(op, [x], name)
     kernel = pair(stated, "kernel_size", "kernel_h", "kernel_w", 0)
     strides = pair(stated, "stride", "stride_h", "stride_w", 1)
@@ -36,9 +35,9 @@ def pooling(node: ForeignNode, build: ImportBuilder) -> Value:
     ends = _ends(node, build, stated, size, kernel, strides, pad)
     rounded_up = ends != pad
     if method == "MAX":
-        return build.build(MaxPool(kernel_shape=kernel, strides=strides, pads=(*pad, *ends)), [x], name)
+        return build.build(top.MaxPool(kernel_shape=kernel, strides=strides, pads=(*pad, *ends)), [x], name)
     counts = any(pad)
-    op = AvgPool(
+    op = top.AvgPool(
         kernel_shape=kernel,
         strides=strides,
         pads=(*pad, *(pad if counts else ends)),

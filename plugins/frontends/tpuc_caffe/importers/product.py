@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.matmul import MatMul
+from tpuc_ops import top
 
 from tpuc_caffe.importers.common import TABLE, arrays_of, axis_of, check_bottoms, only_bottom, parameters, reshape
 from tpuc_caffe.weights import TRAINABLE, Blob
@@ -33,7 +31,7 @@ def inner_product(node: ForeignNode, build: ImportBuilder) -> Value:
     x = reshape(build, x, (math.prod(dims[:axis]), depth), f"{name}_vectors")
     result = (*dims[:axis], outputs)
     inner = name if len(result) == 2 else f"{name}_2d"
-    return reshape(build, build.build(MatMul(), [x, *operands], inner), result, name)
+    return reshape(build, build.build(top.MatMul(), [x, *operands], inner), result, name)
 
 
 @TABLE.imports("MatMul")
@@ -46,7 +44,7 @@ def matrix_product(node: ForeignNode, build: ImportBuilder) -> Value:
         if name in stated:
             raise build.refuse(node, f"{name} is not supported: reshape the bottoms to the matrices that it means")
     left_turned, right_turned = stated.get("transpose_a", False), stated.get("transpose_b", False)
-    op = MatMul(left_transpose=left_turned, right_transpose=right_turned)
+    op = top.MatMul(left_transpose=left_turned, right_transpose=right_turned)
     return build.build(op, [left, right, build.none()], node.outputs[0])
 
 
@@ -64,8 +62,8 @@ def embed(node: ForeignNode, build: ImportBuilder) -> Value:
     name = node.outputs[0]
     gathered = f"{name}_rows" if bias else name
     type = TensorType((*x.tensor.dims, outputs), x.tensor.element)
-    value = build.build(Gather(axis=0), [build.weight(f"{node.name}_0", table), x], gathered, [type])
+    value = build.build(top.Gather(axis=0), [build.weight(f"{node.name}_0", table), x], gathered, [type])
     if not bias:
         return value
     full = bias[0].reshape((1,) * x.tensor.rank + (outputs,))
-    return build.build(Add(), [value, build.weight(f"{node.name}_1", full)], name)
+    return build.build(top.Add(), [value, build.weight(f"{node.name}_1", full)], name)

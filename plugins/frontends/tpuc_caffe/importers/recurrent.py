@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
-from tpuc_ops.top.lstm import LSTM
+from tpuc_ops import top
 
 from tpuc_caffe.importers.common import TABLE, Array, arrays_of, check_bottoms, parameters, reshape
 from tpuc_caffe.weights import TRAINABLE, Blob
@@ -66,7 +66,7 @@ def lstm(node: ForeignNode, build: ImportBuilder) -> Value:
     ]
     element = x.tensor.element
     types = [TensorType((steps, 1, count, hidden), element), *[TensorType((1, count, hidden), element)] * 2]
-    value = build.build(LSTM(hidden_size=hidden), operands, f"{name}_directions", types)
+    value = build.build(top.LSTM(hidden_size=hidden), operands, f"{name}_directions", types)
     return reshape(build, value, (steps, count, hidden), name)
 
 

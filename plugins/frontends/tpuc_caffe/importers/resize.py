@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.upsample import Upsample
+from tpuc_ops import top
 
 from tpuc_caffe.importers.common import TABLE, Parameters, only_bottom, parameters
 
@@ -26,7 +24,7 @@ def upsample(node: ForeignNode, build: ImportBuilder) -> Value:
         raise build.refuse(node, "pad_out_h and pad_out_w are not supported: they cut off a row or column")
     if scale_h == scale_w == 1:
         return x
-    return build.build(Upsample(scale_h=scale_h, scale_w=scale_w), [x], node.outputs[0])
+    return build.build(top.Upsample(scale_h=scale_h, scale_w=scale_w), [x], node.outputs[0])
 
 
 @TABLE.imports("Interp")
@@ -41,13 +39,13 @@ def interp(node: ForeignNode, build: ImportBuilder) -> Value:
     if begin > 0 or end > 0 or min(size) < 1:
         raise build.refuse(node, f"pad_beg {begin} and pad_end {end} must cut off less than everything")
     if begin or end:
-        op = Slice(offset=(0, 0, -begin, -begin), steps=(1,) * 4, ends=(n, c, size[0] - begin, size[1] - begin))
+        op = top.Slice(offset=(0, 0, -begin, -begin), steps=(1,) * 4, ends=(n, c, size[0] - begin, size[1] - begin))
         none = build.none()
         x = build.build(op, [x, none, none, none], f"{name}_part", [TensorType((n, c, *size), x.tensor.element)])
     rows, columns = (_extent(node, build, stated, axis, extent) for axis, extent in enumerate(size))
     if (rows, columns) == tuple(size):
         return x
-    op = Interp(mode="linear", coord_mode="align_corners")
+    op = top.Interp(mode="linear", coord_mode="align_corners")
     return build.build(op, [x, build.none()], name, [TensorType((n, c, rows, columns), x.tensor.element)])
 
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_ops import top
 from tpuc_ops.shapes import reshaped
-from tpuc_ops.top.depth2space import Depth2Space
 
 from tpuc_caffe.importers.common import TABLE, Shape, axis_of, only_bottom, parameters, permute, reshape
 
@@ -87,7 +87,7 @@ def reorg(node: ForeignNode, build: ImportBuilder) -> Value:
     n, c, h, w = x.tensor.dims
     if c % stride**2 or (not back and (h % stride or w % stride)):
         raise build.refuse(node, f"{c}x{h}x{w} does not divide by the stride {stride}")
-    op = Depth2Space(block_h=stride, block_w=stride, is_CRD=False, is_inversed=not back)
+    op = top.Depth2Space(block_h=stride, block_w=stride, is_CRD=False, is_inversed=not back)
     if back:
         spread = build.build(op, [x], f"{name}_blocks")
         return reshape(build, spread, (n, c // stride**2, h * stride, w * stride), name)

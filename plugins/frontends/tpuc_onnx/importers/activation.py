@@ -6,9 +6,7 @@ import math
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.softmax import Softmax
+from tpuc_ops import top
 
 from tpuc_onnx.importers.common import TABLE, constant_input, reshape
 
@@ -21,14 +19,14 @@ LARGEST = float(np.finfo(np.float32).max)
 @TABLE.imports("Relu")
 def relu(node: ForeignNode, build: ImportBuilder) -> Value:
     """No upper limit."""
-    return build.build(Relu(), [build.value(node.inputs[0])], node.outputs[0])
+    return build.build(top.Relu(), [build.value(node.inputs[0])], node.outputs[0])
 
 
 @TABLE.imports("Clip")
 def clip(node: ForeignNode, build: ImportBuilder) -> Value:
     """The limits are attributes up to opset 10 and constant operands after it; both may be missing."""
     low, high = _limit(node, build, 1, "min", -LARGEST), _limit(node, build, 2, "max", LARGEST)
-    return build.build(Clip(min=low, max=high), [build.value(node.inputs[0])], node.outputs[0])
+    return build.build(top.Clip(min=low, max=high), [build.value(node.inputs[0])], node.outputs[0])
 
 
 def _limit(node: ForeignNode, build: ImportBuilder, index: int, label: str, default: float) -> float:
@@ -47,8 +45,8 @@ def softmax(node: ForeignNode, build: ImportBuilder) -> Value:
     if node.version >= AXIS_ALONE_SINCE or len(long_axes) <= 1:
         if node.version < AXIS_ALONE_SINCE and long_axes:
             (axis,) = long_axes
-        return build.build(Softmax(axis=axis, log=log), [x], name)
+        return build.build(top.Softmax(axis=axis, log=log), [x], name)
     x = reshape(build, x, (math.prod(dims[:axis]), math.prod(dims[axis:])), f"{name}_rows")
     if x.tensor.dims == dims:
-        return build.build(Softmax(axis=1, log=log), [x], name)
-    return reshape(build, build.build(Softmax(axis=1, log=log), [x], f"{name}_flat"), dims, name)
+        return build.build(top.Softmax(axis=1, log=log), [x], name)
+    return reshape(build, build.build(top.Softmax(axis=1, log=log), [x], f"{name}_flat"), dims, name)

@@ -6,12 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.depth2space import Depth2Space
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.tile import Tile
+from tpuc_ops import top
 
 from tpuc_onnx.importers.common import TABLE, Array, Shape, axes_of, constant_input, integers, reshape
 
@@ -23,7 +18,7 @@ def concat(node: ForeignNode, build: ImportBuilder) -> Value:
     if len(values) == 1:
         return values[0]
     axis = node.attributes["axis"] % values[0].tensor.rank
-    return build.build(Concat(axis=axis), values, node.outputs[0])
+    return build.build(top.Concat(axis=axis), values, node.outputs[0])
 
 
 @TABLE.imports("Slice")
@@ -62,11 +57,11 @@ def gather(node: ForeignNode, build: ImportBuilder) -> Value:
     axis: int = node.attributes.get("axis", 0) % x.tensor.rank
     indices = build.constant(node.inputs[1])
     if indices is None:
-        return build.build(Gather(axis=axis), [x, build.value(node.inputs[1])], name)
+        return build.build(top.Gather(axis=axis), [x, build.value(node.inputs[1])], name)
     indices = np.where(indices < 0, indices + x.tensor.dims[axis], indices)
     step = _distance(indices)
     if step is None:
-        return build.build(Gather(axis=axis), [x, build.weight(f"{node.inputs[1]}_indices", indices)], name)
+        return build.build(top.Gather(axis=axis), [x, build.weight(f"{node.inputs[1]}_indices", indices)], name)
     first, last = int(indices.reshape(-1)[0]), int(indices.reshape(-1)[-1])
     parts = [slice(first, last + 1, step) if index == axis else slice(None) for index in range(x.tensor.rank)]
     shape = build.shape(name)
@@ -92,7 +87,7 @@ def pad(node: ForeignNode, build: ImportBuilder) -> Value:
         return _wrapped(node, build, x, before, after)
     value = constant_input(node, build, 2, "the padding value")
     number = float(node.attributes.get("value", 0.0)) if value is None else float(value.reshape(()))
-    return build.build(Pad(paddings=(*before, *after), mode=mode, val=number), [x], node.outputs[0])
+    return build.build(top.Pad(paddings=(*before, *after), mode=mode, val=number), [x], node.outputs[0])
 
 
 def _wrapped(node: ForeignNode, build: ImportBuilder, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
@@ -112,7 +107,7 @@ def _wrapped(node: ForeignNode, build: ImportBuilder, x: Value, before: Sequence
             pieces.append(_part(node, build, x, part, f"{axis_name}_back"))
         last = not any((*before[axis + 1 :], *after[axis + 1 :]))
         if len(pieces) > 1:
-            x = build.build(Concat(axis=axis), pieces, name if last else axis_name)
+            x = build.build(top.Concat(axis=axis), pieces, name if last else axis_name)
     return x
 
 
@@ -123,14 +118,14 @@ def tile(node: ForeignNode, build: ImportBuilder) -> Value:
     shape = build.shape(name)
     x = reshape(build, x, (1,) * (len(shape) - x.tensor.rank) + x.tensor.dims, f"{name}_ranked")
     counts = tuple(wanted // extent for wanted, extent in zip(shape, x.tensor.dims, strict=True))
-    return x if max(counts, default=1) == 1 else build.build(Tile(tile=counts), [x], name)
+    return x if max(counts, default=1) == 1 else build.build(top.Tile(tile=counts), [x], name)
 
 
 @TABLE.imports("DepthToSpace", "SpaceToDepth")
 def depth_to_space(node: ForeignNode, build: ImportBuilder) -> Value:
     """ONNX's way back knows the order DCR only."""
     size = node.attributes["blocksize"]
-    op = Depth2Space(
+    op = top.Depth2Space(
         block_h=size,
         block_w=size,
         is_CRD=node.attributes.get("mode", "DCR") == "CRD",
@@ -160,7 +155,7 @@ def _part(node: ForeignNode, build: ImportBuilder, x: Value, parts: Sequence[sli
         return x
     # An end before the first element cannot be written: backwards, the result type says how many.
     ends = tuple(places.stop for places in ranges) if min(steps) > 0 else None
-    op = Slice(offset=tuple(places.start for places in ranges), steps=steps, ends=ends)
+    op = top.Slice(offset=tuple(places.start for places in ranges), steps=steps, ends=ends)
     none = build.none()
     return build.build(op, [x, none, none, none], name, [TensorType(dims, x.tensor.element)])
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, Value
-from tpuc_ops.top.cast import Cast
-from tpuc_ops.top.compare_const import CompareConst
+from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, is_integer
@@ -32,11 +31,11 @@ def cast(node: ForeignNode, build: OnnxBuilder) -> Value:
     if target == source or target in _WIDE or source == "bool" or _contains(target, source):
         return x
     if target == "bool":
-        return build.build(CompareConst(mode="NotEqual", const_val=0.0), [x], name)
+        return build.build(top.CompareConst(mode="NotEqual", const_val=0.0), [x], name)
     rounding = node.attributes.get("round_mode", "up")
     if target == "float8e8m0" and rounding != "up":
         raise build.refuse(node, f"round_mode '{rounding}' is not supported, only up")
-    return build.build(Cast(to=target.upper(), saturate=bool(node.attributes.get("saturate", 1))), [x], name)
+    return build.build(top.Cast(to=target.upper(), saturate=bool(node.attributes.get("saturate", 1))), [x], name)
 
 
 @TABLE.imports("BitCast")
@@ -52,7 +51,7 @@ def bit_cast(node: ForeignNode, build: OnnxBuilder) -> Value:
         raise build.refuse(
             node, f"it reads the bits of {source} as {target}, and compiled networks choose their number formats"
         )
-    return build.build(Cast(to=target.upper()), [x], node.outputs[0])
+    return build.build(top.Cast(to=target.upper()), [x], node.outputs[0])
 
 
 def _contains(target: str, source: str) -> bool:

@@ -8,12 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Op, Value
-from tpuc_ops.top.abs import Abs
-from tpuc_ops.top.floor import Floor
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.sign import Sign
+from tpuc_ops import top
 
 Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
@@ -64,15 +59,15 @@ def reshape(build: ImportBuilder, value: Value, shape: Sequence[int], name: str)
     if value.tensor.dims == tuple(shape):
         return value
     if not shape:  # an empty list of extents means that the declared type says them
-        return build.build(Reshape(), [value], name, [value.tensor.with_shape(())])
-    return build.build(Reshape(shape=tuple(shape)), [value], name)
+        return build.build(top.Reshape(), [value], name, [value.tensor.with_shape(())])
+    return build.build(top.Reshape(shape=tuple(shape)), [value], name)
 
 
 def permute(build: ImportBuilder, value: Value, order: Sequence[int], name: str) -> Value:
     """`value` with its axes in another order; itself when the order is the same."""
     if tuple(order) == tuple(range(len(order))):
         return value
-    return build.build(Permute(order=tuple(order)), [value], name)
+    return build.build(top.Permute(order=tuple(order)), [value], name)
 
 
 def aligned(node: ForeignNode, build: ImportBuilder, index: int) -> Value:
@@ -112,6 +107,6 @@ def is_integer(elem_type: str) -> bool:
 def cut_towards_zero(value: Value, name: str, elem_type: str, build: ImportBuilder) -> Value:
     """A quotient as integers of `elem_type` have it."""
     if elem_type.startswith("u"):
-        return build.build(Floor(), [value], name)
-    whole = build.build(Floor(), [build.build(Abs(), [value], f"{name}_size")], f"{name}_whole")
-    return build.build(Mul(), [whole, build.build(Sign(), [value], f"{name}_sign")], name)
+        return build.build(top.Floor(), [value], name)
+    whole = build.build(top.Floor(), [build.build(top.Abs(), [value], f"{name}_size")], f"{name}_whole")
+    return build.build(top.Mul(), [whole, build.build(top.Sign(), [value], f"{name}_sign")], name)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.deform_conv2d import DeformConv2D
+from tpuc_ops import top
 
 from tpuc_onnx.importers.common import TABLE, optional_value, permute, reshape
 from tpuc_onnx.importers.volumes import conv_transpose_volume, conv_volume
@@ -23,7 +21,7 @@ def conv(node: ForeignNode, build: ImportBuilder) -> Value:
     if len(kernel) == 3:
         return conv_volume(node, build)
     window = WindowAttributes.of(node, build, kernel)
-    op = Conv(
+    op = top.Conv(
         kernel_shape=window.kernel,
         strides=window.strides,
         pads=window.pads,
@@ -64,7 +62,7 @@ def conv_transpose(node: ForeignNode, build: ImportBuilder) -> Value:
     x = build.value(node.inputs[0])
     x = reshape(build, x, images(x.tensor.dims), f"{name}_images")
     window, group = window.two_dimensional(), node.attributes.get("group", 1)
-    op = Deconv(
+    op = top.Deconv(
         kernel_shape=window.kernel,
         strides=window.strides,
         pads=window.pads,
@@ -93,7 +91,7 @@ def deform_conv(node: ForeignNode, build: ImportBuilder) -> Value:
     window = WindowAttributes.any(node, build, build.shape(node.inputs[1])[2:])
     if len(window.kernel) != 2:
         raise build.refuse(node, f"it works on images only, and this kernel has {len(window.kernel)} dimensions")
-    op = DeformConv2D(
+    op = top.DeformConv2D(
         kernel_shape=window.kernel,
         strides=window.strides,
         pads=window.pads,

@@ -7,9 +7,7 @@ import string
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.einsum import Einsum
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.reduce import Reduce
+from tpuc_ops import top
 
 from tpuc_onnx.importers.common import TABLE, permute, reshape
 
@@ -25,7 +23,7 @@ def einsum(node: ForeignNode, build: ImportBuilder) -> Value:
             return _arranged(build, _summed(build, values[0], terms[0], result, name), terms[0], result, name)
         if len(values) == 2 and _is_product(terms, result, values):
             return _product(build, values, terms, result, name)
-    return build.build(Einsum(mode=f"{','.join(terms)}->{result}"), values, name)
+    return build.build(top.Einsum(mode=f"{','.join(terms)}->{result}"), values, name)
 
 
 def _terms(node: ForeignNode, build: ImportBuilder, ranks: Sequence[int]) -> tuple[list[str], str]:
@@ -77,7 +75,7 @@ def _product(build: ImportBuilder, values: Sequence[Value], terms: Sequence[str]
     second = _grouped(
         build, values[1], right, [*batch, *inner, *columns], (*lead, extent(inner), extent(columns)), f"{name}_right"
     )
-    product = build.build(MatMul(), [first, second, build.none()], f"{name}_product")
+    product = build.build(top.MatMul(), [first, second, build.none()], f"{name}_product")
     labels = "".join([*batch, *rows, *columns])
     spread = reshape(build, product, tuple(sizes[label] for label in labels), f"{name}_spread")
     return _arranged(build, spread, labels, result, name)
@@ -94,7 +92,7 @@ def _summed(build: ImportBuilder, value: Value, term: str, result: str, name: st
     axes = tuple(index for index, label in enumerate(term) if label not in result)
     if not axes:
         return value
-    return build.build(Reduce(axes=axes, mode="ReduceSum", keepdims=False), [value], f"{name}_sum")
+    return build.build(top.Reduce(axes=axes, mode="ReduceSum", keepdims=False), [value], f"{name}_sum")
 
 
 def _arranged(build: ImportBuilder, value: Value, term: str, result: str, name: str) -> Value:

@@ -3,19 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.max_const import MaxConst
-from tpuc_ops.top.min import Min
-from tpuc_ops.top.min_const import MinConst
-from tpuc_ops.top.mod import Mod
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.reciprocal import Reciprocal
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.sub_const import SubConst
+from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, aligned, cut_towards_zero, is_integer, scalar_operand, with_number
@@ -27,9 +15,9 @@ def commutative(node: ForeignNode, build: ImportBuilder) -> Value:
     is_product = node.op_type == "Mul"
     scalar = scalar_operand(node, build)
     if scalar is None:
-        return _chain(node, build, Mul() if is_product else Add())
+        return _chain(node, build, top.Mul() if is_product else top.Add())
     index, number = scalar
-    op = MulConst(const_val=number) if is_product else AddConst(const_val=number)
+    op = top.MulConst(const_val=number) if is_product else top.AddConst(const_val=number)
     return with_number(node, build, op, 1 - index)
 
 
@@ -39,8 +27,8 @@ def sub(node: ForeignNode, build: ImportBuilder) -> Value:
     scalar = scalar_operand(node, build)
     if scalar is not None:
         index, number = scalar
-        return with_number(node, build, SubConst(const_val=number, is_reverse=index == 0), 1 - index)
-    return build.build(Sub(), [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
+        return with_number(node, build, top.SubConst(const_val=number, is_reverse=index == 0), 1 - index)
+    return build.build(top.Sub(), [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
 
 
 @TABLE.imports("Div")
@@ -49,14 +37,14 @@ def div(node: ForeignNode, build: OnnxBuilder) -> Value:
     kind = build.elem_type(node.inputs[0])
     if is_integer(kind):
         name = node.outputs[0]
-        quotient = build.build(Div(), [aligned(node, build, 0), aligned(node, build, 1)], f"{name}_quotient")
+        quotient = build.build(top.Div(), [aligned(node, build, 0), aligned(node, build, 1)], f"{name}_quotient")
         return cut_towards_zero(quotient, name, kind, build)
     scalar = scalar_operand(node, build)
     if scalar is not None and scalar[0] == 1 and scalar[1] != 0:
-        return with_number(node, build, MulConst(const_val=1.0 / scalar[1]), 0)
+        return with_number(node, build, top.MulConst(const_val=1.0 / scalar[1]), 0)
     if scalar is not None and scalar[0] == 0:
-        return with_number(node, build, Reciprocal(const_val=scalar[1]), 1)
-    return build.build(Div(), [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
+        return with_number(node, build, top.Reciprocal(const_val=scalar[1]), 1)
+    return build.build(top.Div(), [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
 
 
 @TABLE.imports("Max", "Min")
@@ -66,9 +54,9 @@ def extreme(node: ForeignNode, build: ImportBuilder) -> Value:
     largest = node.op_type == "Max"
     if scalar is not None:
         index, number = scalar
-        op = MaxConst(const_val=number) if largest else MinConst(const_val=number)
+        op = top.MaxConst(const_val=number) if largest else top.MinConst(const_val=number)
         return with_number(node, build, op, 1 - index)
-    return _chain(node, build, Max() if largest else Min())
+    return _chain(node, build, top.Max() if largest else top.Min())
 
 
 @TABLE.imports("Mean")
@@ -77,22 +65,22 @@ def mean(node: ForeignNode, build: ImportBuilder) -> Value:
     if len(node.inputs) == 1:
         return build.value(node.inputs[0])
     total = build.build(
-        Add(), [aligned(node, build, index) for index in range(len(node.inputs))], f"{node.outputs[0]}_sum"
+        top.Add(), [aligned(node, build, index) for index in range(len(node.inputs))], f"{node.outputs[0]}_sum"
     )
-    return build.build(MulConst(const_val=1.0 / len(node.inputs)), [total], node.outputs[0])
+    return build.build(top.MulConst(const_val=1.0 / len(node.inputs)), [total], node.outputs[0])
 
 
 @TABLE.imports("Mod")
 def mod(node: ForeignNode, build: ImportBuilder) -> Value:
     """With the sign of the divisor, or that of the dividend when `fmod`."""
-    op = Mod(fmod=bool(node.attributes.get("fmod", 0)))
+    op = top.Mod(fmod=bool(node.attributes.get("fmod", 0)))
     return build.build(op, [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
 
 
 @TABLE.imports("Neg")
 def neg(node: ForeignNode, build: ImportBuilder) -> Value:
     """The operand times -1."""
-    return build.build(MulConst(const_val=-1.0), [build.value(node.inputs[0])], node.outputs[0])
+    return build.build(top.MulConst(const_val=-1.0), [build.value(node.inputs[0])], node.outputs[0])
 
 
 def _chain(node: ForeignNode, build: ImportBuilder, op: Op) -> Value:

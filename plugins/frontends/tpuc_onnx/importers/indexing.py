@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.gather_elements import GatherElements
-from tpuc_ops.top.gather_nd import GatherND
-from tpuc_ops.top.scatter_elements import ScatterElements
-from tpuc_ops.top.scatter_nd import ScatterND
+from tpuc_ops import top
 
 from tpuc_onnx.importers.common import TABLE, Array, required_constant
 
@@ -17,14 +14,14 @@ def gather_elements(node: ForeignNode, build: ImportBuilder) -> Value:
     """Along one axis."""
     x, indices = (build.value(name) for name in node.inputs)
     return build.build(
-        GatherElements(axis=node.attributes.get("axis", 0) % x.tensor.rank), [x, indices], node.outputs[0]
+        top.GatherElements(axis=node.attributes.get("axis", 0) % x.tensor.rank), [x, indices], node.outputs[0]
     )
 
 
 @TABLE.imports("GatherND")
 def gather_nd(node: ForeignNode, build: ImportBuilder) -> Value:
     """Along the leading axes."""
-    op = GatherND(batch_dims=node.attributes.get("batch_dims", 0))
+    op = top.GatherND(batch_dims=node.attributes.get("batch_dims", 0))
     return build.build(op, [build.value(name) for name in node.inputs], node.outputs[0])
 
 
@@ -33,14 +30,14 @@ def scatter_elements(node: ForeignNode, build: ImportBuilder) -> Value:
     """Along one axis."""
     x, indices, updates = (build.value(name) for name in node.inputs)
     axis = node.attributes.get("axis", 0) % x.tensor.rank
-    op = ScatterElements(axis=axis, reduction=node.attributes.get("reduction", "none"))
+    op = top.ScatterElements(axis=axis, reduction=node.attributes.get("reduction", "none"))
     return build.build(op, [x, indices, updates], node.outputs[0])
 
 
 @TABLE.imports("ScatterND")
 def scatter_nd(node: ForeignNode, build: ImportBuilder) -> Value:
     """Along the leading axes."""
-    op = ScatterND(reduction=node.attributes.get("reduction", "none"))
+    op = top.ScatterND(reduction=node.attributes.get("reduction", "none"))
     return build.build(op, [build.value(name) for name in node.inputs], node.outputs[0])
 
 
@@ -57,4 +54,4 @@ def reverse_sequence(node: ForeignNode, build: ImportBuilder) -> Value:
     shape = tuple(extent if axis in (batch, time) else 1 for axis, extent in enumerate(dims))
     origins = (origins if batch < time else origins.T).reshape(shape)
     indices = build.weight(f"{node.outputs[0]}_origins", np.broadcast_to(origins, dims))
-    return build.build(GatherElements(axis=time), [x, indices], node.outputs[0])
+    return build.build(top.GatherElements(axis=time), [x, indices], node.outputs[0])

@@ -6,13 +6,7 @@ import math
 from collections.abc import Mapping
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.abs import Abs
-from tpuc_ops.top.bitwise import Bitwise
-from tpuc_ops.top.cast import Cast
-from tpuc_ops.top.compare import Compare
-from tpuc_ops.top.compare_const import CompareConst
-from tpuc_ops.top.sub_const import SubConst
-from tpuc_ops.top.where import Where
+from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, aligned, scalar_operand, with_number
@@ -26,22 +20,24 @@ def compare(node: ForeignNode, build: ImportBuilder) -> Value:
     scalar = scalar_operand(node, build)
     if scalar is not None:
         index, number = scalar
-        op = CompareConst(mode=node.op_type, const_val=number, inversed=index == 0)
+        op = top.CompareConst(mode=node.op_type, const_val=number, inversed=index == 0)
         return with_number(node, build, op, 1 - index)
-    return build.build(Compare(mode=node.op_type), [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
+    return build.build(
+        top.Compare(mode=node.op_type), [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0]
+    )
 
 
 @TABLE.imports("Not")
 def not_(node: ForeignNode, build: ImportBuilder) -> Value:
     """Is it 0?"""
-    return build.build(CompareConst(mode="Equal", const_val=0.0), [build.value(node.inputs[0])], node.outputs[0])
+    return build.build(top.CompareConst(mode="Equal", const_val=0.0), [build.value(node.inputs[0])], node.outputs[0])
 
 
 @TABLE.imports("IsNaN")
 def is_nan(node: ForeignNode, build: ImportBuilder) -> Value:
     """Only NaN differs from itself."""
     x = build.value(node.inputs[0])
-    return build.build(Compare(mode="NotEqual"), [x, x], node.outputs[0])
+    return build.build(top.Compare(mode="NotEqual"), [x, x], node.outputs[0])
 
 
 @TABLE.imports("IsInf")
@@ -50,10 +46,10 @@ def is_inf(node: ForeignNode, build: ImportBuilder) -> Value:
     x, name = build.value(node.inputs[0]), node.outputs[0]
     positive, negative = (node.attributes.get(f"detect_{sign}", 1) for sign in ("positive", "negative"))
     if positive and negative:
-        x = build.build(Abs(), [x], f"{name}_abs")
+        x = build.build(top.Abs(), [x], f"{name}_abs")
     if not positive and not negative:
-        return build.build(CompareConst(mode="Less", const_val=-math.inf), [x], name)
-    return build.build(CompareConst(mode="Equal", const_val=math.inf if positive else -math.inf), [x], name)
+        return build.build(top.CompareConst(mode="Less", const_val=-math.inf), [x], name)
+    return build.build(top.CompareConst(mode="Equal", const_val=math.inf if positive else -math.inf), [x], name)
 
 
 @TABLE.imports("Where")
@@ -65,7 +61,7 @@ def where(node: ForeignNode, build: ImportBuilder) -> Value:
     operands = [build.shape(name) for name, number in zip(node.inputs[1:], (x, y), strict=True) if number is None]
     if max(len(build.shape(node.inputs[0])), *(len(dims) for dims in operands), 0) < len(shape):
         x = y = None  # only the number's own rank gives the result its shape
-    op = Where(
+    op = top.Where(
         x_is_const=x is not None,
         y_is_const=y is not None,
         x_const_val=x or 0.0,
@@ -80,7 +76,7 @@ def where(node: ForeignNode, build: ImportBuilder) -> Value:
 @TABLE.imports(*_BITWISE)
 def bitwise(node: ForeignNode, build: ImportBuilder) -> Value:
     """Of two integers."""
-    op = Bitwise(mode=_BITWISE[node.op_type])
+    op = top.Bitwise(mode=_BITWISE[node.op_type])
     return build.build(op, [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
 
 
@@ -88,8 +84,8 @@ def bitwise(node: ForeignNode, build: ImportBuilder) -> Value:
 def bitwise_not(node: ForeignNode, build: OnnxBuilder) -> Value:
     """``-1 - x``; for unsigned integers the largest one takes the place of -1."""
     kind = build.elem_type(node.inputs[0])
-    top = float(2 ** int(kind.lstrip("uint")) - 1) if kind.startswith("u") else -1.0
-    return build.build(SubConst(const_val=top, is_reverse=True), [build.value(node.inputs[0])], node.outputs[0])
+    upper = float(2 ** int(kind.lstrip("uint")) - 1) if kind.startswith("u") else -1.0
+    return build.build(top.SubConst(const_val=upper, is_reverse=True), [build.value(node.inputs[0])], node.outputs[0])
 
 
 @TABLE.imports("BitShift")
@@ -98,6 +94,8 @@ def bit_shift(node: ForeignNode, build: OnnxBuilder) -> Value:
     name, kind = node.outputs[0], build.elem_type(node.inputs[0])
     left = node.attributes.get("direction") == "LEFT"
     cut = left and not kind.startswith("u")
-    op = Bitwise(mode="ShiftLeft" if left else "ShiftRight", bits=int(kind.lstrip("uint")) if left and not cut else 0)
+    op = top.Bitwise(
+        mode="ShiftLeft" if left else "ShiftRight", bits=int(kind.lstrip("uint")) if left and not cut else 0
+    )
     result = build.build(op, [aligned(node, build, 0), aligned(node, build, 1)], f"{name}_long" if cut else name)
-    return build.build(Cast(to=kind.upper()), [result], name) if cut else result
+    return build.build(top.Cast(to=kind.upper()), [result], name) if cut else result

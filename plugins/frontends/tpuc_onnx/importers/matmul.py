@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops import top
 
 from tpuc_onnx.importers.common import TABLE, permute, reshape
 
@@ -21,7 +19,7 @@ def matmul(node: ForeignNode, build: ImportBuilder) -> Value:
         left = reshape(build, left, (1, *left.tensor.dims), f"{name}_row")
     if right.tensor.rank == 1:
         right = reshape(build, right, (*right.tensor.dims, 1), f"{name}_column")
-    result = build.build(MatMul(), [left, right, build.none()], f"{name}_2d" if flat else name)
+    result = build.build(top.MatMul(), [left, right, build.none()], f"{name}_2d" if flat else name)
     return reshape(build, result, shape, name)
 
 
@@ -33,9 +31,9 @@ def gemm(node: ForeignNode, build: ImportBuilder) -> Value:
     has_summand = len(node.inputs) > 2 and bool(node.inputs[2])
     bias = _bias(node, build, shape[1]) if has_summand else build.none()
     if bias is not None:
-        return build.build(MatMul(right_transpose=transposed), [left, right, bias], name)
-    product = build.build(MatMul(right_transpose=transposed), [left, right, build.none()], f"{name}_product")
-    return build.build(Add(), [product, _summand(node, build)], name)
+        return build.build(top.MatMul(right_transpose=transposed), [left, right, bias], name)
+    product = build.build(top.MatMul(right_transpose=transposed), [left, right, build.none()], f"{name}_product")
+    return build.build(top.Add(), [product, _summand(node, build)], name)
 
 
 def _factors(node: ForeignNode, build: ImportBuilder) -> tuple[Value, Value, bool]:
@@ -47,7 +45,7 @@ def _factors(node: ForeignNode, build: ImportBuilder) -> tuple[Value, Value, boo
         left = permute(build, left, (1, 0), f"{name}_left")
     if array is None:
         if alpha != 1.0:
-            left = build.build(MulConst(const_val=alpha), [left], f"{name}_alpha")
+            left = build.build(top.MulConst(const_val=alpha), [left], f"{name}_alpha")
         return left, build.value(node.inputs[1]), transposed
     if not transposed and alpha == 1.0:
         return left, build.value(node.inputs[1]), False
@@ -73,4 +71,4 @@ def _summand(node: ForeignNode, build: ImportBuilder) -> Value:
         return build.weight(f"{name}_summand", array * np.float32(beta))
     value = build.value(name)
     value = reshape(build, value, (1,) * (2 - value.tensor.rank) + value.tensor.dims, f"{node.outputs[0]}_row")
-    return value if beta == 1.0 else build.build(MulConst(const_val=beta), [value], f"{node.outputs[0]}_beta")
+    return value if beta == 1.0 else build.build(top.MulConst(const_val=beta), [value], f"{node.outputs[0]}_beta")

@@ -7,21 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.batch_norm import BatchNorm
-from tpuc_ops.top.compare_const import CompareConst
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.group_norm import GroupNorm
-from tpuc_ops.top.instance_norm import InstanceNorm
-from tpuc_ops.top.layer_norm import LayerNorm
-from tpuc_ops.top.lrn import LRN
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.rms_norm import RMSNorm
-from tpuc_ops.top.rsqrt import Rsqrt
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.tile import Tile
+from tpuc_ops import top
 
 from tpuc_onnx.importers.common import TABLE, optional_value, reshape
 
@@ -39,7 +25,7 @@ def batch_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
     if not node.attributes.get("spatial", 1):
         raise build.refuse(node, "statistics per element are not supported, only per channel (spatial = 1)")
     x, scale, bias, mean, variance = (build.value(name) for name in node.inputs[:5])
-    op = BatchNorm(epsilon=node.attributes.get("epsilon", 1e-5))
+    op = top.BatchNorm(epsilon=node.attributes.get("epsilon", 1e-5))
     return build.build(op, [x, mean, variance, scale, bias], node.outputs[0])
 
 
@@ -49,7 +35,7 @@ def layer_normalization(node: ForeignNode, build: ImportBuilder) -> Sequence[Val
     x = build.value(node.inputs[0])
     axis = node.attributes.get("axis", -1) % x.tensor.rank
     eps = node.attributes.get("epsilon", 1e-5)
-    op = LayerNorm(axis=axis, normalized_shape=x.tensor.dims[axis:], eps=eps)
+    op = top.LayerNorm(axis=axis, normalized_shape=x.tensor.dims[axis:], eps=eps)
     affine = [optional_value(node, build, index) for index in (1, 2)]
     result = build.build(op, [x, *affine], node.outputs[0])
     if not any(node.outputs[1:]):
@@ -57,18 +43,18 @@ def layer_normalization(node: ForeignNode, build: ImportBuilder) -> Sequence[Val
     mean_name, deviation_name = (*node.outputs[1:], "")[:2]
     axes = tuple(range(axis, x.tensor.rank))
     prefix = node.outputs[0]
-    mean = build.build(Reduce(axes=axes, mode="ReduceMean"), [x], mean_name or f"{prefix}_mean")
-    centred = build.build(Sub(), [x, mean], f"{prefix}_centred")
-    square = build.build(Mul(), [centred, centred], f"{prefix}_square")
-    variance = build.build(Reduce(axes=axes, mode="ReduceMean"), [square], f"{prefix}_variance")
-    shifted = build.build(AddConst(const_val=eps), [variance], f"{prefix}_shifted")
-    return [result, mean, build.build(Rsqrt(), [shifted], deviation_name or f"{prefix}_deviation")]
+    mean = build.build(top.Reduce(axes=axes, mode="ReduceMean"), [x], mean_name or f"{prefix}_mean")
+    centred = build.build(top.Sub(), [x, mean], f"{prefix}_centred")
+    square = build.build(top.Mul(), [centred, centred], f"{prefix}_square")
+    variance = build.build(top.Reduce(axes=axes, mode="ReduceMean"), [square], f"{prefix}_variance")
+    shifted = build.build(top.AddConst(const_val=eps), [variance], f"{prefix}_shifted")
+    return [result, mean, build.build(top.Rsqrt(), [shifted], deviation_name or f"{prefix}_deviation")]
 
 
 @TABLE.imports("InstanceNormalization")
 def instance_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
     """Per image and channel."""
-    op = InstanceNorm(eps=node.attributes.get("epsilon", 1e-5))
+    op = top.InstanceNorm(eps=node.attributes.get("epsilon", 1e-5))
     return build.build(op, [build.value(name) for name in node.inputs], node.outputs[0])
 
 
@@ -76,7 +62,7 @@ def instance_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
 def group_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
     """Scale and bias are per group up to opset 20, per channel after it."""
     groups, channels = node.attributes["num_groups"], build.shape(node.inputs[0])[1]
-    op = GroupNorm(num_groups=groups, eps=node.attributes.get("epsilon", 1e-5))
+    op = top.GroupNorm(num_groups=groups, eps=node.attributes.get("epsilon", 1e-5))
     affine = [
         _per_channel(node, build, index, channels // groups if node.version < PER_CHANNEL_SINCE else 1)
         for index in (1, 2)
@@ -93,7 +79,7 @@ def _per_channel(node: ForeignNode, build: ImportBuilder, index: int, times: int
         return build.weight(f"{name}_channels", np.repeat(array, times))
     value = build.value(name)
     column = reshape(build, value, (*value.tensor.dims, 1), f"{name}_column")
-    rows = build.build(Tile(tile=(1, times)), [column], f"{name}_rows")
+    rows = build.build(top.Tile(tile=(1, times)), [column], f"{name}_rows")
     return reshape(build, rows, (value.tensor.size * times,), f"{name}_channels")
 
 
@@ -104,7 +90,7 @@ def rms_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
     dims = x.tensor.dims
     axis = node.attributes.get("axis", -1) % len(dims)
     size = math.prod(dims[axis:])
-    op = RMSNorm(eps=node.attributes.get("epsilon", 1e-5))
+    op = top.RMSNorm(eps=node.attributes.get("epsilon", 1e-5))
     if axis == len(dims) - 1:
         return build.build(op, [x, build.value(node.inputs[1])], name)
     rows = reshape(build, x, (*dims[:axis], size), f"{name}_rows")
@@ -119,7 +105,7 @@ def rms_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
 def lrn(node: ForeignNode, build: ImportBuilder) -> Value:
     """Across channels."""
     attributes = {name: node.attributes.get(name, default) for name, default in _LRN.items()}
-    op = LRN(size=node.attributes["size"], **attributes)
+    op = top.LRN(size=node.attributes["size"], **attributes)
     return build.build(op, [build.value(node.inputs[0])], node.outputs[0])
 
 
@@ -129,7 +115,7 @@ def lp_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
     x, name = build.value(node.inputs[0]), node.outputs[0]
     mode = {1: "ReduceL1", 2: "ReduceL2"}[node.attributes.get("p", 2)]
     axis = node.attributes.get("axis", -1) % x.tensor.rank
-    norm = build.build(Reduce(axes=(axis,), mode=mode), [x], f"{name}_norm")
-    empty = build.build(CompareConst(mode="Equal", const_val=0.0), [norm], f"{name}_empty")
-    divisor = build.build(Add(), [norm, empty], f"{name}_divisor")
-    return build.build(Div(), [x, divisor], name)
+    norm = build.build(top.Reduce(axes=(axis,), mode=mode), [x], f"{name}_norm")
+    empty = build.build(top.CompareConst(mode="Equal", const_val=0.0), [norm], f"{name}_empty")
+    divisor = build.build(top.Add(), [norm, empty], f"{name}_divisor")
+    return build.build(top.Div(), [x, divisor], name)

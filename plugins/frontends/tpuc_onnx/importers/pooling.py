@@ -7,10 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.max_pool_with_mask import MaxPoolWithMask
+from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, reshape
@@ -32,7 +29,7 @@ def max_pool(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
     window = _ceiled(node, build, WindowAttributes.of(node, build, node.attributes["kernel_shape"]), x)
     if has_places:
         return _with_places(node, build, x, window)
-    op = MaxPool(kernel_shape=window.kernel, strides=window.strides, pads=window.pads)
+    op = top.MaxPool(kernel_shape=window.kernel, strides=window.strides, pads=window.pads)
     return _finish(node, build, op, x)
 
 
@@ -40,7 +37,7 @@ def _with_places(node: ForeignNode, build: OnnxBuilder, x: Value, window: Window
     """ONNX counts places over the whole tensor, TOP inside a channel."""
     name, places_name = node.outputs[:2]
     shape, (n, c, h, w) = build.shape(name), x.tensor.dims
-    op = MaxPoolWithMask(
+    op = top.MaxPoolWithMask(
         kernel_shape=window.kernel,
         strides=window.strides,
         pads=window.pads,
@@ -48,7 +45,7 @@ def _with_places(node: ForeignNode, build: OnnxBuilder, x: Value, window: Window
     )
     values, places = build.build_all(op, [x], [f"{name}_2d", f"{places_name}_inside"])
     starts = build.weight(f"{places_name}_starts", (np.arange(n * c) * (h * w)).reshape(n, c, 1, 1))
-    total = build.build(Add(), [places, starts], f"{places_name}_2d")
+    total = build.build(top.Add(), [places, starts], f"{places_name}_2d")
     return [reshape(build, values, shape, name), reshape(build, total, shape, places_name)]
 
 
@@ -62,7 +59,7 @@ def average_pool(node: ForeignNode, build: ImportBuilder) -> Value:
     ceiled = _ceiled(node, build, window, x)
     counts = bool(node.attributes.get("count_include_pad", 0)) and any(window.pads)
     mixed = counts and ceiled != window
-    op = AvgPool(
+    op = top.AvgPool(
         kernel_shape=window.kernel,
         strides=window.strides,
         pads=window.pads if mixed else ceiled.pads,
@@ -76,14 +73,14 @@ def average_pool(node: ForeignNode, build: ImportBuilder) -> Value:
 def global_average_pool(node: ForeignNode, build: ImportBuilder) -> Value:
     """One window over everything."""
     x = _flat(node, build)
-    return _finish(node, build, AvgPool(kernel_shape=x.tensor.dims[2:]), x)
+    return _finish(node, build, top.AvgPool(kernel_shape=x.tensor.dims[2:]), x)
 
 
 @TABLE.imports("GlobalMaxPool")
 def global_max_pool(node: ForeignNode, build: ImportBuilder) -> Value:
     """One window over everything."""
     x = _flat(node, build)
-    return _finish(node, build, MaxPool(kernel_shape=x.tensor.dims[2:]), x)
+    return _finish(node, build, top.MaxPool(kernel_shape=x.tensor.dims[2:]), x)
 
 
 def _images(node: ForeignNode, build: ImportBuilder) -> Value:

@@ -7,17 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.cast import Cast
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.dequantize_linear import DequantizeLinear
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.quantize_linear import QuantizeLinear
-from tpuc_ops.top.round import Round
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.tile import Tile
+from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, Array, is_integer, reshape
@@ -30,7 +20,7 @@ def quantize_linear(node: ForeignNode, build: OnnxBuilder) -> Value:
     if is_integer(target):
         scale, zero = _constants(node, build)
         if scale is not None and zero is not None:
-            op = QuantizeLinear(
+            op = top.QuantizeLinear(
                 y_scale=tuple(map(float, scale)),
                 y_zero_point=tuple(map(int, zero)),
                 axis=_axis(node, build),
@@ -46,29 +36,29 @@ def dequantize_linear(node: ForeignNode, build: OnnxBuilder) -> Value:
     x, name = build.value(node.inputs[0]), node.outputs[0]
     scale, zero = _constants(node, build)
     if scale is not None and zero is not None and is_integer(build.elem_type(node.inputs[0])):
-        op = DequantizeLinear(
+        op = top.DequantizeLinear(
             x_scale=tuple(map(float, scale)), x_zero_point=tuple(map(int, zero)), axis=_axis(node, build)
         )
         return build.build(op, [x], name)
     if _has_zero(node):
-        x = build.build(Sub(), [x, _spread(node, build, 2)], f"{name}_centred")
-    return build.build(Mul(), [x, _spread(node, build, 1)], name)
+        x = build.build(top.Sub(), [x, _spread(node, build, 2)], f"{name}_centred")
+    return build.build(top.Mul(), [x, _spread(node, build, 1)], name)
 
 
 def _quantised(node: ForeignNode, build: OnnxBuilder, target: str) -> Value:
     name = node.outputs[0]
-    value = build.build(Div(), [build.value(node.inputs[0]), _spread(node, build, 1)], f"{name}_scaled")
+    value = build.build(top.Div(), [build.value(node.inputs[0]), _spread(node, build, 1)], f"{name}_scaled")
     if not is_integer(target):
         if _has_zero(node):
-            value = build.build(Add(), [value, _spread(node, build, 2)], f"{name}_shifted")
-        op = Cast(to=target.upper(), saturate=bool(node.attributes.get("saturate", 1)))
+            value = build.build(top.Add(), [value, _spread(node, build, 2)], f"{name}_shifted")
+        op = top.Cast(to=target.upper(), saturate=bool(node.attributes.get("saturate", 1)))
         return build.build(op, [value], name)
-    value = build.build(Round(), [value], f"{name}_rounded")
+    value = build.build(top.Round(), [value], f"{name}_rounded")
     if _has_zero(node):
-        value = build.build(Add(), [value, _spread(node, build, 2)], f"{name}_shifted")
+        value = build.build(top.Add(), [value, _spread(node, build, 2)], f"{name}_shifted")
     span = 2.0 ** int(target.lstrip("uint"))
     low, high = (0.0, span - 1) if target.startswith("u") else (-span / 2, span / 2 - 1)
-    return build.build(Clip(min=low, max=high), [value], name)
+    return build.build(top.Clip(min=low, max=high), [value], name)
 
 
 def _target(node: ForeignNode, build: OnnxBuilder) -> str:
@@ -119,10 +109,10 @@ def _repeated(build: ImportBuilder, value: Value, axis: int, size: int, dims: Se
     own = value.tensor.dims
     column = reshape(build, value, (*own[: axis + 1], 1, *own[axis + 1 :]), f"{name}_column")
     counts = tuple(size if index == axis + 1 else 1 for index in range(len(own) + 1))
-    rows = build.build(Tile(tile=counts), [column], f"{name}_rows")
+    rows = build.build(top.Tile(tile=counts), [column], f"{name}_rows")
     merged = reshape(build, rows, (*own[:axis], own[axis] * size, *own[axis + 1 :]), f"{name}_merged")
     if merged.tensor.dims == tuple(dims):
         return merged
-    op = Slice(offset=(0,) * len(dims), steps=(1,) * len(dims), ends=tuple(dims))
+    op = top.Slice(offset=(0,) * len(dims), steps=(1,) * len(dims), ends=tuple(dims))
     none = build.none()
     return build.build(op, [merged, none, none, none], name)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, Op, Value
-from tpuc_ops.top.gru import GRU
-from tpuc_ops.top.lstm import LSTM
-from tpuc_ops.top.rnn import RNN
-from tpuc_ops.top.slice import Slice
+from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, optional_value
@@ -38,9 +35,9 @@ def _op(node: ForeignNode, by_batch: bool) -> Op:
     size, both = node.attributes["hidden_size"], len(directions(node)) == 2
     match node.op_type:
         case "LSTM":
-            return LSTM(hidden_size=size, have_bias=has_bias, bidirectional=both, batch_first=by_batch)
+            return top.LSTM(hidden_size=size, have_bias=has_bias, bidirectional=both, batch_first=by_batch)
         case "GRU":
-            return GRU(
+            return top.GRU(
                 hidden_size=size,
                 have_bias=has_bias,
                 bidirectional=both,
@@ -49,7 +46,7 @@ def _op(node: ForeignNode, by_batch: bool) -> Op:
             )
         case _:
             activation = activations(node)[0][0].capitalize()
-            return RNN(hidden_size=size, bidirectional=both, batch_first=by_batch, activation=activation)
+            return top.RNN(hidden_size=size, bidirectional=both, batch_first=by_batch, activation=activation)
 
 
 def _reversed(build: OnnxBuilder, x: Value, axis: int, name: str) -> Value:
@@ -58,4 +55,4 @@ def _reversed(build: OnnxBuilder, x: Value, axis: int, name: str) -> Value:
     offset = tuple(extent - 1 if index == axis else 0 for index, extent in enumerate(dims))
     steps = tuple(-1 if index == axis else 1 for index in range(len(dims)))
     none = build.none()
-    return build.build(Slice(offset=offset, steps=steps), [x, none, none, none], name, [x.tensor])
+    return build.build(top.Slice(offset=offset, steps=steps), [x, none, none, none], name, [x.tensor])

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from tpuc.api import ForeignNode, Value
-from tpuc_ops.top.abs import Abs
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.reduce import Reduce
+from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, axes_of, cut_towards_zero, is_integer
@@ -22,9 +20,9 @@ def reduce(node: ForeignNode, build: OnnxBuilder) -> Value:
     axes = axes_of(node, build, 1) or ()
     if not axes and node.attributes.get("noop_with_empty_axes", 0):
         is_norm = node.op_type in ("ReduceL1", "ReduceL2")
-        return build.build(Abs(), [x], node.outputs[0]) if is_norm else x
+        return build.build(top.Abs(), [x], node.outputs[0]) if is_norm else x
     rank = x.tensor.rank
-    op = Reduce(
+    op = top.Reduce(
         axes=tuple(sorted(axis % rank for axis in axes)) or tuple(range(rank)),
         mode=node.op_type,
         keepdims=node.attributes.get("keepdims", 1) == 1,
@@ -35,9 +33,9 @@ def reduce(node: ForeignNode, build: OnnxBuilder) -> Value:
     return build.build(op, [x], node.outputs[0])
 
 
-def _whole_mean(op: Reduce, x: Value, name: str, kind: str, build: OnnxBuilder) -> Value:
+def _whole_mean(op: top.Reduce, x: Value, name: str, kind: str, build: OnnxBuilder) -> Value:
     """The sum over the number of elements, as integers are divided."""
     total = build.build(replace(op, mode="ReduceSum"), [x], f"{name}_sum")
     count = math.prod(x.tensor.dims[axis] for axis in op.axes)
     number = build.weight(f"{name}_count", np.full((1,) * total.tensor.rank, count))
-    return cut_towards_zero(build.build(Div(), [total, number], f"{name}_mean"), name, kind, build)
+    return cut_towards_zero(build.build(top.Div(), [total, number], f"{name}_mean"), name, kind, build)

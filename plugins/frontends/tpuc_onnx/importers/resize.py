@@ -7,11 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.upsample import Upsample
+from tpuc_ops import top
 
 from tpuc_onnx.importers.common import TABLE, Array, Shape, constant_input, integers, permute
 from tpuc_onnx.resampling import Resampling
@@ -45,9 +41,11 @@ def resize(node: ForeignNode, build: ImportBuilder) -> Value:
     if _is_image(dims, axes):
         said = {axis.index: axis.said for axis in axes}
         if how.mode == "nearest" and shape[2] % dims[2] == 0 and shape[3] % dims[3] == 0 and _copies(how):
-            return build.build(Upsample(scale_h=shape[2] // dims[2], scale_w=shape[3] // dims[3]), [x], name)
+            return build.build(top.Upsample(scale_h=shape[2] // dims[2], scale_w=shape[3] // dims[3]), [x], name)
         if _interpolates(how) and all(map(_is_exact, axes)):
-            op = Interp(mode=how.mode, coord_mode=how.coordinates, scale_h=said.get(2, 1.0), scale_w=said.get(3, 1.0))
+            op = top.Interp(
+                mode=how.mode, coord_mode=how.coordinates, scale_h=said.get(2, 1.0), scale_w=said.get(3, 1.0)
+            )
             return build.build(op, [x, build.none()], name, [TensorType(shape, x.tensor.element)])
     return _by_axis(node, build, x, axes)
 
@@ -143,7 +141,7 @@ def _by_axis(node: ForeignNode, build: ImportBuilder, x: Value, axes: Sequence[_
     if not fill:
         return x
     border = build.weight(f"{name}_outside", np.where(outside, np.float32(fill), np.float32(0)))
-    return build.build(Add(), [x, border], name)
+    return build.build(top.Add(), [x, border], name)
 
 
 def _outside(axes: Sequence[_Axis], shape: Shape) -> Array:
@@ -160,7 +158,7 @@ def _resampled(build: ImportBuilder, x: Value, axis: _Axis, name: str) -> Value:
     outside = axis.how.outside(axis.extent, axis.count, axis.scale)
     if axis.how.mode == "nearest" and not outside.any():
         indices = axis.how.indices(axis.extent, axis.count, axis.scale)
-        return build.build(Gather(axis=axis.index), [x, build.weight(f"{name}_places", indices)], name)
+        return build.build(top.Gather(axis=axis.index), [x, build.weight(f"{name}_places", indices)], name)
     if axis.how.mode == "nearest":
         matrix = np.eye(axis.extent, dtype=np.float32)[axis.how.indices(axis.extent, axis.count, axis.scale)]
         matrix[outside] = 0
@@ -168,10 +166,10 @@ def _resampled(build: ImportBuilder, x: Value, axis: _Axis, name: str) -> Value:
         matrix = axis.how.matrix(axis.extent, axis.count, axis.scale)
     rank = x.tensor.rank
     if axis.index == rank - 2:
-        return build.build(MatMul(), [build.weight(f"{name}_matrix", matrix), x, build.none()], name)
+        return build.build(top.MatMul(), [build.weight(f"{name}_matrix", matrix), x, build.none()], name)
     order = integers([*(index for index in range(rank) if index != axis.index), axis.index])
     moved = permute(build, x, order, f"{name}_last")
     weight = build.weight(f"{name}_matrix", np.ascontiguousarray(matrix.T))
     is_last = axis.index == rank - 1
-    product = build.build(MatMul(), [moved, weight, build.none()], name if is_last else f"{name}_product")
+    product = build.build(top.MatMul(), [moved, weight, build.none()], name if is_last else f"{name}_product")
     return permute(build, product, np.argsort(order).tolist(), name)

@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.arg import Arg
-from tpuc_ops.top.compare import Compare
-from tpuc_ops.top.compare_const import CompareConst
-from tpuc_ops.top.cum_prod import CumProd
-from tpuc_ops.top.cum_sum import CumSum
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.topk import TopK
-from tpuc_ops.top.trilu import Trilu
+from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, constant_input, required_constant, reshape
@@ -28,7 +19,7 @@ AXIS_ALONE_SINCE = 13
 def arg(node: ForeignNode, build: ImportBuilder) -> Value:
     """The first result of `Arg`, its index."""
     x = build.value(node.inputs[0])
-    op = Arg(
+    op = top.Arg(
         axis=node.attributes.get("axis", 0) % x.tensor.rank,
         keepdims=node.attributes.get("keepdims", 1) == 1,
         mode=node.op_type,
@@ -42,7 +33,7 @@ def top_k(node: ForeignNode, build: OnnxBuilder) -> Sequence[Value]:
     """How many is an attribute up to opset 9, a constant operand after it."""
     x = build.value(node.inputs[0])
     count = constant_input(node, build, 1, "the number of elements")
-    op = TopK(
+    op = top.TopK(
         axis=node.attributes.get("axis", -1) % x.tensor.rank,
         K=int(node.attributes["k"] if count is None else count.reshape(())),
         largest=bool(node.attributes.get("largest", 1)),
@@ -60,7 +51,7 @@ def hardmax(node: ForeignNode, build: ImportBuilder) -> Value:
     if old:
         x = reshape(build, x, (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))), f"{name}_rows")
         axis = 1
-    place = build.build(Arg(axis=axis), [x], f"{name}_place")
+    place = build.build(top.Arg(axis=axis), [x], f"{name}_place")
     return reshape(
         build, _marked(build, place, x.tensor.dims[axis], axis, f"{name}_flat" if old else name), shape, name
     )
@@ -70,7 +61,7 @@ def _marked(build: ImportBuilder, places: Value, depth: int, axis: int, name: st
     """1 where the index along `axis` is the one in `places`, whose extent there is 1."""
     indices = np.arange(depth, dtype=np.float32).reshape((-1,) + (1,) * (places.tensor.rank - axis - 1))
     row = build.weight(f"{name}_indices", indices.reshape((1,) * axis + indices.shape))
-    return build.build(Compare(mode="Equal"), [places, row], name)
+    return build.build(top.Compare(mode="Equal"), [places, row], name)
 
 
 @TABLE.imports("OneHot")
@@ -82,20 +73,20 @@ def one_hot(node: ForeignNode, build: ImportBuilder) -> Value:
     count = int(depth.reshape(()))
     axis = node.attributes.get("axis", -1) % (indices.tensor.rank + 1)
     dims = (*indices.tensor.dims[:axis], 1, *indices.tensor.dims[axis:])
-    negative = build.build(CompareConst(mode="Less", const_val=0.0), [indices], f"{name}_negative")
-    shift = build.build(MulConst(const_val=float(count)), [negative], f"{name}_shift")
-    places = build.build(Add(), [indices, shift], f"{name}_positive")
+    negative = build.build(top.CompareConst(mode="Less", const_val=0.0), [indices], f"{name}_negative")
+    shift = build.build(top.MulConst(const_val=float(count)), [negative], f"{name}_shift")
+    places = build.build(top.Add(), [indices, shift], f"{name}_positive")
     marked = _marked(build, reshape(build, places, dims, f"{name}_places"), count, axis, f"{name}_marked")
     off, on = (float(value) for value in values.reshape(-1))
-    spread = build.build(MulConst(const_val=on - off), [marked], f"{name}_spread")
-    return build.build(AddConst(const_val=off), [spread], name)
+    spread = build.build(top.MulConst(const_val=on - off), [marked], f"{name}_spread")
+    return build.build(top.AddConst(const_val=off), [spread], name)
 
 
 @TABLE.imports("Trilu")
 def trilu(node: ForeignNode, build: ImportBuilder) -> Value:
     """The diagonal is a constant."""
     diagonal = constant_input(node, build, 1, "the number of the diagonal")
-    op = Trilu(
+    op = top.Trilu(
         upper=node.attributes.get("upper", 1),
         diagonal=0 if diagonal is None else int(diagonal.reshape(())),
     )
@@ -106,7 +97,7 @@ def trilu(node: ForeignNode, build: ImportBuilder) -> Value:
 def cumulative(node: ForeignNode, build: ImportBuilder) -> Value:
     """The axis is a constant."""
     x, axis = build.value(node.inputs[0]), required_constant(node, build, 1, "the axis")
-    op = CumSum if node.op_type == "CumSum" else CumProd
+    op = top.CumSum if node.op_type == "CumSum" else top.CumProd
     made = op(
         axis=int(axis.reshape(())) % x.tensor.rank,
         exclusive=bool(node.attributes.get("exclusive", 0)),

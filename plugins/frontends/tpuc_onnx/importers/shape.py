@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.compare_const import CompareConst
+from tpuc_ops import top
 
 from tpuc_onnx.importers.common import TABLE, constant_input, permute, reshape
 
@@ -27,7 +27,7 @@ def dropout(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
     x = build.value(node.inputs[0])
     if len(node.outputs) < 2 or not node.outputs[1]:
         return [x]
-    return [x, build.build(CompareConst(mode="GreaterOrEqual", const_val=-math.inf), [x], node.outputs[1])]
+    return [x, build.build(top.CompareConst(mode="GreaterOrEqual", const_val=-math.inf), [x], node.outputs[1])]
 
 
 @TABLE.imports("Reshape", "Flatten", "Squeeze", "Unsqueeze")

@@ -6,10 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.det import Det
-from tpuc_ops.top.grid_sampler import GridSampler
-from tpuc_ops.top.roi_align import RoiAlign
+from tpuc_ops import top
 
 from tpuc_onnx.importers.common import TABLE, reshape
 
@@ -22,7 +19,7 @@ HALF_PIXEL_SINCE = 16
 def grid_sample(node: ForeignNode, build: ImportBuilder) -> Value:
     """The modes had other names up to opset 19."""
     mode = node.attributes.get("mode", "linear")
-    op = GridSampler(
+    op = top.GridSampler(
         mode=_MODES.get(mode, mode),
         padding_mode=node.attributes.get("padding_mode", "zeros"),
         align_corners=bool(node.attributes.get("align_corners", 0)),
@@ -33,7 +30,7 @@ def grid_sample(node: ForeignNode, build: ImportBuilder) -> Value:
 @TABLE.imports("Det")
 def det(node: ForeignNode, build: ImportBuilder) -> Value:
     """Of matrices."""
-    return build.build(Det(), [build.value(node.inputs[0])], node.outputs[0])
+    return build.build(top.Det(), [build.value(node.inputs[0])], node.outputs[0])
 
 
 @TABLE.imports("RoiAlign")
@@ -45,9 +42,9 @@ def roi_align(node: ForeignNode, build: ImportBuilder) -> Value:
         regions = build.weight(f"{name}_regions", np.concatenate([images.reshape(-1, 1), rois], 1))
     else:
         column = reshape(build, build.value(node.inputs[2]), (build.shape(node.inputs[2])[0], 1), f"{name}_images")
-        regions = build.build(Concat(axis=1), [column, build.value(node.inputs[1])], f"{name}_regions")
+        regions = build.build(top.Concat(axis=1), [column, build.value(node.inputs[1])], f"{name}_regions")
     default = "half_pixel" if node.version >= HALF_PIXEL_SINCE else "output_half_pixel"
-    op = RoiAlign(
+    op = top.RoiAlign(
         output_height=node.attributes.get("output_height", 1),
         output_width=node.attributes.get("output_width", 1),
         sampling_ratio=node.attributes.get("sampling_ratio", 0),

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.slice import Slice
+from tpuc_ops import top
 
 from tpuc_onnx.importers.common import Shape, optional_value, permute, reshape
 from tpuc_onnx.importers.window import WindowAttributes
@@ -51,7 +44,7 @@ def _largest(build: ImportBuilder, x: Value, axis: int, window: WindowAttributes
     dims, place, rank = x.tensor.dims, axis + 2, len(window.kernel)
     rows = (dims[0], math.prod(dims[1:place]), dims[place], math.prod(dims[place + 1 :]))
     result = (*dims[:place], count, *dims[place + 1 :])
-    pool = MaxPool(
+    pool = top.MaxPool(
         kernel_shape=(window.kernel[axis], 1),
         strides=(window.strides[axis], 1),
         pads=(window.pads[axis], 0, window.pads[axis + rank], 0),
@@ -66,12 +59,12 @@ def _largest_tap(build: ImportBuilder, x: Value, axis: int, window: WindowAttrib
     if before or after:
         paddings = [0] * (2 * x.tensor.rank)
         paddings[axis + 2], paddings[axis + 2 + x.tensor.rank] = before, after
-        x = build.build(Pad(paddings=tuple(paddings), val=LOWEST), [x], f"{name}_padded")
+        x = build.build(top.Pad(paddings=tuple(paddings), val=LOWEST), [x], f"{name}_padded")
     taps = [
         _every(build, x, axis + 2, tap * window.dilations[axis], window.strides[axis], count, name)
         for tap in range(window.kernel[axis])
     ]
-    return build.build(Max(), taps, name)
+    return build.build(top.Max(), taps, name)
 
 
 def average_pool_by_axis(node: ForeignNode, build: ImportBuilder) -> Value:
@@ -91,7 +84,7 @@ def average_pool_by_axis(node: ForeignNode, build: ImportBuilder) -> Value:
         counts = counts[..., None] * along
         x = _sums(build, x, axis, window, f"{name}_axis{axis}")
     shares = build.weight(f"{name}_shares", (1 / counts)[None, None])
-    return build.build(Mul(), [x, shares], name)
+    return build.build(top.Mul(), [x, shares], name)
 
 
 def _sums(build: ImportBuilder, x: Value, axis: int, window: WindowAttributes, name: str) -> Value:
@@ -100,7 +93,7 @@ def _sums(build: ImportBuilder, x: Value, axis: int, window: WindowAttributes, n
     channels, rest = math.prod(dims[1:place]), math.prod(dims[place + 1 :])
     rows = reshape(build, x, (dims[0], channels, dims[place], rest), f"{name}_rows")
     taps = window.kernel[axis]
-    op = Conv(
+    op = top.Conv(
         kernel_shape=(taps, 1),
         strides=(window.strides[axis], 1),
         pads=(window.pads[axis], 0, window.pads[axis + rank], 0),
@@ -118,7 +111,7 @@ def _every(build: ImportBuilder, x: Value, axis: int, first: int, step: int, cou
     offset, steps, ends = [0] * len(dims), [1] * len(dims), list(dims)
     offset[axis], steps[axis], ends[axis] = first, step, first + (count - 1) * step + 1
     none = build.none()
-    op = Slice(offset=tuple(offset), steps=tuple(steps), ends=tuple(ends))
+    op = top.Slice(offset=tuple(offset), steps=tuple(steps), ends=tuple(ends))
     return build.build(op, [x, none, none, none], f"{name}_axis{axis}_from{first}")
 
 
@@ -129,7 +122,7 @@ def conv_volume(node: ForeignNode, build: ImportBuilder) -> Value:
     window = WindowAttributes.any(node, build, tuple(kernel))
     front, back = window.pads[0], window.pads[3]
     if front or back:
-        x = build.build(Pad(paddings=(0, 0, front, 0, 0, 0, 0, back, 0, 0)), [x], f"{name}_padded")
+        x = build.build(top.Pad(paddings=(0, 0, front, 0, 0, 0, 0, back, 0, 0)), [x], f"{name}_padded")
     n, c, _, h, w = x.tensor.dims
     depth = shape[2]
     parts = [
@@ -141,7 +134,7 @@ def conv_volume(node: ForeignNode, build: ImportBuilder) -> Value:
         )
         for tap in range(kernel[0])
     ]
-    stacked = parts[0] if len(parts) == 1 else build.build(Concat(axis=2), parts, f"{name}_taps")
+    stacked = parts[0] if len(parts) == 1 else build.build(top.Concat(axis=2), parts, f"{name}_taps")
     moved = permute(build, stacked, (0, 3, 1, 2, 4, 5), f"{name}_by_depth")
     images = reshape(build, moved, (n * depth, c * kernel[0], h, w), f"{name}_images")
     flat = (outputs, inputs * kernel[0], *kernel[1:])
@@ -151,7 +144,7 @@ def conv_volume(node: ForeignNode, build: ImportBuilder) -> Value:
         if array is not None
         else reshape(build, build.value(node.inputs[1]), flat, f"{node.inputs[1]}_2d")
     )
-    op = Conv(
+    op = top.Conv(
         kernel_shape=window.kernel[1:],
         strides=window.strides[1:],
         pads=(*window.pads[1:3], *window.pads[4:]),
@@ -172,7 +165,7 @@ def conv_transpose_volume(
     group, kernel = node.attributes.get("group", 1), window.kernel
     outputs = build.shape(node.inputs[1])[1] * group
     x = reshape(build, permute(build, x, (0, 2, 1, 3, 4), f"{name}_by_depth"), (n * depth, c, h, w), f"{name}_images")
-    images = Deconv(
+    images = top.Deconv(
         kernel_shape=kernel[1:],
         strides=window.strides[1:],
         pads=(*window.pads[1:3], *window.pads[4:]),
@@ -185,7 +178,7 @@ def conv_transpose_volume(
     rows, columns = y.tensor.dims[2:]
     y = reshape(build, y, (n, depth, outputs * kernel[0], rows * columns), f"{name}_depths")
     y = permute(build, y, (0, 2, 1, 3), f"{name}_taps")
-    along = Deconv(
+    along = top.Deconv(
         kernel_shape=(kernel[0], 1),
         strides=(window.strides[0], 1),
         pads=(window.pads[0], 0, window.pads[3], 0),

@@ -4,34 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import ForeignNode, Op, Uniform
+from tpuc_ops import top
 from tpuc_ops.quant.lengths import STEPS
-from tpuc_ops.top.abs import Abs
-from tpuc_ops.top.ceil import Ceil
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.cos import Cos
-from tpuc_ops.top.elu import Elu
-from tpuc_ops.top.exp import Exp
-from tpuc_ops.top.floor import Floor
-from tpuc_ops.top.gelu import GELU
-from tpuc_ops.top.hard_swish import HardSwish
-from tpuc_ops.top.leaky_relu import LeakyRelu
-from tpuc_ops.top.log import Log
-from tpuc_ops.top.lrn import LRN
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.normalize import Normalize
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.prelu import PRelu
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.round import Round
-from tpuc_ops.top.rsqrt import Rsqrt
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.sign import Sign
-from tpuc_ops.top.sin import Sin
-from tpuc_ops.top.softmax import Softmax
-from tpuc_ops.top.sqrt import Sqrt
-from tpuc_ops.top.tanh import Tanh
 
 from tpuc_tflite.building import NCHW, Arranged, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, images, unary
@@ -41,32 +15,32 @@ MOST_NEIGHBOURS = 1 << 10
 """Channels on one side that a normalisation looks at."""
 
 _SIMPLE: dict[str, Op] = {
-    "ABS": Abs(),
-    "CEIL": Ceil(),
-    "COS": Cos(),
-    "ELU": Elu(alpha=1.0),
-    "EXP": Exp(),
-    "FLOOR": Floor(),
-    "HARD_SWISH": HardSwish(),
-    "LOG": Log(),
-    "LOGISTIC": Sigmoid(),
-    "RELU": Relu(),
-    "RELU6": Relu(relu_limit=6.0),
-    "RELU_0_TO_1": Clip(min=0.0, max=1.0),
-    "RELU_N1_TO_1": Clip(min=-1.0, max=1.0),
-    "ROUND": Round(),
-    "RSQRT": Rsqrt(),
-    "SIGN": Sign(),
-    "SIN": Sin(),
-    "SQRT": Sqrt(),
-    "SQUARE": Pow(exponent=2.0),
-    "TANH": Tanh(),
+    "ABS": top.Abs(),
+    "CEIL": top.Ceil(),
+    "COS": top.Cos(),
+    "ELU": top.Elu(alpha=1.0),
+    "EXP": top.Exp(),
+    "FLOOR": top.Floor(),
+    "HARD_SWISH": top.HardSwish(),
+    "LOG": top.Log(),
+    "LOGISTIC": top.Sigmoid(),
+    "RELU": top.Relu(),
+    "RELU6": top.Relu(relu_limit=6.0),
+    "RELU_0_TO_1": top.Clip(min=0.0, max=1.0),
+    "RELU_N1_TO_1": top.Clip(min=-1.0, max=1.0),
+    "ROUND": top.Round(),
+    "RSQRT": top.Rsqrt(),
+    "SIGN": top.Sign(),
+    "SIN": top.Sin(),
+    "SQRT": top.Sqrt(),
+    "SQUARE": top.Pow(exponent=2.0),
+    "TANH": top.Tanh(),
 }
 
 for _name, _op in _SIMPLE.items():
     TABLE.imports(_name)(unary(lambda _, op=_op: op))
 
-TABLE.imports("LEAKY_RELU")(unary(lambda node: LeakyRelu(alpha=float(node.attributes.get("alpha", 0.0)))))
+TABLE.imports("LEAKY_RELU")(unary(lambda node: top.LeakyRelu(alpha=float(node.attributes.get("alpha", 0.0)))))
 
 
 @TABLE.imports("NEG")
@@ -76,21 +50,21 @@ def neg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
         raise build.refuse(
             node, "the runtime turns the stored integers around without looking at scales: export this node as float"
         )
-    return unary(lambda _: MulConst(const_val=-1.0))(node, build)
+    return unary(lambda _: top.MulConst(const_val=-1.0))(node, build)
 
 
 @TABLE.imports("GELU")
 def gelu(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """The exact form, or the approximation by tanh."""
     mode = "tanh" if node.attributes.get("approximate", False) else "normal"
-    return unary(lambda _: GELU(approx_mode=mode))(node, build)
+    return unary(lambda _: top.GELU(approx_mode=mode))(node, build)
 
 
 @TABLE.imports("PRELU")
 def prelu(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """The slope broadcasts to the operand."""
     operands, order = aligned(node, build, (0, 1))
-    return Arranged(build.build(PRelu(), operands, node.outputs[0]), order)
+    return Arranged(build.build(top.PRelu(), operands, node.outputs[0]), order)
 
 
 @TABLE.imports("SOFTMAX", "LOG_SOFTMAX")
@@ -101,7 +75,7 @@ def softmax(node: ForeignNode, build: TfliteBuilder) -> Arranged:
         raise build.refuse(node, "its operand has no dimension")
     log = node.op_type == "LOG_SOFTMAX"
     beta = 1.0 if log else float(node.attributes.get("beta", 1.0))
-    op = Softmax(axis=order.index(len(order) - 1), beta=beta, log=log)
+    op = top.Softmax(axis=order.index(len(order) - 1), beta=beta, log=log)
     return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
 
 
@@ -113,10 +87,10 @@ def l2_normalization(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     name, order = node.outputs[0], build.order(node.inputs[0])
     axis = order.index(axis_of(node, build, -1))
     x = build.value(node.inputs[0], order)
-    norm = build.build(Reduce(axes=(axis,), mode="ReduceL2", keepdims=True), [x], f"{name}_norm")
-    bounded = build.build(Clip(min=1e-6, max=_LARGEST), [norm], f"{name}_bounded")
-    inverse = build.build(Pow(exponent=-1.0), [bounded], f"{name}_inverse")
-    return Arranged(build.build(Mul(), [x, inverse], name), order)
+    norm = build.build(top.Reduce(axes=(axis,), mode="ReduceL2", keepdims=True), [x], f"{name}_norm")
+    bounded = build.build(top.Clip(min=1e-6, max=_LARGEST), [norm], f"{name}_bounded")
+    inverse = build.build(top.Pow(exponent=-1.0), [bounded], f"{name}_inverse")
+    return Arranged(build.build(top.Mul(), [x, inverse], name), order)
 
 
 def _quantised_rows(node: ForeignNode, build: TfliteBuilder) -> Arranged:
@@ -135,7 +109,7 @@ def _quantised_rows(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     x, one = build.value(node.inputs[0], order), build.weight(f"{name}_scale", np.ones(1, np.float32))
     rows = build.reshape(x, (1, *x.tensor.dims), f"{name}_row") if rank == 1 else x
     result = build.build(
-        Normalize(), [rows, one], name if rank > 1 else f"{name}_length", [rows.tensor.with_element(type)]
+        top.Normalize(), [rows, one], name if rank > 1 else f"{name}_length", [rows.tensor.with_element(type)]
     )
     return Arranged(build.reshape(result, x.tensor.dims, name), order)
 
@@ -149,5 +123,5 @@ def lrn(node: ForeignNode, build: TfliteBuilder) -> Arranged:
         raise build.refuse(node, f"its radius is {radius}, and must be below {MOST_NEIGHBOURS}")
     size = 2 * radius + 1
     alpha, beta, bias = (float(node.attributes.get(name, 0.0)) for name in ("alpha", "beta", "bias"))
-    op = LRN(size=size, alpha=alpha * size, beta=beta, bias=bias)
+    op = top.LRN(size=size, alpha=alpha * size, beta=beta, bias=bias)
     return Arranged(build.build(op, [images(node, build)], node.outputs[0]), NCHW)

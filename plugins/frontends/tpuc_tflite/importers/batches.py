@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, Value
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.slice import Slice
+from tpuc_ops import top
 
 from tpuc_tflite.building import NCHW, Arranged, Order, TfliteBuilder
 from tpuc_tflite.graph import Shape
@@ -31,7 +29,7 @@ def space_to_batch(node: ForeignNode, build: TfliteBuilder) -> Arranged:
         if min(pair) < 0 or dims[place] % block:
             raise build.refuse(node, f"{dims[place]} rows or columns with padding {pair} are no blocks of {block}")
     if any(before) or any(after):
-        x = build.build(Pad(paddings=(*before, *after)), [x], f"{name}_padded")
+        x = build.build(top.Pad(paddings=(*before, *after)), [x], f"{name}_padded")
     for place, block in reversed(list(zip(places, blocks, strict=True))):
         dims[place] //= block
         outer, inner = math.prod(dims[: place + 1]), math.prod(dims[place + 1 :])
@@ -61,7 +59,7 @@ def batch_to_space(node: ForeignNode, build: TfliteBuilder) -> Arranged:
         if min(pair) < 0 or starts[place] >= ends[place]:
             raise build.refuse(node, f"crops of {pair} leave nothing of {dims[place]} rows or columns")
     if any(starts) or ends != dims:
-        op = Slice(offset=tuple(starts), steps=(1,) * len(dims), ends=tuple(ends))
+        op = top.Slice(offset=tuple(starts), steps=(1,) * len(dims), ends=tuple(ends))
         x = build.build(op, [x], f"{name}_cropped")
     return Arranged(x, order)
 
@@ -69,7 +67,7 @@ def batch_to_space(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 def _swapped(build: TfliteBuilder, x: Value, shape: Shape, name: str) -> Value:
     """`x` as a box of three extents with the first two exchanged: every permute here is one that all chips have."""
     x = build.reshape(x, shape, f"{name}_apart")
-    return build.build(Permute(order=_SWAP), [x], name) if min(shape[:2]) > 1 else x
+    return build.build(top.Permute(order=_SWAP), [x], name) if min(shape[:2]) > 1 else x
 
 
 def _operands(

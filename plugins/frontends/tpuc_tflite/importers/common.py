@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import ForeignNode, FusesRelu, ImporterTable, Op, TensorType, Value
+from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.relu import Relu
 
 from tpuc_tflite.building import NCHW, Arranged, Order, TfliteBuilder
 from tpuc_tflite.graph import F32, Array, Shape
@@ -65,7 +64,7 @@ def finish(
     """`op` with the activation that the node applies to its result; `order` is that of the result."""
     name, code = node.outputs[0], int(node.attributes.get("fused_activation_function", NONE))
     after = _activation(node, build, code)
-    if isinstance(after, Relu) and isinstance(op, FusesRelu):
+    if isinstance(after, top.Relu) and isinstance(op, FusesRelu):
         op, after = _with_relu(op, after.relu_limit), None
     if after is None:
         value = build.build(op, operands, name, result_types)
@@ -90,11 +89,11 @@ def _activation(node: ForeignNode, build: TfliteBuilder, code: int) -> Op | None
         case 0:
             return None
         case 1:
-            return Relu()
+            return top.Relu()
         case 2:
-            return Clip(min=-1.0, max=1.0)
+            return top.Clip(min=-1.0, max=1.0)
         case 3:
-            return Relu(relu_limit=6.0)
+            return top.Relu(relu_limit=6.0)
         case _:
             raise build.refuse(node, f"its fused activation {code} is not supported")
 

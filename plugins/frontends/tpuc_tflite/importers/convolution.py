@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ScalarType, Value
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
+from tpuc_ops import top
 
 from tpuc_tflite.building import NCHW, Arranged, Order, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, constant, finish, images, integers
@@ -40,7 +39,7 @@ def _conv(
 ) -> Value | Arranged:
     x = images(node, build)
     strides, dilations = strides_of(node, build), dilations_of(node, build)
-    op = Conv(
+    op = top.Conv(
         kernel_shape=kernel,
         strides=strides,
         pads=pads_of(node, build, x.tensor.dims[2:], kernel, strides, dilations),
@@ -106,6 +105,6 @@ def transpose_conv(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
         if extra[axis] < 0:  # a smaller result than the windows reach: the rest is cut off
             pads[axis + 2] -= extra[axis]
             extra[axis] = 0
-    op = Deconv(kernel_shape=kernel, strides=strides, pads=tuple(pads), output_padding=tuple(extra))
+    op = top.Deconv(kernel_shape=kernel, strides=strides, pads=tuple(pads), output_padding=tuple(extra))
     weight = filter_of(node, build, 1, FROM_OHWI)
     return finish(node, build, op, [x, weight, bias_of(node, build, 3)], NCHW)

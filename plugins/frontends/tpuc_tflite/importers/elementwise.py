@@ -3,24 +3,9 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, Op, Uniform, Value
+from tpuc_ops import top
 from tpuc_ops.elementwise import broadcast_type
 from tpuc_ops.quant.tflite import wide_difference
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.floor import Floor
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.max_const import MaxConst
-from tpuc_ops.top.min import Min
-from tpuc_ops.top.min_const import MinConst
-from tpuc_ops.top.mod import Mod
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.pow3 import Pow3
-from tpuc_ops.top.reciprocal import Reciprocal
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.sub_const import SubConst
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, aligned, finish, float_only, scalar
@@ -33,8 +18,8 @@ def add(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
         return Arranged(build.value(node.inputs[0], build.order(node.inputs[0])), build.order(node.inputs[0]))
     number = scalar(node, build)
     if number is not None:
-        return _with_number(node, build, AddConst(const_val=number[1]), 1 - number[0])
-    return _together(node, build, Add())
+        return _with_number(node, build, top.AddConst(const_val=number[1]), 1 - number[0])
+    return _together(node, build, top.Add())
 
 
 @TABLE.imports("MUL")
@@ -42,8 +27,8 @@ def mul(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     """Product of both operands."""
     number = scalar(node, build)
     if number is not None:
-        return _with_number(node, build, MulConst(const_val=number[1]), 1 - number[0])
-    return _together(node, build, Mul())
+        return _with_number(node, build, top.MulConst(const_val=number[1]), 1 - number[0])
+    return _together(node, build, top.Mul())
 
 
 @TABLE.imports("SUB")
@@ -52,8 +37,8 @@ def sub(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     number = scalar(node, build)
     if number is not None:
         index, value = number
-        return _with_number(node, build, SubConst(const_val=value, is_reverse=index == 0), 1 - index)
-    return _together(node, build, Sub())
+        return _with_number(node, build, top.SubConst(const_val=value, is_reverse=index == 0), 1 - index)
+    return _together(node, build, top.Sub())
 
 
 @TABLE.imports("DIV")
@@ -61,10 +46,10 @@ def div(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     """Quotient; by a constant it is a product."""
     number = scalar(node, build)
     if number is not None and number[0] == 1 and number[1] != 0:
-        return _with_number(node, build, MulConst(const_val=1.0 / number[1]), 0)
+        return _with_number(node, build, top.MulConst(const_val=1.0 / number[1]), 0)
     if number is not None and number[0] == 0:
-        return _with_number(node, build, Reciprocal(const_val=number[1]), 1)
-    return _together(node, build, Div())
+        return _with_number(node, build, top.Reciprocal(const_val=number[1]), 1)
+    return _together(node, build, top.Div())
 
 
 @TABLE.imports("MAXIMUM", "MINIMUM")
@@ -73,8 +58,10 @@ def extreme(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     number, largest = scalar(node, build), node.op_type == "MAXIMUM"
     if number is not None:
         index, value = number
-        return _with_number(node, build, MaxConst(const_val=value) if largest else MinConst(const_val=value), 1 - index)
-    return _together(node, build, Max() if largest else Min())
+        return _with_number(
+            node, build, top.MaxConst(const_val=value) if largest else top.MinConst(const_val=value), 1 - index
+        )
+    return _together(node, build, top.Max() if largest else top.Min())
 
 
 @TABLE.imports("SQUARED_DIFFERENCE")
@@ -92,8 +79,8 @@ def squared_difference(node: ForeignNode, build: TfliteBuilder) -> Arranged:
             raise build.refuse(node, "LiteRT has it for operands of 8 bits with one scale each: quantise them so")
         inferred = broadcast_type(tuple(operand.tensor for operand in operands))
         types = [inferred.with_element(wide_difference(left, right))]
-    difference = build.build(Sub(), operands, f"{name}_difference", types)
-    return Arranged(build.build(Pow(exponent=2.0), [difference], name), order)
+    difference = build.build(top.Sub(), operands, f"{name}_difference", types)
+    return Arranged(build.build(top.Pow(exponent=2.0), [difference], name), order)
 
 
 @TABLE.imports("FLOOR_DIV")
@@ -102,14 +89,14 @@ def floor_div(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     float_only(node, build)
     operands, order = aligned(node, build, (0, 1))
     name = node.outputs[0]
-    return Arranged(build.build(Floor(), [build.build(Div(), operands, f"{name}_quotient")], name), order)
+    return Arranged(build.build(top.Floor(), [build.build(top.Div(), operands, f"{name}_quotient")], name), order)
 
 
 @TABLE.imports("FLOOR_MOD")
 def floor_mod(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     """The remainder with the divisor's sign."""
     float_only(node, build)
-    return _together(node, build, Mod())
+    return _together(node, build, top.Mod())
 
 
 @TABLE.imports("POW")
@@ -118,8 +105,8 @@ def power(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     float_only(node, build)
     number = scalar(node, build)
     if number is not None and number[0] == 1:
-        return _with_number(node, build, Pow(exponent=number[1]), 0)
-    return _together(node, build, Pow3())
+        return _with_number(node, build, top.Pow(exponent=number[1]), 0)
+    return _together(node, build, top.Pow3())
 
 
 def _with_number(node: ForeignNode, build: TfliteBuilder, op: Op, index: int) -> Value | Arranged:
@@ -136,7 +123,7 @@ def _with_number(node: ForeignNode, build: TfliteBuilder, op: Op, index: int) ->
 def _together(node: ForeignNode, build: TfliteBuilder, op: Op) -> Value | Arranged:
     """`op` on all operands; where their order does not matter, constants come last."""
     indices = list(range(len(node.inputs)))
-    if isinstance(op, (Add, Mul, Max, Min)):
+    if isinstance(op, (top.Add, top.Mul, top.Max, top.Min)):
         indices.sort(key=lambda index: build.constant(node.inputs[index]) is not None)
     operands, order = aligned(node, build, indices)
     return finish(node, build, op, operands, order)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import ForeignNode, TensorType, Value
+from tpuc_ops import top
 from tpuc_ops.quant.casts import Quantise
-from tpuc_ops.top.compare import Compare
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.gather_nd import GatherND
-from tpuc_ops.top.scatter_nd import ScatterND
-from tpuc_ops.top.where import Where
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
 from tpuc_tflite.graph import F32, Array
@@ -43,7 +39,7 @@ def _rows(node: ForeignNode, build: TfliteBuilder, table: int, which: int, axis:
         index = build.weight(f"{node.inputs[which]}_indices", indices if indices.ndim else indices.reshape(1))
     one = indices is not None and indices.ndim == 0
     operands = [build.value(node.inputs[table]), index]
-    return build.build(Gather(axis=axis, keepdims=not one), operands, node.outputs[0])
+    return build.build(top.Gather(axis=axis, keepdims=not one), operands, node.outputs[0])
 
 
 @TABLE.imports("GATHER_ND")
@@ -52,7 +48,7 @@ def gather_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
     dims, places = build.shape(node.inputs[0]), build.shape(node.inputs[1])
     if not places or not 0 < places[-1] <= len(dims):
         raise build.refuse(node, f"indices of {list(places)} do not fit an operand of {list(dims)}")
-    return build.build(GatherND(), [build.value(node.inputs[0]), _places(node, build, 1, dims)], node.outputs[0])
+    return build.build(top.GatherND(), [build.value(node.inputs[0]), _places(node, build, 1, dims)], node.outputs[0])
 
 
 @TABLE.imports("SCATTER_ND")
@@ -66,7 +62,7 @@ def scatter_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
         raise build.refuse(node, f"indices of {list(places)} do not fit a result of {list(dims)}")
     zeros = build.weight(f"{node.outputs[0]}_zeros", np.zeros(dims, np.float32))
     operands = [zeros, _places(node, build, 0, dims), build.value(node.inputs[1])]
-    return build.build(ScatterND(reduction="add"), operands, node.outputs[0])
+    return build.build(top.ScatterND(reduction="add"), operands, node.outputs[0])
 
 
 def _places(node: ForeignNode, build: TfliteBuilder, which: int, dims: tuple[int, ...]) -> Value:
@@ -103,9 +99,11 @@ def one_hot(node: ForeignNode, build: TfliteBuilder) -> Value:
     places = build.weight(f"{name}_places", np.arange(depth).reshape(shape))
     result = TensorType((*dims[:axis], depth, *dims[axis:]), F32)
     is_last, plain = not build.is_quantised(), (on, off) == (1.0, 0.0)
-    hit = build.build(Compare(mode="Equal"), [index, places], name if is_last and plain else f"{name}_hit", [result])
+    hit = build.build(
+        top.Compare(mode="Equal"), [index, places], name if is_last and plain else f"{name}_hit", [result]
+    )
     if not plain:
-        op = Where(x_is_const=True, y_is_const=True, x_const_val=on, y_const_val=off)
+        op = top.Where(x_is_const=True, y_is_const=True, x_const_val=on, y_const_val=off)
         hit = build.build(op, [hit, build.none(), build.none()], name if is_last else f"{name}_real", [result])
     if is_last:
         return hit

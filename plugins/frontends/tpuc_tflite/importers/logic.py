@@ -5,12 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from tpuc.api import ForeignNode
-from tpuc_ops.top.arg import Arg
-from tpuc_ops.top.compare import Compare
-from tpuc_ops.top.compare_const import CompareConst
-from tpuc_ops.top.cum_sum import CumSum
-from tpuc_ops.top.topk import TopK
-from tpuc_ops.top.where import Where
+from tpuc_ops import top
 
 from tpuc_tflite.building import Arranged, Results, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, aligned, axis_of, constant, float_only, integers, real_value
@@ -33,14 +28,14 @@ def compare(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Quantised operands are compared by what they stand for."""
     operands, order = aligned(node, build, (0, 1))
     operands = [real_value(build, operand) for operand in operands]
-    return Arranged(build.build(Compare(mode=_COMPARISONS[node.op_type]), operands, node.outputs[0]), order)
+    return Arranged(build.build(top.Compare(mode=_COMPARISONS[node.op_type]), operands, node.outputs[0]), order)
 
 
 @TABLE.imports("LOGICAL_NOT")
 def logical_not(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """True where the operand is 0."""
     order = build.order(node.inputs[0])
-    op = CompareConst(mode="Equal", const_val=0.0)
+    op = top.CompareConst(mode="Equal", const_val=0.0)
     return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
 
 
@@ -51,7 +46,7 @@ def select(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     if node.op_type == "SELECT" and condition == 1 and branch > 1:
         raise build.refuse(node, "a condition that chooses whole parts is not supported: export it with SELECT_V2")
     operands, order = aligned(node, build, (0, 1, 2))
-    return Arranged(build.build(Where(), operands, node.outputs[0]), order)
+    return Arranged(build.build(top.Where(), operands, node.outputs[0]), order)
 
 
 @TABLE.imports("ARG_MAX", "ARG_MIN")
@@ -59,7 +54,7 @@ def arg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """The first of several equal ones; the axis goes."""
     axis = axis_of(node, build, integers(constant(node, build, 1, "the axis"))[0])
     order = build.order(node.inputs[0])
-    op = Arg(axis=order.index(axis), keepdims=False, mode="ArgMax" if node.op_type == "ARG_MAX" else "ArgMin")
+    op = top.Arg(axis=order.index(axis), keepdims=False, mode="ArgMax" if node.op_type == "ARG_MAX" else "ArgMin")
     value = build.value(node.inputs[0], order)
     if len(order) == 1:
         op = dataclasses.replace(op, keepdims=True)
@@ -73,7 +68,7 @@ def topk(node: ForeignNode, build: TfliteBuilder) -> Results:
     """Along the last dimension, best first."""
     order = build.order(node.inputs[0])
     count = integers(constant(node, build, 1, "the number of elements"))[0]
-    op = TopK(axis=order.index(axis_of(node, build, -1)), K=count)
+    op = top.TopK(axis=order.index(axis_of(node, build, -1)), K=count)
     values = build.build_many(op, [build.value(node.inputs[0], order)], node.outputs)
     return [Arranged(value, order) for value in values]
 
@@ -85,5 +80,5 @@ def cumsum(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     order = build.order(node.inputs[0])
     axis = axis_of(node, build, integers(constant(node, build, 1, "the axis"))[0])
     exclusive, reverse = (bool(node.attributes.get(name, False)) for name in ("exclusive", "reverse"))
-    op = CumSum(axis=order.index(axis), exclusive=exclusive, reverse=reverse)
+    op = top.CumSum(axis=order.index(axis), exclusive=exclusive, reverse=reverse)
     return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from tpuc.api import ForeignNode, Value
-from tpuc_ops.top.matmul import MatMul
+from tpuc_ops import top
 
 from tpuc_tflite.building import Arranged, TfliteBuilder, elements
 from tpuc_tflite.graph import Array, Shape
@@ -27,9 +27,9 @@ def fully_connected(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged
     weight = _columns(node, build, steps)
     operands = [rows, weight, bias_of(node, build, 2)]
     if not node.attributes.get("keep_num_dims", False) or len(dims) == 2:
-        return finish(node, build, MatMul(), operands)
+        return finish(node, build, top.MatMul(), operands)
     wanted = (*dims[:-1], shape[0])
-    value = finish(node, build, MatMul(), [rows, *operands[1:]])
+    value = finish(node, build, top.MatMul(), [rows, *operands[1:]])
     assert isinstance(value, Value)
     build.rename(value, f"{node.outputs[0]}_rows")
     return build.reshape(value, wanted, node.outputs[0])
@@ -84,4 +84,4 @@ def batch_matmul(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
             rank = len(build.shape(name))
             swapped = (*range(rank - 2), rank - 1, rank - 2)
             left, right = (build.value(name, swapped), right) if side == 0 else (left, build.value(name, swapped))
-    return finish(node, build, MatMul(), [left, right, build.none()])
+    return finish(node, build, top.MatMul(), [left, right, build.none()])

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, Value
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.sqrt import Sqrt
+from tpuc_ops import top
 
 from tpuc_tflite.building import NCHW, Arranged, TfliteBuilder
 from tpuc_tflite.graph import Shape
@@ -19,7 +16,7 @@ def pool(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     """Padding never counts."""
     x = images(node, build)
     kernel, strides, pads = _geometry(node, build, x.tensor.dims[2:])
-    kind = MaxPool if node.op_type == "MAX_POOL_2D" else AvgPool
+    kind = top.MaxPool if node.op_type == "MAX_POOL_2D" else top.AvgPool
     return finish(node, build, kind(kernel_shape=kernel, strides=strides, pads=pads), [x], NCHW)
 
 
@@ -29,9 +26,9 @@ def l2_pool(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     float_only(node, build)
     x, name = images(node, build), node.outputs[0]
     kernel, strides, pads = _geometry(node, build, x.tensor.dims[2:])
-    squares = build.build(Pow(exponent=2.0), [x], f"{name}_squares")
-    means = build.build(AvgPool(kernel_shape=kernel, strides=strides, pads=pads), [squares], f"{name}_means")
-    return finish(node, build, Sqrt(), [means], NCHW)
+    squares = build.build(top.Pow(exponent=2.0), [x], f"{name}_squares")
+    means = build.build(top.AvgPool(kernel_shape=kernel, strides=strides, pads=pads), [squares], f"{name}_means")
+    return finish(node, build, top.Sqrt(), [means], NCHW)
 
 
 def _geometry(node: ForeignNode, build: TfliteBuilder, size: Shape) -> tuple[Shape, Shape, Shape]:

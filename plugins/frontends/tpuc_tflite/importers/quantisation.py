@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, TensorType
+from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
-from tpuc_ops.top.cast import Cast
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, real_value
@@ -41,7 +41,7 @@ def cast(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     if KINDS.index(source) <= KINDS.index(target):
         return Arranged(value, order)
     to = {"FLOAT32": "FLOAT", "FLOAT64": "FLOAT"}.get(target, target)
-    return Arranged(build.build(Cast(to=to), [value], node.outputs[0]), order)
+    return Arranged(build.build(top.Cast(to=to), [value], node.outputs[0]), order)
 
 
 KINDS = ("BOOL", "INT8", "UINT8", "INT16", "INT32", "INT64", "FLOAT16", "FLOAT32", "FLOAT64")

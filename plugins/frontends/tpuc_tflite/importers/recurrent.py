@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import ForeignNode, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.lstm import LSTM
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.rnn import RNN
-from tpuc_ops.top.slice import Slice
+from tpuc_ops import top
 
 from tpuc_tflite.building import Results, TfliteBuilder
 from tpuc_tflite.graph import Array
@@ -58,7 +51,7 @@ def lstm(node: ForeignNode, build: TfliteBuilder) -> Value:
         build.none(),
         build.none(),
     ]
-    op = LSTM(hidden_size=hidden, batch_first=not major)
+    op = top.LSTM(hidden_size=hidden, batch_first=not major)
     names = tuple(f"{name}_{part}" for part in ("all", "last_h", "last_c"))
     return build.reshape(build.build_many(op, operands, names)[0], (*x.tensor.dims[:2], hidden), name)
 
@@ -80,7 +73,7 @@ def rnn(node: ForeignNode, build: TfliteBuilder) -> Value:
         build.weight(f"{name}_bias", np.concatenate([bias, np.zeros_like(bias)])[None]),
         build.none(),
     ]
-    op = RNN(hidden_size=hidden, batch_first=not node.attributes.get("time_major", False), activation=activation)
+    op = top.RNN(hidden_size=hidden, batch_first=not node.attributes.get("time_major", False), activation=activation)
     names = tuple(f"{name}_{part}" for part in ("all", "last_h"))
     return build.reshape(build.build_many(op, operands, names)[0], (*x.tensor.dims[:2], hidden), name)
 
@@ -100,22 +93,22 @@ def svdf(node: ForeignNode, build: TfliteBuilder) -> Results:
     if rank < 1 or filters % rank or feature.shape != (filters, *x.tensor.dims[1:]):
         raise build.refuse(node, f"{filters} filters of rank {rank} do not fit an operand of {list(x.tensor.dims)}")
     columns = build.weight(f"{name}_features", feature.T)
-    newest = build.build(MatMul(), [x, columns, build.none()], f"{name}_newest")
+    newest = build.build(top.MatMul(), [x, columns, build.none()], f"{name}_newest")
     parts = [build.reshape(newest, (batch, filters, 1), f"{name}_column")]
     before = build.reshape(state, (batch, filters, memory), f"{name}_before")
     if memory > 1:
-        kept = Slice(offset=(0, 0, 1), steps=(1, 1, 1), ends=(batch, filters, memory))
+        kept = top.Slice(offset=(0, 0, 1), steps=(1, 1, 1), ends=(batch, filters, memory))
         parts.insert(0, build.build(kept, [before], f"{name}_kept"))
-    now = build.build(Concat(axis=2), parts, f"{name}_now") if memory > 1 else parts[0]
+    now = build.build(top.Concat(axis=2), parts, f"{name}_now") if memory > 1 else parts[0]
     following = build.reshape(now, state.tensor.dims, node.outputs[1])
     weights = build.weight(f"{name}_times", time[None])
-    weighted = build.build(Mul(), [now, weights], f"{name}_weighted")
-    sums = build.build(Reduce(axes=(2,), mode="ReduceSum", keepdims=False), [weighted], f"{name}_filters")
+    weighted = build.build(top.Mul(), [now, weights], f"{name}_weighted")
+    sums = build.build(top.Reduce(axes=(2,), mode="ReduceSum", keepdims=False), [weighted], f"{name}_filters")
     if rank > 1:
         apart = build.reshape(sums, (batch, filters // rank, rank), f"{name}_ranks")
-        sums = build.build(Reduce(axes=(2,), mode="ReduceSum", keepdims=False), [apart], f"{name}_units")
+        sums = build.build(top.Reduce(axes=(2,), mode="ReduceSum", keepdims=False), [apart], f"{name}_units")
     bias = _filter(node, build, 3) if node.inputs[3] else np.zeros(filters // rank, np.float32)
-    result = finish(node, build, Add(), [sums, build.weight(f"{name}_bias", bias[None])])
+    result = finish(node, build, top.Add(), [sums, build.weight(f"{name}_bias", bias[None])])
     assert isinstance(result, Value)
     return [result, following]
 

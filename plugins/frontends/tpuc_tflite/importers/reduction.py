@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode
-from tpuc_ops.top.reduce import Reduce
+from tpuc_ops import top
 
 from tpuc_tflite.building import Arranged, Order, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, axis_of, constant, integers
@@ -33,9 +33,9 @@ def reduce(node: ForeignNode, build: TfliteBuilder) -> Arranged:
         return Arranged(value, order)
     places = tuple(sorted(order.index(axis) for axis in axes))
     if keep or len(axes) < len(order):
-        op = Reduce(axes=places, mode=_MODES[node.op_type], keepdims=keep)
+        op = top.Reduce(axes=places, mode=_MODES[node.op_type], keepdims=keep)
         return Arranged(build.build(op, [value], name), order if keep else remaining(order, axes))
-    kept = build.build(Reduce(axes=places, mode=_MODES[node.op_type], keepdims=True), [value], f"{name}_kept")
+    kept = build.build(top.Reduce(axes=places, mode=_MODES[node.op_type], keepdims=True), [value], f"{name}_kept")
     return Arranged(build.reshape(kept, (1,), name), (0,))
 
 

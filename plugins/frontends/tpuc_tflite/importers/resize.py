@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import ForeignNode, TensorType, Value
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.upsample import Upsample
+from tpuc_ops import top
 
 from tpuc_tflite.building import NCHW, Arranged, TfliteBuilder
 from tpuc_tflite.graph import Array
@@ -27,7 +25,7 @@ def bilinear(node: ForeignNode, build: TfliteBuilder) -> Arranged:
         mode = "align_corners"
     name, element = node.outputs[0], build.entry(node.outputs[0]).element
     result = TensorType((*x.tensor.dims[:2], *size), element)
-    return Arranged(build.build(Interp(mode="linear", coord_mode=mode), [x, build.none()], name, [result]), NCHW)
+    return Arranged(build.build(top.Interp(mode="linear", coord_mode=mode), [x, build.none()], name, [result]), NCHW)
 
 
 @TABLE.imports("RESIZE_NEAREST_NEIGHBOR")
@@ -39,14 +37,14 @@ def nearest(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     scales = [max(count // extent, 1) for extent, count in zip(dims[2:], size, strict=True)]
     copies = [np.repeat(np.arange(extent), scale) for extent, scale in zip(dims[2:], scales, strict=True)]
     if all(np.array_equal(place, copy) for place, copy in zip(places, copies, strict=True)):
-        return Arranged(build.build(Upsample(scale_h=scales[0], scale_w=scales[1]), [x], name), NCHW)
+        return Arranged(build.build(top.Upsample(scale_h=scales[0], scale_w=scales[1]), [x], name), NCHW)
     rows = _taken(build, x, 2, places[0], f"{name}_rows")
     return Arranged(_taken(build, rows, 3, places[1], name), NCHW)
 
 
 def _taken(build: TfliteBuilder, x: Value, axis: int, places: Array, name: str) -> Value:
     index = build.weight(f"{name}_indices", places)
-    return build.build(Gather(axis=axis), [x, index], name)
+    return build.build(top.Gather(axis=axis), [x, index], name)
 
 
 def _places(node: ForeignNode, extent: int, count: int) -> Array:

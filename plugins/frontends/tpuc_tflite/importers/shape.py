@@ -7,13 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, Value
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.depth2space import Depth2Space
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.split import Split
-from tpuc_ops.top.tile import Tile
+from tpuc_ops import top
 
 from tpuc_tflite.building import NCHW, Arranged, Later, Results, TfliteBuilder, only_ones_move
 from tpuc_tflite.graph import Shape
@@ -94,7 +88,7 @@ def concatenation(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     plain = tuple(range(len(build.shape(node.inputs[0]))))
     order = next((order for order in orders if order != plain), plain)
     operands = [build.value(name, order) for name in node.inputs]
-    return finish(node, build, Concat(axis=order.index(axis)), operands, order)
+    return finish(node, build, top.Concat(axis=order.index(axis)), operands, order)
 
 
 @TABLE.imports("PAD", "PADV2", "MIRROR_PAD")
@@ -113,7 +107,7 @@ def pad(node: ForeignNode, build: TfliteBuilder) -> Arranged:
         real = build.real(node.inputs[2])
         assert real is not None
         number = float(real.reshape(-1)[0])
-    op = Pad(paddings=paddings, mode="reflect" if node.op_type == "MIRROR_PAD" else "constant", val=number)
+    op = top.Pad(paddings=paddings, mode="reflect" if node.op_type == "MIRROR_PAD" else "constant", val=number)
     return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
 
 
@@ -130,7 +124,7 @@ def _with_border(node: ForeignNode, build: TfliteBuilder, pairs: Sequence[Sequen
             raise build.refuse(node, f"{before} and {after} elements around {extent} are more than a mirror shows")
         places = np.pad(np.arange(extent), (before, after), "symmetric")
         index = build.weight(f"{name}_places{axis}", places)
-        x = build.build(Gather(axis=place), [x, index], name if axis == padded[-1] else f"{name}_axis{axis}")
+        x = build.build(top.Gather(axis=place), [x, index], name if axis == padded[-1] else f"{name}_axis{axis}")
     return Arranged(x, order)
 
 
@@ -155,7 +149,7 @@ def sliced(node: ForeignNode, build: TfliteBuilder, ranges: Sequence[range], nam
     cuts = [ranges[axis] for axis in order]
     if all(cut == range(extent) for cut, extent in zip(cuts, value.tensor.dims, strict=True)):
         return Arranged(value, order)
-    op = Slice(
+    op = top.Slice(
         offset=tuple(cut.start for cut in cuts),
         steps=tuple(cut.step for cut in cuts),
         ends=tuple(
@@ -210,7 +204,7 @@ def split(node: ForeignNode, build: TfliteBuilder) -> Results:
         sizes = [extent // count] * count
     if len(sizes) != count or sum(sizes) != extent or min(sizes) < 1:
         raise build.refuse(node, f"extent {extent} cannot be split into {count} parts of {sizes}")
-    op = Split(axis=order.index(axis), num=count, split_size=tuple(sizes))
+    op = top.Split(axis=order.index(axis), num=count, split_size=tuple(sizes))
     values = build.build_many(op, [build.value(node.inputs[index], order)], node.outputs)
     return [Arranged(value, order) for value in values]
 
@@ -224,7 +218,7 @@ def pack(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     operands = [build.reshape(build.value(name), grown, f"{name}_packed") for name in node.inputs]
     if len(operands) == 1:
         return build.reshape(build.value(node.inputs[0]), grown, node.outputs[0])
-    return build.build(Concat(axis=axis), operands, node.outputs[0])
+    return build.build(top.Concat(axis=axis), operands, node.outputs[0])
 
 
 @TABLE.imports("UNPACK")
@@ -239,7 +233,7 @@ def unpack(node: ForeignNode, build: TfliteBuilder) -> Results:
     parts = [value]
     if dims[axis] > 1:
         names = [f"{name}_part" for name in node.outputs]
-        parts = build.build_many(Split(axis=axis, num=dims[axis], split_size=(1,) * dims[axis]), [value], names)
+        parts = build.build_many(top.Split(axis=axis, num=dims[axis], split_size=(1,) * dims[axis]), [value], names)
     return [build.reshape(part, wanted, name) for part, name in zip(parts, node.outputs, strict=True)]
 
 
@@ -250,7 +244,7 @@ def tile(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     if len(times) != len(order) or min(times, default=1) < 1:
         raise build.refuse(node, f"{list(times)} repetitions do not fit {len(order)} dimensions")
     value = build.value(node.inputs[0], order)
-    return Arranged(build.build(Tile(tile=tuple(times[axis] for axis in order)), [value], node.outputs[0]), order)
+    return Arranged(build.build(top.Tile(tile=tuple(times[axis] for axis in order)), [value], node.outputs[0]), order)
 
 
 @TABLE.imports("BROADCAST_TO")
@@ -262,7 +256,7 @@ def broadcast_to(node: ForeignNode, build: TfliteBuilder) -> Value:
     if len(wanted) < len(dims) or any(d not in (1, w) for w, d in zip(wanted, grown, strict=True)):
         raise build.refuse(node, f"{list(dims)} cannot be broadcast to {list(wanted)}")
     value = build.reshape(build.value(node.inputs[0]), grown, f"{node.outputs[0]}_grown")
-    return value if grown == wanted else build.build(Tile(tile=times), [value], node.outputs[0])
+    return value if grown == wanted else build.build(top.Tile(tile=times), [value], node.outputs[0])
 
 
 @TABLE.imports("SPACE_TO_DEPTH", "DEPTH_TO_SPACE")
@@ -271,5 +265,5 @@ def blocks(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     size = int(node.attributes.get("block_size", 0))
     if size < 1:
         raise build.refuse(node, f"its block_size is {size}, and must be positive")
-    op = Depth2Space(block_h=size, block_w=size, is_CRD=False, is_inversed=node.op_type == "SPACE_TO_DEPTH")
+    op = top.Depth2Space(block_h=size, block_w=size, is_CRD=False, is_inversed=node.op_type == "SPACE_TO_DEPTH")
     return Arranged(build.build(op, [images(node, build)], node.outputs[0]), NCHW)

@@ -2,58 +2,12 @@
 
 from __future__ import annotations
 
-from tpuc.api import Dialect
+from tpuc.api import Dialect, Op
 
-DIALECT = Dialect(
-    "tpu",
-    {
-        "Active": "tpuc_ops.tpu.active:Active",
-        "Add": "tpuc_ops.tpu.add:Add",
-        "AddConst": "tpuc_ops.tpu.add_const:AddConst",
-        "Arg": "tpuc_ops.tpu.arg:Arg",
-        "Bitwise": "tpuc_ops.tpu.bitwise:Bitwise",
-        "Cast": "tpuc_ops.tpu.cast:Cast",
-        "Clip": "tpuc_ops.tpu.clip:Clip",
-        "Compare": "tpuc_ops.tpu.compare:Compare",
-        "CompareConst": "tpuc_ops.tpu.compare_const:CompareConst",
-        "Concat": "tpuc_ops.tpu.concat:Concat",
-        "Conv2D": "tpuc_ops.tpu.conv2d:Conv2D",
-        "Deconv": "tpuc_ops.tpu.deconv:Deconv",
-        "Depth2Space": "tpuc_ops.tpu.depth2space:Depth2Space",
-        "Div": "tpuc_ops.tpu.div:Div",
-        "GatherRows": "tpuc_ops.tpu.gather_rows:GatherRows",
-        "GenericCpu": "tpuc_ops.tpu.generic_cpu:GenericCpu",
-        "Group": "tpuc_ops.tpu.group:Group",
-        "LeakyRelu": "tpuc_ops.tpu.leaky_relu:LeakyRelu",
-        "Load": "tpuc_ops.tpu.load:Load",
-        "Lut": "tpuc_ops.tpu.lut:Lut",
-        "MatMul": "tpuc_ops.tpu.matmul:MatMul",
-        "Max": "tpuc_ops.tpu.max:Max",
-        "Min": "tpuc_ops.tpu.min:Min",
-        "Mul": "tpuc_ops.tpu.mul:Mul",
-        "MulConst": "tpuc_ops.tpu.mul_const:MulConst",
-        "MulShift": "tpuc_ops.tpu.mul_shift:MulShift",
-        "PRelu": "tpuc_ops.tpu.prelu:PRelu",
-        "Pad": "tpuc_ops.tpu.pad:Pad",
-        "Permute": "tpuc_ops.tpu.permute:Permute",
-        "Pool2D": "tpuc_ops.tpu.pool2d:Pool2D",
-        "Rank": "tpuc_ops.tpu.rank:Rank",
-        "RecurrentSteps": "tpuc_ops.tpu.recurrent_steps:RecurrentSteps",
-        "Reduce": "tpuc_ops.tpu.reduce:Reduce",
-        "Relu": "tpuc_ops.tpu.relu:Relu",
-        "Remainder": "tpuc_ops.tpu.remainder:Remainder",
-        "Reshape": "tpuc_ops.tpu.reshape:Reshape",
-        "RowIndex": "tpuc_ops.tpu.row_index:RowIndex",
-        "Scale": "tpuc_ops.tpu.scale:Scale",
-        "Scan": "tpuc_ops.tpu.scan:Scan",
-        "ScatterRows": "tpuc_ops.tpu.scatter_rows:ScatterRows",
-        "Slice": "tpuc_ops.tpu.slice:Slice",
-        "Softmax": "tpuc_ops.tpu.softmax:Softmax",
-        "Store": "tpuc_ops.tpu.store:Store",
-        "Sub": "tpuc_ops.tpu.sub:Sub",
-        "Truncate": "tpuc_ops.tpu.truncate:Truncate",
-        "Upsample": "tpuc_ops.tpu.upsample:Upsample",
-        "Where": "tpuc_ops.tpu.where:Where",
-        "Yield": "tpuc_ops.tpu.yield_:Yield",
-    },
-)
+DIALECT = Dialect("tpu", package=__name__)
+
+
+def __getattr__(name: str) -> type[Op]:
+    """The op class of this name, imported when first used: `tpu.Conv2D`."""
+    op = globals()[name] = DIALECT.definition(name)
+    return op

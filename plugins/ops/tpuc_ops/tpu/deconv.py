@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import I64, Bool, I64Array, Node, Op, Raw, RequantMode, RoundMode, ScalarType, Types
 
+from tpuc_ops import top
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.convolution import exact_dtype, magnitude
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer, requantised, zero_point
 from tpuc_ops.quant.arithmetic import saturate
-from tpuc_ops.top.deconv import Deconv as TopDeconv
 from tpuc_ops.window import Window
 
 
@@ -78,8 +78,8 @@ class Deconv(ReluFields, Op):
             acc = requantised(acc, self.multiplier, self.rshift, self.quant_mode, self.round_mode, node.result_type)
         return clamped(acc, node.result_type, self.do_relu, self.relu_limit)
 
-    def _sums(self) -> TopDeconv:
-        return TopDeconv(
+    def _sums(self) -> top.Deconv:
+        return top.Deconv(
             kernel_shape=self.kernel_shape,
             strides=self.strides,
             pads=self.pads,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tpuc.api import I64, Bool, Node, Op, Raw, Types
 
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.top.depth2space import Depth2Space as TopDepth2Space
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Depth2Space(Op):
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         return self._top().evaluate(node, operands[:1])
 
-    def _top(self) -> TopDepth2Space:
-        return TopDepth2Space(
+    def _top(self) -> top.Depth2Space:
+        return top.Depth2Space(
             block_h=self.block_h,
             block_w=self.block_w,
             is_CRD=self.is_CRD,

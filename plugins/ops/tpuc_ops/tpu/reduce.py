@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import SI32, Bool, I64Array, Node, Op, Raw, RoundMode, Str, Types, numpy_dtype
 
+from tpuc_ops import top
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.integers import is_integer, zero_point
 from tpuc_ops.quant.arithmetic import Rounding, requantise
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.top.reduce import Reduce as TopReduce
 
 _INTEGER_MODES = ("ReduceMean", "ReduceSum", "ReduceMax")
 
@@ -35,8 +35,8 @@ class Reduce(Op):
     round_mode: RoundMode = "HalfUp"
     ginfo: Raw = None
 
-    def _top(self) -> TopReduce:
-        return TopReduce(axes=self.axes, mode=self.mode, keepdims=self.keepdims)
+    def _top(self) -> top.Reduce:
+        return top.Reduce(axes=self.axes, mode=self.mode, keepdims=self.keepdims)
 
     def infer(self, operands: Types) -> Types:
         (x,) = operands

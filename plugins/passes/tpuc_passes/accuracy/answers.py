@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tpuc.api import Constant, Module, NetworkInput, Op, ShapeOnly, Value
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.permute import Permute
+from tpuc_ops import top
 
-PUT_TOGETHER = (Concat, Permute, ShapeOnly)
+PUT_TOGETHER = (top.Concat, top.Permute, ShapeOnly)
 """Ops whose results are their operands in another order or shape: boxes and scores in one tensor are two answers."""
 
 

@@ -11,9 +11,8 @@ from typing import Any, cast
 import numpy as np
 from tpuc.api import FusesRelu, Module, Op
 from tpuc.api.host import ABSENT_SLOT, Array, Pool, Step
+from tpuc_ops import top
 from tpuc_ops.convolution import pad_images
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.matmul import MatMul
 from tpuc_ops.window import Window
 
 from tpuc_passes.accuracy.network import FakeNetwork, State
@@ -106,7 +105,7 @@ def _mean_product(step: Step, x: Array, filters: Array, bias: Array | None) -> A
     """The mean per channel of a product without its relu."""
     op = step.operation.op
     added = 0.0 if bias is None or not bias.size else bias.reshape(-1).astype(np.float64)
-    if isinstance(op, Conv) and x.ndim == filters.ndim == 4 and not op.inserts:
+    if isinstance(op, top.Conv) and x.ndim == filters.ndim == 4 and not op.inserts:
         # The mean over places is the product with the mean of what every tap reads.
         means = _tap_means(pad_images(x, op.window().pads), op.window(), op.window().output(x.shape[2:]))
         grouped = filters.reshape(op.group, filters.shape[0] // op.group, -1)
@@ -131,7 +130,7 @@ def _tap_means(padded: Array, window: Window, size: tuple[int, int]) -> Array:
 
 
 def _per_channel(array: Array, op: Op) -> Array:
-    rows = np.moveaxis(array, -1 if isinstance(op, MatMul) else 1, 0)
+    rows = np.moveaxis(array, -1 if isinstance(op, top.MatMul) else 1, 0)
     return rows.reshape(rows.shape[0], -1).mean(axis=1, dtype=np.float64)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import numpy as np
 from tpuc.api import Calibrated, Constant, FusesRelu, Module, Operation, ScalarType, UniformPerAxis, Value
 from tpuc.api.host import Array
+from tpuc_ops import top
 from tpuc_ops.elementwise import Activation
 from tpuc_ops.quant.arithmetic import symmetric_scale
-from tpuc_ops.top.conv import Conv
 
 from tpuc_passes.accuracy.grids import DIVISOR
 from tpuc_passes.calibration.methods import SMALLEST_THRESHOLD
@@ -39,7 +39,7 @@ def eligible(
     """
     outputs = set(map(id, module.main.outputs))
     for operation in module.main.operations:
-        if len(operation.results) != 1 or not isinstance(operation.op, (Conv, Activation)):
+        if len(operation.results) != 1 or not isinstance(operation.op, (top.Conv, Activation)):
             continue
         value = operation.result
         users = value.users
@@ -55,7 +55,7 @@ def eligible(
 
 
 def _is_product(operation: Operation) -> bool:
-    if not isinstance(operation.op, Conv):
+    if not isinstance(operation.op, top.Conv):
         return False
     filters = operation.operands[1].defining
     return filters is not None and isinstance(filters.op, Constant)
@@ -114,14 +114,14 @@ def choose_channels(costs: Array, limit: float, threshold: float, *, signed: boo
     """
     edges = (np.arange(BINS + 1, dtype=np.int32) + _first_bin(limit) << _SHIFT).view(np.float32).astype(np.float64)
     centres = (edges[:-1] + edges[1:]) / 2
-    top = np.where(costs > 0, edges[1:], 0.0).max(axis=1)
+    upper = np.where(costs > 0, edges[1:], 0.0).max(axis=1)
     best, lowest = np.full(len(costs), threshold), np.full(len(costs), np.inf)
     for part in _CANDIDATES:
-        candidate = np.maximum(top * part, threshold * LOWEST)[:, None]
+        candidate = np.maximum(upper * part, threshold * LOWEST)[:, None]
         step = candidate / (127 if signed else 255)
         found = (costs * np.where(centres < step / 2, centres**2, step**2 / 12)).sum(axis=1)
         for reach in (1.0, headroom):
             found += (costs * np.maximum(centres * reach - candidate, 0.0) ** 2).sum(axis=1) / 2
-        better = (found < lowest) & (top > 0)
+        better = (found < lowest) & (upper > 0)
         best[better], lowest[better] = candidate[better, 0], found[better]
     return best

@@ -20,11 +20,8 @@ from tpuc.api import (
 )
 from tpuc.api.evaluation import real_values
 from tpuc.api.host import Array
+from tpuc_ops import tpu
 from tpuc_ops.quant.casts import parameters
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.deconv import Deconv
-from tpuc_ops.tpu.matmul import MatMul
 
 from tpuc_passes.accuracy.grids import Grid, grid_of_uniform
 
@@ -64,7 +61,7 @@ class Cone:
     def grid(self, name: str) -> Grid | None:
         """How an entry is stored where it is computed with; None for floats."""
         entry = self.entries[name]
-        casts = [op.result for op in self.operations if isinstance(op.op, Cast) and entry in op.operands]
+        casts = [op.result for op in self.operations if isinstance(op.op, tpu.Cast) and entry in op.operands]
         for value in (entry, *casts):
             if isinstance(value.tensor.element, _QUANTISED):
                 return grid_of_uniform(value.tensor.element)
@@ -74,7 +71,7 @@ class Cone:
     def result_grid(self) -> Grid | None:
         """How the result is stored, before a cast to floats that is its last; None for floats."""
         last = self.operations[-1]
-        for value in (self.result, *(last.operands[:1] if isinstance(last.op, Cast) else ())):
+        for value in (self.result, *(last.operands[:1] if isinstance(last.op, tpu.Cast) else ())):
             if isinstance(value.tensor.element, _QUANTISED):
                 return grid_of_uniform(value.tensor.element)
         return None
@@ -96,9 +93,12 @@ class Cone:
         """
         for operation in self.operations:
             match operation.op:
-                case Conv2D(multiplier=multipliers, rshift=shifts) | Deconv(multiplier=multipliers, rshift=shifts):
+                case (
+                    tpu.Conv2D(multiplier=multipliers, rshift=shifts)
+                    | tpu.Deconv(multiplier=multipliers, rshift=shifts)
+                ):
                     axis = 0
-                case MatMul(multipliers=multipliers, rshifts=shifts, right_transpose=transposed):
+                case tpu.MatMul(multipliers=multipliers, rshifts=shifts, right_transpose=transposed):
                     axis = 0 if transposed else 1
                 case _:
                     continue

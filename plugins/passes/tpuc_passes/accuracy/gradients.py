@@ -9,22 +9,8 @@ from typing import Any
 import numpy as np
 from tpuc.api import Elementwise, FusesRelu
 from tpuc.api.host import ABSENT_SLOT, Array, Step
+from tpuc_ops import top
 from tpuc_ops.convolution import convolve
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.prelu import PRelu
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.scale import Scale
-from tpuc_ops.top.softmax import Softmax
-from tpuc_ops.top.sub import Sub
 
 from tpuc_passes.accuracy.answers import PUT_TOGETHER
 from tpuc_passes.accuracy.network import KEEPS_VALUES, FakeNetwork, State
@@ -33,7 +19,7 @@ from tpuc_passes.accuracy.transposed import image_gradient, matrix_gradient, poo
 MOST_ELEMENTS = 1 << 24
 """Places of a tensor up to which float32 can number them."""
 
-_MOVES = (Concat, *(op for op in KEEPS_VALUES if op not in (MaxPool, Relu)))
+_MOVES = (top.Concat, *(op for op in KEEPS_VALUES if op not in (top.MaxPool, top.Relu)))
 _STEP = 1e-2  # of the root mean square: small against the curvature of activations, large against float32
 
 
@@ -142,10 +128,10 @@ class Gradients:
                 if position in moved:
                     ids = np.arange(first, first + array.size, dtype=np.float32)
                     numbered[position], first = ids.reshape(array.shape), first + array.size
-                elif isinstance(step.operation.op, Concat):
+                elif isinstance(step.operation.op, top.Concat):
                     numbered[position] = np.zeros(array.shape, np.float32)
             op: Any = step.operation.op
-            op = Pad(op.paddings, op.mode) if isinstance(op, Pad) else op
+            op = top.Pad(op.paddings, op.mode) if isinstance(op, top.Pad) else op
             found = op.evaluate(step.node, numbered)
             self.sources[index] = [np.asarray(one).reshape(-1).astype(np.int32) for one in found]
         total = 1 + sum(operands[position].size for position in moved)
@@ -189,7 +175,7 @@ def answers(net: FakeNetwork) -> list[int]:
     while stack:
         slot = stack.pop()
         step = producers.get(slot)
-        if step is not None and isinstance(step.operation.op, (Softmax, *PUT_TOGETHER)):
+        if step is not None and isinstance(step.operation.op, (top.Softmax, *PUT_TOGETHER)):
             stack += [one for one in reversed(step.operands) if one not in net.constants and one]
         elif slot not in result:
             result.append(slot)
@@ -218,7 +204,7 @@ def _matmul(op: Any, operands: list[Array], _: Array, gradient: Array) -> Sequen
 
 
 def _sum(op: Any, operands: list[Array], _: Array, gradient: Array) -> Sequence[Array]:
-    signs = (1.0,) * len(operands) if isinstance(op, Add) else (1.0, -1.0)
+    signs = (1.0,) * len(operands) if isinstance(op, top.Add) else (1.0, -1.0)
     factors = op.__dict__.get("coeff") or signs
     return [
         _unbroadcast(gradient * np.float32(factor), array.shape)
@@ -285,17 +271,17 @@ def _deconv(op: Any, operands: list[Array], _: Array, gradient: Array) -> Sequen
 
 _Rule = Callable[[Any, "list[Array]", Array, Array], "Sequence[Array | None] | None"]
 _RULES: Mapping[type, _Rule] = {
-    Conv: _conv,
-    Deconv: _deconv,
-    MatMul: _matmul,
-    Add: _sum,
-    Sub: _sum,
-    Mul: _mul,
-    AvgPool: _average,
-    MaxPool: _maximum,
-    Relu: _relu,
-    PRelu: _prelu,
-    Scale: _scale,
-    Softmax: _softmax,
-    Reduce: _reduce,
+    top.Conv: _conv,
+    top.Deconv: _deconv,
+    top.MatMul: _matmul,
+    top.Add: _sum,
+    top.Sub: _sum,
+    top.Mul: _mul,
+    top.AvgPool: _average,
+    top.MaxPool: _maximum,
+    top.Relu: _relu,
+    top.PRelu: _prelu,
+    top.Scale: _scale,
+    top.Softmax: _softmax,
+    top.Reduce: _reduce,
 }

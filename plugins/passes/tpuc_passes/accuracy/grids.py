@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import Calibrated, ChipDescription, TensorType, Uniform, UniformPerAxis, numpy_dtype
 from tpuc.api.host import Array
+from tpuc_ops import top
 from tpuc_ops.quant.elements import symmetric_element
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.deconv import Deconv
-from tpuc_ops.top.matmul import MatMul
 
 from tpuc_passes.calibration.methods import SMALLEST_THRESHOLD
 
@@ -22,7 +20,7 @@ DIVISOR = 128
 """Steps from 0 to the threshold of a signed value, `ChipDescription.symmetric_divisor` where no chip is asked."""
 BLOCK_ELEMENTS = 1 << 18
 """Filters that are in float64 at a time: 2 MiB."""
-PRODUCTS = (Conv, Deconv, MatMul)
+PRODUCTS = (top.Conv, top.Deconv, top.MatMul)
 """Ops whose second operand, when constant, becomes int8 filters with one scale per output channel."""
 
 
@@ -110,7 +108,7 @@ def symmetric_grid(threshold: float, *, signed: bool, divisor: int = DIVISOR) ->
 
 def channel_axis(op: object) -> int:
     """The axis of output channels in the filters of a product op; matrices are `[k, n]` unless transposed."""
-    return -1 if isinstance(op, MatMul) and not op.right_transpose else (-2 if isinstance(op, MatMul) else 0)
+    return -1 if isinstance(op, top.MatMul) and not op.right_transpose else (-2 if isinstance(op, top.MatMul) else 0)
 
 
 def stored_filters(op: object, filters: Array) -> tuple[Array, Array]:

@@ -9,26 +9,24 @@ from threading import get_ident
 import numpy as np
 from tpuc.api import ChipDescription, Module, NetworkInput, ShapeOnly, TensorType, UniformPerAxis, Value, as_stored
 from tpuc.api.host import Array, Plan, Pool, Step, make_plan, shares
-from tpuc_ops.top.depth2space import Depth2Space
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.layer_norm import LayerNorm
-from tpuc_ops.top.lstm import LSTM
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.softmax import Softmax
-from tpuc_ops.top.split import Split
-from tpuc_ops.top.tile import Tile
-from tpuc_ops.top.upsample import Upsample
+from tpuc_ops import top
 
 from tpuc_passes.accuracy.grids import PRODUCTS, Grid, grid_of, grid_of_uniform, stored_filters
 
-KEEPS_VALUES = (ShapeOnly, Permute, MaxPool, Relu, Slice, Split, Tile, Upsample, Depth2Space, Pad)
+KEEPS_VALUES = (
+    ShapeOnly,
+    top.Permute,
+    top.MaxPool,
+    top.Relu,
+    top.Slice,
+    top.Split,
+    top.Tile,
+    top.Upsample,
+    top.Depth2Space,
+    top.Pad,
+)
 """Ops whose results are some of the operand's values (or zero): they keep its grid and add no error."""
-STAYS_FLOAT = (Softmax, LayerNorm, LSTM, Div, Gather)
+STAYS_FLOAT = (top.Softmax, top.LayerNorm, top.LSTM, top.Div, top.Gather)
 """Ops that the chips compute in float whatever the mode is (SPEC 3.2)."""
 
 Filters = dict[int, tuple[Array, Array]]

@@ -8,17 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import Constant, FusesRelu, Location, Module, Operation, TensorType, Value
 from tpuc.api.host import Array
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.layer_norm import LayerNorm
-from tpuc_ops.top.leaky_relu import LeakyRelu
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.prelu import PRelu
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.weight import Weight
+from tpuc_ops import top
 
-HOMOGENEOUS = (Relu, MaxPool, AvgPool, LeakyRelu, PRelu)
+HOMOGENEOUS = (top.Relu, top.MaxPool, top.AvgPool, top.LeakyRelu, top.PRelu)
 """Ops that commute with a positive factor per channel, as long as no relu has a limit."""
 
 
@@ -71,10 +63,10 @@ def writer_ranges(module: Module, link: Link) -> Array:
     else become the largest of all.
     """
     filters, bias = _filters(module, link.producer), constant(module, link.producer, 2)
-    if isinstance(link.producer.op, LayerNorm):
+    if isinstance(link.producer.op, top.LayerNorm):
         rows = filters.reshape(-1, 1)
     else:
-        rows = filters if isinstance(link.producer.op, Conv) else _columns(link.producer, filters).T
+        rows = filters if isinstance(link.producer.op, top.Conv) else _columns(link.producer, filters).T
     largest = np.abs(rows.reshape(link.channels, -1).astype(np.float64)).max(axis=1)
     return largest if bias is None else np.maximum(largest, np.abs(bias.reshape(-1).astype(np.float64)))
 
@@ -84,9 +76,9 @@ def move(module: Module, link: Link, factors: Array) -> None:
     producer = link.producer
     inverse = 1.0 / factors
     filters = _filters(module, producer)
-    if isinstance(producer.op, Conv):
+    if isinstance(producer.op, top.Conv):
         scaled = filters * inverse.reshape(-1, *(1,) * (filters.ndim - 1))
-    elif isinstance(producer.op, LayerNorm):
+    elif isinstance(producer.op, top.LayerNorm):
         scaled = filters * inverse.reshape(filters.shape)
     else:
         scaled = filters * (inverse[:, None] if producer.op.__dict__["right_transpose"] else inverse)
@@ -115,7 +107,7 @@ def set_constant(module: Module, operation: Operation, position: int, array: Arr
     array = np.ascontiguousarray(array, np.float32)
     module.weights[f"{base}_{number}"] = array
     type = TensorType(array.shape, operation.results[0].tensor.storage)
-    weight = Operation(Weight(), (), [type], Location((f"{base}_{number}",)))
+    weight = Operation(top.Weight(), (), [type], Location((f"{base}_{number}",)))
     assert operation.block is not None
     operation.block.insert_before(operation, weight)
     operation.set_operand(position, weight.result)
@@ -129,7 +121,7 @@ def _filters(module: Module, operation: Operation) -> Array:
 
 def _has_limit(operation: Operation) -> bool:
     fields = operation.op.__dict__
-    if isinstance(operation.op, Relu):
+    if isinstance(operation.op, top.Relu):
         return fields["relu_limit"] > 0
     return isinstance(operation.op, FusesRelu) and fields["do_relu"] and fields["relu_limit"] > 0
 
@@ -142,11 +134,11 @@ def _is_constant(operation: Operation, position: int) -> bool:
 def _output_channels(operation: Operation) -> int:
     """Channels that have filters of their own, 0 when there are none to scale."""
     op = operation.op
-    if isinstance(op, Conv) and _is_constant(operation, 1):
+    if isinstance(op, top.Conv) and _is_constant(operation, 1):
         return operation.result.tensor.dims[1]
-    if isinstance(op, MatMul) and _is_constant(operation, 1) and not (op.left_transpose or op.output_transpose):
+    if isinstance(op, top.MatMul) and _is_constant(operation, 1) and not (op.left_transpose or op.output_transpose):
         return operation.result.tensor.dims[-1] if operation.operands[1].tensor.rank == 2 else 0
-    if isinstance(op, LayerNorm) and len(operation.operands) > 1 and _is_constant(operation, 1):
+    if isinstance(op, top.LayerNorm) and len(operation.operands) > 1 and _is_constant(operation, 1):
         last = operation.result.tensor.dims[-1]
         return last if operation.operands[1].tensor.size == last else 0
     return 0
@@ -154,9 +146,9 @@ def _output_channels(operation: Operation) -> int:
 
 def _input_channels(operation: Operation) -> int:
     op = operation.op
-    if isinstance(op, Conv) and _is_constant(operation, 1) and not op.inserts:
+    if isinstance(op, top.Conv) and _is_constant(operation, 1) and not op.inserts:
         return operation.operands[0].tensor.dims[1]
-    if isinstance(op, MatMul) and _is_constant(operation, 1) and not (op.left_transpose or op.output_transpose):
+    if isinstance(op, top.MatMul) and _is_constant(operation, 1) and not (op.left_transpose or op.output_transpose):
         return operation.operands[0].tensor.dims[-1] if operation.operands[1].tensor.rank == 2 else 0
     return 0
 
@@ -168,7 +160,7 @@ def _columns(operation: Operation, filters: Array) -> Array:
 
 def _by_input(operation: Operation, filters: Array) -> Array:
     """Filters as `[input channel, everything that reads it]`."""
-    if isinstance(operation.op, MatMul):
+    if isinstance(operation.op, top.MatMul):
         return _columns(operation, filters).astype(np.float64)
     group = operation.op.__dict__["group"]
     parts = filters.astype(np.float64).reshape(group, filters.shape[0] // group, filters.shape[1], -1)
@@ -176,7 +168,7 @@ def _by_input(operation: Operation, filters: Array) -> Array:
 
 
 def _scale_inputs(operation: Operation, filters: Array, factors: Array) -> Array:
-    if isinstance(operation.op, MatMul):
+    if isinstance(operation.op, top.MatMul):
         return filters * (factors if operation.op.right_transpose else factors[:, None])
     group = operation.op.__dict__["group"]
     parts = filters.reshape(group, filters.shape[0] // group, filters.shape[1], -1)

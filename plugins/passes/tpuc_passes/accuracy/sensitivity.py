@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tpuc.api import ChipDescription, UniformPerAxis
 from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource, decibels, finite_pair
-from tpuc_ops.top.softmax import Softmax
+from tpuc_ops import top
 
 from tpuc_passes.accuracy.channels import eligible
 from tpuc_passes.accuracy.network import KEEPS_VALUES, FakeNetwork, State
@@ -218,7 +218,7 @@ def answers(net: FakeNetwork, state: State) -> dict[str, Array]:
     result = net.outputs(state)
     for name, slot in net.plan.outputs:
         step = producers.get(slot)
-        if step is not None and isinstance(step.operation.op, Softmax):
+        if step is not None and isinstance(step.operation.op, top.Softmax):
             array = state.values[step.operands[0]]
             assert array is not None
             result[name] = array

@@ -9,11 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from tpuc.api import F32, Location, Module, Op, Operation, Rewriter, ScalarType, TensorType, Uniform, UsageError, Value
-from tpuc_ops.top.input import Input
-from tpuc_ops.top.none import NoneOp
-from tpuc_ops.top.weight import Weight
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.slice import Slice
+from tpuc_ops import top, tpu
 
 from tpuc_passes.canonicalisation.common import Names
 
@@ -62,7 +58,7 @@ class ImageBytes:
             )
         self._swaps = self.format.pixels != self.old.pixel_format and self.format.channels > 1
         self._names = Names(module)
-        self._build = Rewriter(module, constant=Weight(), absent=NoneOp())
+        self._build = Rewriter(module, constant=top.Weight(), absent=top.None_())
         self._build.at(operation)
 
     @cached_property
@@ -88,7 +84,7 @@ class ImageBytes:
             pixel_format=self.format.pixels,
             resize_dims=(rows, columns),
         )
-        assert isinstance(op, Input)
+        assert isinstance(op, top.Input)
         return self._build.build(op, [argument], TensorType(shape, PIXELS), name)
 
     @cached_property
@@ -98,7 +94,7 @@ class ImageBytes:
         if self.format.layout != self.layout:
             order = _ORDERS[self.format.layout, self.layout]
             dims = tuple(value.tensor.dims[axis] for axis in order)
-            value = self.op(Permute(order=order), [value], TensorType(dims, PIXELS), "transpose")
+            value = self.op(tpu.Permute(order=order), [value], TensorType(dims, PIXELS), "transpose")
         if value.tensor.dims == self.dims and not self._swaps:
             return value
         return self._middle(value, self.dims, 0, -1 if self._swaps else 1, self.axis, "slice")
@@ -115,7 +111,7 @@ class ImageBytes:
         offset[axis] = self.format.channels - 1 - channel if self._swaps else channel
         steps = tuple(step if index == axis else 1 for index in range(4))
         ends = None if step < 0 else tuple(start + size for start, size in zip(offset, dims, strict=True))
-        return self.op(Slice(offset=tuple(offset), steps=steps, ends=ends), [value], TensorType(dims, PIXELS), what)
+        return self.op(tpu.Slice(offset=tuple(offset), steps=steps, ends=ends), [value], TensorType(dims, PIXELS), what)
 
     def op(self, op: Op, operands: Sequence[Value], result: TensorType, what: str) -> Value:
         """One more operation."""

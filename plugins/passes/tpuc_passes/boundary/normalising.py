@@ -8,14 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from tpuc.api import F32, Location, Module, Node, Op, Operation, TensorType, Value
 from tpuc.api.host import preprocess_of
-from tpuc_ops.tpu.add_const import AddConst
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.concat import Concat
-from tpuc_ops.tpu.lut import Lut
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.mul_const import MulConst
-from tpuc_ops.tpu.reshape import Reshape
-from tpuc_ops.tpu.sub import Sub
+from tpuc_ops import tpu
 
 from tpuc_passes.boundary.images import PIXELS, ImageBytes
 
@@ -29,7 +22,7 @@ def fuse_image(module: Module, operation: Operation, format_name: str, *, has_f3
     """
     image, result = ImageBytes(module, operation, format_name), operation.result
     for user in result.users:
-        if isinstance(user.op, Cast) and (user.result.tensor.is_quantised or not has_f32):
+        if isinstance(user.op, tpu.Cast) and (user.result.tensor.is_quantised or not has_f32):
             _take_over(user, _quantised(image, user))
     if result.uses:
         _take_over(operation, _normalised(image))
@@ -59,28 +52,28 @@ def _quantised(image: ImageBytes, cast: Operation) -> Value:
     dims = tuple(1 if axis == image.axis else extent for axis, extent in enumerate(image.dims))
     part = TensorType(dims, result.element)
     parts = [_look_up(image, image.channel(index), tables[:, index], part) for index in range(channels)]
-    return image.op(Concat(axis=image.axis), parts, TensorType(image.dims, result.element), "scale_lut")
+    return image.op(tpu.Concat(axis=image.axis), parts, TensorType(image.dims, result.element), "scale_lut")
 
 
 def _look_up(image: ImageBytes, pixels: Value, table: Array, result: TensorType) -> Value:
     """One entry per pixel, in the shape of `result`. Rows count as channels, so that every lane has work."""
     n, *middle, last = result.dims
     spread = (n, int(np.prod(middle)), last, 1)
-    flat = image.op(Reshape(shape=spread), [pixels], TensorType(spread, PIXELS), "rows")
+    flat = image.op(tpu.Reshape(shape=spread), [pixels], TensorType(spread, PIXELS), "rows")
     entries = image.weight("table", np.ascontiguousarray(table).reshape(1, 1, 1, 256), result.element)
-    found = image.op(Lut(), [flat, entries], TensorType(spread, result.element), "lut")
-    return image.op(Reshape(shape=result.dims), [found], TensorType(result.dims, result.element), "scale_lut")
+    found = image.op(tpu.Lut(), [flat, entries], TensorType(spread, result.element), "lut")
+    return image.op(tpu.Reshape(shape=result.dims), [found], TensorType(result.dims, result.element), "scale_lut")
 
 
 def _normalised(image: ImageBytes) -> Value:
     """The float32 values: pixels minus mean, times scale, rounded after each."""
     said = preprocess_of(image.old, image.dims)
     mean, scale = (np.array(numbers, np.float32) for numbers in (said.mean, said.scale))
-    value = image.op(Cast(), [image.pixels], TensorType(image.dims, F32), "f32")
+    value = image.op(tpu.Cast(), [image.pixels], TensorType(image.dims, F32), "f32")
     if mean.any():
-        value = _per_channel(image, value, mean, AddConst(const_val=-float(mean[0])), Sub(), "mean")
+        value = _per_channel(image, value, mean, tpu.AddConst(const_val=-float(mean[0])), tpu.Sub(), "mean")
     if (scale != 1).any():
-        value = _per_channel(image, value, scale, MulConst(const_val=float(scale[0])), Mul(), "scale")
+        value = _per_channel(image, value, scale, tpu.MulConst(const_val=float(scale[0])), tpu.Mul(), "scale")
     return value
 
 

@@ -5,25 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from tpuc.api import Module, Operation, ShapeOnly
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.depth2space import Depth2Space
-from tpuc_ops.top.erf import Erf
-from tpuc_ops.top.hard_sigmoid import HardSigmoid
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.softmax import Softmax
-from tpuc_ops.top.softsign import Softsign
-from tpuc_ops.top.split import Split
-from tpuc_ops.top.tanh import Tanh
-from tpuc_ops.top.upsample import Upsample
+from tpuc_ops import top
 
-UP_TO_ONE = (Erf, HardSigmoid, Sigmoid, Softmax, Softsign, Tanh)
-NO_LARGER = (AvgPool, Concat, Depth2Space, MaxPool, Permute, Relu, ShapeOnly, Slice, Split, Upsample)
+UP_TO_ONE = (top.Erf, top.HardSigmoid, top.Sigmoid, top.Softmax, top.Softsign, top.Tanh)
+NO_LARGER = (
+    top.AvgPool,
+    top.Concat,
+    top.Depth2Space,
+    top.MaxPool,
+    top.Permute,
+    top.Relu,
+    ShapeOnly,
+    top.Slice,
+    top.Split,
+    top.Upsample,
+)
 """Ops whose results are no larger than their operands."""
 
 
@@ -40,9 +36,9 @@ def bounds_of(module: Module) -> dict[str, float]:
 def _bound(operation: Operation, found: dict[str, float]) -> float | None:
     op: Any = operation.op
     fields = op.__dict__
-    if fields.get("do_relu", isinstance(op, Relu)) and fields.get("relu_limit", 0.0) > 0:
+    if fields.get("do_relu", isinstance(op, top.Relu)) and fields.get("relu_limit", 0.0) > 0:
         return fields["relu_limit"]
-    if isinstance(op, Clip):
+    if isinstance(op, top.Clip):
         return max(abs(op.min), abs(op.max))
     if isinstance(op, UP_TO_ONE):
         return None if fields.get("log") else 1.0

@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 from tpuc.api import Calibrated, FusesRelu, Operation, ShapeOnly, TensorType, Value
-from tpuc_ops.top.abs import Abs
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.depth2space import Depth2Space
-from tpuc_ops.top.leaky_relu import LeakyRelu
-from tpuc_ops.top.max import Max
-from tpuc_ops.top.max_const import MaxConst
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.min import Min
-from tpuc_ops.top.min_const import MinConst
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.prelu import PRelu
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.split import Split
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.sub_const import SubConst
-from tpuc_ops.top.tile import Tile
-from tpuc_ops.top.upsample import Upsample
+from tpuc_ops import top
 
-SAME_ELEMENTS = (ShapeOnly, Permute)
-JOINS = (Concat, Min, Max)
-SAME_ABOVE_ZERO = (Relu, MaxPool, Depth2Space, Abs)
-SLOPED_BELOW_ZERO = (LeakyRelu, PRelu)
+SAME_ELEMENTS = (ShapeOnly, top.Permute)
+JOINS = (top.Concat, top.Min, top.Max)
+SAME_ABOVE_ZERO = (top.Relu, top.MaxPool, top.Depth2Space, top.Abs)
+SLOPED_BELOW_ZERO = (top.LeakyRelu, top.PRelu)
 TAKES_OVER = (
-    *(ShapeOnly, Permute, Relu, MaxPool, MinConst, MaxConst, Pad, Tile, Slice, Split, Upsample, Depth2Space, Abs),
+    *(
+        ShapeOnly,
+        top.Permute,
+        top.Relu,
+        top.MaxPool,
+        top.MinConst,
+        top.MaxConst,
+        top.Pad,
+        top.Tile,
+        top.Slice,
+        top.Split,
+        top.Upsample,
+        top.Depth2Space,
+        top.Abs,
+    ),
     *SLOPED_BELOW_ZERO,
 )
-KEEPS_SIGN = (AvgPool, MaxPool, Abs, Add, Sub, Mul, AddConst, SubConst, MulConst, MinConst, MaxConst)
+KEEPS_SIGN = (
+    top.AvgPool,
+    top.MaxPool,
+    top.Abs,
+    top.Add,
+    top.Sub,
+    top.Mul,
+    top.AddConst,
+    top.SubConst,
+    top.MulConst,
+    top.MinConst,
+    top.MaxConst,
+)
 
 
 def calibration(value: Value) -> Calibrated | None:
@@ -100,9 +103,9 @@ def backward_unary(operation: Operation) -> bool:
     cuts_off = source.threshold > result.threshold or source.minimum < result.minimum
     if isinstance(operation.op, SLOPED_BELOW_ZERO) and cuts_off:
         return False
-    if isinstance(operation.op, Abs):
+    if isinstance(operation.op, top.Abs):
         return take_range(operand, -result.threshold, result.threshold)
-    if isinstance(operation.op, (*SAME_ELEMENTS, MaxPool, Depth2Space)) and not _fits_sign(operand, result):
+    if isinstance(operation.op, (*SAME_ELEMENTS, top.MaxPool, top.Depth2Space)) and not _fits_sign(operand, result):
         return False
     return take_range(operand, result.minimum, result.maximum)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tpuc.api import Module
-from tpuc_ops.top.softmax import Softmax
+from tpuc_ops import top
 
 from tpuc_passes.accuracy.answers import answers_of
 from tpuc_passes.calibration.bounds import bounds_of
@@ -44,5 +44,5 @@ def with_headroom(entries: Mapping[str, TensorThreshold], module: Module, factor
 
 def outermost(module: Module) -> set[str]:
     """The outputs, what they are only put together from, and what a final Softmax takes instead of its result."""
-    values = answers_of(module, through=(Softmax,))
-    return {value.name for value in values if not isinstance(value.defining and value.defining.op, Softmax)}
+    values = answers_of(module, through=(top.Softmax,))
+    return {value.name for value in values if not isinstance(value.defining and value.defining.op, top.Softmax)}

@@ -16,8 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from tpuc.api import Module, Operation
 from tpuc.api.host import Array
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.softmax import Softmax
+from tpuc_ops import top
 
 from tpuc_passes.accuracy.answers import answers_of
 
@@ -40,19 +39,21 @@ RARE = 20
 def scores_of(module: Module) -> Scores:
     """The network's outputs that are scores, or parts of outputs that are only put together from them."""
     makers = [value.defining for value in answers_of(module)]
-    found = [maker for maker in makers if maker and isinstance(maker.op, (Sigmoid, Softmax)) and _has_places(maker)]
+    found = [
+        maker for maker in makers if maker and isinstance(maker.op, (top.Sigmoid, top.Softmax)) and _has_places(maker)
+    ]
     return {maker.result.name: _score(maker) for maker in found}
 
 
 def _has_places(maker: Operation) -> bool:
     """Does it answer more than once per sample?"""
     dims = maker.result.tensor.dims
-    classes = dims[maker.op.axis] if isinstance(maker.op, Softmax) else 1
+    classes = dims[maker.op.axis] if isinstance(maker.op, top.Softmax) else 1
     return math.prod(dims) > classes * math.prod(dims[:1])
 
 
 def _score(maker: Operation) -> Score:
-    if isinstance(maker.op, Softmax):
+    if isinstance(maker.op, top.Softmax):
         return Score(math.log(0.5) if maker.op.log else 0.5, maker.op.axis % maker.result.tensor.rank)
     return Score(0.5)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import Elementwise, Node
 from tpuc.api.host import Array, Step
-from tpuc_ops.top.conv import Conv
+from tpuc_ops import top
 
 from tpuc_passes.accuracy.grids import Grid, symmetric_grid
 from tpuc_passes.accuracy.network import FakeNetwork, State
@@ -122,7 +122,7 @@ class Tuner:
         op = step.operation.op
         if isinstance(op, Elementwise):
             return _rows(step)
-        if not isinstance(op, Conv) or op.group != 1 or op.inserts or not self.net.is_product(index):
+        if not isinstance(op, top.Conv) or op.group != 1 or op.inserts or not self.net.is_product(index):
             return None
         if op.flops(step.node) < MUCH_WORK or step.node.operand_types[0].rank != 4:
             return None
@@ -149,7 +149,7 @@ class _Part:
     def node(self, step: Step) -> Node:
         """The step with the shape of its partial result."""
         op, (x, filters, *_) = step.operation.op, step.node.operand_types
-        assert isinstance(op, Conv)
+        assert isinstance(op, top.Conv)
         first, last, _ = self.rows.indices(x.dims[2])
         count = len(range(*self.filters.indices(filters.dims[0])))
         size = op.window().output((last - first, x.dims[3]))

@@ -8,16 +8,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Module, NoneType, Operation, Pattern, Rewriter, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.batch_norm import BatchNorm
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.scale import Scale
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.sub_const import SubConst
+from tpuc_ops import top
 
 from tpuc_passes.canonicalisation.common import (
     Array,
@@ -29,7 +20,7 @@ from tpuc_passes.canonicalisation.common import (
     sole_producer,
 )
 
-AFFINE_OPS = (Add, AddConst, Mul, MulConst, Scale, Sub, SubConst)
+AFFINE_OPS = (top.Add, top.AddConst, top.Mul, top.MulConst, top.Scale, top.Sub, top.SubConst)
 
 
 @dataclass(frozen=True)
@@ -37,7 +28,7 @@ class BatchNormToScale(Pattern):
     """Fixed statistics are a scale and a summand."""
 
     names: Names
-    matches = (BatchNorm,)
+    matches = (top.BatchNorm,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: Any = operation.op
@@ -57,7 +48,7 @@ class BatchNormToScale(Pattern):
             new_weight(rewriter, self.names, f"{operation.name}_scale", factor.reshape(shape)),
             new_weight(rewriter, self.names, f"{operation.name}_bias", summand.reshape(shape)),
         ]
-        scale = Scale(do_relu=op.do_relu, relu_limit=op.relu_limit)
+        scale = top.Scale(do_relu=op.do_relu, relu_limit=op.relu_limit)
         rewriter.replace(operation, rewriter.build(scale, operands, operation.result.type, operation.name))
         return True
 
@@ -65,10 +56,10 @@ class BatchNormToScale(Pattern):
 class NeutralNumber(Pattern):
     """A product with 1, and a sum with 0, are their operand."""
 
-    matches = (MulConst, AddConst, SubConst)
+    matches = (top.MulConst, top.AddConst, top.SubConst)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        neutral = (MulConst(const_val=1.0), AddConst(const_val=0.0), SubConst(const_val=0.0))
+        neutral = (top.MulConst(const_val=1.0), top.AddConst(const_val=0.0), top.SubConst(const_val=0.0))
         if operation.op not in neutral or operation.operands[0].type != operation.result.type:
             return False
         return bypass(operation, rewriter)
@@ -85,7 +76,7 @@ class AffineIntoProduct(Pattern):
         module = rewriter.module
         position = computed_operand(operation)
         producer = None if position is None else sole_producer(operation, position)
-        if position is None or producer is None or not isinstance(producer.op, (Conv, MatMul)):
+        if position is None or producer is None or not isinstance(producer.op, (top.Conv, top.MatMul)):
             return False
         before: Any = producer.op
         axis = _output_axis(producer)
@@ -128,24 +119,24 @@ def affine_of(
     """Factor and summand per index of `axis`, when that is all the operation does to operand `position`."""
     one, zero = np.ones(dims[axis]), np.zeros(dims[axis])
     match operation.op:
-        case AddConst(const_val=number):
+        case top.AddConst(const_val=number):
             return one, zero + number
-        case MulConst(const_val=number):
+        case top.MulConst(const_val=number):
             return one * number, zero
-        case SubConst(const_val=number, is_reverse=reverse):
+        case top.SubConst(const_val=number, is_reverse=reverse):
             return (-one, zero + number) if reverse else (one, zero - number)
-        case Scale() if axis == 1:
+        case top.Scale() if axis == 1:
             factor, summand = ([_float64(value, module) for value in operation.operands[1:]] + [None])[:2]
             return one if factor is None else factor.reshape(-1), zero if summand is None else summand.reshape(-1)
-        case Add(coeff=None) | Mul() | Sub(coeff=None, is_reverse=False) if len(operation.operands) == 2:
+        case top.Add(coeff=None) | top.Mul() | top.Sub(coeff=None, is_reverse=False) if len(operation.operands) == 2:
             other = _per_channel(_float64(operation.operands[1 - position], module), dims, axis)
         case _:
             return None
     if other is None:
         return None
-    if isinstance(operation.op, Mul):
+    if isinstance(operation.op, top.Mul):
         return other, zero
-    if isinstance(operation.op, Add):
+    if isinstance(operation.op, top.Add):
         return one, other
     return (one, -other) if position == 0 else (-one, other)
 
@@ -164,7 +155,7 @@ def _output_axis(producer: Operation) -> int | None:
     """The result's axis along which filters or columns lie."""
     op: Any = producer.op
     rank = producer.result.tensor.rank
-    if isinstance(op, Conv):
+    if isinstance(op, top.Conv):
         return 1
     plain = not op.output_transpose and not op.hdim_is_batch and producer.operands[1].tensor.rank == 2
     return rank - 1 if plain and rank >= 2 else None
@@ -172,12 +163,12 @@ def _output_axis(producer: Operation) -> int | None:
 
 def _weight_axis(op: Any, rank: int) -> int:
     """The same axis in the filter or matrix."""
-    return 0 if isinstance(op, Conv) or op.right_transpose else rank - 1
+    return 0 if isinstance(op, top.Conv) or op.right_transpose else rank - 1
 
 
 def _bias(producer: Operation, module: Module) -> Array | None:
     """The bias by channel, zero when it is absent, None when it is computed or has another form."""
-    channels = producer.result.tensor.dims[1 if isinstance(producer.op, Conv) else -1]
+    channels = producer.result.tensor.dims[1 if isinstance(producer.op, top.Conv) else -1]
     if len(producer.operands) < 3:
         return None
     value = producer.operands[2]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuc.api import Operation, Pattern, Rewriter
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.permute import Permute
+from tpuc_ops import top
 
 from tpuc_passes.canonicalisation.common import Names, sole_producer
 
@@ -21,11 +20,11 @@ class PermuteBeforeConcat(Pattern):
     """
 
     names: Names
-    matches = (Permute,)
+    matches = (top.Permute,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         concat = sole_producer(operation)
-        if concat is None or not isinstance(concat.op, Concat) or concat.op.do_relu:
+        if concat is None or not isinstance(concat.op, top.Concat) or concat.op.do_relu:
             return False
         op: Any = operation.op
         axis = concat.op.axis % concat.result.tensor.rank

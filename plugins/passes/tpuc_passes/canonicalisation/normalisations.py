@@ -8,24 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuc.api import NoneType, Operation, Pattern, Rewriter, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.div import Div
-from tpuc_ops.top.exp import Exp
-from tpuc_ops.top.layer_norm import LayerNorm
-from tpuc_ops.top.max_const import MaxConst
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.reciprocal import Reciprocal
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.rms_norm import RMSNorm
-from tpuc_ops.top.rsqrt import Rsqrt
-from tpuc_ops.top.softmax import Softmax
-from tpuc_ops.top.sqrt import Sqrt
-from tpuc_ops.top.sub import Sub
+from tpuc_ops import top
 
 from tpuc_passes.canonicalisation.common import Names, constant_array, is_constant, new_weight, sole_producer
 from tpuc_passes.canonicalisation.recognition import is_near
@@ -45,12 +28,12 @@ class Reduced:
 class SumToMean(Pattern):
     """A sum divided by how many there are. The sum need not fit into short floats."""
 
-    matches = (MulConst,)
+    matches = (top.MulConst,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         source = sole_producer(operation)
         op: Any = operation.op
-        if source is None or not isinstance(source.op, Reduce) or source.op.mode != "ReduceSum" or op.do_relu:
+        if source is None or not isinstance(source.op, top.Reduce) or source.op.mode != "ReduceSum" or op.do_relu:
             return False
         if not is_near(op.const_val * source.operands[0].tensor.size, source.result.tensor.size):
             return False
@@ -69,10 +52,10 @@ class MeanOfSquares(Pattern):
     """
 
     names: Names
-    matches = (Sub,)
+    matches = (top.Sub,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        if operation.op != Sub():
+        if operation.op != top.Sub():
             return False
         left, right = (_without_reshape(value) for value in operation.operands)
         squares, mean = _reduction(left, "ReduceMean"), _square_root(right)
@@ -84,15 +67,15 @@ class MeanOfSquares(Pattern):
         kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.tensor.dims))
         if math.prod(kept) != operation.result.tensor.size:
             return False
-        reduce = Reduce(axes=axes, mode="ReduceMean")
+        reduce = top.Reduce(axes=axes, mode="ReduceMean")
         centre = rewriter.build(reduce, [x], x.tensor.with_shape(kept), self.names.new(f"{name}_mean"))
-        away = rewriter.build(Sub(), [x, centre], x.type, self.names.new(f"{name}_centred"))
-        square = rewriter.build(Mul(), [away, away], x.type, self.names.new(f"{name}_squares"))
+        away = rewriter.build(top.Sub(), [x, centre], x.type, self.names.new(f"{name}_centred"))
+        square = rewriter.build(top.Mul(), [away, away], x.type, self.names.new(f"{name}_squares"))
         if type == centre.type:
             rewriter.replace(operation, rewriter.build(reduce, [square], type, name))
         else:
             made = rewriter.build(reduce, [square], centre.type, self.names.new(f"{name}_kept"))
-            shape = Reshape(shape=operation.result.tensor.dims)
+            shape = top.Reshape(shape=operation.result.tensor.dims)
             rewriter.replace(operation, rewriter.build(shape, [made], type, name))
         return True
 
@@ -104,7 +87,7 @@ class ToLayerNorm(Pattern):
     """
 
     names: Names
-    matches = (Div, Mul)
+    matches = (top.Div, top.Mul)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         found = _divided_by_root(operation)
@@ -113,7 +96,7 @@ class ToLayerNorm(Pattern):
         centred, variance, eps, weight = found
         difference = centred.defining
         squares = _reduction(_core(variance), "ReduceMean")
-        if difference is None or difference.op != Sub() or squares is None:
+        if difference is None or difference.op != top.Sub() or squares is None:
             return False
         x, mean = difference.operands
         of_x, root = _reduction(_without_reshape(mean), "ReduceMean"), _square_root(squares.operand)
@@ -126,16 +109,16 @@ class ToLayerNorm(Pattern):
         if scale is None:
             return False
         first = rank - len(axes)
-        op = LayerNorm(axis=first, normalized_shape=tuple(x.tensor.dims[axis] for axis in axes), eps=eps)
+        op = top.LayerNorm(axis=first, normalized_shape=tuple(x.tensor.dims[axis] for axis in axes), eps=eps)
         order = (*(axis for axis in range(rank) if axis not in axes), *axes)
         if order == tuple(range(rank)):
             made = rewriter.build(op, [x, scale, rewriter.none()], x.type, name)
         else:
             turned = x.tensor.with_shape(tuple(x.tensor.dims[axis] for axis in order))
-            y = rewriter.build(Permute(order=order), [x], turned, self.names.new(f"{name}_turned"))
+            y = rewriter.build(top.Permute(order=order), [x], turned, self.names.new(f"{name}_turned"))
             y = rewriter.build(op, [y, scale, rewriter.none()], turned, self.names.new(f"{name}_normal"))
             back = tuple(order.index(axis) for axis in range(rank))
-            made = rewriter.build(Permute(order=back), [y], x.type, name)
+            made = rewriter.build(top.Permute(order=back), [y], x.type, name)
         rewriter.replace(operation, made)
         return True
 
@@ -145,7 +128,7 @@ class ToRMSNorm(Pattern):
     """``x / sqrt(mean(x ** 2) + eps)`` over the last dimension, perhaps times a weight."""
 
     names: Names
-    matches = (Div, Mul)
+    matches = (top.Div, top.Mul)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         found = _divided_by_root(operation)
@@ -160,7 +143,7 @@ class ToRMSNorm(Pattern):
         scale = _along(weight, squares.axes, x, rewriter, self.names)
         if scale is None:
             return False
-        made = rewriter.build(RMSNorm(eps=eps), [x, scale], operation.result.type, operation.name)
+        made = rewriter.build(top.RMSNorm(eps=eps), [x, scale], operation.result.type, operation.name)
         rewriter.replace(operation, made)
         return True
 
@@ -170,16 +153,16 @@ class AffineIntoNorm(Pattern):
     """A constant factor, then a constant summand, of all places behind a normalisation become its own."""
 
     names: Names
-    matches = (Mul, Add)
+    matches = (top.Mul, top.Add)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        if operation.op not in (Mul(), Add()) or len(operation.operands) != 2:
+        if operation.op not in (top.Mul(), top.Add()) or len(operation.operands) != 2:
             return False
         for value, constant in (operation.operands, operation.operands[::-1]):
             if not is_constant(constant) or value.type != operation.result.type:
                 continue
             norm, axes = _normalised(value)
-            index = 1 if isinstance(operation.op, Mul) else 2
+            index = 1 if isinstance(operation.op, top.Mul) else 2
             if norm is None or index >= len(norm.operands) or any(not _is_free(norm, i) for i in range(index, 3)):
                 continue
             own = _along(constant, axes, value, rewriter, self.names)
@@ -201,38 +184,38 @@ class AffineIntoNorm(Pattern):
 class ExponentialsToSoftmax(Pattern):
     """Exponentials divided by their sum; what was taken off before, their maximum, makes no difference."""
 
-    matches = (Div,)
+    matches = (top.Div,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        if operation.op != Div():
+        if operation.op != top.Div():
             return False
         powers, whole = operation.operands
         total = _reduction(_without_reshape(whole), "ReduceSum")
         if total is None or total.operand is not powers or len(total.axes) != 1 or not _keeps(whole, total):
             return False
-        if powers.defining is None or not isinstance(powers.defining.op, Exp):
+        if powers.defining is None or not isinstance(powers.defining.op, top.Exp):
             return False
         x = powers.defining.operands[0]
         source = x.defining
-        is_less = source is not None and source.op == Sub()
+        is_less = source is not None and source.op == top.Sub()
         if source is not None and is_less and _maximum(source.operands[1]) == Reduced(source.operands[0], total.axes):
             x = source.operands[0]
-        made = rewriter.build(Softmax(axis=total.axes[0]), [x], operation.result.type, operation.name)
+        made = rewriter.build(top.Softmax(axis=total.axes[0]), [x], operation.result.type, operation.name)
         rewriter.replace(operation, made)
         return True
 
 
 def _divided_by_root(operation: Operation) -> tuple[Value, Value, float, Value | None] | None:
     """Of ``a / sqrt(b + eps)``, perhaps times a weight: a, b, eps, weight."""
-    if operation.op == Div():
+    if operation.op == top.Div():
         a, root = operation.operands
         found = _root(root)
         return None if found is None else (a, *found, None)
-    if operation.op != Mul() or len(operation.operands) != 2:
+    if operation.op != top.Mul() or len(operation.operands) != 2:
         return None
     for a, factor in (operation.operands, operation.operands[::-1]):
         found, weight = _inverse_root(factor), None
-        if found is None and factor.defining is not None and factor.defining.op == Mul():
+        if found is None and factor.defining is not None and factor.defining.op == top.Mul():
             for inverse, constant in (factor.defining.operands, factor.defining.operands[::-1]):
                 if is_constant(constant):
                     found, weight = _inverse_root(inverse), constant
@@ -245,16 +228,16 @@ def _inverse_root(value: Value) -> tuple[Value, float] | None:
     producer = value.defining
     if producer is None:
         return None
-    if isinstance(producer.op, Rsqrt):
+    if isinstance(producer.op, top.Rsqrt):
         return _offset(producer.operands[0])
-    if isinstance(producer.op, Pow) and producer.op.exponent == -0.5:
+    if isinstance(producer.op, top.Pow) and producer.op.exponent == -0.5:
         return _offset(producer.operands[0])
-    return _root(producer.operands[0]) if producer.op == Reciprocal() else None
+    return _root(producer.operands[0]) if producer.op == top.Reciprocal() else None
 
 
 def _root(value: Value) -> tuple[Value, float] | None:
     producer = value.defining
-    if producer is None or not (isinstance(producer.op, Sqrt) or producer.op == Pow(exponent=0.5)):
+    if producer is None or not (isinstance(producer.op, top.Sqrt) or producer.op == top.Pow(exponent=0.5)):
         return None
     return _offset(producer.operands[0])
 
@@ -262,7 +245,7 @@ def _root(value: Value) -> tuple[Value, float] | None:
 def _offset(value: Value) -> tuple[Value, float] | None:
     """Whatever eps is added to, and eps."""
     producer = value.defining
-    if producer is None or not isinstance(producer.op, AddConst) or producer.op.do_relu:
+    if producer is None or not isinstance(producer.op, top.AddConst) or producer.op.do_relu:
         return None
     return producer.operands[0], producer.op.const_val
 
@@ -270,7 +253,7 @@ def _offset(value: Value) -> tuple[Value, float] | None:
 def _core(value: Value) -> Value:
     """Before dimensions of extent 1 came or went, and before a maximum with 0, which a mean of squares is not below."""
     value = _without_reshape(value)
-    while value.defining is not None and value.defining.op == MaxConst(const_val=0.0):
+    while value.defining is not None and value.defining.op == top.MaxConst(const_val=0.0):
         value = _without_reshape(value.defining.operands[0])
     return value
 
@@ -278,7 +261,7 @@ def _core(value: Value) -> Value:
 def _without_reshape(value: Value) -> Value:
     """Before dimensions of extent 1 came or went."""
     producer = value.defining
-    while producer is not None and isinstance(producer.op, Reshape):
+    while producer is not None and isinstance(producer.op, top.Reshape):
         value = producer.operands[0]
         producer = value.defining
     return value
@@ -286,7 +269,7 @@ def _without_reshape(value: Value) -> Value:
 
 def _reduction(value: Value, mode: str) -> Reduced | None:
     producer = value.defining
-    if producer is None or not isinstance(producer.op, Reduce) or producer.op.mode != mode:
+    if producer is None or not isinstance(producer.op, top.Reduce) or producer.op.mode != mode:
         return None
     rank = producer.operands[0].tensor.rank
     return Reduced(producer.operands[0], tuple(sorted(axis % rank for axis in producer.op.axes)))
@@ -303,16 +286,18 @@ def _square_root(value: Value) -> Value | None:
     producer = value.defining
     if producer is None:
         return None
-    if isinstance(producer.op, Pow) and producer.op.exponent == 2:
+    if isinstance(producer.op, top.Pow) and producer.op.exponent == 2:
         return producer.operands[0]
-    is_square = producer.op == Mul() and len(producer.operands) == 2 and producer.operands[0] is producer.operands[1]
+    is_square = (
+        producer.op == top.Mul() and len(producer.operands) == 2 and producer.operands[0] is producer.operands[1]
+    )
     return producer.operands[0] if is_square else None
 
 
 def _is_same_difference(value: Value, x: Value, mean: Reduced) -> bool:
     """Is it ``x - mean``, wherever that was computed?"""
     producer = value.defining
-    if producer is None or producer.op != Sub() or producer.operands[0] is not x:
+    if producer is None or producer.op != top.Sub() or producer.operands[0] is not x:
         return False
     other = producer.operands[1]
     return _reduction(_without_reshape(other), "ReduceMean") == mean and _keeps(other, mean)
@@ -322,7 +307,7 @@ def _maximum(value: Value) -> Reduced | None:
     """Of what a value is the maximum."""
     inner = _without_reshape(value)
     producer = inner.defining
-    if producer is not None and isinstance(producer.op, MaxConst) and producer.op.const_val <= SOFTMAX_FLOOR:
+    if producer is not None and isinstance(producer.op, top.MaxConst) and producer.op.const_val <= SOFTMAX_FLOOR:
         inner = _without_reshape(producer.operands[0])
     return _reduction(inner, "ReduceMax")
 
@@ -351,15 +336,15 @@ def _normalised(value: Value) -> tuple[Operation | None, tuple[int, ...]]:
     if behind is None or len(value.uses) != 1:
         return None, ()
     norm, order = behind, tuple(range(value.tensor.rank))
-    if isinstance(behind.op, Permute):
+    if isinstance(behind.op, top.Permute):
         source, order = behind.operands[0], behind.op.order
         if source.defining is None or len(source.uses) != 1:
             return None, ()
         norm = source.defining
-    if not isinstance(norm.op, (LayerNorm, RMSNorm)):
+    if not isinstance(norm.op, (top.LayerNorm, top.RMSNorm)):
         return None, ()
     rank = value.tensor.rank
-    first = norm.op.axis % rank if isinstance(norm.op, LayerNorm) else rank - 1
+    first = norm.op.axis % rank if isinstance(norm.op, top.LayerNorm) else rank - 1
     return norm, tuple(order.index(axis) for axis in range(first, rank))
 
 

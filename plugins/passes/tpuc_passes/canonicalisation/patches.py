@@ -10,10 +10,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Operation, Pattern, Rewriter, Value
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.reshape import Reshape
+from tpuc_ops import top
 
 from tpuc_passes.canonicalisation.common import Names, constant_array, new_weight
 
@@ -27,7 +24,7 @@ class PatchesIntoChannels(Pattern):
     """
 
     names: Names
-    matches = (Conv,)
+    matches = (top.Conv,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: Any = operation.op
@@ -38,20 +35,22 @@ class PatchesIntoChannels(Pattern):
             return False
         n, c, height, width = operation.operands[0].tensor.dims
         rows, columns = op.strides
-        top, left = op.pads[:2]
+        upper, left = op.pads[:2]
         touched = tuple(-(-extent // step) for extent, step in zip(op.kernel_shape, op.strides, strict=True))
         h, w = (count + more - 1 for count, more in zip(operation.result.tensor.dims[2:], touched, strict=True))
         rewriter.at(operation)
         x, paddings = (
             operation.operands[0],
-            (0, 0, top, left, 0, 0, h * rows - height - top, w * columns - width - left),
+            (0, 0, upper, left, 0, 0, h * rows - height - upper, w * columns - width - left),
         )
         if any(paddings):
             padded = x.tensor.with_shape((n, c, h * rows, w * columns))
-            x = rewriter.build(Pad(paddings=paddings), [x], padded, self.names.new(f"{operation.name}_padded"))
+            x = rewriter.build(top.Pad(paddings=paddings), [x], padded, self.names.new(f"{operation.name}_padded"))
         x = self._shaped(x, (n, c, h, rows, w, columns), f"{operation.name}_cut", rewriter)
         moved = x.tensor.with_shape((n, c, rows, columns, h, w))
-        x = rewriter.build(Permute(order=(0, 1, 3, 5, 2, 4)), [x], moved, self.names.new(f"{operation.name}_patches"))
+        x = rewriter.build(
+            top.Permute(order=(0, 1, 3, 5, 2, 4)), [x], moved, self.names.new(f"{operation.name}_patches")
+        )
         x = self._shaped(x, (n, c * rows * columns, h, w), f"{operation.name}_channels", rewriter)
         whole = [
             count * step - extent for count, step, extent in zip(touched, op.strides, op.kernel_shape, strict=True)
@@ -66,4 +65,4 @@ class PatchesIntoChannels(Pattern):
         return True
 
     def _shaped(self, value: Value, dims: tuple[int, ...], name: str, rewriter: Rewriter) -> Value:
-        return rewriter.build(Reshape(shape=dims), [value], value.tensor.with_shape(dims), self.names.new(name))
+        return rewriter.build(top.Reshape(shape=dims), [value], value.tensor.with_shape(dims), self.names.new(name))

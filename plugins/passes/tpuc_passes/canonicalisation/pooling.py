@@ -6,23 +6,22 @@ import dataclasses
 from typing import Any
 
 from tpuc.api import Operation, Pattern, Rewriter
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.max_pool import MaxPool
+from tpuc_ops import top
 
 
 class SingleWindowStride(Pattern):
     """Where only one window fits, the stride becomes the smallest with which that stays so: chips limit strides."""
 
-    matches = (AvgPool, MaxPool)
+    matches = (top.AvgPool, top.MaxPool)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: Any = operation.op
         dims, result = operation.operands[0].tensor.dims, operation.results[0].tensor.dims
         if len(op.kernel_shape) != 2 or len(dims) != 4 or len(op.strides) != 2:
             return False
-        top, left, bottom, right = op.pads
+        upper, left, bottom, right = op.pads
         # From where a window begins behind everything: what rounding up adds must not begin before that.
-        ends, behind = (dims[2] + top, dims[3] + left), (bottom, right)
+        ends, behind = (dims[2] + upper, dims[3] + left), (bottom, right)
         strides = tuple(
             min(stride, _least_stride(end, end + after - kernel, bool(op.ceil_mode))) if extent == 1 else stride
             for stride, end, after, kernel, extent in zip(

@@ -12,20 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuc.api import Op, Operation, Pattern, Rewriter, Value
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.add_const import AddConst
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.erf import Erf
-from tpuc_ops.top.gelu import GELU
-from tpuc_ops.top.hard_sigmoid import HardSigmoid
-from tpuc_ops.top.hard_swish import HardSwish
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.mul_const import MulConst
-from tpuc_ops.top.pow import Pow
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.sigmoid import Sigmoid
-from tpuc_ops.top.silu import SiLU
-from tpuc_ops.top.tanh import Tanh
+from tpuc_ops import top
 
 from tpuc_passes.canonicalisation.common import Names
 
@@ -57,11 +44,11 @@ class Gate:
 def product_of(operation: Operation, nested: int = MOST_NESTED) -> Product:
     """What an operation multiplies, through `nested` products whose results nobody else reads."""
     op, number, parts = operation.op, 1.0, list[Product]()
-    if isinstance(op, MulConst) and not op.do_relu:
+    if isinstance(op, top.MulConst) and not op.do_relu:
         number, parts = op.const_val, [factor_of(operation.operands[0], nested)]
-    elif op == Mul():
+    elif op == top.Mul():
         parts = [factor_of(value, nested) for value in operation.operands]
-    elif isinstance(op, Pow) and op.exponent in (2, 3):
+    elif isinstance(op, top.Pow) and op.exponent in (2, 3):
         parts = [factor_of(operation.operands[0], nested)] * int(op.exponent)
     else:
         return Product(1.0, (operation.result,))
@@ -90,7 +77,7 @@ class GatedProducts(Pattern):
     """``x * gate(x)`` is SiLU, HardSwish or GELU; a number that is left over multiplies the result."""
 
     names: Names
-    matches = (Mul, MulConst)
+    matches = (top.Mul, top.MulConst)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         product = product_of(operation)
@@ -105,7 +92,7 @@ class GatedProducts(Pattern):
                 made = rewriter.build(gate.op, [x], type, operation.name)
             else:
                 inner = rewriter.build(gate.op, [x], type, self.names.new(f"{operation.name}_gated"))
-                made = rewriter.build(MulConst(const_val=left), [inner], type, operation.name)
+                made = rewriter.build(top.MulConst(const_val=left), [inner], type, operation.name)
             rewriter.replace(operation, made)
             return True
         return False
@@ -114,7 +101,7 @@ class GatedProducts(Pattern):
 class HardSigmoidFromRelu(Pattern):
     """A sixth of the relu of ``x + 3``, which ends at 6."""
 
-    matches = (MulConst,)
+    matches = (top.MulConst,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         product = product_of(operation)
@@ -123,7 +110,7 @@ class HardSigmoidFromRelu(Pattern):
         gate = _shifted_relu(product.factors[0])
         if gate is None or not is_near(product.number, gate.number):
             return False
-        op = HardSigmoid(alpha=1 / 6, beta=0.5)
+        op = top.HardSigmoid(alpha=1 / 6, beta=0.5)
         rewriter.replace(operation, rewriter.build(op, [gate.operand], operation.result.type, operation.name))
         return True
 
@@ -131,11 +118,11 @@ class HardSigmoidFromRelu(Pattern):
 def _goes_on(operation: Operation) -> bool:
     """Is the product multiplied by a number next? It is looked at with that number instead."""
     value = operation.result
-    return len(value.uses) == 1 and value.users[0].op == MulConst(const_val=_number(value.users[0]))
+    return len(value.uses) == 1 and value.users[0].op == top.MulConst(const_val=_number(value.users[0]))
 
 
 def _number(operation: Operation) -> float:
-    return operation.op.const_val if isinstance(operation.op, (AddConst, MulConst)) else math.nan
+    return operation.op.const_val if isinstance(operation.op, (top.AddConst, top.MulConst)) else math.nan
 
 
 def _operand_of(value: Value, kind: type[Op]) -> Value | None:
@@ -147,7 +134,7 @@ def _operand_of(value: Value, kind: type[Op]) -> Value | None:
 def _scaled(value: Value, number: float) -> Value | None:
     """What is multiplied by the number."""
     producer = value.defining
-    if producer is None or producer.op != MulConst(const_val=_number(producer)):
+    if producer is None or producer.op != top.MulConst(const_val=_number(producer)):
         return None
     return producer.operands[0] if is_near(_number(producer), number) else None
 
@@ -155,55 +142,55 @@ def _scaled(value: Value, number: float) -> Value | None:
 def _shifted(value: Value, number: float, *, then_relu: float = -1.0) -> Value | None:
     """To what the number is added; `then_relu`: the limit of a relu behind the sum."""
     producer = value.defining
-    if producer is not None and then_relu > 0 and isinstance(producer.op, (Relu, Clip)):
-        limit = producer.op.relu_limit if isinstance(producer.op, Relu) else producer.op.max
-        begins = isinstance(producer.op, Relu) or producer.op.min == 0
+    if producer is not None and then_relu > 0 and isinstance(producer.op, (top.Relu, top.Clip)):
+        limit = producer.op.relu_limit if isinstance(producer.op, top.Relu) else producer.op.max
+        begins = isinstance(producer.op, top.Relu) or producer.op.min == 0
         return _shifted(producer.operands[0], number) if begins and limit == then_relu else None
-    wanted = AddConst(const_val=number, do_relu=then_relu > 0, relu_limit=then_relu)
+    wanted = top.AddConst(const_val=number, do_relu=then_relu > 0, relu_limit=then_relu)
     return producer.operands[0] if producer is not None and producer.op == wanted else None
 
 
 def _sigmoid(value: Value) -> Gate | None:
-    x = _operand_of(value, Sigmoid)
-    return None if x is None else Gate(SiLU(), x, 1.0)
+    x = _operand_of(value, top.Sigmoid)
+    return None if x is None else Gate(top.SiLU(), x, 1.0)
 
 
 def _hard_sigmoid(value: Value) -> Gate | None:
-    x = _operand_of(value, HardSigmoid)
+    x = _operand_of(value, top.HardSigmoid)
     op: Any = None if value.defining is None else value.defining.op
-    return Gate(HardSwish(), x, 1.0) if x is not None and is_near(op.alpha, 1 / 6) and op.beta == 0.5 else None
+    return Gate(top.HardSwish(), x, 1.0) if x is not None and is_near(op.alpha, 1 / 6) and op.beta == 0.5 else None
 
 
 def _shifted_relu(value: Value) -> Gate | None:
     """``relu(x + 3)`` up to 6, or ``relu(x / 6 + 1 / 2)`` up to 1."""
     x = _shifted(value, 3.0, then_relu=6.0)
     if x is not None:
-        return Gate(HardSwish(), x, 1 / 6)
+        return Gate(top.HardSwish(), x, 1 / 6)
     part = _shifted(value, 0.5, then_relu=1.0)
     x = None if part is None else _scaled(part, 1 / 6)
-    return None if x is None else Gate(HardSwish(), x, 1.0)
+    return None if x is None else Gate(top.HardSwish(), x, 1.0)
 
 
 def _erf(value: Value) -> Gate | None:
     """``1 + erf(x / sqrt(2))``."""
     curve = _shifted(value, 1.0)
-    part = None if curve is None else _operand_of(curve, Erf)
+    part = None if curve is None else _operand_of(curve, top.Erf)
     x = None if part is None else _scaled(part, math.sqrt(0.5))
-    return None if x is None else Gate(GELU(), x, 0.5)
+    return None if x is None else Gate(top.GELU(), x, 0.5)
 
 
 def _tanh(value: Value) -> Gate | None:
     """``1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))``."""
     curve = _shifted(value, 1.0)
-    angle = None if curve is None else _operand_of(curve, Tanh)
+    angle = None if curve is None else _operand_of(curve, top.Tanh)
     total = None if angle is None else _scaled(angle, math.sqrt(2 / math.pi))
-    if total is None or total.defining is None or total.defining.op != Add() or len(total.defining.operands) != 2:
+    if total is None or total.defining is None or total.defining.op != top.Add() or len(total.defining.operands) != 2:
         return None
     left, right = total.defining.operands
     for x, cube in ((left, right), (right, left)):
         product = Product(1.0, ()) if cube.defining is None else product_of(cube.defining)
         if is_near(product.number, 0.044715) and product.factors == (x, x, x):
-            return Gate(GELU(approx_mode="tanh"), x, 0.5)
+            return Gate(top.GELU(approx_mode="tanh"), x, 0.5)
     return None
 
 

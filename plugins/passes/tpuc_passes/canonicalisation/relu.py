@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import FusesRelu, Operation, Pattern, Rewriter
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.relu import Relu
+from tpuc_ops import top
 
 from tpuc_passes.canonicalisation.common import bypass, sole_producer
 
@@ -18,31 +17,31 @@ LARGEST = float(np.finfo(np.float32).max)
 class ClipToRelu(Pattern):
     """A clip from zero up is a relu, a clip between the largest numbers is nothing."""
 
-    matches = (Clip,)
+    matches = (top.Clip,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        clip: Clip = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
+        clip: top.Clip = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
         if clip.min <= -LARGEST and clip.max >= LARGEST:
             return bypass(operation, rewriter)
         if clip.min != 0 or clip.max <= 0:
             return False
-        rewriter.change(operation, Relu(relu_limit=clip.max if clip.max < LARGEST else -1.0))
+        rewriter.change(operation, top.Relu(relu_limit=clip.max if clip.max < LARGEST else -1.0))
         return True
 
 
 class ReluIntoProducer(Pattern):
     """The producer computes the relu too and takes its name; of two relus the lower limit stays."""
 
-    matches = (Relu,)
+    matches = (top.Relu,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         producer = sole_producer(operation)
         if producer is None or len(producer.results) > 1:
             return False
-        relu: Relu = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
+        relu: top.Relu = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
         before: Any = producer.op
-        if isinstance(before, Relu):
-            fused = Relu(lower_limit(before.relu_limit, relu.relu_limit))
+        if isinstance(before, top.Relu):
+            fused = top.Relu(lower_limit(before.relu_limit, relu.relu_limit))
         elif isinstance(before, FusesRelu):
             fused = with_relu(before, relu.relu_limit)
         else:

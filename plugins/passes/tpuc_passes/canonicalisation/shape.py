@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tpuc.api import Operation, Pattern, Rewriter
-from tpuc_ops.top.flatten import Flatten
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.reshape import Reshape
+from tpuc_ops import top
 
 from tpuc_passes.canonicalisation.common import bypass
 
@@ -15,7 +13,7 @@ from tpuc_passes.canonicalisation.common import bypass
 class MergeReshapes(Pattern):
     """Only the last shape counts; the same shape is nothing at all."""
 
-    matches = (Reshape, Flatten)
+    matches = (top.Reshape, top.Flatten)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         value = operation.operands[0]
@@ -23,17 +21,17 @@ class MergeReshapes(Pattern):
         if value.tensor.dims == dims:
             return bypass(operation, rewriter)
         before = value.defining
-        if before is None or not isinstance(before.op, (Reshape, Flatten)):
+        if before is None or not isinstance(before.op, (top.Reshape, top.Flatten)):
             return False
         rewriter.set_operand(operation, 0, before.operands[0])
-        rewriter.change(operation, Reshape(shape=dims))
+        rewriter.change(operation, top.Reshape(shape=dims))
         return True
 
 
 class MergePermutes(Pattern):
     """Two orders are one; moving dimensions of extent 1 is a reshape; the old order is nothing at all."""
 
-    matches = (Permute,)
+    matches = (top.Permute,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: Any = operation.op
@@ -42,13 +40,13 @@ class MergePermutes(Pattern):
         if order == tuple(range(len(order))):
             return bypass(operation, rewriter)
         before = value.defining
-        if before is not None and isinstance(before.op, Permute):
+        if before is not None and isinstance(before.op, top.Permute):
             first = before.op.order
             rewriter.set_operand(operation, 0, before.operands[0])
-            rewriter.change(operation, Permute(order=tuple(first[index] for index in order)))
+            rewriter.change(operation, top.Permute(order=tuple(first[index] for index in order)))
             return True
         long_axes = [index for index in order if value.tensor.dims[index] > 1]
         if long_axes == sorted(long_axes):
-            rewriter.change(operation, Reshape(shape=operation.result.tensor.dims))
+            rewriter.change(operation, top.Reshape(shape=operation.result.tensor.dims))
             return True
         return False

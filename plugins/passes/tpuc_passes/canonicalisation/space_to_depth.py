@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Operation, Pattern, Rewriter, Value
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.slice import Slice
+from tpuc_ops import top
 
 from tpuc_passes.canonicalisation.common import Names, constant_array, new_weight
 
@@ -33,7 +31,7 @@ class SpaceToDepthIntoConv(Pattern):
     """
 
     names: Names
-    matches = (Conv,)
+    matches = (top.Conv,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: Any = operation.op
@@ -63,12 +61,12 @@ class SpaceToDepthIntoConv(Pattern):
         rewriter.at(operation)
         rewriter.set_operand(operation, 1, new_weight(rewriter, self.names, f"{operation.name}_filter", wide))
         rewriter.set_operand(operation, 0, source)
-        top, left, bottom, right = op.pads
+        upper, left, bottom, right = op.pads
         changed = dataclasses.replace(
             op,
             kernel_shape=(kh * rows, kw * columns),
             strides=(op.strides[0] * rows, op.strides[1] * columns),
-            pads=(top * rows, left * columns, bottom * rows, right * columns),
+            pads=(upper * rows, left * columns, bottom * rows, right * columns),
         )
         rewriter.change(operation, changed)
         return True
@@ -77,7 +75,7 @@ class SpaceToDepthIntoConv(Pattern):
 def _parts(value: Value) -> list[_Part]:
     """The parts that a value consists of along its channels; none when it is anything else."""
     operation = value.defining
-    if operation is None or not isinstance(operation.op, Concat) or operation.op.axis != 1 or operation.op.do_relu:
+    if operation is None or not isinstance(operation.op, top.Concat) or operation.op.axis != 1 or operation.op.do_relu:
         return []
     parts = [_part(operand) for operand in operation.operands]
     found = [part for part in parts if part is not None]
@@ -102,7 +100,7 @@ def _part(value: Value) -> _Part | None:
     return part
 
 
-def _slices(value: Value) -> Iterator[tuple[Slice, Value]]:
-    while value.defining is not None and isinstance(value.defining.op, Slice):
+def _slices(value: Value) -> Iterator[tuple[top.Slice, Value]]:
+    while value.defining is not None and isinstance(value.defining.op, top.Slice):
         yield value.defining.op, value.defining.operands[0]
         value = value.defining.operands[0]

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuc.api import Operation, Pattern, Rewriter
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.reshape import Reshape
+from tpuc_ops import top
 
 from tpuc_passes.canonicalisation.common import Names
 
@@ -21,12 +16,12 @@ from tpuc_passes.canonicalisation.common import Names
 class PadIntoConv(Pattern):
     """A convolution pads with zeros itself. Others may still read the padded value."""
 
-    matches = (Conv,)
+    matches = (top.Conv,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         before = operation.operands[0].defining
         op: Any = operation.op
-        if before is None or not isinstance(before.op, Pad) or len(op.kernel_shape) != 2 or op.inserts:
+        if before is None or not isinstance(before.op, top.Pad) or len(op.kernel_shape) != 2 or op.inserts:
             return False
         pad = before.op
         paddings = pad.paddings
@@ -45,7 +40,7 @@ class PadIntoConv(Pattern):
         return True
 
 
-def _surplus(op: Conv, pads: Sequence[int]) -> tuple[int, ...]:
+def _surplus(op: top.Conv, pads: Sequence[int]) -> tuple[int, ...]:
     """How much of each pad lies beyond the last window that still sees something."""
     return tuple(max(pad - extent + 1, 0) for pad, extent in zip(pads, op.window().extents * 2, strict=True))
 
@@ -55,17 +50,17 @@ class PadBeforeConv(Pattern):
     """Windows that see nothing but padding are no window of a chip: so much of the padding becomes an op of its own."""
 
     names: Names
-    matches = (Conv,)
+    matches = (top.Conv,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: Any = operation.op
         value = operation.operands[0]
         if len(op.kernel_shape) != 2 or op.inserts or not any(surplus := _surplus(op, op.pads)):
             return False
-        top, left, bottom, right = surplus
+        upper, left, bottom, right = surplus
         n, c, h, w = value.tensor.dims
-        padded = value.tensor.with_shape((n, c, h + top + bottom, w + left + right))
-        pad = Pad(paddings=(0, 0, top, left, 0, 0, bottom, right), mode="constant", val=0.0)
+        padded = value.tensor.with_shape((n, c, h + upper + bottom, w + left + right))
+        pad = top.Pad(paddings=(0, 0, upper, left, 0, 0, bottom, right), mode="constant", val=0.0)
         rewriter.set_operand(
             operation, 0, rewriter.build(pad, [value], padded, self.names.new(f"{operation.name}_padded"))
         )
@@ -79,12 +74,12 @@ class ReduceToPool(Pattern):
     """The mean or maximum of whole images is a pool with a single window."""
 
     names: Names
-    matches = (Reduce,)
+    matches = (top.Reduce,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: Any = operation.op
         value = operation.operands[0]
-        pool = {"ReduceMean": AvgPool, "ReduceMax": MaxPool}.get(op.mode)
+        pool = {"ReduceMean": top.AvgPool, "ReduceMax": top.MaxPool}.get(op.mode)
         if pool is None or value.tensor.rank != 4 or sorted(axis % 4 for axis in op.axes) != [2, 3]:
             return False
         kernel = value.tensor.dims[2:]
@@ -95,5 +90,5 @@ class ReduceToPool(Pattern):
         images = value.tensor.with_shape((*dims, 1, 1)).with_element(element)
         pooled = rewriter.build(pool(kernel_shape=kernel), [value], images, self.names.new(f"{operation.name}_pool"))
         rewriter.set_operand(operation, 0, pooled)
-        rewriter.change(operation, Reshape(shape=dims))
+        rewriter.change(operation, top.Reshape(shape=dims))
         return True

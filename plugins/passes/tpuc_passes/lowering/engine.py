@@ -26,10 +26,8 @@ from tpuc.api import (
     Value,
     Wants,
 )
+from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import Dequantise, Quantise
-from tpuc_ops.top.none import NoneOp
-from tpuc_ops.top.weight import Weight
-from tpuc_ops.tpu.cast import Cast
 
 from tpuc_passes.lowering.cells import NO_LOWERING, Array, Cells, as_array, constant_of, is_kept, together
 
@@ -212,7 +210,7 @@ class Lowerer:
 
     def _new_cast(self, value: Value, wanted: TensorType, name: str) -> Value:
         """As the chip's lowering of `tpu.Cast` makes it; where there is none, the plain Cast with its scale."""
-        op, build = Cast(with_scale=True), _Builder(self, name)
+        op, build = tpu.Cast(with_scale=True), _Builder(self, name)
         cell = self.find(op, self.mode)
         if cell is None:
             return build(op, [value], wanted)
@@ -263,11 +261,11 @@ class _Builder:
         array = as_array(array)
         self._lowerer.module.weights[name] = array
         scalar = ScalarType(element or _ELEMENT_OF[array.dtype.name])
-        operation = Operation(Weight(), (), [TensorType(array.shape, scalar)], Location((name,)))
+        operation = Operation(top.Weight(), (), [TensorType(array.shape, scalar)], Location((name,)))
         self._lowerer.append(operation)
         return operation.result
 
     def none(self) -> Value:
-        operation = Operation(NoneOp(), (), [NoneType()])
+        operation = Operation(top.None_(), (), [NoneType()])
         self._lowerer.append(operation)
         return operation.result

@@ -22,16 +22,7 @@ from tpuc.api import (
     Type,
     Value,
 )
-from tpuc_ops.tpu.deconv import Deconv
-from tpuc_ops.tpu.load import Load
-from tpuc_ops.tpu.mul_const import MulConst
-from tpuc_ops.tpu.pad import Pad
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.reduce import Reduce
-from tpuc_ops.tpu.slice import Slice
-from tpuc_ops.tpu.store import Store
-from tpuc_ops.tpu.upsample import Upsample
-from tpuc_ops.tpu.where import Where
+from tpuc_ops import tpu
 
 from tpuc_passes.planning.pack import constant_tensors
 from tpuc_passes.planning.places import ALIAS, ASSEMBLED, is_free, origin
@@ -44,19 +35,19 @@ from tpuc_passes.planning.task import MoveTask, TileTask
 LOADING, COMPUTING, STORING = 0, 1, 2
 """Stages of a group's pipeline."""
 OPERANDS: tuple[tuple[type[Op], int], ...] = (
-    (Deconv, 3),
-    (Pad, 4),
-    (Permute, 2),
-    (Reduce, 3),
-    (Slice, 5),
-    (Upsample, 2),
-    (Where, 4),
+    (tpu.Deconv, 3),
+    (tpu.Pad, 4),
+    (tpu.Permute, 2),
+    (tpu.Reduce, 3),
+    (tpu.Slice, 5),
+    (tpu.Upsample, 2),
+    (tpu.Where, 4),
 )
 """How many operands TPU-MLIR's op has: paddings, offsets, buffers behind ours, which are absent here."""
 
 ATTRIBUTES: tuple[tuple[type[Op], dict[str, Attribute]], ...] = (
-    (MulConst, {"multiplier": IntegerAttr(1, ScalarType("si32")), "rshift": IntegerAttr(0, ScalarType("si32"))}),
-    (Pad, {"with_insert_zero": BoolAttr(False)}),
+    (tpu.MulConst, {"multiplier": IntegerAttr(1, ScalarType("si32")), "rshift": IntegerAttr(0, ScalarType("si32"))}),
+    (tpu.Pad, {"with_insert_zero": BoolAttr(False)}),
 )
 """What TPU-MLIR's op says beside ours, at the value that changes nothing."""
 
@@ -207,13 +198,13 @@ class Outline:
     def _load(self, value: Value, spot: Spot, *, constant: bool) -> Value:
         if not spot.parts:
             spot = replace(spot, parts=(whole_box(value.type),))
-        op = Load(lmem_type=0 if constant else 1)
+        op = tpu.Load(lmem_type=0 if constant else 1)
         load = Operation(op, (value,), (_local_type(value.type),), Location((f"load_{value.name}",)))
         self._items.setdefault(spot.buffer, []).append(load)
         return self._append(load, spot, LOADING).result
 
     def _store(self, value: Value, inner: Value) -> None:
-        store = Operation(Store(), (inner, self.absent), (value.type,), Location((value.name,)))
+        store = Operation(tpu.Store(), (inner, self.absent), (value.type,), Location((value.name,)))
         assert inner.defining is not None
         spot = replace(self._spots[inner.defining], scratch_address=0, scratch_size=0)
         self._items[value] = [store]

@@ -6,15 +6,7 @@ import numpy as np
 from tpuc.api import TensorType
 from tpuc.testing import Typed, quantised, quantised_element
 from tpuc.testing.kernel_conformance import Fixed, Sample
-from tpuc_ops.tpu.add import Add
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.mul_shift import MulShift
-from tpuc_ops.tpu.pad import Pad
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.pool2d import Pool2D
-from tpuc_ops.tpu.slice import Slice
-from tpuc_ops.tpu.sub import Sub
+from tpuc_ops import tpu
 
 
 class Draw:
@@ -67,7 +59,7 @@ def convolution(draw: Draw) -> Sample:
     least = [max(e - s, 0) for e, s in zip(extent, (h, w), strict=True)]
     pads = (least[0], least[1], draw.number(0, extent[0] - 1), draw.number(0, extent[1] - 1))
     integer = draw.random.random() < 0.7
-    op = Conv2D(
+    op = tpu.Conv2D(
         kernel_shape=kernel,
         strides=strides,
         pads=pads,
@@ -112,9 +104,9 @@ def elementwise(draw: Draw) -> Sample:
     multipliers, shifts = draw.pair(-127, 127), draw.pair(-2, 9)
     relu = draw.random.random() < 0.3
     op = (
-        Add(multipliers=multipliers, rshifts=shifts, do_relu=relu),
-        Sub(multipliers=multipliers, rshifts=shifts, do_relu=relu, is_reverse=bool(draw.number(0, 1))),
-        Mul(multiplier=multipliers[0], rshift=draw.number(5, 16), do_relu=relu),
+        tpu.Add(multipliers=multipliers, rshifts=shifts, do_relu=relu),
+        tpu.Sub(multipliers=multipliers, rshifts=shifts, do_relu=relu, is_reverse=bool(draw.number(0, 1))),
+        tpu.Mul(multiplier=multipliers[0], rshift=draw.number(5, 16), do_relu=relu),
     )[kind]
     return Sample(op, operands, quantised_element(draw.dtype(), 0.05), (draw.tiling(shape),))
 
@@ -122,7 +114,7 @@ def elementwise(draw: Draw) -> Sample:
 def rescaled(draw: Draw) -> Sample:
     """Bytes in another scale."""
     shape = draw.shape()
-    op = MulShift(multiplier=draw.number(-127, 127), rshift=draw.number(-3, 9))
+    op = tpu.MulShift(multiplier=draw.number(-127, 127), rshift=draw.number(-3, 9))
     return Sample(op, [draw.bytes(*shape)], quantised_element(draw.dtype(), 0.03), (draw.tiling(shape),))
 
 
@@ -132,7 +124,7 @@ def pooled(draw: Draw) -> Sample:
     kernel, strides = (draw.number(1, h), draw.number(1, w)), draw.pair(1, 3)
     pads = tuple(draw.number(0, (extent - 1) // 2) for extent in kernel)
     average = draw.random.random() < 0.5
-    op = Pool2D(
+    op = tpu.Pool2D(
         pool_mode="Avg" if average else "Max",
         kernel_shape=kernel,
         strides=strides,
@@ -159,11 +151,11 @@ def moved(draw: Draw) -> Sample:
         offset = tuple(draw.number(-1, 0) for _ in shape)
         offset = tuple(-1 if step < 0 else max(at, 0) for at, step in zip(offset, steps, strict=True))
         ends = tuple(-100 if step < 0 else 100 for step in steps)
-        op = Slice(offset=offset, steps=steps, ends=ends)
+        op = tpu.Slice(offset=offset, steps=steps, ends=ends)
     elif kind == 1:
-        op = Pad(paddings=tuple(draw.number(-1 if extent > 2 else 0, 3) for extent in (*shape, *shape)), val=5.0)
+        op = tpu.Pad(paddings=tuple(draw.number(-1 if extent > 2 else 0, 3) for extent in (*shape, *shape)), val=5.0)
     else:
-        op = Permute(order=tuple(int(axis) for axis in draw.random.permutation(len(shape))))
+        op = tpu.Permute(order=tuple(int(axis) for axis in draw.random.permutation(len(shape))))
     inferred = op.infer((x.type,))
     assert inferred is not None
     return Sample(op, [x], inferred[0].with_element(x.type.element))

@@ -7,9 +7,7 @@ import dataclasses
 from tpuc.api import ScalarType
 from tpuc.testing import integers
 from tpuc.testing.kernel_conformance import Fixed, Sample
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.deconv import Deconv
-from tpuc_ops.tpu.matmul import MatMul
+from tpuc_ops import tpu
 
 from tests.chips.bm1684x.kernels.samples import conv_int8, i8, u8
 
@@ -17,7 +15,7 @@ I32 = ScalarType("i32")
 _PAD1 = (1, 1, 1, 1)
 
 
-def _sums(op: Conv2D) -> Conv2D:
+def _sums(op: tpu.Conv2D) -> tpu.Conv2D:
     """The convolution without multipliers: int32 sums are its result."""
     return dataclasses.replace(op, multiplier=(), rshift=())
 
@@ -48,7 +46,7 @@ PRODUCTS = {
         ({"h": 7},),
     ),
     "deconv_i8_sums": Sample(
-        Deconv(kernel_shape=(4, 3), strides=(2, 3), pads=(1, 1, 1, 1)),
+        tpu.Deconv(kernel_shape=(4, 3), strides=(2, 3), pads=(1, 1, 1, 1)),
         [
             i8(2, 20, 5, 4),
             Fixed(integers(70, 20, 4, 3, seed=1), "si8"),
@@ -58,13 +56,13 @@ PRODUCTS = {
         ({"n": 1, "c": 64, "h": 3, "w": 5},),
     ),
     "matmul_one_row_i8_sums": Sample(
-        MatMul(),
+        tpu.MatMul(),
         [i8(1, 130), Fixed(integers(130, 70, seed=3), "si8"), Fixed(integers(1, 70, dtype="int32")), None, None],
         I32,
         ({"c": 64, "k": 64},),
     ),
     "matmul_rows_i8_sums": Sample(
-        MatMul(),
+        tpu.MatMul(),
         [i8(70, 130), Fixed(integers(130, 130, seed=3), "si8"), Fixed(integers(1, 130, dtype="int32")), None, None],
         I32,
         ({"h": 64, "k": 64}, {"h": 128}),

@@ -11,19 +11,7 @@ from numpy.typing import NDArray
 from tpuc.api import F32, ScalarType, TensorType
 from tpuc.testing import Typed, integers, quantised, quantised_element
 from tpuc.testing.kernel_conformance import Fixed, Operand, Sample
-from tpuc_ops.tpu.add import Add
-from tpuc_ops.tpu.add_const import AddConst
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.deconv import Deconv
-from tpuc_ops.tpu.matmul import MatMul
-from tpuc_ops.tpu.mul import Mul
-from tpuc_ops.tpu.mul_shift import MulShift
-from tpuc_ops.tpu.pool2d import Pool2D
-from tpuc_ops.tpu.prelu import PRelu
-from tpuc_ops.tpu.reduce import Reduce
-from tpuc_ops.tpu.relu import Relu
-from tpuc_ops.tpu.sub import Sub
+from tpuc_ops import tpu
 
 from tests.chips.bm1684x.kernels import samples
 
@@ -67,10 +55,12 @@ def _narrow(sample: Sample, index: int, dtype: Any) -> Operand:
 
 def _stays_f32(sample: Sample, index: int) -> bool:
     """Biases of products, and filters of depthwise convolutions."""
-    if not isinstance(sample.op, (Conv2D, Deconv, MatMul)):
+    if not isinstance(sample.op, (tpu.Conv2D, tpu.Deconv, tpu.MatMul)):
         return False
     filters = sample.operands[1]
-    return index == 2 or (isinstance(filters, Fixed) and sample.op.__class__ is Conv2D and filters.array.shape[1] == 1)
+    return index == 2 or (
+        isinstance(filters, Fixed) and sample.op.__class__ is tpu.Conv2D and filters.array.shape[1] == 1
+    )
 
 
 def point(*shape: int, dtype: str = "int8", scale: float = 0.05, zero: int = -7, seed: int = 0) -> Typed:
@@ -83,9 +73,11 @@ UNSIGNED = quantised_element("uint8", 0.04, 120)
 FAR = quantised_element("int8", 0.04, -128)
 
 
-def _conv(x: Typed, channels: int, kernel: tuple[int, int], group: int = 1, **fields: Any) -> tuple[Conv2D, list[Any]]:
+def _conv(
+    x: Typed, channels: int, kernel: tuple[int, int], group: int = 1, **fields: Any
+) -> tuple[tpu.Conv2D, list[Any]]:
     multiplier, rshift = samples.scales(channels)
-    op = Conv2D(kernel_shape=kernel, group=group, multiplier=multiplier, rshift=rshift, **fields)
+    op = tpu.Conv2D(kernel_shape=kernel, group=group, multiplier=multiplier, rshift=rshift, **fields)
     filters = Fixed(integers(channels, x.array.shape[1] // group, *kernel, seed=1), "si8")
     return op, [x, filters, Fixed(integers(1, channels, 1, 1, dtype="int16", seed=2).astype(np.int32))]
 
@@ -104,88 +96,93 @@ ASYMMETRIC = {
         *_conv(point(2, 70, 9, 11), 70, (3, 3), group=70, pads=_PAD1, do_relu=True), FAR, ({"c": 64, "h": 4, "w": 5},)
     ),
     "matmul": Sample(
-        MatMul(multipliers=(2**30,), rshifts=(40,), round_mode="HalfUp"),
+        tpu.MatMul(multipliers=(2**30,), rshifts=(40,), round_mode="HalfUp"),
         [point(3, 5, 130), Fixed(integers(130, 70, seed=3), "si8"), None, None, None],
         POINT,
         ({"n": 2, "h": 64, "k": 64},),
     ),
     "add": Sample(
-        Add(multipliers=(1 << 20, 777777), rshifts=(21,)),
+        tpu.Add(multipliers=(1 << 20, 777777), rshifts=(21,)),
         [point(2, 70, 5, 6), point(2, 70, 5, 6, zero=100, seed=1)],
         POINT,
         ({"c": 64, "h": 2},),
     ),
     "add_mixed": Sample(
-        Add(multipliers=(1 << 20, -777777), rshifts=(21,), do_relu=True),
+        tpu.Add(multipliers=(1 << 20, -777777), rshifts=(21,), do_relu=True),
         [point(1, 7, 5, 6, dtype="uint8", zero=255), point(1, 7, 1, 1, zero=-128, seed=1)],
         UNSIGNED,
     ),
     "add_constant": Sample(
-        Add(multipliers=(1 << 20, 1 << 19), rshifts=(20,)),
+        tpu.Add(multipliers=(1 << 20, 1 << 19), rshifts=(20,)),
         [point(2, 70, 5, 6), Fixed(integers(1, 70, 1, 1, dtype="uint8", seed=1), "ui8")],
         POINT,
     ),
     "sub": Sample(
-        Sub(multipliers=(1 << 20, 777777), rshifts=(21,)),
+        tpu.Sub(multipliers=(1 << 20, 777777), rshifts=(21,)),
         [point(2, 7, 5, 6), point(2, 7, 5, 6, zero=100, seed=1)],
         POINT,
         ({"h": 2},),
     ),
     "sub_reverse": Sample(
-        Sub(multipliers=(3 << 18, 777777), rshifts=(21,), is_reverse=True, do_relu=True),
+        tpu.Sub(multipliers=(3 << 18, 777777), rshifts=(21,), is_reverse=True, do_relu=True),
         [point(2, 7, 5, 6), point(1, 7, 1, 6, zero=0, seed=1)],
         POINT,
     ),
     "mul": Sample(
-        Mul(multiplier=2**29 + 12345, rshift=36, do_relu=True),
+        tpu.Mul(multiplier=2**29 + 12345, rshift=36, do_relu=True),
         [point(2, 70, 5, 6), point(2, 70, 5, 6, zero=100, seed=1)],
         POINT,
         ({"c": 64, "h": 2},),
     ),
     "mul_one_point": Sample(
-        Mul(multiplier=2**29 + 12345, rshift=36),
+        tpu.Mul(multiplier=2**29 + 12345, rshift=36),
         [point(2, 7, 5, 6, dtype="uint8", zero=0), point(1, 7, 1, 1, zero=3, seed=1)],
         UNSIGNED,
     ),
-    "rescale": Sample(MulShift(multiplier=2**29 + 5, rshift=29), [point(2, 70, 5, 6)], POINT, ({"c": 64},)),
-    "rescale_far": Sample(MulShift(multiplier=-(2**29), rshift=28), [point(2, 7, 5, 6, dtype="uint8", zero=255)], FAR),
-    "rescale_narrow": Sample(MulShift(multiplier=100, rshift=6), [point(2, 7, 5, 6, zero=0)], POINT),
+    "rescale": Sample(tpu.MulShift(multiplier=2**29 + 5, rshift=29), [point(2, 70, 5, 6)], POINT, ({"c": 64},)),
+    "rescale_far": Sample(
+        tpu.MulShift(multiplier=-(2**29), rshift=28), [point(2, 7, 5, 6, dtype="uint8", zero=255)], FAR
+    ),
+    "rescale_narrow": Sample(tpu.MulShift(multiplier=100, rshift=6), [point(2, 7, 5, 6, zero=0)], POINT),
     "add_const": Sample(
-        AddConst(const_val=-1234567.0, multiplier=(1 << 21) + 77, rshift=21), [point(2, 70, 5, 6)], POINT, ({"c": 64},)
+        tpu.AddConst(const_val=-1234567.0, multiplier=(1 << 21) + 77, rshift=21),
+        [point(2, 70, 5, 6)],
+        POINT,
+        ({"c": 64},),
     ),
     "prelu": Sample(
-        PRelu(rshift=7, multiplier_pos=90, rshift_pos=6),
+        tpu.PRelu(rshift=7, multiplier_pos=90, rshift_pos=6),
         [point(2, 70, 5, 6), Fixed(integers(1, 70, 1, 1, seed=1), "si8")],
         POINT,
         ({"c": 64, "h": 2},),
     ),
     "relu": Sample(
-        Relu(relu_limit=2.0), [point(1, 7, 5, 6)], TensorType((1, 7, 5, 6), quantised_element("int8", 0.05, -7))
+        tpu.Relu(relu_limit=2.0), [point(1, 7, 5, 6)], TensorType((1, 7, 5, 6), quantised_element("int8", 0.05, -7))
     ),
     "avg_pool": Sample(
-        Pool2D(scale=0.137, offset=-4.3, **_POOL),
+        tpu.Pool2D(scale=0.137, offset=-4.3, **_POOL),
         [point(2, 70, 9, 8)],
         TensorType((2, 70, 5, 4), POINT),
         ({"c": 64, "h": 2, "w": 3},),
     ),
     "avg_pool_u8": Sample(
-        Pool2D(scale=0.111, offset=20.7, do_relu=True, **_POOL),
+        tpu.Pool2D(scale=0.111, offset=20.7, do_relu=True, **_POOL),
         [point(1, 7, 9, 8, dtype="uint8", zero=128)],
         TensorType((1, 7, 5, 4), UNSIGNED),
     ),
     "max_pool": Sample(
-        Pool2D(pool_mode="Max", kernel_shape=(3, 3), pads=_PAD1),
+        tpu.Pool2D(pool_mode="Max", kernel_shape=(3, 3), pads=_PAD1),
         [point(1, 70, 7, 7)],
         TensorType((1, 70, 7, 7), quantised_element("int8", 0.05, -7)),
     ),
     "mean": Sample(
-        Reduce(axes=(2, 3), mode="ReduceMean", multiplier=1 << 30, rshift=35),
+        tpu.Reduce(axes=(2, 3), mode="ReduceMean", multiplier=1 << 30, rshift=35),
         [point(2, 70, 5, 6)],
         TensorType((2, 70, 1, 1), POINT),
         ({"c": 64},),
     ),
-    "quantise": Sample(Cast(), [samples.f32(2, 70, 5, 6)], POINT, ({"c": 64},)),
-    "dequantise": Sample(Cast(), [point(2, 70, 5, 6)], F32, ({"c": 64},)),
+    "quantise": Sample(tpu.Cast(), [samples.f32(2, 70, 5, 6)], POINT, ({"c": 64},)),
+    "dequantise": Sample(tpu.Cast(), [point(2, 70, 5, 6)], F32, ({"c": 64},)),
 }
 
 
@@ -195,13 +192,13 @@ def casts(kind: str) -> dict[str, Sample]:
     x = samples.f32(2, 70, 5, 6, low=-7, high=7)
     other = {"f16": "bf16", "bf16": "f16"}[kind]
     return {
-        f"{kind}_from_f32": Sample(Cast(), [x], element, ({"c": 64},)),
-        f"{kind}_to_f32": Sample(Cast(), [x.astype(DTYPES[kind])], F32),
-        f"{kind}_from_{other}": Sample(Cast(), [x.astype(DTYPES[other])], element, ({"c": 64},)),
-        f"{kind}_to_i8": Sample(Cast(), [x.astype(DTYPES[kind])], quantised_element("int8", 0.05), ({"c": 64},)),
-        f"{kind}_to_point": Sample(Cast(), [x.astype(DTYPES[kind])], POINT),
-        f"{kind}_from_u8": Sample(Cast(), [samples.u8(2, 7, 5, 6)], element),
-        f"{kind}_from_point": Sample(Cast(), [point(2, 70, 5, 6)], element, ({"c": 64},)),
+        f"{kind}_from_f32": Sample(tpu.Cast(), [x], element, ({"c": 64},)),
+        f"{kind}_to_f32": Sample(tpu.Cast(), [x.astype(DTYPES[kind])], F32),
+        f"{kind}_from_{other}": Sample(tpu.Cast(), [x.astype(DTYPES[other])], element, ({"c": 64},)),
+        f"{kind}_to_i8": Sample(tpu.Cast(), [x.astype(DTYPES[kind])], quantised_element("int8", 0.05), ({"c": 64},)),
+        f"{kind}_to_point": Sample(tpu.Cast(), [x.astype(DTYPES[kind])], POINT),
+        f"{kind}_from_u8": Sample(tpu.Cast(), [samples.u8(2, 7, 5, 6)], element),
+        f"{kind}_from_point": Sample(tpu.Cast(), [point(2, 70, 5, 6)], element, ({"c": 64},)),
     }
 
 

@@ -7,17 +7,7 @@ import numpy as np
 from tpuc.api import BF16, F16, ScalarType, TensorType
 from tpuc.testing import Typed, integers, uniform
 from tpuc.testing.kernel_conformance import Fixed, Sample
-from tpuc_ops.tpu.arg import Arg
-from tpuc_ops.tpu.bitwise import Bitwise
-from tpuc_ops.tpu.compare import Compare
-from tpuc_ops.tpu.compare_const import CompareConst
-from tpuc_ops.tpu.gather_rows import GatherRows
-from tpuc_ops.tpu.rank import Rank
-from tpuc_ops.tpu.remainder import Remainder
-from tpuc_ops.tpu.row_index import RowIndex
-from tpuc_ops.tpu.scan import Scan
-from tpuc_ops.tpu.scatter_rows import ScatterRows
-from tpuc_ops.tpu.where import Where
+from tpuc_ops import tpu
 
 from tests.chips.bm1684x.kernels.samples import I8, i8
 
@@ -56,92 +46,96 @@ def brain(array: np.ndarray) -> Typed:
 
 
 ROWS = {
-    "gather": Sample(GatherRows(), [uniform(1, 50, 33), places(1, 17, below=50)]),
-    "gather_bytes": Sample(GatherRows(), [i8(3, 50, 7), places(1, 90, below=50)]),
-    "gather_each": Sample(GatherRows(), [uniform(70, 9, 1), places(70, 20, below=9)]),
-    "gather_half": Sample(GatherRows(), [half(uniform(2, 9, 5)), places(2, 20, below=9)]),
-    "gather_from_constant": Sample(GatherRows(), [Fixed(uniform(1, 50, 33)), places(1, 17, below=50)]),
-    "gather_by_constant": Sample(GatherRows(), [uniform(4, 50, 3), Fixed(places(1, 17, below=50).array)]),
+    "gather": Sample(tpu.GatherRows(), [uniform(1, 50, 33), places(1, 17, below=50)]),
+    "gather_bytes": Sample(tpu.GatherRows(), [i8(3, 50, 7), places(1, 90, below=50)]),
+    "gather_each": Sample(tpu.GatherRows(), [uniform(70, 9, 1), places(70, 20, below=9)]),
+    "gather_half": Sample(tpu.GatherRows(), [half(uniform(2, 9, 5)), places(2, 20, below=9)]),
+    "gather_from_constant": Sample(tpu.GatherRows(), [Fixed(uniform(1, 50, 33)), places(1, 17, below=50)]),
+    "gather_by_constant": Sample(tpu.GatherRows(), [uniform(4, 50, 3), Fixed(places(1, 17, below=50).array)]),
     "gather_beyond": Sample(
-        GatherRows(), [uniform(1, 5, 3), Typed(np.array([[4, -1, 5, 0]], np.int32), TensorType((1, 4), I32))]
+        tpu.GatherRows(), [uniform(1, 5, 3), Typed(np.array([[4, -1, 5, 0]], np.int32), TensorType((1, 4), I32))]
     ),
-    "gather_wide": Sample(GatherRows(), [i8(1, 3, 70000), places(1, 4, below=3)]),
-    "scatter": Sample(ScatterRows(), [uniform(1, 50, 33), different(1, 17, 50), uniform(1, 17, 33, seed=1)]),
-    "scatter_bytes": Sample(ScatterRows(), [i8(3, 50, 7), different(3, 20, 50), i8(3, 20, 7, seed=1)]),
-    "scatter_shared": Sample(ScatterRows(), [i8(3, 50, 7), different(1, 20, 50), i8(3, 20, 7, seed=1)]),
+    "gather_wide": Sample(tpu.GatherRows(), [i8(1, 3, 70000), places(1, 4, below=3)]),
+    "scatter": Sample(tpu.ScatterRows(), [uniform(1, 50, 33), different(1, 17, 50), uniform(1, 17, 33, seed=1)]),
+    "scatter_bytes": Sample(tpu.ScatterRows(), [i8(3, 50, 7), different(3, 20, 50), i8(3, 20, 7, seed=1)]),
+    "scatter_shared": Sample(tpu.ScatterRows(), [i8(3, 50, 7), different(1, 20, 50), i8(3, 20, 7, seed=1)]),
     "scatter_by_constant": Sample(
-        ScatterRows(), [uniform(4, 50, 3), Fixed(different(1, 17, 50).array), Fixed(uniform(4, 17, 3))]
+        tpu.ScatterRows(), [uniform(4, 50, 3), Fixed(different(1, 17, 50).array), Fixed(uniform(4, 17, 3))]
     ),
     "scatter_alone": Sample(
-        ScatterRows(), [None, different(3, 50, 50), i8(3, 50, 2, seed=1)], TensorType((3, 20, 2), I8)
+        tpu.ScatterRows(), [None, different(3, 50, 50), i8(3, 50, 2, seed=1)], TensorType((3, 20, 2), I8)
     ),
-    "index": Sample(RowIndex(extent=9, stride=7), [integers(3, 70).astype(np.float32) % 9 - 5], tilings=({"c": 64},)),
-    "index_of_half": Sample(RowIndex(extent=9), [half(few(3, 70) * 2)]),
+    "index": Sample(
+        tpu.RowIndex(extent=9, stride=7), [integers(3, 70).astype(np.float32) % 9 - 5], tilings=({"c": 64},)
+    ),
+    "index_of_half": Sample(tpu.RowIndex(extent=9), [half(few(3, 70) * 2)]),
     "index_sum": Sample(
-        RowIndex(extent=5, stride=11),
+        tpu.RowIndex(extent=5, stride=11),
         [
             few(2, 3, 5),
             places(2, 3, 5, below=100),
         ],
         tilings=({"h": 2},),
     ),
-    "index_base": Sample(RowIndex(extent=5, stride=-11), [few(2, 3, 5), Fixed(places(3, 1, below=100).array)]),
-    "index_more": Sample(RowIndex(extent=4, stride=3), [places(2, 40, below=4), places(2, 40, below=9, seed=1)]),
+    "index_base": Sample(tpu.RowIndex(extent=5, stride=-11), [few(2, 3, 5), Fixed(places(3, 1, below=100).array)]),
+    "index_more": Sample(tpu.RowIndex(extent=4, stride=3), [places(2, 40, below=4), places(2, 40, below=9, seed=1)]),
 }
 
 _X, _Y = few(2, 70, 5, 6), few(2, 70, 5, 6, seed=1)
 _TILINGS = ({"n": 1, "h": 2}, {"c": 64, "w": 5})
 LOGIC = {
     **{
-        mode: Sample(Compare(mode=mode), [_X, _Y], tilings=_TILINGS if mode == "LessOrEqual" else ())
+        mode: Sample(tpu.Compare(mode=mode), [_X, _Y], tilings=_TILINGS if mode == "LessOrEqual" else ())
         for mode in ("Equal", "NotEqual", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor")
     },
-    "half": Sample(Compare(mode="Greater"), [half(_X), half(_Y)]),
-    "repeated": Sample(Compare(mode="Less"), [few(1, 1, 5, 6), few(2, 70, 1, 6)], tilings=_TILINGS),
-    "flat": Sample(Compare(mode="Equal"), [few(3, 640), few(3, 640, seed=1)]),
+    "half": Sample(tpu.Compare(mode="Greater"), [half(_X), half(_Y)]),
+    "repeated": Sample(tpu.Compare(mode="Less"), [few(1, 1, 5, 6), few(2, 70, 1, 6)], tilings=_TILINGS),
+    "flat": Sample(tpu.Compare(mode="Equal"), [few(3, 640), few(3, 640, seed=1)]),
     **{
-        f"const_{mode}": Sample(CompareConst(mode=mode, const_val=0.5), [_X])
+        f"const_{mode}": Sample(tpu.CompareConst(mode=mode, const_val=0.5), [_X])
         for mode in ("Equal", "NotEqual", "Greater", "LessOrEqual", "And", "Or", "Xor")
     },
-    "const_inversed": Sample(CompareConst(mode="GreaterOrEqual", const_val=0.5, inversed=True), [brain(_X)]),
-    "const_not": Sample(CompareConst(mode="Equal", const_val=0.0), [half(_X)]),
-    "where": Sample(Where(), [_X, _Y, few(2, 70, 5, 6, seed=2)], tilings=_TILINGS),
-    "where_repeated": Sample(Where(), [few(1, 1, 5, 6), _Y, few(70, 1, 1, seed=2)], tilings=_TILINGS),
-    "where_bytes": Sample(Where(), [_X, i8(2, 70, 5, 6), i8(1, 1, 5, 6, seed=1)], tilings=_TILINGS),
+    "const_inversed": Sample(tpu.CompareConst(mode="GreaterOrEqual", const_val=0.5, inversed=True), [brain(_X)]),
+    "const_not": Sample(tpu.CompareConst(mode="Equal", const_val=0.0), [half(_X)]),
+    "where": Sample(tpu.Where(), [_X, _Y, few(2, 70, 5, 6, seed=2)], tilings=_TILINGS),
+    "where_repeated": Sample(tpu.Where(), [few(1, 1, 5, 6), _Y, few(70, 1, 1, seed=2)], tilings=_TILINGS),
+    "where_bytes": Sample(tpu.Where(), [_X, i8(2, 70, 5, 6), i8(1, 1, 5, 6, seed=1)], tilings=_TILINGS),
     "where_byte_condition": Sample(
-        Where(y_is_const=True, y_const_val=-7.0), [Fixed(integers(5, 6, dtype="uint8") // 200), i8(2, 70, 5, 6), None]
+        tpu.Where(y_is_const=True, y_const_val=-7.0),
+        [Fixed(integers(5, 6, dtype="uint8") // 200), i8(2, 70, 5, 6), None],
     ),
-    "where_number": Sample(Where(x_is_const=True, x_const_val=-65504.0), [half(_X), None, half(_Y)]),
-    "where_grown": Sample(Where(y_is_const=True, y_const_val=2.5), [few(1, 3, 1), few(2, 3, 40), None]),
-    "where_scalar": Sample(Where(), [few(40), few(1), few(3, 40)]),
+    "where_number": Sample(tpu.Where(x_is_const=True, x_const_val=-65504.0), [half(_X), None, half(_Y)]),
+    "where_grown": Sample(tpu.Where(y_is_const=True, y_const_val=2.5), [few(1, 3, 1), few(2, 3, 40), None]),
+    "where_scalar": Sample(tpu.Where(), [few(40), few(1), few(3, 40)]),
     **{
         f"bits_{mode}": Sample(
-            Bitwise(mode=mode), [integers(2, 70, 5).astype(np.float32), integers(70, 1, seed=1).astype(np.float32)]
+            tpu.Bitwise(mode=mode), [integers(2, 70, 5).astype(np.float32), integers(70, 1, seed=1).astype(np.float32)]
         )
         for mode in ("And", "Or", "Xor")
     },
     "bits_far": Sample(
-        Bitwise(mode="And"),
+        tpu.Bitwise(mode="And"),
         [counts(2, 70, below=1 << 24), np.full((1, 1), 0xFF0F0F, np.float32)],
     ),
     "bits_left": Sample(
-        Bitwise(mode="ShiftLeft", bits=8),
+        tpu.Bitwise(mode="ShiftLeft", bits=8),
         [counts(2, 70, below=256), counts(70, below=8)],
     ),
     "bits_right": Sample(
-        Bitwise(mode="ShiftRight", bits=8),
+        tpu.Bitwise(mode="ShiftRight", bits=8),
         [counts(2, 70, below=256), counts(70, below=8)],
     ),
     "rest": Sample(
-        Remainder(), [integers(3, 70, 4).astype(np.float32), np.array([[3], [-7], [1], [16]], np.float32).reshape(4)]
+        tpu.Remainder(),
+        [integers(3, 70, 4).astype(np.float32), np.array([[3], [-7], [1], [16]], np.float32).reshape(4)],
     ),
     "rest_c": Sample(
-        Remainder(fmod=True),
+        tpu.Remainder(fmod=True),
         [integers(3, 70, 4).astype(np.float32), np.array([3, -7, 1, 16], np.float32)],
         tilings=({"h": 2},),
     ),
     "rest_far": Sample(
-        Remainder(),
+        tpu.Remainder(),
         [
             counts(3, 700, below=1 << 23),
             counts(3, 700, below=5000, seed=1) + 1,
@@ -150,40 +144,40 @@ LOGIC = {
 }
 
 ORDER = {
-    "argmax": Sample(Arg(axis=1), [few(2, 70, 5, 6)], tilings=({"c": 1, "h": 7}, {"k": 64})),
+    "argmax": Sample(tpu.Arg(axis=1), [few(2, 70, 5, 6)], tilings=({"c": 1, "h": 7}, {"k": 64})),
     "argmax_last": Sample(
-        Arg(axis=3, select_last_index=True, keepdims=False),
+        tpu.Arg(axis=3, select_last_index=True, keepdims=False),
         [few(2, 7, 5, 200)],
         tilings=({"k": 64}, {"c": 7, "k": 128}),
     ),
-    "argmin": Sample(Arg(axis=-1, mode="ArgMin"), [few(70, 200)], tilings=({"k": 64},)),
-    "argmin_last": Sample(Arg(axis=0, mode="ArgMin", select_last_index=True), [few(200, 70)], tilings=({"k": 64},)),
-    "argmax_bytes": Sample(Arg(axis=1), [i8(3, 300)], tilings=({"k": 128},)),
-    "argmin_half": Sample(Arg(axis=1, mode="ArgMin"), [half(uniform(3, 300))]),
-    "argmax_rows": Sample(Arg(axis=1), [few(2, 21, 8, 16)], tilings=({"k": 5}, {"n": 1, "w": 1, "k": 20})),
-    "argmax_rows_last": Sample(Arg(axis=1, select_last_index=True), [few(2, 9, 130)], tilings=({"k": 4},)),
-    "argmin_rows": Sample(Arg(axis=0, mode="ArgMin", keepdims=False), [half(few(21, 128))], tilings=({"k": 4},)),
-    "argmin_rows_bytes": Sample(Arg(axis=0, mode="ArgMin", select_last_index=True), [i8(40, 66)]),
-    "argmax_long": Sample(Arg(axis=1), [uniform(1, 70000)]),
-    "argmax_one": Sample(Arg(axis=1), [uniform(3, 1, 5)]),
-    "sums": Sample(Scan(axis=1), [uniform(2, 33, 5)], tilings=({"c": 1}, {"w": 2})),
-    "sums_lanes": Sample(Scan(axis=2), [uniform(2, 40, 37)], tilings=({"c": 64},)),
-    "sums_inner": Sample(Scan(axis=0, reverse=True), [uniform(9, 128)], tilings=({"w": 1},)),
-    "sums_exclusive": Sample(Scan(axis=1, exclusive=True), [half(uniform(2, 33, 5))]),
-    "sums_back": Sample(Scan(axis=1, exclusive=True, reverse=True), [brain(uniform(2, 33, 5))]),
-    "sums_long": Sample(Scan(axis=1), [uniform(3, 5000)]),
-    "sum_of_one": Sample(Scan(axis=1, exclusive=True), [uniform(3, 1, 5)]),
-    "products": Sample(Scan(axis=2, mode="Prod"), [uniform(2, 3, 20, low=0.5, high=1.5)]),
+    "argmin": Sample(tpu.Arg(axis=-1, mode="ArgMin"), [few(70, 200)], tilings=({"k": 64},)),
+    "argmin_last": Sample(tpu.Arg(axis=0, mode="ArgMin", select_last_index=True), [few(200, 70)], tilings=({"k": 64},)),
+    "argmax_bytes": Sample(tpu.Arg(axis=1), [i8(3, 300)], tilings=({"k": 128},)),
+    "argmin_half": Sample(tpu.Arg(axis=1, mode="ArgMin"), [half(uniform(3, 300))]),
+    "argmax_rows": Sample(tpu.Arg(axis=1), [few(2, 21, 8, 16)], tilings=({"k": 5}, {"n": 1, "w": 1, "k": 20})),
+    "argmax_rows_last": Sample(tpu.Arg(axis=1, select_last_index=True), [few(2, 9, 130)], tilings=({"k": 4},)),
+    "argmin_rows": Sample(tpu.Arg(axis=0, mode="ArgMin", keepdims=False), [half(few(21, 128))], tilings=({"k": 4},)),
+    "argmin_rows_bytes": Sample(tpu.Arg(axis=0, mode="ArgMin", select_last_index=True), [i8(40, 66)]),
+    "argmax_long": Sample(tpu.Arg(axis=1), [uniform(1, 70000)]),
+    "argmax_one": Sample(tpu.Arg(axis=1), [uniform(3, 1, 5)]),
+    "sums": Sample(tpu.Scan(axis=1), [uniform(2, 33, 5)], tilings=({"c": 1}, {"w": 2})),
+    "sums_lanes": Sample(tpu.Scan(axis=2), [uniform(2, 40, 37)], tilings=({"c": 64},)),
+    "sums_inner": Sample(tpu.Scan(axis=0, reverse=True), [uniform(9, 128)], tilings=({"w": 1},)),
+    "sums_exclusive": Sample(tpu.Scan(axis=1, exclusive=True), [half(uniform(2, 33, 5))]),
+    "sums_back": Sample(tpu.Scan(axis=1, exclusive=True, reverse=True), [brain(uniform(2, 33, 5))]),
+    "sums_long": Sample(tpu.Scan(axis=1), [uniform(3, 5000)]),
+    "sum_of_one": Sample(tpu.Scan(axis=1, exclusive=True), [uniform(3, 1, 5)]),
+    "products": Sample(tpu.Scan(axis=2, mode="Prod"), [uniform(2, 3, 20, low=0.5, high=1.5)]),
     "products_back": Sample(
-        Scan(axis=2, mode="Prod", reverse=True, exclusive=True), [uniform(2, 3, 20, low=0.5, high=1.5)]
+        tpu.Scan(axis=2, mode="Prod", reverse=True, exclusive=True), [uniform(2, 3, 20, low=0.5, high=1.5)]
     ),
 }
 _ROW = few(3, 200)
 for _name, _largest in (("largest", True), ("smallest", False)):
-    ORDER[_name] = Sample(Rank(largest=_largest), [_ROW, _ROW], tilings=({"k": 64}, {"n": 1, "c": 64, "k": 128}))
+    ORDER[_name] = Sample(tpu.Rank(largest=_largest), [_ROW, _ROW], tilings=({"k": 64}, {"n": 1, "c": 64, "k": 128}))
 _LONG = few(2, 2500)
-ORDER["rank_long"] = Sample(Rank(), [_LONG, _LONG], tilings=({"c": 192, "k": 192},))
-ORDER["rank_bytes"] = Sample(Rank(), [i8(2, 100), i8(2, 100)])
-ORDER["rank_half"] = Sample(Rank(), [half(uniform(1, 100)), half(uniform(1, 100))])
+ORDER["rank_long"] = Sample(tpu.Rank(), [_LONG, _LONG], tilings=({"c": 192, "k": 192},))
+ORDER["rank_bytes"] = Sample(tpu.Rank(), [i8(2, 100), i8(2, 100)])
+ORDER["rank_half"] = Sample(tpu.Rank(), [half(uniform(1, 100)), half(uniform(1, 100))])
 
 ALL = {"rows": ROWS, "logic": LOGIC, "order": ORDER}

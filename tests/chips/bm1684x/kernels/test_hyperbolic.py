@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.registry import Registry
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
-from tpuc_ops.tpu.active import Active
+from tpuc_ops import tpu
 
 Array = NDArray[Any]
 
@@ -40,7 +40,7 @@ RANGES = {
 @pytest.fixture(scope="module")
 def results() -> dict[str, Array]:
     samples = {
-        f"{mode}{index}": Sample(Active(mode=mode), [x], None, ())
+        f"{mode}{index}": Sample(tpu.Active(mode=mode), [x], None, ())
         for mode, (_, operands) in RANGES.items()
         for index, x in enumerate(operands)
     }

@@ -15,32 +15,7 @@ from tpuc.session.compare import real_values
 from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed, Operand, Sample, sample_module
 from tpuc.testing.values import build_exposed
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.arg import Arg
-from tpuc_ops.top.bitwise import Bitwise
-from tpuc_ops.top.cast import Cast
-from tpuc_ops.top.compare import Compare
-from tpuc_ops.top.compare_const import CompareConst
-from tpuc_ops.top.concat import Concat
-from tpuc_ops.top.cum_prod import CumProd
-from tpuc_ops.top.cum_sum import CumSum
-from tpuc_ops.top.gather import Gather
-from tpuc_ops.top.gather_elements import GatherElements
-from tpuc_ops.top.gather_nd import GatherND
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.mod import Mod
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.pad import Pad
-from tpuc_ops.top.pow3 import Pow3
-from tpuc_ops.top.reduce import Reduce
-from tpuc_ops.top.scatter_elements import ScatterElements
-from tpuc_ops.top.scatter_nd import ScatterND
-from tpuc_ops.top.slice import Slice
-from tpuc_ops.top.sub import Sub
-from tpuc_ops.top.tile import Tile
-from tpuc_ops.top.topk import TopK
-from tpuc_ops.top.trilu import Trilu
-from tpuc_ops.top.where import Where
+from tpuc_ops import top
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 
 from tests.chips.bm1684x.kernels.lowered import check_file
@@ -85,118 +60,124 @@ _GATHER_ND = np.stack([indices(2, 3, below=5), indices(2, 3, below=6, low=-6, se
 _PLACES = np.array([[0, 1], [4, 5], [2, -1]], np.float32)
 
 CASES = {
-    "embedding": Case(Gather(axis=0), [TABLE, indices(2, 9, below=50)]),
-    "gather": Case(Gather(axis=2), [X, indices(4, below=6, low=-6)]),
-    "gather_first": Case(Gather(axis=0), [grid(9, 70), indices(2, 3, below=9)]),
-    "gather_last": Case(Gather(axis=-1), [X, indices(3, below=7)]),
-    "gather_one": Case(Gather(axis=1, keepdims=False), [X, indices(1, below=5)]),
-    "gather_constant": Case(Gather(axis=1), [X, Fixed(np.array([3, -5, 4], np.float32))]),
-    "gather_slice": Case(Gather(axis=2), [X, Fixed(np.array([1, 3, 5], np.float32))]),
-    "gather_constant_one": Case(Gather(axis=2, keepdims=False), [X, Fixed(np.array([-1], np.float32))]),
-    "gather_far": Case(Gather(axis=0), [Fixed(grid(3000, 4)), np.array([2999, 2047, 2049, 0], np.float32)]),
-    "gather_many": Case(Gather(axis=0), [grid(9, 2), indices(70000, below=9)]),
-    "elements_deep": Case(GatherElements(axis=1), [grid(2, 5, 3, 2, 4), indices(2, 3, 3, 2, 4, below=5)]),
-    "elements": Case(GatherElements(axis=1), [X, indices(2, 3, 6, 7, below=5, low=-5)]),
-    "elements_last": Case(GatherElements(axis=3), [X, indices(2, 5, 6, 9, below=7)]),
-    "elements_part": Case(GatherElements(axis=2), [X, indices(1, 4, 9, 5, below=6)]),
-    "elements_constant": Case(GatherElements(axis=1), [X, Fixed(indices(2, 3, 6, 7, below=5, low=-5))]),
-    "nd": Case(GatherND(batch_dims=1), [X, _GATHER_ND]),
-    "nd_all": Case(GatherND(), [grid(4, 5), np.array([[0, 1], [3, 4], [-1, 2]], np.float32)]),
-    "nd_constant": Case(GatherND(batch_dims=1), [X, Fixed(_GATHER_ND)]),
+    "embedding": Case(top.Gather(axis=0), [TABLE, indices(2, 9, below=50)]),
+    "gather": Case(top.Gather(axis=2), [X, indices(4, below=6, low=-6)]),
+    "gather_first": Case(top.Gather(axis=0), [grid(9, 70), indices(2, 3, below=9)]),
+    "gather_last": Case(top.Gather(axis=-1), [X, indices(3, below=7)]),
+    "gather_one": Case(top.Gather(axis=1, keepdims=False), [X, indices(1, below=5)]),
+    "gather_constant": Case(top.Gather(axis=1), [X, Fixed(np.array([3, -5, 4], np.float32))]),
+    "gather_slice": Case(top.Gather(axis=2), [X, Fixed(np.array([1, 3, 5], np.float32))]),
+    "gather_constant_one": Case(top.Gather(axis=2, keepdims=False), [X, Fixed(np.array([-1], np.float32))]),
+    "gather_far": Case(top.Gather(axis=0), [Fixed(grid(3000, 4)), np.array([2999, 2047, 2049, 0], np.float32)]),
+    "gather_many": Case(top.Gather(axis=0), [grid(9, 2), indices(70000, below=9)]),
+    "elements_deep": Case(top.GatherElements(axis=1), [grid(2, 5, 3, 2, 4), indices(2, 3, 3, 2, 4, below=5)]),
+    "elements": Case(top.GatherElements(axis=1), [X, indices(2, 3, 6, 7, below=5, low=-5)]),
+    "elements_last": Case(top.GatherElements(axis=3), [X, indices(2, 5, 6, 9, below=7)]),
+    "elements_part": Case(top.GatherElements(axis=2), [X, indices(1, 4, 9, 5, below=6)]),
+    "elements_constant": Case(top.GatherElements(axis=1), [X, Fixed(indices(2, 3, 6, 7, below=5, low=-5))]),
+    "nd": Case(top.GatherND(batch_dims=1), [X, _GATHER_ND]),
+    "nd_all": Case(top.GatherND(), [grid(4, 5), np.array([[0, 1], [3, 4], [-1, 2]], np.float32)]),
+    "nd_constant": Case(top.GatherND(batch_dims=1), [X, Fixed(_GATHER_ND)]),
     "scatter": Case(
-        ScatterElements(axis=1),
+        top.ScatterElements(axis=1),
         [grid(3, 9, 4), different(3, 4, 9, below=9).swapaxes(1, 2)[:, :5].copy(), grid(3, 5, 4, seed=1)],
     ),
-    "scatter_last": Case(ScatterElements(axis=-1), [grid(2, 9), different(2, 4, below=9), grid(2, 4, seed=1)]),
-    "scatter_part": Case(ScatterElements(axis=1), [grid(3, 9), different(2, 4, below=9), grid(2, 4, seed=1)]),
+    "scatter_last": Case(top.ScatterElements(axis=-1), [grid(2, 9), different(2, 4, below=9), grid(2, 4, seed=1)]),
+    "scatter_part": Case(top.ScatterElements(axis=1), [grid(3, 9), different(2, 4, below=9), grid(2, 4, seed=1)]),
     "scatter_constant": Case(
-        ScatterElements(axis=1), [grid(3, 9), Fixed(different(2, 4, below=9)), Fixed(grid(2, 4, seed=1))]
+        top.ScatterElements(axis=1), [grid(3, 9), Fixed(different(2, 4, below=9)), Fixed(grid(2, 4, seed=1))]
     ),
     "scatter_add": Case(
-        ScatterElements(axis=1, reduction="add"), [grid(3, 9), Fixed(different(3, 4, below=9)), grid(3, 4, seed=1)]
+        top.ScatterElements(axis=1, reduction="add"), [grid(3, 9), Fixed(different(3, 4, below=9)), grid(3, 4, seed=1)]
     ),
     "scatter_add_equal": Case(
-        ScatterElements(axis=1, reduction="add"), [grid(3, 9), indices(3, 14, below=9, low=-9), grid(3, 14, seed=1)]
+        top.ScatterElements(axis=1, reduction="add"), [grid(3, 9), indices(3, 14, below=9, low=-9), grid(3, 14, seed=1)]
     ),
     "scatter_mul_equal": Case(
-        ScatterElements(axis=0, reduction="mul"), [grid(5, 9), indices(3, 4, below=5), 1 + grid(3, 4, seed=1) / 8]
+        top.ScatterElements(axis=0, reduction="mul"), [grid(5, 9), indices(3, 4, below=5), 1 + grid(3, 4, seed=1) / 8]
     ),
-    "scatter_nd_min": Case(ScatterND(reduction="min"), [grid(5, 6, 7), indices(4, 2, below=5), grid(4, 7, seed=1)]),
+    "scatter_nd_min": Case(top.ScatterND(reduction="min"), [grid(5, 6, 7), indices(4, 2, below=5), grid(4, 7, seed=1)]),
     "scatter_nd_max_equal": Case(
-        ScatterND(reduction="max"), [grid(5, 70), Fixed(np.array([[1], [4], [1]], np.float32)), grid(3, 70, seed=1)]
+        top.ScatterND(reduction="max"), [grid(5, 70), Fixed(np.array([[1], [4], [1]], np.float32)), grid(3, 70, seed=1)]
     ),
-    "scatter_nd": Case(ScatterND(), [grid(5, 6, 7), _PLACES, grid(3, 7, seed=1)]),
-    "scatter_nd_max": Case(ScatterND(reduction="max"), [grid(5, 6, 7), Fixed(_PLACES), grid(3, 7, seed=1)]),
-    "scatter_nd_mul": Case(ScatterND(reduction="mul"), [grid(5, 6), Fixed(_PLACES), grid(3, seed=1)]),
-    "where": Case(Where(), [indices(2, 5, 1, 7, below=2), X, Y]),
-    "where_number": Case(Where(y_is_const=True, y_const_val=-1e9), [indices(2, 1, 6, 7, below=2), X, None]),
-    "where_weights": Case(Where(), [X, Fixed(grid(7)), Fixed(np.full((1,), 2.0, np.float32))]),
-    "where_numbers": Case(Where(x_is_const=True, y_is_const=True, x_const_val=0.0, y_const_val=-3.0), [X, None, None]),
-    "where_mask": Case(Where(), [Fixed(indices(6, 7, below=2)), X, Y]),
-    "equal": Case(Compare(mode="Equal"), [X, Y], True),
-    "less_channel": Case(Compare(mode="LessOrEqual"), [X, Fixed(grid(5, 1, 1, seed=3))], True),
-    "not": Case(CompareConst(mode="Equal", const_val=0.0), [X], True),
-    "far": Case(CompareConst(mode="Greater", const_val=2999.0), [indices(70, below=3001, low=2990)], True),
-    "and": Case(Compare(mode="And"), [indices(3, 40, below=2), indices(3, 40, below=2, seed=1)], True),
-    "bits": Case(Bitwise(mode="Xor"), [indices(3, 40, below=2000), indices(3, 40, below=2000, seed=1)], True),
-    "mod": Case(Mod(), [indices(3, 40, below=2000, low=-2000), Fixed(np.array([7.0], np.float32))], True),
-    "trilu": Case(Trilu(upper=1, diagonal=1), [X]),
-    "tril": Case(Trilu(upper=0), [X]),
-    "argmax": Case(Arg(axis=1), [X], True),
-    "argmin_last": Case(Arg(axis=3, mode="ArgMin", select_last_index=True, keepdims=False), [X], True),
-    "topk": Case(TopK(axis=-1, K=3), [X], True),
-    "topk_smallest": Case(TopK(axis=1, K=2, largest=False), [X], True),
-    "sums": Case(CumSum(axis=2), [X]),
-    "sums_back": Case(CumSum(axis=1, reverse=True, exclusive=True), [X]),
-    "products": Case(CumProd(axis=3), [grid(2, 3, 4, 3)]),
-    "products_back": Case(CumProd(axis=1, reverse=True, exclusive=True), [1 + grid(2, 3, 4, 3) / 8], steps=4),
-    "bits_shared": Case(Bitwise(mode="And"), [indices(3, 40, below=2000), indices(3, 40, below=2000, seed=1)], True),
+    "scatter_nd": Case(top.ScatterND(), [grid(5, 6, 7), _PLACES, grid(3, 7, seed=1)]),
+    "scatter_nd_max": Case(top.ScatterND(reduction="max"), [grid(5, 6, 7), Fixed(_PLACES), grid(3, 7, seed=1)]),
+    "scatter_nd_mul": Case(top.ScatterND(reduction="mul"), [grid(5, 6), Fixed(_PLACES), grid(3, seed=1)]),
+    "where": Case(top.Where(), [indices(2, 5, 1, 7, below=2), X, Y]),
+    "where_number": Case(top.Where(y_is_const=True, y_const_val=-1e9), [indices(2, 1, 6, 7, below=2), X, None]),
+    "where_weights": Case(top.Where(), [X, Fixed(grid(7)), Fixed(np.full((1,), 2.0, np.float32))]),
+    "where_numbers": Case(
+        top.Where(x_is_const=True, y_is_const=True, x_const_val=0.0, y_const_val=-3.0), [X, None, None]
+    ),
+    "where_mask": Case(top.Where(), [Fixed(indices(6, 7, below=2)), X, Y]),
+    "equal": Case(top.Compare(mode="Equal"), [X, Y], True),
+    "less_channel": Case(top.Compare(mode="LessOrEqual"), [X, Fixed(grid(5, 1, 1, seed=3))], True),
+    "not": Case(top.CompareConst(mode="Equal", const_val=0.0), [X], True),
+    "far": Case(top.CompareConst(mode="Greater", const_val=2999.0), [indices(70, below=3001, low=2990)], True),
+    "and": Case(top.Compare(mode="And"), [indices(3, 40, below=2), indices(3, 40, below=2, seed=1)], True),
+    "bits": Case(top.Bitwise(mode="Xor"), [indices(3, 40, below=2000), indices(3, 40, below=2000, seed=1)], True),
+    "mod": Case(top.Mod(), [indices(3, 40, below=2000, low=-2000), Fixed(np.array([7.0], np.float32))], True),
+    "trilu": Case(top.Trilu(upper=1, diagonal=1), [X]),
+    "tril": Case(top.Trilu(upper=0), [X]),
+    "argmax": Case(top.Arg(axis=1), [X], True),
+    "argmin_last": Case(top.Arg(axis=3, mode="ArgMin", select_last_index=True, keepdims=False), [X], True),
+    "topk": Case(top.TopK(axis=-1, K=3), [X], True),
+    "topk_smallest": Case(top.TopK(axis=1, K=2, largest=False), [X], True),
+    "sums": Case(top.CumSum(axis=2), [X]),
+    "sums_back": Case(top.CumSum(axis=1, reverse=True, exclusive=True), [X]),
+    "products": Case(top.CumProd(axis=3), [grid(2, 3, 4, 3)]),
+    "products_back": Case(top.CumProd(axis=1, reverse=True, exclusive=True), [1 + grid(2, 3, 4, 3) / 8], steps=4),
+    "bits_shared": Case(
+        top.Bitwise(mode="And"), [indices(3, 40, below=2000), indices(3, 40, below=2000, seed=1)], True
+    ),
     "mod_of_sign": Case(
-        Mod(fmod=True), [indices(3, 40, below=2000, low=-2000), Fixed(np.array([7.0], np.float32))], True
+        top.Mod(fmod=True), [indices(3, 40, below=2000, low=-2000), Fixed(np.array([7.0], np.float32))], True
     ),
 }
 
 _LEFT, _RIGHT = grid(2, 3, 9, 20), grid(2, 3, 20, 12, seed=1)
 _POWERS = uniform(3, 40, low=-3, high=3, seed=1)
 CASES |= {
-    "cast_whole": Case(Cast(to="INT64"), [X], True),
-    "cast_byte": Case(Cast(to="INT8"), [indices(3, 70, below=600, low=-600)], True),
-    "cast_unsigned": Case(Cast(to="UINT8"), [indices(3, 70, below=600, low=-600)], True),
-    "cast_bool": Case(Cast(to="BOOL"), [X], True),
-    "cast_float": Case(Cast(to="FLOAT"), [X]),
-    "cast_half": Case(Cast(to="FLOAT16"), [uniform(3, 70)]),
-    "powers": Case(Pow3(), [uniform(3, 40, low=0.2, high=3), _POWERS], steps=4),
-    "powers_of_two": Case(Pow3(), [Fixed(np.full((1,), 2.0, np.float32)), _POWERS], steps=4),
-    "powers_whole": Case(Pow3(), [grid(3, 40), indices(3, 40, below=4)], steps=4),
-    "product": Case(Reduce(axes=(1,), mode="ReduceProd"), [1 + grid(3, 11, 7) / 8], steps=2),
-    "product_apart": Case(Reduce(axes=(0, 2), mode="ReduceProd", keepdims=False), [1 + grid(3, 11, 4) / 8], steps=2),
-    "concat_constant": Case(Concat(axis=1), [X, Fixed(grid(2, 3, 6, 7, seed=5))], steps=3),
-    "constant_concat": Case(Concat(axis=-1), [Fixed(grid(2, 5, 6, 1, seed=5)), X, Y], steps=3),
-    "pad_reflect": Case(Pad(paddings=(0, 0, 1, 2, 0, 0, 3, 1), mode="reflect"), [X]),
-    "pad_edge": Case(Pad(paddings=(0, 2, 0, 2, 1, 0, 0, 1), mode="edge"), [X]),
-    "pad_cut": Case(Pad(paddings=(0, -2, 0, 2, 0, 0, 0, -1), mode="edge"), [X]),
-    "pad_far": Case(Pad(paddings=(0, 300, 0, 300), mode="reflect"), [grid(2, 400)]),
-    "backwards": Case(Slice(offset=(-1, 1), steps=(-1, 2), ends=(-700, 70)), [grid(600, 70)]),
-    "backwards_part": Case(Slice(offset=(0, 560), steps=(1, -2), ends=(2, 10)), [grid(3, 600)]),
-    "tile_often": Case(Tile(tile=(1, 1100, 1)), [grid(2, 1, 3)]),
-    "tile_twice": Case(Tile(tile=(1, 1024)), [grid(2, 2)]),
-    "sum_of_three": Case(Add(do_relu=True), [X, Y, grid(5, 1, 1, seed=2)], steps=2),
-    "sum_with_factors": Case(Add(coeff=(1.0, -0.5)), [X, Y], steps=4),
-    "sum_of_many": Case(Add(coeff=(1.0, -0.5, 2.0)), [X, Fixed(grid(5, 1, 1)), Y], steps=2),
-    "difference_with_factors": Case(Sub(coeff=(0.5, 2.0), is_reverse=True), [X, Y], steps=4),
-    "product_of_three": Case(Mul(), [X, Y, grid(5, 1, 1, seed=2)], steps=2),
-    "left_turned": Case(MatMul(left_transpose=True), [_LEFT.swapaxes(2, 3).copy(), _RIGHT, None], steps=4),
-    "result_turned": Case(
-        MatMul(output_transpose=True, right_transpose=True), [_LEFT, _RIGHT.swapaxes(2, 3).copy(), None], steps=4
+    "cast_whole": Case(top.Cast(to="INT64"), [X], True),
+    "cast_byte": Case(top.Cast(to="INT8"), [indices(3, 70, below=600, low=-600)], True),
+    "cast_unsigned": Case(top.Cast(to="UINT8"), [indices(3, 70, below=600, low=-600)], True),
+    "cast_bool": Case(top.Cast(to="BOOL"), [X], True),
+    "cast_float": Case(top.Cast(to="FLOAT"), [X]),
+    "cast_half": Case(top.Cast(to="FLOAT16"), [uniform(3, 70)]),
+    "powers": Case(top.Pow3(), [uniform(3, 40, low=0.2, high=3), _POWERS], steps=4),
+    "powers_of_two": Case(top.Pow3(), [Fixed(np.full((1,), 2.0, np.float32)), _POWERS], steps=4),
+    "powers_whole": Case(top.Pow3(), [grid(3, 40), indices(3, 40, below=4)], steps=4),
+    "product": Case(top.Reduce(axes=(1,), mode="ReduceProd"), [1 + grid(3, 11, 7) / 8], steps=2),
+    "product_apart": Case(
+        top.Reduce(axes=(0, 2), mode="ReduceProd", keepdims=False), [1 + grid(3, 11, 4) / 8], steps=2
     ),
-    "vector": Case(MatMul(), [grid(20), Fixed(grid(20, 12)), None], steps=4),
-    "vector_computed": Case(MatMul(), [grid(20), grid(3, 20, 12), None], steps=4),
-    "left_constant": Case(MatMul(left_transpose=True), [Fixed(grid(20, 9)), grid(20, 12), None], steps=4),
-    "repeated_left": Case(MatMul(), [grid(9, 20), _RIGHT, None], steps=4),
-    "repeated_right": Case(MatMul(), [_LEFT, grid(3, 20, 12), None], steps=4),
-    "repeated_both": Case(MatMul(), [grid(2, 1, 9, 20), grid(1, 3, 20, 12), None], steps=4),
+    "concat_constant": Case(top.Concat(axis=1), [X, Fixed(grid(2, 3, 6, 7, seed=5))], steps=3),
+    "constant_concat": Case(top.Concat(axis=-1), [Fixed(grid(2, 5, 6, 1, seed=5)), X, Y], steps=3),
+    "pad_reflect": Case(top.Pad(paddings=(0, 0, 1, 2, 0, 0, 3, 1), mode="reflect"), [X]),
+    "pad_edge": Case(top.Pad(paddings=(0, 2, 0, 2, 1, 0, 0, 1), mode="edge"), [X]),
+    "pad_cut": Case(top.Pad(paddings=(0, -2, 0, 2, 0, 0, 0, -1), mode="edge"), [X]),
+    "pad_far": Case(top.Pad(paddings=(0, 300, 0, 300), mode="reflect"), [grid(2, 400)]),
+    "backwards": Case(top.Slice(offset=(-1, 1), steps=(-1, 2), ends=(-700, 70)), [grid(600, 70)]),
+    "backwards_part": Case(top.Slice(offset=(0, 560), steps=(1, -2), ends=(2, 10)), [grid(3, 600)]),
+    "tile_often": Case(top.Tile(tile=(1, 1100, 1)), [grid(2, 1, 3)]),
+    "tile_twice": Case(top.Tile(tile=(1, 1024)), [grid(2, 2)]),
+    "sum_of_three": Case(top.Add(do_relu=True), [X, Y, grid(5, 1, 1, seed=2)], steps=2),
+    "sum_with_factors": Case(top.Add(coeff=(1.0, -0.5)), [X, Y], steps=4),
+    "sum_of_many": Case(top.Add(coeff=(1.0, -0.5, 2.0)), [X, Fixed(grid(5, 1, 1)), Y], steps=2),
+    "difference_with_factors": Case(top.Sub(coeff=(0.5, 2.0), is_reverse=True), [X, Y], steps=4),
+    "product_of_three": Case(top.Mul(), [X, Y, grid(5, 1, 1, seed=2)], steps=2),
+    "left_turned": Case(top.MatMul(left_transpose=True), [_LEFT.swapaxes(2, 3).copy(), _RIGHT, None], steps=4),
+    "result_turned": Case(
+        top.MatMul(output_transpose=True, right_transpose=True), [_LEFT, _RIGHT.swapaxes(2, 3).copy(), None], steps=4
+    ),
+    "vector": Case(top.MatMul(), [grid(20), Fixed(grid(20, 12)), None], steps=4),
+    "vector_computed": Case(top.MatMul(), [grid(20), grid(3, 20, 12), None], steps=4),
+    "left_constant": Case(top.MatMul(left_transpose=True), [Fixed(grid(20, 9)), grid(20, 12), None], steps=4),
+    "repeated_left": Case(top.MatMul(), [grid(9, 20), _RIGHT, None], steps=4),
+    "repeated_right": Case(top.MatMul(), [_LEFT, grid(3, 20, 12), None], steps=4),
+    "repeated_both": Case(top.MatMul(), [grid(2, 1, 9, 20), grid(1, 3, 20, 12), None], steps=4),
     "constant_turned": Case(
-        MatMul(left_transpose=True, output_transpose=True, do_relu=True),
+        top.MatMul(left_transpose=True, output_transpose=True, do_relu=True),
         [grid(2, 20, 9), Fixed(grid(20, 12)), Fixed(grid(12))],
         steps=4,
     ),

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from tpuc.api import ANY_CHIP, LegalisationTable, LoweringNode, Value
 from tpuc_legalise.composer import Composed, Composer, Part
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.clip import Clip
-from tpuc_ops.top.mul_const import MulConst
+from tpuc_ops import top
 
 from acme_ops.gelu7 import HIGHEST, LOWEST, SLOPE_SHIFT, Gelu7
 
@@ -19,9 +17,9 @@ TABLE = LegalisationTable(ANY_CHIP, "acme")
 class Gelu7Composed(Composed[Gelu7]):
     """The formula, in floats."""
 
-    into = (Add, Clip, MulConst)
+    into = (top.Add, top.Clip, top.MulConst)
 
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        above = do(Clip(min=0.0, max=HIGHEST), parts[0])
-        below = do(MulConst(const_val=1 / (1 << SLOPE_SHIFT)), do(Clip(min=LOWEST, max=0.0), parts[0]))
-        return [do(Add(), above, below, last=True)]
+        above = do(top.Clip(min=0.0, max=HIGHEST), parts[0])
+        below = do(top.MulConst(const_val=1 / (1 << SLOPE_SHIFT)), do(top.Clip(min=LOWEST, max=0.0), parts[0]))
+        return [do(top.Add(), above, below, last=True)]

@@ -25,15 +25,12 @@ from tpuc.api import (
     TensorType,
     Unsupported,
 )
-from tpuc_ops.top.flatten import Flatten
-from tpuc_ops.top.input import Input
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.relu import Relu
+from tpuc_ops import top
 
 OPS: Mapping[str, Callable[..., Op]] = {
-    "relu": Relu,
-    "maxpool": lambda size: MaxPool(kernel_shape=(int(size),) * 2, strides=(int(size),) * 2),
-    "flatten": lambda: Flatten(start_dim=1),
+    "relu": top.Relu,
+    "maxpool": lambda size: top.MaxPool(kernel_shape=(int(size),) * 2, strides=(int(size),) * 2),
+    "flatten": lambda: top.Flatten(start_dim=1),
 }
 
 
@@ -54,7 +51,7 @@ class ChainFrontend(Frontend):
         body.arguments[0].location = Location((name,))
         module = Module(options.model_name, {"module.chip": StringAttr("ALL"), "module.state": StringAttr("TOP_F32")})
         build = Builder(module, body)
-        source = Input(do_preprocess=True, **options.preprocess) if options.preprocess else Input()
+        source = top.Input(do_preprocess=True, **options.preprocess) if options.preprocess else top.Input()
         value = build(source, [body.arguments[0]], name=name)
         for number, (word, *arguments) in rest:
             value = build(_op(path, number, word, arguments), [value], name=f"{word}_{number}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tpuc.api import Module, Operation, Pass, PassContext, Pattern, Rewriter, apply_patterns
-from tpuc_ops.top.mul import Mul
-from tpuc_ops.top.pow import Pow
+from tpuc_ops import top
 
 
 @dataclass(frozen=True)
@@ -23,16 +22,16 @@ class PowToMul(Pass):
 class WholePower(Pattern):
     """The product takes over the name: it computes the same value."""
 
-    matches = (Pow,)
+    matches = (top.Pow,)
 
     def __init__(self, largest: int) -> None:
         self.largest = largest
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         match operation.op:
-            case Pow(exponent=exponent) if exponent.is_integer() and 2 <= exponent <= self.largest:
+            case top.Pow(exponent=exponent) if exponent.is_integer() and 2 <= exponent <= self.largest:
                 factors = [operation.operands[0]] * int(exponent)
-                rewriter.replace(operation, rewriter.build(Mul(), factors, operation.result.type, operation.name))
+                rewriter.replace(operation, rewriter.build(top.Mul(), factors, operation.result.type, operation.name))
                 return True
             case _:
                 return False

@@ -28,16 +28,8 @@ from tpuc.api import (
     elementwise_view,
     window,
 )
+from tpuc_ops import tpu
 from tpuc_ops.integers import clamped, is_integer, zero_point
-from tpuc_ops.tpu.add import Add
-from tpuc_ops.tpu.cast import Cast
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.matmul import MatMul
-from tpuc_ops.tpu.permute import Permute
-from tpuc_ops.tpu.pool2d import Pool2D
-from tpuc_ops.tpu.relu import Relu
-from tpuc_ops.tpu.reshape import Reshape
-from tpuc_ops.tpu.softmax import Softmax
 
 from toy_chip import isa
 from toy_chip.assembler import ToyAssembler, operand
@@ -190,7 +182,7 @@ def tile_shape(tile: Tile) -> Four:
     return (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
 
 
-@TABLE.runs(Conv2D)
+@TABLE.runs(tpu.Conv2D)
 class ConvKernel(ProductKernel):
     """Convolution without groups."""
 
@@ -214,7 +206,7 @@ class ConvKernel(ProductKernel):
         return node.op.multiplier, node.op.rshift
 
 
-@TABLE.runs(MatMul)
+@TABLE.runs(tpu.MatMul)
 class MatMulKernel(ProductKernel):
     """Rows times a constant matrix: a 1x1 convolution with the depth across lanes and the rows along h."""
 
@@ -257,7 +249,7 @@ class ElementwiseKernel(TileKernel[Any]):
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
 
-@TABLE.runs(Add)
+@TABLE.runs(tpu.Add)
 class AddKernel(ElementwiseKernel):
     """Two operands, each with an 8-bit multiplier and a shift."""
 
@@ -275,7 +267,7 @@ class AddKernel(ElementwiseKernel):
         emit_relu(node, placed.result, asm)
 
 
-@TABLE.runs(Relu)
+@TABLE.runs(tpu.Relu)
 class ReluKernel(ElementwiseKernel):
     """Operand and result share scale and type."""
 
@@ -287,7 +279,7 @@ class ReluKernel(ElementwiseKernel):
         asm.record(isa.Clamp(operand(placed.result), operand(placed.operand(0)), low, high))
 
 
-@TABLE.runs(Cast)
+@TABLE.runs(tpu.Cast)
 class CastKernel(ElementwiseKernel):
     """Between f32 and 8-bit integers."""
 
@@ -310,12 +302,12 @@ class CastKernel(ElementwiseKernel):
             asm.record(isa.Dequantise(result, source, float(np.float32(uniform.scale)), uniform.zero_point))
 
 
-@TABLE.runs(Pool2D)
-class PoolKernel(TileKernel[Pool2D]):
+@TABLE.runs(tpu.Pool2D)
+class PoolKernel(TileKernel[tpu.Pool2D]):
     """Maximum, or sum times multiplier and shift."""
 
     def refuse(self, node: Node) -> str | None:
-        op: Pool2D = node.op
+        op: tpu.Pool2D = node.op
         if op.pool_mode == "Avg" and (op.scale is not None or op.round_mode != "HalfUp"):
             return "averages only with multiplier and shift, rounded HalfUp"
         return integers_only(node)
@@ -336,7 +328,7 @@ class PoolKernel(TileKernel[Pool2D]):
         return Window((kh, kw), (sh, sw), (top, left, bottom, right))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: ToyAssembler) -> None:
-        op: Pool2D = node.op
+        op: tpu.Pool2D = node.op
         x, whole = placed.operand(0), self._sliding(node)
         sliding = Window(whole.kernel, whole.strides, x.padding)
         if op.pool_mode == "Max":
@@ -346,12 +338,12 @@ class PoolKernel(TileKernel[Pool2D]):
         emit_relu(node, placed.result, asm)
 
 
-@TABLE.runs(Softmax)
-class SoftmaxKernel(TileKernel[Softmax]):
+@TABLE.runs(tpu.Softmax)
+class SoftmaxKernel(TileKernel[tpu.Softmax]):
     """In f32: rows across lanes, the axis along w."""
 
     def refuse(self, node: Node) -> str | None:
-        op: Softmax = node.op
+        op: tpu.Softmax = node.op
         dims = node.operand_types[0].dims
         if op.log:
             return "log softmax has no command"
@@ -363,7 +355,7 @@ class SoftmaxKernel(TileKernel[Softmax]):
 
     def space(self, node: Node) -> Space:
         dims = node.operand_types[0].dims
-        op: Softmax = node.op
+        op: tpu.Softmax = node.op
         extent = dims[op.axis]
         view = View((1, node.result_type.size // extent, 1, extent))
         axes = (*parallel_axes(view.shape, "nch"), Axis("w", extent, granularity=extent))
@@ -377,16 +369,16 @@ class SoftmaxKernel(TileKernel[Softmax]):
         asm.record(isa.Softmax(operand(placed.result), operand(placed.operand(0)), beta))
 
 
-@TABLE.runs(Reshape)
-class ReshapeKernel(MoveKernel[Reshape]):
+@TABLE.runs(tpu.Reshape)
+class ReshapeKernel(MoveKernel[tpu.Reshape]):
     """The same bytes: no command at all."""
 
     def is_alias(self, node: Node) -> bool:
         return True
 
 
-@TABLE.runs(Permute)
-class PermuteKernel(MoveKernel[Permute]):
+@TABLE.runs(tpu.Permute)
+class PermuteKernel(MoveKernel[tpu.Permute]):
     """One copy within DDR that reads with permuted strides."""
 
     def refuse(self, node: Node) -> str | None:
@@ -394,7 +386,7 @@ class PermuteKernel(MoveKernel[Permute]):
         return f"at most 4 dimensions, this one has {rank}" if rank > 4 else None
 
     def moves(self, node: Node) -> Sequence[Move]:
-        op: Permute = node.op
+        op: tpu.Permute = node.op
         source, result = node.operand_types[0].dims, node.result_type.dims
         strides = _dense_strides(source)
         read = _four([strides[axis] for axis in op.order], 0)

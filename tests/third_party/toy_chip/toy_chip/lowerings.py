@@ -11,26 +11,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, LoweringTable, Value, Wants
+from tpuc_ops import top, tpu
 from tpuc_ops.quant.arithmetic import decompose_search
 from tpuc_ops.quant.products import quantise_product
-from tpuc_ops.top.add import Add
-from tpuc_ops.top.avg_pool import AvgPool
-from tpuc_ops.top.conv import Conv
-from tpuc_ops.top.flatten import Flatten
-from tpuc_ops.top.matmul import MatMul
-from tpuc_ops.top.max_pool import MaxPool
-from tpuc_ops.top.permute import Permute
-from tpuc_ops.top.relu import Relu
-from tpuc_ops.top.reshape import Reshape
-from tpuc_ops.top.softmax import Softmax
-from tpuc_ops.tpu.add import Add as TpuAdd
-from tpuc_ops.tpu.conv2d import Conv2D
-from tpuc_ops.tpu.matmul import MatMul as TpuMatMul
-from tpuc_ops.tpu.permute import Permute as TpuPermute
-from tpuc_ops.tpu.pool2d import Pool2D
-from tpuc_ops.tpu.relu import Relu as TpuRelu
-from tpuc_ops.tpu.reshape import Reshape as TpuReshape
-from tpuc_ops.tpu.softmax import Softmax as TpuSoftmax
 
 TABLE = LoweringTable("toy", "top")
 
@@ -39,14 +22,14 @@ _wide_factor = partial(decompose_search, bits=32, lowest_shift=0)
 _narrow_factor = partial(decompose_search, bits=8, lowest_shift=0)
 
 
-@TABLE.lowers(Conv, "int8")
-class ConvInt8(Lowering[Conv]):
+@TABLE.lowers(top.Conv, "int8")
+class ConvInt8(Lowering[top.Conv]):
     """Per output channel: filter scale w = absmax / 127, q = round half away (f / w), bias32 = round half away
     (b / (w * Sx)), and w * Sx / Sy as a multiplier and a shift, rounded half up (`quantise_product`).
     """
 
     def refuse(self, node: LoweringNode) -> str | None:
-        op: Conv = node.op
+        op: top.Conv = node.op
         if node.constants[1] is None or (len(node.constants) > 2 and _computed(node, 2)):
             return "filter and bias must be constants"
         if len(op.kernel_shape) != 2:
@@ -58,14 +41,14 @@ class ConvInt8(Lowering[Conv]):
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Conv = node.op
+        op: top.Conv = node.op
         filters = node.constants[1]
         assert filters is not None
         result = node.quantised_result_type()
         source = node.operands[0].tensor.uniform
         product = quantise_product(filters, _bias(node), source, result.uniform, _wide_factor)
         bias = build.none() if product.bias is None else build.weight("bias_i32", product.bias)
-        tpu = Conv2D(
+        lowered = tpu.Conv2D(
             kernel_shape=op.kernel_shape,
             strides=op.strides,
             pads=op.pads,
@@ -77,15 +60,15 @@ class ConvInt8(Lowering[Conv]):
             rshift=product.right_shifts,
             round_mode="HalfUp",
         )
-        return [build(tpu, [node.operands[0], build.weight("filter_i8", product.filters), bias], result)]
+        return [build(lowered, [node.operands[0], build.weight("filter_i8", product.filters), bias], result)]
 
 
-@TABLE.lowers(MatMul, "int8")
-class MatMulInt8(Lowering[MatMul]):
+@TABLE.lowers(top.MatMul, "int8")
+class MatMulInt8(Lowering[top.MatMul]):
     """As the convolution, per column of the result."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        op: MatMul = node.op
+        op: top.MatMul = node.op
         if node.constants[1] is None or (len(node.constants) > 2 and _computed(node, 2)):
             return "the right operand and the bias must be constants"
         if node.operand_types[1].rank != 2:
@@ -95,7 +78,7 @@ class MatMulInt8(Lowering[MatMul]):
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: MatMul = node.op
+        op: top.MatMul = node.op
         right = node.constants[1]
         assert right is not None
         result = node.quantised_result_type()
@@ -104,7 +87,7 @@ class MatMulInt8(Lowering[MatMul]):
         product = quantise_product(columns, _bias(node), source, result.uniform, _wide_factor)
         bias = build.none() if product.bias is None else build.weight("bias_i32", product.bias)
         stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
-        tpu = TpuMatMul(
+        lowered = tpu.MatMul(
             right_transpose=op.right_transpose,
             do_relu=op.do_relu,
             relu_limit=op.relu_limit,
@@ -112,7 +95,7 @@ class MatMulInt8(Lowering[MatMul]):
             rshifts=product.right_shifts,
             round_mode="HalfUp",
         )
-        return [build(tpu, [node.operands[0], build.weight("right_i8", stored), bias], result)]
+        return [build(lowered, [node.operands[0], build.weight("right_i8", stored), bias], result)]
 
 
 def _computed(node: LoweringNode, index: int) -> bool:
@@ -125,8 +108,8 @@ def _bias(node: LoweringNode) -> Any:
     return None if bias is None else bias.reshape(-1)
 
 
-@TABLE.lowers(Add, "int8")
-class AddInt8(Lowering[Add]):
+@TABLE.lowers(top.Add, "int8")
+class AddInt8(Lowering[top.Add]):
     """coefficient * Sx / Sy as an 8-bit multiplier and a shift per operand, each rounded half up, then added."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -137,19 +120,19 @@ class AddInt8(Lowering[Add]):
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Add = node.op
+        op: top.Add = node.op
         result = node.quantised_result_type()
         factors = [
             _narrow_factor(coefficient * operand.tensor.uniform.scale / result.uniform.scale)
             for coefficient, operand in zip(op.coeff or (1.0, 1.0), node.operands, strict=True)
         ]
         multipliers, shifts = zip(*factors, strict=True)
-        tpu = TpuAdd(do_relu=op.do_relu, relu_limit=op.relu_limit, multipliers=multipliers, rshifts=shifts)
-        return [build(tpu, node.operands, result)]
+        lowered = tpu.Add(do_relu=op.do_relu, relu_limit=op.relu_limit, multipliers=multipliers, rshifts=shifts)
+        return [build(lowered, node.operands, result)]
 
 
-@TABLE.lowers(MaxPool, "int8")
-class MaxPoolInt8(Lowering[MaxPool]):
+@TABLE.lowers(top.MaxPool, "int8")
+class MaxPoolInt8(Lowering[top.MaxPool]):
     """The maximum of stored values, which keep their type."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -160,18 +143,18 @@ class MaxPoolInt8(Lowering[MaxPool]):
         return [build(_pool(node.op, "Max"), node.operands, result)]
 
 
-@TABLE.lowers(AvgPool, "int8")
-class AvgPoolInt8(Lowering[AvgPool]):
+@TABLE.lowers(top.AvgPool, "int8")
+class AvgPoolInt8(Lowering[top.AvgPool]):
     """The sum times Sx / (Sy * taps) as an 8-bit multiplier and a shift, rounded half up."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        op: AvgPool = node.op
+        op: top.AvgPool = node.op
         if op.ceil_mode or (any(op.pads) and not (op.count_include_pad and op.pad_value == 0)):
             return "an average over windows of different size; let the padding count as zeros, or use no padding"
         return _pool_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: AvgPool = node.op
+        op: top.AvgPool = node.op
         result = node.quantised_result_type()
         taps = op.kernel_shape[0] * op.kernel_shape[1]
         multiplier, shift = _narrow_factor(node.operands[0].tensor.uniform.scale / (result.uniform.scale * taps))
@@ -183,8 +166,8 @@ def _pool_refusal(node: LoweringNode) -> str | None:
     return f"only 2-D windows, this one has {rank} dimensions" if rank != 2 else None
 
 
-def _pool(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, shift: int = 0) -> Pool2D:
-    return Pool2D(
+def _pool(op: top.MaxPool | top.AvgPool, mode: str, multiplier: int = 1, shift: int = 0) -> tpu.Pool2D:
+    return tpu.Pool2D(
         kernel_shape=op.kernel_shape,
         pool_mode=mode,
         strides=op.strides,
@@ -200,29 +183,29 @@ def _pool(op: MaxPool | AvgPool, mode: str, multiplier: int = 1, shift: int = 0)
     )
 
 
-@TABLE.lowers(Relu, "int8")
-class ReluInt8(Lowering[Relu]):
+@TABLE.lowers(top.Relu, "int8")
+class ReluInt8(Lowering[top.Relu]):
     """A clamp of stored values, which keep their type."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(TpuRelu(relu_limit=node.op.relu_limit), node.operands, node.operands[0].tensor.at(None))]
+        return [build(tpu.Relu(relu_limit=node.op.relu_limit), node.operands, node.operands[0].tensor.at(None))]
 
 
-@TABLE.lowers(Softmax, "int8")
-class SoftmaxFloat(Lowering[Softmax]):
+@TABLE.lowers(top.Softmax, "int8")
+class SoftmaxFloat(Lowering[top.Softmax]):
     """In f32 in every mode: eight bits cannot hold the tail of a distribution."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Softmax = node.op
-        return [build(TpuSoftmax(axis=op.axis, beta=op.beta, log=op.log), node.operands, node.float_result_type())]
+        op: top.Softmax = node.op
+        return [build(tpu.Softmax(axis=op.axis, beta=op.beta, log=op.log), node.operands, node.float_result_type())]
 
 
-@TABLE.lowers(Reshape, "int8")
-@TABLE.lowers(Flatten, "int8")
-class ReshapeAny(Lowering[Reshape]):
+@TABLE.lowers(top.Reshape, "int8")
+@TABLE.lowers(top.Flatten, "int8")
+class ReshapeAny(Lowering[top.Reshape]):
     """The same bytes under another shape."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -230,11 +213,11 @@ class ReshapeAny(Lowering[Reshape]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         dims = node.result_type.dims
-        return [build(TpuReshape(shape=dims), node.operands[:1], node.operands[0].tensor.with_shape(dims))]
+        return [build(tpu.Reshape(shape=dims), node.operands[:1], node.operands[0].tensor.with_shape(dims))]
 
 
-@TABLE.lowers(Permute, "int8")
-class PermuteAny(Lowering[Permute]):
+@TABLE.lowers(top.Permute, "int8")
+class PermuteAny(Lowering[top.Permute]):
     """A transposition of stored values."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -242,4 +225,4 @@ class PermuteAny(Lowering[Permute]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         result = node.operands[0].tensor.with_shape(node.result_type.dims)
-        return [build(TpuPermute(order=node.op.order), node.operands, result)]
+        return [build(tpu.Permute(order=node.op.order), node.operands, result)]

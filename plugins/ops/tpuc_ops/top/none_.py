@@ -12,7 +12,7 @@ from tpuc_ops.arrays import Array
 
 
 @dataclass(frozen=True)
-class NoneOp(Op, Absent):
+class None_(Op, Absent):  # noqa: N801  # `None` is a reserved word
     """Stands where an optional operand is absent; its result has type `none`."""
 
     name = "top.None"

@@ -1,0 +1,53 @@
+# generated: python docs/generate.py
+from tpuc.api import Dialect as Dialect
+
+from tpuc_ops.tpu.active import Active as Active
+from tpuc_ops.tpu.add import Add as Add
+from tpuc_ops.tpu.add_const import AddConst as AddConst
+from tpuc_ops.tpu.arg import Arg as Arg
+from tpuc_ops.tpu.bitwise import Bitwise as Bitwise
+from tpuc_ops.tpu.cast import Cast as Cast
+from tpuc_ops.tpu.clip import Clip as Clip
+from tpuc_ops.tpu.compare import Compare as Compare
+from tpuc_ops.tpu.compare_const import CompareConst as CompareConst
+from tpuc_ops.tpu.concat import Concat as Concat
+from tpuc_ops.tpu.conv2d import Conv2D as Conv2D
+from tpuc_ops.tpu.deconv import Deconv as Deconv
+from tpuc_ops.tpu.depth2space import Depth2Space as Depth2Space
+from tpuc_ops.tpu.div import Div as Div
+from tpuc_ops.tpu.gather_rows import GatherRows as GatherRows
+from tpuc_ops.tpu.generic_cpu import GenericCpu as GenericCpu
+from tpuc_ops.tpu.group import Group as Group
+from tpuc_ops.tpu.leaky_relu import LeakyRelu as LeakyRelu
+from tpuc_ops.tpu.load import Load as Load
+from tpuc_ops.tpu.lut import Lut as Lut
+from tpuc_ops.tpu.matmul import MatMul as MatMul
+from tpuc_ops.tpu.max import Max as Max
+from tpuc_ops.tpu.min import Min as Min
+from tpuc_ops.tpu.mul import Mul as Mul
+from tpuc_ops.tpu.mul_const import MulConst as MulConst
+from tpuc_ops.tpu.mul_shift import MulShift as MulShift
+from tpuc_ops.tpu.pad import Pad as Pad
+from tpuc_ops.tpu.permute import Permute as Permute
+from tpuc_ops.tpu.pool2d import Pool2D as Pool2D
+from tpuc_ops.tpu.prelu import PRelu as PRelu
+from tpuc_ops.tpu.rank import Rank as Rank
+from tpuc_ops.tpu.recurrent_steps import RecurrentSteps as RecurrentSteps
+from tpuc_ops.tpu.reduce import Reduce as Reduce
+from tpuc_ops.tpu.relu import Relu as Relu
+from tpuc_ops.tpu.remainder import Remainder as Remainder
+from tpuc_ops.tpu.reshape import Reshape as Reshape
+from tpuc_ops.tpu.row_index import RowIndex as RowIndex
+from tpuc_ops.tpu.scale import Scale as Scale
+from tpuc_ops.tpu.scan import Scan as Scan
+from tpuc_ops.tpu.scatter_rows import ScatterRows as ScatterRows
+from tpuc_ops.tpu.slice import Slice as Slice
+from tpuc_ops.tpu.softmax import Softmax as Softmax
+from tpuc_ops.tpu.store import Store as Store
+from tpuc_ops.tpu.sub import Sub as Sub
+from tpuc_ops.tpu.truncate import Truncate as Truncate
+from tpuc_ops.tpu.upsample import Upsample as Upsample
+from tpuc_ops.tpu.where import Where as Where
+from tpuc_ops.tpu.yield_ import Yield as Yield
+
+DIALECT: Dialect
