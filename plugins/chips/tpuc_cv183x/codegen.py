@@ -23,8 +23,8 @@ from tpuc_cv183x.container import (
 )
 from tpuc_cv183x.container.model import DEFAULT_TIME, RANK
 from tpuc_cv183x.isa import encode_cmdbuf
-from tpuc_cv183x.isa.command import ID_LIMIT
 from tpuc_cv183x.isa.geometry import PRIVATE, split_gmem
+from tpuc_cv183x.isa.tables import ID_LIMIT
 
 _FILE_TYPES = {
     "f32": TensorType.F32,

@@ -30,10 +30,9 @@ from tpuc_cv183x.isa import (
     lane_address,
     split_columns,
 )
-from tpuc_cv183x.isa.command import END
 from tpuc_cv183x.isa.geometry import split_gmem
 from tpuc_cv183x.isa.stream import decode
-from tpuc_cv183x.isa.tables import from_storage, load_table, to_storage
+from tpuc_cv183x.isa.tables import END, from_storage, load_table, to_storage
 from tpuc_cv183x.machine import Machine
 
 from tests.chips.cv183x.cases import GENERATORS, make_case

@@ -5,19 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Constant, Encoding, Ignored, Number, Present, When
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.isa import elementwise
-from tpuc_bm1684x.isa.command import (
-    ComputeInstruction,
-    FieldReader,
-    layout_fields,
-    shape_fields,
-    source_fields,
-)
+from tpuc_bm1684x.isa.codecs import Tensor, extents, operation, rounding
+from tpuc_bm1684x.isa.command import ComputeInstruction
 from tpuc_bm1684x.isa.types import (
     Array,
     DType,
@@ -28,7 +24,6 @@ from tpuc_bm1684x.isa.types import (
     Source,
     dtype_of,
     rounding_code,
-    rounding_of,
 )
 
 if TYPE_CHECKING:
@@ -89,6 +84,12 @@ _SAME_TYPE = {
     Op.LEADING_ONES,
     Op.LEADING_ZEROS,
 }
+_THIRD = When(
+    lambda ar: ar.operation in _SELECT,
+    Tensor("third", "opd2", immediate=True),
+    otherwise=[Tensor("third", "opd2", prec=0, sign=1, layout=Layout.COMPACT, immediate=True)],
+)
+_HARMLESS = ("str", "n_str", "c_str", "h_str", "w_str", "sign", "prec", "n", "c", "h", "w")
 _NOT_EXECUTED = {Op.MUL_HIGH, Op.EU_INDEX, Op.LANE_INDEX, Op.COPY_BATCH}
 
 
@@ -103,11 +104,32 @@ class Arithmetic(ComputeInstruction):
     """
 
     table_name = "sAR"
-    harmless = frozenset(
-        f"{operand}_{field}"
-        for operand in ("res0", "opd0", "opd1", "opd2")
-        for field in ("str", "n_str", "c_str", "h_str", "w_str", "sign", "prec", "n", "c", "h", "w")
-    ) | {"opd1_addr", "opd2_addr", "opd1_const", "opd2_const", "opd3_addr", "res1_addr"}
+    stem = "ar"
+    encoding = Encoding(
+        operation(ArithmeticOp),
+        extents("shape", "res0"),
+        Tensor("left", "opd0", layout=None, immediate=True),
+        When(
+            lambda ar: ar.operation in _ONE_OPERAND,
+            Constant(tsk_opd_num=1),
+            otherwise=[
+                Tensor("right", "opd1", layout=None, immediate=True),
+                Present("tsk_opd_num", ["third"], _THIRD, value=3, absent=2),
+            ],
+        ),
+        When(
+            lambda ar: ar.operation is Op.CAST,
+            Tensor("result", "res0", sign="opd2_sign", layout=None),
+            otherwise=[Tensor("result", "res0", sign=lambda ar: ar.result_sign(), layout=None)],
+        ),
+        When(
+            lambda ar: ar.operation is Op.DIV,
+            Number("iterations", "opd2_n_str", offset=1),
+            otherwise=[rounding("rounding", "opd2_n_str")],
+        ),
+        Ignored("opd1_addr", "opd2_addr", "opd1_const", "opd2_const", "opd3_addr", "res1_addr"),
+        Ignored(*(f"{operand}_{field}" for operand in ("res0", "opd0", "opd1", "opd2") for field in _HARMLESS)),
+    )
 
     operation: ArithmeticOp
     shape: Shape4
@@ -118,58 +140,13 @@ class Arithmetic(ComputeInstruction):
     rounding: Rounding = Rounding.HALF_TO_EVEN
     iterations: int = 0
 
-    def mnemonic(self) -> str:
-        return f"ar.{self.operation.name.lower()}"
-
-    @property
-    def operand_count(self) -> int:
-        """`tsk_opd_num`."""
-        if self.operation in _ONE_OPERAND:
-            return 1
-        return 2 if self.third is None else 3
-
-    def fields(self) -> dict[str, int]:
-        fields = {
-            "tsk_eu_typ": int(self.operation),
-            "tsk_opd_num": self.operand_count,
-            "res0_addr": self.result.address,
-            "res0_prec": self.result.dtype.prec,
-            "opd2_n_str": self.iterations - 1 if self.operation is Op.DIV else rounding_code(self.rounding),
-        }
-        fields |= shape_fields("res0", self.shape) | layout_fields("res0", self.result)
-        for name, source in (("opd0", self.left), ("opd1", self.right), ("opd2", self.third)):
-            if source is None:
-                continue
-            fields |= source_fields(name, source, layout=name != "opd2")
-            fields |= {f"{name}_prec": source.dtype.prec, f"{name}_sign": int(source.dtype.signed)}
-        if self.operation is Op.CAST:
-            fields["opd2_sign"] = int(self.result.dtype.signed)
-        elif self.third is not None and self.operation not in _SELECT:
-            fields["opd2_sign"] = 0
-        return fields
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        operation = ArithmeticOp(fields["tsk_eu_typ"])
-        left = fields.source("opd0", fields["opd0_prec"], fields["opd0_sign"])
-        right = third = None
-        if operation not in _ONE_OPERAND:
-            right = fields.source("opd1", fields["opd1_prec"], fields["opd1_sign"])
-            if fields["tsk_opd_num"] == 3:
-                prec, sign = (fields["opd2_prec"], fields["opd2_sign"]) if operation in _SELECT else (0, 1)
-                third = fields.source("opd2", prec, sign, Layout.ALIGNED if operation in _SELECT else Layout.COMPACT)
-        return cls(
-            operation=operation,
-            shape=fields.shape("res0"),
-            result=fields.operand(
-                "res0", fields["res0_prec"], _result_sign(operation, left, right, fields["opd2_sign"])
-            ),
-            left=left,
-            right=right,
-            third=third,
-            rounding=Rounding.HALF_TO_EVEN if operation is Op.DIV else rounding_of(fields["opd2_n_str"]),
-            iterations=fields["opd2_n_str"] + 1 if operation is Op.DIV else 0,
-        )
+    def result_sign(self) -> bool:
+        """Is an integer result signed? Of unsigned operands only a difference is."""
+        if self.operation in (Op.SUB, Op.SUB_SATURATE):
+            return True
+        if self.operation in _SHIFTS or self.right is None:
+            return self.left.dtype.signed
+        return self.left.dtype.signed or self.right.dtype.signed
 
     def check(self) -> None:
         super().check()
@@ -198,7 +175,7 @@ class Arithmetic(ComputeInstruction):
             raise IllegalCommand(f"{self.mnemonic()}: {left}: it takes floats only; use SUB and ABS")
         if self.operation is Op.CAST and {left, result} == {DType.F16, DType.BF16}:
             raise IllegalCommand(f"{self.mnemonic()}: {left} to {result}; cast to f32 in between")
-        wanted = _result_sign(self.operation, self.left, self.right, int(result.signed))
+        wanted = self.result_sign()
         if self.operation in _SATURATING and not result.is_float and wanted != result.signed:
             kind = "signed" if wanted else "unsigned"
             raise IllegalCommand(f"{self.mnemonic()}: the result of these operands is {kind}; declare it so")
@@ -207,7 +184,7 @@ class Arithmetic(ComputeInstruction):
 
     def reads(self) -> Sequence[Region]:
         regions = [source.region(self.shape) for source in (self.left, self.right) if isinstance(source, Operand)]
-        if isinstance(self.third, Operand) and self.operand_count == 3:
+        if isinstance(self.third, Operand):
             regions.append(self.third.region(self.shape if self.operation in _SELECT else (1, self.shape[1], 1, 1)))
         if self.operation is Op.MULTIPLY_ADD:
             regions.append(self.result.region(self.shape))
@@ -244,17 +221,6 @@ class Arithmetic(ComputeInstruction):
         if self.third is None or self.operation in _SELECT:
             return None
         return machine.fetch(self.third, (1, self.shape[1], 1, 1))
-
-
-def _result_sign(operation: ArithmeticOp, left: Source, right: Source | None, cast_sign: int) -> bool:
-    """Integers: unsigned only when all operands are, and the operation is no subtraction."""
-    if operation is Op.CAST:
-        return bool(cast_sign)
-    if operation in (Op.SUB, Op.SUB_SATURATE):
-        return True
-    if operation in _SHIFTS or right is None:
-        return left.dtype.signed
-    return left.dtype.signed or right.dtype.signed
 
 
 def immediate(value: float, dtype: DType) -> Scalar:

@@ -5,25 +5,24 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Coded, Constant, Derived, Encoding, Ignored, When, flag
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
-from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, layout_fields, shape_fields, source_fields
+from tpuc_bm1684x.isa.codecs import Tensor, extents, operation
 from tpuc_bm1684x.isa.elementwise import flush
 from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
-from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Pair, Scalar, Shape4, Source, dtype_of
+from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Scalar, Shape4, Source
 from tpuc_bm1684x.isa.windows import (
-    PadMode,
-    Pads,
+    PAD_VALUE,
     Product,
-    Window,
+    WindowInstruction,
     convolve,
     exact_product,
     pad_values,
-    read_window,
 )
 
 if TYPE_CHECKING:
@@ -41,8 +40,16 @@ class ConvOp(enum.IntEnum):
     """wrqrelu: the same, clamped to 0..255"""
 
 
+def _input_prec(conv: Conv) -> int:
+    return conv.input.dtype.prec
+
+
+def _bias_prec(conv: Conv) -> int:
+    return (DType.INT16 if conv.is_integer else DType.F32).prec
+
+
 @dataclass(frozen=True, kw_only=True)
-class Conv(ComputeInstruction):
+class Conv(WindowInstruction):
     """`result = convolution of input with weight` (CONV); `result_shape` is given, not computed.
 
     `weight` per output channel: [ic / P][kh][kw][P] with P = 64, 32, 1 input channels for int8, f16/bf16, f32, zero
@@ -54,7 +61,33 @@ class Conv(ComputeInstruction):
     """
 
     table_name = "sCONV"
-    harmless = frozenset({"opd0_n_str", "opd0_c_str", "opd0_h_str", "opd0_w_str", "res1_addr", "opd2_sign"})
+    stem = "conv"
+    encoding = Encoding(
+        operation(ConvOp),
+        Tensor("input", "opd0", layout=None, float_sign=0),
+        extents("input_shape", "opd0", "chw"),
+        Tensor("result", "res0", sign=lambda conv: conv.operation is not ConvOp.REQUANTISE_RELU),
+        extents("result_shape", "res0"),
+        Tensor("weight", "opd1", prec=_input_prec, layout=Layout.COMPACT, immediate=True, float_sign=0),
+        WindowInstruction.window_encoding,
+        flag("accumulate", "res_add"),
+        When(
+            lambda conv: conv.is_integer and not conv.is_fused,
+            Constant(opd2_sign=1),
+            Tensor("kernel_zero_point", "opd2", prec=0, layout=Layout.COMPACT, immediate=True, optional=True),
+            otherwise=[
+                Derived("opd2_sign", lambda conv: conv.is_integer),
+                Tensor("bias", "opd2", prec=_bias_prec, sign=1, layout=Layout.COMPACT, optional=True),
+            ],
+        ),
+        When(
+            lambda conv: conv.is_fused,
+            Constant(opd3_const=1),
+            Coded("shift", "opd3_addr", int, int, width=8),
+            otherwise=[PAD_VALUE],
+        ),
+        Ignored("opd0_n_str", "opd0_c_str", "opd0_h_str", "opd0_w_str", "res1_addr", "opd2_sign"),
+    )
 
     operation: ConvOp = ConvOp.NORMAL
     result: Operand
@@ -63,33 +96,20 @@ class Conv(ComputeInstruction):
     input_shape: tuple[int, int, int]
     """Channels, height, width; N is the result's."""
     weight: Source
-    kernel: Pair = (1, 1)
-    stride: Pair = (1, 1)
-    pads: Pads = (0, 0, 0, 0)
-    dilation: Pair = (1, 1)
-    insert: Pair = (0, 0)
-    pad_mode: PadMode = PadMode.CONSTANT
-    rotate: bool = False
     bias: Operand | None = None
     kernel_zero_point: Source | None = None
     pad_value: Source | None = None
     shift: int = 0
     accumulate: bool = False
 
-    def mnemonic(self) -> str:
-        return f"conv.{self.operation.name.lower()}"
-
     @property
-    def window(self) -> Window:
-        """The sliding window."""
-        return Window(self.kernel, self.stride, self.pads, self.dilation, self.insert, self.pad_mode, self.rotate)
-
-    @property
-    def _fused(self) -> bool:
+    def is_fused(self) -> bool:
+        """Does it requantise?"""
         return self.operation is not ConvOp.NORMAL
 
     @property
-    def _integer(self) -> bool:
+    def is_integer(self) -> bool:
+        """Does it multiply integers?"""
         return not self.input.dtype.is_float
 
     @property
@@ -97,78 +117,17 @@ class Conv(ComputeInstruction):
         """Input channels in one weight piece."""
         return {1: 64, 2: 32, 4: 1}[self.input.dtype.bytes]
 
-    def fields(self) -> dict[str, int]:
-        third = self.kernel_zero_point if self._integer and not self._fused else self.bias
-        fourth = Scalar(self.shift, DType.INT32) if self._fused else self.pad_value
-        signs = self._integer
-        fields = {
-            "tsk_eu_typ": int(self.operation),
-            "res0_addr": self.result.address,
-            "res0_prec": self.result.dtype.prec,
-            "res_add": int(self.accumulate),
-            "opd0_addr": self.input.address,
-            "opd0_prec": self.input.dtype.prec,
-            "opd0_sign": int(signs and self.input.dtype.signed),
-            "opd1_sign": int(signs and self.weight.dtype.signed),
-            "opd2_sign": int(signs and (third is None or third.dtype.signed)),
-        }
-        fields |= shape_fields("res0", self.result_shape) | shape_fields("opd0", self.input_shape, "chw")
-        fields |= layout_fields("opd0", self.input) | self.window.fields()
-        fields |= source_fields("opd1", self.weight)
-        return fields | source_fields("opd2", third) | source_fields("opd3", fourth)
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        operation = ConvOp(fields["tsk_eu_typ"])
-        kind = dtype_of(fields["opd0_prec"], fields["opd0_sign"])
-        fused, integer = operation is not ConvOp.NORMAL, not kind.is_float
-        bias: Operand | None = None
-        zero_point: Source | None = None
-        if integer and not fused:
-            zero_point = fields.source("opd2", 0, fields["opd2_sign"], Layout.COMPACT)
-            if zero_point == Scalar(0, DType.INT8):
-                zero_point = None
-        elif not fields["opd2_const"]:
-            bias = fields.plain("opd2", 3 if integer else 2, 1, Layout.COMPACT)
-        pad_value: Source | None = None
-        if not fused:
-            pad_value = fields.source("opd3", kind.prec, fields["opd0_sign"], Layout.COMPACT)
-            if isinstance(pad_value, Scalar) and not pad_value.bits:
-                pad_value = None
-        window = read_window(fields)
-        result_sign = integer and operation is not ConvOp.REQUANTISE_RELU
-        return cls(
-            operation=operation,
-            result=fields.plain("res0", fields["res0_prec"], result_sign),
-            result_shape=fields.shape("res0"),
-            input=fields.operand("opd0", fields["opd0_prec"], fields["opd0_sign"]),
-            input_shape=(fields["opd0_c"], fields["opd0_h"], fields["opd0_w"]),
-            weight=fields.source("opd1", kind.prec, fields["opd1_sign"], Layout.COMPACT),
-            kernel=window.kernel,
-            stride=window.stride,
-            pads=window.pads,
-            dilation=window.dilation,
-            insert=window.insert,
-            pad_mode=window.pad_mode,
-            rotate=window.rotate,
-            bias=bias,
-            kernel_zero_point=zero_point,
-            pad_value=pad_value,
-            shift=fields["opd3_addr"] & 0xFF if fused else 0,
-            accumulate=bool(fields["res_add"]),
-        )
-
     def check(self) -> None:
         super().check()
         _, height, width = self.input_shape
         self.window.check(self.mnemonic(), (height, width), self.result_shape[2:])
         source, result = self.input.dtype, self.result.dtype
-        wanted = (DType.INT32,) if self._integer else (source, DType.F32)
-        if self._fused:
+        wanted = (DType.INT32,) if self.is_integer else (source, DType.F32)
+        if self.is_fused:
             wanted = (DType.INT8, DType.UINT8)
-        if (source.bytes > 1 and self._integer) or result not in wanted:
+        if (source.bytes > 1 and self.is_integer) or result not in wanted:
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use {' or '.join(map(str, wanted))}")
-        if self._fused and self.accumulate:
+        if self.is_fused and self.accumulate:
             raise IllegalCommand(f"{self.mnemonic()}: it cannot add to an old result; use NORMAL")
 
     # -- memory ------------------------------------------------------------------------------------------------------
@@ -204,7 +163,7 @@ class Conv(ComputeInstruction):
         pads = pad_values(machine, self.pad_value, self.input_shape[0], self.input.dtype)
         x = self.window.pad(machine.load(self.input, self._input_dims()), *pads)
         weight, piece = self._weights(machine)
-        if self._integer:
+        if self.is_integer:
             product = exact_product(weight, 128 if self.input.dtype.signed else 255)
             total = convolve(
                 x, self.window, self.result_shape, piece, lambda columns, _: product(columns), np.dtype(np.int32)
@@ -225,7 +184,7 @@ class Conv(ComputeInstruction):
             weight = np.broadcast_to(self.weight.value(), (oc, groups, kh * kw, self.packing)).copy()
         else:
             weight = machine.load(self.weight, self._weight_dims()).reshape(oc, groups, kh * kw, self.packing)
-        if self._integer:
+        if self.is_integer:
             weight, piece = weight.swapaxes(1, 2).reshape(oc, 1, kh * kw, -1)[..., :ic], ic
         elif ic % piece:
             weight = np.where(np.arange(groups * piece).reshape(groups, 1, piece) < ic, weight, weight.dtype.type(0))
@@ -254,12 +213,12 @@ class Conv(ComputeInstruction):
         return product
 
     def _old_result(self) -> Operand:
-        return self.result if self._integer else Operand(self.result.address, DType.F32)
+        return self.result if self.is_integer else Operand(self.result.address, DType.F32)
 
     def _finish(self, machine: Machine, total: Array) -> Array:
         channels = (1, self.result_shape[1], 1, 1)
         result = self.result.dtype.numpy
-        if self._fused:
+        if self.is_fused:
             value = total.astype(np.int64)
             if self.bias is not None:
                 value += machine.load(self.bias, channels)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region, RegionTensor
+from tpuc.api.encoding import Constant, Derived, Encoding, Ignored, Number, Numbers, Present, Words
 
-from tpuc_bm1684x.isa.command import DmaInstruction, FieldReader, shape_fields
+from tpuc_bm1684x.isa.codecs import element_type
+from tpuc_bm1684x.isa.command import DmaInstruction
 from tpuc_bm1684x.isa.geometry import (
     DDR_BASE,
     L2_BASE,
@@ -25,7 +27,6 @@ from tpuc_bm1684x.isa.types import (
     Layout,
     Shape4,
     Strides,
-    dtype_of,
     format_dma,
     in_lmem,
     lane_region,
@@ -67,63 +68,41 @@ def dma_space(address: int) -> tuple[str, int]:
     raise IllegalCommand(f"DMA address {address:#x}: no memory there; use local memory, L2 or DDR")
 
 
-def address_fields(prefix: str, address: int) -> dict[str, int]:
-    """The two words of a 40-bit address."""
-    return {f"{prefix}_start_addr_l32": address & 0xFFFFFFFF, f"{prefix}_start_addr_h8": address >> 32}
+def dma_address(attribute: str, prefix: str) -> Words:
+    """A 40-bit address in two words."""
+    return Words(attribute, ((f"{prefix}_start_addr_l32", 32), (f"{prefix}_start_addr_h8", 8)))
 
 
-def read_address(fields: FieldReader, prefix: str) -> int:
-    """The 40-bit address."""
-    return fields[f"{prefix}_start_addr_h8"] << 32 | fields[f"{prefix}_start_addr_l32"]
-
-
-def mask_fields(mask: int) -> dict[str, int]:
-    """The two words of the lane mask."""
-    return {"localmem_mask_l32": mask & 0xFFFFFFFF, "localmem_mask_h32": mask >> 32}
-
-
-def read_mask(fields: FieldReader) -> int:
-    """The lane mask."""
-    return fields["localmem_mask_h32"] << 32 | fields["localmem_mask_l32"]
-
-
-def read_sizes(fields: FieldReader, prefix: str) -> Shape4:
+def sizes(attribute: str, prefix: str, names: str = "nchw") -> Numbers:
     """`prefix`_nsize ..."""
-    return (
-        fields[f"{prefix}_nsize"],
-        fields[f"{prefix}_csize"],
-        fields[f"{prefix}_hsize"],
-        fields[f"{prefix}_wsize"],
-    )
+    return Numbers(attribute, tuple(f"{prefix}_{name}size" for name in names))
 
 
-def read_strides(fields: FieldReader, prefix: str) -> Strides | None:
-    """`prefix`_nstride ... where strides are in use."""
-    if not fields["stride_enable"]:
-        return None
-    return (
-        fields[f"{prefix}_nstride"],
-        fields[f"{prefix}_cstride"],
-        fields[f"{prefix}_hstride"],
-        fields[f"{prefix}_wstride"],
-    )
+def steps(attribute: str, prefix: str, names: str = "nchw") -> Numbers:
+    """`prefix`_nstride ..., in elements."""
+    return Numbers(attribute, tuple(f"{prefix}_{name}stride" for name in names))
 
 
-def size_fields(prefix: str, shape: Sequence[int]) -> dict[str, int]:
-    """Fields from a shape."""
-    return {f"{prefix}_{name}size": size for name, size in zip("nchw", shape, strict=True)}
-
-
-def stride_fields(prefix: str, strides: Strides | None) -> dict[str, int]:
-    """Fields from strides; none for natural ones."""
-    if strides is None:
-        return {}
-    return {f"{prefix}_{name}stride": step for name, step in zip("nchw", strides, strict=True)}
-
-
-_UNUSED = frozenset(
-    f"{side}_{name}{kind}" for side in ("src", "dst") for name in "nchw" for kind in ("size", "stride")
-) | {"constant_value", "nchw_copy", "localmem_mask_l32", "localmem_mask_h32"}
+MASK = Words("mask", (("localmem_mask_l32", 32), ("localmem_mask_h32", 32)))
+ELEMENT_TYPE = element_type("dtype", "src_data_format")
+ADDRESSES = Encoding(dma_address("source", "src"), dma_address("destination", "dst"))
+_UNUSED = Ignored(
+    *(f"{side}_{name}{kind}" for side in ("src", "dst") for name in "nchw" for kind in ("size", "stride")),
+    *("constant_value", "nchw_copy", "localmem_mask_l32", "localmem_mask_h32"),
+)
+_TRANSFER = Encoding(
+    ADDRESSES,
+    sizes("shape", "src"),
+    ELEMENT_TYPE,
+    Present(
+        "stride_enable",
+        ["source_strides", "destination_strides"],
+        steps("source_strides", "src"),
+        steps("destination_strides", "dst"),
+    ),
+    MASK,
+    _UNUSED,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +114,6 @@ class TensorTransfer(DmaInstruction):
     """
 
     table_name = "DMA_tensor"
-    harmless = _UNUSED
     whole_rows: ClassVar[bool] = False
     """Does the command take rows as contiguous, whatever the W stride?"""
 
@@ -159,35 +137,6 @@ class TensorTransfer(DmaInstruction):
         if self.whole_rows:
             return (*source[:3], 1), (*target[:3], 1)
         return source, target
-
-    def special(self) -> int:
-        """`cmd_special_function`."""
-        return 0
-
-    def fields(self) -> dict[str, int]:
-        if (self.source_strides is None) != (self.destination_strides is None):
-            raise IllegalCommand(f"{self.mnemonic()}: give strides for both sides or for none")
-        fields = {
-            "stride_enable": int(self.source_strides is not None),
-            "cmd_special_function": self.special(),
-            "src_data_format": self.dtype.prec,
-        }
-        fields |= size_fields("src", self.shape) | stride_fields("src", self.source_strides)
-        fields |= stride_fields("dst", self.destination_strides)
-        fields |= address_fields("src", self.source) | address_fields("dst", self.destination)
-        return fields | mask_fields(self.mask)
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        return cls(
-            source=read_address(fields, "src"),
-            destination=read_address(fields, "dst"),
-            shape=read_sizes(fields, "src"),
-            dtype=dtype_of(fields["src_data_format"]),
-            source_strides=read_strides(fields, "src"),
-            destination_strides=read_strides(fields, "dst"),
-            mask=read_mask(fields),
-        )
 
     def reads(self) -> Sequence[Region]:
         return [dma_region(self.source, self.shape, self.strides()[0], self.dtype)]
@@ -213,26 +162,15 @@ class TensorCopy(TensorTransfer):
     With `destination_shape` the copy reshapes: elements are taken and placed in N, C, H, W order of each side.
     """
 
-    destination_shape: Shape4 | None = None
+    stem = "dma.copy"
+    encoding = Encoding(
+        _TRANSFER, Present("nchw_copy", ["destination_shape"], sizes("destination_shape", "dst"), value=0, absent=1)
+    )
 
-    def mnemonic(self) -> str:
-        return "dma.copy"
+    destination_shape: Shape4 | None = None
 
     def result_shape(self) -> Shape4:
         return self.destination_shape or self.shape
-
-    def fields(self) -> dict[str, int]:
-        fields = super().fields()
-        if self.destination_shape is None:
-            return fields | {"nchw_copy": 1}
-        return fields | size_fields("dst", self.destination_shape)
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        base = super().from_fields(fields)
-        if fields["nchw_copy"]:
-            return base
-        return replace(base, destination_shape=read_sizes(fields, "dst"))
 
     def check(self) -> None:
         super().check()
@@ -251,16 +189,9 @@ class TensorCopy(TensorTransfer):
 class TransposeNC(TensorTransfer):
     """Source (n, c, h, w) to result (c, n, h, w) (DMA_tensor, transpose)."""
 
+    stem = "dma.transpose_nc"
+    encoding = Encoding(_TRANSFER, Constant(cmd_special_function=1, nchw_copy=1))
     whole_rows = True
-
-    def mnemonic(self) -> str:
-        return "dma.transpose_nc"
-
-    def special(self) -> int:
-        return 1
-
-    def fields(self) -> dict[str, int]:
-        return super().fields() | {"nchw_copy": 1}
 
     def result_shape(self) -> Shape4:
         n, c, h, w = self.shape
@@ -276,15 +207,10 @@ class TransposeNC(TensorTransfer):
 class TransposeCW(TensorTransfer):
     """Source (n, c, h, w) to result (n, w, h, c) (DMA_cw_transpose)."""
 
-    whole_rows = True
-
     table_name = "DMA_cw_transpose"
-
-    def mnemonic(self) -> str:
-        return "dma.transpose_cw"
-
-    def fields(self) -> dict[str, int]:
-        return super().fields() | {"nchw_copy": 1}
+    stem = "dma.transpose_cw"
+    encoding = Encoding(_TRANSFER, Constant(nchw_copy=1))
+    whole_rows = True
 
     def result_shape(self) -> Shape4:
         n, c, h, w = self.shape
@@ -300,34 +226,21 @@ class TransposeCW(TensorTransfer):
 class ChannelBroadcast(TensorTransfer):
     """Source (n, 1, h, w) to `channels` lanes; start lane + channels <= 64 (DMA_tensor, broadcast)."""
 
+    stem = "dma.broadcast"
+    encoding = Encoding(
+        _TRANSFER,
+        Constant(cmd_special_function=3),
+        Number("channels", "dst_csize"),
+        Derived("dst_nsize", lambda copy: copy.shape[0]),
+        Derived("dst_hsize", lambda copy: copy.shape[2]),
+        Derived("dst_wsize", lambda copy: copy.shape[3]),
+    )
     whole_rows = True
 
     channels: int
 
-    def mnemonic(self) -> str:
-        return "dma.broadcast"
-
-    def special(self) -> int:
-        return 3
-
     def result_shape(self) -> Shape4:
         return (self.shape[0], self.channels, *self.shape[2:])
-
-    def fields(self) -> dict[str, int]:
-        return super().fields() | size_fields("dst", self.result_shape())
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        return cls(
-            source=read_address(fields, "src"),
-            destination=read_address(fields, "dst"),
-            shape=read_sizes(fields, "src"),
-            channels=fields["dst_csize"],
-            dtype=dtype_of(fields["src_data_format"]),
-            source_strides=read_strides(fields, "src"),
-            destination_strides=read_strides(fields, "dst"),
-            mask=read_mask(fields),
-        )
 
     def check(self) -> None:
         super().check()
@@ -349,7 +262,18 @@ class Fill(DmaInstruction):
     """Write one value to a strided tensor (DMA_tensor with constant fill); `value` is the bit pattern."""
 
     table_name = "DMA_tensor"
-    harmless = _UNUSED | {"src_start_addr_l32", "src_start_addr_h8"}
+    stem = "dma.fill"
+    encoding = Encoding(
+        Constant(fill_constant_en=1),
+        dma_address("destination", "dst"),
+        sizes("shape", "dst"),
+        ELEMENT_TYPE,
+        Number("value", "constant_value"),
+        Present("stride_enable", ["strides"], steps("strides", "dst")),
+        MASK,
+        _UNUSED,
+        Ignored("src_start_addr_l32", "src_start_addr_h8"),
+    )
 
     destination: int
     shape: Shape4
@@ -357,30 +281,6 @@ class Fill(DmaInstruction):
     value: int
     strides: Strides | None = None
     mask: int = ALL_LANES
-
-    def mnemonic(self) -> str:
-        return "dma.fill"
-
-    def fields(self) -> dict[str, int]:
-        fields = {
-            "stride_enable": int(self.strides is not None),
-            "fill_constant_en": 1,
-            "src_data_format": self.dtype.prec,
-            "constant_value": self.value,
-        }
-        fields |= size_fields("dst", self.shape) | stride_fields("dst", self.strides)
-        return fields | address_fields("dst", self.destination) | mask_fields(self.mask)
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        return cls(
-            destination=read_address(fields, "dst"),
-            shape=read_sizes(fields, "dst"),
-            dtype=dtype_of(fields["src_data_format"]),
-            value=fields["constant_value"],
-            strides=read_strides(fields, "dst"),
-            mask=read_mask(fields),
-        )
 
     def _strides(self) -> Strides:
         return self.strides or dma_strides(self.destination, self.shape, self.dtype)
@@ -395,6 +295,3 @@ class Fill(DmaInstruction):
         bits = np.array(self.value & ((1 << 8 * self.dtype.bytes) - 1), f"u{self.dtype.bytes}")
         values = bits.view(self.dtype.numpy)
         machine.write(self.destination, self.shape, self._strides(), self.dtype, values, self.mask)
-
-
-__all__ = ["ChannelBroadcast", "Fill", "TensorCopy", "TransposeCW", "TransposeNC", "shape_fields"]

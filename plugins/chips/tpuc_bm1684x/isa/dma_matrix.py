@@ -4,26 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Constant, Derived, Encoding, Ignored, Number, When, flag
 
-from tpuc_bm1684x.isa.command import DmaInstruction, FieldReader
+from tpuc_bm1684x.isa.command import DmaInstruction
 from tpuc_bm1684x.isa.dma import (
+    ADDRESSES,
     ALL_LANES,
-    address_fields,
+    ELEMENT_TYPE,
+    MASK,
     dma_region,
     dma_space,
-    mask_fields,
-    read_address,
-    read_mask,
+    steps,
 )
 from tpuc_bm1684x.isa.geometry import LANE_BYTES, LMEM_BASE
-from tpuc_bm1684x.isa.types import Array, DType, Pair, Shape4, Strides, dtype_of, in_lmem
+from tpuc_bm1684x.isa.types import Array, DType, Pair, Shape4, Strides, in_lmem
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
+
+
+_UNUSED = ("hsize", "nsize", "csize", "wstride", "hstride")
+
+
+def _sides(flat: str, local: str) -> Encoding:
+    """The matrix on the side `flat` and the tensor on the side `local`."""
+    return Encoding(
+        Number("rows", f"{flat}_hsize"),
+        Number("columns", f"{flat}_wsize"),
+        Number("row_stride", f"{flat}_hstride"),
+        Derived(f"{local}_nsize", lambda copy: copy.local_rows),
+        Number("pieces", f"{local}_csize"),
+        Number("width", f"{local}_wsize"),
+        steps("local_strides", local, "nc"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +52,14 @@ class MatrixCopy(DmaInstruction):
     """
 
     table_name = "DMA_matrix"
-    harmless = frozenset(
-        f"{side}_{name}" for side in ("src", "dst") for name in ("hsize", "nsize", "csize", "wstride", "hstride")
+    encoding = Encoding(
+        ADDRESSES,
+        Constant(stride_enable=1),
+        ELEMENT_TYPE,
+        flag("transpose", "cmd_special_function"),
+        When(lambda copy: copy.is_load, _sides("src", "dst"), otherwise=[_sides("dst", "src")]),
+        MASK,
+        Ignored(*(f"{side}_{name}" for side in ("src", "dst") for name in _UNUSED)),
     )
 
     source: int
@@ -55,7 +78,8 @@ class MatrixCopy(DmaInstruction):
         return "dma.matrix_transpose" if self.transpose else "dma.matrix"
 
     @property
-    def _to_local(self) -> bool:
+    def is_load(self) -> bool:
+        """Does it write local memory?"""
         return in_lmem(self.destination)
 
     @property
@@ -63,47 +87,11 @@ class MatrixCopy(DmaInstruction):
         """N of the local tensor."""
         return self.columns if self.transpose else self.rows
 
-    def fields(self) -> dict[str, int]:
-        flat, local = ("src", "dst") if self._to_local else ("dst", "src")
-        fields = {
-            "stride_enable": 1,
-            "cmd_special_function": int(self.transpose),
-            "src_data_format": self.dtype.prec,
-            f"{flat}_hsize": self.rows,
-            f"{flat}_wsize": self.columns,
-            f"{flat}_hstride": self.row_stride,
-            f"{local}_nsize": self.local_rows,
-            f"{local}_csize": self.pieces,
-            f"{local}_wsize": self.width,
-            f"{local}_nstride": self.local_strides[0],
-            f"{local}_cstride": self.local_strides[1],
-        }
-        fields |= address_fields("src", self.source) | address_fields("dst", self.destination)
-        return fields | mask_fields(self.mask)
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        destination = read_address(fields, "dst")
-        flat, local = ("src", "dst") if in_lmem(destination) else ("dst", "src")
-        return cls(
-            source=read_address(fields, "src"),
-            destination=destination,
-            rows=fields[f"{flat}_hsize"],
-            columns=fields[f"{flat}_wsize"],
-            row_stride=fields[f"{flat}_hstride"],
-            width=fields[f"{local}_wsize"],
-            pieces=fields[f"{local}_csize"],
-            local_strides=(fields[f"{local}_nstride"], fields[f"{local}_cstride"]),
-            dtype=dtype_of(fields["src_data_format"]),
-            transpose=bool(fields["cmd_special_function"]),
-            mask=read_mask(fields),
-        )
-
     def check(self) -> None:
         super().check()
-        if in_lmem(self.source) == self._to_local:
+        if in_lmem(self.source) == self.is_load:
             raise IllegalCommand(f"{self.mnemonic()}: exactly one side must be local memory")
-        if self.transpose and not self._to_local:
+        if self.transpose and not self.is_load:
             raise IllegalCommand(f"{self.mnemonic()}: from local memory it cannot transpose; use TransposeCW")
         needed = self.rows if self.transpose else self.columns
         if (
@@ -123,7 +111,7 @@ class MatrixCopy(DmaInstruction):
 
     def _sides(self) -> tuple[tuple[Shape4, Strides], tuple[Shape4, Strides]]:
         local, flat = self._local_dims(), self._flat_dims()
-        return (flat, local) if self._to_local else (local, flat)
+        return (flat, local) if self.is_load else (local, flat)
 
     def reads(self) -> Sequence[Region]:
         return [dma_region(self.source, *self._sides()[0], self.dtype)]
@@ -133,7 +121,7 @@ class MatrixCopy(DmaInstruction):
 
     def execute(self, machine: Machine) -> None:
         (local_shape, local_strides), (flat_shape, flat_strides) = self._local_dims(), self._flat_dims()
-        if not self._to_local:
+        if not self.is_load:
             values = machine.read(self.source, local_shape, local_strides, self.dtype)
             values = values.reshape(self.rows, -1)[:, : self.columns]
             machine.write(self.destination, flat_shape, flat_strides, self.dtype, values)
@@ -160,31 +148,16 @@ class LinearCopy(DmaInstruction):
     """`count` consecutive elements (DMA_general)."""
 
     table_name = "DMA_general"
-    harmless = frozenset({"stride_enable", "nchw_copy"})
+    stem = "dma.linear"
+    encoding = Encoding(
+        ADDRESSES, ELEMENT_TYPE, Number("count", "move_length"), MASK, Ignored("stride_enable", "nchw_copy")
+    )
 
     source: int
     destination: int
     count: int
     dtype: DType
     mask: int = ALL_LANES
-
-    def mnemonic(self) -> str:
-        return "dma.linear"
-
-    def fields(self) -> dict[str, int]:
-        fields = {"src_data_format": self.dtype.prec, "move_length": self.count}
-        fields |= address_fields("src", self.source) | address_fields("dst", self.destination)
-        return fields | mask_fields(self.mask)
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        return cls(
-            source=read_address(fields, "src"),
-            destination=read_address(fields, "dst"),
-            count=fields["move_length"],
-            dtype=dtype_of(fields["src_data_format"]),
-            mask=read_mask(fields),
-        )
 
     def _region(self, address: int) -> Region:
         size = self.count * self.dtype.bytes

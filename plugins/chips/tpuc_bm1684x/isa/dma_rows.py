@@ -4,27 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Constant, Draft, Encoding, FieldCodec, Fields, Ignored, Number
 
-from tpuc_bm1684x.isa.command import DmaInstruction, FieldReader
+from tpuc_bm1684x.isa.command import DmaInstruction
 from tpuc_bm1684x.isa.dma import (
+    ADDRESSES,
     ALL_LANES,
-    address_fields,
+    ELEMENT_TYPE,
+    MASK,
+    dma_address,
     dma_region,
-    mask_fields,
-    read_address,
-    read_mask,
+    sizes,
+    steps,
 )
-from tpuc_bm1684x.isa.types import Array, DType, Pair, Shape4, Strides, dtype_of
+from tpuc_bm1684x.isa.types import Array, DType, Pair, Shape4, Strides
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
 
 Extents3 = tuple[int, int, int]
 """Channels, rows, elements of a row."""
+
+
+class _RowCounts(FieldCodec):
+    """The extents of destination and index, as far as those of the source do not give them."""
+
+    def write(self, instruction: IndexedRows, fields: dict[str, int]) -> None:
+        fields["dst_csize"], fields["dst_hsize"], fields["dst_wsize"] = instruction.destination_size
+        fields["index_csize"], fields["index_hsize"] = instruction.index_size
+
+    def read(self, draft: Draft, fields: Fields) -> None:
+        if not fields["stride_enable"] or MASK.number(fields) != ALL_LANES:
+            raise IllegalCommand("indexed rows without strides or with a lane mask are not known here")
+        channels, rows, elements = draft.source_size
+        moved = rows if draft.scatters else fields["dst_hsize"]
+        draft.__dict__["destination_size"] = (max(channels, fields["index_csize"]), fields["dst_hsize"], elements)
+        draft.__dict__["index_size"] = (fields["index_csize"], moved)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +55,19 @@ class IndexedRows(DmaInstruction):
     are those of source and index; the destination's fields of them, and the index's of rows, do not count.
     """
 
-    harmless = frozenset({"nchw_copy", "localmem_mask_l32", "localmem_mask_h32", "constant_value"}) | frozenset(
-        {"dst_csize", "dst_wsize", "index_hsize"}
+    encoding = Encoding(
+        ADDRESSES,
+        dma_address("index", "index"),
+        Constant(stride_enable=1, localmem_mask_l32=ALL_LANES & 0xFFFFFFFF, localmem_mask_h32=ALL_LANES >> 32),
+        ELEMENT_TYPE,
+        sizes("source_size", "src", "chw"),
+        steps("source_strides", "src", "ch"),
+        _RowCounts(),
+        steps("destination_strides", "dst", "ch"),
+        steps("index_strides", "index", "ch"),
+        Number("constant", "constant_value"),
+        Ignored("nchw_copy", "localmem_mask_l32", "localmem_mask_h32", "constant_value"),
+        Ignored("dst_csize", "dst_wsize", "index_hsize"),
     )
     scatters: ClassVar[bool] = False
 
@@ -54,39 +84,6 @@ class IndexedRows(DmaInstruction):
     dtype: DType
     constant: int = 0
     """The bits where there is no row to take."""
-
-    def fields(self) -> dict[str, int]:
-        fields = {"stride_enable": 1, "src_data_format": self.dtype.prec, "constant_value": self.constant}
-        sides = (
-            ("src", self.source, self.source_size, self.source_strides),
-            ("dst", self.destination, self.destination_size, self.destination_strides),
-            ("index", self.index, self.index_size, self.index_strides),
-        )
-        for prefix, address, size, strides in sides:
-            fields |= address_fields(prefix, address)
-            fields |= {f"{prefix}_{name}size": extent for name, extent in zip("chw", size, strict=False)}
-            fields |= {f"{prefix}_{name}stride": step for name, step in zip("ch", strides, strict=True)}
-        return fields | mask_fields(ALL_LANES)
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        if not fields["stride_enable"] or read_mask(fields) != ALL_LANES:
-            raise IllegalCommand("indexed rows without strides or with a lane mask are not known here")
-        channels, elements = max(fields["src_csize"], fields["index_csize"]), fields["src_wsize"]
-        rows = fields["src_hsize" if cls.scatters else "dst_hsize"]
-        return cls(
-            source=read_address(fields, "src"),
-            source_size=(fields["src_csize"], fields["src_hsize"], elements),
-            source_strides=(fields["src_cstride"], fields["src_hstride"]),
-            destination=read_address(fields, "dst"),
-            destination_size=(channels, fields["dst_hsize"], elements),
-            destination_strides=(fields["dst_cstride"], fields["dst_hstride"]),
-            index=read_address(fields, "index"),
-            index_size=(fields["index_csize"], rows),
-            index_strides=(fields["index_cstride"], fields["index_hstride"]),
-            dtype=dtype_of(fields["src_data_format"]),
-            constant=fields["constant_value"],
-        )
 
     def check(self) -> None:
         super().check()
@@ -140,9 +137,7 @@ class RowGather(IndexedRows):
     """`destination[c, i, :] = source[c, index[c, i], :]`, `constant` where there is no such row (DMA_gather)."""
 
     table_name = "DMA_gather"
-
-    def mnemonic(self) -> str:
-        return "dma.gather"
+    stem = "dma.gather"
 
     def _moved(self, machine: Machine, source: Array, numbers: Array, target: tuple[Shape4, Strides]) -> Array:
         inside = numbers < self.source_size[1]
@@ -158,10 +153,8 @@ class RowScatter(IndexedRows):
     """`destination[c, index[c, i], :] = source[c, i, :]`, rows in order; others stay (DMA_scatter)."""
 
     table_name = "DMA_scatter"
+    stem = "dma.scatter"
     scatters = True
-
-    def mnemonic(self) -> str:
-        return "dma.scatter"
 
     def _moved(self, machine: Machine, source: Array, numbers: Array, target: tuple[Shape4, Strides]) -> Array:
         result = machine.read(self.destination, *target, self.dtype)[0].copy()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Encoding, Ignored, Number
 
-from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields
+from tpuc_bm1684x.isa.codecs import Tensor, element_type, extents, operation, plain_address
+from tpuc_bm1684x.isa.command import ComputeInstruction
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Shape4, line_strides
 
 if TYPE_CHECKING:
@@ -44,6 +46,10 @@ class GatherOp(enum.IntEnum):
 _SCATTERS = (GatherOp.SCATTER, GatherOp.SCATTER_HZD)
 
 
+def _index_layout(gather: Gather) -> Layout:
+    return Layout.COMPACT if gather.operation is GatherOp.LANE_GATHER else Layout.ALIGNED
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gather(ComputeInstruction):
     """`result[n, c, i] = table[c, index]` (SG); all aligned.
@@ -55,7 +61,17 @@ class Gather(ComputeInstruction):
     """
 
     table_name = "sSG"
-    harmless = frozenset({"opd2_addr", "opd2_const", "res1_addr", "opd3_addr", "opd3_const"})
+    stem = "sg"
+    encoding = Encoding(
+        operation(GatherOp),
+        extents("shape", "res0"),
+        Tensor("result", "res0", sign=1),
+        Tensor("table", "opd0", sign=1, layout=None),
+        extents("table_size", "opd0", "hw"),
+        Tensor("index", "opd1", sign=0, layout=_index_layout),
+        extents("index_size", "opd1", "cw"),
+        Ignored("opd2_addr", "opd2_const", "res1_addr", "opd3_addr", "opd3_const"),
+    )
 
     operation: GatherOp = GatherOp.GATHER
     shape: Shape4
@@ -65,39 +81,6 @@ class Gather(ComputeInstruction):
     """Height and width of one channel's table."""
     index: Operand
     index_size: tuple[int, int]
-
-    def mnemonic(self) -> str:
-        return f"sg.{self.operation.name.lower()}"
-
-    def fields(self) -> dict[str, int]:
-        return shape_fields("res0", self.shape) | {
-            "tsk_eu_typ": int(self.operation),
-            "opd0_str": self.table.layout_code,
-            "opd0_h": self.table_size[0],
-            "opd0_w": self.table_size[1],
-            "opd1_c": self.index_size[0],
-            "opd1_w": self.index_size[1],
-            "res0_prec": self.result.dtype.prec,
-            "res0_addr": self.result.address,
-            "opd0_prec": self.table.dtype.prec,
-            "opd0_addr": self.table.address,
-            "opd1_prec": self.index.dtype.prec,
-            "opd1_addr": self.index.address,
-        }
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        operation = GatherOp(fields["tsk_eu_typ"])
-        index_layout = Layout.COMPACT if operation is GatherOp.LANE_GATHER else Layout.ALIGNED
-        return cls(
-            operation=operation,
-            shape=fields.shape("res0"),
-            result=fields.plain("res0", fields["res0_prec"], 1),
-            table=fields.operand("opd0", fields["opd0_prec"], 1),
-            table_size=(fields["opd0_h"], fields["opd0_w"]),
-            index=fields.plain("opd1", fields["opd1_prec"], 0, index_layout),
-            index_size=(fields["opd1_c"], fields["opd1_w"]),
-        )
 
     def check(self) -> None:
         super().check()
@@ -181,7 +164,18 @@ class GatherLines(ComputeInstruction):
     """`result[n, c, i, :] = table[c, index[n, c, i], :]` (SGL); table and result line-aligned, index aligned 16 bit."""
 
     table_name = "sSGL"
-    harmless = frozenset({"opd2_addr", "opd2_const", "opd3_const", "res1_addr"})
+    stem = "sgl"
+    encoding = Encoding(
+        operation(GatherLinesOp),
+        extents("shape", "res0"),
+        element_type("dtype", "res0_prec"),
+        plain_address("result", "res0"),
+        plain_address("table", "opd0"),
+        Number("table_rows", "opd0_h"),
+        Number("table_layout", "opd0_str"),
+        Tensor("index", "opd1", sign=0),
+        Ignored("opd2_addr", "opd2_const", "opd3_const", "res1_addr"),
+    )
 
     operation: GatherLinesOp = GatherLinesOp.GATHER
     shape: Shape4
@@ -191,34 +185,6 @@ class GatherLines(ComputeInstruction):
     table_rows: int
     table_layout: int = 3
     index: Operand
-
-    def mnemonic(self) -> str:
-        return f"sgl.{self.operation.name.lower()}"
-
-    def fields(self) -> dict[str, int]:
-        return shape_fields("res0", self.shape) | {
-            "tsk_eu_typ": int(self.operation),
-            "res0_prec": self.dtype.prec,
-            "opd1_prec": self.index.dtype.prec,
-            "opd0_str": self.table_layout,
-            "opd0_h": self.table_rows,
-            "res0_addr": self.result,
-            "opd0_addr": self.table,
-            "opd1_addr": self.index.address,
-        }
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        return cls(
-            operation=GatherLinesOp(fields["tsk_eu_typ"]),
-            shape=fields.shape("res0"),
-            dtype=DType.INT8 if fields["res0_prec"] == 0 else _dtype(fields["res0_prec"]),
-            result=fields["res0_addr"],
-            table=fields["opd0_addr"],
-            table_rows=fields["opd0_h"],
-            table_layout=fields["opd0_str"],
-            index=fields.plain("opd1", fields["opd1_prec"], 0),
-        )
 
     def check(self) -> None:
         super().check()
@@ -250,9 +216,3 @@ class GatherLines(ComputeInstruction):
         source: Array = np.broadcast_to(machine.load(table, table_dims), (self.shape[0], *table_dims[1:]))
         value = np.take_along_axis(source, rows, axis=2)
         machine.store(self.lines(self.result, self.shape), self.shape, value)
-
-
-def _dtype(prec: int) -> DType:
-    from tpuc_bm1684x.isa.types import dtype_of
-
-    return dtype_of(prec)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Derived, Encoding, Ignored
 
-from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields
+from tpuc_bm1684x.isa.codecs import element_type, extents, operation, plain_address
+from tpuc_bm1684x.isa.command import ComputeInstruction
 from tpuc_bm1684x.isa.geometry import LANES, SMEM_BASE, SMEM_BYTES
-from tpuc_bm1684x.isa.types import DType, Layout, Operand, Shape4, dtype_of, line_strides
+from tpuc_bm1684x.isa.types import DType, Layout, Operand, Shape4, line_strides
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -48,16 +50,23 @@ class LaneTransfer(ComputeInstruction):
     """
 
     table_name = "sTRANSBC"
-    harmless = frozenset({"opd0_c", "opd0_w"})
+    stem = "lanes"
+    encoding = Encoding(
+        operation(TransferOp),
+        extents("shape", "res0"),
+        element_type("dtype", "res0_prec"),
+        plain_address("result", "res0"),
+        plain_address("source", "opd0"),
+        Derived("opd0_c", lambda transfer: transfer.source_shape[1]),
+        Derived("opd0_w", lambda transfer: transfer.source_shape[3]),
+        Ignored("opd0_c", "opd0_w"),
+    )
 
     operation: TransferOp
     shape: Shape4
     dtype: DType
     result: int
     source: int
-
-    def mnemonic(self) -> str:
-        return f"lanes.{self.operation.name.lower()}"
 
     @property
     def source_shape(self) -> Shape4:
@@ -70,27 +79,6 @@ class LaneTransfer(ComputeInstruction):
                 return (n, 1, h, w)
             case _:
                 return self.shape
-
-    def fields(self) -> dict[str, int]:
-        _, channels, _, width = self.source_shape
-        return shape_fields("res0", self.shape) | {
-            "tsk_eu_typ": int(self.operation),
-            "res0_prec": self.dtype.prec,
-            "res0_addr": self.result,
-            "opd0_addr": self.source,
-            "opd0_c": channels,
-            "opd0_w": width,
-        }
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        return cls(
-            operation=TransferOp(fields["tsk_eu_typ"]),
-            shape=fields.shape("res0"),
-            dtype=dtype_of(fields["res0_prec"]),
-            result=fields["res0_addr"],
-            source=fields["opd0_addr"],
-        )
 
     def check(self) -> None:
         super().check()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Cases, Coded, Derived, Encoding, Ignored, Number, When, flag
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
-from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, source_fields
+from tpuc_bm1684x.isa.codecs import Tensor, operation, rounding
+from tpuc_bm1684x.isa.command import ComputeInstruction
 from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
 from tpuc_bm1684x.isa.types import (
     Array,
@@ -21,14 +23,15 @@ from tpuc_bm1684x.isa.types import (
     Scalar,
     Shape4,
     Source,
-    dtype_of,
-    rounding_code,
-    rounding_of,
 )
 from tpuc_bm1684x.isa.windows import exact_matmul
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
+
+
+def _left_prec(product: MatMul | SplitMatMul) -> int:
+    return product.left.dtype.prec
 
 
 class MatMulOp(enum.IntEnum):
@@ -50,7 +53,32 @@ class MatMul(ComputeInstruction):
     """
 
     table_name = "sMM2"
-    harmless = frozenset({"opd2_addr", "opd2_const"})
+    stem = "mm2"
+    encoding = Encoding(
+        operation(MatMulOp),
+        Tensor("left", "opd0", immediate=True, float_sign=0),
+        Tensor("right", "opd1", prec=_left_prec, immediate=True, float_sign=0),
+        Tensor("result", "res0", sign=1),
+        Number("rows", "res0_c"),
+        Number("columns", "res0_w"),
+        Cases("operation", {MatMulOp.NN: Number("depth", "opd1_c")}, others=Number("depth", "opd1_w")),
+        Derived("opd1_c", lambda product: product.right_dims()[1]),
+        Derived("opd1_w", lambda product: product.right_dims()[3]),
+        flag("accumulate", "res_add"),
+        When(
+            lambda product: not product.left.dtype.is_float,
+            Tensor(
+                "zero_point",
+                "opd2",
+                prec=0,
+                sign=lambda product: product.right.dtype.signed,
+                layout=lambda product: Layout.COMPACT if product.operation is MatMulOp.TT else Layout.ALIGNED,
+                immediate=True,
+                optional=True,
+            ),
+        ),
+        Ignored("opd2_addr", "opd2_const"),
+    )
 
     operation: MatMulOp
     rows: int
@@ -62,10 +90,8 @@ class MatMul(ComputeInstruction):
     zero_point: Source | None = None
     accumulate: bool = False
 
-    def mnemonic(self) -> str:
-        return f"mm2.{self.operation.name.lower()}"
-
-    def _right_dims(self) -> Shape4:
+    def right_dims(self) -> Shape4:
+        """The right matrix as a tensor."""
         pairs = {
             MatMulOp.NN: (self.depth, self.columns),
             MatMulOp.NT: (self.columns, self.depth),
@@ -82,49 +108,6 @@ class MatMul(ComputeInstruction):
     def _result_dims(self) -> Shape4:
         return (1, self.rows, 1, self.columns)
 
-    def fields(self) -> dict[str, int]:
-        integer = not self.left.dtype.is_float
-        _, right_rows, _, right_columns = self._right_dims()
-        fields = {
-            "tsk_eu_typ": int(self.operation),
-            "opd0_sign": int(integer and self.left.dtype.signed),
-            "opd1_sign": int(integer and self.right.dtype.signed),
-            "opd0_prec": self.left.dtype.prec,
-            "res0_prec": self.result.dtype.prec,
-            "res0_addr": self.result.address,
-            "res0_c": self.rows,
-            "res0_w": self.columns,
-            "opd1_c": right_rows,
-            "opd1_w": right_columns,
-            "res_add": int(self.accumulate),
-        }
-        fields |= source_fields("opd0", self.left) | source_fields("opd1", self.right)
-        if integer:
-            fields |= source_fields("opd2", self.zero_point)
-        return fields
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        operation = MatMulOp(fields["tsk_eu_typ"])
-        kind = dtype_of(fields["opd0_prec"], fields["opd0_sign"])
-        zero_point: Source | None = None
-        if not kind.is_float:
-            layout = Layout.COMPACT if operation is MatMulOp.TT else Layout.ALIGNED
-            zero_point = fields.source("opd2", 0, fields["opd1_sign"], layout)
-            if isinstance(zero_point, Scalar) and not zero_point.bits:
-                zero_point = None
-        return cls(
-            operation=operation,
-            rows=fields["res0_c"],
-            columns=fields["res0_w"],
-            depth=fields["opd1_c" if operation is MatMulOp.NN else "opd1_w"],
-            result=fields.plain("res0", fields["res0_prec"], 1),
-            left=fields.source("opd0", kind.prec, fields["opd0_sign"], Layout.ALIGNED),
-            right=fields.source("opd1", kind.prec, fields["opd1_sign"], Layout.ALIGNED),
-            zero_point=zero_point,
-            accumulate=bool(fields["res_add"]),
-        )
-
     def check(self) -> None:
         super().check()
         kind, result = self.left.dtype, self.result.dtype
@@ -140,7 +123,7 @@ class MatMul(ComputeInstruction):
             raise IllegalCommand(f"{self.mnemonic()}: the simulator knows no zero point table here; use an immediate")
 
     def sources(self) -> Sequence[tuple[Source, Shape4]]:
-        pairs = [(self.left, self._left_dims()), (self.right, self._right_dims())]
+        pairs = [(self.left, self._left_dims()), (self.right, self.right_dims())]
         if self.zero_point is not None:
             pairs.append((self.zero_point, (1, 64, 1, self.columns)))
         if self.accumulate:
@@ -196,7 +179,35 @@ class SplitMatMul(ComputeInstruction):
     """
 
     table_name = "sMM"
-    harmless = frozenset({"opd2_sign", "opd2_n_str", "opd2_addr", "opd2_const", "opd3_addr"})
+    stem = "mm"
+    encoding = Encoding(
+        operation(SplitMatMulOp),
+        Tensor("left", "opd0", immediate=True, float_sign=0),
+        Tensor("right", "opd1", prec=_left_prec, float_sign=0),
+        Tensor("result", "res0", sign=lambda product: product.operation is not SplitMatMulOp.REQUANTISE_RELU),
+        Number("rows", "opd0_n"),
+        Number("left_pieces", "opd0_c"),
+        Number("left_width", "opd0_w"),
+        Number("left_last", "opd1_w"),
+        Number("right_pieces", "res0_c"),
+        Number("right_width", "res0_w"),
+        rounding("rounding", "opd2_n_str"),
+        flag("transpose_left", "left_tran"),
+        flag("accumulate", "res_add"),
+        When(
+            lambda product: product.is_shifted,
+            Tensor("shift", "opd2", prec=0, layout=Layout.COMPACT, immediate=True, optional=True),
+            otherwise=[
+                Tensor("bias", "opd2", prec=lambda product: product.bias_dtype.prec, sign=1, optional=True),
+                Derived("opd2_sign", lambda product: product.bias is not None and not product.left.dtype.is_float),
+            ],
+        ),
+        When(
+            lambda product: product.operation is not SplitMatMulOp.NORMAL,
+            Coded("fused_shift", "opd3_addr", int, int, at=8, width=8),
+        ),
+        Ignored("opd2_sign", "opd2_n_str", "opd2_addr", "opd2_const", "opd3_addr"),
+    )
 
     operation: SplitMatMulOp
     rows: int
@@ -216,8 +227,15 @@ class SplitMatMul(ComputeInstruction):
     transpose_left: bool = False
     accumulate: bool = False
 
-    def mnemonic(self) -> str:
-        return f"mm.{self.operation.name.lower()}"
+    @property
+    def is_shifted(self) -> bool:
+        """Does `shift` apply to the sums, and no bias?"""
+        return self.operation is SplitMatMulOp.NORMAL and not self.left.dtype.is_float
+
+    @property
+    def bias_dtype(self) -> DType:
+        """The element type of a bias."""
+        return DType.F32 if self.left.dtype.is_float else DType.INT16
 
     @property
     def depth(self) -> int:
@@ -231,62 +249,6 @@ class SplitMatMul(ComputeInstruction):
             return (self.left_pieces - 1) * self.left_width + self.left_last
         return self.rows
 
-    def fields(self) -> dict[str, int]:
-        integer = not self.left.dtype.is_float
-        third = self.bias if self.bias is not None else self.shift
-        fields = {
-            "tsk_eu_typ": int(self.operation),
-            "res_add": int(self.accumulate),
-            "left_tran": int(self.transpose_left),
-            "opd0_sign": int(integer and self.left.dtype.signed),
-            "opd1_sign": int(integer and self.right.dtype.signed),
-            "opd2_sign": int(integer and third is not None and third.dtype.signed),
-            "res0_prec": self.result.dtype.prec,
-            "opd0_prec": self.left.dtype.prec,
-            "opd2_n_str": rounding_code(self.rounding),
-            "res0_addr": self.result.address,
-            "res0_c": self.right_pieces,
-            "res0_w": self.right_width,
-            "opd0_n": self.rows,
-            "opd0_c": self.left_pieces,
-            "opd0_w": self.left_width,
-            "opd1_w": self.left_last,
-            "opd1_addr": self.right.address,
-            "opd3_addr": self.fused_shift << 8,
-        }
-        return fields | source_fields("opd0", self.left) | source_fields("opd2", third)
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        operation = SplitMatMulOp(fields["tsk_eu_typ"])
-        kind = dtype_of(fields["opd0_prec"], fields["opd0_sign"])
-        bias: Operand | None = None
-        shift: Source | None = None
-        if kind.is_float or operation is not SplitMatMulOp.NORMAL:
-            if not fields["opd2_const"]:
-                bias = fields.plain("opd2", 2 if kind.is_float else 3, 1)
-        else:
-            shift = fields.source("opd2", 0, 1, Layout.COMPACT)
-        fused = operation is not SplitMatMulOp.NORMAL
-        return cls(
-            operation=operation,
-            rows=fields["opd0_n"],
-            left_pieces=fields["opd0_c"],
-            left_width=fields["opd0_w"],
-            left_last=fields["opd1_w"],
-            right_pieces=fields["res0_c"],
-            right_width=fields["res0_w"],
-            result=fields.plain("res0", fields["res0_prec"], operation is not SplitMatMulOp.REQUANTISE_RELU),
-            left=fields.source("opd0", kind.prec, fields["opd0_sign"], Layout.ALIGNED),
-            right=fields.plain("opd1", kind.prec, fields["opd1_sign"]),
-            bias=bias,
-            shift=shift,
-            fused_shift=fields["opd3_addr"] >> 8 & 0xFF if fused else 0,
-            rounding=rounding_of(fields["opd2_n_str"]),
-            transpose_left=bool(fields["left_tran"]),
-            accumulate=bool(fields["res_add"]),
-        )
-
     def check(self) -> None:
         super().check()
         if isinstance(self.shift, Operand):
@@ -297,14 +259,15 @@ class SplitMatMul(ComputeInstruction):
     def _left_dims(self) -> Shape4:
         return (self.rows, self.left_pieces, 1, self.left_width)
 
-    def _right_dims(self) -> Shape4:
+    def right_dims(self) -> Shape4:
+        """The right matrix as a tensor."""
         return (self.depth, self.right_pieces, 1, self.right_width)
 
     def _result_dims(self) -> Shape4:
         return (self.result_rows, self.right_pieces, 1, self.right_width)
 
     def reads(self) -> Sequence[Region]:
-        regions = [self.right.region(self._right_dims())]
+        regions = [self.right.region(self.right_dims())]
         if isinstance(self.left, Operand):
             regions.append(self.left.region(self._left_dims()))
         if self.bias is not None:
@@ -322,7 +285,7 @@ class SplitMatMul(ComputeInstruction):
         left = left.reshape(self.rows, -1)[:, : (self.left_pieces - 1) * self.left_width + self.left_last]
         if self.transpose_left:
             left = left.T
-        right = machine.load(self.right, self._right_dims()).reshape(self.depth, -1)
+        right = machine.load(self.right, self.right_dims()).reshape(self.depth, -1)
         bias = None
         if self.bias is not None:
             bias = machine.load(self.bias, (1, *dims[1:])).reshape(1, -1)

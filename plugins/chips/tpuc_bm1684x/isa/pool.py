@@ -5,13 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Cases, Derived, Encoding, Ignored, Signed, When
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
-from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields, source_fields
+from tpuc_bm1684x.isa.codecs import Tensor, extents, operation, rounding
 from tpuc_bm1684x.isa.elementwise import canonical, flush
 from tpuc_bm1684x.isa.sums import alternating_sum, without_denormals
 from tpuc_bm1684x.isa.types import (
@@ -23,12 +24,8 @@ from tpuc_bm1684x.isa.types import (
     Scalar,
     Shape4,
     Source,
-    dtype_of,
-    rounding_code,
-    rounding_of,
-    signed,
 )
-from tpuc_bm1684x.isa.windows import PadMode, Pads, Window, pad_values, read_window
+from tpuc_bm1684x.isa.windows import PAD_VALUE, WindowInstruction, pad_values
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -51,8 +48,28 @@ _LOWEST = {DType.F32: -3.4028235e38, DType.F16: -65504.0, DType.BF16: -3.3895314
 _DEPTHWISE = (PoolOp.DEPTHWISE, PoolOp.DEPTHWISE_RELU)
 
 
+_WEIGHT = Tensor(
+    "weight", "opd1", prec=lambda pool: pool.input.dtype.prec, layout=Layout.COMPACT, immediate=True, float_sign=0
+)
+_DEPTHWISE_PARTS = Encoding(
+    _WEIGHT,
+    Tensor(
+        "bias",
+        "opd2",
+        prec=lambda pool: DType.INT32.prec if pool.is_integer else pool.input.dtype.prec,
+        sign=1,
+        layout=Layout.COMPACT,
+        optional=True,
+    ),
+    Derived("opd2_sign", lambda pool: pool.is_integer and pool.bias is not None),
+    When(lambda pool: pool.bias is not None or not pool.is_integer, Ignored("opd2_sign")),
+    Signed("shift", "res1_addr", 8, at=8),
+)
+_PLAIN_SHIFT = Encoding(Signed("shift", "opd2_addr", 8), Ignored("opd2_sign"))
+
+
 @dataclass(frozen=True, kw_only=True)
-class PoolOrDepthwise(ComputeInstruction):
+class PoolOrDepthwise(WindowInstruction):
     """A window over every channel by itself; input and result aligned, N and C those of `shape` (PorD).
 
     DEPTHWISE: `weight` (1, c, kh, kw) compact of the input's width, or an immediate; `bias` (1, c, 1, 1) compact, int32
@@ -63,8 +80,26 @@ class PoolOrDepthwise(ComputeInstruction):
     """
 
     table_name = "sPorD"
-    harmless = frozenset(
-        {"opd2_addr", "opd2_sign", "opd2_n_str", "opd1_sign", "opd1_addr", "opd1_const", "opd2_const", "res1_addr"}
+    stem = "pord"
+    encoding = Encoding(
+        operation(PoolOp),
+        extents("shape", "res0"),
+        Tensor("input", "opd0", float_sign=0),
+        extents("input_size", "opd0", "hw"),
+        WindowInstruction.window_encoding,
+        PAD_VALUE,
+        rounding("rounding", "opd2_n_str"),
+        Cases(
+            "operation",
+            {
+                PoolOp.DEPTHWISE: _DEPTHWISE_PARTS,
+                PoolOp.DEPTHWISE_RELU: _DEPTHWISE_PARTS,
+                PoolOp.AVERAGE: Encoding(_WEIGHT, _PLAIN_SHIFT),
+            },
+            others=_PLAIN_SHIFT,
+        ),
+        Tensor("result", "res0", sign=lambda pool: pool.result_sign()),
+        Ignored("opd2_addr", "opd2_n_str", "opd1_sign", "opd1_addr", "opd1_const", "opd2_const", "res1_addr"),
     )
 
     operation: PoolOp
@@ -72,91 +107,16 @@ class PoolOrDepthwise(ComputeInstruction):
     shape: Shape4
     input: Operand
     input_size: Pair
-    kernel: Pair
-    stride: Pair = (1, 1)
-    pads: Pads = (0, 0, 0, 0)
-    dilation: Pair = (1, 1)
-    insert: Pair = (0, 0)
-    pad_mode: PadMode = PadMode.CONSTANT
-    rotate: bool = False
     weight: Source | None = None
     bias: Operand | None = None
     pad_value: Source | None = None
     shift: int = 0
     rounding: Rounding = Rounding.HALF_UP
 
-    def mnemonic(self) -> str:
-        return f"pord.{self.operation.name.lower()}"
-
     @property
-    def window(self) -> Window:
-        """The sliding window."""
-        return Window(self.kernel, self.stride, self.pads, self.dilation, self.insert, self.pad_mode, self.rotate)
-
-    @property
-    def _integer(self) -> bool:
+    def is_integer(self) -> bool:
+        """Does it take integers?"""
         return not self.input.dtype.is_float
-
-    def fields(self) -> dict[str, int]:
-        signs = self._integer
-        fields = {
-            "tsk_eu_typ": int(self.operation),
-            "res0_addr": self.result.address,
-            "res0_prec": self.result.dtype.prec,
-            "opd0_addr": self.input.address,
-            "opd0_prec": self.input.dtype.prec,
-            "opd0_sign": int(signs and self.input.dtype.signed),
-            "opd0_h": self.input_size[0],
-            "opd0_w": self.input_size[1],
-            "opd2_n_str": rounding_code(self.rounding),
-        }
-        fields |= shape_fields("res0", self.shape) | self.window.fields() | source_fields("opd3", self.pad_value)
-        if self.weight is not None:
-            fields |= source_fields("opd1", self.weight) | {"opd1_sign": int(signs and self.weight.dtype.signed)}
-        if self.operation in _DEPTHWISE:
-            fields |= source_fields("opd2", self.bias)
-            fields |= {"opd2_sign": int(signs and self.bias is not None), "res1_addr": self.shift << 8}
-        else:
-            fields["opd2_addr"] = self.shift
-        return fields
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        operation = PoolOp(fields["tsk_eu_typ"])
-        kind = dtype_of(fields["opd0_prec"], fields["opd0_sign"])
-        depthwise = operation in _DEPTHWISE
-        weight: Source | None = None
-        bias: Operand | None = None
-        if depthwise:
-            weight = fields.source("opd1", kind.prec, fields["opd1_sign"], Layout.COMPACT)
-            if not fields["opd2_const"]:
-                bias = fields.plain("opd2", kind.prec if kind.is_float else 4, 1, Layout.COMPACT)
-        elif operation is PoolOp.AVERAGE:
-            weight = fields.source("opd1", kind.prec, fields["opd1_sign"], Layout.COMPACT)
-        pad_value: Source | None = fields.source("opd3", kind.prec, fields["opd0_sign"], Layout.COMPACT)
-        if isinstance(pad_value, Scalar) and not pad_value.bits:
-            pad_value = None
-        window = read_window(fields)
-        sign = kind.signed or (depthwise and (bool(fields["opd1_sign"]) or bool(fields["opd2_sign"])))
-        return cls(
-            operation=operation,
-            result=fields.plain("res0", fields["res0_prec"], sign and operation is not PoolOp.DEPTHWISE_RELU),
-            shape=fields.shape("res0"),
-            input=fields.plain("opd0", fields["opd0_prec"], fields["opd0_sign"]),
-            input_size=(fields["opd0_h"], fields["opd0_w"]),
-            kernel=window.kernel,
-            stride=window.stride,
-            pads=window.pads,
-            dilation=window.dilation,
-            insert=window.insert,
-            pad_mode=window.pad_mode,
-            rotate=window.rotate,
-            weight=weight,
-            bias=bias,
-            pad_value=pad_value,
-            shift=signed(fields["res1_addr"] >> 8, 8) if depthwise else signed(fields["opd2_addr"], 8),
-            rounding=rounding_of(fields["opd2_n_str"]),
-        )
 
     def check(self) -> None:
         super().check()
@@ -170,7 +130,7 @@ class PoolOrDepthwise(ComputeInstruction):
         source, result = self.input.dtype, self.result.dtype
         if source.is_float != result.is_float or (not source.is_float and source.bytes != 1):
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use int8 or floats on both sides")
-        if self.operation is PoolOp.DEPTHWISE and result.bytes == 1 and result.signed != self._result_sign():
+        if self.operation is PoolOp.DEPTHWISE and result.bytes == 1 and result.signed != self.result_sign():
             raise IllegalCommand(
                 f"{self.mnemonic()}: {result}: the result is signed as soon as input, weight or bias is"
             )
@@ -179,9 +139,11 @@ class PoolOrDepthwise(ComputeInstruction):
         if source.is_float and source is not result:
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use one float type")
 
-    def _result_sign(self) -> bool:
-        parts = (self.input, self.weight, self.bias)
-        return any(part is not None and part.dtype.signed for part in parts)
+    def result_sign(self) -> bool:
+        """Is an integer result signed?"""
+        if self.operation is not PoolOp.DEPTHWISE:
+            return self.input.dtype.signed and self.operation is not PoolOp.DEPTHWISE_RELU
+        return any(part is not None and part.dtype.signed for part in (self.input, self.weight, self.bias))
 
     # -- memory ------------------------------------------------------------------------------------------------------
 
@@ -218,7 +180,7 @@ class PoolOrDepthwise(ComputeInstruction):
 
     def _maximum(self, x: Array) -> Array:
         window, taps = self.window, self.window.taps()
-        if self._integer:
+        if self.is_integer:
             best = window.shifted(x, taps[0], self.shape[2:]).copy()
             for tap in taps[1:]:
                 np.maximum(best, window.shifted(x, tap, self.shape[2:]), out=best)
@@ -236,7 +198,7 @@ class PoolOrDepthwise(ComputeInstruction):
         assert self.weight is not None
         assert isinstance(self.weight, Scalar)
         scale = self.weight.value()
-        if not self._integer:
+        if not self.is_integer:
             factor = flush(scale).astype(np.float32)
             return self._float_sum(x, factor, [factor] * len(self.window.taps()), None)
         total = np.zeros(self.shape, np.int32)
@@ -264,7 +226,7 @@ class PoolOrDepthwise(ComputeInstruction):
         if self.rotate:
             weight = weight[..., ::-1]
         bias = machine.load(self.bias, (1, channels, 1, 1)) if self.bias is not None else None
-        if not self._integer:
+        if not self.is_integer:
             zero = np.zeros(self.shape, np.float32)
             starts = (zero, zero if bias is None else np.broadcast_to(bias, self.shape))
             weight = flush(np.ascontiguousarray(weight)).astype(np.float32)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Cases, Coded, Encoding, Ignored, Present, Signed, When
 from tpuc_ops.quant.arithmetic import Rounding, requantise, round_to_int, saturate
 
-from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields
+from tpuc_bm1684x.isa.codecs import Tensor, extents, operation, plain_address, rounding
+from tpuc_bm1684x.isa.command import ComputeInstruction
 from tpuc_bm1684x.isa.elementwise import flush
 from tpuc_bm1684x.isa.types import (
     Array,
@@ -21,9 +23,6 @@ from tpuc_bm1684x.isa.types import (
     bits_float,
     dtype_of,
     float_bits,
-    rounding_code,
-    rounding_of,
-    signed,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +45,27 @@ class RequantiseOp(enum.IntEnum):
 
 
 Op = RequantiseOp
+
+
+def _float(attribute: str, field: str) -> Coded:
+    return Coded(attribute, field, float_bits, bits_float)
+
+
+_DEQUANTISE = Encoding(
+    Signed("zero_point", "opd1_addr", 16),
+    Signed("shift", "opd1_addr", 16, at=16, significant=8),
+    Signed("multiplier", "opd2_addr", 32),
+)
+_IMMEDIATES = {
+    Op.FLOAT_REQUANTISE: Encoding(_float("scale", "opd1_addr"), _float("offset", "opd2_addr")),
+    Op.FLOAT_DEQUANTISE: Encoding(Signed("zero_point", "opd1_addr", 32), _float("scale", "opd2_addr")),
+    Op.REQUANTISE: Encoding(
+        Signed("multiplier", "opd1_addr", 32),
+        Signed("shift", "opd2_addr", 8),
+        Signed("zero_point", "opd2_addr", 16, at=16),
+    ),
+}
+"""The parameters of all channels, where there is no table."""
 _RECORD_WORDS = {Op.FLOAT_REQUANTISE: 2, Op.REQUANTISE: 3, Op.FLOAT_DEQUANTISE: 2, Op.DEQUANTISE: 3}
 
 
@@ -60,7 +80,28 @@ class Requantise(ComputeInstruction):
     """
 
     table_name = "sRQDQ"
-    harmless = frozenset({"opd1_addr", "opd2_addr", "opd2_sign", "opd2_n_str"})
+    stem = "quant"
+    encoding = Encoding(
+        operation(RequantiseOp),
+        extents("shape", "res0"),
+        Tensor("result", "res0", sign="opd2_sign"),
+        Tensor("input", "opd0"),
+        When(
+            lambda command: command.operation is Op.FLOAT_REQUANTISE,
+            rounding("source_rounding", "opd2_n_str", width=3),
+            rounding("rounding", "opd2_n_str", at=3, width=3),
+            otherwise=[rounding("rounding", "opd2_n_str")],
+        ),
+        Present(
+            "opd1_const",
+            ["table"],
+            plain_address("table", "opd1"),
+            value=0,
+            absent=1,
+            otherwise=[Cases("operation", _IMMEDIATES, others=_DEQUANTISE)],
+        ),
+        Ignored("opd1_addr", "opd2_addr", "opd2_sign", "opd2_n_str"),
+    )
 
     operation: RequantiseOp
     shape: Shape4
@@ -74,81 +115,6 @@ class Requantise(ComputeInstruction):
     offset: float = 0.0
     rounding: Rounding = Rounding.HALF_TO_EVEN
     source_rounding: Rounding = Rounding.HALF_TO_EVEN
-
-    def mnemonic(self) -> str:
-        return f"quant.{self.operation.name.lower()}"
-
-    def fields(self) -> dict[str, int]:
-        fields = shape_fields("res0", self.shape) | {
-            "tsk_eu_typ": int(self.operation),
-            "res0_addr": self.result.address,
-            "res0_prec": self.result.dtype.prec,
-            "opd2_sign": int(self.result.dtype.signed),
-            "opd0_addr": self.input.address,
-            "opd0_prec": self.input.dtype.prec,
-            "opd0_sign": int(self.input.dtype.signed),
-            "opd2_n_str": rounding_code(self.rounding),
-        }
-        if self.operation is Op.FLOAT_REQUANTISE:
-            fields["opd2_n_str"] = rounding_code(self.rounding) << 3 | rounding_code(self.source_rounding)
-        if self.table is not None:
-            return fields | {"opd1_addr": self.table}
-        first, second = self._immediates()
-        return fields | {"opd1_const": 1, "opd1_addr": first, "opd2_addr": second}
-
-    def _immediates(self) -> tuple[int, int]:
-        shift, zero_point = self._narrow("shift", self.shift), self._narrow("zero_point", self.zero_point)
-        match self.operation:
-            case Op.FLOAT_REQUANTISE:
-                return float_bits(self.scale), float_bits(self.offset)
-            case Op.FLOAT_DEQUANTISE:
-                return self.zero_point & 0xFFFFFFFF, float_bits(self.scale)
-            case Op.REQUANTISE:
-                return self.multiplier & 0xFFFFFFFF, (shift & 0xFF) | (zero_point & 0xFFFF) << 16
-            case _:
-                return (zero_point & 0xFFFF) | (shift & 0xFFFF) << 16, self.multiplier & 0xFFFFFFFF
-
-    def _narrow(self, name: str, value: int) -> int:
-        limit = 128 if name == "shift" else 32768
-        if not -limit <= value < limit and self.operation in (Op.REQUANTISE, Op.DEQUANTISE):
-            raise IllegalCommand(
-                f"{self.mnemonic()}: {name} {value} does not fit; use {-limit}..{limit - 1} or a table"
-            )
-        return value
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        operation = RequantiseOp(fields["tsk_eu_typ"])
-        rounding, source = fields["opd2_n_str"] & 7, 0
-        if operation is Op.FLOAT_REQUANTISE:
-            rounding, source = fields["opd2_n_str"] >> 3, rounding
-        one, two = fields["opd1_addr"], fields["opd2_addr"]
-        multiplier = shift = zero_point = 0
-        scale = offset = 0.0
-        if fields["opd1_const"]:
-            match operation:
-                case Op.FLOAT_REQUANTISE:
-                    scale, offset = bits_float(one), bits_float(two)
-                case Op.FLOAT_DEQUANTISE:
-                    zero_point, scale = signed(one, 32), bits_float(two)
-                case Op.REQUANTISE:
-                    multiplier, shift, zero_point = signed(one, 32), signed(two, 8), signed(two >> 16, 16)
-                case _:
-                    zero_point, shift, multiplier = signed(one, 16), signed(one >> 16, 8), signed(two, 32)
-        return cls(
-            operation=operation,
-            shape=fields.shape("res0"),
-            result=fields.plain("res0", fields["res0_prec"], fields["opd2_sign"]),
-            input=fields.plain("opd0", fields["opd0_prec"], fields["opd0_sign"]),
-            table=None if fields["opd1_const"] else one,
-            multiplier=multiplier,
-            shift=shift,
-            zero_point=zero_point,
-            scale=scale,
-            offset=offset,
-            rounding=rounding_of(rounding),
-            source_rounding=rounding_of(source),
-        )
 
     def check(self) -> None:
         super().check()
@@ -182,19 +148,25 @@ class Requantise(ComputeInstruction):
         assert self.table is not None
         return Operand(self.table, DType.INT32)
 
+    def _record(self) -> Sequence[int]:
+        """The parameters of all channels as the words of a record."""
+        match self.operation:
+            case Op.FLOAT_REQUANTISE:
+                return float_bits(self.scale), float_bits(self.offset)
+            case Op.FLOAT_DEQUANTISE:
+                return self.zero_point, float_bits(self.scale)
+            case Op.REQUANTISE:
+                return self.multiplier, self.shift, self.zero_point
+            case _:
+                return self.zero_point, self.multiplier, self.shift
+
     def writes(self) -> Sequence[Region]:
         return [self.result.region(self.shape)]
 
     def execute(self, machine: Machine) -> None:
         x = machine.load(self.input, self.shape)
         if self.table is None:
-            first, second = self._immediates()
-            raw: Sequence[Array] = [np.array(word, np.uint32).view(np.int32) for word in (first, second)]
-            if self.operation in (Op.REQUANTISE, Op.DEQUANTISE):
-                numbers = (self.multiplier, self.shift, self.zero_point)
-                raw = [np.array(value, np.int64) for value in numbers]
-                if self.operation is Op.DEQUANTISE:
-                    raw = [raw[2], raw[0], raw[1]]
+            raw: Sequence[Array] = [np.array(word & 0xFFFFFFFF, np.uint32).view(np.int32) for word in self._record()]
         else:
             records = machine.load(self._records(), (1, self.shape[1], 1, self._words))
             raw = [np.ascontiguousarray(records[..., word : word + 1]) for word in range(self._words)]

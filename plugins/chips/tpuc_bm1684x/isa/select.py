@@ -5,12 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import Region
+from tpuc.api.encoding import Encoding, Ignored, When
 
-from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, layout_fields, shape_fields, source_fields
+from tpuc_bm1684x.isa.codecs import Tensor, extents, operation
+from tpuc_bm1684x.isa.command import ComputeInstruction
 from tpuc_bm1684x.isa.elementwise import (
     SELECT_EQUAL,
     SELECT_GREATER,
@@ -19,7 +21,7 @@ from tpuc_bm1684x.isa.elementwise import (
     maximum,
     minimum,
 )
-from tpuc_bm1684x.isa.types import Layout, Operand, Shape4, Source
+from tpuc_bm1684x.isa.types import Operand, Shape4, Source
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -45,6 +47,18 @@ _COMPARISON = {
 }
 
 
+def _compared_prec(select: CompareSelect) -> int:
+    return select.left.dtype.prec
+
+
+def _chosen_prec(select: CompareSelect) -> int:
+    return select.when_true.dtype.prec
+
+
+def _sign(select: CompareSelect) -> int:
+    return select.left.dtype.signed
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompareSelect(ComputeInstruction):
     """`left > right ? when_true : when_false`, also with == and < (CMP).
@@ -54,7 +68,22 @@ class CompareSelect(ComputeInstruction):
     """
 
     table_name = "sCMP"
-    harmless = frozenset({"res1_addr", "opd0_sign"})
+    stem = "cmp"
+    encoding = Encoding(
+        operation(CompareOp),
+        extents("shape", "res0"),
+        Tensor("left", "opd0", layout=None, immediate=True),
+        Tensor("right", "opd1", prec=_compared_prec, sign=_sign, layout=None, immediate=True),
+        Tensor("when_true", "opd2", sign=_sign, immediate=True),
+        Tensor("when_false", "opd3", prec=_chosen_prec, sign=_sign, immediate=True),
+        When(
+            lambda select: select.operation in _BOTH,
+            Tensor("result", "res0", prec=_compared_prec, sign=_sign),
+            Tensor("second", "res1", prec=_chosen_prec, sign=_sign),
+            otherwise=[Tensor("result", "res0", prec=_chosen_prec, sign=_sign)],
+        ),
+        Ignored("res1_addr", "opd0_sign"),
+    )
 
     operation: CompareOp
     shape: Shape4
@@ -64,42 +93,6 @@ class CompareSelect(ComputeInstruction):
     when_true: Source
     when_false: Source
     second: Operand | None = None
-
-    def mnemonic(self) -> str:
-        return f"cmp.{self.operation.name.lower()}"
-
-    def fields(self) -> dict[str, int]:
-        fields = shape_fields("res0", self.shape) | {
-            "tsk_eu_typ": int(self.operation),
-            "opd0_prec": self.left.dtype.prec,
-            "opd2_prec": self.when_true.dtype.prec,
-            "opd0_sign": int(self.left.dtype.signed),
-            "res0_addr": self.result.address,
-            "res1_addr": 0 if self.second is None else self.second.address,
-        }
-        for name, source in (("opd0", self.left), ("opd1", self.right)):
-            if isinstance(source, Operand):
-                fields |= {key: value for key, value in layout_fields(name, source).items() if key.endswith("_str")}
-        sources = (self.left, self.right, self.when_true, self.when_false)
-        for index, source in enumerate(sources):
-            fields |= source_fields(f"opd{index}", source)
-        return fields
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        operation = CompareOp(fields["tsk_eu_typ"])
-        prec, sign, other = fields["opd0_prec"], fields["opd0_sign"], fields["opd2_prec"]
-        both = operation in _BOTH
-        return cls(
-            operation=operation,
-            shape=fields.shape("res0"),
-            result=fields.plain("res0", prec if both else other, sign),
-            left=fields.source("opd0", prec, sign),
-            right=fields.source("opd1", prec, sign),
-            when_true=fields.source("opd2", other, sign, Layout.ALIGNED),
-            when_false=fields.source("opd3", other, sign, Layout.ALIGNED),
-            second=fields.plain("res1", other, sign) if both else None,
-        )
 
     def reads(self) -> Sequence[Region]:
         sources = (self.left, self.right, self.when_true, self.when_false)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Cases, Coded, Constant, Encoding, Ignored, Number, When
 
-from tpuc_bm1684x.isa.command import ComputeInstruction, FieldReader, shape_fields, source_fields
+from tpuc_bm1684x.isa.codecs import Tensor, extents, operation, plain_address
+from tpuc_bm1684x.isa.command import ComputeInstruction
 from tpuc_bm1684x.isa.elementwise import canonical, flush, reciprocal_root
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Shape4, Source, dtype_of
 
@@ -27,9 +29,6 @@ class SpecialOp(enum.IntEnum):
     RSQRT = 17
 
 
-_MODE_BITS = {SpecialOp.POLYNOMIAL: 1, SpecialOp.EXPONENT: 3}
-
-
 @dataclass(frozen=True, kw_only=True)
 class SpecialFunction(ComputeInstruction):
     """A function of every element; input and result aligned (SFU).
@@ -39,7 +38,26 @@ class SpecialFunction(ComputeInstruction):
     """
 
     table_name = "sSFU"
-    harmless = frozenset({"opd1_n", "opd1_addr", "opd2_n_str"})
+    stem = "sfu"
+    encoding = Encoding(
+        operation(SpecialOp),
+        extents("shape", "res0"),
+        Tensor("result", "res0", sign=1),
+        Tensor("input", "opd0", sign=1),
+        Number("terms", "opd1_n"),
+        Cases(
+            "operation",
+            {
+                SpecialOp.POLYNOMIAL: Constant(opd2_n_str=1),
+                SpecialOp.EXPONENT: Constant(opd2_n_str=3),
+                SpecialOp.RSQRT: Coded(
+                    "terms", "opd2_n_str", lambda terms: max(terms - 1, 0), lambda code: code + 1, width=2
+                ),
+            },
+        ),
+        plain_address("table", "opd1"),
+        Ignored("opd1_n", "opd1_addr", "opd2_n_str"),
+    )
 
     operation: SpecialOp
     shape: Shape4
@@ -47,34 +65,6 @@ class SpecialFunction(ComputeInstruction):
     input: Operand
     terms: int = 0
     table: int = 0
-
-    def mnemonic(self) -> str:
-        return f"sfu.{self.operation.name.lower()}"
-
-    def fields(self) -> dict[str, int]:
-        mode = self.terms - 1 if self.operation is SpecialOp.RSQRT else _MODE_BITS.get(self.operation, 0)
-        return shape_fields("res0", self.shape) | {
-            "tsk_eu_typ": int(self.operation),
-            "res0_prec": self.result.dtype.prec,
-            "res0_addr": self.result.address,
-            "opd0_prec": self.input.dtype.prec,
-            "opd0_addr": self.input.address,
-            "opd1_n": self.terms,
-            "opd1_addr": self.table,
-            "opd2_n_str": max(mode, 0),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        operation = SpecialOp(fields["tsk_eu_typ"])
-        return cls(
-            operation=operation,
-            shape=fields.shape("res0"),
-            result=fields.plain("res0", fields["res0_prec"], 1),
-            input=fields.plain("opd0", fields["opd0_prec"], 1),
-            terms=fields["opd2_n_str"] % 4 + 1 if operation is SpecialOp.RSQRT else fields["opd1_n"],
-            table=fields["opd1_addr"],
-        )
 
     def check(self) -> None:
         super().check()
@@ -149,6 +139,10 @@ class ScaleOp(enum.IntEnum):
     SQUARE_DIFFERENCE = 21
 
 
+def _result_prec(scale: ScaleBias) -> int:
+    return scale.result.dtype.prec
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScaleBias(ComputeInstruction):
     """`input * scale[c] + bias[c]` in one float type; parameters per channel (compact) or immediate (LIN).
@@ -157,7 +151,19 @@ class ScaleBias(ComputeInstruction):
     """
 
     table_name = "sLIN"
-    harmless = frozenset({"opd2_addr", "opd2_const"})
+    stem = "lin"
+    encoding = Encoding(
+        operation(ScaleOp),
+        extents("shape", "res0"),
+        Tensor("result", "res0", sign=1),
+        Tensor("input", "opd0", prec=_result_prec, sign=1),
+        Tensor("scale", "opd1", prec=_result_prec, sign=1, layout=Layout.COMPACT, immediate=True),
+        When(
+            lambda scale: scale.operation is ScaleOp.MULTIPLY_ADD,
+            Tensor("bias", "opd2", prec=_result_prec, sign=1, layout=Layout.COMPACT, immediate=True),
+        ),
+        Ignored("opd2_addr", "opd2_const"),
+    )
 
     operation: ScaleOp = ScaleOp.MULTIPLY_ADD
     shape: Shape4
@@ -165,34 +171,6 @@ class ScaleBias(ComputeInstruction):
     input: Operand
     scale: Source
     bias: Source | None = None
-
-    def mnemonic(self) -> str:
-        return f"lin.{self.operation.name.lower()}"
-
-    def fields(self) -> dict[str, int]:
-        fields = shape_fields("res0", self.shape) | {
-            "tsk_eu_typ": int(self.operation),
-            "res0_prec": self.result.dtype.prec,
-            "res0_addr": self.result.address,
-            "opd0_addr": self.input.address,
-        }
-        fields |= source_fields("opd1", self.scale)
-        return fields | (source_fields("opd2", self.bias) if self.operation is ScaleOp.MULTIPLY_ADD else {})
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        operation, prec = ScaleOp(fields["tsk_eu_typ"]), fields["res0_prec"]
-        bias = None
-        if operation is ScaleOp.MULTIPLY_ADD:
-            bias = fields.source("opd2", prec, 1, Layout.COMPACT)
-        return cls(
-            operation=operation,
-            shape=fields.shape("res0"),
-            result=fields.plain("res0", prec, 1),
-            input=fields.plain("opd0", prec, 1),
-            scale=fields.source("opd1", prec, 1, Layout.COMPACT),
-            bias=bias,
-        )
 
     def check(self) -> None:
         super().check()

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tpuc.api import Command, CorruptFile, Engine, IllegalCommand
+from tpuc.api.encoding import Fields, RawFields
 
 from tpuc_bm1684x.isa.arithmetic import Arithmetic
-from tpuc_bm1684x.isa.command import HEADER, Bm1684xInstruction, FieldReader
+from tpuc_bm1684x.isa.command import HEADER, Bm1684xInstruction
 from tpuc_bm1684x.isa.conv import Conv
 from tpuc_bm1684x.isa.dma import ChannelBroadcast, Fill, TensorCopy, TransposeCW, TransposeNC
 from tpuc_bm1684x.isa.dma_matrix import LinearCopy, MatrixCopy
@@ -23,7 +24,7 @@ from tpuc_bm1684x.isa.requantise import Requantise
 from tpuc_bm1684x.isa.select import CompareSelect
 from tpuc_bm1684x.isa.special import ScaleBias, SpecialFunction
 from tpuc_bm1684x.isa.system import EndCompute, EndDma, RawCommand
-from tpuc_bm1684x.isa.tables import CommandTable, Fields, identify
+from tpuc_bm1684x.isa.tables import CommandTable, identify
 
 ID_LIMIT = 1 << 20
 """Ids have 20 bits; a new command group must begin before."""
@@ -80,24 +81,14 @@ def decode_fields(table: CommandTable, fields: Fields) -> Any1684x:
     if cls is None:
         return RawCommand.of(table, fields)
     try:
-        instruction = cls.from_fields(FieldReader(fields))
+        instruction = cls.encoding.instruction(cls, RawFields(fields))
         if table.name in _LONG:
             instruction = dataclasses.replace(instruction, long_form=True)
-        return _with_leftover(instruction, table, fields)
+        written = instruction.header() | instruction.fields()
     except (IllegalCommand, ValueError) as error:
         return RawCommand.of(table, fields, str(error))
-
-
-def _with_leftover(instruction: Bm1684xInstruction, table: CommandTable, fields: Fields) -> Bm1684xInstruction:
-    written = instruction.fields()
-    defaults = {"cmd_id_en": 1, "tsk_lane_num": (1 << 64) - 1 if instruction.long_form else 0}
-    names = {*fields, *written, "cmd_id_en"} | ({"tsk_lane_num"} if instruction.long_form else set[str]())
-    leftover = {
-        name: fields.get(name, 0)
-        for name in sorted(names - (HEADER - {"cmd_id_en"}))
-        if name in table.fields and fields.get(name, 0) != written.get(name, defaults.get(name, 0))
-    }
-    return dataclasses.replace(instruction, leftover=tuple(leftover.items())) if leftover else instruction
+    leftover = table.leftover(fields, written, HEADER - {"cmd_id_en"})
+    return dataclasses.replace(instruction, leftover=leftover) if leftover else instruction
 
 
 @dataclass(frozen=True)

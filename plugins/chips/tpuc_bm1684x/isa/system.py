@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from tpuc.api import Engine, IllegalCommand, Instruction, Region
+from tpuc.api.encoding import Constant, Encoding, Fields
 
-from tpuc_bm1684x.isa.command import ComputeInstruction, DmaInstruction, FieldReader, drop_header
-from tpuc_bm1684x.isa.tables import CommandTable, Fields, load_tables
+from tpuc_bm1684x.isa.command import HEADER, ComputeInstruction, DmaInstruction
+from tpuc_bm1684x.isa.tables import CommandTable, load_tables
 
 
 class _End:
     """What both end commands do: nothing."""
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        del fields
-        return cls()
 
     def reads(self) -> Sequence[Region]:
         return []
@@ -35,12 +31,8 @@ class EndCompute(_End, ComputeInstruction):
     """End of the compute stream (SYS, sub-opcode 31)."""
 
     table_name = "SYSID"
-
-    def mnemonic(self) -> str:
-        return "sys.end"
-
-    def fields(self) -> dict[str, int]:
-        return {"tsk_eu_typ": 31, "cmd_id_en": 0}
+    stem = "sys.end"
+    encoding = Encoding(Constant(tsk_eu_typ=31, cmd_id_en=0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +40,8 @@ class EndDma(_End, DmaInstruction):
     """End of the DMA stream (DMA_sys)."""
 
     table_name = "sDMA_sys"
-
-    def mnemonic(self) -> str:
-        return "dma.end"
-
-    def fields(self) -> dict[str, int]:
-        return {}
+    stem = "dma.end"
+    encoding = Encoding()
 
 
 @dataclass(frozen=True)
@@ -75,9 +63,9 @@ class RawCommand(Instruction):
     @staticmethod
     def of(table: CommandTable, fields: Fields, problem: str = "") -> RawCommand:
         """From unpacked fields; ids are left out."""
-        keep = {**drop_header(fields), table.main: fields.get(table.main, 0), "cmd_short": fields.get("cmd_short", 0)}
-        keep["cmd_id_en"] = fields.get("cmd_id_en", 0)
-        known = {name: value for name, value in keep.items() if value and name in table.fields}
+        kept = {name: value for name, value in fields.items() if name not in HEADER}
+        kept |= {name: fields.get(name, 0) for name in (table.main, "cmd_short", "cmd_id_en")}
+        known = {name: value for name, value in kept.items() if value and name in table.fields}
         kind = RawCompute if table.engine is Engine.COMPUTE else RawDma
         return kind(table.name, tuple(known.items()), problem)
 

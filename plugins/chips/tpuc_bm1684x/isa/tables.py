@@ -1,31 +1,25 @@
-"""The bit layouts of all commands, read from `data/tiu.json` and `data/gdma.json`, and packing by them."""
+"""The bit layouts of all commands, read from `data/tiu.json` and `data/gdma.json`, and finding the one of a command."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 from tpuc.api import Engine, IllegalCommand
-
-Fields = Mapping[str, int]
-"""Raw field values by their name in the register description; a missing name is 0."""
+from tpuc.api.encoding import BitLayout
 
 
-@dataclass(frozen=True)
-class CommandTable:
-    """One command form: where each field lies. `main` and `sub` name the two opcode fields."""
+@dataclass(frozen=True, kw_only=True)
+class CommandTable(BitLayout):
+    """One command form. `main` and `sub` name the two opcode fields."""
 
-    name: str
     engine: Engine
-    length_bytes: int
     short: int | None
     opcode: int | None
     suboperations: dict[int, str]
-    fields: dict[str, tuple[int, int]]
 
     @property
     def main(self) -> str:
@@ -36,33 +30,6 @@ class CommandTable:
     def sub(self) -> str:
         """The name of the sub-opcode field."""
         return "tsk_eu_typ" if self.engine is Engine.COMPUTE else "cmd_special_function"
-
-    def pack(self, fields: Fields) -> bytes:
-        """The command bytes; raises IllegalCommand when a value does not fit its field."""
-        word = 0
-        for name, value in fields.items():
-            if name not in self.fields:
-                if value:
-                    raise IllegalCommand(
-                        f"{self.name}: it has no field {name!r}, which would be {value}; use another form"
-                    )
-                continue
-            offset, width = self.fields[name]
-            if value >> width:
-                raise IllegalCommand(
-                    f"{self.name}: {name} has {width} bits, {value} does not fit; use at most {(1 << width) - 1}"
-                )
-            word |= value << offset
-        return word.to_bytes(self.length_bytes, "little")
-
-    def unpack(self, data: bytes) -> dict[str, int]:
-        """Every non-zero field of one command."""
-        word = int.from_bytes(data, "little")
-        return {
-            name: value
-            for name, (offset, width) in self.fields.items()
-            if (value := word >> offset & ((1 << width) - 1))
-        }
 
 
 def _parse_fields(text: str) -> dict[str, tuple[int, int]]:
@@ -84,13 +51,13 @@ def load_tables() -> dict[str, CommandTable]:
         for name, entry in document["commands"].items():
             layout = document["long"] if entry["fields"] == "long" else entry["fields"]
             tables[name] = CommandTable(
-                name,
-                engine,
-                entry["bytes"],
-                entry["short"],
-                entry["opcode"],
-                {int(code): text for code, text in entry["suboperations"].items()},
-                _parse_fields(layout),
+                name=name,
+                length_bytes=entry["bytes"],
+                fields=_parse_fields(layout),
+                engine=engine,
+                short=entry["short"],
+                opcode=entry["opcode"],
+                suboperations={int(code): text for code, text in entry["suboperations"].items()},
             )
     return tables
 

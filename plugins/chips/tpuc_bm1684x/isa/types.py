@@ -39,20 +39,17 @@ class DType(enum.Enum):
     INT4 = (6, True)
     UINT4 = (6, False)
 
-    @property
-    def prec(self) -> int:
+    def __init__(self, prec: int, signed: bool) -> None:
+        self.prec = prec
         """The type code in a command."""
-        return self.value[0]
-
-    @property
-    def signed(self) -> bool:
+        self.signed = signed
         """Can it hold negative values? The sign bit in a command; floats count as signed."""
-        return self.value[1]
-
-    @property
-    def is_float(self) -> bool:
+        self.is_float = prec in (1, 2, 5)
         """Is it f16, bf16 or f32?"""
-        return self.prec in (1, 2, 5)
+        self.bytes = (1, 2, 4, 2, 4, 2, 1)[prec]
+        """Size of one element."""
+        self.vector = EU_BYTES // self.bytes
+        """Elements per lane and cycle, which is also the unit of the aligned layout."""
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -60,16 +57,6 @@ class DType(enum.Enum):
         if self not in _NUMPY:
             raise IllegalCommand(f"{self.name.lower()}: the simulator has no 4-bit arithmetic; use int8")
         return _NUMPY[self]
-
-    @property
-    def bytes(self) -> int:
-        """Size of one element."""
-        return (1, 2, 4, 2, 4, 2, 1)[self.prec]
-
-    @property
-    def vector(self) -> int:
-        """Elements per lane and cycle, which is also the unit of the aligned layout."""
-        return EU_BYTES // self.bytes
 
     def with_sign(self, signed: bool) -> DType:
         """The type of the same width and the given sign; floats stay."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from tpuc.api import IllegalCommand
+from tpuc.api.encoding import Coded, Encoding, Numbers, flag
 
-from tpuc_bm1684x.isa.command import FieldReader
-from tpuc_bm1684x.isa.types import Array, DType, Pair, Scalar, Shape4, Source
+from tpuc_bm1684x.isa.codecs import Tensor, extents
+from tpuc_bm1684x.isa.command import ComputeInstruction
+from tpuc_bm1684x.isa.types import Array, DType, Layout, Pair, Scalar, Shape4, Source
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -43,26 +45,6 @@ class Window:
     insert: Pair
     pad_mode: PadMode
     rotate: bool
-
-    def fields(self) -> dict[str, int]:
-        """The raw fields of all of it."""
-        top, left, bottom, right = self.pads
-        return {
-            "opd1_h": self.kernel[0],
-            "opd1_w": self.kernel[1],
-            "res_op_y_str": self.stride[0],
-            "res_op_x_str": self.stride[1],
-            "opd0_up_pad": top,
-            "opd0_lf_pad": left,
-            "opd0_dn_pad": bottom,
-            "opd0_rt_pad": right,
-            "opd1_y_ins0": self.dilation[0] - 1,
-            "opd1_x_ins0": self.dilation[1] - 1,
-            "opd0_y_ins0": self.insert[0],
-            "opd0_x_ins0": self.insert[1],
-            "pad_mode": int(self.pad_mode),
-            "kernel_rotate": int(self.rotate),
-        }
 
     def padded(self, height: int, width: int) -> Pair:
         """Input size with inserted zeros and padding."""
@@ -151,18 +133,44 @@ def pad_values(machine: Machine, source: Source | None, channels: int, dtype: DT
     return table[..., :1], table[..., 1:]
 
 
-def read_window(fields: FieldReader) -> Window:
-    """The window that raw fields describe."""
-    return Window(
-        kernel=(fields["opd1_h"], fields["opd1_w"]),
-        stride=(fields["res_op_y_str"], fields["res_op_x_str"]),
-        pads=(fields["opd0_up_pad"], fields["opd0_lf_pad"], fields["opd0_dn_pad"], fields["opd0_rt_pad"]),
-        dilation=(fields["opd1_y_ins0"] + 1, fields["opd1_x_ins0"] + 1),
-        insert=(fields["opd0_y_ins0"], fields["opd0_x_ins0"]),
-        pad_mode=PadMode(fields["pad_mode"]),
-        rotate=bool(fields["kernel_rotate"]),
+@dataclass(frozen=True, kw_only=True)
+class WindowInstruction(ComputeInstruction):
+    """What commands with a sliding window share."""
+
+    window_encoding: ClassVar[Encoding] = Encoding(
+        extents("kernel", "opd1", "hw"),
+        Numbers("stride", ("res_op_y_str", "res_op_x_str")),
+        Numbers("pads", ("opd0_up_pad", "opd0_lf_pad", "opd0_dn_pad", "opd0_rt_pad")),
+        Numbers("dilation", ("opd1_y_ins0", "opd1_x_ins0"), offset=1),
+        Numbers("insert", ("opd0_y_ins0", "opd0_x_ins0")),
+        Coded("pad_mode", "pad_mode", int, PadMode),
+        flag("rotate", "kernel_rotate"),
     )
 
+    kernel: Pair = (1, 1)
+    stride: Pair = (1, 1)
+    pads: Pads = (0, 0, 0, 0)
+    dilation: Pair = (1, 1)
+    insert: Pair = (0, 0)
+    pad_mode: PadMode = PadMode.CONSTANT
+    rotate: bool = False
+
+    @property
+    def window(self) -> Window:
+        """The sliding window."""
+        return Window(self.kernel, self.stride, self.pads, self.dilation, self.insert, self.pad_mode, self.rotate)
+
+
+PAD_VALUE = Tensor(
+    "pad_value",
+    "opd3",
+    prec=lambda command: command.input.dtype.prec,
+    sign=lambda command: command.input.dtype.signed,
+    layout=Layout.COMPACT,
+    immediate=True,
+    optional=True,
+)
+"""Of the input's type; an immediate 0 is None."""
 
 Product = Callable[[Array, tuple[int, slice]], Array]
 """Sums `[oc, rows * ow]` from columns `[depth, rows * ow]` of a batch and a range of rows."""

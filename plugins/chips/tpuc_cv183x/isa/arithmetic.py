@@ -5,24 +5,19 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Coded, Constant, Derived, Encoding, Ignored, Number, Present, Signed, When, flag
 from tpuc_ops.quant.arithmetic import Rounding, saturate
 
 from tpuc_cv183x.isa.bf16 import add_toward_zero, narrow, products, widen
 from tpuc_cv183x.isa.channels import THIRD
-from tpuc_cv183x.isa.command import (
-    ComputeInstruction,
-    FieldReader,
-    check_near,
-    operand_fields,
-    shape_fields,
-    type_fields,
-)
+from tpuc_cv183x.isa.codecs import Extents, Tensor, extents
+from tpuc_cv183x.isa.command import ComputeInstruction, check_near
 from tpuc_cv183x.isa.finish import requantise, round_shift
-from tpuc_cv183x.isa.types import Array, DType, Operand, Scalar, Shape4, Source, signed
+from tpuc_cv183x.isa.types import Array, DType, Operand, Scalar, Shape4, Source
 
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
@@ -51,6 +46,24 @@ _CLAMPED = (ArithmeticOp.MUL, ArithmeticOp.MAC, ArithmeticOp.ADD)
 _SCALED = (ArithmeticOp.MUL, ArithmeticOp.MAC, ArithmeticOp.ADD, ArithmeticOp.SUB)
 
 
+_UNSCALED = (*_LOGIC, ArithmeticOp.COPY)
+
+
+def _operation(code: int) -> ArithmeticOp:
+    if code not in set(ArithmeticOp):
+        raise IllegalCommand(f"compute descriptor: no operation 3.{code}; the stream is damaged")
+    return ArithmeticOp(code)
+
+
+def _has_wide_sums(tensor: Arithmetic) -> bool:
+    """Does the result hold 16-bit sums, whatever its type?"""
+    return tensor.operation is ArithmeticOp.MAC and not tensor.left.dtype.is_float
+
+
+def _rounds(tensor: Arithmetic) -> bool:
+    return not tensor.floor and tensor.operation is not ArithmeticOp.SHIFT
+
+
 @dataclass(frozen=True, kw_only=True)
 class Arithmetic(ComputeInstruction):
     """`result = operation(left, right)`, element by element; all tensors have `shape`, any strides, any start lane, but
@@ -61,7 +74,52 @@ class Arithmetic(ComputeInstruction):
     accumulator in planes at the result, `result.plane_step` apart even when the result has 8 bits. bf16: one rounding.
     """
 
-    ignored = frozenset({"tens_mdsum", "opd0_ins_val", "opd0_ins_fp", "opd2_b_str"})
+    stem = "tensor"
+    encoding = Encoding(
+        Constant(tsk_typ=3, short_opd1_str=3, short_opd2_str=3),
+        Coded("operation", "tsk_eu_typ", int, _operation),
+        Derived("opd_typ", lambda tensor: tensor.left.dtype.is_float),
+        extents("shape", "res0"),
+        *(Extents(prefix, lambda tensor: tensor.shape) for prefix in ("opd0", "opd1", "opd2")),
+        Tensor("left", "opd0", layout=None, shape=lambda tensor: tensor.shape),
+        Tensor("result", "res0", layout=None, shape=lambda tensor: tensor.shape, planes=_has_wide_sums),
+        When(
+            lambda tensor: tensor.operation is ArithmeticOp.COPY,
+            Constant(tsk_opd_num=1),
+            Ignored("opd1*", "opt_opd1*", "short_opd1*"),
+            otherwise=[
+                Constant(tsk_opd_num=2),
+                Tensor("right", "opd1", layout=None, shape=lambda tensor: tensor.shape, immediate=True),
+                When(lambda tensor: isinstance(tensor.right, Scalar), Ignored("opd1*", "short_opd1*")),
+                When(lambda tensor: tensor.right.dtype.planes == 1, Ignored("opd1_b_str")),
+            ],
+        ),
+        When(
+            lambda tensor: tensor.operation in _SCALED and not tensor.left.dtype.is_float,
+            Number("shift", "opt_right_shift"),
+            Coded("floor", "opt_rshift_typ", lambda floor: not floor, lambda half_up: not half_up),
+            otherwise=[Derived("opt_right_shift", lambda tensor: tensor.shift), Derived("opt_rshift_typ", _rounds)],
+        ),
+        When(lambda tensor: tensor.operation not in _SCALED, Ignored("opt_right_shift")),
+        Derived("opt_shift_typ", lambda tensor: tensor.result.dtype.signed and tensor.operation not in _UNSCALED),
+        Derived("opt_res_add", lambda tensor: tensor.operation is ArithmeticOp.MAC),
+        When(
+            lambda tensor: tensor.operation is ArithmeticOp.MAC,
+            When(
+                lambda tensor: tensor.left.dtype.is_float,
+                Derived("opt_left_shift", lambda tensor: tensor.left_shift),
+                otherwise=[Number("left_shift", "opt_left_shift")],
+            ),
+        ),
+        Present("opt_chl_quan", ["multiplier"], Signed("multiplier", "quan_m", 32), otherwise=[Ignored("quan_m")]),
+        flag("relu", "opt_relu"),
+        When(
+            lambda tensor: tensor.result.dtype.planes == 1 and not _has_wide_sums(tensor),
+            Ignored("res0_b_str"),
+        ),
+        When(lambda tensor: tensor.left.dtype.planes == 1, Ignored("opd0_b_str")),
+        Ignored("tens_mdsum", "opd0_ins_val", "opd0_ins_fp", "opd2_b_str", "opt_left_shift", *THIRD),
+    )
 
     operation: ArithmeticOp
     shape: Shape4
@@ -74,9 +132,6 @@ class Arithmetic(ComputeInstruction):
     relu: bool = False
     floor: bool = False
 
-    def mnemonic(self) -> str:
-        return f"tensor.{self.operation.name.lower()}"
-
     @property
     def is_float(self) -> bool:
         return self.left.dtype.is_float and self.operation not in _LOGIC
@@ -88,74 +143,6 @@ class Arithmetic(ComputeInstruction):
             return self.result
         kind = DType.INT16 if self.result.dtype.signed else DType.UINT16
         return Operand(self.result.address, kind, self.result.strides(self.shape), self.result.step(self.shape))
-
-    def fields(self) -> dict[str, int]:
-        op, planes = self.operation, 2 if self.operation is ArithmeticOp.MAC else 1
-        floats = self.left.dtype.is_float
-        fields = {
-            "tsk_typ": 3,
-            "tsk_eu_typ": int(op),
-            "tsk_opd_num": 1 if op is ArithmeticOp.COPY else 2,
-            "opd_typ": int(floats),
-            "opt_relu": int(self.relu),
-            "opt_right_shift": self.shift,
-            "opt_rshift_typ": int(not self.floor and op is not ArithmeticOp.SHIFT),
-            "opt_shift_typ": int(self.result.dtype.signed and op not in _LOGIC and op is not ArithmeticOp.COPY),
-            "opt_res_add": int(op is ArithmeticOp.MAC),
-            "short_opd1_str": 3,
-            "short_opd2_str": 3,
-        }
-        if op is ArithmeticOp.MAC:
-            fields["opt_left_shift"] = self.left_shift
-        if self.multiplier is not None:
-            fields |= {"opt_chl_quan": 1, "quan_m": self.multiplier}
-        fields |= operand_fields("res0", self.result, self.shape, 1 if self.result.dtype.is_float else planes)
-        fields |= operand_fields("opd0", self.left, self.shape)
-        if isinstance(self.right, Operand):
-            fields |= operand_fields("opd1", self.right, self.shape)
-        elif self.right is not None:
-            fields |= type_fields("opd1", self.right.dtype) | {"opt_opd1_const": 1, "opd1_addr": self.right.bits}
-        for prefix in ("res0", "opd0", "opd1", "opd2"):
-            fields |= shape_fields(prefix, self.shape)
-        return fields
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        if fields["tsk_eu_typ"] not in set(ArithmeticOp):
-            raise IllegalCommand(f"compute descriptor: no operation 3.{fields['tsk_eu_typ']}; the stream is damaged")
-        op, shape = ArithmeticOp(fields["tsk_eu_typ"]), fields.shape("res0")
-        planes = 2 if op is ArithmeticOp.MAC and not fields["opd_typ"] else 1
-        scaled = op in _SCALED and not fields["opd_typ"]
-        return cls(
-            operation=op,
-            shape=shape,
-            result=fields.operand("res0", shape, planes),
-            left=fields.operand("opd0", shape),
-            right=None if op is ArithmeticOp.COPY else fields.source("opd1", shape),
-            shift=fields["opt_right_shift"] if scaled else 0,
-            left_shift=fields["opt_left_shift"] if op is ArithmeticOp.MAC and scaled else 0,
-            multiplier=signed(fields["quan_m"], 32) if fields["opt_chl_quan"] else None,
-            relu=bool(fields["opt_relu"]),
-            floor=scaled and not fields["opt_rshift_typ"],
-        )
-
-    def unused_operands(self) -> tuple[str, ...]:
-        unused = ["rsvd", "opt_left_shift", "opd0_b_str" if self.left.dtype.planes == 1 else "rsvd", *THIRD]
-        if (self.operation is not ArithmeticOp.MAC or self.is_float) and self.result.dtype.planes == 1:
-            unused.append("res0_b_str")
-        if self.multiplier is None:
-            unused.append("quan_m")
-        match self.right:
-            case None:
-                unused += ["opd1", "opt_opd1", "short_opd1"]
-            case Scalar():
-                unused += ["opd1", "short_opd1"]
-            case Operand():
-                if self.right.dtype.planes == 1:
-                    unused.append("opd1_b_str")
-        if self.operation not in _SCALED:
-            unused.append("opt_right_shift")
-        return tuple(unused)
 
     # -- checking ----------------------------------------------------------------------------------------------------
 

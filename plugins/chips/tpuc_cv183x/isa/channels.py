@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from tpuc.api import IllegalCommand
+from tpuc.api.encoding import Constant, Draft, Encoding, FieldCodec, Fields, Ignored, Number, When
 
-from tpuc_cv183x.isa.command import FieldReader, check_multiple, check_near
+from tpuc_cv183x.isa.codecs import near, strides_of
+from tpuc_cv183x.isa.command import check_multiple, check_near
 from tpuc_cv183x.isa.finish import (
     ChannelBlock,
     PartialSum,
@@ -19,16 +21,14 @@ from tpuc_cv183x.isa.finish import (
     round_shift,
     wrap,
 )
-from tpuc_cv183x.isa.types import NEAR_MASK, Array, DType, Layout, Operand
+from tpuc_cv183x.isa.types import NEAR_MASK, Array, DType, Layout, Operand, Shape4
 
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
 
-INPUT_STRIDES = ("opd0_n_str", "opd0_c_str", "opd0_h_str", "opd0_w_str", "opd0_b_str")
-KERNEL_STRIDES = ("opd1_n_str", "opd1_c_str", "opd1_h_str", "opd1_w_str", "opd1_b_str")
-THIRD_STRIDES = ("opd2_n_str", "opd2_c_str", "opd2_h_str", "opd2_w_str")
-THIRD = ("opd2", "opt_opd2", "short_opd2")
-"""Prefixes of everything about operand 2."""
+INPUT_STRIDES, KERNEL_STRIDES, THIRD_STRIDES = strides_of("opd0"), strides_of("opd1"), strides_of("opd2")[:4]
+THIRD = ("opd2*", "opt_opd2*", "short_opd2*")
+"""Everything about operand 2."""
 
 
 class Finishes(Protocol):
@@ -36,6 +36,8 @@ class Finishes(Protocol):
 
     @property
     def result(self) -> Operand: ...
+    @property
+    def result_shape(self) -> Shape4: ...
     @property
     def block(self) -> ChannelBlock | None: ...
     @property
@@ -48,33 +50,44 @@ class Finishes(Protocol):
     def relu(self) -> bool: ...
 
 
-def third_fields(
-    block: ChannelBlock | None, bias: int | None, bias_signed: bool, channels: int, dtype: DType
-) -> dict[str, int]:
-    """Raw fields of a block, a bias, or neither."""
-    if block is None and bias is None:
-        return {"tsk_opd_num": 2}
-    fields = {"tsk_opd_num": 3, "short_opd2_str": int(Layout.CHANNEL)}
-    fields |= {"opd2_n": 1, "opd2_c": channels, "opd2_h": 1, "opd2_w": 1}
-    if block is None:
-        assert bias is not None
-        step = bias_step(channels, dtype)
-        return fields | {"opd2_addr": bias & NEAR_MASK, "opt_opd2_sign": int(bias_signed), "opd2_b_str": step}
-    fields |= {
-        "opd2_addr": block.address & NEAR_MASK,
-        "opt_opd2_int8": 1,
-        "opt_opd2_sign": int(block.has_bias),
-        "opd2_b_str": 0,
-    }
-    return fields | {"opt_chl_quan": 1, "opt_right_shift": 0, "tsk_opd_num": 3 if block.has_bias else 2}
+class _ChannelParameters(FieldCodec):
+    """A block, a bias with its sign, or neither."""
+
+    def write(self, instruction: Finishes, fields: dict[str, int]) -> None:
+        block, bias, channels = instruction.block, instruction.bias, instruction.result_shape[1]
+        if block is None and bias is None:
+            fields["tsk_opd_num"] = 2
+            return
+        fields |= {"tsk_opd_num": 3, "short_opd2_str": int(Layout.CHANNEL)}
+        fields |= {"opd2_n": 1, "opd2_c": channels, "opd2_h": 1, "opd2_w": 1}
+        if bias is not None and block is None:
+            fields |= {"opd2_addr": bias & NEAR_MASK, "opt_opd2_sign": int(instruction.bias_signed)}
+            fields["opd2_b_str"] = bias_step(channels, instruction.result.dtype)
+        if block is not None:
+            fields |= {"opd2_addr": block.address & NEAR_MASK, "opt_opd2_int8": 1, "opd2_b_str": 0, "opt_chl_quan": 1}
+            fields |= {"opt_opd2_sign": int(block.has_bias), "tsk_opd_num": 3 if block.has_bias else 2}
+
+    def read(self, draft: Draft, fields: Fields) -> None:
+        with_bias, address = fields["tsk_opd_num"] == 3, near(fields, "opd2_addr")
+        if fields["opt_chl_quan"]:
+            draft.__dict__["block"] = ChannelBlock(address, with_bias)
+        elif with_bias:
+            draft.__dict__.update(bias=address, bias_signed=bool(fields["opt_opd2_sign"]))
+
+    def ignores(self, instruction: Finishes, name: str) -> bool:
+        absent = instruction.block is None and instruction.bias is None
+        return absent and name.startswith(("opd2", "opt_opd2", "short_opd2"))
 
 
-def read_third(fields: FieldReader) -> tuple[ChannelBlock | None, int | None, bool]:
-    """Block, bias and the bias's sign flag of raw fields."""
-    with_bias, address = fields["tsk_opd_num"] == 3, fields.near("opd2")
-    if fields["opt_chl_quan"]:
-        return ChannelBlock(address, with_bias), None, True
-    return (None, address, bool(fields["opt_opd2_sign"])) if with_bias else (None, None, True)
+THIRD_OPERAND = Encoding(
+    _ChannelParameters(),
+    When(
+        lambda conv: conv.block is None,
+        Number("shift", "opt_right_shift"),
+        otherwise=[Constant(opt_right_shift=0), Ignored("opt_right_shift")],
+    ),
+)
+"""What `finish_channels` needs, the shift included."""
 
 
 def check_third(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import ClassVar, Self
 
 import numpy as np
 from tpuc.api import IllegalCommand
+from tpuc.api.encoding import Ignored, Nested, Number, Present, flag
 
-from tpuc_cv183x.isa.command import FieldReader
 from tpuc_cv183x.isa.geometry import round_up
 from tpuc_cv183x.isa.types import Array, DType
 
@@ -23,40 +22,30 @@ _LONGEST_BLOCK = 512
 """No block with its fractions has more bits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compression:
     """How the GMEM side is compressed; on loads the stream's own header decides."""
-
-    names: ClassVar[frozenset[str]] = frozenset(
-        {"cmprs_fmt", "compress_zero_guard", "compress_bias0", "compress_bias1"}
-    )
 
     signed: bool = False
     bias: int = 0
     bias_low: int = 0
     zero_guard: bool = False
 
-    def fields(self) -> dict[str, int]:
-        """Raw fields."""
-        return {
-            "compress_en": 1,
-            "cmprs_fmt": int(self.signed),
-            "compress_bias0": self.bias,
-            "compress_bias1": self.bias_low,
-            "compress_zero_guard": int(self.zero_guard),
-        }
 
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self | None:
-        """What raw fields describe."""
-        if not fields["compress_en"]:
-            return None
-        return cls(
-            bool(fields["cmprs_fmt"]),
-            fields["compress_bias0"],
-            fields["compress_bias1"],
-            bool(fields["compress_zero_guard"]),
-        )
+COMPRESSION_FIELDS = ("cmprs_fmt", "compress_zero_guard", "compress_bias0", "compress_bias1")
+COMPRESSION = Present(
+    "compress_en",
+    ["compression"],
+    Nested(
+        "compression",
+        Compression,
+        flag("signed", "cmprs_fmt"),
+        Number("bias", "compress_bias0"),
+        Number("bias_low", "compress_bias1"),
+        flag("zero_guard", "compress_zero_guard"),
+    ),
+    otherwise=[Ignored(*COMPRESSION_FIELDS)],
+)
 
 
 def stream_limit(count: int, item_bytes: int, payload: int | None = None) -> int:

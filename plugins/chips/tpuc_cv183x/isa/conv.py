@@ -4,44 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Coded, Constant, Derived, Encoding, Ignored, When, flag
 
 from tpuc_cv183x.isa.bf16 import flush
 from tpuc_cv183x.isa.channels import (
     INPUT_STRIDES,
     KERNEL_STRIDES,
-    THIRD,
+    THIRD_OPERAND,
     THIRD_STRIDES,
     check_result,
     check_third,
     finish_channels,
-    read_third,
-    third_fields,
 )
-from tpuc_cv183x.isa.command import (
-    ComputeInstruction,
-    FieldReader,
-    check_multiple,
-    check_near,
-    derived_fields,
-    operand_fields,
-    shape_fields,
-)
+from tpuc_cv183x.isa.codecs import FLOAT, Extents, Tensor, extents
+from tpuc_cv183x.isa.command import check_multiple, check_near
 from tpuc_cv183x.isa.finish import ChannelBlock, PartialSum, bias_regions, load_sums, store_sums, sum_planes
-from tpuc_cv183x.isa.types import Array, Layout, Operand, Pair, Shape4
-from tpuc_cv183x.isa.windows import (
-    Pads,
-    Window,
-    convolve,
-    convolve_ordered,
-    pad_array,
-    pad_fields,
-    read_pad,
-    read_window,
-)
+from tpuc_cv183x.isa.types import Array, Layout, Operand, Shape4
+from tpuc_cv183x.isa.windows import WindowInstruction, convolve, convolve_ordered, pad_array
 
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
@@ -51,7 +34,7 @@ MAX_INPUT_CHANNELS = 4095 - 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conv(ComputeInstruction):
+class Conv(WindowInstruction):
     """`result = convolution of input with weight`; `result_shape` is given, not computed.
 
     `weight` COMPACT as (1, oc, kh * kw, ic). Finish: with `block` requantisation per channel (bias in the block), else
@@ -61,21 +44,36 @@ class Conv(ComputeInstruction):
     `double`: two input channels per cycle (int8; even ic >= 4; even input and weight addresses), same values.
     """
 
-    ignored = frozenset({*INPUT_STRIDES, *KERNEL_STRIDES, *THIRD_STRIDES, "opt_left_shift", "quan_m", "tsk_eu_typ"})
+    stem = "conv"
+    encoding = Encoding(
+        Constant(tsk_typ=0),
+        FLOAT,
+        Coded("partial", "ps32_md", int, PartialSum),
+        Tensor("input", "opd0"),
+        extents("input_shape", "opd0", "chw"),
+        Extents("opd0", lambda conv: conv.result_shape[:1], "n"),
+        Tensor(
+            "weight",
+            "opd1",
+            layout=Layout.COMPACT,
+        ),
+        Extents("opd1", lambda conv: (conv.input_shape[0], conv.result_shape[1]), "nc"),
+        extents("result_shape", "res0"),
+        Tensor("result", "res0", layout=None, shape=lambda conv: conv.result_shape, planes=lambda conv: conv.partial),
+        WindowInstruction.window_encoding,
+        WindowInstruction.dilation_encoding,
+        THIRD_OPERAND,
+        Derived("opt_shift_typ", lambda conv: conv.has_signs),
+        flag("relu", "opt_relu"),
+        flag("double", "double_conv"),
+        When(lambda conv: not conv.partial, Ignored("res0_b_str")),
+        When(lambda conv: conv.partial.writes, Ignored("opt_right_shift")),
+        Ignored("opt_left_shift", "quan_m", "tsk_eu_typ", *INPUT_STRIDES, *KERNEL_STRIDES, *THIRD_STRIDES),
+    )
 
-    result: Operand
-    result_shape: Shape4
-    input: Operand
     input_shape: tuple[int, int, int]
     """Channels, height, width; N is the result's."""
     weight: Operand
-    kernel: Pair = (1, 1)
-    stride: Pair = (1, 1)
-    pads: Pads = (0, 0, 0, 0)
-    dilation: Pair = (1, 1)
-    insert: Pair = (0, 0)
-    insert_last: Pair = (0, 0)
-    pad_value: int = 0
     block: ChannelBlock | None = None
     bias: int | None = None
     bias_signed: bool = True
@@ -83,18 +81,6 @@ class Conv(ComputeInstruction):
     relu: bool = False
     partial: PartialSum = PartialSum.OFF
     double: bool = False
-
-    def mnemonic(self) -> str:
-        return "conv"
-
-    @property
-    def is_float(self) -> bool:
-        return self.input.dtype.is_float
-
-    @property
-    def window(self) -> Window:
-        """The sliding window."""
-        return Window(self.kernel, self.stride, self.pads, self.dilation, self.insert, self.insert_last)
 
     @property
     def _dims(self) -> Shape4:
@@ -110,62 +96,13 @@ class Conv(ComputeInstruction):
         return sum_planes(self.result.dtype) if self.partial is not PartialSum.OFF else 1
 
     @property
+    def has_signs(self) -> bool:
+        """Is an operand signed?"""
+        return self.input.dtype.signed or self.weight.dtype.signed or self._bias_is_signed
+
+    @property
     def _bias_is_signed(self) -> bool:
         return self.bias_signed if self.bias is not None else self.block is not None and self.block.has_bias
-
-    def fields(self) -> dict[str, int]:
-        name, oc = self.mnemonic(), self.result_shape[1]
-        any_signed = self.input.dtype.signed or self.weight.dtype.signed or self._bias_is_signed
-        fields = {
-            "tsk_typ": 0,
-            "opt_relu": int(self.relu),
-            "opt_right_shift": self.shift,
-            "opt_shift_typ": int(any_signed),
-            "ps32_md": int(self.partial),
-            "double_conv": int(self.double),
-            "opd_typ": int(self.is_float),
-            "opd1_n": self.input_shape[0],
-            "opd1_c": oc,
-        }
-        fields |= operand_fields("res0", self.result, self.result_shape, self._planes)
-        fields |= derived_fields(name, "opd0", self.input) | derived_fields(name, "opd1", self.weight, Layout.COMPACT)
-        fields |= shape_fields("res0", self.result_shape) | shape_fields("opd0", self._dims) | self.window.fields()
-        fields |= pad_fields(self.pad_value, self.input.dtype)
-        return fields | third_fields(self.block, self.bias, self.bias_signed, oc, self.input.dtype)
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        shape, window, partial = fields.shape("res0"), read_window(fields), PartialSum(fields["ps32_md"])
-        result = fields.operand("res0", shape, 2 if partial else 1)
-        source = Operand(fields["opd0_addr"], fields.dtype("opd0"))
-        block, bias, bias_signed = read_third(fields)
-        return cls(
-            result=result,
-            result_shape=shape,
-            input=source,
-            input_shape=fields.shape("opd0")[1:],
-            weight=Operand(fields.near("opd1"), fields.dtype("opd1"), Layout.COMPACT),
-            kernel=window.kernel,
-            stride=window.stride,
-            pads=window.pads,
-            dilation=window.dilation,
-            insert=window.insert,
-            insert_last=window.insert_last,
-            pad_value=read_pad(fields, source.dtype),
-            block=block,
-            bias=bias,
-            bias_signed=bias_signed,
-            shift=0 if block else fields["opt_right_shift"],
-            relu=bool(fields["opt_relu"]),
-            partial=partial,
-            double=bool(fields["double_conv"]),
-        )
-
-    def unused_operands(self) -> tuple[str, ...]:
-        planes = () if self.partial else ("res0_b_str",)
-        other = "opd0_ins_val" if self.is_float else "opd0_ins_fp"
-        shift = () if self.block is None and not self.partial.writes else ("opt_right_shift",)
-        return ("rsvd", other, *planes, *shift, *(THIRD if self.block is None and self.bias is None else ()))
 
     def check(self) -> None:
         super().check()
@@ -220,7 +157,7 @@ class Conv(ComputeInstruction):
             sums = convolve(padded, weight, self.window, self.result_shape, limit)
             if before is not None:
                 sums += before
-            if self.shift and not (dtype.signed or self.weight.dtype.signed or self._bias_is_signed):
+            if self.shift and not self.has_signs:
                 sums = sums.view(np.uint32)
         if self.partial.writes:
             store_sums(machine, self.result, self.result_shape, sums)

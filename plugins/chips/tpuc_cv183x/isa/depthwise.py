@@ -4,80 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Constant, Derived, Encoding, Ignored, When, flag
 
 from tpuc_cv183x.isa.bf16 import Accumulator, F32Array, products, widen
 from tpuc_cv183x.isa.channels import (
     KERNEL_STRIDES,
-    THIRD,
+    THIRD_OPERAND,
     THIRD_STRIDES,
     check_result,
     check_third,
     finish_channels,
-    read_third,
-    third_fields,
 )
-from tpuc_cv183x.isa.command import (
-    ComputeInstruction,
-    FieldReader,
-    check_multiple,
-    check_near,
-    derived_fields,
-    operand_fields,
-    shape_fields,
-    type_fields,
-)
+from tpuc_cv183x.isa.codecs import FLOAT, Extents, Tensor, extents
+from tpuc_cv183x.isa.command import check_multiple, check_near
 from tpuc_cv183x.isa.finish import ChannelBlock, PartialSum, bias_regions
 from tpuc_cv183x.isa.types import Array, Operand, Pair, Scalar, Shape4, Source
-from tpuc_cv183x.isa.windows import Pads, Window, pad_array, pad_fields, read_pad, read_window
+from tpuc_cv183x.isa.windows import WindowInstruction, pad_array
 
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
 
 
 @dataclass(frozen=True, kw_only=True)
-class Depthwise(ComputeInstruction):
+class Depthwise(WindowInstruction):
     """Each channel of `input` convolved with its own kernel; finish, `bias`, `block` and `pad_value` as in `Conv`.
 
     `weight`: ALIGNED as (1, c, kh, kw), or an immediate for all taps. With an immediate and a 1x1 kernel this is a
     requantisation per channel.
     """
 
-    ignored = frozenset({*KERNEL_STRIDES, *THIRD_STRIDES, "opt_left_shift", "quan_m", "opd0_b_str", "res0_b_str"})
+    stem = "depthwise"
+    encoding = Encoding(
+        Constant(tsk_typ=1, tsk_eu_typ=2),
+        FLOAT,
+        extents("result_shape", "res0"),
+        Tensor("result", "res0", layout=None, shape=lambda conv: conv.result_shape),
+        extents("input_size", "opd0", "hw"),
+        Extents("opd0", lambda conv: conv.result_shape[:2], "nc"),
+        Tensor("input", "opd0", layout=None, shape=lambda conv: conv.input_shape),
+        Tensor("weight", "opd1", immediate=True),
+        Extents("opd1", lambda conv: conv.result_shape[1:2], "c"),
+        When(lambda conv: isinstance(conv.weight, Scalar), Ignored("opd1_c", "short_opd1*")),
+        WindowInstruction.window_encoding,
+        WindowInstruction.dilation_encoding,
+        THIRD_OPERAND,
+        Constant(opt_opd2_sign=1),
+        Derived("opt_shift_typ", lambda conv: conv.has_signs),
+        flag("relu", "opt_relu"),
+        Ignored("opd1_n", "opt_left_shift", "quan_m", "opd0_b_str", "res0_b_str", *KERNEL_STRIDES, *THIRD_STRIDES),
+    )
 
-    result: Operand
-    result_shape: Shape4
-    input: Operand
     input_size: Pair
     """Height, width; N and C are the result's."""
     weight: Source
-    kernel: Pair = (1, 1)
-    stride: Pair = (1, 1)
-    pads: Pads = (0, 0, 0, 0)
-    dilation: Pair = (1, 1)
-    insert: Pair = (0, 0)
-    insert_last: Pair = (0, 0)
-    pad_value: int = 0
     block: ChannelBlock | None = None
     bias: int | None = None
     bias_signed: bool = True
     shift: int = 0
     relu: bool = False
-
-    def mnemonic(self) -> str:
-        return "depthwise"
-
-    @property
-    def is_float(self) -> bool:
-        return self.input.dtype.is_float
-
-    @property
-    def window(self) -> Window:
-        """The sliding window."""
-        return Window(self.kernel, self.stride, self.pads, self.dilation, self.insert, self.insert_last)
 
     @property
     def input_shape(self) -> Shape4:
@@ -90,65 +78,13 @@ class Depthwise(ComputeInstruction):
         return (1, self.result_shape[1], *self.kernel)
 
     @property
+    def has_signs(self) -> bool:
+        """Is an operand signed?"""
+        return self.input.dtype.signed or self.weight.dtype.signed or self._bias_is_signed
+
+    @property
     def _bias_is_signed(self) -> bool:
         return self.bias_signed if self.bias is not None else self.block is not None and self.block.has_bias
-
-    def fields(self) -> dict[str, int]:
-        channels = self.result_shape[1]
-        any_signed = self.input.dtype.signed or self.weight.dtype.signed or self._bias_is_signed
-        fields = {
-            "tsk_typ": 1,
-            "tsk_eu_typ": 2,
-            "opt_relu": int(self.relu),
-            "opt_right_shift": self.shift,
-            "opt_shift_typ": int(any_signed),
-            "opd_typ": int(self.is_float),
-            "opd1_c": channels,
-        }
-        fields |= operand_fields("res0", self.result, self.result_shape)
-        fields |= operand_fields("opd0", self.input, self.input_shape)
-        if isinstance(self.weight, Scalar):
-            fields |= type_fields("opd1", self.weight.dtype) | {"opt_opd1_const": 1, "opd1_addr": self.weight.bits}
-        else:
-            fields |= derived_fields(self.mnemonic(), "opd1", self.weight)
-        fields |= shape_fields("res0", self.result_shape) | shape_fields("opd0", self.input_shape)
-        fields |= self.window.fields() | pad_fields(self.pad_value, self.input.dtype)
-        fields |= third_fields(self.block, self.bias, self.bias_signed, channels, self.input.dtype)
-        return fields | {"opt_opd2_sign": 1}
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        shape, window = fields.shape("res0"), read_window(fields)
-        source = fields.operand("opd0", fields.shape("opd0"))
-        kind = fields.dtype("opd1")
-        block, bias, bias_signed = read_third(fields)
-        return cls(
-            result=fields.operand("res0", shape),
-            result_shape=shape,
-            input=source,
-            input_size=fields.shape("opd0")[2:],
-            weight=Scalar(fields["opd1_addr"], kind)
-            if fields["opt_opd1_const"]
-            else Operand(fields.near("opd1"), kind),
-            kernel=window.kernel,
-            stride=window.stride,
-            pads=window.pads,
-            dilation=window.dilation,
-            insert=window.insert,
-            insert_last=window.insert_last,
-            pad_value=read_pad(fields, source.dtype),
-            block=block,
-            bias=bias,
-            bias_signed=bias_signed,
-            shift=0 if block else fields["opt_right_shift"],
-            relu=bool(fields["opt_relu"]),
-        )
-
-    def unused_operands(self) -> tuple[str, ...]:
-        other = "opd0_ins_val" if self.is_float else "opd0_ins_fp"
-        shift = () if self.block is None else ("opt_right_shift",)
-        weight = ("opd1_n", "opd1_c", "short_opd1") if isinstance(self.weight, Scalar) else ("opd1_n",)
-        return ("rsvd", other, *shift, *weight, *(THIRD if self.block is None and self.bias is None else ()))
 
     def check(self) -> None:
         super().check()

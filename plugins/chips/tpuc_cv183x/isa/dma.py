@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region, RegionTensor
+from tpuc.api.encoding import (
+    Constant,
+    Defaulted,
+    Derived,
+    Draft,
+    Encoding,
+    FieldCodec,
+    Fields,
+    Ignored,
+    Numbers,
+    Words,
+    flag,
+)
 from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
 
 from tpuc_cv183x.isa.bf16 import narrow
-from tpuc_cv183x.isa.command import DmaInstruction, FieldReader, check_multiple, format_dma_address
-from tpuc_cv183x.isa.compression import Compression, compress, decompress, stream_limit
+from tpuc_cv183x.isa.codecs import Extents, extents
+from tpuc_cv183x.isa.command import DmaInstruction, check_multiple, format_direction
+from tpuc_cv183x.isa.compression import COMPRESSION, Compression, compress, decompress, stream_limit
 from tpuc_cv183x.isa.geometry import GMEM_BITS, LANE_BYTES, is_gmem
 from tpuc_cv183x.isa.types import Array, DType, Shape4, Strides, lane_region, natural_strides
 
@@ -68,46 +82,91 @@ def dma_region(address: int, shape: Shape4, steps: Steps, item_bytes: int) -> Re
     return Region("gmem", address, address + span, tensor=RegionTensor(item_bytes, shape, (*steps, item_bytes)))
 
 
-def side_fields(name: str, address: int, shape: Shape4, steps: Steps) -> dict[str, int]:
-    """Raw fields of the source (`src`) or destination (`dst`) of a transfer."""
-    low = address & ((1 << GMEM_BITS) - 1)
-    fields = {
-        f"{name}_base_addr_low": low & 0xFFFFFFFF,
-        f"{name}_base_addr_high": low >> 32,
-        f"{name}_base_reg_sel": address >> GMEM_BITS,
-        f"{name}_n_stride": steps[0],
-        f"{name}_c_stride_low": steps[1] & 0xFFFF,
-        f"{name}_c_stride_high": steps[1] >> 16,
-        f"{name}_h_stride": steps[2],
-    }
-    return fields | {f"{name}_{letter}": size for letter, size in zip("chw", shape[1:], strict=True)}
+class Address(Words):
+    """The address of the source (`src`) or destination (`dst`) of a transfer; local memory has no base register."""
+
+    def __init__(self, attribute: str, side: str) -> None:
+        words = ((f"{side}_base_addr_low", 32), (f"{side}_base_addr_high", GMEM_BITS - 32), (f"{side}_base_reg_sel", 3))
+        super().__init__(attribute, words)
+
+    def number(self, fields: Fields) -> int:
+        address = super().number(fields)
+        low = address & ((1 << GMEM_BITS) - 1)
+        return address if is_gmem(low) else low
 
 
-def read_address(fields: FieldReader, name: str) -> int:
-    """The DMA address of a side."""
-    low = fields[f"{name}_base_addr_high"] << 32 | fields[f"{name}_base_addr_low"]
-    return fields[f"{name}_base_reg_sel"] << GMEM_BITS | low if is_gmem(low) else low
+def channel_step(attribute: str, side: str) -> Words:
+    """The stride of the channels."""
+    return Words(attribute, ((f"{side}_c_stride_low", 16), (f"{side}_c_stride_high", 16)))
 
 
-def read_steps(fields: FieldReader, name: str) -> Steps:
+class _Strides(FieldCodec):
     """The strides of a side."""
-    c_step = fields[f"{name}_c_stride_high"] << 16 | fields[f"{name}_c_stride_low"]
-    return (fields[f"{name}_n_stride"], c_step, fields[f"{name}_h_stride"])
+
+    def __init__(self, attribute: str, side: str) -> None:
+        self._attribute = attribute
+        self._outer, self._inner = f"{side}_n_stride", f"{side}_h_stride"
+        self._channels = channel_step(attribute, side)
+
+    def write(self, instruction: Any, fields: dict[str, int]) -> None:
+        fields[self._outer], step, fields[self._inner] = instruction.__dict__[self._attribute]
+        self._channels.put(step, fields)
+
+    def read(self, draft: Draft, fields: Fields) -> None:
+        steps = (fields[self._outer], self._channels.number(fields), fields[self._inner])
+        draft.__dict__[self._attribute] = steps
 
 
-def format_fields(source: DType, destination: DType) -> dict[str, int]:
-    """Element formats and the sign of the 8-bit side."""
-    kinds = (source, destination)
-    sign = any(dtype is DType.INT8 for dtype in kinds)
-    return {"src_fmt": source.bytes, "dst_fmt": destination.bytes, "int8_sign": int(sign)}
+def strides(attribute: str, side: str, default: Callable[[Any], Steps]) -> Defaulted:
+    """Strides of a side that need not be given."""
+    return Defaulted(attribute, _Strides(attribute, side), default)
 
 
-def read_format(fields: FieldReader, name: str) -> DType:
-    """The element type of a side."""
-    code = fields[f"{name}_fmt"]
-    if code not in _FORMAT_BYTES:
-        raise IllegalCommand(f"DMA descriptor: element format {code} does not exist; the stream is damaged")
-    return DType.BF16 if code == 2 else DType.INT8 if fields["int8_sign"] else DType.UINT8
+class ElementFormat(FieldCodec):
+    """The element type of a side; both sides share the sign of bytes."""
+
+    def __init__(self, attribute: str, field: str) -> None:
+        self._attribute, self._field = attribute, field
+
+    def write(self, instruction: Any, fields: dict[str, int]) -> None:
+        dtype: DType = instruction.__dict__[self._attribute]
+        fields[self._field] = dtype.bytes
+        fields["int8_sign"] = fields.get("int8_sign", 0) | int(dtype is DType.INT8)
+
+    def read(self, draft: Draft, fields: Fields) -> None:
+        code = fields[self._field]
+        if code not in _FORMAT_BYTES:
+            raise IllegalCommand(f"DMA descriptor: element format {code} does not exist; the stream is damaged")
+        dtype = DType.BF16 if code == 2 else DType.INT8 if fields["int8_sign"] else DType.UINT8
+        draft.__dict__[self._attribute] = dtype
+
+
+ADDRESSES = Encoding(
+    Address("source", "src"),
+    Address("destination", "dst"),
+    Derived("trans_dir", lambda copy: copy.direction),
+)
+_STRIDES = Encoding(
+    strides("source_strides", "src", lambda copy: copy.default_source_steps()),
+    strides(
+        "destination_strides",
+        "dst",
+        lambda copy: default_steps(copy.destination, copy.result_shape(), copy.result_dtype.bytes),
+    ),
+    Ignored("wait_id*", "check_bf16*", "const_val"),
+)
+_ONE_TYPE = Encoding(
+    ADDRESSES,
+    ElementFormat("dtype", "src_fmt"),
+    Derived("dst_fmt", lambda copy: copy.dtype.bytes),
+    extents("shape", "src"),
+    Extents("dst", lambda copy: copy.result_shape()[1:], "chw"),
+    _STRIDES,
+    Ignored("int8_sign"),
+)
+_TRANSPOSITION = Encoding(
+    _ONE_TYPE, Constant(spec_func=1), Ignored("int8_rnd_mode", "compress_bias0", "compress_bias1")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,25 +195,17 @@ class _Transfer(DmaInstruction):
         """Of the destination."""
         return self.shape
 
+    def default_source_steps(self) -> Steps:
+        """Source strides that are not given."""
+        return default_steps(self.source, self.shape, self.dtype.bytes)
+
     def source_steps(self) -> Steps:
         """Source strides, default filled in."""
-        return self.source_strides or default_steps(self.source, self.shape, self.dtype.bytes)
+        return self.source_strides or self.default_source_steps()
 
     def result_steps(self) -> Steps:
         """Destination strides, default filled in."""
         return self.destination_strides or default_steps(self.destination, self.result_shape(), self.result_dtype.bytes)
-
-    def fields(self) -> dict[str, int]:
-        return {
-            "trans_dir": int(self.direction),
-            "src_n": self.shape[0],
-            **format_fields(self.dtype, self.result_dtype),
-            **side_fields("src", self.source, self.shape, self.source_steps()),
-            **side_fields("dst", self.destination, self.result_shape(), self.result_steps()),
-        }
-
-    def ignores(self, name: str) -> bool:
-        return super().ignores(name) or name.startswith(("rsv", "wait_id", "check_bf16"))
 
     def reads(self) -> Sequence[Region]:
         return [dma_region(self.source, self.shape, self.source_steps(), self.dtype.bytes)]
@@ -162,12 +213,9 @@ class _Transfer(DmaInstruction):
     def writes(self) -> Sequence[Region]:
         return [dma_region(self.destination, self.result_shape(), self.result_steps(), self.result_dtype.bytes)]
 
-    def describe(self) -> str:
-        text = f"{self.mnemonic()} {format_dma_address(self.source)} -> {format_dma_address(self.destination)}"
-        return " ".join([text, *self._details()])
-
-    def _details(self) -> list[str]:
-        details = ["x".join(map(str, self.shape)) + f":{self.dtype}"]
+    def details(self) -> list[str]:
+        details = [format_direction(self.source, self.destination)]
+        details.append("x".join(map(str, self.shape)) + f":{self.dtype}")
         if self.result_shape() != self.shape or self.result_dtype is not self.dtype:
             details.append("-> " + "x".join(map(str, self.result_shape())) + f":{self.result_dtype}")
         for name, steps, address, shape, dtype in (
@@ -176,7 +224,7 @@ class _Transfer(DmaInstruction):
         ):
             if steps != default_steps(address, shape, dtype.bytes):
                 details.append(f"{name}_strides={','.join(map(str, steps))}")
-        return details + [f"{name}={value}" for name, value in self.leftover if not self.ignores(name)]
+        return details
 
     def _load(self, machine: Machine) -> Array:
         strides: Strides = (*self.source_steps(), self.dtype.bytes)
@@ -187,6 +235,20 @@ class _Transfer(DmaInstruction):
         machine.write(self.destination, self.result_shape(), strides, values)
 
 
+class _MoveFunctionBits(FieldCodec):
+    """A bit for each function."""
+
+    def write(self, instruction: TensorCopy, fields: dict[str, int]) -> None:
+        fields["mv_lut_idx"] = int(instruction.function is MoveFunction.EXPONENT_INDEX)
+        fields["mv_lut_base"] = int(instruction.function is MoveFunction.CLEAR_MANTISSA)
+
+    def read(self, draft: Draft, fields: Fields) -> None:
+        if fields["mv_lut_idx"]:
+            draft.__dict__["function"] = MoveFunction.EXPONENT_INDEX
+        elif fields["mv_lut_base"]:
+            draft.__dict__["function"] = MoveFunction.CLEAR_MANTISSA
+
+
 @dataclass(frozen=True, kw_only=True)
 class TensorCopy(_Transfer):
     """Copy a tensor; elements keep their order, so c, h and w may be regrouped by `destination_shape` (n stays).
@@ -195,7 +257,22 @@ class TensorCopy(_Transfer):
     or `toward_zero`), saturating. `compression`: the GMEM side is compressed, dense and starts at a multiple of 16.
     """
 
-    ignored = frozenset({"const_val", "int8_sign"})
+    encoding = Encoding(
+        ADDRESSES,
+        extents("shape", "src"),
+        Defaulted(
+            "destination_shape",
+            Numbers("destination_shape", ("src_n", "dst_c", "dst_h", "dst_w")),
+            lambda copy: copy.shape,
+        ),
+        ElementFormat("dtype", "src_fmt"),
+        Defaulted("destination_dtype", ElementFormat("destination_dtype", "dst_fmt"), lambda copy: copy.dtype),
+        _STRIDES,
+        flag("toward_zero", "int8_rnd_mode"),
+        _MoveFunctionBits(),
+        COMPRESSION,
+        Ignored("int8_sign"),
+    )
 
     destination_shape: Shape4 | None = None
     destination_dtype: DType | None = None
@@ -213,41 +290,6 @@ class TensorCopy(_Transfer):
 
     def result_shape(self) -> Shape4:
         return self.destination_shape or self.shape
-
-    def fields(self) -> dict[str, int]:
-        fields = super().fields() | {
-            "int8_rnd_mode": int(self.toward_zero),
-            "mv_lut_idx": int(self.function is MoveFunction.EXPONENT_INDEX),
-            "mv_lut_base": int(self.function is MoveFunction.CLEAR_MANTISSA),
-        }
-        return fields if self.compression is None else fields | self.compression.fields()
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        n = fields["src_n"]
-        shape, result_shape = (
-            (n, fields[f"{name}_c"], fields[f"{name}_h"], fields[f"{name}_w"]) for name in ("src", "dst")
-        )
-        source, target = read_format(fields, "src"), read_format(fields, "dst")
-        function = MoveFunction.NONE
-        if fields["mv_lut_idx"] or fields["mv_lut_base"]:
-            function = MoveFunction.EXPONENT_INDEX if fields["mv_lut_idx"] else MoveFunction.CLEAR_MANTISSA
-        return cls(
-            source=read_address(fields, "src"),
-            destination=read_address(fields, "dst"),
-            shape=shape,
-            dtype=source,
-            source_strides=read_steps(fields, "src"),
-            destination_strides=read_steps(fields, "dst"),
-            destination_shape=None if shape == result_shape else result_shape,
-            destination_dtype=None if source is target else target,
-            toward_zero=bool(fields["int8_rnd_mode"]),
-            function=function,
-            compression=Compression.from_fields(fields),
-        )
-
-    def ignores(self, name: str) -> bool:
-        return super().ignores(name) or (self.compression is None and name in Compression.names)
 
     def check(self) -> None:
         super().check()
@@ -296,8 +338,8 @@ class TensorCopy(_Transfer):
         """Compressed bytes replace a dense tensor and never pass its end by more than an uncompressible stream does."""
         return Region("gmem", address, address + stream_limit(self._count(), self.dtype.bytes))
 
-    def _details(self) -> list[str]:
-        details = super()._details()
+    def details(self) -> list[str]:
+        details = super().details()
         if self.compression is not None:
             details.append("compressed")
         if self.toward_zero:
@@ -356,28 +398,12 @@ def _exponent_index(bits: Array) -> Array:
 class TransposeNC(_Transfer):
     """Exchange n and c on the way between GMEM and local memory: (n, c, h, w) to (c, n, h, w)."""
 
-    ignored = frozenset({"const_val", "int8_sign", "int8_rnd_mode", "compress_bias0", "compress_bias1"})
-
-    def mnemonic(self) -> str:
-        return "dma.transpose_nc"
+    stem = "dma.transpose_nc"
+    encoding = Encoding(_TRANSPOSITION, Constant(transpose_md=0))
 
     def result_shape(self) -> Shape4:
         n, c, h, w = self.shape
         return (c, n, h, w)
-
-    def fields(self) -> dict[str, int]:
-        return super().fields() | {"spec_func": 1, "transpose_md": 0}
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        return cls(
-            source=read_address(fields, "src"),
-            destination=read_address(fields, "dst"),
-            shape=(fields["src_n"], fields["src_c"], fields["src_h"], fields["src_w"]),
-            dtype=read_format(fields, "src"),
-            source_strides=read_steps(fields, "src"),
-            destination_strides=read_steps(fields, "dst"),
-        )
 
     def check(self) -> None:
         super().check()
@@ -392,15 +418,12 @@ class TransposeNC(_Transfer):
 class TransposeCW(TransposeNC):
     """Exchange c and w on the way to GMEM: (n, c, h, w) to (n, w, h, c); 8 bits only."""
 
-    def mnemonic(self) -> str:
-        return "dma.transpose_cw"
+    stem = "dma.transpose_cw"
+    encoding = Encoding(_TRANSPOSITION, Constant(transpose_md=3))
 
     def result_shape(self) -> Shape4:
         n, c, h, w = self.shape
         return (n, w, h, c)
-
-    def fields(self) -> dict[str, int]:
-        return super().fields() | {"transpose_md": 3}
 
     def check(self) -> None:
         super().check()
@@ -418,19 +441,16 @@ class RotateChannels(TransposeNC):
     Source strides: n, then 1 per channel element, then one row.
     """
 
-    def mnemonic(self) -> str:
-        return "dma.rotate_channels"
+    stem = "dma.rotate_channels"
+    encoding = Encoding(_TRANSPOSITION, Derived("transpose_md", lambda copy: 1 if copy.shape[1] == 3 else 2))
 
     def result_shape(self) -> Shape4:
         return self.shape
 
-    def source_steps(self) -> Steps:
+    def default_source_steps(self) -> Steps:
         _, c, h, w = self.shape
         size = self.dtype.bytes
-        return self.source_strides or (c * h * w * size, size, c * w * size)
-
-    def fields(self) -> dict[str, int]:
-        return super().fields() | {"transpose_md": 1 if self.shape[1] == 3 else 2}
+        return (c * h * w * size, size, c * w * size)
 
     def check(self) -> None:
         super().check()

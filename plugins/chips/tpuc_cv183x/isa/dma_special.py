@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Constant, Defaulted, Derived, Encoding, Ignored, Number, Numbers, When, flag
 
-from tpuc_cv183x.isa.command import DmaInstruction, FieldReader, check_multiple, format_dma_address
-from tpuc_cv183x.isa.compression import Compression, stream_limit
+from tpuc_cv183x.isa.codecs import Extents, extents
+from tpuc_cv183x.isa.command import DmaInstruction, check_multiple, format_direction, format_dma_address
+from tpuc_cv183x.isa.compression import COMPRESSION, COMPRESSION_FIELDS, Compression, stream_limit
 from tpuc_cv183x.isa.dma import (
+    ADDRESSES,
+    Address,
     Direction,
+    ElementFormat,
     Steps,
+    channel_step,
     decompress_at,
     default_steps,
     direction_of,
     dma_region,
-    format_fields,
-    read_address,
-    read_format,
-    read_steps,
-    side_fields,
+    strides,
 )
 from tpuc_cv183x.isa.geometry import is_gmem
 from tpuc_cv183x.isa.types import Array, DType, Pair, Shape4
@@ -30,7 +32,22 @@ from tpuc_cv183x.isa.types import Array, DType, Pair, Shape4
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
 
-_NEVER_MATTERS = frozenset({"int8_sign", "int8_rnd_mode", "wait_id_other_tdma", "wait_id_sdma"})
+_NEVER_MATTERS = Ignored("int8_sign", "int8_rnd_mode", "wait_id_other_tdma", "wait_id_sdma")
+
+
+def _sides(near: str, far: str) -> Encoding:
+    """The tensor on the local side `near` and the matrix on the side `far` in GMEM."""
+    return Encoding(
+        Number("columns", f"{far}_w"),
+        Extents(far, lambda copy: (copy.rows, 1), "ch"),
+        Constant(**{f"{far}_n_stride": 1, f"{far}_h_stride": 1, f"{near}_h": 1}),
+        extents("split", near, "cw"),
+        ElementFormat("dtype", "src_fmt"),
+        flag("transpose", "spec_func"),
+        Defaulted("row_stride", channel_step("row_stride", far), lambda copy: copy.columns * copy.dtype.bytes, none=0),
+        strides("local_strides", near, lambda copy: copy.default_local_steps()),
+        Ignored(f"{far}_n_stride", f"{far}_h_stride"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +58,16 @@ class MatrixCopy(DmaInstruction):
     `transpose` (loads): the local matrix has `columns` rows. `compression`: as in `TensorCopy`, loads only.
     """
 
-    ignored = _NEVER_MATTERS | {"const_val"}
+    encoding = Encoding(
+        ADDRESSES,
+        Constant(sys_dtype=1),
+        Number("rows", "src_n"),
+        When(lambda copy: copy.direction is Direction.LOAD, _sides("dst", "src"), otherwise=[_sides("src", "dst")]),
+        Derived("dst_fmt", lambda copy: copy.dtype.bytes),
+        COMPRESSION,
+        _NEVER_MATTERS,
+        Ignored("const_val"),
+    )
 
     source: int
     destination: int
@@ -85,48 +111,13 @@ class MatrixCopy(DmaInstruction):
         """Bytes from row to row in GMEM."""
         return self.row_stride or self.columns * self.dtype.bytes
 
+    def default_local_steps(self) -> Steps:
+        """Strides in local memory that are not given."""
+        return default_steps(self._local, self.local_shape, self.dtype.bytes)
+
     def local_steps(self) -> Steps:
         """Strides in local memory, default filled in."""
-        return self.local_strides or default_steps(self._local, self.local_shape, self.dtype.bytes)
-
-    def fields(self) -> dict[str, int]:
-        loads = self.direction is Direction.LOAD
-        near, far = ("dst", "src") if loads else ("src", "dst")
-        remote_rows = (self.rows, self.rows, 1, self.columns)
-        fields = {
-            "trans_dir": int(self.direction),
-            "sys_dtype": 1,
-            "spec_func": int(self.transpose),
-            "src_n": self.rows,
-            **format_fields(self.dtype, self.dtype),
-            **side_fields(near, self._local, self.local_shape, self.local_steps()),
-            **side_fields(far, self._remote, remote_rows, (1, self.row_step, 1)),
-        }
-        return fields if self.compression is None else fields | self.compression.fields()
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        source, destination = read_address(fields, "src"), read_address(fields, "dst")
-        near, far = ("dst", "src") if direction_of(source, destination) is Direction.LOAD else ("src", "dst")
-        return cls(
-            source=source,
-            destination=destination,
-            rows=fields["src_n"],
-            columns=fields[f"{far}_w"],
-            dtype=read_format(fields, "src"),
-            split=(fields[f"{near}_c"], fields[f"{near}_w"]),
-            row_stride=read_steps(fields, far)[1],
-            local_strides=read_steps(fields, near),
-            transpose=fields["spec_func"] == 1,
-            compression=Compression.from_fields(fields),
-        )
-
-    def ignores(self, name: str) -> bool:
-        far = "src" if self.direction is Direction.LOAD else "dst"
-        plain = self.compression is None and name in Compression.names
-        return (
-            plain or super().ignores(name) or name in (f"{far}_n_stride", f"{far}_h_stride") or name.startswith("rsv")
-        )
+        return self.local_strides or self.default_local_steps()
 
     def check(self) -> None:
         super().check()
@@ -158,17 +149,16 @@ class MatrixCopy(DmaInstruction):
     def writes(self) -> Sequence[Region]:
         return [self._local_region() if self.direction is Direction.LOAD else self._remote_region()]
 
-    def describe(self) -> str:
+    def details(self) -> list[str]:
         parts = [
-            f"{self.mnemonic()} {format_dma_address(self.source)} -> {format_dma_address(self.destination)}",
+            format_direction(self.source, self.destination),
             f"{self.rows}x{self.columns}:{self.dtype} split={self.split[0]}x{self.split[1]}",
         ]
         if self.row_step != self.columns * self.dtype.bytes:
             parts.append(f"row_stride={self.row_step}")
-        if self.local_steps() != default_steps(self._local, self.local_shape, self.dtype.bytes):
+        if self.local_steps() != self.default_local_steps():
             parts.append(f"local_strides={','.join(map(str, self.local_steps()))}")
-        parts += ["transpose"] * self.transpose + ["compressed"] * (self.compression is not None)
-        return " ".join(parts + [f"{name}={value}" for name, value in self.leftover if not self.ignores(name)])
+        return parts + ["transpose"] * self.transpose + ["compressed"] * (self.compression is not None)
 
     def execute(self, machine: Machine) -> None:
         size, kind = self.dtype.bytes, self.dtype.numpy
@@ -197,7 +187,19 @@ class MatrixCopy(DmaInstruction):
 class Fill(DmaInstruction):
     """Write one value (`value`: its bits) to a tensor in local memory or GMEM."""
 
-    ignored = _NEVER_MATTERS | {"src_fmt", *Compression.names, "compress_en"}
+    stem = "dma.fill"
+    encoding = Encoding(
+        Constant(spec_func=4),
+        Derived("trans_dir", lambda fill: Direction.STORE if is_gmem(fill.destination) else Direction.LOAD),
+        Address("destination", "dst"),
+        Numbers("shape", ("src_n", "dst_c", "dst_h", "dst_w")),
+        ElementFormat("dtype", "dst_fmt"),
+        Derived("src_fmt", lambda fill: fill.dtype.bytes),
+        Number("value", "const_val"),
+        strides("strides", "dst", lambda fill: fill.default_steps()),
+        _NEVER_MATTERS,
+        Ignored("src_*", "compress_en", *COMPRESSION_FIELDS),
+    )
 
     destination: int
     shape: Shape4
@@ -205,35 +207,13 @@ class Fill(DmaInstruction):
     value: int
     strides: Steps | None = None
 
-    def mnemonic(self) -> str:
-        return "dma.fill"
+    def default_steps(self) -> Steps:
+        """Strides that are not given."""
+        return default_steps(self.destination, self.shape, self.dtype.bytes)
 
     def steps(self) -> Steps:
         """Strides, default filled in."""
-        return self.strides or default_steps(self.destination, self.shape, self.dtype.bytes)
-
-    def fields(self) -> dict[str, int]:
-        return {
-            "trans_dir": int(Direction.STORE if is_gmem(self.destination) else Direction.LOAD),
-            "spec_func": 4,
-            "const_val": self.value,
-            "src_n": self.shape[0],
-            **format_fields(self.dtype, self.dtype),
-            **side_fields("dst", self.destination, self.shape, self.steps()),
-        }
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        return cls(
-            destination=read_address(fields, "dst"),
-            shape=(fields["src_n"], fields["dst_c"], fields["dst_h"], fields["dst_w"]),
-            dtype=read_format(fields, "dst"),
-            value=fields["const_val"],
-            strides=read_steps(fields, "dst"),
-        )
-
-    def ignores(self, name: str) -> bool:
-        return super().ignores(name) or name.startswith(("src_", "rsv"))
+        return self.strides or self.default_steps()
 
     def reads(self) -> Sequence[Region]:
         return []
@@ -241,12 +221,12 @@ class Fill(DmaInstruction):
     def writes(self) -> Sequence[Region]:
         return [dma_region(self.destination, self.shape, self.steps(), self.dtype.bytes)]
 
-    def describe(self) -> str:
-        parts = [f"dma.fill {self.value:#x} -> {format_dma_address(self.destination)}"]
+    def details(self) -> list[str]:
+        parts = [f"{self.value:#x} -> {format_dma_address(self.destination)}"]
         parts.append("x".join(map(str, self.shape)) + f":{self.dtype}")
-        if self.steps() != default_steps(self.destination, self.shape, self.dtype.bytes):
+        if self.steps() != self.default_steps():
             parts.append(f"strides={','.join(map(str, self.steps()))}")
-        return " ".join(parts + [f"{name}={value}" for name, value in self.leftover if not self.ignores(name)])
+        return parts
 
     def execute(self, machine: Machine) -> None:
         kind = np.dtype(np.uint16 if self.dtype.bytes == 2 else np.uint8)
@@ -259,31 +239,23 @@ class Fill(DmaInstruction):
 class LinearCopy(DmaInstruction):
     """Copy `size` bytes in a row; the side in local memory stays inside one lane."""
 
+    stem = "dma.linear"
+    encoding = Encoding(
+        ADDRESSES,
+        Constant(trans_fmt=1),
+        Number("size", "src_n_stride"),
+        _NEVER_MATTERS,
+        Ignored("src_*", "dst_*"),
+    )
+
     source: int
     destination: int
     size: int
 
-    def mnemonic(self) -> str:
-        return "dma.linear"
-
-    def fields(self) -> dict[str, int]:
-        near: dict[str, int] = {}
-        for name, address in (("src", self.source), ("dst", self.destination)):
-            near |= side_fields(name, address, (1, 1, 1, 1), (1, 1, 1))
-        return near | {
-            "trans_dir": int(direction_of(self.source, self.destination)),
-            "trans_fmt": 1,
-            "src_n_stride": self.size,
-        }
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        return cls(
-            source=read_address(fields, "src"), destination=read_address(fields, "dst"), size=fields["src_n_stride"]
-        )
-
-    def ignores(self, name: str) -> bool:
-        return name in _NEVER_MATTERS or name.startswith(("src_", "dst_", "rsv"))
+    @property
+    def direction(self) -> Direction:
+        """Which way data go."""
+        return direction_of(self.source, self.destination)
 
     def reads(self) -> Sequence[Region]:
         return [self._region(self.source)]
@@ -294,11 +266,8 @@ class LinearCopy(DmaInstruction):
     def _region(self, address: int) -> Region:
         return dma_region(address, (1, 1, 1, self.size), (0, 0, 0), 1)
 
-    def describe(self) -> str:
-        text = (
-            f"dma.linear {format_dma_address(self.source)} -> {format_dma_address(self.destination)} {self.size} bytes"
-        )
-        return " ".join([text, *(f"{name}={value}" for name, value in self.leftover if not self.ignores(name))])
+    def details(self) -> list[str]:
+        return [f"{format_direction(self.source, self.destination)} {self.size} bytes"]
 
     def execute(self, machine: Machine) -> None:
         machine.bytes_at(self.destination, self.size)[:] = machine.bytes_at(self.source, self.size).copy()

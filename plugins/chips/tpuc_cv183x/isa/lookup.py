@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import Constant, Derived, Draft, Encoding, FieldCodec, Fields, Ignored, Number
 
 from tpuc_cv183x.isa.channels import INPUT_STRIDES, KERNEL_STRIDES, THIRD
-from tpuc_cv183x.isa.command import ComputeInstruction, FieldReader, derived_fields, shape_fields
+from tpuc_cv183x.isa.codecs import FLOAT, Extents, Tensor, extents, strides_of
+from tpuc_cv183x.isa.command import ComputeInstruction
 from tpuc_cv183x.isa.finish import round_shift
 from tpuc_cv183x.isa.geometry import LANES
 from tpuc_cv183x.isa.types import DType, Layout, Operand, Shape4
@@ -19,8 +21,29 @@ if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
 
 TABLE_ENTRIES = 256
-_RESULT_STRIDES = ("res0_n_str", "res0_c_str", "res0_h_str", "res0_w_str", "res0_b_str")
 _TABLE_SHAPE: dict[bool, Shape4] = {False: (1, LANES, 16, 16), True: (1, LANES, 32, 8)}
+
+
+class _WholeTensor(Tensor):
+    """A tensor of bytes or of bf16, whose flags say whether it is bf16."""
+
+    def write(self, instruction: Lookup, fields: dict[str, int]) -> None:
+        super().write(instruction, fields)
+        fields[self.sign] = int(instruction.is_float)
+
+    def dtype(self, fields: Fields) -> DType:
+        return DType.BF16 if fields["opd_typ"] else DType.UINT8
+
+
+class _IntegersOnly(FieldCodec):
+    """Refuses descriptors of floats."""
+
+    def write(self, instruction: Any, fields: dict[str, int]) -> None:
+        pass
+
+    def read(self, draft: Draft, fields: Fields) -> None:
+        if fields["opd_typ"]:
+            raise IllegalCommand("tensor.sum: its bf16 form is not understood; use average pooling")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +53,21 @@ class Lookup(ComputeInstruction):
     Bytes index a table of bytes; bf16 (any 16-bit words) index by their low byte and give the 16-bit word, unchanged.
     """
 
-    ignored = frozenset(
-        {*_RESULT_STRIDES, *INPUT_STRIDES, *KERNEL_STRIDES, "opt_left_shift", "quan_m", "opd0_ins_val", "opd0_ins_fp"}
+    stem = "lookup"
+    encoding = Encoding(
+        Constant(tsk_typ=3, tens_lookup=1, tsk_opd_num=2, opt_shift_typ=0, opt_right_shift=0, opt_relu=0),
+        Derived("tsk_eu_typ", lambda lookup: 12 if lookup.is_float else 0),
+        FLOAT,
+        _WholeTensor("result", "res0"),
+        _WholeTensor("input", "opd0"),
+        extents("shape", "res0"),
+        Extents("opd0", lambda lookup: lookup.shape),
+        Number("table", "opd1_addr"),
+        Extents("opd1", lambda lookup: _TABLE_SHAPE[lookup.is_float]),
+        Derived("opt_opd1_sign", lambda lookup: lookup.is_float),
+        Derived("opt_opd2_int8", lambda lookup: lookup.is_float),
+        Ignored("opt_left_shift", "quan_m", "opd0_ins_val", "opd0_ins_fp", *THIRD),
+        Ignored(*strides_of("res0"), *INPUT_STRIDES, *KERNEL_STRIDES),
     )
 
     shape: Shape4
@@ -39,45 +75,9 @@ class Lookup(ComputeInstruction):
     input: Operand
     table: int
 
-    def mnemonic(self) -> str:
-        return "lookup"
-
     @property
     def is_float(self) -> bool:
         return self.input.dtype.is_float
-
-    def fields(self) -> dict[str, int]:
-        floats = self.is_float
-        fields = {
-            "tsk_typ": 3,
-            "tsk_eu_typ": 12 if floats else 0,
-            "tens_lookup": 1,
-            "tsk_opd_num": 2,
-            "opd_typ": int(floats),
-            "opt_shift_typ": 0,
-            "opt_right_shift": 0,
-            "opt_relu": 0,
-            "opd1_addr": self.table,
-            "opt_opd2_int8": int(floats),
-        }
-        name = self.mnemonic()
-        fields |= derived_fields(name, "res0", self.result) | derived_fields(name, "opd0", self.input)
-        fields |= {f"opt_{prefix}_sign": int(floats) for prefix in ("res0", "opd0", "opd1")}
-        fields |= shape_fields("res0", self.shape) | shape_fields("opd0", self.shape)
-        return fields | shape_fields("opd1", _TABLE_SHAPE[floats])
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        kind = DType.BF16 if fields["opd_typ"] else DType.UINT8
-        return cls(
-            shape=fields.shape("res0"),
-            result=Operand(fields["res0_addr"], kind),
-            input=Operand(fields["opd0_addr"], kind),
-            table=fields["opd1_addr"],
-        )
-
-    def unused_operands(self) -> tuple[str, ...]:
-        return ("rsvd", *THIRD)
 
     def check(self) -> None:
         super().check()
@@ -109,47 +109,29 @@ class Lookup(ComputeInstruction):
 class ChannelSum(ComputeInstruction):
     """`result[c] = saturate(sum of input over n, h, w >> shift)`, half up; 8-bit, input ALIGNED, result COMPACT."""
 
-    ignored = frozenset({*_RESULT_STRIDES, *INPUT_STRIDES, "opt_left_shift", "quan_m", "tsk_eu_typ", "opd0_ins_val"})
+    stem = "tensor.sum"
+    encoding = Encoding(
+        Constant(tsk_typ=3, tens_mdsum=1, tsk_opd_num=1, opt_relu=0),
+        _IntegersOnly(),
+        Tensor("result", "res0", layout=Layout.COMPACT),
+        Extents("res0", lambda total: total.result_shape),
+        Tensor("input", "opd0"),
+        extents("input_shape", "opd0"),
+        Number("shift", "opt_right_shift"),
+        Derived("opt_shift_typ", lambda total: total.result.dtype.signed),
+        Ignored("opt_left_shift", "quan_m", "tsk_eu_typ", "opd0_ins_val", "opd1*", "opt_opd1*", "short_opd1*", *THIRD),
+        Ignored(*strides_of("res0"), *INPUT_STRIDES),
+    )
 
     result: Operand
     input: Operand
     input_shape: Shape4
     shift: int = 0
 
-    def mnemonic(self) -> str:
-        return "tensor.sum"
-
     @property
     def result_shape(self) -> Shape4:
         """One value per channel."""
         return (1, self.input_shape[1], 1, 1)
-
-    def fields(self) -> dict[str, int]:
-        name = self.mnemonic()
-        fields = {
-            "tsk_typ": 3,
-            "tens_mdsum": 1,
-            "tsk_opd_num": 1,
-            "opt_relu": 0,
-            "opt_right_shift": self.shift,
-            "opt_shift_typ": int(self.result.dtype.signed),
-        }
-        fields |= derived_fields(name, "res0", self.result, Layout.COMPACT) | derived_fields(name, "opd0", self.input)
-        return fields | shape_fields("res0", self.result_shape) | shape_fields("opd0", self.input_shape)
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        if fields["opd_typ"]:
-            raise IllegalCommand("tensor.sum: its bf16 form is not understood; use average pooling")
-        return cls(
-            result=Operand(fields["res0_addr"], fields.dtype("res0"), Layout(min(fields["short_res0_str"], 2))),
-            input=Operand(fields["opd0_addr"], fields.dtype("opd0"), Layout(min(fields["short_opd0_str"], 2))),
-            input_shape=fields.shape("opd0"),
-            shift=fields["opt_right_shift"],
-        )
-
-    def unused_operands(self) -> tuple[str, ...]:
-        return ("rsvd", "opd1", "opt_opd1", "short_opd1", *THIRD)
 
     def check(self) -> None:
         super().check()

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
+from tpuc.api.encoding import (
+    Coded,
+    Constant,
+    Derived,
+    Draft,
+    Encoding,
+    FieldCodec,
+    Fields,
+    Ignored,
+    Number,
+    Present,
+    Signed,
+    When,
+    flag,
+)
 
 from tpuc_cv183x.isa.bf16 import multiply_ordered, widen
 from tpuc_cv183x.isa.channels import INPUT_STRIDES, KERNEL_STRIDES, THIRD, THIRD_STRIDES, check_result
-from tpuc_cv183x.isa.command import (
-    ComputeInstruction,
-    FieldReader,
-    check_multiple,
-    check_near,
-    derived_fields,
-    shape_fields,
-)
+from tpuc_cv183x.isa.codecs import FLOAT, Extents, Tensor, extents, near
+from tpuc_cv183x.isa.command import ComputeInstruction, check_multiple, check_near
 from tpuc_cv183x.isa.finish import (
     PartialSum,
     finish_float,
@@ -30,7 +39,7 @@ from tpuc_cv183x.isa.finish import (
     wrap,
 )
 from tpuc_cv183x.isa.geometry import LANES
-from tpuc_cv183x.isa.types import NEAR_MASK, Array, DType, Layout, Operand, Pair, Shape4, natural_strides, signed
+from tpuc_cv183x.isa.types import NEAR_MASK, Array, DType, Layout, Operand, Pair, Shape4, natural_strides
 from tpuc_cv183x.isa.windows import exact_matmul
 
 if TYPE_CHECKING:
@@ -46,6 +55,18 @@ def split_columns(columns: int, dtype: DType) -> Pair:
     return -(-columns // width), width
 
 
+class _Bias(FieldCodec):
+    """The address of a bias and its sign; one of floats counts as signed."""
+
+    def write(self, instruction: MatMul, fields: dict[str, int]) -> None:
+        assert instruction.bias is not None
+        fields |= {"opd2_addr": instruction.bias & NEAR_MASK, "opt_opd2_sign": int(instruction.bias_signed)}
+
+    def read(self, draft: Draft, fields: Fields) -> None:
+        is_signed = bool(fields["opt_opd2_sign"]) or draft.is_float
+        draft.__dict__.update(bias=near(fields, "opd2_addr"), bias_signed=is_signed)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MatMul(ComputeInstruction):
     """`result[rows] = left[rows, depth] @ right[depth]`, all matrices ALIGNED, 8-bit or bf16.
@@ -56,7 +77,54 @@ class MatMul(ComputeInstruction):
     beside bf16 it is float32 in 2 rows of halves. `accumulate` adds the old 16-bit result << `left_shift`.
     """
 
-    ignored = frozenset({*INPUT_STRIDES, *KERNEL_STRIDES, *THIRD_STRIDES, "tsk_eu_typ", "opd0_ins_val", "opd0_ins_fp"})
+    stem = "matmul"
+    encoding = Encoding(
+        Constant(tsk_typ=2),
+        FLOAT,
+        Tensor("left", "opd0"),
+        Coded("partial", "ps32_md", int, PartialSum),
+        flag("accumulate", "opt_res_add"),
+        Number("rows", "res0_n"),
+        extents("result_split", "res0", "cw"),
+        Constant(res0_h=1),
+        Tensor(
+            "result",
+            "res0",
+            shape=lambda product: product.result_shape,
+            planes=lambda product: product.partial or (product.accumulate and not product.is_float),
+        ),
+        extents("left_split", "opd0", "cw"),
+        Extents("opd0", lambda product: (product.rows, 1), "nh"),
+        Tensor("right", "opd1"),
+        Number("depth", "opd1_n"),
+        Extents("opd1", lambda product: (product.result_split[0], 1, product.last_width), "chw"),
+        When(
+            lambda product: product.is_float,
+            Derived("opt_right_shift", lambda product: product.shift),
+            otherwise=[Number("shift", "opt_right_shift")],
+        ),
+        When(
+            lambda product: product.accumulate and not product.is_float,
+            Number("left_shift", "opt_left_shift"),
+            otherwise=[Derived("opt_left_shift", lambda product: product.left_shift)],
+        ),
+        When(lambda product: not product.accumulate, Ignored("opt_left_shift")),
+        Present("opt_chl_quan", ["multiplier"], Signed("multiplier", "quan_m", 32), otherwise=[Ignored("quan_m")]),
+        Present(
+            "tsk_opd_num",
+            ["bias"],
+            _Bias(),
+            Extents("opd2", lambda product: (1, *product.result_shape[1:])),
+            Ignored("opd2_b_str"),
+            value=3,
+            absent=2,
+            otherwise=[Ignored(*THIRD)],
+        ),
+        Derived("opt_shift_typ", lambda product: product.has_signs),
+        flag("relu", "opt_relu"),
+        When(lambda product: product.planes == 1, Ignored("res0_b_str")),
+        Ignored("tsk_eu_typ", "opd0_ins_val", "opd0_ins_fp", *INPUT_STRIDES, *KERNEL_STRIDES, *THIRD_STRIDES),
+    )
 
     rows: int
     depth: int
@@ -73,9 +141,6 @@ class MatMul(ComputeInstruction):
     left_shift: int = 0
     relu: bool = False
     partial: PartialSum = PartialSum.OFF
-
-    def mnemonic(self) -> str:
-        return "matmul"
 
     @property
     def is_float(self) -> bool:
@@ -97,81 +162,22 @@ class MatMul(ComputeInstruction):
         return (self.depth, self.result_split[0], 1, self.result_split[1])
 
     @property
+    def last_width(self) -> int:
+        """Columns in the last channel of the left matrix."""
+        channels, width = self.left_split
+        return self.depth - width * (channels - 1)
+
+    @property
     def bias_shape(self) -> Shape4:
         """Rows of bytes, or of halves of float32."""
         return (2 if self.is_float or self.multiplier is None else 4, *self.result_shape[1:])
 
     @property
-    def _planes(self) -> int:
+    def planes(self) -> int:
+        """Planes of the result's area."""
         if self.partial is not PartialSum.OFF:
             return sum_planes(self.result.dtype)
         return 2 if self.accumulate and not self.is_float else self.result.dtype.planes
-
-    def fields(self) -> dict[str, int]:
-        name = self.mnemonic()
-        channels, width = self.left_split
-        fields = {
-            "tsk_typ": 2,
-            "opt_relu": int(self.relu),
-            "opt_right_shift": self.shift,
-            "opt_left_shift": self.left_shift,
-            "opt_shift_typ": int(self._any_signed),
-            "opt_res_add": int(self.accumulate),
-            "ps32_md": int(self.partial),
-            "opd_typ": int(self.is_float),
-            "tsk_opd_num": 2,
-        }
-        fields |= derived_fields(name, "res0", self.result) | derived_fields(name, "opd0", self.left)
-        fields |= derived_fields(name, "opd1", self.right)
-        fields |= shape_fields("res0", self.result_shape) | shape_fields("opd0", self.left_shape)
-        fields |= shape_fields("opd1", (self.depth, self.result_split[0], 1, self.depth - width * (channels - 1)))
-        if self._planes > 1:
-            fields["res0_b_str"] = self.result.step(self.result_shape)
-        if self.multiplier is not None:
-            fields |= {"opt_chl_quan": 1, "quan_m": self.multiplier}
-        if self.bias is not None:
-            fields |= {"tsk_opd_num": 3, "opd2_addr": self.bias & NEAR_MASK, "opt_opd2_sign": int(self.bias_signed)}
-            fields |= shape_fields("opd2", (1, *self.result_shape[1:]))
-        return fields
-
-    @classmethod
-    def from_fields(cls, fields: FieldReader) -> Self:
-        rows, channels, _, width = fields.shape("res0")
-        left = fields.shape("opd0")
-        partial = PartialSum(fields["ps32_md"])
-        accumulate, kind = bool(fields["opt_res_add"]), fields.dtype("res0")
-        planes = 2 if partial or accumulate or kind.planes > 1 else 1
-        result = Operand(fields["res0_addr"], kind)
-        if planes > 1 and fields["res0_b_str"] != result.step((rows, channels, 1, width)):
-            result = Operand(result.address, kind, Layout.ALIGNED, fields["res0_b_str"])
-        floats = fields["opd_typ"]
-        return cls(
-            rows=rows,
-            depth=fields["opd1_n"],
-            result=result,
-            result_split=(channels, width),
-            left=Operand(fields["opd0_addr"], fields.dtype("opd0")),
-            left_split=(left[1], left[3]),
-            right=Operand(fields.near("opd1"), fields.dtype("opd1")),
-            bias=fields.near("opd2") if fields["tsk_opd_num"] == 3 else None,
-            bias_signed=bool(fields["opt_opd2_sign"]) or bool(floats),
-            multiplier=signed(fields["quan_m"], 32) if fields["opt_chl_quan"] else None,
-            shift=0 if floats else fields["opt_right_shift"],
-            accumulate=accumulate,
-            left_shift=0 if floats or not accumulate else fields["opt_left_shift"],
-            relu=bool(fields["opt_relu"]),
-            partial=partial,
-        )
-
-    def unused_operands(self) -> tuple[str, ...]:
-        unused = ["rsvd", *(THIRD if self.bias is None else ("opd2_b_str",))]
-        if self._planes == 1:
-            unused.append("res0_b_str")
-        if self.multiplier is None:
-            unused.append("quan_m")
-        if not self.accumulate:
-            unused.append("opt_left_shift")
-        return tuple(unused)
 
     def check(self) -> None:
         super().check()
@@ -196,11 +202,11 @@ class MatMul(ComputeInstruction):
         if self.bias is not None:
             regions += Operand(self.bias, self._bias_kind).regions(self.bias_shape)
         if self.partial.reads or self.accumulate:
-            regions += self.result.regions(self.result_shape, self._planes)
+            regions += self.result.regions(self.result_shape, self.planes)
         return regions
 
     def writes(self) -> Sequence[Region]:
-        return self.result.regions(self.result_shape, self._planes if self.partial.writes else 0)
+        return self.result.regions(self.result_shape, self.planes if self.partial.writes else 0)
 
     @property
     def _bias_kind(self) -> DType:
@@ -222,10 +228,11 @@ class MatMul(ComputeInstruction):
         if before is not None:
             sums = sums + before.reshape(self.rows, -1)
         # A logical shift looks at the sum as unsigned; without a shift the saturation sees its sign.
-        return sums.view(np.uint32) if self.shift and not self._any_signed else sums
+        return sums.view(np.uint32) if self.shift and not self.has_signs else sums
 
     @property
-    def _any_signed(self) -> bool:
+    def has_signs(self) -> bool:
+        """Is an operand signed?"""
         bias_signed = self.bias is not None and self.bias_signed
         return self.left.dtype.signed or self.right.dtype.signed or bias_signed
 

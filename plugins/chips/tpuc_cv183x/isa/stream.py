@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tpuc.api import Command, CorruptFile, Engine, IllegalCommand
+from tpuc.api.encoding import Fields
 
 from tpuc_cv183x.isa.arithmetic import Arithmetic
-from tpuc_cv183x.isa.command import END, LAYER, NUMBER, WAIT, Cv183xInstruction, FieldReader
+from tpuc_cv183x.isa.command import Cv183xInstruction
 from tpuc_cv183x.isa.conv import Conv
 from tpuc_cv183x.isa.depthwise import Depthwise
 from tpuc_cv183x.isa.dma import RotateChannels, TensorCopy, TransposeCW, TransposeNC
@@ -18,7 +19,17 @@ from tpuc_cv183x.isa.geometry import BASE_REGISTERS, round_up
 from tpuc_cv183x.isa.lookup import ChannelSum, Lookup
 from tpuc_cv183x.isa.matmul import MatMul
 from tpuc_cv183x.isa.pool import AveragePool, MaxPool
-from tpuc_cv183x.isa.tables import from_storage, load_table, to_storage
+from tpuc_cv183x.isa.tables import (
+    ENABLE,
+    END,
+    LAYER,
+    NUMBER,
+    WAIT,
+    Layouts,
+    from_storage,
+    load_table,
+    to_storage,
+)
 
 RECORD = struct.Struct("<BBBBI")
 MAGIC = 0xA5
@@ -50,7 +61,7 @@ class Segment:
 _COMPUTE: dict[tuple[int, int], type[Cv183xInstruction]] = {(1, 0): MaxPool, (1, 1): AveragePool, (1, 2): Depthwise}
 
 
-def _compute_class(fields: FieldReader) -> type[Cv183xInstruction]:
+def _compute_class(fields: Fields) -> type[Cv183xInstruction]:
     match fields["tsk_typ"]:
         case 0:
             return Conv
@@ -77,7 +88,7 @@ _TRANSPOSITIONS: dict[int, type[Cv183xInstruction]] = {
 }
 
 
-def _dma_class(fields: FieldReader) -> type[Cv183xInstruction]:
+def _dma_class(fields: Fields) -> type[Cv183xInstruction]:
     if fields["trans_fmt"]:
         return LinearCopy
     match fields["spec_func"]:
@@ -91,20 +102,23 @@ def _dma_class(fields: FieldReader) -> type[Cv183xInstruction]:
             raise IllegalCommand(f"DMA descriptor: no special function {code}; the stream is damaged")
 
 
-def decode(engine: Engine, logical: bytes) -> Command:
+def decode(engine: Engine, logical: bytes, layouts: Layouts = load_table) -> Command:
     """The command of one logical descriptor; enable and end bits are not kept."""
-    raw = load_table(engine).unpack(logical)
-    fields = FieldReader(raw)
+    layout = layouts(engine)
+    if len(logical) != layout.length_bytes:
+        raise CorruptFile(
+            f"{layout.name} of {len(logical)} bytes: it must have {layout.length_bytes}; the file is damaged"
+        )
+    fields = layout.unpack(logical)
     kind = _compute_class(fields) if engine is Engine.COMPUTE else _dma_class(fields)
     try:
-        plain = replace(kind.from_fields(fields), layer=raw[LAYER[engine]])
+        plain = kind.encoding.instruction(kind, fields, layer=fields[LAYER[engine]])
+        written = ENABLE[engine] | plain.fields()
     except ValueError as error:  # a code that an enumeration does not have
         raise IllegalCommand(f"{engine.name.lower()} descriptor: {error}; the stream is damaged") from error
-    number, wait = raw[NUMBER[engine]], raw[WAIT[engine]]
-    again = load_table(engine).unpack(plain.encode(max(number, 1), wait))
-    skipped = {*END[engine], NUMBER[engine], WAIT[engine]}
-    leftover = tuple((name, value) for name, value in raw.items() if value != again[name] and name not in skipped)
-    return Command(replace(plain, leftover=leftover) if leftover else plain, number, wait)
+    leftover = layout.leftover(fields, written, {*END[engine], NUMBER[engine], WAIT[engine]})
+    instruction = replace(plain, leftover=leftover) if leftover else plain
+    return Command(instruction, fields[NUMBER[engine]], fields[WAIT[engine]])
 
 
 # -- cmdbuf ------------------------------------------------------------------------------------------------------------

@@ -4,61 +4,57 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from importlib import resources
 
 from tpuc.api import CorruptFile, Engine, IllegalCommand
-
-Fields = Mapping[str, int]
-"""Raw field values by their name in the register description."""
+from tpuc.api.encoding import BitLayout, EncodedInstruction
 
 CHUNK_BYTES = 16
-
-
-@dataclass(frozen=True)
-class DescriptorTable:
-    """One descriptor form: bit offset and width of every field, and the word of their reset values."""
-
-    engine: Engine
-    length_bytes: int
-    fields: dict[str, tuple[int, int]]
-    reset_word: int
-
-    def pack(self, fields: Fields) -> bytes:
-        """The logical form; fields not given keep their reset value. Negative values are two's complement."""
-        word = self.reset_word
-        for name, value in fields.items():
-            offset, width = self.fields[name]
-            mask = (1 << width) - 1
-            if not -(mask + 1) // 2 <= value <= mask:
-                unit = "compute" if self.engine is Engine.COMPUTE else "DMA"
-                raise IllegalCommand(
-                    f"{unit} descriptor: {name} has {width} bits, {value} does not fit; use at most {mask}"
-                )
-            word = word & ~(mask << offset) | (value & mask) << offset
-        return word.to_bytes(self.length_bytes, "little")
-
-    def unpack(self, data: bytes) -> dict[str, int]:
-        """Every field of a logical descriptor."""
-        if len(data) != self.length_bytes:
-            raise CorruptFile(f"descriptor of {len(data)} bytes: it must have {self.length_bytes}; the file is damaged")
-        word = int.from_bytes(data, "little")
-        return {name: word >> offset & ((1 << width) - 1) for name, (offset, width) in self.fields.items()}
+ID_LIMIT = 0xFFFF
+"""Both engines count with 16 bits."""
+NUMBER = {Engine.COMPUTE: "cmd_id_tpu", Engine.DMA: "cmd_id"}
+WAIT = {Engine.COMPUTE: "cmd_id_gdma", Engine.DMA: "wait_id_tpu"}
+LAYER = {Engine.COMPUTE: "layer_info", Engine.DMA: "layer_ID"}
+ENABLE: dict[Engine, dict[str, int]] = {
+    Engine.COMPUTE: {"cmd_en": 1, "cmd_id_en": 1},
+    Engine.DMA: {"vld": 1, "bar_en": 1},
+}
+END: dict[Engine, dict[str, int]] = {
+    Engine.COMPUTE: {"cmd_end": 1, "cmd_intr_en": 1},
+    Engine.DMA: {"eod": 1, "intp_en": 1},
+}
+"""Set on the last descriptor of a segment, by the runtime or in a dmabuf."""
 
 
 @functools.cache
-def load_table(engine: Engine) -> DescriptorTable:
-    """The table of an engine."""
+def load_table(engine: Engine) -> BitLayout:
+    """The bit layout of an engine's descriptors. A family with other layouts has such a function of its own."""
     file = "tiu.json" if engine is Engine.COMPUTE else "tdma.json"
     document = json.loads(resources.files("tpuc_cv183x.isa").joinpath("data", file).read_text(encoding="utf-8"))
     rows: list[tuple[str, int, int, int]] = [tuple(row) for row in document["fields"]]
-    return DescriptorTable(
-        engine,
+    return BitLayout(
+        f"{engine.label} descriptor",
         int(document["bytes"]),
         {name: (bit, width) for name, bit, width, _ in rows},
-        sum(reset << bit for _, bit, _, reset in rows),
+        {name: reset for name, _, _, reset in rows if reset},
     )
+
+
+Layouts = Callable[[Engine], BitLayout]
+
+
+def encode(instruction: EncodedInstruction, number: int, wait: int, layouts: Layouts = load_table) -> bytes:
+    """The logical form of a descriptor."""
+    if not 0 < number <= ID_LIMIT or not 0 <= wait <= ID_LIMIT:
+        raise IllegalCommand(
+            f"{instruction.mnemonic()}: id {number} waiting for {wait}: ids have 16 bits; split the program into "
+            "segments"
+        )
+    engine = instruction.engine
+    ids = {NUMBER[engine]: number, WAIT[engine]: wait}
+    fields = {**ENABLE[engine], **ids, **instruction.fields(), **dict(instruction.leftover)}
+    return layouts(engine).pack(fields)
 
 
 def to_storage(logical: bytes) -> bytes:

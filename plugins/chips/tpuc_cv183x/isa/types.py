@@ -30,20 +30,15 @@ class DType(enum.Enum):
     UINT16 = (1, 2, False)
     BF16 = (2, 1, True)
 
-    @property
-    def bytes(self) -> int:
+    def __init__(self, size: int, planes: int, signed: bool) -> None:
+        self.bytes = size
         """Bytes of one element in one plane; 16-bit integers lie in two planes of bytes."""
-        return self.value[0]
-
-    @property
-    def planes(self) -> int:
+        self.planes = planes
         """Planes of one tensor, the lowest byte first."""
-        return self.value[1]
-
-    @property
-    def signed(self) -> bool:
+        self.signed = signed
         """Can it hold negative values?"""
-        return self.value[2]
+        self.vector = EU_BYTES // size
+        """Elements per lane and cycle."""
 
     @property
     def is_float(self) -> bool:
@@ -54,11 +49,6 @@ class DType(enum.Enum):
     def numpy(self) -> np.dtype[Any]:
         """The numpy type of the values; bf16 as its 16 bits."""
         return _NUMPY[self]
-
-    @property
-    def vector(self) -> int:
-        """Elements per lane and cycle."""
-        return EU_BYTES // self.bytes
 
     def __str__(self) -> str:
         return self.name.lower()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from tpuc.api import IllegalCommand
+from tpuc.api.encoding import Encoding, FieldCodec, Numbers
 
 from tpuc_cv183x.isa.bf16 import F32Array, multiply_ordered, widen
-from tpuc_cv183x.isa.command import FieldReader
-from tpuc_cv183x.isa.types import Array, DType, Pair, Scalar, Shape4, signed
+from tpuc_cv183x.isa.codecs import PAD_VALUE, extents
+from tpuc_cv183x.isa.command import ComputeInstruction
+from tpuc_cv183x.isa.types import Array, DType, Operand, Pair, Scalar, Shape4
 
 Pads = tuple[int, int, int, int]
 """Top, left, bottom, right."""
@@ -31,26 +34,6 @@ class Window:
     dilation: Pair = (1, 1)
     insert: Pair = (0, 0)
     insert_last: Pair = (0, 0)
-
-    def fields(self) -> dict[str, int]:
-        """The raw fields of all of it."""
-        top, left, bottom, right = self.pads
-        return {
-            "opd1_h": self.kernel[0],
-            "opd1_w": self.kernel[1],
-            "conv_op_y_str": self.stride[0],
-            "conv_op_x_str": self.stride[1],
-            "conv_opd0_up_pad": top,
-            "conv_opd0_lf_pad": left,
-            "conv_opd0_dn_pad": bottom,
-            "conv_opd0_rt_pad": right,
-            "conv_opd1_y_ins0": self.dilation[0] - 1,
-            "conv_opd1_x_ins0": self.dilation[1] - 1,
-            "conv_opd0_y_ins0": self.insert[0],
-            "conv_opd0_x_ins0": self.insert[1],
-            "conv_opd0_y_ins0_last": self.insert_last[0],
-            "conv_opd0_x_ins0_last": self.insert_last[1],
-        }
 
     def padded(self, height: int, width: int) -> Pair:
         """Input size with inserted and padded elements."""
@@ -101,33 +84,39 @@ class Window:
         return padded[:, :, top : top + (oh - 1) * sh + 1 : sh, left : left + (ow - 1) * sw + 1 : sw]
 
 
-def read_window(fields: FieldReader) -> Window:
-    """The window that raw fields describe."""
-    return Window(
-        kernel=(fields["opd1_h"], fields["opd1_w"]),
-        stride=(fields["conv_op_y_str"], fields["conv_op_x_str"]),
-        pads=(
-            fields["conv_opd0_up_pad"],
-            fields["conv_opd0_lf_pad"],
-            fields["conv_opd0_dn_pad"],
-            fields["conv_opd0_rt_pad"],
-        ),
-        dilation=(fields["conv_opd1_y_ins0"] + 1, fields["conv_opd1_x_ins0"] + 1),
-        insert=(fields["conv_opd0_y_ins0"], fields["conv_opd0_x_ins0"]),
-        insert_last=(fields["conv_opd0_y_ins0_last"], fields["conv_opd0_x_ins0_last"]),
+@dataclass(frozen=True, kw_only=True)
+class WindowInstruction(ComputeInstruction):
+    """What instructions with a sliding window share. `pad_value` stands beyond the border and for inserted elements."""
+
+    window_encoding: ClassVar[Encoding] = Encoding(
+        extents("kernel", "opd1", "hw"),
+        Numbers("stride", ("conv_op_y_str", "conv_op_x_str")),
+        Numbers("pads", ("conv_opd0_up_pad", "conv_opd0_lf_pad", "conv_opd0_dn_pad", "conv_opd0_rt_pad")),
+        Numbers("insert", ("conv_opd0_y_ins0", "conv_opd0_x_ins0")),
+        Numbers("insert_last", ("conv_opd0_y_ins0_last", "conv_opd0_x_ins0_last")),
+        PAD_VALUE,
     )
+    dilation_encoding: ClassVar[FieldCodec] = Numbers("dilation", ("conv_opd1_y_ins0", "conv_opd1_x_ins0"), offset=1)
 
+    result: Operand
+    result_shape: Shape4
+    input: Operand
+    kernel: Pair = (1, 1)
+    stride: Pair = (1, 1)
+    pads: Pads = (0, 0, 0, 0)
+    dilation: Pair = (1, 1)
+    insert: Pair = (0, 0)
+    insert_last: Pair = (0, 0)
+    pad_value: int = 0
 
-def pad_fields(value: int, dtype: DType) -> dict[str, int]:
-    """The raw fields of a pad value: an integer, or the bits of a bf16."""
-    return {"opd0_ins_fp": value} if dtype.is_float else {"opd0_ins_val": value}
+    @property
+    def is_float(self) -> bool:
+        return self.input.dtype.is_float
 
-
-def read_pad(fields: FieldReader, dtype: DType) -> int:
-    """The pad value of raw fields."""
-    if dtype.is_float:
-        return fields["opd0_ins_fp"]
-    return signed(fields["opd0_ins_val"], 8) if dtype.signed else fields["opd0_ins_val"]
+    @property
+    def window(self) -> Window:
+        """The sliding window."""
+        return Window(self.kernel, self.stride, self.pads, self.dilation, self.insert, self.insert_last)
 
 
 def pad_array(value: int, dtype: DType) -> Array:
