@@ -22,7 +22,7 @@ from tpuc.schedule import PassContext
 from tpuc.session import Session
 from tpuc_passes.generate_code import GenerateCode
 from tpuc_passes.outline_groups import OutlineGroups
-from tpuc_passes.planning.grouping import LEVELS, Settings
+from tpuc_passes.planning.region_planner import LEVELS, Settings
 
 from tests.models.networks import Network
 
@@ -256,7 +256,7 @@ def test_nothing_is_written_over_a_value_that_is_still_read(
             assert stop <= lmem.lane_bytes
             last = max((at.get(user, 0) for user in operation.result.users), default=0)
             for other in operations[at[operation] + 1 : last]:
-                if "alias" in other.extra_attributes or "assembled" in other.extra_attributes:
+                if "alias" in other.extra_attributes or "lmem_concat" in other.extra_attributes:
                     continue  # the same bytes on purpose
                 first, end = places[other]
                 assert end <= start or stop <= first, f"{other.name} over {operation.name}"
@@ -305,7 +305,7 @@ def test_the_schedule_has_every_operation_behind_what_it_reads(
 
 
 def _is_free(operation: Operation) -> bool:
-    return any(mark in operation.extra_attributes for mark in ("alias", "merged", "inside"))
+    return any(mark in operation.extra_attributes for mark in ("alias", "concat_alias", "slice_view"))
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from tpuc.interpreter import Interpreter
 from tpuc.ir import ABSENT, Block, Function, FunctionType, Module, Op, Operation, Return, TensorType, Value
-from tpuc.ir.attributes import DictAttr, IntegerAttr
 from tpuc.ir.builder import Builder
 from tpuc.ir.dtypes import scalar_of
 from tpuc.ir.types import ElementType
 from tpuc.registry import Registry
-from tpuc.schedule import PassContext, PassManager
+from tpuc.schedule import PIPELINES, PassContext, PassManager
 from tpuc.testing.op_conformance import Typed
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -27,10 +26,6 @@ FLOAT_BOUND = 1e-4
 
 FLOAT_BOUNDS = {"float32": FLOAT_BOUND, "float16": 1e-3, "bfloat16": 2.0**-7}
 """The same by dtype."""
-
-_TILING = "tiling"
-_RESIDENCY = ("kept", "fetched", "held", "stored", "view", "assembled", "sliced")
-"""Attributes by which values stay in local memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,24 +192,8 @@ def compile_kernels(samples: Mapping[str, Sample], chip: str, registry: Registry
     registry = registry if registry is not None else Registry()
     assembly = _Assembly(registry, samples)
     module = assembly.module
-    context = PassContext(registry, registry.get("tpuc.chips", chip), {})
+    context = PassContext(registry, registry.get("tpuc.chips", chip), {"tilings": assembly.tilings})
     manager = PassManager(context)
-    manager.run(module, ["group-layers"], "finalize")
-    for operation in module.main.operations:
-        if assembly.tilings:
-            # A forced tiling fits what lies in DDR alone: what stays in local memory was cut for its neighbours.
-            for name in _RESIDENCY:
-                operation.extra_attributes.pop(name, None)
-        chosen = operation.extra_attributes.get(_TILING)
-        sizes = assembly.tilings.get(operation.name)
-        if isinstance(chosen, DictAttr) and sizes is not None:
-            operation.extra_attributes[_TILING] = _forced(chosen, sizes)
-    manager.run(module, ["pack-weights", "assign-addresses"], "finalize")
+    manager.run(module, PIPELINES["finalize"], "finalize")
     manager.run(module, ["generate-code"], "generate")
     return CompiledKernels(module, context.results["artifact"], assembly.inputs)
-
-
-def _forced(chosen: DictAttr, sizes: Sizes) -> DictAttr:
-    unknown = set(sizes) - {name for name, _ in chosen.items}
-    assert not unknown, f"the op has no axes {sorted(unknown)}"
-    return DictAttr(tuple((name, IntegerAttr(sizes[name]) if name in sizes else size) for name, size in chosen.items))

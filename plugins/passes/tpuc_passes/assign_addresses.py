@@ -17,13 +17,14 @@ from tpuc.api import (
     PoolInfo,
     StringAttr,
     TensorType,
+    Value,
 )
 
 from tpuc_passes.planning.arena import Lived, buffer_list, find_planner, make_plan
 from tpuc_passes.planning.inplace import boundary_alone, chains, expanded
-from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip, tasks_of
+from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of
 from tpuc_passes.planning.memory import POOL, Lifetime, align, boundary_addresses, lifetimes, set_address
-from tpuc_passes.planning.places import Places
+from tpuc_passes.planning.planned import PlannedFunction
 
 WEIGHTS = "weights"
 
@@ -60,29 +61,29 @@ class AssignAddresses(Pass):
         weights_bytes = (
             constants[-1].offset + align(constants[-1].size_bytes, description.ddr_alignment) if constants else 0
         )
-        places = Places(function.operations)
-        spans = lifetimes(function, places, runs_on_chip)
-        boundary = boundary_addresses(function, places, description)
-        inner = [span for span in spans if id(span.value) not in boundary]
+        planned = PlannedFunction.of(context, module)
+        aliases = planned.aliases
+        spans = lifetimes(function, planned.tasks, aliases)
+        boundary = boundary_addresses(function, aliases, description)
+        inner = [span for span in spans if span.value not in boundary]
         if self.io_alone:
-            inner = boundary_alone(inner, function, places)
+            inner = boundary_alone(inner, function, aliases)
         start = base + weights_bytes if description.activations_base is None else description.activations_base
         text = self.planner or context.options.get("planner") or "greedy"
         planner = find_planner(lambda name: context.registry.get("tpuc.planners", name), text)
-        points = {id(operation): point for point, operation in enumerate(function.operations)}
-        tasks = tasks_of(context, function) if self.in_place else ()
-        parts = chains(inner, tasks, places, points)
+        points = {operation: point for point, operation in enumerate(function.operations)}
+        parts = chains(inner, planned.tasks if self.in_place else (), aliases, points)
         lived = _distinct([chain.lived(POOL) for chain in parts])
         buffers = buffer_list(lived, description.ddr_alignment)
         plan = make_plan(planner, buffers, [PoolInfo(POOL, None, description.ddr_alignment, start)], lived)
         addresses = dict(boundary)
         for chain, buffer in zip(parts, plan.buffers, strict=True):
-            addresses |= {id(span.value): start + buffer.offset for span in chain.spans}
+            addresses |= {span.value: start + buffer.offset for span in chain.spans}
         for operation in function.operations:
             for result in operation.results:
-                place = places.place(result)
-                if isinstance(result.type, TensorType) and id(place.root) in addresses:
-                    set_address(result, addresses[id(place.root)] + place.offset_bytes)
+                root, offset = aliases.place(result)
+                if isinstance(result.type, TensorType) and root in addresses:
+                    set_address(result, addresses[root] + offset)
         function.update_type()
         module.attributes |= {
             "module.coeff_addr": IntegerAttr(base),
@@ -135,14 +136,14 @@ def _whole_plan(
     constants: Sequence[PlannedBuffer],
     weights: PlannedPool,
     spans: Sequence[Lifetime],
-    boundary: Mapping[int, int],
+    boundary: Mapping[Value, int],
 ) -> MemoryPlan:
     """The plan of activations with constants, and inputs and outputs that have a memory of their own."""
     pools, buffers = [*plan.pools, weights], [*plan.buffers, *constants]
     for span in spans:
-        if id(span.value) in boundary:
+        if span.value in boundary:
             pool, size = f"io {span.value.name}", span.size_bytes
-            pools.append(PlannedPool(pool, boundary[id(span.value)], None, size, size))
+            pools.append(PlannedPool(pool, boundary[span.value], None, size, size))
             reason = "this chip has a memory for each input and output"
             buffers.append(PlannedBuffer(span.value.name, size, pool, 0, span.first, span.last, reason))
     return MemoryPlan(plan.planner, tuple(pools), tuple(buffers))

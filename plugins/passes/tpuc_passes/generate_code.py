@@ -27,11 +27,12 @@ from tpuc.api import (
     Value,
 )
 
+from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.emit import Emitter
-from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip, tasks_of
+from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip
 from tpuc_passes.planning.memory import address_of
-from tpuc_passes.planning.places import Places
-from tpuc_passes.planning.profiles import order_cycles
+from tpuc_passes.planning.plan import Plan
+from tpuc_passes.planning.planned import PlannedFunction
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,9 @@ class GenerateCode(Pass):
 
     def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
         asm = chip.assembler()
-        tasks = [(task, _coefficients(task.operation)) for task in tasks_of(context, module.main)]
-        emitter = Emitter(order_cycles(module, chip), asm, address_of, Places(module.main.operations))
-        emitter.run(tasks)
+        cycles = Cycles(chip, Plan.of(module).order_profiles)
+        emitter = Emitter(cycles, asm, address_of, _coefficients)
+        emitter.run(PlannedFunction.of(context, module))
         plan = context.results.get("memory_plan")
         if isinstance(plan, MemoryPlan):
             layers = _layers(module, emitter.makers, asm.instructions)
@@ -69,19 +70,19 @@ def _layers(
     module: Module, makers: Sequence[Operation], instructions: Sequence[Instruction]
 ) -> Iterator[LayerCommands]:
     """The commands of every operation that does something, in the order of the network."""
-    ranges: dict[int, dict[str, list[list[int]]]] = {}
+    ranges: dict[Operation, dict[str, list[list[int]]]] = {}
     counts = dict.fromkeys(Engine, 0)
     for operation, instruction in zip(makers, instructions, strict=True):
         counts[instruction.engine] += 1
         number = counts[instruction.engine]
-        mine = ranges.setdefault(id(operation), {}).setdefault(instruction.engine.name.lower(), [])
+        mine = ranges.setdefault(operation, {}).setdefault(instruction.engine.name.lower(), [])
         if mine and mine[-1][1] == number - 1:
             mine[-1][1] = number
         else:
             mine.append([number, number])
     for operation in module.main.operations:
         if runs_on_chip(operation):
-            mine = ranges.get(id(operation), {})
+            mine = ranges.get(operation, {})
             commands = {engine: tuple((first, last) for first, last in mine[engine]) for engine in sorted(mine)}
             yield LayerCommands(operation.name, operation.op.name, commands)
 

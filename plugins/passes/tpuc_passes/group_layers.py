@@ -8,6 +8,7 @@ from tpuc.api import Module, Pass, PassContext
 
 from tpuc_passes.planning.kernels import chip_of
 from tpuc_passes.planning.module_planner import ModulePlanner
+from tpuc_passes.planning.region_planner import STREAMED
 
 USUAL_LEVEL = 2
 """The level of `opt` where neither the pass nor the session names one."""
@@ -16,16 +17,19 @@ USUAL_LEVEL = 2
 @dataclass(frozen=True)
 class GroupLayers(Pass):
     """Writes on every op with a tile kernel how it is cut (`tiling = {axis = size, ...}`) and which of its operands and
-    results stay in local memory; `alias`, `merged` or `inside` on ops that share bytes; `local` on ops that only move
-    data and do so in local memory, because all that they read and write stays there and the program is faster so.
+    results are resident in local memory; `alias`, `concat_alias` or `slice_view` on ops that share bytes. An op that
+    only moves data has a tiling where it does so in local memory, because all that it reads and writes is resident and
+    the program is faster so.
 
     On a chip with several timing profiles this is done by each of them and by all together, and of these plans the one
     is taken whose worst ratio to the fastest in a profile is the smallest. `module.order_profiles` then says by which
     profiles its program is ordered, where that is not the first one.
 
-    `opt` 1: values stay within runs of ops that are cut from the last one on; 2: the fastest of that, of values that
-    stay wherever there is room, and of rows that pass through runs of ops in slices (`sliced`) beside them; 3: the
-    fastest of many plans. 0: what the session says, else 2.
+    `opt` 1: values are resident within groups of ops that are cut from the last one on; 2: the fastest of that, of
+    values that are resident wherever they fit, and of rows that pass through cascades of ops in stripes (`stripes`)
+    beside them; 3: the fastest of many plans. 0: what the session says, else 2.
+
+    Tests of kernels give tile sizes by name of the op and axis as `tilings` of the context: then nothing is resident.
     """
 
     name = "group-layers"
@@ -35,5 +39,10 @@ class GroupLayers(Pass):
         """See Pass; raises Unsupported where the chip has no kernel, LmemOverflow where no tile fits."""
         chip = chip_of(context, self.name)
         level = self.opt or int(context.options.get("opt") or USUAL_LEVEL)
-        ModulePlanner(module, context, chip, level).run()
+        tilings = context.options.get("tilings")
+        if tilings:
+            plan = ModulePlanner(module, context, chip, STREAMED).with_tilings(tilings)
+        else:
+            plan = ModulePlanner(module, context, chip, level).run()
+        plan.write(module)
         return True

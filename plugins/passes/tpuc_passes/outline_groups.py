@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tpuc.api import (
     Absent,
     Builder,
-    Chip,
     Constant,
     Location,
     Module,
@@ -22,21 +21,20 @@ from tpuc.api import (
 )
 from tpuc_ops import top, tpu
 
-from tpuc_passes.planning.kernels import chip_of, runs_on_chip, tasks_of
+from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.kernels import chip_of, runs_on_chip
 from tpuc_passes.planning.memory import address_of
 from tpuc_passes.planning.outline import Outline, completed
-from tpuc_passes.planning.places import ALIAS, Places
-from tpuc_passes.planning.profiles import order_cycles
-from tpuc_passes.planning.program import build_stretch, order_and_place
-from tpuc_passes.planning.schedule import Item
+from tpuc_passes.planning.plan import Alias, Plan
+from tpuc_passes.planning.planned import PlannedFunction
+from tpuc_passes.planning.region import Placed, schedule_and_place
 from tpuc_passes.planning.steps import Step, Steps
-from tpuc_passes.planning.task import HostTask, Task
 
 
 @dataclass(frozen=True)
 class OutlineGroups(Pass):
-    """Puts every longest run of operations that hand on values in local memory into a `tpu.Group`, in TPU-MLIR's form:
-    `tpu.Load` and `tpu.Store` where the run meets DDR, `ginfo = #tpu.lg<...>` with the addresses in local memory,
+    """Puts operations that hand on values in local memory, as many as possible, into a `tpu.Group` in TPU-MLIR's form:
+    `tpu.Load` and `tpu.Store` where the group meets DDR, `ginfo = #tpu.lg<...>` with the addresses in local memory,
     `flow` with the order of the program. For readers of the module: code is generated from the module before it.
     """
 
@@ -50,14 +48,17 @@ class OutlineGroups(Pass):
             return False
         if "module.neuron_addr" not in module.attributes:
             raise UsageError("the module has no addresses: run the pass assign-addresses before outline-groups")
-        runs = list(_runs(chip, context, module))
-        if not runs:
+        plan, planned = Plan.of(module), PlannedFunction.of(context, module)
+        groups = list(_groups(planned, Cycles(chip, plan.order_profiles), module))
+        if not groups:
             return False
+        ops = dict(zip(function.operations, plan.ops, strict=True))
         absent = Builder(module, before=function.operations[0]).build(top.None_(), (), NoneType())
-        for run in runs:
-            _outline(module, run, absent)
+        for group in groups:
+            outline = Outline(group.operations, group.first, group.placed, ops, planned.aliases, absent)
+            _outline(module, group.operations, outline)
         for operation in reversed(list(function.operations)):  # views of which only copies are read now
-            if ALIAS in operation.extra_attributes and not any(result.uses for result in operation.results):
+            if isinstance(ops.get(operation), Alias) and not any(result.uses for result in operation.results):
                 operation.erase()
         for operation in function.operations:
             operation.set_operands(completed(operation, operation.operands, absent))
@@ -65,44 +66,32 @@ class OutlineGroups(Pass):
 
 
 @dataclass(frozen=True)
-class _Run:
-    """Operations of one block from the first to the last that has a step, and the program that they are part of."""
+class _Group:
+    """Operations of one block from the first to the last that has a step, and the region that they are part of."""
 
     operations: tuple[Operation, ...]
     first: dict[Operation, Step]
-    order: Sequence[Item]
+    placed: Placed
 
 
-def _runs(chip: Chip, context: PassContext, module: Module) -> Iterator[_Run]:
+def _groups(planned: PlannedFunction, cycles: Cycles, module: Module) -> Iterator[_Group]:
     function = module.main
-    places, cycles = Places(function.operations), order_cycles(module, chip)
-    for tasks in _stretches(tasks_of(context, function)):
-        stretch = build_stretch(tasks, cycles, places, address_of)
-        spans = _connected(stretch.steps)
-        order = order_and_place(stretch, chip)[0] if spans else []
+    for tasks, _ in planned.regions():
+        region = planned.region(tasks, cycles, address_of)
+        spans = _connected(region.steps)
+        placed = schedule_and_place(region, planned.chip) if spans else None
         for begin, end in spans:
             first: dict[Operation, Step] = {}
-            for step in stretch.steps.steps[begin : end + 1]:
+            for step in region.steps.steps[begin : end + 1]:
                 first.setdefault(step.task.operation, step)
             ends = [function.body.position(operation) for operation in first]
             between = function.operations[ends[0] : ends[-1] + 1]
-            yield _Run(tuple(operation for operation in between if runs_on_chip(operation)), first, order)
-
-
-def _stretches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
-    """Tasks that no host function interrupts, as for code."""
-    stretch: list[Task] = []
-    for task in tasks:
-        if isinstance(task, HostTask):
-            yield stretch
-            stretch = []
-        else:
-            stretch.append(task)
-    yield stretch
+            assert placed is not None
+            yield _Group(tuple(operation for operation in between if runs_on_chip(operation)), first, placed)
 
 
 def _connected(steps: Steps) -> list[tuple[int, int]]:
-    """The first and the last step of every run of at least two tasks that hand on a buffer."""
+    """The first and the last step of every group of at least two tasks that hand on a buffer."""
     begins, ends = dict[Operation, int](), dict[Operation, int]()
     for index, step in enumerate(steps.steps):
         begins.setdefault(step.task.operation, index)
@@ -119,10 +108,9 @@ def _connected(steps: Steps) -> list[tuple[int, int]]:
     return spans
 
 
-def _outline(module: Module, run: _Run, absent: Value) -> None:
-    """Put one run into a group behind its last operation, and take the run away."""
+def _outline(module: Module, operations: Sequence[Operation], outline: Outline) -> None:
+    """Put operations into a group behind the last of them, and take them away."""
     body = module.main.body
-    outline = Outline(run.operations, run.first, run.order, absent)
     leaving, results = outline.run()
     names = [value.name for value in leaving]
     op = tpu.Group(flow=outline.flow())
@@ -130,14 +118,14 @@ def _outline(module: Module, run: _Run, absent: Value) -> None:
     inside = dict.fromkeys(outline.block.operations)
     read = [value for operation in inside for value in operation.operands if value.defining not in inside]
     inputs = [value for value in dict.fromkeys(read) if not _is_constant(value)]
-    following = body.operations[body.position(run.operations[-1]) + 1]
+    following = body.operations[body.position(operations[-1]) + 1]
     group = Builder(module, before=following).enclose(op, outline.block, inputs, [v.type for v in results], names)
-    members = dict.fromkeys(run.operations)
+    members = dict.fromkeys(operations)
     for value, result in zip(leaving, group.results, strict=True):
         for user, index in list(value.uses):
             if user not in members:
                 user.set_operand(index, result)
-    for operation in reversed(run.operations):
+    for operation in reversed(operations):
         operation.erase()
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import Constant, Module, Operation, Pass, PassContext, StringAttr
 
-from tpuc_passes.planning.kernels import COEFFICIENTS, tasks_of
+from tpuc_passes.planning.kernels import COEFFICIENTS
 from tpuc_passes.planning.pack import Array, pack_moves, pack_task
+from tpuc_passes.planning.planned import PlannedFunction
 from tpuc_passes.planning.task import HostTask, TileTask
 
 
@@ -26,7 +27,7 @@ class PackWeights(Pass):
         """See Pass."""
         changed = False
         known: dict[bytes, str] = {}
-        for task in tasks_of(context, module.main):
+        for task in PlannedFunction.of(context, module).tasks:
             if isinstance(task, HostTask):
                 continue
             arrays = [_constant(module, task.operation, i) for i in range(len(task.node.operand_types))]

@@ -101,8 +101,8 @@ def test_what_stays_in_local_memory_is_neither_stored_nor_loaded(tmp_path: Path)
     session = _session(2)
     final, data = session.build(module, table)
     attributes = {operation.name: operation.extra_attributes for operation in final.main.operations}
-    assert "assembled" in attributes["whole"]  # 64 and 64 channels: whole rows of lanes
-    assert "local" in attributes["odd"]  # 24 and 40: copied from lane to lane
+    assert "lmem_concat" in attributes["whole"]  # 64 and 64 channels: whole rows of lanes
+    assert "tiling" in attributes["odd"]  # 24 and 40: copied from lane to lane
     transfers = session.chip.load(data).timeline("vendor").entries
     count = sum(entry.command.engine is Engine.DMA for entry in transfers)
     # The input; weights of 8 convolutions; `odd`, cast for the output; the end.

@@ -12,7 +12,7 @@ from tpuc.api import PoolInfo
 from tpuc_passes.planning.c_source import c_files, identifier
 from tpuc_passes.planning.planners.greedy import GREEDY
 from tpuc_passes.planning.pools import Pools
-from tpuc_passes.planning.usmp import Call, PlacedProgram, Program, Tensor, plan_program
+from tpuc_passes.planning.usmp import Call, PlacedProgram, Program, ProgramTensor, plan_program
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror"]
@@ -30,8 +30,8 @@ PINNED = Pools((PoolInfo("dtcm", 1000), PoolInfo("sram")), (PoolInfo("itcm", 350
 
 
 def program(name: str = "my-model", **sizes: int | None) -> Program:
-    tensors = {key: Tensor(key, size) for key, size in {**SIZES, **sizes}.items()}
-    tensors |= {key: Tensor(key, len(data), data) for key, data in WEIGHTS.items()}
+    tensors = {key: ProgramTensor(key, size) for key, size in {**SIZES, **sizes}.items()}
+    tensors |= {key: ProgramTensor(key, len(data), data) for key, data in WEIGHTS.items()}
     return Program(name, ("x",), ("y",), tensors, CALLS)
 
 

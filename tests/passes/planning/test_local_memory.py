@@ -11,12 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import LmemModel, LmemOverflow, Phase, Shape4
 from tpuc_passes.planning.placement import place_buffers
-from tpuc_passes.planning.program import Stretch, order_and_place
-from tpuc_passes.planning.steps import Buffer, Step, Steps, keep_apart
+from tpuc_passes.planning.region import Region, schedule_and_place
+from tpuc_passes.planning.steps import Addresses, Buffer, Step, Steps, add_bank_conflict
 
 from tests.passes.planning.tiny import TinyLmem, conv_task
 
 ITEM = 2
+
+
+def placed(buffers: list[Buffer], lmem: LmemModel) -> Addresses | None:
+    """Addresses of buffers that live as they say."""
+    return place_buffers({buffer: (buffer.first, buffer.last) for buffer in buffers}, lmem)
 
 
 class Banked(TinyLmem):
@@ -84,52 +89,57 @@ LIVES = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 12), st.integers(0
 @given(LIVES)
 def test_buffers_of_one_step_never_overlap(lives: list[tuple[int, int, int]]) -> None:
     buffers = [Buffer(size, first, first + length) for size, first, length in lives]
-    if not place_buffers(buffers, TinyLmem()):
+    addresses = placed(buffers, TinyLmem())
+    if addresses is None:
         busiest = max(sum(-(-b.size // 4) * 4 for b in buffers if b.first <= t <= b.last) for t in range(17))
         assert busiest > 128  # half of the memory: below that every order finds room for intervals this short
         return
     for one, two in itertools.combinations(buffers, 2):
         if one.first <= two.last and two.first <= one.last:
-            assert one.address + one.size <= two.address or two.address + two.size <= one.address
-    assert all(b.address % 4 == 0 and b.address >= 0 and b.address + b.size <= 256 for b in buffers)
+            assert addresses[one] + one.size <= addresses[two] or addresses[two] + two.size <= addresses[one]
+    assert all(at % 4 == 0 and at >= 0 and at + buffer.size <= 256 for buffer, at in addresses.items())
+    assert len(addresses) == len(buffers)
 
 
 def test_a_buffer_that_must_lie_above_another_one_does() -> None:
     low = Buffer(8, 0, 3)
     high = Buffer(200, 0, 3, above=low)
-    assert place_buffers([high, low], TinyLmem())
-    assert high.address > low.address
+    addresses = placed([high, low], TinyLmem())
+    assert addresses is not None
+    assert addresses[high] > addresses[low]
 
 
 def test_buffers_begin_in_different_banks_where_there_is_room() -> None:
     one, two = Buffer(8, 0, 1), Buffer(8, 0, 1)
-    keep_apart((one, 0), (0, 1), (two, 0), (0, 1), cycles=10)
-    assert place_buffers([one, two], Banked())
-    assert one.address // 64 != two.address // 64
+    add_bank_conflict((one, 0), (0, 1), (two, 0), (0, 1), cycles=10)
+    addresses = placed([one, two], Banked())
+    assert addresses is not None
+    assert addresses[one] // 64 != addresses[two] // 64
 
 
 def test_the_costliest_pair_of_buffers_lies_in_different_banks_where_not_all_can() -> None:
     full = Buffer(128, 0, 1)  # half of the memory: two banks are left
     one, two, three = (Buffer(60, 0, 1), Buffer(8, 0, 1), Buffer(8, 0, 1))
-    keep_apart((one, 0), (0, 60), (two, 0), (0, 1), cycles=10)
-    keep_apart((two, 0), (0, 1), (three, 0), (0, 1), cycles=1)
-    keep_apart((one, 0), (0, 60), (three, 0), (0, 1), cycles=5)
-    assert place_buffers([full, one, two, three], Banked())
-    assert one.address // 64 not in (two.address // 64, three.address // 64)
+    add_bank_conflict((one, 0), (0, 60), (two, 0), (0, 1), cycles=10)
+    add_bank_conflict((two, 0), (0, 1), (three, 0), (0, 1), cycles=1)
+    add_bank_conflict((one, 0), (0, 60), (three, 0), (0, 1), cycles=5)
+    addresses = placed([full, one, two, three], Banked())
+    assert addresses is not None
+    assert addresses[one] // 64 not in (addresses[two] // 64, addresses[three] // 64)
 
 
 def test_conflicts_of_two_buffers_add_up_on_both_sides() -> None:
     one, two = Buffer(8, 0, 1), Buffer(8, 0, 1)
     for cycles in (10, 3):
-        keep_apart((one, 2), (0, 4), (two, 0), (0, 1), cycles=cycles)
-    keep_apart((two, 0), (0, 1), (one, 2), (0, 4), cycles=4)
-    assert [(item.own, item.other, item.others, item.cycles) for item in one.apart] == [((2, 6), two, (0, 1), 17)]
-    assert [(item.own, item.other, item.others, item.cycles) for item in two.apart] == [((0, 1), one, (2, 6), 17)]
+        add_bank_conflict((one, 2), (0, 4), (two, 0), (0, 1), cycles=cycles)
+    add_bank_conflict((two, 0), (0, 1), (one, 2), (0, 4), cycles=4)
+    assert [(item.own, item.other, item.others, item.cycles) for item in one.conflicts] == [((2, 6), two, (0, 1), 17)]
+    assert [(item.own, item.other, item.others, item.cycles) for item in two.conflicts] == [((0, 1), one, (2, 6), 17)]
 
 
 @pytest.mark.parametrize(("size", "expected"), [(128, True), (132, False)])
 def test_a_step_that_does_not_fit_is_told(size: int, expected: bool) -> None:
-    assert place_buffers([Buffer(128, 0, 0), Buffer(size, 0, 0)], TinyLmem()) is expected
+    assert (placed([Buffer(128, 0, 0), Buffer(size, 0, 0)], TinyLmem()) is not None) == expected
 
 
 @pytest.mark.parametrize(
@@ -141,7 +151,7 @@ def test_buffers_that_cannot_be_placed_name_their_nodes(names: list[str], nodes:
     tasks = [replace(task, node=replace(task.node, name=name)) for name in names]
     steps = [Step(task, task.tiles[0], Phase.ONLY, (), (), (), (), (), (), 1) for task in tasks]
     with pytest.raises(LmemOverflow) as caught:
-        order_and_place(Stretch(Steps(steps, [Buffer(260, 0, 0)])), task.chip)
+        schedule_and_place(Region(Steps(steps, [Buffer(260, 0, 0)])), task.chip)
     assert str(caught.value) == (
         f"{nodes} buffers, up to 260 bytes at once, cannot be placed in 256 bytes of local memory per lane; "
         f"cut {which} in the network"

@@ -13,10 +13,11 @@ from tpuc.registry import Registry
 from tpuc.session import Session
 from tpuc_passes.planning import module_planner
 from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.profiles import ORDER, least_loss
-from tpuc_passes.planning.whole import whole_tiling
+from tpuc_passes.planning.plan import ORDER, Plan
+from tpuc_passes.planning.profiles import least_loss
+from tpuc_passes.planning.resident_tiling import resident_tiling
 
-from tests.passes.planning.test_runs import Drawn
+from tests.passes.planning.test_cascades import Drawn
 from tests.passes.planning.tiny import TinyChip, TinyConv, conv_task
 
 PROFILES = ("vendor", "measured")
@@ -64,11 +65,11 @@ class _TwoClocks(TinyChip):
         return h * w if profile == "places" else c
 
 
-def test_what_stays_whole_is_cut_by_the_profile_that_is_asked() -> None:
+def test_a_resident_value_is_cut_by_the_profile_that_is_asked() -> None:
     task = replace(conv_task(1, 8, 4, 4, 4, _Pointwise()), chip=cast(Chip, _TwoClocks()))
     tilings: dict[str, tuple[int, int]] = {}
     for profile in _TwoClocks.profiles:
-        found = whole_tiling(task, 2, Cycles(task.chip, (profile,)))
+        found = resident_tiling(task, 2, Cycles(task.chip, (profile,)))
         assert found is not None
         tilings[profile] = (found[0].sizes["c"], found[0].sizes["h"])
     # All channels of 2 rows, twice: 16 places, 16 channels. 4 channels of all rows, twice: 32 places, 8 channels.
@@ -104,13 +105,13 @@ def test_one_profile_is_planned_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     if not Registry().has("tpuc.chips", "bm1684x"):
         pytest.skip("chip bm1684x is not installed")
     plans: list[object] = []
-    write = module_planner.ModulePlanner._write_fastest  # pyright: ignore[reportPrivateUsage]
+    fastest = module_planner.ModulePlanner._fastest  # pyright: ignore[reportPrivateUsage]
 
-    def counted(planner: module_planner.ModulePlanner) -> None:
+    def counted(planner: module_planner.ModulePlanner) -> Plan:
         plans.append(planner)
-        write(planner)
+        return fastest(planner)
 
-    monkeypatch.setattr(module_planner.ModulePlanner, "_write_fastest", counted)
+    monkeypatch.setattr(module_planner.ModulePlanner, "_fastest", counted)
     monkeypatch.delattr(module_planner, "times_of")  # nothing is compared
     network = tmp_path / "drawn.onnx"
     network.write_bytes(Drawn(0).model().SerializeToString())

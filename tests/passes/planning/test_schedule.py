@@ -30,7 +30,7 @@ def chain(rows: list[tuple[int, int, int, bool, bool]]) -> Steps:
         if reads and before is not None:
             operand = Buffer(size, index, index)
             steps.buffers.append(operand)
-            loads.append(TensorLoad(NOTHING, before, (id(before),), 0, Place(operand, 0, TENSOR), SOURCE, load))
+            loads.append(TensorLoad(NOTHING, before, (before,), 0, Place(operand, 0, TENSOR), SOURCE, load))
         value = cast(Any, object())
         stores = (Store(value, place, SOURCE, load),) if stored else ()
         before = value if stored else None
@@ -53,10 +53,10 @@ def position(order: list[Item], wanted: object) -> int:
 @given(ROWS, st.integers(0, 400))
 def test_program_order_keeps_the_meaning(rows: list[tuple[int, int, int, bool, bool]], capacity: int) -> None:
     steps = chain(rows)
-    order = Scheduler(steps, {}, capacity, ALIGNMENT).run()
+    order = list(Scheduler(steps, {}, capacity, ALIGNMENT).run().order)
     assert [item for item in order if isinstance(item, Step)] == steps.steps
     assert len(order) == sum(1 + len(step.loads) + len(step.stores) for step in steps.steps)
-    stores = {id(store.value): store for step in steps.steps for store in step.stores}
+    stores = {store.value: store for step in steps.steps for store in step.stores}
     for step in steps.steps:
         for load in step.loads:
             assert position(order, load) < position(order, step)
@@ -69,25 +69,23 @@ def test_program_order_keeps_the_meaning(rows: list[tuple[int, int, int, bool, b
 @given(ROWS, st.integers(0, 400))
 def test_a_buffer_lives_from_its_load_to_its_store(rows: list[tuple[int, int, int, bool, bool]], capacity: int) -> None:
     steps = chain(rows)
-    needed = live_bytes(steps, ALIGNMENT)
-    order = Scheduler(steps, {}, capacity, ALIGNMENT).run()
+    schedule = Scheduler(steps, {}, capacity, ALIGNMENT).run()
+    order = list(schedule.order)
     computed = np.cumsum([isinstance(item, Step) for item in order])
     for index, step in enumerate(steps.steps):
         for load in step.loads:
-            assert buffer_of(load).first == computed[position(order, load)]
-            assert buffer_of(load).last == index
+            assert schedule.live[buffer_of(load)] == (computed[position(order, load)], index)
         for store in step.stores:
             # What is loaded before the next step and lives from then on may come after the store.
-            assert store.place.buffer.last >= min(computed[position(order, store)], len(rows)) - 1
+            assert schedule.live[store.place.buffer][1] >= min(computed[position(order, store)], len(rows)) - 1
     # Early loads and late stores never take more than they may; what a step needs at least it has in any case.
-    assert (live_bytes(steps, ALIGNMENT) <= np.maximum(needed, capacity)).all()
+    used, needed = (live_bytes(live, len(rows), ALIGNMENT) for live in (schedule.live, steps.live))
+    assert (used <= np.maximum(needed, capacity)).all()
 
 
 def test_idle_time_is_used_for_later_loads() -> None:
     steps = chain([(100, 10, 4, False, False), (100, 90, 4, False, False), (100, 90, 4, False, False)])
-    eager = Scheduler(steps, {}, 400, ALIGNMENT)
-    eager.run()
+    eager = Scheduler(steps, {}, 400, ALIGNMENT).run()
     assert eager.cycles == 10 + 300  # both later loads run beside the first two tiles
-    tight = Scheduler(chain([(100, 10, 4, False, False), (100, 90, 4, False, False)]), {}, 0, ALIGNMENT)
-    tight.run()
+    tight = Scheduler(chain([(100, 10, 4, False, False), (100, 90, 4, False, False)]), {}, 0, ALIGNMENT).run()
     assert tight.cycles == 10 + 100 + 100 + 90  # no room for an early load: it waits until the tile before it ends

@@ -12,7 +12,7 @@ from tpuc.api import LmemOverflow, Node, Phase, Scratch, Tile, window
 from tpuc_passes.planning.buffers import fitting_buffers, plan_buffers
 from tpuc_passes.planning.pack import blocks_of, pack_task
 from tpuc_passes.planning.task import TileTask
-from tpuc_passes.planning.tiling import choose_tiling, fits, lmem_need
+from tpuc_passes.planning.tiling import choose_tiling, fits, lane_bytes_of
 
 from tests.passes.planning.tiny import TinyConv, conv_task
 
@@ -36,7 +36,7 @@ def test_all_copies_of_all_buffers_fit(shape: tuple[int, int, int, int, int]) ->
     buffers = plan_buffers(task)
     if not fits(buffers, task.chip):
         buffers = plan_buffers(task, double=False)
-    assert lmem_need(buffers, task.chip) <= 256
+    assert lane_bytes_of(buffers, task.chip) <= 256
     for step in buffers.steps:
         for index, box in enumerate(step.boxes):
             if box is not None:
@@ -82,7 +82,7 @@ def test_buffers_are_as_large_as_their_largest_part_and_double_where_there_are_s
         assert [step.groups for step in buffers.steps] == [(0,), (), ()]  # the same constants for all rows
         constants = -(-buffers.groups[0].bytes_per_lane // 4) * 4
         scratch = 4 * 2 * 3  # sums of 32 bits
-        assert lmem_need(buffers, task.chip) == copies * (operand + result) + constants + scratch
+        assert lane_bytes_of(buffers, task.chip) == copies * (operand + result) + constants + scratch
 
 
 def test_phases_run_from_first_to_last_within_one_result() -> None:

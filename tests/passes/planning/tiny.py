@@ -33,6 +33,7 @@ from tpuc.api import (
     window,
 )
 from tpuc.ir.types import I8
+from tpuc_passes.planning.plan import Residency
 from tpuc_passes.planning.task import KernelFacts, TileTask
 
 
@@ -151,4 +152,5 @@ def conv_task(n: int, c: int, k: int, h: int, w: int, kernel: TinyConv | None = 
     facts = KernelFacts(node, kernel or TinyConv())
     chip: Chip = TinyChip()  # pyright: ignore[reportAssignmentType]  # only its local memory is used here
     operation = Operation(Op(), Block(types).arguments, node.result_types)
-    return TileTask(operation, node, facts.kernel, chip, {axis.name: axis.size for axis in facts.space.axes}, facts)
+    sizes = {axis.name: axis.size for axis in facts.space.axes}
+    return TileTask(operation, node, facts.kernel, chip, sizes, facts, Residency.streamed(1))

@@ -1,4 +1,4 @@
-"""Which LMEM buffers a lone task needs under a tiling, and what each of its tiles loads."""
+"""Which LMEM buffers an operation that streams from DDR takes under a tiling, and what each of its tiles loads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuc_passes.planning.task import TileTask, tiles_of
 
 
 @dataclass(frozen=True)
-class TileStep:
+class StreamedTile:
     """One tile, with the operands and the constant groups of which it reads another part than the tile before."""
 
     tile: Tile
@@ -22,7 +22,7 @@ class TileStep:
 
 
 @dataclass
-class Buffer:
+class TileBuffer:
     """`bytes_per_lane`: of the largest part; `parts`: how many different ones are held one after the other."""
 
     bytes_per_lane: int = 0
@@ -35,16 +35,16 @@ class Buffer:
 
 
 @dataclass
-class Buffers:
+class TileBuffers:
     """The buffers of a task. Those with several parts have two copies where `double`, so that a transfer may run beside
     compute.
     """
 
-    operands: Sequence[Buffer]
-    groups: Sequence[Buffer]
-    results: Sequence[Buffer]
+    operands: Sequence[TileBuffer]
+    groups: Sequence[TileBuffer]
+    results: Sequence[TileBuffer]
     scratch: dict[str, int] = field(default_factory=dict[str, int])
-    steps: list[TileStep] = field(default_factory=list[TileStep])
+    steps: list[StreamedTile] = field(default_factory=list[StreamedTile])
     double: bool = True
 
     def lane_bytes(self, alignment: int) -> int:
@@ -55,26 +55,26 @@ class Buffers:
         return sum(-(-size // alignment) * alignment * min(copies, max(parts, 1)) for size, parts in sizes)
 
 
-def fitting_buffers(task: TileTask) -> Buffers | None:
+def fitting_buffers(task: TileTask) -> TileBuffers | None:
     """As `plan_buffers`, None as soon as they do not fit local memory: with each tile they can only grow."""
     lmem = task.chip.lmem
     tiles = tiles_of(task.space, task.sizes)
     return _walk(task, tiles, True, lambda found: found.lane_bytes(lmem.alignment) > lmem.lane_bytes)
 
 
-def plan_buffers(task: TileTask, double: bool = True) -> Buffers:
-    """Buffers and steps of a task. `double` False keeps one copy of everything, for the tightest fit."""
+def plan_buffers(task: TileTask, double: bool = True) -> TileBuffers:
+    """TileBuffers and steps of a task. `double` False keeps one copy of everything, for the tightest fit."""
     found = _walk(task, task.tiles, double, lambda _: False)
     assert found is not None
     return found
 
 
 def _walk(
-    task: TileTask, tiles: Iterable[Tile], double: bool, is_too_much: Callable[[Buffers], bool]
-) -> Buffers | None:
+    task: TileTask, tiles: Iterable[Tile], double: bool, is_too_much: Callable[[TileBuffers], bool]
+) -> TileBuffers | None:
     counts = (len(task.node.operand_types), len(task.constant_groups), len(task.node.result_types))
-    operands, groups, results = ([Buffer() for _ in range(count)] for count in counts)
-    buffers = Buffers(operands, groups, results, double=double)
+    operands, groups, results = ([TileBuffer() for _ in range(count)] for count in counts)
+    buffers = TileBuffers(operands, groups, results, double=double)
     boxes_before: Sequence[Box | None] = [None] * len(operands)
     keys: list[Hashable] = [None] * len(groups)
     for tile in tiles:
@@ -96,7 +96,7 @@ def _walk(
             result.hold(task.result_bytes(index, task.result_box(tile, index)), phase.ends)
         for scratch in task.scratch(tile):
             buffers.scratch[scratch.name] = max(buffers.scratch.get(scratch.name, 0), scratch.bytes_per_lane)
-        buffers.steps.append(TileStep(tile, phase, boxes, tuple(loaded), tuple(packed)))
+        buffers.steps.append(StreamedTile(tile, phase, boxes, tuple(loaded), tuple(packed)))
         if is_too_much(buffers):
             return None
     return buffers

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from tpuc.api import MemoryPlan, PlannedPool
 
 from tpuc_passes.planning.pools import PARAMETER, WORKSPACE
-from tpuc_passes.planning.usmp import DEFAULT_POOLS, PlacedProgram, Tensor
+from tpuc_passes.planning.usmp import DEFAULT_POOLS, PlacedProgram, ProgramTensor
 
 RUNTIME_HEADER = """\
 /* What generated models and applications share. */
@@ -215,7 +215,7 @@ def _pointer(placed: PlacedProgram, name: str) -> str:
 def _bytes(placed: PlacedProgram, pool: PlannedPool) -> Iterator[str]:
     image = bytearray(max(1, pool.peak_bytes))
     for name, place in placed.places.items():
-        tensor: Tensor = placed.program.tensor(name)
+        tensor: ProgramTensor = placed.program.tensor(name)
         if place.pool == pool.name and tensor.data is not None:
             image[place.offset : place.offset + len(tensor.data)] = tensor.data
     for start in range(0, len(image), 20):

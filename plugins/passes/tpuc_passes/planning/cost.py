@@ -5,11 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tpuc.api import Assembler, Box, Chip, DdrTensor, Instruction, LocalBlock, LocalTensor, Phase, PlacedTile, Tile
 
-from tpuc_passes.planning.buffers import Buffers, TileStep
+from tpuc_passes.planning.buffers import StreamedTile, TileBuffers
 from tpuc_passes.planning.task import TileTask
 
 
@@ -28,7 +27,7 @@ class Conflict:
 
 
 class Cycles:
-    """Cycles of a chip's transfers and tiles, each recorded once at made-up addresses and then remembered by shape.
+    """Cycles of a chip's transfers and tiles, each recorded at made-up addresses and then remembered by shape.
 
     `profiles`: the timing profiles whose cycles are added up, the chip's first one if none is given.
     """
@@ -36,9 +35,16 @@ class Cycles:
     def __init__(self, chip: Chip, profiles: Sequence[str] = ()) -> None:
         self.chip = chip
         self.profiles = tuple(profiles) or chip.profiles[:1]
-        self._known: dict[Any, int] = {}
-        self._conflicts: dict[Any, Sequence[Conflict]] = {}
+        self._known: dict[Hashable, int] = {}
+        self._by_profile: dict[tuple[str, Hashable], int] = {}
+        self._conflicts: dict[Hashable, Sequence[Conflict]] = {}
         self._base = chip.description.ddr_base
+
+    def by(self, profiles: Sequence[str]) -> Cycles:
+        """The cycles by other profiles; both share what they remember."""
+        other = Cycles(self.chip, profiles)
+        other._by_profile, other._conflicts = self._by_profile, self._conflicts
+        return other
 
     def load(self, task: TileTask, index: int, box: Box) -> int:
         """Of loading a part of an operand."""
@@ -72,25 +78,30 @@ class Cycles:
     def compute(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> int:
         """Of computing a tile."""
         key = _tile_key(task, tile, phase, boxes)
-        if key not in self._known:
-            asm = self.chip.assembler()
+
+        def record(asm: Assembler) -> None:
             at = self._emit(task, tile, phase, boxes, asm)
-            self._known[key] = self.total(asm.instructions)
             found = (conflict for item in asm.instructions for conflict in self.chip.bank_conflicts(item))
             pairs = ((at.find(conflict.one), at.find(conflict.other), conflict.cycles) for conflict in found)
             self._conflicts[key] = tuple(Conflict(*one, *other, cycles) for one, other, cycles in pairs)
-        return self._known[key]
+
+        return self._once(key, record)
 
     def conflicts(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> Sequence[Conflict]:
         """What of a tile had better lie in different banks."""
         self.compute(task, tile, phase, boxes)
         return self._conflicts[_tile_key(task, tile, phase, boxes)]
 
-    def _once(self, key: Any, record: Callable[[Assembler], None]) -> int:
+    def _once(self, key: Hashable, record: Callable[[Assembler], None]) -> int:
         if key not in self._known:
-            asm = self.chip.assembler()
-            record(asm)
-            self._known[key] = self.total(asm.instructions)
+            missing = [profile for profile in self.profiles if (profile, key) not in self._by_profile]
+            if missing:
+                asm = self.chip.assembler()
+                record(asm)
+                for profile in missing:
+                    cycles = sum(self.chip.cycles(item, profile) for item in asm.instructions)
+                    self._by_profile[profile, key] = cycles
+            self._known[key] = sum(self._by_profile[profile, key] for profile in self.profiles)
         return self._known[key]
 
     def total(self, instructions: Sequence[Instruction]) -> int:
@@ -172,7 +183,7 @@ class TaskCost:
     def __init__(self, cycles: Cycles) -> None:
         self.cycles_of = cycles
 
-    def cycles(self, task: TileTask, buffers: Buffers) -> int:
+    def cycles(self, task: TileTask, buffers: TileBuffers) -> int:
         """The end of the last store when tile i+1 loads and tile i-1 stores beside the compute of tile i."""
         dma = compute = 0  # when each engine is free
         computed: list[int] = []
@@ -193,7 +204,7 @@ class TaskCost:
             stored.append(dma)
         return max(dma, compute)
 
-    def _loads(self, task: TileTask, step: TileStep) -> int:
+    def _loads(self, task: TileTask, step: StreamedTile) -> int:
         boxes = ((index, step.boxes[index]) for index in step.operands)
         total = sum(self.cycles_of.load(task, index, box) for index, box in boxes if box is not None)
         for group in (task.constant_groups[index] for index in step.groups):
@@ -201,7 +212,7 @@ class TaskCost:
             total += self.cycles_of.block(size, lanes, group[0].broadcast)
         return total
 
-    def _stores(self, task: TileTask, step: TileStep) -> int:
+    def _stores(self, task: TileTask, step: StreamedTile) -> int:
         if not step.phase.ends:
             return 0
         return sum(

@@ -1,78 +1,69 @@
-"""Turns planned tasks into instructions: steps, their order, their places in local memory, and what they record."""
+"""Turns a planned function into instructions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from tpuc.api import Assembler, DdrTensor, HostCall, LocalBlock, Operation, TensorInfo, Value
 
 from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.places import Places
-from tpuc_passes.planning.program import AddressOf, build_stretch, order_and_place, record_moves
+from tpuc_passes.planning.planned import PlannedFunction
+from tpuc_passes.planning.region import AddressOf, record_moves, schedule_and_place
 from tpuc_passes.planning.schedule import Item
-from tpuc_passes.planning.steps import BlockLoad, Step, Store, TensorLoad
-from tpuc_passes.planning.task import HostTask, MoveTask, Task
+from tpuc_passes.planning.steps import Addresses, BlockLoad, Step, Store, TensorLoad
+from tpuc_passes.planning.task import HostTask, MoveTask
 
 
 class Emitter:
-    """Emits all tasks. Program order is the order of meaning; the assembler derives the wait ids from it. `cycles`: by
-    which the order is chosen.
+    """Emits a planned function. Program order is the order of meaning; the assembler derives the wait ids from it.
+
+    `cycles`: by which the order is chosen. `constants_of`: the DDR address of an operation's packed constants.
     """
 
-    def __init__(self, cycles: Cycles, asm: Assembler, address_of: AddressOf, places: Places) -> None:
+    def __init__(
+        self, cycles: Cycles, asm: Assembler, address_of: AddressOf, constants_of: Callable[[Operation], int]
+    ) -> None:
         self.chip = cycles.chip
         self.asm = asm
         self.address_of = address_of
-        self._places = places
+        self.constants_of = constants_of
         self._cycles = cycles
-        self._coefficients: dict[int, int] = {}
         self.host_calls: list[HostCall] = []
         self.makers: list[Operation] = []
         """For which operation each instruction is."""
 
-    def run(self, tasks: Sequence[tuple[Task, int]]) -> None:
-        """Emit everything. Each task comes with the DDR address of its packed constants."""
-        stretch: list[tuple[Task, int]] = []
-        for task, coefficients in tasks:
-            if isinstance(task, HostTask):
-                self._emit_stretch(stretch)
-                self._call(task)
-                stretch = []
-            else:
-                stretch.append((task, coefficients))
-        self._emit_stretch(stretch)
+    def run(self, planned: PlannedFunction) -> None:
+        """Emit everything."""
+        for tasks, routine in planned.regions():
+            placed = schedule_and_place(planned.region(tasks, self._cycles, self.address_of), self.chip)
+            for item in placed.order:
+                self._emit(item, placed.addresses)
+                self.makers += [_maker(item)] * (len(self.asm.instructions) - len(self.makers))
+            if routine is not None:
+                self._call(routine)
 
-    def _emit_stretch(self, tasks: Sequence[tuple[Task, int]]) -> None:
-        """Tasks that no host function interrupts."""
-        self._coefficients.update((id(task), coefficients) for task, coefficients in tasks)
-        stretch = build_stretch([task for task, _ in tasks], self._cycles, self._places, self.address_of)
-        order, _ = order_and_place(stretch, self.chip)
-        for item in order:
-            self._emit(item)
-            self.makers += [_maker(item)] * (len(self.asm.instructions) - len(self.makers))
-
-    def _emit(self, item: Item) -> None:
+    def _emit(self, item: Item, addresses: Addresses) -> None:
         match item:
             case Step():
-                item.task.kernel.emit(item.task.node, item.placed(), item.phase, self.asm)
+                item.task.kernel.emit(item.task.node, item.placed(addresses), item.phase, self.asm)
             case TensorLoad():
                 base = (
-                    self._coefficients[id(item.task)] + item.constant
+                    self.constants_of(item.task.operation) + item.constant
                     if item.value is None
                     else self.address_of(item.value)
                 )
-                self.asm.load(item.place.local(), _at(base, item.source))
+                self.asm.load(item.place.local(addresses), _at(base, item.source))
             case BlockLoad():
                 block = item.block
                 lanes = self.chip.lmem.lanes if block.broadcast else block.lanes
-                local = LocalBlock(item.buffer.address, block.bytes_per_lane, lanes)
-                address = self._coefficients[id(item.task)] + block.offset
+                local = LocalBlock(addresses[item.buffer], block.bytes_per_lane, lanes)
+                address = self.constants_of(item.task.operation) + block.offset
                 if block.broadcast:
                     self.asm.broadcast_block(local, address)
                 else:
                     self.asm.load_block(local, address)
             case Store():
-                self.asm.store(_at(self.address_of(item.value), item.target), item.place.local())
+                self.asm.store(_at(self.address_of(item.value), item.target), item.place.local(addresses))
             case MoveTask():
                 record_moves(item, self.asm, self.address_of)
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from tpuc.api import NO_PADS, Function, MemoryPlan, NetworkInput, Phase, PlannedBuffer, Value
+from tpuc.api import NO_PADS, Function, MemoryPlan, NetworkInput, Operation, Phase, PlannedBuffer, Value
 
+from tpuc_passes.planning.aliases import AliasSets
 from tpuc_passes.planning.arena import Lived
 from tpuc_passes.planning.memory import Lifetime
-from tpuc_passes.planning.places import Places
-from tpuc_passes.planning.residency import Residency
-from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.task import Task, TileTask
 
 
 @dataclass(frozen=True)
@@ -27,50 +25,51 @@ class Chain:
         return Lived(first.value.name, first.size_bytes, first.first, last.last, (pool,))
 
 
-def chains(spans: Sequence[Lifetime], tasks: Iterable[Any], places: Places, points: Mapping[int, int]) -> list[Chain]:
-    """All lifetimes in chains, most of them alone. `points`: program point of an operation by `id`.
+def chains(
+    spans: Sequence[Lifetime], tasks: Iterable[Task], aliases: AliasSets, points: Mapping[Operation, int]
+) -> list[Chain]:
+    """All lifetimes in chains, most of them alone. `points`: program points of operations.
 
     A result may overwrite an operand where that has the same size, is read for the last time, and every tile reads
     exactly the part that it writes: then no tile finds its part overwritten by another one.
     """
-    by_root = {id(span.value): [span] for span in spans}
+    by_root = {span.value: [span] for span in spans}
     for task in tasks:
         if not isinstance(task, TileTask) or len(task.operation.results) != 1:
             continue
-        result = places.place(task.operation.result)
-        point = points[id(task.operation)]
-        born = by_root.get(id(result.root))
+        root, _ = aliases.place(task.operation.result)
+        point = points[task.operation]
+        born = by_root.get(root)
         if born is None or len(born) > 1 or born[0].first != point or born[0].value is not task.operation.result:
             continue
         for operand in task.operation.operands:
-            before = by_root.get(id(operand))
-            if before is not None and before is not born and _may_follow(before[-1], born[0], task, places, point):
+            before = by_root.get(operand)
+            if before is not None and before is not born and _may_follow(before[-1], born[0], task, aliases, point):
                 before += born
-                by_root[id(result.root)] = before
-                del by_root[id(operand)]
+                by_root[root] = before
+                del by_root[operand]
                 break
-    unique = {id(members): members for members in by_root.values()}
-    order = {id(span): number for number, span in enumerate(spans)}
-    return [Chain(tuple(members)) for members in sorted(unique.values(), key=lambda one: order[id(one[0])])]
+    order = {span.value: number for number, span in enumerate(spans)}
+    return [Chain(tuple(members)) for members in sorted(by_root.values(), key=lambda one: order[one[0].value])]
 
 
-def boundary_alone(spans: Sequence[Lifetime], function: Function, places: Places) -> list[Lifetime]:
+def boundary_alone(spans: Sequence[Lifetime], function: Function, aliases: AliasSets) -> list[Lifetime]:
     """The lifetimes with those of inputs and outputs stretched over the whole program."""
     ends = [operation.result for operation in function.operations if isinstance(operation.op, NetworkInput)]
-    kept = {id(places.place(value).root) for value in (*ends, *function.outputs)}
+    boundary = {aliases.place(value)[0] for value in (*ends, *function.outputs)}
     last = len(function.operations)
-    return [replace(span, first=-1, last=last) if id(span.value) in kept else span for span in spans]
+    return [replace(span, first=-1, last=last) if span.value in boundary else span for span in spans]
 
 
-def _may_follow(before: Lifetime, born: Lifetime, task: TileTask, places: Places, point: int) -> bool:
+def _may_follow(before: Lifetime, born: Lifetime, task: TileTask, aliases: AliasSets, point: int) -> bool:
     value = before.value
     if before.last != point or before.size_bytes != born.size_bytes or before.first >= point:
         return False
     if value.defining is None or isinstance(value.defining.op, NetworkInput):
         return False  # what the caller wrote stays as it was
-    residency = Residency.of(task.operation)
-    reading = [i for i, one in enumerate(task.operation.operands) if places.place(one).root is value]
-    if 0 not in residency.stored or any(i in residency.kept or i in residency.fetched for i in reading):
+    residency = task.residency
+    reading = [i for i, one in enumerate(task.operation.operands) if aliases.place(one)[0] is value]
+    if 0 not in residency.written_back or any(i in residency.resident_in | residency.preloaded for i in reading):
         return False
     return all(_reads_what_it_writes(task, value, i) for i in reading)
 

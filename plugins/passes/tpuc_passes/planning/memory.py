@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tpuc.api import (
@@ -16,9 +16,9 @@ from tpuc.api import (
     Value,
 )
 
-from tpuc_passes.planning.places import Places, is_free
-from tpuc_passes.planning.residency import Residency
-from tpuc_passes.planning.slicing import Slicing
+from tpuc_passes.planning.aliases import AliasSets
+from tpuc_passes.planning.plan import Residency
+from tpuc_passes.planning.task import Task, TileTask
 
 POOL = "activations"
 
@@ -33,64 +33,67 @@ class Lifetime:
     size_bytes: int
 
 
-def lifetimes(function: Function, places: Places, runs: Callable[[Operation], bool]) -> list[Lifetime]:
-    """Lifetimes of all DDR tensors; what never leaves local memory is none, what shares bytes is one with its root.
-    `runs`: does the operation compute on the chip?
-    """
-    end = len(function.operations)
-    spans: dict[int, tuple[Value, int, int]] = {}
+def lifetimes(function: Function, tasks: Iterable[Task], aliases: AliasSets) -> list[Lifetime]:
+    """Lifetimes of all DDR tensors; what never leaves local memory is none, what shares bytes is one with its root."""
+    spans: dict[Value, tuple[int, int]] = {}
 
     def touch(value: Value, point: int) -> None:
-        root = places.place(value).root
-        _, first, last = spans.get(id(root), (root, point, point))
-        spans[id(root)] = (root, min(first, point), max(last, point))
+        root, _ = aliases.place(value)
+        first, last = spans.get(root, (point, point))
+        spans[root] = (min(first, point), max(last, point))
 
-    spread = _runs(function)
+    by_operation = {task.operation: task for task in tasks}
+    points = {operation: point for point, operation in enumerate(function.operations)}
+    cascades = _cascades(by_operation, points)
     for point, operation in enumerate(function.operations):
         if isinstance(operation.op, NetworkInput):
             touch(operation.result, 0)  # the host writes all of them before anything runs
-        if not runs(operation) or is_free(operation):
+        task = by_operation.get(operation)
+        if task is None:
             continue
-        residency = Residency.of(operation)
+        residency = task.residency if isinstance(task, TileTask) else Residency.streamed(len(operation.results))
+        begin, end = cascades.get(operation, (point, point))
         for index, operand in enumerate(operation.operands):
-            if index not in residency.kept and isinstance(operand.type, TensorType) and not _is_constant(operand):
+            if (
+                index not in residency.resident_in
+                and isinstance(operand.type, TensorType)
+                and not _is_constant(operand)
+            ):
                 touch(operand, point)
-                touch(operand, spread.get(point, (point, point))[1])
-        for index in sorted(residency.stored):
-            touch(operation.results[index], spread.get(point, (point, point))[0])
+                touch(operand, end)
+        for index in sorted(residency.written_back):
+            touch(operation.results[index], begin)
             touch(operation.results[index], point)
     for value in function.outputs:
-        touch(value, end)
+        touch(value, len(function.operations))
     return [
         Lifetime(value, first, last, value.tensor.size_bytes)
-        for value, first, last in sorted(spans.values(), key=lambda span: span[1])
+        for value, (first, last) in sorted(spans.items(), key=lambda span: span[1][0])
     ]
 
 
-def _runs(function: Function) -> dict[int, tuple[int, int]]:
-    """First and last point of the run that an operation is part of: its slices read and store in turn."""
-    ends: dict[int, list[int]] = {}
-    for point, operation in enumerate(function.operations):
-        slicing = Slicing.of(operation)
-        if slicing is not None:
-            ends.setdefault(slicing.run, []).append(point)
-    return {point: (points[0], points[-1]) for points in ends.values() for point in points}
+def _cascades(tasks: Mapping[Operation, Task], points: Mapping[Operation, int]) -> dict[Operation, tuple[int, int]]:
+    """First and last point of the cascade that an operation is part of: its stripes read and write back in turn."""
+    members: dict[int, list[Operation]] = {}
+    for operation, task in tasks.items():
+        if isinstance(task, TileTask) and task.stripes is not None:
+            members.setdefault(task.stripes.cascade, []).append(operation)
+    return {one: (points[group[0]], points[group[-1]]) for group in members.values() for one in group}
 
 
 def _is_constant(value: Value) -> bool:
     return value.defining is not None and isinstance(value.defining.op, Constant)
 
 
-def boundary_addresses(function: Function, places: Places, description: ChipDescription) -> dict[int, int]:
-    """Addresses, by `id`, of the inputs and then outputs that lie apart from the activations."""
+def boundary_addresses(function: Function, aliases: AliasSets, description: ChipDescription) -> dict[Value, int]:
+    """Addresses of the inputs and then outputs that lie apart from the activations."""
     inputs = [o.result for o in function.operations if isinstance(o.op, NetworkInput)]
-    roots = (places.place(value).root for value in (*inputs, *function.outputs))
-    values = {id(value): value for value in roots}
+    values = dict.fromkeys(aliases.place(value)[0] for value in (*inputs, *function.outputs))
     addresses = dict(zip(values, description.boundary_bases, strict=False))
     at = description.boundary_rest
     if at is not None:
-        for key, value in list(values.items())[len(addresses) :]:
-            addresses[key] = at
+        for value in list(values)[len(addresses) :]:
+            addresses[value] = at
             at = align(at + value.tensor.size * value.tensor.storage.bits // 8, description.ddr_alignment)
     return addresses
 

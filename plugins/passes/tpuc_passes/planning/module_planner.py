@@ -1,12 +1,12 @@
-"""Plans all stretches of a module, with moves in DDR and with those in local memory that can stay there."""
+"""Plans all regions of a module, with moves in DDR and with those in local memory that can happen there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tpuc.api import (
-    Attribute,
     Chip,
     Constant,
     CpuRoutine,
@@ -16,156 +16,189 @@ from tpuc.api import (
     Operation,
     PassContext,
     TileKernel,
-    UnitAttr,
     Unsupported,
+    UsageError,
+    Value,
 )
 
+from tpuc_passes.planning.aliases import AliasFinder, AliasSets
+from tpuc_passes.planning.cascade_cost import CascadeCosts
 from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.grouping import StretchPlanner
-from tpuc_passes.planning.kernels import LOCAL, find_kernel, runs_on_chip
-from tpuc_passes.planning.places import ALIAS, INSIDE, MERGED, Sharing, is_free, merge_of, origin
-from tpuc_passes.planning.profiles import least_loss, times_of, write_order
-from tpuc_passes.planning.program import record_moves
-from tpuc_passes.planning.residency import Residency
-from tpuc_passes.planning.slice_cost import RunCosts
+from tpuc_passes.planning.kernels import find_kernel, runs_on_chip
+from tpuc_passes.planning.plan import Alias, ConcatAlias, OpPlan, Plan, SliceView, TilePlan
+from tpuc_passes.planning.planned import PlannedFunction
+from tpuc_passes.planning.profiles import least_loss, times_of
+from tpuc_passes.planning.region import record_moves
+from tpuc_passes.planning.region_planner import RegionPlanner
 from tpuc_passes.planning.task import HostTask, MoveTask, Task, TileTask
 from tpuc_passes.planning.tiling import make_task
 
 
 class ModulePlanner:
-    """Writes the plan of a module at an optimisation level as marks on its operations."""
+    """Plans a module at an optimisation level."""
 
     def __init__(self, module: Module, context: PassContext, chip: Chip, level: int) -> None:
         self.module = module
         self.operations = [o for o in module.main.operations if runs_on_chip(o)]
         self.chip = chip
         self.level = level
-        self.kernels = {id(operation): find_kernel(context, operation) for operation in self.operations}
-        self.context = context
-        self.costs = RunCosts(Cycles(chip))
-        self._tiled: dict[int, Sequence[Task]] = {}
-        self._faster: dict[int, bool] = {}
+        self.kernels = {operation: find_kernel(context, operation) for operation in self.operations}
+        self.costs = CascadeCosts(Cycles(chip))
+        self._tiled: dict[Operation, Sequence[TileTask]] = {}
+        self._faster: dict[Operation, bool] = {}
 
-    def run(self) -> None:
-        """Write the fastest plan. Where there are several profiles, plans and orders that are best in one of them, or
-        in all together, are tried, and what loses least in any of them is taken.
+    def run(self) -> Plan:
+        """The fastest plan. Where there are several profiles, plans and orders that are best in one of them, or in all
+        together, are tried, and what loses least in any of them is taken.
         """
         profiles = self.chip.profiles
         if len(profiles) < 2:
-            self._write_fastest()
-            return
-        clocks = [Cycles(self.chip, chosen) for chosen in (*((name,) for name in profiles), profiles)]
-        plans: list[list[dict[str, Attribute]]] = []
+            return self._fastest()
+        clocks = [self.costs.cycles.by(chosen) for chosen in (*((name,) for name in profiles), profiles)]
+        plans: dict[tuple[OpPlan, ...], Plan] = {}
         for cycles in clocks:
-            self.costs = RunCosts(cycles)
+            self.costs = CascadeCosts(cycles)
             self._faster.clear()
-            self._write_fastest()
-            if self._marks() not in plans:
-                plans.append(self._marks())
-        tried: list[tuple[list[dict[str, Attribute]], Cycles]] = []
+            plan = self._fastest()
+            plans.setdefault(plan.ops, plan)
+        tried: list[Plan] = []
         times: list[Sequence[int]] = []
-        for plan in plans:
-            self._restore(plan)
+        for plan in plans.values():
+            planned = self._planned(plan)
             for cycles in clocks:
-                tried.append((plan, cycles))
-                times.append(times_of(self.module, self.context, cycles))
-        plan, order = tried[least_loss(times)]
-        self._restore(plan)
-        write_order(self.module, order)
+                order = () if cycles.profiles == profiles[:1] else cycles.profiles
+                tried.append(replace(plan, order_profiles=order))
+                times.append(times_of(planned, cycles))
+        return tried[least_loss(times)]
 
-    def _write_fastest(self) -> None:
-        best = self._plan([])
-        local = [operation for operation in self.operations if self._has_room(operation)]
-        if not local:
-            return
-        kept = self._marks()
-        cycles: int | None = None
+    def with_tilings(self, tilings: Mapping[str, Mapping[str, int]]) -> Plan:
+        """The plan of the level, in which operations of these names have these tile sizes; raises UsageError for axes
+        that an operation does not have.
+        """
+        plan = self._plan([])
+        ops: list[OpPlan] = []
+        for operation, op_plan in zip(self.module.main.operations, plan.ops, strict=True):
+            if isinstance(op_plan, TilePlan) and operation.name in tilings:
+                chosen, forced = dict(op_plan.tiling), tilings[operation.name]
+                if unknown := sorted(forced.keys() - chosen):
+                    known = ", ".join(chosen)
+                    raise UsageError(f"node '{operation.name}' has no axis '{unknown[0]}' to cut; it has {known}.")
+                op_plan = replace(op_plan, tiling=tuple((chosen | {**forced}).items()))
+            ops.append(op_plan)
+        return Plan(tuple(ops))
+
+    def _planned(self, plan: Plan) -> PlannedFunction:
+        """The tasks of a plan."""
+        tasks: list[Task] = []
+        for operation, op_plan in zip(self.module.main.operations, plan.ops, strict=True):
+            kernel = self.kernels.get(operation)
+            if isinstance(op_plan, TilePlan):
+                tasks.append(self._tiles(operation)[op_plan.view].planned(op_plan))
+            elif isinstance(kernel, MoveKernel) and op_plan is None:
+                tasks.append(MoveTask(operation, Node.of(operation), kernel.moves(Node.of(operation))))
+            elif isinstance(kernel, CpuRoutine):
+                tasks.append(HostTask(operation, Node.of(operation), kernel))
+        return PlannedFunction(self.chip, tasks, AliasSets.of(self.module.main, plan))
+
+    def _fastest(self) -> Plan:
+        best = trial = self._plan([])
+        local = [operation for operation in self.operations if self._fits_lmem(operation)]
         while local:
-            cycles = self._plan(local)
-            staying = [operation for operation in local if _stays(operation)]
-            if len(staying) == len(local):
+            trial = self._plan(local)
+            ops = dict(zip(self.module.main.operations, trial.ops, strict=True))
+            resident = [operation for operation in local if _is_resident(operation, ops[operation])]
+            if len(resident) == len(local):
                 break
-            local = staying
-        if not local or cycles is None or (best is not None and best <= cycles):
-            self._restore(kept)
+            local = resident
+        if not local or trial.cycles is None or (best.cycles is not None and best.cycles <= trial.cycles):
+            return best
+        return trial
 
-    def _has_room(self, operation: Operation) -> bool:
+    def _fits_lmem(self, operation: Operation) -> bool:
         """Is the operation a move that can happen in local memory?"""
-        kernel, node = self.kernels[id(operation)], Node.of(operation)
-        local = kernel.local(node) if isinstance(kernel, MoveKernel) else None
-        if local is None:
+        if self._local_kernel(operation) is None:
             return False
-        [task, *_] = self._tasks_of(operation, local)
-        assert not isinstance(task, (MoveTask, HostTask))
+        task = self._tiles(operation)[0]
         boxes = enumerate(task.boxes(task.tiles[0]))
-        need = sum(task.operand_bytes(index, box) for index, box in boxes if box is not None)
-        return need + task.result_bytes(0, task.result_box(task.tiles[0], 0)) <= self.chip.lmem.lane_bytes
+        size = sum(task.operand_bytes(index, box) for index, box in boxes if box is not None)
+        return size + task.result_bytes(0, task.result_box(task.tiles[0], 0)) <= self.chip.lmem.lane_bytes
 
-    def _plan(self, local: Sequence[Operation]) -> int | None:
-        """Plan everything, moves in `local` in local memory. Returns the cycles, None where buffers have no place."""
-        function, sharing = self.module.main, Sharing(self.module.main.outputs)
-        stretches: list[list[Sequence[Task]]] = [[]]
+    def _local_kernel(self, operation: Operation) -> TileKernel[Any] | None:
+        """What does an operation that moves data in local memory."""
+        kernel = self.kernels[operation]
+        return kernel.local(Node.of(operation)) if isinstance(kernel, MoveKernel) else None
+
+    def _plan(self, local: Collection[Operation]) -> Plan:
+        """Plan everything, moves in `local` in local memory."""
+        aliases = AliasSets()
+        finder = AliasFinder(aliases, set(self.module.main.outputs))
+        regions: list[dict[Operation, Sequence[Task]]] = [{}]
+        hosts: list[Operation] = []
+        ops: dict[Operation, OpPlan] = {}
         for operation in self.operations:
-            for name in (ALIAS, MERGED, INSIDE, LOCAL):
-                operation.extra_attributes.pop(name, None)
-        for operation in local:
-            operation.extra_attributes[LOCAL] = UnitAttr()
-        for operation in self.operations:
-            choices = self._choices(operation, sharing)
-            if choices and isinstance(choices[0], HostTask):
-                stretches.append([])
-            elif choices:
-                stretches[-1].append(choices)
-        merges = [merge_of(o) for o in function.operations if MERGED in o.extra_attributes]
-        shared = [v for o in function.operations if is_free(o) and ALIAS not in o.extra_attributes for v in o.operands]
-        hosts = [v for o in self.operations if isinstance(self.kernels[id(o)], CpuRoutine) for v in o.operands]
+            if isinstance(self.kernels[operation], CpuRoutine):
+                regions.append({})
+                hosts.append(operation)
+                continue
+            found = self._choices(operation, operation in local, aliases, finder)
+            if isinstance(found, (Alias, ConcatAlias, SliceView)):
+                aliases.add(operation, found)
+                ops[operation] = found
+            else:
+                regions[-1][operation] = found
+        return self._plan_regions(regions, hosts, aliases, ops)
+
+    def _plan_regions(
+        self,
+        regions: Sequence[Mapping[Operation, Sequence[Task]]],
+        hosts: Sequence[Operation],
+        aliases: AliasSets,
+        ops: dict[Operation, OpPlan],
+    ) -> Plan:
+        """Plan one region after the other. `ops`: what only shares bytes; what else is planned is added."""
+        shared = [value for one, plan in ops.items() if not isinstance(plan, Alias) for value in one.operands]
         total: int | None = 0
-        for index, stretch in enumerate(stretches):
-            later = [v for other in stretches[index + 1 :] for task, *_ in other for v in task.operation.operands]
-            planner = StretchPlanner(self.costs, stretch, [*function.outputs, *later, *hosts], shared, merges)
-            cycles = planner.run(self.level, function.operations)
-            total = None if total is None or cycles is None else total + cycles
-        return total
+        for index, region in enumerate(regions):
+            readers = [*hosts, *(operation for other in regions[index + 1 :] for operation in other)]
+            read = [*self.module.main.outputs, *(value for operation in readers for value in operation.operands)]
+            live_out = {aliases.root(value) for value in read}
+            plan = RegionPlanner(self.costs, [*region.values()], live_out, shared, aliases).run(self.level)
+            ops.update(zip(region, plan.tasks, strict=True))
+            for operation, op_plan in ops.items():
+                if isinstance(op_plan, ConcatAlias) and operation.result in plan.lmem_concats:
+                    ops[operation] = replace(op_plan, in_lmem=True)
+            total = None if total is None or plan.cycles is None else total + plan.cycles
+        return Plan(tuple(ops.get(operation) for operation in self.module.main.operations), total)
 
-    def _choices(self, operation: Operation, sharing: Sharing) -> Sequence[Task]:
-        """The task of an operation in each view; none where it only shares bytes, which is marked."""
-        kernel, node = self.kernels[id(operation)], Node.of(operation)
-        if isinstance(kernel, CpuRoutine):
-            return (HostTask(operation, node, kernel),)
-        if isinstance(kernel, MoveKernel):
-            local = kernel.local(node) if LOCAL in operation.extra_attributes else None
-            if local is not None:
-                return self._tasks_of(operation, local)
-            if kernel.is_alias(node):
-                _refuse_constant(operation)
-                operation.extra_attributes[ALIAS] = UnitAttr()
-                return ()
-            task = MoveTask(operation, node, kernel.moves(node))
-            if sharing.mark(operation, task.moves):
-                return ()
-            local = kernel.local(node)
-            if local is not None and self._is_faster_locally(task):
-                operation.extra_attributes[LOCAL] = UnitAttr()
-                return self._tasks_of(operation, local)
-            return (task,)
-        return self._tasks_of(operation, kernel)
+    def _choices(
+        self, operation: Operation, local: bool, aliases: AliasSets, finder: AliasFinder
+    ) -> Sequence[Task] | Alias | ConcatAlias | SliceView:
+        """The task of an operation in each view, or how its result shares bytes. `local`: a move happens in local
+        memory.
+        """
+        kernel, node = self.kernels[operation], Node.of(operation)
+        if not isinstance(kernel, MoveKernel) or (local and self._local_kernel(operation) is not None):
+            return self._tiles(operation)
+        if kernel.is_alias(node):
+            _refuse_constant(operation, aliases)
+            return Alias()
+        task = MoveTask(operation, node, kernel.moves(node))
+        shared = finder.plan(operation, task.moves)
+        if shared is not None:
+            return shared
+        return self._tiles(operation) if self._is_faster_locally(task) else (task,)
 
     def _is_faster_locally(self, move: MoveTask) -> bool:
         """Does it take less time to load, move in local memory and store than to move in DDR?"""
-        key = id(move.operation)
-        if key not in self._faster:
-            self._faster[key] = self._has_room(move.operation) and self._locally(move.operation) < self._in_ddr(move)
-        return self._faster[key]
+        operation = move.operation
+        if operation not in self._faster:
+            self._faster[operation] = self._fits_lmem(operation) and self._locally(operation) < self._in_ddr(move)
+        return self._faster[operation]
 
     def _locally(self, operation: Operation) -> int:
         """Cycles of loading, moving and storing, one after the other, in the view that suits best."""
-        kernel = self.kernels[id(operation)]
-        assert isinstance(kernel, MoveKernel)
-        local = kernel.local(Node.of(operation))
-        assert local is not None
         costs: list[int] = []
-        for task in self._tasks_of(operation, local):
-            assert isinstance(task, TileTask)
+        for task in self._tiles(operation):
             tile = task.tiles[0]
             boxes = task.boxes(tile)
             loads = sum(self.costs.cycles.load(task, i, box) for i, box in enumerate(boxes) if box is not None)
@@ -178,25 +211,20 @@ class ModulePlanner:
         record_moves(move, asm, lambda _: base)
         return self.costs.cycles.total(asm.instructions)
 
-    def _tasks_of(self, operation: Operation, kernel: TileKernel[Any]) -> Sequence[Task]:
-        key = id(operation)
-        if key not in self._tiled:
+    def _tiles(self, operation: Operation) -> Sequence[TileTask]:
+        """An operation in one tile, in each view of its kernel."""
+        if operation not in self._tiled:
+            kernel = self.kernels[operation]
+            kernel = kernel if isinstance(kernel, TileKernel) else self._local_kernel(operation)
+            assert kernel is not None
             views = range(len(kernel.spaces(Node.of(operation))))
-            self._tiled[key] = [make_task(operation, kernel, self.chip, view) for view in views]
-        return self._tiled[key]
-
-    def _marks(self) -> list[dict[str, Attribute]]:
-        return [dict(operation.extra_attributes) for operation in self.operations]
-
-    def _restore(self, marks: Sequence[dict[str, Attribute]]) -> None:
-        for operation, known in zip(self.operations, marks, strict=True):
-            operation.extra_attributes.clear()
-            operation.extra_attributes.update(known)
+            self._tiled[operation] = [make_task(operation, kernel, self.chip, view) for view in views]
+        return self._tiled[operation]
 
 
-def _refuse_constant(operation: Operation) -> None:
+def _refuse_constant(operation: Operation, aliases: AliasSets) -> None:
     """Constants lie among the coefficients, where the result of an operation has no place."""
-    source = origin(operation.operands[0]).defining
+    source = aliases.root(operation.operands[0]).defining
     if source is not None and isinstance(source.op, Constant):
         raise Unsupported(
             f"node '{operation.name}': {operation.op.name} of the constant '{source.name}', whose bytes nobody copies; "
@@ -204,8 +232,11 @@ def _refuse_constant(operation: Operation) -> None:
         )
 
 
-def _stays(operation: Operation) -> bool:
+def _is_resident(operation: Operation, plan: OpPlan) -> bool:
     """Is all that the operation reads and writes in local memory?"""
-    residency = Residency.of(operation)
-    at_hand = residency.kept | residency.fetched
-    return (0 in residency.held or 0 not in residency.stored) and at_hand == frozenset(range(len(operation.operands)))
+    if not isinstance(plan, TilePlan):
+        return False
+    residency = plan.residency
+    at_hand = residency.resident_in | residency.preloaded
+    stays = 0 in residency.resident_out or 0 not in residency.written_back
+    return stays and at_hand == frozenset(range(len(operation.operands)))

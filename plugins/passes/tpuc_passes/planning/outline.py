@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -24,13 +24,14 @@ from tpuc.api import (
 )
 from tpuc_ops import tpu
 
+from tpuc_passes.planning.aliases import AliasSets
 from tpuc_passes.planning.pack import constant_tensors
-from tpuc_passes.planning.places import ALIAS, ASSEMBLED, is_free, origin
-from tpuc_passes.planning.residency import Residency
+from tpuc_passes.planning.plan import Alias, ConcatAlias, OpPlan, SliceView
+from tpuc_passes.planning.region import Placed
 from tpuc_passes.planning.schedule import Item
-from tpuc_passes.planning.steps import BlockLoad, Buffer, Step, TensorLoad
+from tpuc_passes.planning.steps import Addresses, BlockLoad, Buffer, Step, TensorLoad
 from tpuc_passes.planning.steps import Store as StoreItem
-from tpuc_passes.planning.task import MoveTask, TileTask
+from tpuc_passes.planning.task import MoveTask
 
 LOADING, COMPUTING, STORING = 0, 1, 2
 """Stages of a group's pipeline."""
@@ -118,13 +119,15 @@ def with_attribute(operation: Operation, name: str, value: Attribute) -> None:
 class Outline:
     """Copies consecutive operations into a block, with loads and stores where they meet DDR.
 
-    `first`: the first step of every operation that works on tiles; `order`: the program around it; `absent`: a value
-    for operands that are not there.
+    `first`: the first step of every operation that works on tiles; `placed`: the region that it is part of; `ops` and
+    `aliases`: the plans of all operations, and what they share; `absent`: a value for operands that are not there.
     """
 
     operations: Sequence[Operation]
     first: dict[Operation, Step]
-    order: Sequence[Item]
+    placed: Placed
+    ops: Mapping[Operation, OpPlan]
+    aliases: AliasSets
     absent: Value
     block: Block = field(default_factory=Block)
     _inside: dict[Operation, None] = field(default_factory=dict[Operation, None])
@@ -143,7 +146,7 @@ class Outline:
         for operation in self.operations:
             if operation in self.first:
                 self._compute(operation, self.first[operation])
-            elif not is_free(operation):
+            elif not self._is_free(operation):
                 copy = self._copy(operation, [self._in_ddr(value) for value in operation.operands], None)
                 self._items[operation] = [copy]
                 self._ddr.update(zip(operation.results, copy.results, strict=True))
@@ -160,13 +163,13 @@ class Outline:
 
         An operation comes after the time steps of all that it reads, and one computes per time step.
         """
-        return tuple(_Flow(self.block.operations, self._stages, self._items).run(self.order))
+        return tuple(_Flow(self.block.operations, self._stages, self._items).run(self.placed.order))
 
     # -- copies --------------------------------------------------------------------------------------------------------
 
     def _compute(self, operation: Operation, step: Step) -> None:
-        task, residency = step.task, Residency.of(operation)
-        constants, packed = constant_tensors(task), _packed_spots(step)
+        task, residency, addresses = step.task, step.task.residency, self.placed.addresses
+        constants, packed = constant_tensors(task), _packed_spots(step, addresses)
         operands: list[Value] = []
         for index, value in enumerate(operation.operands):
             place = step.operands[index] if index < len(step.operands) else None
@@ -175,24 +178,24 @@ class Outline:
                 operands.append(value if spot is None else self._load(value, spot, constant=True))
                 continue
             layout = task.layouts.operands[index]
-            if index in residency.fetched:
-                source = origin(value)
-                if not self._is_fetched(source, place.buffer):
-                    spot = Spot(place.buffer, place.buffer.address, place.buffer.size, layout == "aligned", ())
+            if index in residency.preloaded:
+                source = self.aliases.root(value)
+                if not self._is_preloaded(source, place.buffer):
+                    spot = Spot(place.buffer, addresses[place.buffer], place.buffer.size, layout == "aligned", ())
                     self._forget(source)
                     self._local[source] = self._load(self._in_ddr(source), spot, constant=False)
                 operands.append(self._at_hand(value))
-            elif index in residency.kept:
+            elif index in residency.resident_in:
                 operands.append(self._at_hand(value))
             else:
                 parts = tuple(box for tile in task.tiles if (box := task.boxes(tile)[index]) is not None)
-                spot = Spot(place.buffer, place.buffer.address, place.buffer.size, layout == "aligned", parts)
+                spot = Spot(place.buffer, addresses[place.buffer], place.buffer.size, layout == "aligned", parts)
                 operands.append(self._load(self._in_ddr(value), spot, constant=index in constants))
-        copy = self._copy(operation, operands, _result_spot(task, step, residency))
+        copy = self._copy(operation, operands, _result_spot(step, addresses))
         self._items[operation] = [copy]
         for index, (value, inner) in enumerate(zip(operation.results, copy.results, strict=True)):
             self._local[value] = inner
-            if index in residency.stored:
+            if index in residency.written_back:
                 self._store(value, inner)
 
     def _load(self, value: Value, spot: Spot, *, constant: bool) -> Value:
@@ -213,31 +216,36 @@ class Outline:
     def _in_ddr(self, value: Value) -> Value:
         """What holds the bytes of a value in DDR. What only shares bytes is copied when it is asked for."""
         for operation in behind(value, lambda one: one not in self._ddr and one.defining in self._inside):
-            assert is_free(operation), f"'{operation.name}' is read from DDR but stays in local memory"
+            assert self._is_free(operation), f"'{operation.name}' is read from DDR but stays in local memory"
             operands = [self._ddr.get(operand, operand) for operand in operation.operands]
             self._ddr[operation.result] = self._copy(operation, operands, None).result
         return self._ddr.get(value, value)
 
     def _at_hand(self, value: Value) -> Value:
-        """A value that lies in local memory. Views of it and wholes that are assembled are copied when asked for."""
+        """A value in local memory. Views of it and concatenations there are copied when they are asked for."""
         for operation in behind(value, lambda one: one not in self._local):
-            assert ALIAS in operation.extra_attributes or ASSEMBLED in operation.extra_attributes, operation.name
+            plan = self.ops[operation]
+            assert isinstance(plan, Alias) or (isinstance(plan, ConcatAlias) and plan.in_lmem), operation.name
             operands = [self._local[operand] for operand in operation.operands]
             inner = [operand.defining for operand in operands]
             spots = [self._spots[maker] for maker in inner if maker is not None]
             first = min(spots, key=lambda spot: spot.address)
-            whole = first.size if ALIAS in operation.extra_attributes else first.buffer.size
+            whole = first.size if isinstance(plan, Alias) else first.buffer.size
             spot = Spot(first.buffer, first.address, whole, first.aligned, (whole_box(operation.result.type),))
             self._local[operation.result] = self._copy(operation, operands, spot).result
         return self._local[value]
 
-    def _is_fetched(self, source: Value, buffer: Buffer) -> bool:
+    def _is_preloaded(self, source: Value, buffer: Buffer) -> bool:
         held = self._local.get(source)
         return held is not None and held.defining is not None and self._spots[held.defining].buffer is buffer
 
     def _forget(self, source: Value) -> None:
         """A value comes into another buffer: what was a view of it is none any more."""
-        self._local = {value: inner for value, inner in self._local.items() if origin(value) is not source}
+        self._local = {value: inner for value, inner in self._local.items() if self.aliases.root(value) is not source}
+
+    def _is_free(self, operation: Operation) -> bool:
+        """Does it take no time because its result shares bytes?"""
+        return isinstance(self.ops[operation], (Alias, ConcatAlias, SliceView))
 
     def _copy(self, operation: Operation, operands: Sequence[Value], spot: Spot | None) -> Operation:
         types = [value.type if spot is None else _local_type(value.type) for value in operation.results]
@@ -279,24 +287,24 @@ def _is_constant(value: Value) -> bool:
     return value.defining is not None and isinstance(value.defining.op, Constant)
 
 
-def _packed_spots(step: Step) -> Iterator[Spot]:
+def _packed_spots(step: Step, addresses: Addresses) -> Iterator[Spot]:
     """Where the packed constants of an operation lie, in the kernel's order, which is that of constant operands."""
     places = {name: (buffer, offset, size) for name, buffer, offset, size, _ in step.constants}
     for constant in step.task.facts.constants:
         buffer, offset, size = places[constant.name]
-        yield Spot(buffer, buffer.address + offset, size, False, ())
+        yield Spot(buffer, addresses[buffer] + offset, size, False, ())
 
 
-def _result_spot(task: TileTask, step: Step, residency: Residency) -> Spot:
-    place = step.results[0]
+def _result_spot(step: Step, addresses: Addresses) -> Spot:
+    task, place = step.task, step.results[0]
     layout = task.layouts.results[0]
     size = place.buffer.size
-    if 0 in residency.held:
+    if 0 in task.residency.resident_out:
         size = task.result_bytes(0, Box((0, 0, 0, 0), task.space.results[0].shape))
     parts = tuple(task.result_box(tile, 0) for tile in task.tiles)
-    spot = Spot(place.buffer, place.buffer.address + place.offset, size, layout == "aligned", parts)
+    spot = Spot(place.buffer, addresses[place.buffer] + place.offset, size, layout == "aligned", parts)
     scratch = max(step.scratch, key=lambda entry: entry[2], default=None)
-    return spot if scratch is None else replace(spot, scratch_address=scratch[1].address, scratch_size=scratch[2])
+    return spot if scratch is None else replace(spot, scratch_address=addresses[scratch[1]], scratch_size=scratch[2])
 
 
 class _Flow:

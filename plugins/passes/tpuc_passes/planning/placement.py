@@ -1,87 +1,84 @@
-"""Places buffers in local memory: no two that live at one step share an address."""
+"""Places buffers in local memory: no two that are live at one step share an address."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from tpuc.api import LmemModel
 
-from tpuc_passes.planning.steps import Apart, Buffer
+from tpuc_passes.planning.schedule import LiveRanges
+from tpuc_passes.planning.steps import Addresses, BankConflict, Buffer
 
 
-def place_buffers(buffers: Sequence[Buffer], lmem: LmemModel) -> bool:
-    """Give every buffer an aligned address in local memory. False when no order of placing them led to that.
+def place_buffers(live: LiveRanges, lmem: LmemModel) -> Addresses | None:
+    """An aligned address in local memory for every buffer; None when no order of placing them led to that.
 
     Banks are respected as far as the orders leave gaps for it; where none does, buffers lie as low as they can.
     """
-    banks = [lmem.bank_bytes, 0] if lmem.bank_bytes and any(buffer.apart for buffer in buffers) else [0]
+    banks = [lmem.bank_bytes, 0] if lmem.bank_bytes and any(buffer.conflicts for buffer in live) else [0]
     for bank_bytes in banks:
-        for order in _orders(buffers):
-            for buffer in order:
-                buffer.address = -1
-            if _place_in_order(order, lmem, bank_bytes):
-                return True
-    return False
+        for order in _orders(live):
+            addresses = _place_in_order(order, live, lmem, bank_bytes)
+            if addresses is not None:
+                return addresses
+    return None
 
 
-def _orders(buffers: Sequence[Buffer]) -> list[list[Buffer]]:
+def _orders(live: LiveRanges) -> Iterator[list[Buffer]]:
     """Orders to try: long and large ones first, large ones first, and by their beginning."""
-    keys: tuple[Callable[[Buffer], tuple[int, int]], ...] = (
-        lambda b: (-b.size * (b.last - b.first + 1), b.first),
-        lambda b: (-b.size, b.first),
-        lambda b: (b.first, -b.size),
-        lambda b: (b.first - b.last, -b.size),
+    sizes = [(buffer, buffer.size, *steps) for buffer, steps in live.items()]
+    keys: tuple[Callable[[tuple[Buffer, int, int, int]], tuple[int, int]], ...] = (
+        lambda one: (-one[1] * (one[3] - one[2] + 1), one[2]),
+        lambda one: (-one[1], one[2]),
+        lambda one: (one[2], -one[1]),
+        lambda one: (one[2] - one[3], -one[1]),
     )
-    return [_below_first(sorted(buffers, key=key)) for key in keys]
+    for key in keys:
+        yield _below_first([buffer for buffer, *_ in sorted(sizes, key=key)])
 
 
 def _below_first(buffers: Sequence[Buffer]) -> list[Buffer]:
     """The same order, but a buffer that must lie above another one follows it."""
-    done: set[int] = set()
-    order: list[Buffer] = []
-    for buffer in buffers:
-        for item in (buffer.above, buffer):
-            if item is not None and id(item) not in done:
-                done.add(id(item))
-                order.append(item)
-    return order
+    return list(dict.fromkeys(item for buffer in buffers for item in (buffer.above, buffer) if item is not None))
 
 
-def _place_in_order(buffers: Sequence[Buffer], lmem: LmemModel, bank_bytes: int) -> bool:
+def _place_in_order(buffers: Sequence[Buffer], live: LiveRanges, lmem: LmemModel, bank_bytes: int) -> Addresses | None:
     alignment, capacity = lmem.alignment, lmem.lane_bytes
     count = len(buffers)
-    first = np.array([buffer.first for buffer in buffers])
-    last = np.array([buffer.last for buffer in buffers])
+    first, last = np.array([live[buffer] for buffer in buffers]).reshape(-1, 2).T
     size = np.array([-(-buffer.size // alignment) * alignment for buffer in buffers])
     start = np.zeros(count, np.int64)
+    addresses: dict[Buffer, int] = {}
     for index, buffer in enumerate(buffers):
         beside = np.flatnonzero((first[:index] <= last[index]) & (last[:index] >= first[index]))
         beside = beside[np.argsort(start[beside], kind="stable")]
-        low = 0 if buffer.above is None else -(-(buffer.above.address + 1) // alignment) * alignment
+        low = 0 if buffer.above is None else -(-(addresses[buffer.above] + 1) // alignment) * alignment
         ends = np.maximum.accumulate(np.concatenate(([low], start[beside] + size[beside])))
         gaps = np.concatenate((start[beside], [capacity])) - ends
         fitting = np.flatnonzero(gaps >= size[index])
         if not fitting.size:
-            return False
+            return None
         gaps_at = [(int(ends[gap]), int(ends[gap] + gaps[gap] - size[index])) for gap in fitting]
-        start[index] = buffer.address = _with_fewest_conflicts(buffer, gaps_at, bank_bytes)
-    return True
+        start[index] = addresses[buffer] = _with_fewest_conflicts(buffer, gaps_at, addresses, bank_bytes)
+    return addresses
 
 
-def _with_fewest_conflicts(buffer: Buffer, gaps: Sequence[tuple[int, int]], bank_bytes: int) -> int:
+def _with_fewest_conflicts(
+    buffer: Buffer, gaps: Sequence[tuple[int, int]], addresses: Addresses, bank_bytes: int
+) -> int:
     """The lowest address of a buffer that costs the fewest cycles, a bank's start or that of a gap.
 
     `gaps`: first and last possible address of each gap that is large enough.
     """
-    others = [item for item in buffer.apart if item.other.address >= 0] if bank_bytes else []
-    if not others:
+    others = [(item, addresses[item.other]) for item in buffer.conflicts if item.other in addresses]
+    if not bank_bytes or not others:
         return gaps[0][0]
     best: tuple[int, int] | None = None
     for low, high in gaps:
         at = low
         while at <= high:
-            cost = sum(item.cycles for item in others if _meet(item, at, bank_bytes))
+            cost = sum(item.cycles for item, there in others if _meet(item, at, there, bank_bytes))
             if best is None or cost < best[0]:
                 best = (cost, at)
             if cost == 0:
@@ -91,9 +88,9 @@ def _with_fewest_conflicts(buffer: Buffer, gaps: Sequence[tuple[int, int]], bank
     return best[1]
 
 
-def _meet(item: Apart, address: int, bank_bytes: int) -> bool:
-    """Does a buffer at that address reach into a bank that it should avoid?"""
-    spans = ((address, item.own), (item.other.address, item.others))
+def _meet(item: BankConflict, address: int, other: int, bank_bytes: int) -> bool:
+    """Does a buffer at an address reach into the bank of the other one at its?"""
+    spans = ((address, item.own), (other, item.others))
     (first, last), (low, high) = (
         ((at + span[0]) // bank_bytes, (at + span[1] - 1) // bank_bytes) for at, span in spans
     )

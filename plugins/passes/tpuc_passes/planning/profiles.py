@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import groupby
 
 from tpuc.api import (
-    ArrayAttr,
     Chip,
     Command,
     DecodedStreams,
     Engine,
     LmemOverflow,
-    Module,
-    PassContext,
-    StringAttr,
     Value,
     make_timelines,
 )
 
+from tpuc_passes.planning.aliases import AliasSets
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.emit import Emitter
-from tpuc_passes.planning.kernels import tasks_of
 from tpuc_passes.planning.memory import align
-from tpuc_passes.planning.places import Places
-from tpuc_passes.planning.task import HostTask
-
-ORDER = "module.order_profiles"
-"""On a module: the timing profiles by which its program is ordered, where they are not the chip's first one."""
-
+from tpuc_passes.planning.planned import PlannedFunction
 
 _ADDRESSES = 1.01
 """Addresses in DDR are not known yet; where bursts begin in a page changed totals by up to 2.5 %, and plans differently
@@ -37,35 +28,19 @@ by less than half of that.
 """
 
 
-def order_cycles(module: Module, chip: Chip) -> Cycles:
-    """What the order of a program is chosen by."""
-    names = module.attributes.get(ORDER)
-    assert names is None or isinstance(names, ArrayAttr)
-    return Cycles(chip, [item.value for item in names.items if isinstance(item, StringAttr)] if names else ())
-
-
-def write_order(module: Module, cycles: Cycles) -> None:
-    """Note what the order of the program is chosen by."""
-    module.attributes.pop(ORDER, None)
-    if cycles.profiles != cycles.chip.profiles[:1]:
-        module.attributes[ORDER] = ArrayAttr(tuple(StringAttr(name) for name in cycles.profiles))
-
-
-def times_of(module: Module, context: PassContext, cycles: Cycles) -> Sequence[int]:
-    """Cycles of the written plan by each profile of the chip, ordered by some of them: of the very instructions with
+def times_of(planned: PlannedFunction, cycles: Cycles) -> Sequence[int]:
+    """Cycles of a planned function by each profile of the chip, ordered by some of them: of the very instructions with
     their waits, at made-up addresses in DDR. Empty where its buffers cannot be placed.
     """
     chip = cycles.chip
-    places = Places(module.main.operations)
-    address_of = _Addresses(chip, places).of
-    constants = chip.description.ddr_base
+    address_of = _Addresses(chip, planned.aliases).of
     parts: list[DecodedStreams] = []
-    for on_host, tasks in groupby(tasks_of(context, module.main), lambda task: isinstance(task, HostTask)):
-        if on_host:
+    for tasks, _ in planned.regions():
+        if not tasks:
             continue
         asm = chip.assembler()
         try:
-            Emitter(cycles, asm, address_of, places).run([(task, constants) for task in tasks])
+            Emitter(cycles, asm, address_of, lambda _: chip.description.ddr_base).run(replace(planned, tasks=tasks))
         except LmemOverflow:
             return ()
         streams: dict[Engine, list[Command]] = {engine: [] for engine in Engine}
@@ -95,17 +70,16 @@ def least_loss(plans: Sequence[Sequence[int]]) -> int:
 class _Addresses:
     """Addresses for values that do not share bytes, one behind the other."""
 
-    def __init__(self, chip: Chip, places: Places) -> None:
+    def __init__(self, chip: Chip, aliases: AliasSets) -> None:
         description = chip.description
-        self._places = places
+        self._aliases = aliases
         self._alignment = description.ddr_alignment
         self._next = description.ddr_base if description.activations_base is None else description.activations_base
-        self._known: dict[int, int] = {}
+        self._known: dict[Value, int] = {}
 
     def of(self, value: Value) -> int:
-        place = self._places.place(value)
-        key = id(place.root)
-        if key not in self._known:
-            self._known[key] = self._next
-            self._next = align(self._next + place.root.tensor.size_bytes, self._alignment)
-        return self._known[key] + place.offset_bytes
+        root, offset = self._aliases.place(value)
+        if root not in self._known:
+            self._known[root] = self._next
+            self._next = align(self._next + root.tensor.size_bytes, self._alignment)
+        return self._known[root] + offset

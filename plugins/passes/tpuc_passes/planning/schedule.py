@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from tpuc.api import Value
 
 from tpuc_passes.planning.steps import BlockLoad, Buffer, Step, Steps, Store, TensorLoad
 from tpuc_passes.planning.task import MoveTask
@@ -29,63 +30,75 @@ def buffer_of(load: Load) -> Buffer:
 
 @dataclass(frozen=True)
 class Moves:
-    """Moves within DDR before a step, each with the values that it reads and writes (by `id`) and its cycles."""
+    """Moves within DDR before a step, each with the values that it reads and writes and its cycles."""
 
     task: MoveTask
-    reads: tuple[int, ...]
-    writes: int
+    reads: tuple[Value, ...]
+    writes: Value
     cycles: int
 
 
-def live_bytes(steps: Steps, alignment: int) -> np.ndarray:
-    """Bytes per lane that are in use at every step."""
-    change = np.zeros(len(steps.steps) + 2, np.int64)
-    for buffer in steps.buffers:
+LiveRanges: TypeAlias = "Mapping[Buffer, tuple[int, int]]"
+"""The first and the last step at which buffers are in use."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Everything in program order, when both engines have finished, and what early loads and late stores make of the
+    buffers' live ranges.
+    """
+
+    order: Sequence[Item]
+    cycles: int
+    live: LiveRanges
+
+
+def live_bytes(live: LiveRanges, count: int, alignment: int) -> np.ndarray:
+    """Bytes per lane that are in use at each of so many steps, and behind the last one."""
+    change = np.zeros(count + 2, np.int64)
+    for buffer, (first, last) in live.items():
         size = -(-buffer.size // alignment) * alignment
-        change[buffer.first] += size
-        change[buffer.last + 1] -= size
-    return np.cumsum(change)[: len(steps.steps) + 1]
+        change[first] += size
+        change[last + 1] -= size
+    return np.cumsum(change)[: count + 1]
 
 
 class Scheduler:
-    """Orders one stretch of steps. Widens the lifetimes of buffers whose load is early or whose store is late."""
+    """Orders the steps of a region by a simulation of both engines in time."""
 
     def __init__(self, steps: Steps, moves: Mapping[int, Sequence[Moves]], capacity: int, alignment: int) -> None:
         self.steps = steps
         self.moves = moves
         self.capacity = capacity
         self.alignment = alignment
-        self.live = live_bytes(steps, alignment)
+        self.first = {buffer: buffer.first for buffer in steps.buffers}
+        self.last = {buffer: buffer.last for buffer in steps.buffers}
+        self.bytes = live_bytes(steps.live, len(steps.steps), alignment)
         self.order: list[Item] = []
         self.dma = 0
         self.compute = 0
         self.done = [0] * len(steps.steps)
         self.waiting: deque[tuple[Store, int]] = deque()
-        self.stores_left: Counter[int] = Counter()  # by buffer, of those that wait
+        self.stores_left: Counter[Buffer] = Counter()  # by buffer, of those that wait
         self.ending: dict[int, list[Buffer]] = {}  # those buffers by the last step that needs them otherwise
-        self.late: dict[int, Buffer] = {}  # those that nothing else needs any more
+        self.late: set[Buffer] = set()  # those that nothing else needs any more
         self.late_bytes = 0
-        self.stayed = 0  # the last step that late ones have room in
-        self.unwritten: Counter[int] = Counter()
+        self.stayed = 0  # the last step that late ones have space in
+        self.unwritten: Counter[Value] = Counter()
         self.loads: list[tuple[Load, int]] = []
         for index, step in enumerate(steps.steps):
             self.loads += [(load, index) for load in step.loads]
-            self.unwritten.update(id(store.value) for store in step.stores)
+            self.unwritten.update(store.value for store in step.stores)
         for entries in moves.values():
             self.unwritten.update(move.writes for move in entries)
         self.issued = [False] * len(self.loads)
         self.next_load = 0
         self.arrival: list[int] = [0] * len(steps.steps)
 
-    @property
-    def cycles(self) -> int:
-        """When both engines have finished."""
-        return max(self.dma, self.compute)
-
-    def run(self) -> list[Item]:
-        """Everything in program order."""
+    def run(self) -> Schedule:
+        """The schedule."""
         for index, step in enumerate(self.steps.steps):
-            self._make_room(index)
+            self._free_space(index)
             self._move(index)
             self._load_needed(index)
             end = max(self.compute, self.arrival[index]) + step.cycles
@@ -94,47 +107,49 @@ class Scheduler:
             self.compute = self.done[index] = end
             for store in step.stores:
                 self._wait(store, index)
-        self._make_room(len(self.steps.steps))
+        self._free_space(len(self.steps.steps))
         while self.waiting:
             self._store()
         self._move(len(self.steps.steps))
-        return self.order
+        live = {buffer: (first, self.last[buffer]) for buffer, first in self.first.items()}
+        return Schedule(self.order, max(self.dma, self.compute), live)
 
     def _size(self, buffer: Buffer) -> int:
         return -(-buffer.size // self.alignment) * self.alignment
 
-    def _make_room(self, index: int) -> None:
+    def _free_space(self, index: int) -> None:
         """Results that wait to be stored stay where they are during step `index`, or are stored before it."""
         for buffer in self.ending.pop(index - 1, ()):
-            if id(buffer) in self.stores_left and id(buffer) not in self.late:
-                self.late[id(buffer)] = buffer
+            if buffer in self.stores_left and buffer not in self.late:
+                self.late.add(buffer)
                 self.late_bytes += self._size(buffer)
-        if index < len(self.steps.steps) and self.live[index] + self.late_bytes <= self.capacity:
+        if index < len(self.steps.steps) and self.bytes[index] + self.late_bytes <= self.capacity:
             self.stayed = index
-            self.live[index] += self.late_bytes
+            self.bytes[index] += self.late_bytes
             return
         while self.waiting:
             self._store()
 
     def _wait(self, store: Store, index: int) -> None:
         buffer = store.place.buffer
-        if id(buffer) not in self.stores_left:
-            self.ending.setdefault(max(buffer.last, index), []).append(buffer)
-        self.stores_left[id(buffer)] += 1
+        if buffer not in self.stores_left:
+            self.ending.setdefault(max(self.last[buffer], index), []).append(buffer)
+        self.stores_left[buffer] += 1
         self.waiting.append((store, index))
 
     def _store(self) -> None:
         store, index = self.waiting.popleft()
         self.dma = max(self.dma, self.done[index]) + store.cycles
-        self.unwritten[id(store.value)] -= 1
+        self.unwritten[store.value] -= 1
         self.order.append(store)
         buffer = store.place.buffer
-        if id(buffer) in self.late:
-            buffer.last = max(buffer.last, self.stayed)
-        self.stores_left[id(buffer)] -= 1
-        if not self.stores_left[id(buffer)]:
-            del self.stores_left[id(buffer)]
-            if self.late.pop(id(buffer), None) is not None:
+        if buffer in self.late:
+            self.last[buffer] = max(self.last[buffer], self.stayed)
+        self.stores_left[buffer] -= 1
+        if not self.stores_left[buffer]:
+            del self.stores_left[buffer]
+            if buffer in self.late:
+                self.late.remove(buffer)
                 self.late_bytes -= self._size(buffer)
 
     def _move(self, index: int) -> None:
@@ -162,8 +177,8 @@ class Scheduler:
         load, use = self.loads[position]
         buffer = buffer_of(load)
         if index < use:
-            self.live[index:use] += self._size(buffer)
-            buffer.first = index
+            self.bytes[index:use] += self._size(buffer)
+            self.first[buffer] = index
         self.dma += load.cycles
         self.arrival[use] = max(self.arrival[use], self.dma)
         self.issued[position] = True
@@ -181,26 +196,26 @@ class Scheduler:
             elif self.waiting and self.done[self.waiting[0][1]] < end:
                 self._store()
             elif self._is_blocked(index):
-                self.dma = end  # the room of the next load is taken until this step ends
+                self.dma = end  # the next load's space is taken until this step ends
             else:
                 break
 
     def _is_blocked(self, index: int) -> bool:
-        """Has the first load of later steps that has its data no room?"""
+        """Has the first load of later steps that has its data no space?"""
         for position in range(self.next_load, min(self.next_load + _WINDOW, len(self.loads))):
             load = self.loads[position][0]
             if not self.issued[position] and self._ready(load):
-                return int(self.live[index]) + self._size(buffer_of(load)) > self.capacity
+                return int(self.bytes[index]) + self._size(buffer_of(load)) > self.capacity
         return False
 
     def _early_load(self, index: int) -> int | None:
-        """The first load of later steps that has its data and room for it."""
+        """The first load of later steps that has its data and space for it."""
         while self.next_load < len(self.loads) and self.issued[self.next_load]:
             self.next_load += 1
         for position in range(self.next_load, min(self.next_load + _WINDOW, len(self.loads))):
             load, use = self.loads[position]
             if self.issued[position] or not self._ready(load):
                 continue
-            room = self.capacity - self._size(buffer_of(load))
-            return position if int(self.live[index:use].max()) <= room else None
+            free = self.capacity - self._size(buffer_of(load))
+            return position if int(self.bytes[index:use].max()) <= free else None
         return None

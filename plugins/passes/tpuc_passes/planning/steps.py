@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tpuc.api import Box, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Shape4, Tile, Value, View
 
+from tpuc_passes.planning.aliases import AliasSets, Concat, concat_start
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.pack import Block, blocks_of, constant_tensors
-from tpuc_passes.planning.places import Places, merged_start, origin
-from tpuc_passes.planning.residency import Residency
+from tpuc_passes.planning.resident_tiling import result_part
 from tpuc_passes.planning.task import TileTask
-from tpuc_passes.planning.whole import result_part
 
 
 @dataclass(eq=False)
-class Apart:
-    """Bytes of a buffer and of another one that had better not reach into one bank: it costs so many cycles."""
+class BankConflict:
+    """Bytes of a buffer and of another one, and the cycles that it costs when they reach into one bank."""
 
     own: tuple[int, int]
     other: Buffer
@@ -30,15 +29,18 @@ class Apart:
 class Buffer:
     """Bytes in every lane that hold one thing from step `first` to step `last`, both included.
 
-    `above`: a buffer that must lie at a lower address. `apart`: what had better lie in other banks.
+    `above`: a buffer that must lie at a lower address. `conflicts`: what had better lie in other banks.
     """
 
     size: int
     first: int
     last: int
-    address: int = -1
     above: Buffer | None = None
-    apart: list[Apart] = field(default_factory=list[Apart])
+    conflicts: list[BankConflict] = field(default_factory=list[BankConflict])
+
+
+Addresses: TypeAlias = Mapping[Buffer, int]
+"""Where buffers begin in every lane."""
 
 
 @dataclass(frozen=True)
@@ -49,20 +51,20 @@ class Place:
     offset: int
     tensor: LocalTensor
 
-    def local(self) -> LocalTensor:
+    def local(self, addresses: Addresses) -> LocalTensor:
         """The tensor at its address."""
-        return replace(self.tensor, address=self.buffer.address + self.offset)
+        return replace(self.tensor, address=addresses[self.buffer] + self.offset)
 
 
 @dataclass(frozen=True, eq=False)
 class TensorLoad:
     """Load a part of a tensor, `source` with an address relative to its start. `value`: whose bytes they are, None
-    for a constant at byte `constant` of the task's packed ones. `writers`: by `id`, the values to be stored first.
+    for a constant at byte `constant` of the task's packed ones. `writers`: the values to be stored first.
     """
 
     task: TileTask
     value: Value | None
-    writers: tuple[int, ...]
+    writers: tuple[Value, ...]
     constant: int
     place: Place
     source: DdrTensor
@@ -91,7 +93,7 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One tile of one task with its loads and its stores; buffers have addresses once they are placed."""
+    """One tile of one task with its loads and its stores."""
 
     task: TileTask
     tile: Tile
@@ -105,15 +107,15 @@ class Step:
     scratch: tuple[tuple[str, Buffer, int], ...]
     cycles: int
 
-    def placed(self) -> PlacedTile:
+    def placed(self, addresses: Addresses) -> PlacedTile:
         """The tile as the kernel sees it."""
         lanes = self.task.chip.lmem.lanes
         return PlacedTile(
             self.tile,
-            tuple(None if place is None else place.local() for place in self.operands),
-            tuple(place.local() for place in self.results),
-            {name: LocalBlock(buffer.address + at, size, count) for name, buffer, at, size, count in self.constants},
-            {name: LocalBlock(buffer.address, size, lanes) for name, buffer, size in self.scratch},
+            tuple(None if place is None else place.local(addresses) for place in self.operands),
+            tuple(place.local(addresses) for place in self.results),
+            {name: LocalBlock(addresses[buffer] + at, size, count) for name, buffer, at, size, count in self.constants},
+            {name: LocalBlock(addresses[buffer], size, lanes) for name, buffer, size in self.scratch},
         )
 
 
@@ -124,25 +126,33 @@ class Steps:
     steps: list[Step] = field(default_factory=list[Step])
     buffers: list[Buffer] = field(default_factory=list[Buffer])
 
+    @property
+    def live(self) -> dict[Buffer, tuple[int, int]]:
+        """The steps at which buffers are in use whatever the order of transfers."""
+        return {buffer: (buffer.first, buffer.last) for buffer in self.buffers}
+
+
+Located: TypeAlias = tuple[Buffer, int]
+"""A buffer, and where in it something lies."""
+
 
 class StepBuilder:
-    """Turns tasks into steps. A value that stays in local memory is found again by its origin."""
+    """Turns tasks into steps. A resident value is found again by its alias root.
 
-    def __init__(self, cycles: Cycles, places: Places) -> None:
+    `lmem_concats`: those whose parts are put together in local memory.
+    """
+
+    def __init__(self, cycles: Cycles, aliases: AliasSets, lmem_concats: Sequence[Concat] = ()) -> None:
         self.result = Steps()
-        self.places = places
+        self.aliases = aliases
         self._cycles = cycles
-        self._kept: dict[int, tuple[Buffer, int]] = {}
+        self._wholes = {part: (concat.whole, start) for concat in lmem_concats for part, start in concat.parts}
+        self._resident: dict[Value, Located] = {}
 
-    def add(self, task: TileTask, residency: Residency) -> Iterator[Step]:
-        """Append the steps of a task, one by one."""
-        for step in TaskSteps(self, task, residency, self._cycles).run():
-            yield self.append(step)
-
-    def append(self, step: Step) -> Step:
-        """Append one step."""
-        self.result.steps.append(step)
-        return step
+    def add(self, task: TileTask) -> None:
+        """Append the steps of a task."""
+        for step in TaskSteps(self, task, self._cycles).run():
+            self.result.steps.append(step)
 
     @property
     def now(self) -> int:
@@ -155,57 +165,52 @@ class StepBuilder:
         self.result.buffers.append(buffer)
         return buffer
 
-    def keep(self, value: Value, task: TileTask, layout: str, shape: Shape4) -> None:
-        """Make a buffer for a value that later steps will find; a part of an assembled value goes into that one's."""
+    def make_resident(self, value: Value, task: TileTask, layout: str, shape: Shape4) -> None:
+        """Make a buffer for a value that later steps will find; a part of a concatenation goes into that one's."""
         lmem, item = task.chip.lmem, value.tensor.storage.bits // 8
-        assembly = self.places.assemblies.get(id(value))
-        if assembly is None:
-            self._kept[id(value)] = (self.buffer(lmem.tensor_bytes(layout, shape, item)), 0)
+        if value not in self._wholes:
+            self._resident[value] = (self.buffer(lmem.tensor_bytes(layout, shape, item)), 0)
             return
-        merge, position = assembly
-        whole = (1, merge.whole.tensor.size // (shape[2] * shape[3]), shape[2], shape[3])
-        start = merged_start(shape, merge.parts[position][1])
-        offset = lmem.part_offset(layout, whole, item, start, shape) if start is not None else None
-        assert offset is not None, "only addressable parts are assembled in local memory"
-        if id(merge.whole) not in self._kept:
-            self._kept[id(merge.whole)] = (self.buffer(lmem.tensor_bytes(layout, whole, item)), 0)
-        self._kept[id(value)] = (self._kept[id(merge.whole)][0], offset)
+        whole, at = self._wholes[value]
+        extents = (1, whole.tensor.size // (shape[2] * shape[3]), shape[2], shape[3])
+        start = concat_start(shape, at)
+        offset = lmem.part_offset(layout, extents, item, start, shape) if start is not None else None
+        assert offset is not None, "only addressable parts are put together in local memory"
+        if whole not in self._resident:
+            self._resident[whole] = (self.buffer(lmem.tensor_bytes(layout, extents, item)), 0)
+        self._resident[value] = (self._resident[whole][0], offset)
 
-    def kept(self, value: Value) -> tuple[Buffer, int]:
-        """The buffer of a value that stayed, and where it lies in there; the next step uses it."""
-        buffer, offset = self._kept[id(value)]
+    def resident(self, value: Value) -> Located:
+        """The buffer of a resident value, and where it lies in there; the next step uses it."""
+        buffer, offset = self._resident[value]
         buffer.last = max(buffer.last, self.now)
         return buffer, offset
-
-
-Held: TypeAlias = tuple[Buffer, int]
-"""A buffer, and where in it something lies."""
 
 
 class TaskSteps:
     """The steps of one task; remembers what consecutive tiles share."""
 
-    def __init__(self, builder: StepBuilder, task: TileTask, residency: Residency, cycles: Cycles) -> None:
+    def __init__(self, builder: StepBuilder, task: TileTask, cycles: Cycles) -> None:
         self.builder = builder
         self.task = task
-        self.residency = residency
+        self.residency = task.residency
         self.cycles = cycles
         self.blocks = blocks_of(task)
         self.tensors = constant_tensors(task)
         operands = len(task.node.operand_types)
-        self.held: list[tuple[Box, Buffer] | None] = [None] * operands
-        self.held_blocks: list[tuple[Block, Buffer] | None] = [None] * len(task.constant_groups)
+        self.loaded: list[tuple[Box, Buffer] | None] = [None] * operands
+        self.loaded_blocks: list[tuple[Block, Buffer] | None] = [None] * len(task.constant_groups)
         self.results: list[tuple[Buffer, int] | None] = [None] * len(task.node.result_types)
         self.scratch: dict[str, Buffer] = {}
         self.loads: list[TensorLoad | BlockLoad] = []
 
     def run(self) -> Iterator[Step]:
         """All steps in order."""
-        task, residency = self.task, self.residency
+        task = self.task
         for index, value in enumerate(task.operation.results):
-            if index in residency.held:
-                self.builder.keep(value, task, task.layouts.results[index], task.space.results[index].shape)
-                self.results[index] = self.builder.kept(value)
+            if index in self.residency.resident_out:
+                self.builder.make_resident(value, task, task.layouts.results[index], task.space.results[index].shape)
+                self.results[index] = self.builder.resident(value)
         for tile in task.tiles:
             yield self.step(tile)
 
@@ -221,22 +226,22 @@ class TaskSteps:
         scratch = tuple(self.working_memory(tile, phase, results))
         stores = tuple(self.stores(tile, results)) if phase.ends else ()
         conflicts = self.cycles.conflicts(task, tile, phase, boxes)
-        things = self.things(operands, results, constants, scratch) if conflicts else {}
+        located = self.located(operands, results, constants, scratch) if conflicts else {}
         for conflict in conflicts:
-            one, other = things[conflict.one], things[conflict.other]
-            keep_apart(one, conflict.one_bytes, other, conflict.other_bytes, conflict.cycles)
+            one, other = located[conflict.one], located[conflict.other]
+            add_bank_conflict(one, conflict.one_bytes, other, conflict.other_bytes, conflict.cycles)
         cycles = self.cycles.compute(task, tile, phase, boxes)
         return Step(task, tile, phase, tuple(self.loads), stores, operands, results, constants, scratch, cycles)
 
     @staticmethod
-    def things(
+    def located(
         operands: Sequence[Place | None],
         results: Sequence[Place],
         constants: Sequence[tuple[str, Buffer, int, int, int]],
         scratch: Sequence[tuple[str, Buffer, int]],
-    ) -> dict[Hashable, Held]:
+    ) -> dict[Hashable, Located]:
         """Where everything that a tile has in local memory lies, by the names that `Conflict` has for it."""
-        found: dict[Hashable, Held] = {}
+        found: dict[Hashable, Located] = {}
         for kind, places in (("operand", operands), ("result", results)):
             found.update(
                 ((kind, i), (place.buffer, place.offset)) for i, place in enumerate(places) if place is not None
@@ -252,24 +257,24 @@ class TaskSteps:
         tensor = LocalTensor(0, box.shape, layout, element, box.padding)
         view = task.space.operands[index]
         assert view is not None
-        if index in residency.kept or index in residency.fetched:
-            value = origin(task.operation.operands[index])
-            if index in residency.fetched and self.held[index] is None:
+        if index in residency.resident_in or index in residency.preloaded:
+            value = self.builder.aliases.root(task.operation.operands[index])
+            if index in residency.preloaded and self.loaded[index] is None:
                 whole = Box((0, 0, 0, 0), view.shape)
-                self.builder.keep(value, task, layout, view.shape)
-                buffer, _ = self.builder.kept(value)
+                self.builder.make_resident(value, task, layout, view.shape)
+                buffer, _ = self.builder.resident(value)
                 self.load(index, whole, buffer)
-                self.held[index] = (whole, buffer)
+                self.loaded[index] = (whole, buffer)
             offset, strides = addressed(task, index, box)
-            buffer, base = self.builder.kept(value)
+            buffer, base = self.builder.resident(value)
             return Place(buffer, base + offset, replace(tensor, strides=strides))
-        held = self.held[index]
-        if held is not None and (held[0].start, held[0].shape) == (box.start, box.shape):
-            held[1].last = self.builder.now
-            return Place(held[1], 0, tensor)
+        known = self.loaded[index]
+        if known is not None and (known[0].start, known[0].shape) == (box.start, box.shape):
+            known[1].last = self.builder.now
+            return Place(known[1], 0, tensor)
         buffer = self.builder.buffer(task.operand_bytes(index, box))
         self.load(index, box, buffer)
-        self.held[index] = (box, buffer)
+        self.loaded[index] = (box, buffer)
         return Place(buffer, 0, tensor)
 
     def load(self, index: int, box: Box, buffer: Buffer) -> None:
@@ -281,22 +286,22 @@ class TaskSteps:
         source = ddr_part(task.operation.operands[index], view, box)
         constant = self.tensors.get(index)
         value = None if constant is not None else task.operation.operands[index]
-        writers = () if value is None else tuple(id(writer) for writer in self.builder.places.writers(value))
+        writers = () if value is None else tuple(self.builder.aliases.writers(value))
         cycles = self.cycles.load(task, index, box)
         self.loads.append(TensorLoad(task, value, writers, constant or 0, place, source, cycles))
 
     def block(self, index: int, tile: Tile) -> Iterator[tuple[str, Buffer, int, int, int]]:
         task = self.task
         block = self.blocks[index, task.constant_key(task.constant_groups[index], tile)]
-        held = self.held_blocks[index]
-        if held is not None and held[0] is block:
-            buffer = held[1]
+        known = self.loaded_blocks[index]
+        if known is not None and known[0] is block:
+            buffer = known[1]
             buffer.last = self.builder.now
         else:
             buffer = self.builder.buffer(block.bytes_per_lane)
             cycles = self.cycles.block(block.bytes_per_lane, block.lanes, block.broadcast)
             self.loads.append(BlockLoad(task, buffer, block, cycles))
-            self.held_blocks[index] = (block, buffer)
+            self.loaded_blocks[index] = (block, buffer)
         lanes = task.chip.lmem.lanes if block.broadcast else block.lanes
         for name, (offset, size) in block.places.items():
             yield name, buffer, offset, size, lanes
@@ -308,7 +313,7 @@ class TaskSteps:
         layout = task.layouts.results[index]
         tensor = LocalTensor(0, box.shape, layout, element)
         known = self.results[index]
-        if index in self.residency.held:
+        if index in self.residency.resident_out:
             assert known is not None
             part = result_part(task, index, box)
             assert part is not None, "only addressable parts stay in local memory"
@@ -333,7 +338,7 @@ class TaskSteps:
     def stores(self, tile: Tile, results: Sequence[Place]) -> Iterator[Store]:
         task = self.task
         for index, (value, place) in enumerate(zip(task.operation.results, results, strict=True)):
-            if index in self.residency.stored:
+            if index in self.residency.written_back:
                 box = task.result_box(tile, index)
                 target = ddr_part(value, task.space.results[index], box)
                 yield Store(value, place, target, self.cycles.store(task, index, box))
@@ -356,8 +361,10 @@ def addressed(task: TileTask, index: int, box: Box) -> tuple[int, Shape4 | None]
     return part
 
 
-def keep_apart(one: Held, one_bytes: tuple[int, int], other: Held, other_bytes: tuple[int, int], cycles: int) -> None:
-    """Note that bytes of two things had better not reach into one bank."""
+def add_bank_conflict(
+    one: Located, one_bytes: tuple[int, int], other: Located, other_bytes: tuple[int, int], cycles: int
+) -> None:
+    """Note what it costs when bytes of two things reach into one bank."""
     if one[0] is other[0]:
         return
     sides = [
@@ -365,10 +372,12 @@ def keep_apart(one: Held, one_bytes: tuple[int, int], other: Held, other_bytes: 
         for (buffer, offset), (start, end) in ((one, one_bytes), (other, other_bytes))
     ]
     for (buffer, own), (partner, others) in (sides, sides[::-1]):
-        known = (item for item in buffer.apart if item.other is partner and (item.own, item.others) == (own, others))
+        known = (
+            item for item in buffer.conflicts if item.other is partner and (item.own, item.others) == (own, others)
+        )
         item = next(known, None)
         if item is None:
-            buffer.apart.append(Apart(own, partner, others, cycles))
+            buffer.conflicts.append(BankConflict(own, partner, others, cycles))
         else:
             item.cycles += cycles
 

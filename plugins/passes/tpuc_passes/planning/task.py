@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -25,8 +25,10 @@ from tpuc.api import (
     TileKernel,
 )
 
+from tpuc_passes.planning.plan import Residency, Stripes, TilePlan
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class MoveTask:
     """An operation that only moves data in DDR."""
 
@@ -35,7 +37,7 @@ class MoveTask:
     moves: Sequence[Move]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HostTask:
     """An operation that the chip's runtime computes on the host, from DDR to DDR."""
 
@@ -58,8 +60,8 @@ class KernelFacts:
         self._shapes: dict[Any, tuple[int, int]] = {}
         self._boxes: dict[Tile, Sequence[Box | None]] = {}
         self._scratch: dict[Tile, Sequence[Scratch]] = {}
-        self.whole: dict[tuple[int, tuple[str, ...]], tuple[TileTask, frozenset[int]] | None] = {}
-        """Answers of `whole_tiling` by its share and timing profiles."""
+        self.resident: dict[tuple[int, tuple[str, ...]], tuple[TileTask, frozenset[int]] | None] = {}
+        """Results of `resident_tiling` by scratch fraction and timing profiles."""
 
     def constant_shape(self, name: str, tile: Tile) -> tuple[int, int]:
         """As the kernel's; it depends on the extents along the constant's axes alone."""
@@ -81,9 +83,9 @@ class KernelFacts:
         return self._scratch[tile]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TileTask:
-    """An operation under one tiling. `sizes`: tile extent per axis name."""
+    """An operation under one tiling. `sizes`: tile extent per axis name. `stripes`: None outside of cascades."""
 
     operation: Operation
     node: Node
@@ -91,6 +93,8 @@ class TileTask:
     chip: Chip
     sizes: Mapping[str, int]
     facts: KernelFacts
+    residency: Residency
+    stripes: Stripes | None = None
 
     @property
     def space(self) -> Space:
@@ -119,7 +123,16 @@ class TileTask:
 
     def with_sizes(self, sizes: Mapping[str, int]) -> TileTask:
         """The same operation under another tiling."""
-        return TileTask(self.operation, self.node, self.kernel, self.chip, sizes, self.facts)
+        return TileTask(self.operation, self.node, self.kernel, self.chip, sizes, self.facts, self.residency)
+
+    def planned(self, plan: TilePlan) -> TileTask:
+        """The same operation, in the same view, as it is planned."""
+        sizes = dict(plan.tiling)
+        return replace(self, sizes=sizes, residency=plan.residency, stripes=plan.stripes)
+
+    def plan(self, residency: Residency, stripes: Stripes | None = None) -> TilePlan:
+        """The plan of this tiling."""
+        return TilePlan(tuple(sorted(self.sizes.items())), self.facts.view, residency, stripes)
 
     def phase(self, tile: Tile) -> Phase:
         """Where a tile stands in its reduction."""

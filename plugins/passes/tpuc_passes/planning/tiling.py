@@ -9,8 +9,9 @@ from typing import Any
 
 from tpuc.api import Axis, Chip, LmemOverflow, Node, Operation, Tile, TileKernel
 
-from tpuc_passes.planning.buffers import Buffers, fitting_buffers, plan_buffers
+from tpuc_passes.planning.buffers import TileBuffers, fitting_buffers, plan_buffers
 from tpuc_passes.planning.cost import Cycles, TaskCost
+from tpuc_passes.planning.plan import Residency
 from tpuc_passes.planning.task import KernelFacts, TileTask
 
 _MAX_TILES = 4096  # of one op; tilings of more are not tried, which would take long
@@ -22,15 +23,16 @@ def make_task(operation: Operation, kernel: TileKernel[Any], chip: Chip, view: i
     """The task of an operation in one tile, in the kernel's space number `view`."""
     node = Node.of(operation)
     facts = KernelFacts(node, kernel, view)
-    return TileTask(operation, node, kernel, chip, {axis.name: axis.size for axis in facts.space.axes}, facts)
+    sizes = {axis.name: axis.size for axis in facts.space.axes}
+    return TileTask(operation, node, kernel, chip, sizes, facts, Residency.streamed(len(operation.results)))
 
 
-def fits(buffers: Buffers, chip: Chip) -> bool:
+def fits(buffers: TileBuffers, chip: Chip) -> bool:
     """Do all copies of all buffers fit one lane?"""
-    return lmem_need(buffers, chip) <= chip.lmem.lane_bytes
+    return lane_bytes_of(buffers, chip) <= chip.lmem.lane_bytes
 
 
-def lmem_need(buffers: Buffers, chip: Chip) -> int:
+def lane_bytes_of(buffers: TileBuffers, chip: Chip) -> int:
     """Bytes per lane of all buffers, aligned."""
     return buffers.lane_bytes(chip.lmem.alignment)
 
@@ -66,7 +68,7 @@ def choose_tiling(task: TileTask, cycles: Cycles | None = None) -> TileTask:
         )
     if fits(plan_buffers(smallest, double=False), task.chip):
         return smallest
-    need = lmem_need(plan_buffers(smallest, double=False), task.chip)
+    need = lane_bytes_of(plan_buffers(smallest, double=False), task.chip)
     raise LmemOverflow(
         f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: the smallest tile needs {need} "
         f"bytes of local memory per lane and there are {task.chip.lmem.lane_bytes}; split the op in the network"

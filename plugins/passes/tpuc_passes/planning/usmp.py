@@ -15,6 +15,7 @@ from tpuc.api import (
     Operation,
     PlannedPool,
     Planner,
+    PoolAllocation,
     PoolInfo,
     ShapeOnly,
     StringAttr,
@@ -30,7 +31,7 @@ DEFAULT_POOLS = Pools((PoolInfo("workspace", None, 16),), (PoolInfo("parameters"
 
 
 @dataclass(frozen=True)
-class Tensor:
+class ProgramTensor:
     """A value of the program. `data` makes it a constant; size None is known at run time only.
 
     `removed_pools` are pools that a scheduling decision ruled out for it.
@@ -65,10 +66,10 @@ class Program:
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, ProgramTensor]
     calls: tuple[Call, ...]
 
-    def tensor(self, name: str) -> Tensor:
+    def tensor(self, name: str) -> ProgramTensor:
         """The tensor of this name."""
         if name not in self.tensors:
             raise InvalidModel(f"program '{self.name}' uses tensor '{name}' without its size; describe it")
@@ -79,19 +80,11 @@ class Program:
 class Use:
     """What the analysis finds out about a buffer: its kind, its life in calls, and who touches it."""
 
-    tensor: Tensor
+    tensor: ProgramTensor
     kind: str
     first: int
     last: int
     targets: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Place:
-    """A buffer in the rewritten program: bytes from `offset` of a pool."""
-
-    pool: str
-    offset: int
 
 
 @dataclass(frozen=True)
@@ -100,7 +93,7 @@ class PlacedProgram:
 
     program: Program
     pools: Pools
-    places: Mapping[str, Place]
+    places: Mapping[str, PoolAllocation]
     workspace: MemoryPlan
     parameter: MemoryPlan
 
@@ -111,7 +104,7 @@ def lower_constants(module: Module, targets: Sequence[str]) -> Program:
     An operation runs on the first of `targets`, or the one that its attribute `target` names.
     """
     function = module.main
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, ProgramTensor] = {}
     calls: list[Call] = []
     inputs: list[str] = []
     same: dict[str, str] = {}  # reshapes: the result is the operand's memory
@@ -126,7 +119,9 @@ def lower_constants(module: Module, targets: Sequence[str]) -> Program:
             data: bytes | None = None
             if isinstance(operation.op, Constant):
                 data = module.weights[value.name].tobytes()
-            tensors[value.name] = Tensor(value.name, value.tensor.size_bytes if data is None else len(data), data)
+            tensors[value.name] = ProgramTensor(
+                value.name, value.tensor.size_bytes if data is None else len(data), data
+            )
         if isinstance(operation.op, NetworkInput):
             inputs += [value.name for value in outputs]
         elif outputs and not isinstance(operation.op, Constant):
@@ -191,7 +186,7 @@ def run_algorithm(
 
 def rewrite(program: Program, pools: Pools, workspace: MemoryPlan, parameter: MemoryPlan) -> PlacedProgram:
     """Step 5: the program with an offset into a pool for every planned buffer."""
-    places = {b.name: Place(b.pool, b.offset) for plan in (workspace, parameter) for b in plan.buffers}
+    places = {b.name: PoolAllocation(b.pool, b.offset) for plan in (workspace, parameter) for b in plan.buffers}
     return PlacedProgram(program, pools, places, workspace, parameter)
 
 

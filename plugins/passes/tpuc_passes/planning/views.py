@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from tpuc.api import Box, Value, View
 
+from tpuc_passes.planning.aliases import AliasSets
 from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.places import origin
 from tpuc_passes.planning.task import Task, TileTask
 
 _SWEEPS = 3
@@ -34,24 +34,27 @@ class _Flow:
 
 
 class ViewChooser:
-    """`choices[i]`: task i in each of its views, the one that suits it alone first."""
+    """`choices[i]`: task i in each of its views, the one that suits it alone first. `outputs`: roots of what goes to
+    DDR.
+    """
 
-    def __init__(self, choices: Sequence[Sequence[Task]], outputs: Sequence[Value], cycles: Cycles) -> None:
+    def __init__(
+        self, choices: Sequence[Sequence[Task]], outputs: Collection[Value], aliases: AliasSets, cycles: Cycles
+    ) -> None:
         self.choices = choices
         self.cycles = cycles
-        self.flows: dict[int, _Flow] = {}
+        self.flows: dict[Value, _Flow] = {}
         self.of_task: list[list[_Flow]] = [[] for _ in choices]
-        kept = {id(origin(value)) for value in outputs}
         for point, (first, *_) in enumerate(choices):
             operation = first.operation
             for index, operand in enumerate(operation.operands):
-                flow = self.flows.setdefault(id(origin(operand)), _Flow())
+                flow = self.flows.setdefault(aliases.root(operand), _Flow())
                 flow.uses.append((point, index))
                 self.of_task[point].append(flow)
             for index, value in enumerate(operation.results):
-                flow = self.flows.setdefault(id(value), _Flow())
+                flow = self.flows.setdefault(value, _Flow())
                 flow.made = (point, index)
-                flow.is_output = id(value) in kept
+                flow.is_output = value in outputs
                 self.of_task[point].append(flow)
 
     def run(self) -> list[Task]:

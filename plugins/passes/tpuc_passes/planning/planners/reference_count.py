@@ -39,7 +39,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Step:
+class Trace:
     """The trace of one op: what was done, the rejected records with the conditions they miss, the state afterwards."""
 
     op: str
@@ -99,7 +99,7 @@ class ReferenceCounts:
         )
         return tuple(name for name, holds in zip(CONDITIONS, met, strict=True) if not holds)
 
-    def run(self, op: OpUse) -> Step:
+    def run(self, op: OpUse) -> Trace:
         """Count down what the op reads, give its outputs memory, release what has ended."""
         actions: list[str] = []
         rejected: dict[str, tuple[str, ...]] = {}
@@ -114,7 +114,7 @@ class ReferenceCounts:
         for value in op.outputs:
             self._allocate(value, inputs, actions, rejected)
         self._release(read, actions)
-        return Step(
+        return Trace(
             op.name,
             tuple(actions),
             rejected,

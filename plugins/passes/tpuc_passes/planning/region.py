@@ -1,23 +1,23 @@
-"""The steps and moves of tasks that no host function interrupts, in order and with their buffers placed."""
+"""Regions: the steps and moves of tasks that no host function interrupts, scheduled and with their buffers placed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TypeAlias
 
 from tpuc.api import Assembler, Chip, DdrTensor, IntegerAttr, LmemOverflow, RowMove, Value
 
+from tpuc_passes.planning.aliases import AliasSets, Concat
+from tpuc_passes.planning.cascade_steps import CascadeSteps
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.kernels import COEFFICIENTS_ADDRESS
 from tpuc_passes.planning.pack import move_constants
 from tpuc_passes.planning.placement import place_buffers
-from tpuc_passes.planning.places import Places
-from tpuc_passes.planning.residency import Residency
 from tpuc_passes.planning.schedule import Item, Moves, Scheduler, live_bytes
-from tpuc_passes.planning.sliced_steps import RunSteps
-from tpuc_passes.planning.slicing import Run, Slicing
-from tpuc_passes.planning.steps import StepBuilder, Steps
+from tpuc_passes.planning.steps import Addresses, StepBuilder, Steps
+from tpuc_passes.planning.stripes import Cascade
 from tpuc_passes.planning.task import MoveTask, Task, TileTask
 
 AddressOf: TypeAlias = "Callable[[Value], int]"
@@ -26,65 +26,69 @@ _FILLINGS = (100, 97, 92, 84, 70, 50, 0)
 """Percent of local memory that early loads may fill, tried in this order: the fuller, the harder to place."""
 
 
-@dataclass
-class Stretch:
+@dataclass(frozen=True)
+class Region:
     """Steps, and the moves before each of them (or behind the last one)."""
 
     steps: Steps
-    moves: dict[int, list[Moves]] = field(default_factory=dict[int, list[Moves]])
+    moves: Mapping[int, Sequence[Moves]] = field(default_factory=dict[int, Sequence[Moves]])
 
 
-def build_stretch(tasks: Sequence[Task], cycles: Cycles, places: Places, address_of: AddressOf) -> Stretch:
-    """The steps of tasks as their operations say that they are cut and what stays."""
-    builder = StepBuilder(cycles, places)
+@dataclass(frozen=True)
+class Placed:
+    """A region in program order, when both engines are done, and where its buffers lie."""
+
+    order: Sequence[Item]
+    cycles: int
+    addresses: Addresses
+
+
+def build_region(
+    tasks: Sequence[Task],
+    cycles: Cycles,
+    aliases: AliasSets,
+    lmem_concats: Sequence[Concat],
+    address_of: AddressOf,
+) -> Region:
+    """The steps and moves of planned tasks."""
+    builder = StepBuilder(cycles, aliases, lmem_concats)
     moves: dict[int, list[Moves]] = {}
-    sliced: list[TileTask] = []
-    for index, task in enumerate(tasks):
-        if isinstance(task, TileTask) and (slicing := Slicing.of(task.operation)) is not None:
-            sliced.append(task)
-            if index + 1 == len(tasks) or not _same_run(slicing, tasks[index + 1]):
-                for _ in RunSteps(builder, Run.of(sliced, slicing), cycles).run():
-                    pass
-                sliced = []
-        elif isinstance(task, TileTask):
-            for _ in builder.add(task, Residency.of(task.operation)):
-                pass
-        elif isinstance(task, MoveTask):
-            moves.setdefault(builder.now, []).append(_moves(task, cycles, places, address_of))
-    return Stretch(builder.result, moves)
+    for cascade, group in groupby(tasks, _cascade_of):
+        if cascade is not None:
+            members = [task for task in group if isinstance(task, TileTask)]
+            CascadeSteps(builder, Cascade.of(members, aliases), cycles).run()
+            continue
+        for task in group:
+            if isinstance(task, TileTask):
+                builder.add(task)
+            elif isinstance(task, MoveTask):
+                moves.setdefault(builder.now, []).append(_moves(task, cycles, aliases, address_of))
+    return Region(builder.result, moves)
 
 
-def _same_run(slicing: Slicing, task: Task) -> bool:
-    other = Slicing.of(task.operation)
-    return other is not None and other.run == slicing.run
+def _cascade_of(task: Task) -> int | None:
+    return task.stripes.cascade if isinstance(task, TileTask) and task.stripes is not None else None
 
 
-def order_and_place(stretch: Stretch, chip: Chip) -> tuple[list[Item], int]:
-    """The items of a stretch in program order, all buffers placed, and when both engines are done.
-
-    Raises LmemOverflow when no placement was found.
-    """
-    lmem, steps = chip.lmem, stretch.steps
-    lifetimes = [(buffer.first, buffer.last) for buffer in steps.buffers]
+def schedule_and_place(region: Region, chip: Chip) -> Placed:
+    """The schedule of a region under which its buffers can be placed; raises LmemOverflow when none was found."""
+    lmem, steps = chip.lmem, region.steps
     for percent in _FILLINGS:
-        for buffer, (first, last) in zip(steps.buffers, lifetimes, strict=True):
-            buffer.first, buffer.last = first, last
         capacity = lmem.lane_bytes * percent // 100
-        scheduler = Scheduler(steps, stretch.moves, capacity, lmem.alignment)
-        order = scheduler.run()
-        if place_buffers(steps.buffers, lmem):
-            return order, scheduler.cycles
+        schedule = Scheduler(steps, region.moves, capacity, lmem.alignment).run()
+        addresses = place_buffers(schedule.live, lmem)
+        if addresses is not None:
+            return Placed(schedule.order, schedule.cycles, addresses)
     first, *others = sorted({step.task.node.name for step in steps.steps})
     nodes = f"nodes '{first}' and {len(others)} more: their" if others else f"node '{first}': its"
-    for buffer, (begin, end) in zip(steps.buffers, lifetimes, strict=True):
-        buffer.first, buffer.last = begin, end
+    most = int(live_bytes(steps.live, len(steps.steps), lmem.alignment).max())
     raise LmemOverflow(
-        f"{nodes} buffers, up to {int(live_bytes(steps, lmem.alignment).max())} bytes at once, cannot be placed in "
+        f"{nodes} buffers, up to {most} bytes at once, cannot be placed in "
         f"{lmem.lane_bytes} bytes of local memory per lane; cut {'the largest' if others else 'it'} in the network"
     )
 
 
-def _moves(task: MoveTask, cycles: Cycles, places: Places, address_of: AddressOf) -> Moves:
+def _moves(task: MoveTask, cycles: Cycles, aliases: AliasSets, address_of: AddressOf) -> Moves:
     asm = cycles.chip.assembler()
     record_moves(task, asm, address_of)
     operands = task.operation.operands
@@ -92,8 +96,8 @@ def _moves(task: MoveTask, cycles: Cycles, places: Places, address_of: AddressOf
     read += [operands[move.index] for move in task.moves if isinstance(move, RowMove)]
     return Moves(
         task,
-        tuple(id(writer) for value in read for writer in places.writers(value)),
-        id(task.operation.result),
+        tuple(writer for value in read for writer in aliases.writers(value)),
+        task.operation.result,
         cycles.total(asm.instructions),
     )
 

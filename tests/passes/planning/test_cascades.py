@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.registry import Registry
 from tpuc.session import Session
-from tpuc_passes.planning.grouping import LEVELS, Settings
-from tpuc_passes.planning.slicing import SLICED
+from tpuc_passes.planning.plan import STRIPES
+from tpuc_passes.planning.region_planner import LEVELS, Settings
 
 LANE_BYTES = {"bm1684x": 3072, "cv183x": 2048}
 CASES = [
@@ -94,11 +94,11 @@ def test_slices_compute_what_single_operations_do(
     table = session.calibrate(module, method="max", dataset=tmp_path / "samples.npz", options={"tune_num": 0})
     results: list[dict[str, NDArray[np.generic]]] = []
     cycles: list[int] = []
-    for settings in (Settings(room=0), Settings(sliced=True)):
+    for settings in (Settings(budget=0), Settings(striped=True)):
         monkeypatch.setitem(LEVELS, 2, (settings,))
         final, data = session.build(module, table)
-        sliced = [operation for operation in final.main.operations if SLICED in operation.extra_attributes]
-        assert bool(sliced) == settings.sliced
+        striped = [operation for operation in final.main.operations if STRIPES in operation.extra_attributes]
+        assert bool(striped) == settings.striped
         loaded = session.chip.load(data)
         results.append(loaded.run(inputs))  # hazards are errors
         cycles.append(loaded.timeline(session.chip.profiles[0]).cycles)

@@ -20,18 +20,18 @@ Cut: TypeAlias = "tuple[TileTask, frozenset[int]]"
 """A task under a tiling, and the operands of which its tiles can be read from the whole."""
 
 
-def whole_tiling(task: TileTask, share: int, cycles: Cycles) -> Cut | None:
-    """The task cut so that scratch and constants of its tiles take at most one part in `share` of local memory, in as
-    few tiles as possible, and so that its results can stay; None when no cut does that. Rows are cut only where batches
-    and channels do not suffice, or where that computes faster by the profiles of `cycles`. With it the operands of
-    which its tiles can be read from the whole.
+def resident_tiling(task: TileTask, fraction: int, cycles: Cycles) -> Cut | None:
+    """The task cut so that scratch and constants of its tiles take at most one part in `fraction` of local memory, in
+    as few tiles as possible, and so that its results can be resident; None when no cut does that. Rows are cut only
+    where batches and channels do not suffice, or where that computes faster by the profiles of `cycles`. With it the
+    operands of which its tiles can be read from the whole.
     """
-    known, key = task.facts.whole, (share, cycles.profiles)
+    known, key = task.facts.resident, (fraction, cycles.profiles)
     if key not in known:
-        found = _search(task, share, (False, True))
+        found = _search(task, fraction, (False, True))
         if found is not None and _cuts_channels(found[0]):
-            by_rows = _search(task, share, (True,), whole_channels=True)
-            if by_rows is not None and _is_better(by_rows[0], found[0], share, cycles):
+            by_rows = _search(task, fraction, (True,), whole_channels=True)
+            if by_rows is not None and _is_better(by_rows[0], found[0], fraction, cycles):
                 found = by_rows
         known[key] = found
     return known[key]
@@ -42,9 +42,9 @@ def _cuts_channels(task: TileTask) -> bool:
     return axis is not None and task.sizes["c"] < axis.size
 
 
-def _is_better(task: TileTask, other: TileTask, share: int, cycles: Cycles) -> bool:
+def _is_better(task: TileTask, other: TileTask, fraction: int, cycles: Cycles) -> bool:
     """Does it compute faster, in memory that is within the budget or hardly more than the other's?"""
-    budget = max(task.chip.lmem.lane_bytes // share, _tile_bytes(other) * 5 // 4)
+    budget = max(task.chip.lmem.lane_bytes // fraction, _tile_bytes(other) * 5 // 4)
     return _tile_bytes(task) <= budget and _compute(task, cycles) < _compute(other, cycles)
 
 
@@ -53,9 +53,9 @@ def _compute(task: TileTask, cycles: Cycles) -> int:
     return sum(cycles.compute(task, tile, task.phase(tile), tuple(task.boxes(tile))) for tile in task.tiles)
 
 
-def _search(task: TileTask, share: int, stages: Sequence[bool], *, whole_channels: bool = False) -> Cut | None:
+def _search(task: TileTask, fraction: int, stages: Sequence[bool], *, whole_channels: bool = False) -> Cut | None:
     """Per stage, whether rows are cut too."""
-    budget = task.chip.lmem.lane_bytes // share
+    budget = task.chip.lmem.lane_bytes // fraction
     names = [axis.name for axis in task.space.axes]
     best: tuple[int, TileTask, frozenset[int]] | None = None
     operands = range(len(task.node.operand_types))

@@ -1,0 +1,131 @@
+"""The steps of a cascade: stripe by stripe, in each of them task by task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tpuc.api import Box, LocalTensor, Phase, Shape4, Tile
+
+from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.steps import Buffer, Place, StepBuilder, Store, TaskSteps, ddr_part
+from tpuc_passes.planning.stripes import Band, Cascade, Key, Stripe, part_of, result_part
+from tpuc_passes.planning.task import TileTask
+
+
+class CascadeSteps:
+    """Builds the steps of a cascade. What two stripes in a row load alike is loaded once."""
+
+    def __init__(self, builder: StepBuilder, cascade: Cascade, cycles: Cycles) -> None:
+        self.builder = builder
+        self.cascade = cascade
+        self.parts = [_StripedSteps(self, point, task, cycles) for point, task in enumerate(cascade.tasks)]
+        self.buffers: dict[Key, tuple[Band, Buffer]] = {}
+        self.stripe: Stripe | None = None
+
+    def run(self) -> None:
+        """Append all steps."""
+        for stripe in self.cascade.all():
+            self.stripe = stripe
+            self.buffers = {
+                key: (band, buffer)
+                for key, (band, buffer) in self.buffers.items()
+                if key[0] not in self.cascade.defs and stripe.bands.get(key) == band
+            }
+            for part, tiles in zip(self.parts, stripe.tiles, strict=True):
+                part.begin()
+                for tile in tiles:
+                    self.builder.result.steps.append(part.step(tile))
+
+
+class _StripedSteps(TaskSteps):
+    """The steps of one task of a cascade."""
+
+    def __init__(self, steps: CascadeSteps, point: int, task: TileTask, cycles: Cycles) -> None:
+        super().__init__(steps.builder, task, cycles)
+        self.common = steps
+        self.point = point
+        self.resident = steps.cascade.stripes.resident_constants
+        self.blocks_there: dict[object, Buffer] = {}
+
+    def begin(self) -> None:
+        """A stripe begins."""
+        self.results = [None] * len(self.results)
+        self.scratch = {}
+        if not self.resident:
+            self.loaded_blocks = [None] * len(self.loaded_blocks)
+
+    def operand(self, index: int, box: Box) -> Place:
+        common, task = self.common, self.task
+        assert common.stripe is not None
+        key = common.stripe.keys[self.point][index]
+        if key is None:
+            return super().operand(index, box)
+        band = common.stripe.bands[key]
+        view = task.space.operands[index]
+        assert view is not None
+        if key not in common.buffers:
+            part = band.box(view.shape)
+            buffer = common.builder.buffer(task.operand_bytes(index, part))
+            self.load(index, part, buffer)
+            common.buffers[key] = (band, buffer)
+        buffer = common.buffers[key][1]
+        buffer.last = max(buffer.last, common.builder.now)
+        found = part_of(task, index, box, band)
+        assert found is not None, "stripes are made so that their parts can be addressed"
+        element = task.node.operand_types[index].storage
+        tensor = LocalTensor(0, box.shape, task.layouts.operands[index], element, box.padding, strides=found[1])
+        return Place(buffer, found[0], tensor)
+
+    def block(self, index: int, tile: Tile) -> Iterator[tuple[str, Buffer, int, int, int]]:
+        if not self.resident:
+            yield from super().block(index, tile)
+            return
+        key = (index, self.task.constant_key(self.task.constant_groups[index], tile))
+        block = self.blocks[key]
+        there = self.blocks_there.get(key)
+        self.loaded_blocks[index] = None if there is None else (block, there)
+        yield from super().block(index, tile)
+        loaded = self.loaded_blocks[index]
+        assert loaded is not None
+        self.blocks_there[key] = loaded[1]
+
+    def result(self, index: int, tile: Tile, phase: Phase) -> Place:
+        common, task = self.common, self.task
+        assert common.stripe is not None
+        key = (task.operation.results[index],)
+        band, box = common.stripe.bands[key], task.result_box(tile, index)
+        if key not in common.buffers:
+            part = band.box(task.space.results[index].shape)
+            common.buffers[key] = (band, common.builder.buffer(task.result_bytes(index, part)))
+        buffer = common.buffers[key][1]
+        buffer.last = max(buffer.last, common.builder.now)
+        offset = result_part(task, box, band)
+        assert offset is not None, "stripes are made so that their parts can be addressed"
+        element = task.node.result_types[index].storage
+        return Place(buffer, offset, LocalTensor(0, box.shape, task.layouts.results[index], element))
+
+    def stores(self, tile: Tile, results: Sequence[Place]) -> Iterator[Store]:
+        common, task = self.common, self.task
+        assert common.stripe is not None
+        share = common.stripe.shares[self.point]
+        if share is None:
+            return
+        value, place, box = task.operation.result, results[0], task.result_box(tile, 0)
+        own = _cut(box, share)
+        offset = result_part(task, own, common.stripe.bands[(value,)])
+        if offset is None:  # what lies beyond the share is the same in the other stripe
+            own, offset = box, place.offset
+        element = task.node.result_types[0].storage
+        part = Place(place.buffer, offset, LocalTensor(0, own.shape, task.layouts.results[0], element))
+        target = ddr_part(value, task.space.results[0], own)
+        yield Store(value, part, target, self.cycles.store(task, 0, own))
+
+
+def _cut(box: Box, share: Band) -> Box:
+    """The batches and rows of a part that lie within a share."""
+    n, c, h, w = box.start
+    n1, h1 = n + box.shape[0], h + box.shape[2]
+    n, n1 = max(n, share.batches[0]), min(n1, share.batches[1])
+    h, h1 = max(h, share.rows[0]), min(h1, share.rows[1])
+    shape: Shape4 = (n1 - n, box.shape[1], h1 - h, box.shape[3])
+    return Box((n, c, h, w), shape)

@@ -1,0 +1,111 @@
+"""A plan as a value: what is written on the operations of a module is read back equal, also under former names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tpuc.api import DictAttr, Module
+from tpuc.ir.text import parse_module, print_module
+from tpuc.registry import Registry
+from tpuc.session import Session
+from tpuc_passes.planning.plan import Alias, ConcatAlias, Plan, Residency, SliceView, Stripes, TilePlan
+
+from tests.passes.planning.test_cascades import LANE_BYTES, Drawn
+
+REGISTRY = Registry()
+CHIPS = [chip for chip in LANE_BYTES if REGISTRY.has("tpuc.chips", chip)]
+OPS = (
+    TilePlan((("c", 64), ("n", 1)), 0, Residency.streamed(1)),
+    TilePlan((("h", 7), ("n", 1)), 2, Residency(frozenset({0, 2}), frozenset({1}), frozenset({0}), frozenset())),
+    TilePlan((("h", 7),), 0, Residency(resident_in=frozenset({0})), Stripes(3, 1, 4, resident_constants=False)),
+    Alias(),
+    ConcatAlias((0, 4096)),
+    ConcatAlias((0, 4096), in_lmem=True),
+    SliceView(128),
+    None,
+)
+FORMER = {
+    "resident_in": "kept",
+    "preloaded": "fetched",
+    "resident_out": "held",
+    "written_back": "stored",
+    "stripes": "sliced",
+    "concat_alias": "merged",
+    "slice_view": "inside",
+    "lmem_concat": "assembled",
+}
+
+
+def module_of(count: int) -> Module:
+    """A chain of operations that nothing is known of, and the return behind them."""
+    lines = [f'    %{i + 1} = "x.op"(%{i}) : (tensor<1xf32>) -> tensor<1xf32>' for i in range(count)]
+    body = "\n".join(lines)
+    return parse_module(
+        "module @m {\n  func.func @main(%0: tensor<1xf32>) -> tensor<1xf32> {\n"
+        f"{body}\n    return %{count} : tensor<1xf32>\n  }}\n}}\n",
+        REGISTRY.resolve_op,
+    )
+
+
+def again(module: Module) -> Module:
+    return parse_module(print_module(module), REGISTRY.resolve_op)
+
+
+def test_every_kind_of_plan_is_read_back_from_text() -> None:
+    module, plan = module_of(len(OPS)), Plan((*OPS, None), 1234, ("vendor", "measured"))
+    plan.write(module)
+    assert Plan.of(module) == plan
+    assert Plan.of(again(module)) == plan
+    assert hash(Plan.of(again(module))) == hash(plan)
+
+
+def test_a_plan_takes_the_place_of_another_one() -> None:
+    module, plan = module_of(len(OPS)), Plan((*OPS[::-1], None))
+    Plan((*OPS, None), 1234, ("vendor",)).write(module)
+    plan.write(module)
+    assert Plan.of(module) == plan
+    Plan((None,) * (len(OPS) + 1)).write(module)
+    assert print_module(module) == print_module(module_of(len(OPS)))
+
+
+def test_former_names_are_read_and_replaced() -> None:
+    module, plan = module_of(len(OPS)), Plan((*OPS, None))
+    plan.write(module)
+    for operation in module.main.operations:
+        attributes = operation.extra_attributes
+        stripes = attributes.get("stripes")
+        if isinstance(stripes, DictAttr):
+            former = {"cascade": "run", "resident_constants": "resident"}
+            attributes["stripes"] = DictAttr(tuple((former.get(name, name), number) for name, number in stripes.items))
+        for name in [name for name in attributes if name in FORMER]:
+            attributes[FORMER[name]] = attributes.pop(name)
+    text = print_module(module)
+    assert all(f"{name} = " in text or f"{name}}}" in text or f"{name}," in text for name in FORMER.values())
+    assert not any(f"{name} " in text for name in FORMER)
+    assert Plan.of(again(module)) == plan
+    plan.write(module)
+    assert not any(f"{name} = " in print_module(module) for name in FORMER.values())
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_the_plan_of_a_network_is_written_once_and_read_back(
+    chip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Plan] = []
+    write = Plan.write
+
+    def counted(plan: Plan, module: Module) -> None:
+        written.append(plan)
+        write(plan, module)
+
+    monkeypatch.setattr(Plan, "write", counted)
+    path = tmp_path / "drawn.onnx"
+    path.write_bytes(Drawn(2).model().SerializeToString())
+    session = Session(chip=chip, quantize={"bm1684x": "f32", "cv183x": "bf16"}[chip])
+    monkeypatch.setattr(type(session.chip.lmem), "lane_bytes", LANE_BYTES[chip])
+    final, _ = session.build(session.transform(path), None)
+    (plan,) = written
+    assert plan.cycles is not None
+    assert any(isinstance(op, TilePlan) and op.stripes is not None for op in plan.ops)
+    assert Plan.of(again(final)) == plan
