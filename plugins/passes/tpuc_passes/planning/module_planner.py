@@ -18,7 +18,6 @@ from tpuc.api import (
     TileKernel,
     Unsupported,
     UsageError,
-    Value,
 )
 
 from tpuc_passes.planning.aliases import AliasFinder, AliasSets
