@@ -8,7 +8,7 @@ from tpuc.testing.op_conformance import OpConformance, onnx_node
 
 
 def test_a_test_states_what_it_is_about() -> None:
-    with pytest.raises(TypeError, match=r"^TestNothing must state op, reference, samples$"):
+    with pytest.raises(TypeError, match=r"^TestNothing must state op, reference, samples, flops$"):
         type("TestNothing", (OpConformance,), {})
     assert issubclass(type("Base", (OpConformance,), {}), OpConformance)
 

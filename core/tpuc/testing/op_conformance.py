@@ -37,22 +37,24 @@ Operand: TypeAlias = "Array | Typed | None"
 
 
 class OpConformance:
-    """Inherit, and state `op`, `reference` and `samples`; everything that an op promises is then tested.
+    """Inherit, and state `op`, `reference`, `samples` and `flops`; everything that an op promises is then tested.
 
-    `samples` are lists of operands. `result` is the element type of the results where the op cannot infer it.
-    Integers must be equal; floats within `rtol` and `atol`, whose defaults allow for another order of summation.
+    `samples` are lists of operands. `flops` are the arithmetic operations that each element of the first result takes,
+    or a tuple of those that each sample takes. `result` is the element type of the results where the op cannot infer
+    it. Integers must be equal; floats within `rtol` and `atol`, whose defaults allow for another order of summation.
     """
 
     op: ClassVar[Op]
     reference: ClassVar[Reference]
     samples: ClassVar[Sequence[Sequence[Operand]]]
+    flops: ClassVar[int | tuple[int, ...]]
     result: ClassVar[ElementType | None] = None
     rtol: ClassVar[float] = 1e-5
     atol: ClassVar[float] = 1e-6
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        missing = [name for name in ("op", "reference", "samples") if not hasattr(cls, name)]
+        missing = [name for name in ("op", "reference", "samples", "flops") if not hasattr(cls, name)]
         if missing and cls.__name__.startswith("Test"):
             raise TypeError(f"{cls.__name__} must state {', '.join(missing)}")
 
@@ -86,11 +88,14 @@ class OpConformance:
             for array, copy in zip(arrays, before, strict=True):
                 np.testing.assert_array_equal(array, copy)
 
-    def test_flops_are_counted(self) -> None:
-        for sample in self.samples:
-            flops = self.op.flops(self._node(sample))
-            assert type(flops) is int
-            assert flops >= 0
+    def test_flops_are_those_of_the_formula(self) -> None:
+        nodes = [self._node(sample) for sample in self.samples]
+        found = [self.op.flops(node) for node in nodes]
+        expected = self.flops
+        if isinstance(expected, int):
+            expected = tuple(expected * node.result_types[0].size for node in nodes)
+        assert found == list(expected), f"of {self.op!r}"
+        assert all(type(count) is int for count in found)
 
     def test_attributes_round_trip_through_text(self) -> None:
         text = {name: print_attribute(attribute) for name, attribute in attributes_of(self.op).items()}

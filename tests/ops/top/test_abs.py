@@ -10,3 +10,4 @@ class TestAbs(OpConformance):
     op = top.Abs()
     reference = onnx_node("Abs")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 1

@@ -13,6 +13,7 @@ class TestAdd(OpConformance):
     op = top.Add()
     reference = onnx_node("Add")
     samples = [uniform(2, 3, 4), uniform(2, 3, 4, seed=1)], [uniform(2, 3, 4), uniform(3, 1)]
+    flops = 1
 
 
 class TestAddOfThreeWithFactors(OpConformance):
@@ -23,6 +24,7 @@ class TestAddOfThreeWithFactors(OpConformance):
         return (x - y + z / 2).clip(0, 0.75)
 
     samples = ([uniform(2, 3), uniform(2, 3, seed=1), uniform(1, 3)],)
+    flops = 2 + 1
 
 
 def test_operands_that_do_not_broadcast_are_refused() -> None:

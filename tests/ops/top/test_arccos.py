@@ -10,3 +10,4 @@ class TestArccos(OpConformance):
     op = top.Arccos()
     reference = onnx_node("Acos")
     samples = ([uniform(2, 3, 5, low=-1, high=1)],)
+    flops = 4

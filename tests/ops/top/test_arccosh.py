@@ -10,3 +10,4 @@ class TestArccosh(OpConformance):
     op = top.Arccosh()
     reference = onnx_node("Acosh")
     samples = ([uniform(2, 3, 5, low=1, high=9)],)
+    flops = 4

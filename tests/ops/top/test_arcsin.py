@@ -10,3 +10,4 @@ class TestArcsin(OpConformance):
     op = top.Arcsin()
     reference = onnx_node("Asin")
     samples = ([uniform(2, 3, 5, low=-1, high=1)],)
+    flops = 4

@@ -10,3 +10,4 @@ class TestArcsinh(OpConformance):
     op = top.Arcsinh()
     reference = onnx_node("Asinh")
     samples = ([uniform(2, 3, 5, low=-9, high=9)],)
+    flops = 4

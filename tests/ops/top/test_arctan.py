@@ -10,3 +10,4 @@ class TestArctan(OpConformance):
     op = top.Arctan()
     reference = onnx_node("Atan")
     samples = ([uniform(2, 3, 5, low=-9, high=9)],)
+    flops = 4

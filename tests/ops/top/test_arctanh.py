@@ -10,3 +10,4 @@ class TestArctanh(OpConformance):
     op = top.Arctanh()
     reference = onnx_node("Atanh")
     samples = ([uniform(2, 3, 5, low=-0.99, high=0.99)],)
+    flops = 4

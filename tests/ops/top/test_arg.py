@@ -16,6 +16,7 @@ class TestArgMax(OpConformance):
         return [x.argmax(1, keepdims=True).astype(np.float32), x.max(1, keepdims=True)]
 
     samples = ([uniform(2, 5, 3)], [f32([[1, 3, 3]])])
+    flops = (2 * 5 * 3, 3)
 
 
 class TestArgMin(OpConformance):
@@ -26,6 +27,7 @@ class TestArgMin(OpConformance):
         return [x.argmin(-1).astype(np.float32), x.min(-1)]
 
     samples = ([uniform(2, 5, 3)],)
+    flops = 3
 
 
 class TestLast(OpConformance):
@@ -36,3 +38,4 @@ class TestLast(OpConformance):
         return [np.array([2, 1], np.float32)[None], x.max(0, keepdims=True)]
 
     samples = ([f32([[3, 1], [2, 5], [3, 0]])],)
+    flops = 3

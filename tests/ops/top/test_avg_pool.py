@@ -11,12 +11,14 @@ class TestAvgPool(OpConformance):
     op = top.AvgPool(kernel_shape=(5, 5), pads=(2, 2, 2, 2))
     reference = onnx_node("AveragePool", kernel_shape=[5, 5], pads=[2, 2, 2, 2])
     samples = ([uniform(1, 3, 20, 20)],)
+    flops = 5 * 5
 
 
 class TestAvgPoolWithStrides(OpConformance):
     op = top.AvgPool(kernel_shape=(3, 2), strides=(2, 3), pads=(0, 1, 2, 0))
     reference = onnx_node("AveragePool", kernel_shape=[3, 2], strides=[2, 3], pads=[0, 1, 2, 0])
     samples = ([uniform(2, 3, 8, 7)],)
+    flops = 3 * 2
 
 
 class TestAvgPoolOfRowsRoundedUp(OpConformance):
@@ -27,12 +29,14 @@ class TestAvgPoolOfRowsRoundedUp(OpConformance):
         return onnx_node("AveragePool", kernel_shape=[3], strides=[2], pads=[1, 0], ceil_mode=1)(x)[0].clip(0)
 
     samples = [uniform(2, 3, 9)], [uniform(2, 3, 8)]
+    flops = 3 + 1
 
 
 class TestAvgPoolCountingPadding(OpConformance):
     op = top.AvgPool(kernel_shape=(5, 5), pads=(2, 2, 2, 2), count_include_pad=True)
     reference = onnx_node("AveragePool", kernel_shape=[5, 5], pads=[2, 2, 2, 2], count_include_pad=1)
     samples = ([uniform(1, 3, 20, 20)],)
+    flops = 5 * 5
 
 
 class TestAvgPoolOfEverything(OpConformance):
@@ -43,3 +47,4 @@ class TestAvgPoolOfEverything(OpConformance):
         return x.mean((2, 3))
 
     samples = ([uniform(2, 3, 9, 7)],)
+    flops = 9 * 7

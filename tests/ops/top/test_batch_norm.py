@@ -15,6 +15,7 @@ class TestBatchNorm(OpConformance):
     op = top.BatchNorm(epsilon=1e-3)
     reference = onnx_node("BatchNormalization", inputs=(0, 3, 4, 1, 2), epsilon=1e-3)
     samples = ([X, MEAN, VARIANCE, uniform(3, seed=2), uniform(3, seed=3)],)
+    flops = 2
 
 
 class TestBatchNormWithoutGammaAndBeta(OpConformance):
@@ -25,6 +26,7 @@ class TestBatchNormWithoutGammaAndBeta(OpConformance):
         return ((x - mean[:, None, None]) / (variance[:, None, None] + 1e-5) ** 0.5).clip(0)
 
     samples = ([X, MEAN, VARIANCE, None, None],)
+    flops = 2 + 1
 
 
 def test_statistics_of_another_channel_count_are_refused() -> None:

@@ -17,6 +17,7 @@ class TestAnd(OpConformance):
         return np.array([8, 0, 5], np.float32)
 
     samples = ([f32(12, 3, -3), f32(10, 4, 7)],)
+    flops = 1
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ class TestToIntegers(OpConformance):
         return np.array([1, -1, 0, 127, -128, 44], np.float32)
 
     samples = ([f32(1.9, -1.9, 0.4, 127, 128, 300)],)
+    flops = 1
 
 
 class TestToHalf(OpConformance):
@@ -29,6 +30,7 @@ class TestToHalf(OpConformance):
         return x.astype(np.float16).astype(np.float32)
 
     samples = ([f32(1, 1.0001, 65504, 1e-8)],)
+    flops = 1
 
 
 class TestToEightBits(OpConformance):
@@ -39,6 +41,7 @@ class TestToEightBits(OpConformance):
         return np.array([1, 1.125, 448, -448, 0.001953125], np.float32)
 
     samples = ([f32(1, 1.1, 1000, -1000, 0.002)],)
+    flops = 1
 
 
 @pytest.mark.parametrize(

@@ -10,3 +10,4 @@ class TestCeil(OpConformance):
     op = top.Ceil()
     reference = onnx_node("Ceil")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 1

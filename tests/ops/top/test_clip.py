@@ -10,3 +10,4 @@ class TestClip(OpConformance):
     op = top.Clip(min=-1.0, max=1.0)
     reference = onnx_node("Clip", min=-1.0, max=1.0)
     samples = ([f32(-7, -1, -0.5, 0, 1, 1.25)],)
+    flops = 2

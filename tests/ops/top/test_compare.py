@@ -14,6 +14,7 @@ SAMPLES = ([f32(1, 2, 3), f32(2)], [f32([[1, 5], [3, 3]]), f32(1, 3)])
 
 class Base(OpConformance):
     samples = SAMPLES
+    flops = 1
 
 
 class TestEqual(Base):

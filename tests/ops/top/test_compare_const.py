@@ -16,6 +16,7 @@ class TestCompareConst(OpConformance):
         return (x < 2).astype(np.float32)
 
     samples = ([f32(1, 2, 3)],)
+    flops = 1
 
 
 class TestInversed(OpConformance):
@@ -26,6 +27,7 @@ class TestInversed(OpConformance):
         return (x > 2).astype(np.float32)
 
     samples = ([f32(1, 2, 3)],)
+    flops = 1
 
 
 class TestInfinity(OpConformance):
@@ -36,3 +38,4 @@ class TestInfinity(OpConformance):
         return np.isposinf(x).astype(np.float32)
 
     samples = ([f32(1, float("inf"), float("-inf"))],)
+    flops = 1

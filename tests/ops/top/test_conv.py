@@ -16,30 +16,35 @@ class TestConv(OpConformance):
         [uniform(1, 2, 1, 1), uniform(1, 2, 3, 3), None],
         [uniform(1, 2, 5, 5), uniform(1, 2, 3, 3)],
     )
+    flops = (2 * 4 * 8 * 7 * (2 * 3 * 9 + 1), 2 * 2 * 9, 5 * 5 * 2 * 2 * 9)
 
 
 class TestConvWithEverything(OpConformance):
     op = top.Conv(kernel_shape=(3, 2), strides=(2, 1), pads=(0, 1, 3, 2), dilations=(1, 3), group=2)
     reference = onnx_node("Conv", strides=[2, 1], pads=[0, 1, 3, 2], dilations=[1, 3], group=2)
     samples = ([uniform(2, 6, 9, 8), uniform(4, 3, 3, 2), uniform(4)],)
+    flops = 2 * 3 * 3 * 2 + 1
 
 
 class TestConvDepthwise(OpConformance):
     op = top.Conv(kernel_shape=(3, 3), strides=(2, 2), pads=(0, 0, 1, 1), group=3)
     reference = onnx_node("Conv", strides=[2, 2], pads=[0, 0, 1, 1], group=3)
     samples = [uniform(2, 3, 8, 8), uniform(3, 1, 3, 3), uniform(3)], [uniform(1, 3, 8, 8), uniform(6, 1, 3, 3)]
+    flops = (2 * 3 * 4 * 4 * (2 * 9 + 1), 6 * 4 * 4 * 2 * 9)
 
 
 class TestConvOfRows(OpConformance):
     op = top.Conv(kernel_shape=(3,), strides=(2,), pads=(1, 0), dilations=(2,))
     reference = onnx_node("Conv", strides=[2], pads=[1, 0], dilations=[2])
     samples = ([uniform(2, 3, 12), uniform(4, 3, 3), uniform(4)],)
+    flops = 2 * 3 * 3 + 1
 
 
 class TestConvInManyBlocks(OpConformance):
     op = top.Conv(kernel_shape=(5, 5), pads=(2, 2, 2, 2))
     reference = onnx_node("Conv", pads=[2, 2, 2, 2])
     samples = ([uniform(1, 64, 40, 40), uniform(2, 64, 5, 5)],)
+    flops = 2 * 64 * 5 * 5
     atol = 1e-4  # 1600 products per sum, in another order
 
 

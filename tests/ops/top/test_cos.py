@@ -10,3 +10,4 @@ class TestCos(OpConformance):
     op = top.Cos()
     reference = onnx_node("Cos")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 4

@@ -10,3 +10,4 @@ class TestCosh(OpConformance):
     op = top.Cosh()
     reference = onnx_node("Cosh")
     samples = ([uniform(2, 3, 5, low=-4, high=4)],)
+    flops = 4

@@ -19,6 +19,7 @@ class TestDeconv(OpConformance):
         return node(x, w.swapaxes(0, 1), b)[0]
 
     samples = ([uniform(2, 3, 5, 4), uniform(2, 3, 3, 3), uniform(2)],)
+    flops = 2 * 3 * 9 + 1
 
 
 class TestDeconvInGroups(OpConformance):
@@ -31,6 +32,7 @@ class TestDeconvInGroups(OpConformance):
         return np.concatenate(halves, 1)
 
     samples = ([uniform(1, 4, 5, 4), uniform(3, 4, 3, 2)],)
+    flops = 2 * 2 * 3 * 2
 
 
 class TestDeconvOfRows(OpConformance):
@@ -41,6 +43,7 @@ class TestDeconvOfRows(OpConformance):
         return onnx_node("ConvTranspose", strides=[2], pads=[1, 1])(x, w.swapaxes(0, 1))[0]
 
     samples = ([uniform(1, 2, 5), uniform(3, 2, 4)],)
+    flops = 2 * 2 * 4
 
 
 def test_a_weight_in_another_order_is_refused() -> None:

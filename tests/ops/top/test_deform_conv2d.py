@@ -12,9 +12,11 @@ class TestDeformConv2D(OpConformance):
     op = top.DeformConv2D(kernel_shape=(3, 2), pads=(0, 0, 0, 0), group=2, deform_group=2, use_mask=True)
     reference = onnx_node("DeformConv", inputs=(0, 1, 2, 4, 3), group=2, offset_group=2)
     samples = ([X, W, OFFSETS, uniform(2, 12, 4, 6), uniform(6)],)
+    flops = 10 * 2 * 3 * 2
 
 
 class TestPlain(OpConformance):
     op = top.DeformConv2D(kernel_shape=(3, 3), pads=(1, 1, 1, 1), strides=(2, 2))
     reference = onnx_node("DeformConv", inputs=(0, 1, 2), pads=[1, 1, 1, 1], strides=[2, 2])
     samples = ([uniform(1, 2, 6, 6), uniform(3, 2, 3, 3), uniform(1, 18, 3, 3), None, None],)
+    flops = 10 * 2 * 3 * 3

@@ -16,6 +16,7 @@ class TestPerTensor(OpConformance):
         return np.array([-1.5, 0, 62], np.float32)
 
     samples = ([f32(0, 3, 127)],)
+    flops = 2
 
 
 class TestPerAxis(OpConformance):
@@ -26,3 +27,4 @@ class TestPerAxis(OpConformance):
         return np.array([[0.5, 1], [4, 6]], np.float32)
 
     samples = ([f32([[1, 2], [3, 4]])],)
+    flops = 2

@@ -30,3 +30,4 @@ class TestDetectionOutput(OpConformance):
     )
     reference = by_hand
     samples = ([OFFSETS, SCORES, PRIORS],)
+    flops = (20 * 2 * 12,)

@@ -12,12 +12,14 @@ class TestEinsum(OpConformance):
     op = top.Einsum(mode="bij,bjk->ik")
     reference = onnx_node("Einsum", equation="bij,bjk->ik")
     samples = ([uniform(2, 3, 4), uniform(2, 4, 5)],)
+    flops = 2 * 2 * 4
 
 
 class TestDiagonal(OpConformance):
     op = top.Einsum(mode="ii->i")
     reference = onnx_node("Einsum", equation="ii->i")
     samples = ([uniform(4, 4)],)
+    flops = 2
 
 
 def test_extents_that_differ() -> None:

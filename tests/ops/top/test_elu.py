@@ -10,3 +10,4 @@ class TestElu(OpConformance):
     op = top.Elu(alpha=0.5)
     reference = onnx_node("Elu", alpha=0.5)
     samples = ([f32(-70, -0.5, 0, 30)],)
+    flops = 5

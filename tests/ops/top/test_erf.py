@@ -10,3 +10,4 @@ class TestErf(OpConformance):
     op = top.Erf()
     reference = onnx_node("Erf")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 4

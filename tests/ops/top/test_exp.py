@@ -10,3 +10,4 @@ class TestExp(OpConformance):
     op = top.Exp()
     reference = onnx_node("Exp")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 4

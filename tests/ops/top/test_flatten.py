@@ -13,6 +13,7 @@ class TestFlatten(OpConformance):
     op = top.Flatten(start_dim=1)
     reference = onnx_node("Flatten", axis=1)
     samples = [uniform(2, 3, 4, 5)], [uniform(2, 3)]
+    flops = 0
 
 
 class TestFlattenOfTheMiddle(OpConformance):
@@ -23,6 +24,7 @@ class TestFlattenOfTheMiddle(OpConformance):
         return x.reshape(2, 12, 5)
 
     samples = ([uniform(2, 3, 4, 5)],)
+    flops = 0
 
 
 def test_reversed_dimensions_are_refused() -> None:

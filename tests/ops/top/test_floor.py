@@ -10,3 +10,4 @@ class TestFloor(OpConformance):
     op = top.Floor()
     reference = onnx_node("Floor")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 1

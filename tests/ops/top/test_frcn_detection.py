@@ -29,3 +29,4 @@ class TestFrcnDetection(OpConformance):
     op = top.FrcnDetection(class_num=3, obj_threshold=0.5, nms_threshold=0.4, keep_topk=4)
     reference = by_hand
     samples = ([OFFSETS.reshape(3, 12), SCORES, REGIONS],)
+    flops = (4 * 3 * 12,)

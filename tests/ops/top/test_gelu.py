@@ -10,9 +10,11 @@ class TestGelu(OpConformance):
     op = top.GELU()
     reference = onnx_node("Gelu")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 8
 
 
 class TestGeluByTanh(OpConformance):
     op = top.GELU(approx_mode="tanh")
     reference = onnx_node("Gelu", approximate="tanh")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 8

@@ -11,12 +11,15 @@ from tpuc_ops import top
 from tests.frontends.onnx.networks import network, node, run_onnx
 
 SAMPLES = ([uniform(2, 3, 5, 6), uniform(2, 4, 3, 2, low=-1.6, high=1.6)],)
+NEIGHBOURS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
+"""Pixels in each direction that a mode multiplies and adds up."""
 
 
 class TestBilinear(OpConformance):
     op = top.GridSampler()
     reference = onnx_node("GridSample")
     samples = SAMPLES
+    flops = 2 * 4
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
@@ -33,6 +36,7 @@ def test_as_onnx_runtime(mode: str, padding_mode: str, align_corners: bool, rank
     op = top.GridSampler(mode=mode, padding_mode=padding_mode, align_corners=align_corners)
     types = (TensorType(x.shape, F32), TensorType(grid.shape, F32))
     (result,) = op.evaluate(Node(op, types, op.infer(types)), [x, grid])
+    assert op.flops(Node(op, types, op.infer(types))) == result.size * 2 * NEIGHBOURS[mode] ** (rank - 2)
     expected = run_onnx(model, {"x": x, "g": grid})["y"]
     np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6)  # orders of summation differ
 

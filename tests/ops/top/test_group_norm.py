@@ -10,3 +10,4 @@ class TestGroupNorm(OpConformance):
     op = top.GroupNorm(num_groups=2, eps=1e-3)
     reference = onnx_node("GroupNormalization", epsilon=1e-3, num_groups=2)
     samples = ([uniform(2, 6, 4, 5), uniform(6), uniform(6, seed=1)],)
+    flops = 8

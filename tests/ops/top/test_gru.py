@@ -19,12 +19,14 @@ class TestGru(OpConformance):
         [uniform(T, N, I), *WEIGHTS, uniform(1, 6 * H), uniform(1, N, H)],
         [uniform(T, N, I), *WEIGHTS, None, None],
     )
+    flops = (T * N * (2 * 3 * H * (I + H) + 8 * 3 * H),) * 2
 
 
 class TestLinearBeforeReset(OpConformance):
     op = top.GRU(hidden_size=H, linear_before_reset=True)
     reference = onnx_node("GRU", inputs=(0, 1, 2, 3), outputs=2, hidden_size=H, linear_before_reset=1)
     samples = ([uniform(T, N, I), *WEIGHTS, uniform(1, 6 * H)],)
+    flops = (T * N * (2 * 3 * H * (I + H) + 8 * 3 * H),)
 
 
 def test_a_filter_of_another_size_is_refused() -> None:

@@ -10,3 +10,4 @@ class TestHardSwish(OpConformance):
     op = top.HardSwish()
     reference = onnx_node("HardSwish")
     samples = ([uniform(2, 30, low=-5, high=5)],)
+    flops = 5

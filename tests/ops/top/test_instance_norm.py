@@ -10,3 +10,4 @@ class TestInstanceNorm(OpConformance):
     op = top.InstanceNorm(eps=1e-3)
     reference = onnx_node("InstanceNormalization", epsilon=1e-3)
     samples = ([uniform(2, 3, 4, 5), uniform(3), uniform(3, seed=1)],)
+    flops = 8

@@ -13,6 +13,7 @@ class TestLayerNorm(OpConformance):
     op = top.LayerNorm(axis=-2, eps=1e-3)
     reference = onnx_node("LayerNormalization", axis=-2, epsilon=1e-3)
     samples = ([uniform(2, 3, 4, 5), uniform(4, 5), uniform(4, 5, seed=1)],)
+    flops = 7
 
 
 class TestLayerNormWithoutWeights(OpConformance):
@@ -23,6 +24,7 @@ class TestLayerNormWithoutWeights(OpConformance):
         return (x - x.mean(-1, keepdims=True)) / (x.var(-1, keepdims=True) + 1e-5) ** 0.5
 
     samples = ([uniform(2, 3, 4), None, None],)
+    flops = 7
 
 
 def test_weights_of_another_extent_are_refused() -> None:

@@ -10,3 +10,4 @@ class TestLeakyRelu(OpConformance):
     op = top.LeakyRelu(alpha=0.67)
     reference = onnx_node("LeakyRelu", alpha=0.67)
     samples = ([f32(-7, -0.5, 0, 3)],)
+    flops = 1

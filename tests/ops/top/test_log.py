@@ -10,3 +10,4 @@ class TestLog(OpConformance):
     op = top.Log()
     reference = onnx_node("Log")
     samples = ([uniform(2, 3, low=0.1, high=9)],)
+    flops = 4

@@ -25,6 +25,7 @@ class TestLstm(OpConformance):
         return [y, last_h, last_cell(x, w[0], r[0], b, h, c)]
 
     samples = [X, W, R, B, *STATES], [X, W, R, None, None, None]
+    flops = (T * N * (2 * 4 * H * (I + H) + 30 * H),) * 2
 
 
 def last_cell(x: Array, w: Array, r: Array, b: Array, h: Array, c: Array) -> Array:

@@ -18,6 +18,7 @@ class TestMatMul(OpConformance):
         [uniform(2, 1, 3, 4), uniform(6, 4, 5), None],
         [uniform(4), uniform(2, 4, 5), None],
     )
+    flops = 2 * 4
 
 
 class TestMatMulWithBias(OpConformance):
@@ -28,6 +29,7 @@ class TestMatMulWithBias(OpConformance):
         return onnx_node("Gemm", transB=1)(x, y, b)[0].clip(0)
 
     samples = [uniform(3, 4), uniform(5, 4), uniform(5)], [uniform(3, 4), uniform(5, 4), uniform(1, 5)]
+    flops = 2 * 4 + 1 + 1
 
 
 class TestMatMulTransposed(OpConformance):
@@ -38,6 +40,7 @@ class TestMatMulTransposed(OpConformance):
         return np.einsum("bki,bkj->bji", x, y)
 
     samples = ([uniform(2, 4, 3), uniform(2, 4, 5)],)
+    flops = 2 * 4
 
 
 def types(*shapes: tuple[int, ...]) -> tuple[TensorType, ...]:

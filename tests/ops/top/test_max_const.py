@@ -10,3 +10,4 @@ class TestMaxConst(OpConformance):
     op = top.MaxConst(const_val=0.25)
     reference = onnx_node("Max", inputs=(0, f32(0.25)))
     samples = ([uniform(2, 3)],)
+    flops = 1

@@ -11,12 +11,14 @@ class TestMaxPool(OpConformance):
     op = top.MaxPool(kernel_shape=(5, 5), pads=(2, 2, 2, 2))
     reference = onnx_node("MaxPool", kernel_shape=[5, 5], pads=[2, 2, 2, 2])
     samples = ([uniform(1, 3, 20, 20)],)
+    flops = 5 * 5
 
 
 class TestMaxPoolWithStrides(OpConformance):
     op = top.MaxPool(kernel_shape=(3, 2), strides=(2, 3), pads=(0, 1, 2, 0))
     reference = onnx_node("MaxPool", kernel_shape=[3, 2], strides=[2, 3], pads=[0, 1, 2, 0])
     samples = ([uniform(2, 3, 8, 7)],)
+    flops = 3 * 2
 
 
 class TestMaxPoolOfRowsRoundedUp(OpConformance):
@@ -27,3 +29,4 @@ class TestMaxPoolOfRowsRoundedUp(OpConformance):
         return onnx_node("MaxPool", kernel_shape=[3], strides=[2], pads=[1, 0], ceil_mode=1)(x)[0].clip(0)
 
     samples = [uniform(2, 3, 9)], [uniform(2, 3, 8)]
+    flops = 3 + 1

@@ -10,3 +10,4 @@ class TestMish(OpConformance):
     op = top.Mish()
     reference = onnx_node("Mish")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 6

@@ -18,9 +18,11 @@ class TestMod(OpConformance):
         return np.array([1, 2, -0.5, 1.5], np.float32)
 
     samples = (NUMBERS,)
+    flops = 2
 
 
 class TestFmod(OpConformance):
     op = top.Mod(fmod=True)
     reference = onnx_node("Mod", fmod=1)
     samples = (NUMBERS,)
+    flops = 2

@@ -11,6 +11,7 @@ class TestMul(OpConformance):
     op = top.Mul()
     reference = onnx_node("Mul")
     samples = [uniform(2, 3, 4), uniform(2, 3, 4, seed=1)], [uniform(2, 3, 4), uniform(3, 1)]
+    flops = 1
 
 
 class TestMulOfThree(OpConformance):
@@ -21,3 +22,4 @@ class TestMulOfThree(OpConformance):
         return (x * y * z).clip(0)
 
     samples = ([uniform(2, 3), uniform(2, 3, seed=1), uniform(3)],)
+    flops = 2 + 1

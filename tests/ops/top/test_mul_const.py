@@ -16,6 +16,7 @@ class TestMulConst(OpConformance):
         return x * np.float32(-0.3)
 
     samples = ([uniform(2, 3, 4)],)
+    flops = 1
 
 
 class TestMulConstWithRelu(OpConformance):
@@ -26,3 +27,4 @@ class TestMulConstWithRelu(OpConformance):
         return (x * np.float32(-0.3)).clip(0, 0.5)
 
     samples = ([uniform(2, 3, 4)],)
+    flops = 1 + 1

@@ -25,9 +25,11 @@ class TestNormalize(OpConformance):
     op = top.Normalize(channel_shared=False)
     reference = unit((1,))
     samples = ([uniform(2, 3, 4, 5), uniform(1, 3, 1, 1)],)
+    flops = 4
 
 
 class TestNormalizeAcrossSpace(OpConformance):
     op = top.Normalize(across_spatial=True)
     reference = unit((1, 2, 3))
     samples = ([uniform(2, 3, 4, 5), uniform(1)],)
+    flops = 4

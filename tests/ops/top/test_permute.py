@@ -12,6 +12,7 @@ class TestPermute(OpConformance):
     op = top.Permute(order=(0, 1, 3, 4, 2))
     reference = onnx_node("Transpose", perm=[0, 1, 3, 4, 2])
     samples = ([uniform(2, 3, 5, 4, 1)],)
+    flops = 0
 
 
 def test_orders_that_are_no_permutation_are_refused() -> None:

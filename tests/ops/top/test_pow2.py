@@ -11,3 +11,4 @@ class TestPow2(OpConformance):
     op = top.Pow2(const_val=3.0)
     reference = onnx_node("Pow", inputs=(np.array(3, np.float32), 0))
     samples = ([uniform(2, 3)],)
+    flops = 4

@@ -10,3 +10,4 @@ class TestPow3(OpConformance):
     op = top.Pow3()
     reference = onnx_node("Pow")
     samples = ([uniform(2, 3, low=0.1, high=3), uniform(3, low=-2, high=2)],)
+    flops = 4

@@ -12,6 +12,7 @@ class TestPRelu(OpConformance):
     op = top.PRelu()
     reference = onnx_node("PRelu")
     samples = [uniform(2, 3, 4, 5), uniform(1, 3, 1, 1)], [uniform(2, 3), uniform(1)]
+    flops = 1
 
 
 def test_a_slope_larger_than_the_operand_is_refused() -> None:

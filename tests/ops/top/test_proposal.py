@@ -41,3 +41,4 @@ class TestProposal(OpConformance):
     )
     reference = by_hand
     samples = ([SCORES, OFFSETS],)
+    flops = (4 * 2 * 36 * 2 * 3,)

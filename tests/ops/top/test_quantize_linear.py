@@ -18,6 +18,7 @@ class TestPerTensor(OpConformance):
         return np.array([3, 3, 5, 5, 127, -128], np.float32)  # 0.25 / 0.5 is a tie, and so is 1.25 / 0.5
 
     samples = ([f32(0, 0.25, 1, 1.25, 100, -100)],)
+    flops = 4
 
 
 class TestPerAxis(OpConformance):
@@ -29,6 +30,7 @@ class TestPerAxis(OpConformance):
         return np.clip(np.rint(x / scale) + zero, 0, 255)
 
     samples = ([uniform(2, 2, 3, 4, low=-9, high=9)],)
+    flops = 4
 
 
 def test_scales_that_do_not_fit() -> None:

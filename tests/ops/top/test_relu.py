@@ -10,9 +10,11 @@ class TestRelu(OpConformance):
     op = top.Relu(relu_limit=6.0)
     reference = onnx_node("Clip", min=0.0, max=6.0)
     samples = [f32(-1, 0, 7)], [zeros(2, 3, 4)]
+    flops = 2
 
 
 class TestReluWithoutLimit(OpConformance):
     op = top.Relu()
     reference = onnx_node("Relu")
     samples = ([f32([[-1.5, 0, 7e9]])],)
+    flops = 1

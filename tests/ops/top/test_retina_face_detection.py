@@ -35,3 +35,4 @@ class TestRetinaFaceDetection(OpConformance):
     op = top.RetinaFaceDetection(nms_threshold=0.4, confidence_threshold=0.8, keep_topk=3)
     reference = by_hand
     samples = (MAPS,)
+    flops = (4 * 32 * (4 + 16 + 64),)

@@ -18,3 +18,4 @@ class TestRMSNorm(OpConformance):
         return (result * gamma if gamma.size else result).astype(np.float32)
 
     samples = [uniform(2, 6, 4), uniform(4)], [uniform(3, 5), None]
+    flops = 5

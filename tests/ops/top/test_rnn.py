@@ -13,6 +13,7 @@ class TestRnn(OpConformance):
     op = top.RNN(hidden_size=H)
     reference = onnx_node("RNN", inputs=(0, 1, 2, 3), outputs=2, hidden_size=H)
     samples = ([uniform(T, N, I), uniform(1, H, I), uniform(1, H, H), uniform(1, 2 * H)],)
+    flops = (T * N * (2 * H * (I + H) + 8 * H),)
 
 
 def test_the_second_direction_is_the_first_one_backwards() -> None:

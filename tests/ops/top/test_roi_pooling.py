@@ -25,3 +25,4 @@ class TestROIPooling(OpConformance):
     op = top.ROIPooling(pooled_h=2, pooled_w=2, spatial_scale=1.0)
     reference = halves
     samples = ([uniform(2, 3, 8, 8), np.array([[0, 0, 0, 7, 7], [1, 2, 4, 5, 7], [1, 0, 0, 1, 1]], np.float32)],)
+    flops = 1

@@ -10,3 +10,4 @@ class TestRound(OpConformance):
     op = top.Round()
     reference = onnx_node("Round")
     samples = ([f32(-2.5, -1.5, -0.4, 0.5, 1.5, 2.6)],)
+    flops = 1

@@ -16,3 +16,4 @@ class TestRsqrt(OpConformance):
         return (1 / np.sqrt(x.astype(np.float64))).astype(np.float32)
 
     samples = ([uniform(2, 3, 5, low=0.1, high=9)],)
+    flops = 4

@@ -15,6 +15,7 @@ class TestScale(OpConformance):
         return x * scale + bias
 
     samples = ([uniform(2, 3, 4, 5), uniform(1, 3, 1, 1), uniform(1, 3, 1, 1, seed=1)],)
+    flops = 2
 
 
 class TestScaleWithoutBias(OpConformance):
@@ -25,3 +26,4 @@ class TestScaleWithoutBias(OpConformance):
         return (x * scale[:, None]).clip(0)
 
     samples = ([uniform(2, 3, 4), uniform(3), None],)
+    flops = 2 + 1

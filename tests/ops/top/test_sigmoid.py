@@ -14,6 +14,7 @@ class TestSigmoid(OpConformance):
     op = top.Sigmoid()
     reference = onnx_node("Sigmoid")
     samples = [uniform(2, 3, 4, low=-9, high=9)], [f32(-88, 0, 88)]
+    flops = 4
 
 
 class TestSigmoidScaled(OpConformance):
@@ -24,6 +25,7 @@ class TestSigmoidScaled(OpConformance):
         return np.tanh(x / 2)
 
     samples = ([uniform(2, 3, 4, low=-9, high=9)],)
+    flops = 4
 
 
 class TestLogSigmoid(OpConformance):
@@ -34,6 +36,7 @@ class TestLogSigmoid(OpConformance):
         return np.array([-math.log1p(math.exp(-value)) for value in x.tolist()])
 
     samples = ([f32(-200, -1, 0, 1, 20)],)
+    flops = 4
 
 
 def test_no_overflow_far_from_zero() -> None:

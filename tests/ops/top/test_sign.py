@@ -10,3 +10,4 @@ class TestSign(OpConformance):
     op = top.Sign()
     reference = onnx_node("Sign")
     samples = ([f32(-2, 0, 3)],)
+    flops = 1

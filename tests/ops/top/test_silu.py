@@ -18,3 +18,4 @@ class TestSiLU(OpConformance):
         return np.array([value / (1 + math.exp(-value)) for value in x.reshape(-1).tolist()]).reshape(x.shape)
 
     samples = ([uniform(2, 3, 4, low=-30, high=30)],)
+    flops = 5

@@ -10,3 +10,4 @@ class TestSin(OpConformance):
     op = top.Sin()
     reference = onnx_node("Sin")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 4

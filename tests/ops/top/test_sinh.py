@@ -10,3 +10,4 @@ class TestSinh(OpConformance):
     op = top.Sinh()
     reference = onnx_node("Sinh")
     samples = ([uniform(2, 3, 5, low=-4, high=4)],)
+    flops = 4

@@ -15,6 +15,7 @@ class TestSlice(OpConformance):
         "Slice", inputs=(0, np.array([1, -4, 9]), np.array([100, -1, -100]), np.arange(3), np.array([1, 2, -3]))
     )
     samples = ([uniform(3, 5, 10)],)
+    flops = 0
 
 
 def test_the_declared_type_decides_without_ends() -> None:

@@ -13,12 +13,14 @@ class TestSoftmax(OpConformance):
     op = top.Softmax(axis=1)
     reference = onnx_node("Softmax", axis=1)
     samples = [uniform(2, 3, 4, low=-9, high=9)], [f32([[1e4, 1e4 - 1, -1e4]])]
+    flops = 5
 
 
 class TestLogSoftmax(OpConformance):
     op = top.Softmax(axis=-1, log=True)
     reference = onnx_node("LogSoftmax", axis=-1)
     samples = ([uniform(2, 3, 4, low=-9, high=9)],)
+    flops = 5
 
 
 class TestSoftmaxWithBeta(OpConformance):
@@ -29,6 +31,7 @@ class TestSoftmaxWithBeta(OpConformance):
         return onnx_node("Softmax", axis=-1)(x / 4)
 
     samples = ([uniform(3, 5, low=-9, high=9)],)
+    flops = 5
 
 
 def test_an_axis_beyond_the_dimensions_is_refused() -> None:

@@ -10,3 +10,4 @@ class TestSoftplus(OpConformance):
     op = top.Softplus()
     reference = onnx_node("Softplus")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 5

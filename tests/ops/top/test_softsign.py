@@ -10,3 +10,4 @@ class TestSoftsign(OpConformance):
     op = top.Softsign()
     reference = onnx_node("Softsign")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 3

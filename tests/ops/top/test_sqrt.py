@@ -10,3 +10,4 @@ class TestSqrt(OpConformance):
     op = top.Sqrt()
     reference = onnx_node("Sqrt")
     samples = ([uniform(2, 3, low=0, high=9)],)
+    flops = 1

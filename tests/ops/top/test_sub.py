@@ -11,6 +11,7 @@ class TestSub(OpConformance):
     op = top.Sub()
     reference = onnx_node("Sub")
     samples = [uniform(2, 3, 4), uniform(2, 3, 4, seed=1)], [uniform(2, 3, 4), uniform(3, 1)]
+    flops = 1
 
 
 class TestSubReversed(OpConformance):
@@ -21,3 +22,4 @@ class TestSubReversed(OpConformance):
         return (y - x).clip(0)
 
     samples = ([uniform(2, 3), uniform(3)],)
+    flops = 1 + 1

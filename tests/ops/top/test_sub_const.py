@@ -16,6 +16,7 @@ class TestSubConst(OpConformance):
         return x - np.float32(-0.3)
 
     samples = ([uniform(2, 3, 4)],)
+    flops = 1
 
 
 class TestSubConstWithRelu(OpConformance):
@@ -26,6 +27,7 @@ class TestSubConstWithRelu(OpConformance):
         return (x - np.float32(-0.3)).clip(0, 0.5)
 
     samples = ([uniform(2, 3, 4)],)
+    flops = 1 + 1
 
 
 class TestSubConstReversed(OpConformance):
@@ -36,3 +38,4 @@ class TestSubConstReversed(OpConformance):
         return np.float32(4.7) - x
 
     samples = ([uniform(2, 3)],)
+    flops = 1

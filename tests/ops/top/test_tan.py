@@ -10,3 +10,4 @@ class TestTan(OpConformance):
     op = top.Tan()
     reference = onnx_node("Tan")
     samples = ([uniform(2, 3, 5, low=-1.4, high=1.4)],)
+    flops = 4

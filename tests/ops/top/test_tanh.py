@@ -10,3 +10,4 @@ class TestTanh(OpConformance):
     op = top.Tanh()
     reference = onnx_node("Tanh")
     samples = ([uniform(2, 3, 4, low=-3, high=3)],)
+    flops = 4

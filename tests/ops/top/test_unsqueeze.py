@@ -13,6 +13,7 @@ class TestUnsqueeze(OpConformance):
     op = top.Unsqueeze(axes=(0, -1, 2))
     reference = onnx_node("Unsqueeze", inputs=(0, np.array([0, -1, 2])))
     samples = ([uniform(3, 2)],)
+    flops = 0
 
 
 def test_a_dimension_named_twice_is_refused() -> None:

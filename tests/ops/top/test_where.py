@@ -20,6 +20,7 @@ class TestWhere(OpConformance):
         return np.where(condition != 0, x, y)
 
     samples = ([CONDITION, uniform(2, 3), uniform(2, 3, seed=1)], [CONDITION, uniform(3), uniform(2, 1)])
+    flops = 1
 
 
 class TestWhereOfNumbers(OpConformance):
@@ -30,6 +31,7 @@ class TestWhereOfNumbers(OpConformance):
         return np.where(condition != 0, np.float32(2), np.float32(-1))
 
     samples = ([CONDITION, None, None],)
+    flops = 1
 
 
 class TestWhereOfOneNumber(OpConformance):
@@ -40,6 +42,7 @@ class TestWhereOfOneNumber(OpConformance):
         return np.where(condition != 0, x, np.float32(-3))
 
     samples = ([CONDITION, uniform(3), None],)
+    flops = 1
 
 
 def test_a_branch_that_is_missing() -> None:

@@ -42,3 +42,4 @@ class TestYoloDetection(OpConformance):
     )
     reference = by_hand
     samples = ([SMALL, LARGE],)
+    flops = (4 * 14 * (1 + 4),)

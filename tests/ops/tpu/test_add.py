@@ -17,12 +17,14 @@ class TestAdd(OpConformance):
     op = tpu.Add()
     reference = onnx_node("Add")
     samples = [uniform(2, 3, 4), uniform(2, 3, 4, seed=1)], [uniform(2, 3, 4), uniform(3, 1)]
+    flops = 1
 
 
 class TestSub(OpConformance):
     op = tpu.Sub()
     reference = onnx_node("Sub")
     samples = ([uniform(2, 3, 4), uniform(3, 1)],)
+    flops = 1
 
 
 @settings(max_examples=60)

@@ -26,12 +26,14 @@ class TestScale(OpConformance):
         return x * scale[:, None] + bias[:, None]
 
     samples = ([uniform(2, 3, 4), uniform(3), uniform(3, seed=1), None],)
+    flops = 2
 
 
 class TestClip(OpConformance):
     op = tpu.Clip(min=-1.0, max=0.5)
     reference = onnx_node("Clip", min=-1.0, max=0.5)
     samples = ([uniform(2, 3, low=-2, high=2)],)
+    flops = 2
 
 
 class TestClipOfIntegers(OpConformance):
@@ -42,12 +44,14 @@ class TestClipOfIntegers(OpConformance):
         return q.clip(3 - 4, 3 + 2)
 
     samples = ([quantised(integers(2, 30), 0.25, 3)],)
+    flops = 2
 
 
 class TestDepth2Space(OpConformance):
     op = tpu.Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False)
     reference = onnx_node("DepthToSpace", blocksize=2, mode="DCR")
     samples = ([quantised(integers(1, 8, 2, 3), 0.5)],)
+    flops = 0
 
 
 class TestDeconv(OpConformance):
@@ -59,6 +63,7 @@ class TestDeconv(OpConformance):
         return node(x, w.swapaxes(0, 1), b)[0]
 
     samples = ([uniform(2, 3, 5, 4), uniform(2, 3, 3, 3), uniform(2)],)
+    flops = 2 * 3 * 9 + 1
 
 
 @given(zero=st.integers(-9, 9), result_zero=st.integers(-9, 9), seed=st.integers(0, 99))

@@ -24,6 +24,7 @@ class TestConv2D(OpConformance):
     op = tpu.Conv2D(kernel_shape=(3, 2), strides=(2, 1), pads=(0, 1, 3, 2), group=2)
     reference = onnx_node("Conv", strides=[2, 1], pads=[0, 1, 3, 2], group=2)
     samples = [uniform(2, 6, 9, 8), uniform(4, 3, 3, 2), uniform(4)], [uniform(1, 2, 3, 3), uniform(2, 1, 3, 2), None]
+    flops = (2 * 4 * 5 * 10 * (2 * 3 * 6 + 1), 2 * 10 * 2 * 6)
 
 
 class TestConv2DInBf16(OpConformance):
@@ -35,6 +36,7 @@ class TestConv2DInBf16(OpConformance):
         return wide.clip(0).astype(ml_dtypes.bfloat16)
 
     samples = ([uniform(1, 3, 4, 4).astype(ml_dtypes.bfloat16), uniform(2, 3, 1, 1).astype(ml_dtypes.bfloat16)],)
+    flops = 2 * 3 + 1
     rtol = 2.0**-8  # one step of bf16, where the float32 sum lies beside a tie
 
 
@@ -48,6 +50,7 @@ class TestConv2DOfIntegers(OpConformance):
         return np.floor(sums / 16 + 0.5).clip(-128, 127).astype(np.int8)
 
     samples = ([quantised(integers(1, 3, 4, 4), 0.5), integers(2, 3, 1, 1, seed=1) // 16],)
+    flops = 2 * 3
 
 
 def run(op: tpu.Conv2D, x: Array, w: Array, bias: Array | None, source: Uniform, result: TensorType) -> Array:

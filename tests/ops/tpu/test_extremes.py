@@ -13,12 +13,14 @@ class TestMax(OpConformance):
     op = tpu.Max()
     reference = onnx_node("Max")
     samples = ([f32(-1, 0, 7), f32(2, -3, 7)],)
+    flops = 1
 
 
 class TestMin(OpConformance):
     op = tpu.Min()
     reference = onnx_node("Min")
     samples = ([f32(-1, 0, 7), f32(2, -3, 7)],)
+    flops = 1
 
 
 class TestMaxOfIntegers(OpConformance):
@@ -30,6 +32,7 @@ class TestMaxOfIntegers(OpConformance):
         return (x + y + abs(x.astype(int) - y)) // 2
 
     samples = ([quantised(integers(3, 50) // 2, 0.1, -10), quantised(integers(3, 1, seed=1) // 2, 0.1, -10)],)
+    flops = 1
 
 
 def test_operands_are_stored_alike() -> None:

@@ -21,6 +21,7 @@ class TestMatMul(OpConformance):
     op = tpu.MatMul(right_transpose=True)
     reference = onnx_node("Gemm", inputs=(0, 1, 2), transB=1)
     samples = ([uniform(3, 4), uniform(5, 4), uniform(5), None, None],)
+    flops = 2 * 4 + 1
 
 
 class TestMatMulOfIntegers(OpConformance):
@@ -32,6 +33,7 @@ class TestMatMulOfIntegers(OpConformance):
         return np.floor(left.astype(int) @ right.astype(int) / 256 + 0.5).clip(-128, 127).astype(np.int8)
 
     samples = ([quantised(integers(2, 3, 4), 0.5), integers(4, 5, seed=1), None, None, None],)
+    flops = 2 * 4
 
 
 @settings(max_examples=40)

@@ -19,6 +19,7 @@ class TestPad(OpConformance):
         return result
 
     samples = [quantised(integers(2, 3), 0.5)], [uniform(2, 3)]
+    flops = 0
 
 
 class TestSlice(OpConformance):
@@ -29,6 +30,7 @@ class TestSlice(OpConformance):
         return np.array([[row[4], row[2], row[0]] for row in x[:2]])
 
     samples = ([quantised(integers(3, 5), 0.5)],)
+    flops = 0
 
 
 class TestUpsample(OpConformance):
@@ -39,6 +41,7 @@ class TestUpsample(OpConformance):
         return np.kron(x, np.ones((2, 3), x.dtype)).clip(0)
 
     samples = [quantised(integers(1, 2, 2, 2), 0.5)], [uniform(1, 2, 2, 2)]
+    flops = 1
 
 
 class TestLoad(OpConformance):
@@ -50,6 +53,7 @@ class TestLoad(OpConformance):
         return x
 
     samples = ([quantised(integers(2, 3), 0.5)],)
+    flops = 0
 
 
 def test_store_pads_what_it_writes() -> None:

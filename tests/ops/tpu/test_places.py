@@ -35,6 +35,7 @@ class TestGatherRows(OpConformance):
         [uniform(2, 5, 3), i32([4, 0, 0], [1, 2, 3])],
         [quantised(integers(1, 5, 3), 0.1), i32([4, 0, 0])],
     )
+    flops = 0
 
 
 class TestScatterRows(OpConformance):
@@ -53,6 +54,7 @@ class TestScatterRows(OpConformance):
         [uniform(2, 5, 3), i32([4, 0, -1, 4]), uniform(2, 4, 3, seed=1)],
         [quantised(integers(2, 5, 3), 0.1), i32([4, 0], [1, 9]), quantised(integers(2, 2, 3, seed=1), 0.1)],
     )
+    flops = 0
 
 
 class TestRowIndex(OpConformance):
@@ -65,12 +67,14 @@ class TestRowIndex(OpConformance):
         return result + others[0] if others else result
 
     samples = ([f32(0, 3.7, -1.2, -9, 8)], [f32(2, -2), i32([5, 6], [7, 8])])
+    flops = 3
 
 
 class TestCompare(OpConformance):
     op = tpu.Compare(mode="GreaterOrEqual")
     reference = onnx_node("GreaterOrEqual")
     samples = ([f32(1, 2, 3), f32(2, 2, 2)],)
+    flops = 1
 
 
 class TestCompareConst(OpConformance):
@@ -81,6 +85,7 @@ class TestCompareConst(OpConformance):
         return np.array([float(v > 0.5) for v in x], np.float32)
 
     samples = ([f32(0.25, 0.5, 0.75)],)
+    flops = 1
 
 
 class TestWhere(OpConformance):
@@ -94,6 +99,7 @@ class TestWhere(OpConformance):
         [f32(1, 0, -2), f32(1, 2, 3), f32(4, 5, 6)],
         [f32(1, 0, -2), quantised(integers(3), 0.1), quantised(integers(3, seed=1), 0.1)],
     )
+    flops = 1
 
 
 class TestWhereNumber(OpConformance):
@@ -104,12 +110,14 @@ class TestWhereNumber(OpConformance):
         return np.array([y if c else -7 for c, y in zip(condition, yes, strict=True)], yes.dtype)
 
     samples = ([f32(1, 0, -2), quantised(integers(3), 0.1), None],)
+    flops = 1
 
 
 class TestArg(OpConformance):
     op = tpu.Arg(axis=1, keepdims=False, select_last_index=True)
     reference = onnx_node("ArgMax", axis=1, keepdims=0, select_last_index=1)
     samples = ([np.rint(uniform(3, 9, 2, low=-2, high=2))], [quantised(integers(3, 9, 2) // 60, 0.1)])
+    flops = 9
 
 
 class TestScan(OpConformance):
@@ -120,6 +128,7 @@ class TestScan(OpConformance):
         return np.array([[math.fsum(row[i + 1 :]) for i in range(len(row))] for row in x], np.float32)
 
     samples = ([uniform(3, 11)],)
+    flops = 4
 
 
 class TestProducts(OpConformance):
@@ -130,6 +139,7 @@ class TestProducts(OpConformance):
         return np.array([math.prod(float(v) for v in x[: i + 1]) for i in range(len(x))], np.float32)
 
     samples = ([uniform(9, low=0.5, high=1.5)],)
+    flops = 4
 
 
 class TestRank(OpConformance):
@@ -143,6 +153,7 @@ class TestRank(OpConformance):
         return np.array([[place(row, i) for i in range(len(row))] for row in x], np.int32)
 
     samples = ([np.rint(uniform(2, 12, low=-2, high=2))] * 2,)
+    flops = 12
 
 
 class TestRemainder(OpConformance):
@@ -153,6 +164,7 @@ class TestRemainder(OpConformance):
         return np.array([float(int(a) % int(b)) for a, b in zip(x, y, strict=True)], np.float32)
 
     samples = ([f32(7, -7, 7, -7, 6), f32(3, 3, -3, -3, 3)],)
+    flops = 8
 
 
 class TestRemainderOfC(OpConformance):
@@ -163,6 +175,7 @@ class TestRemainderOfC(OpConformance):
         return np.array([math.fmod(a, b) for a, b in zip(x, y, strict=True)], np.float32)
 
     samples = ([f32(7, -7, 7, -7, 6), f32(3, 3, -3, -3, 3)],)
+    flops = 8
 
 
 class TestBitwise(OpConformance):
@@ -173,6 +186,7 @@ class TestBitwise(OpConformance):
         return np.array([float((int(a) << int(b)) % 256) for a, b in zip(x, y, strict=True)], np.float32)
 
     samples = ([f32(3, 255, 128), f32(2, 3, 1)],)
+    flops = 1
 
 
 class TestTruncate(OpConformance):
@@ -183,6 +197,7 @@ class TestTruncate(OpConformance):
         return np.array([float((int(v) + 128) % 256 - 128) for v in x], np.float32)
 
     samples = ([f32(3.7, -3.7, 127, 128, -129, 600)],)
+    flops = 1
 
 
 def test_updates_alone_need_a_declared_type() -> None:

@@ -20,12 +20,14 @@ class TestAverage(OpConformance):
     op = tpu.Pool2D(kernel_shape=(3, 2), pool_mode="Avg", strides=(2, 1), pads=(1, 1, 0, 1))
     reference = onnx_node("AveragePool", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 1, 0, 1])
     samples = ([uniform(2, 3, 8, 7)],)
+    flops = 3 * 2
 
 
 class TestAverageCountingPadding(OpConformance):
     op = tpu.Pool2D(kernel_shape=(3, 2), pool_mode="Avg", pads=(1, 1, 0, 1), count_include_pad=True)
     reference = onnx_node("AveragePool", kernel_shape=[3, 2], pads=[1, 1, 0, 1], count_include_pad=1)
     samples = ([uniform(2, 3, 8, 7)],)
+    flops = 3 * 2
 
 
 class TestMaximumOfIntegers(OpConformance):
@@ -36,6 +38,7 @@ class TestMaximumOfIntegers(OpConformance):
         return x.reshape(1, 3, 4, 2, 3, 2).max((3, 5))
 
     samples = [quantised(integers(1, 3, 8, 6), 0.5)], [quantised(integers(1, 3, 8, 6, dtype="uint8"), 0.5)]
+    flops = 2 * 2
 
 
 @settings(max_examples=40)

@@ -64,6 +64,7 @@ class TestLstm(OpConformance):
     samples = (
         [uniform(16, STEPS), uniform(16, HIDDEN, seed=1), None, uniform(HIDDEN, 1, seed=2), uniform(HIDDEN, 1, seed=3)],
     )
+    flops = (16 * STEPS * (2 * HIDDEN + 10),)
 
 
 class TestGru(OpConformance):
@@ -74,6 +75,7 @@ class TestGru(OpConformance):
         return _gru(inputs, recurrence, None, [0.0] * HIDDEN, False)
 
     samples = ([uniform(12, STEPS), uniform(12, HIDDEN, seed=1)],)
+    flops = (12 * STEPS * (2 * HIDDEN + 10),)
 
 
 class TestGruWithLinearBeforeReset(OpConformance):
@@ -87,6 +89,7 @@ class TestGruWithLinearBeforeReset(OpConformance):
     samples = (
         [uniform(12, STEPS), uniform(12, HIDDEN, seed=1), np.repeat(np.float32([0, 0, 1]), 4) * uniform(12, seed=2)],
     )
+    flops = (12 * STEPS * (2 * HIDDEN + 10),)
 
 
 class TestRnn(OpConformance):
@@ -101,3 +104,4 @@ class TestRnn(OpConformance):
         return np.array([first, second], np.float32).T
 
     samples = ([uniform(2, 2), uniform(2, 2, seed=1)],)
+    flops = (2 * 2 * (2 * 2 + 10),)

@@ -17,6 +17,7 @@ class TestReduceMean(OpConformance):
     op = tpu.Reduce(axes=(1,), mode="ReduceMean")
     reference = onnx_node("ReduceMean", inputs=[0, AXES], keepdims=1)
     samples = ([uniform(2, 3, 4)],)
+    flops = 3
 
 
 class TestReduceMeanOfIntegers(OpConformance):
@@ -30,6 +31,7 @@ class TestReduceMeanOfIntegers(OpConformance):
         return np.array(rows, np.int8)
 
     samples = ([quantised(integers(2, 3, 40), 0.25, 3)],)
+    flops = 3
 
 
 class TestReduceMaxOfIntegers(OpConformance):
@@ -37,18 +39,21 @@ class TestReduceMaxOfIntegers(OpConformance):
     reference = onnx_node("ReduceMax", inputs=[0, np.array([0, 2], np.int64)], keepdims=1)
     result = quantised_element("int8", 0.25)
     samples = ([quantised(integers(2, 3, 4), 0.25)],)
+    flops = 2 * 4
 
 
 class TestDiv(OpConformance):
     op = tpu.Div()
     reference = onnx_node("Div")
     samples = ([uniform(2, 3, 4), uniform(3, 1, low=0.5, high=2)],)
+    flops = 1
 
 
 class TestDivReverse(OpConformance):
     op = tpu.Div(is_reverse=True)
     reference = onnx_node("Div", inputs=[1, 0])
     samples = ([uniform(2, 3, low=0.5, high=2), uniform(1, seed=1)],)
+    flops = 1
 
 
 def test_integers_have_sums_means_and_maxima_only() -> None:

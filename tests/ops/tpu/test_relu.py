@@ -12,6 +12,7 @@ class TestRelu(OpConformance):
     op = tpu.Relu(relu_limit=6.0)
     reference = onnx_node("Clip", min=0.0, max=6.0)
     samples = ([f32(-1, 0, 7)],)
+    flops = 2
 
 
 class TestReluOfIntegers(OpConformance):
@@ -22,6 +23,7 @@ class TestReluOfIntegers(OpConformance):
         return q.clip(-10, 50)  # 6 / 0.1 - 10
 
     samples = ([quantised(integers(3, 50), 0.1, -10)],)
+    flops = 2
 
 
 class TestReluIntoUnsigned(OpConformance):
@@ -33,3 +35,4 @@ class TestReluIntoUnsigned(OpConformance):
         return q.clip(0).astype(np.uint8)
 
     samples = ([quantised(integers(3, 50), 0.1)],)
+    flops = 1

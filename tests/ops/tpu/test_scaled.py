@@ -28,6 +28,7 @@ class TestMul(OpConformance):
         return (x * y).clip(0)
 
     samples = ([uniform(2, 3), uniform(3)],)
+    flops = 1 + 1
 
 
 class TestAddConst(OpConformance):
@@ -38,6 +39,7 @@ class TestAddConst(OpConformance):
         return x + np.float32(0.75)
 
     samples = ([uniform(2, 3)],)
+    flops = 1
 
 
 class TestMulConst(OpConformance):
@@ -48,18 +50,21 @@ class TestMulConst(OpConformance):
         return x * np.float32(0.3)
 
     samples = ([uniform(2, 3)],)
+    flops = 1
 
 
 class TestLeakyRelu(OpConformance):
     op = tpu.LeakyRelu(alpha=0.1)
     reference = onnx_node("LeakyRelu", alpha=0.1)
     samples = ([uniform(2, 3)],)
+    flops = 1
 
 
 class TestPRelu(OpConformance):
     op = tpu.PRelu()
     reference = onnx_node("PRelu")
     samples = ([uniform(2, 3, 4), uniform(3, 1)],)
+    flops = 1
 
 
 def run(op: Op, arrays: Sequence[Array], zeros: Sequence[int]) -> Array:
@@ -87,6 +92,12 @@ def test_mul_shift(multiplier: int, shift: int, zero: int, result_zero: int, rou
     y = run(tpu.MulShift(multiplier=multiplier, rshift=shift, round_mode=rounding), [x], [zero, result_zero])
     expected = [plain.ROUNDINGS[rounding](plain.scaled(q - zero, multiplier, shift)) for q in x.tolist()]
     assert y.tolist() == [q8(value, result_zero) for value in expected]
+
+
+def test_flops_of_mul_shift() -> None:
+    type_ = TensorType((3, 4), quantised_element("int8", 0.5))
+    op = tpu.MulShift(multiplier=3, rshift=1)
+    assert op.flops(Node(op, (type_,), (type_,))) == 2 * 3 * 4
 
 
 @given(multiplier=MULTIPLIER, shift=SHIFT, zeros=st.tuples(ZERO, ZERO, ZERO), rounding=ROUNDING, seed=SEED)

@@ -16,6 +16,7 @@ class TestSoftmax(OpConformance):
     op = tpu.Softmax(axis=1)
     reference = onnx_node("Softmax", axis=1, inputs=(0,))
     samples = ([uniform(2, 10, low=-9, high=9), None, None, None, None, None],)
+    flops = 5
 
 
 def test_integers_take_their_exponentials_from_the_table() -> None:

@@ -25,18 +25,21 @@ class TestLut(OpConformance):
         [quantised(integers(2, 3, 4, dtype="uint8"), 0.5), TABLE],
         [integers(4, 4)[:, ::2], TABLE],
     )
+    flops = 1
 
 
 class TestElu(OpConformance):
     op = tpu.Active(mode="ELU", coeffs=(0.5,))
     reference = onnx_node("Elu", alpha=0.5)
     samples = ([uniform(2, 3)],)
+    flops = 4
 
 
 class TestHardSigmoid(OpConformance):
     op = tpu.Active(mode="HSIGMOID", coeffs=(0.25, 0.4))
     reference = onnx_node("HardSigmoid", alpha=0.25, beta=0.4)
     samples = ([uniform(2, 3)],)
+    flops = 4
 
 
 class TestTanhInF16(OpConformance):
@@ -47,6 +50,7 @@ class TestTanhInF16(OpConformance):
         return np.tanh(x.astype(np.float64)).astype(np.float16)
 
     samples = ([uniform(2, 3).astype(np.float16)],)
+    flops = 4
     rtol = 2.0**-10  # one step of f16, where float32 lies beside a tie
 
 
