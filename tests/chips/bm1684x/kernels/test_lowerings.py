@@ -224,7 +224,7 @@ TURNS = in_turn(CASES, [*FLOAT_MODES, "int8-asym"], path_of)
 def test_float_forms_compute_the_op(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case)
-    session = Session(chip="bm1684x", quantize=mode)
+    session = Session(chip="bm1684x", quantize=mode, opt=1)
     final, data = build_exposed(session, module)
     result = check_file(session, final, data, inputs, mode if name in IN_SHORT_FLOATS else "f32")
     wanted = values["y"].reshape(result.shape)
@@ -235,7 +235,7 @@ def test_float_forms_compute_the_op(name: str, mode: str) -> None:
 def test_asymmetric_forms_compute_the_op(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case)
-    session = Session(chip="bm1684x", quantize=mode, pipelines=EVERYTHING_IN_INTEGERS)
+    session = Session(chip="bm1684x", quantize=mode, opt=1, pipelines=EVERYTHING_IN_INTEGERS)
     final, data = build_exposed(session, module, _table(values, inputs, case.operands))
     result = check_file(session, final, data, inputs)
     type_ = next(o.result.tensor for o in final.main.operations if o.results and o.name == "y")
@@ -248,7 +248,7 @@ def test_asymmetric_forms_compute_the_op(name: str, mode: str) -> None:
 def test_integer_forms_stay_within_their_steps(name: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case)
-    session = Session(chip="bm1684x", quantize="int8", pipelines=EVERYTHING_IN_INTEGERS)
+    session = Session(chip="bm1684x", quantize="int8", opt=1, pipelines=EVERYTHING_IN_INTEGERS)
     final, data = build_exposed(session, module, _table(values, inputs, case.operands))
     result = check_file(session, final, data, inputs)
     type_ = next(o.result.tensor for o in final.main.operations if o.results and o.name == "y")
@@ -291,7 +291,7 @@ def test_terms_of_sums_fit_16_bits_and_shifts_their_field(ratio: float) -> None:
         {"y": sample_of(LayerCase(top.Add(), [X, Y]), [X, Y * np.float32(ratio)])}, Registry()
     )
     table = own_ranges(Interpreter(module).run(inputs, "all"))
-    session = Session(chip="bm1684x", quantize="int8", pipelines=EVERYTHING_IN_INTEGERS)
+    session = Session(chip="bm1684x", quantize="int8", opt=1, pipelines=EVERYTHING_IN_INTEGERS)
     final, data = build_exposed(session, module, table)
     check_file(session, final, data, inputs)
     (total,) = [o for o in final.main.operations if o.op.name == "tpu.Add"]

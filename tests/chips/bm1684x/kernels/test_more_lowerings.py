@@ -34,7 +34,7 @@ def test_lowered_ops_compute_the_op(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = module_of(case)
     integers = mode not in SHARES
-    session = Session(chip="bm1684x", quantize=mode, pipelines=EVERYTHING_IN_INTEGERS if integers else PIPELINES)
+    session = Session(chip="bm1684x", quantize=mode, opt=1, pipelines=EVERYTHING_IN_INTEGERS if integers else PIPELINES)
     final, data = build_exposed(session, module, own_ranges(values) if integers else None)
     result = check_file(session, final, data, inputs, inner=mode)
     type_ = next(o.result.tensor for o in final.main.operations if o.results and o.name == "y")

@@ -210,7 +210,7 @@ def test_the_lowered_op_means_the_same(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case.operands, case.op)
     integer = mode.startswith("int8")
-    session = Session(chip="bm1684x", quantize=mode, pipelines=EVERYTHING_IN_INTEGERS)
+    session = Session(chip="bm1684x", quantize=mode, opt=1, pipelines=EVERYTHING_IN_INTEGERS)
     final, data = build_exposed(session, module, _table(values) if integer else None)
     result = check_file(session, final, data, inputs)
     type_ = next(o.result.tensor for o in final.main.operations if o.results and o.name == "y")
