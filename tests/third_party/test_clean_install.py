@@ -27,6 +27,9 @@ from tests.third_party.test_acme_ops import network
 DIGITS = ROOT / "examples" / "digits"
 CHIPS = chips_with_acme_cells()
 
+pytestmark = pytest.mark.slow
+"""Nightly: the same distributions beside this checkout are what the quick tests of this folder use."""
+
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
