@@ -98,9 +98,10 @@ def deviations(
             if isinstance(value.type, NoneType):
                 continue
             found = [result[index].reshape(value.tensor.dims) for result in results]
-            values[id(value)] = found[: MOVEMENTS + 1]
-            if value.name in known:
-                one = known[value.name]
+            one = known.get(value.name)
+            if one is None:
+                values[id(value)] = _moved_further(found[: MOVEMENTS + 1], precision)
+            else:
                 yield _compared(operation, value, one, found, precision)
                 values[id(value)] = _moved(one, precision, random, value.tensor.dims)
 
@@ -139,6 +140,17 @@ def _moved(one: Known, precision: Precision, random: np.random.Generator, dims: 
     centre = np.clip(centre, -one.reach, one.reach)
     moved = [_rounded(centre, max(one.step, one.noise), precision), *(centre + sign * noise for sign in signs)]
     return [array.astype(np.float32), *(each.astype(np.float32) for each in moved)]
+
+
+def _moved_further(found: list[Array], precision: Precision) -> list[Array]:
+    """A value that nobody else names: what its operands' movements made of it, moved by its own rounding too.
+
+    A saturated tanh is 1 or the number below, whatever its operand, and a cast to integers makes 1 or 0 of that.
+    """
+    if found[0].dtype.kind != "f" or _is_exact(found[0], precision):
+        return found
+    signs = [0.0, 0.0, *(1.0 if turn % 2 else -1.0 for turn in range(2, len(found)))]
+    return [one + sign * precision.relative * np.abs(one) for one, sign in zip(found, signs, strict=True)]
 
 
 def _rounded(array: Array, noise: float, precision: Precision) -> Array:
