@@ -175,6 +175,8 @@ REDUCTIONS = {
     "mean_of_rows": LayerCase(top.Reduce(axes=(-1,), mode="ReduceMean"), [TOKENS], 2.6, CURVE),
     "mean_of_all": LayerCase(top.Reduce(axes=(0, 1, 2), mode="ReduceMax", keepdims=False), [TOKENS], 2.6, CURVE),
 }
+AROUND = (2.5 + np.arange(-4, 5, dtype=np.float32) / 64).reshape(1, 1, 3, 3)
+"""What bf16 holds around 2.5249, which lies nearer to the number above."""
 WHOLE = np.clip(np.rint(uniform(1, 7, 5, 6, low=-9, high=9, seed=13)), -8, 7)
 OTHER = np.clip(np.rint(uniform(1, 7, 5, 6, low=-9, high=9, seed=14)), -8, 7)
 """Bytes of 1/16 hold both."""
@@ -198,6 +200,13 @@ CHOICES = {
     "compare_number_inversed": LayerCase(
         top.CompareConst(mode="GreaterOrEqual", const_val=2.0, inversed=True), [WHOLE]
     ),
+    **{
+        f"compare_number_{mode.lower()}{'_inversed' if inversed else ''}": LayerCase(
+            top.CompareConst(mode=mode, const_val=2.5249, inversed=inversed), [AROUND]
+        )
+        for mode in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+        for inversed in (False, True)
+    },
     "where": LayerCase(top.Where(), [np.maximum(WHOLE, 0), OTHER, uniform(1, 7, 5, 6, seed=15)], 2),
     "where_mask": LayerCase(
         top.Where(x_is_const=True, x_const_val=-100.0), [Fixed((WHOLE > 0).astype(np.float32)), None, OTHER], 2

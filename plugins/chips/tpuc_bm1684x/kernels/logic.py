@@ -7,6 +7,7 @@ from typing import Any
 
 from tpuc.api import ABSENT, Node, Phase, PlacedTile, Space
 from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.top.compare import MIRRORED
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, CompareOp, CompareSelect, DType, Operand, Scalar
@@ -26,12 +27,6 @@ _SELECTS = {
 
 The chip calls floats equal when their bits are: 0 and -0 differ for it.
 """
-_MIRRORED = {
-    "Greater": "Less",
-    "GreaterOrEqual": "LessOrEqual",
-    "Less": "Greater",
-    "LessOrEqual": "GreaterOrEqual",
-}
 
 
 class ComparisonKernel(ElementwiseKernel):
@@ -58,7 +53,7 @@ class ComparisonKernel(ElementwiseKernel):
         if node.op.name == "tpu.CompareConst":
             sources.append(Scalar.of(node.op.const_val, result.dtype))
             # An immediate goes second: the first operand says how the result lies.
-            mode = _MIRRORED.get(mode, mode) if node.op.inversed else mode
+            mode = MIRRORED.get(mode, mode) if node.op.inversed else mode
         one = Scalar.of(1.0, result.dtype)
         other = Operand(placed.scratch["other"].address, result.dtype)
         if mode not in _SELECTS:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_ops import top, tpu
-from tpuc_ops.top.compare import COMPARISONS
+from tpuc_ops.top.compare import COMPARISONS, MIRRORED
 
 from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.table import TABLE
 
 _FLOATS, _INTEGERS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"), ("INT32", "INT64")
+_INFINITE = ml_dtypes.bfloat16(np.inf)
 _WHOLE_FROM = 128.0
 """From here on bf16 has whole numbers only, below twice that all of them."""
 
@@ -70,7 +72,7 @@ class CompareAny(InHalves):
 
 @TABLE.lowers(top.CompareConst, "bf16", "int8")
 class CompareConstAny(InHalves):
-    """With a number that bf16 holds."""
+    """With a number that bf16 holds: the next one on the side where no operand of bf16 changes its truth."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.EXACT if node.op.mode in COMPARISONS else Wants.AS_IS,)
@@ -79,9 +81,20 @@ class CompareConstAny(InHalves):
         op: top.CompareConst = node.op
         steps = Halves(node, build)
         value = steps.operand()
-        number = steps.constant(np.full((1,) * len(value.tensor.dims), op.const_val, np.float32))
+        bound = _bound(op.const_val, MIRRORED.get(op.mode, op.mode) if op.inversed else op.mode)
+        number = steps.constant(np.full((1,) * len(value.tensor.dims), bound, np.float32))
         sides = (number, value) if op.inversed else (value, number)
         return steps.last(_compared(steps, op.mode, *sides))
+
+
+def _bound(number: float, mode: str) -> float:
+    """The number of bf16 for which ``x mode number`` stays what it is for every x of bf16; else the nearest."""
+    held = np.float32(number).astype(ml_dtypes.bfloat16)
+    if mode in ("GreaterOrEqual", "Less") and held < np.float32(number):
+        held = np.nextafter(held, _INFINITE)
+    elif mode in ("Greater", "LessOrEqual") and held > np.float32(number):
+        held = np.nextafter(held, -_INFINITE)
+    return float(held)
 
 
 def _constant_refusal(node: LoweringNode, count: int) -> str | None:

@@ -25,6 +25,13 @@ MODES: Mapping[str, Callable[[Array, Array], Array]] = {
 
 COMPARISONS = ("Equal", "NotEqual", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 """Those of numbers; the others are of truths."""
+MIRRORED = {
+    "Greater": "Less",
+    "GreaterOrEqual": "LessOrEqual",
+    "Less": "Greater",
+    "LessOrEqual": "GreaterOrEqual",
+}
+"""What says the same of exchanged operands."""
 
 
 @dataclass(frozen=True)
