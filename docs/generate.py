@@ -239,7 +239,7 @@ def support_page() -> str:
 
 def _support_section(registry: Registry, chip: str) -> str:
     description = registry.get("tpuc.chips", chip).description
-    owners, modes = (chip, *description.families), description.modes
+    owners, modes = description.owners, description.modes
     lines = [f"## {chip}", "", f"Modes: {', '.join(modes)}. Compiled files: `{description.suffix}`.", ""]
     missing: list[str] = []
     lines += [f"| op | {' | '.join(modes)} |", f"|---|{'---|' * len(modes)}"]
@@ -260,15 +260,15 @@ def _support_section(registry: Registry, chip: str) -> str:
 
 def _lowering_limits(registry: Registry, description: ChipDescription) -> Iterator[tuple[str, str]]:
     """Op with modes, and the sentences; nothing for an op without limits."""
-    owners, modes = (description.name, *description.families), description.modes
-    for dialect in dialects(registry, LOWERINGS, owners):
+    modes = description.modes
+    for dialect in dialects(registry, LOWERINGS, description.owners):
         for op in lowering_rows(registry, description, dialect):
             by_text: dict[str, list[str]] = {}
             for mode in modes:
                 known = registry.resolve_op(op)
-                cell = lowering_cell(registry, owners, op, known, mode)
+                cell = lowering_cell(registry, description, op, known, mode)
                 if cell is None and known is not None and is_composed(registry, description, known):
-                    cell = registry.legalisation(owners, known)
+                    cell = registry.legalisation(description, known)
                 if cell is not None:
                     by_text.setdefault(_told(refusals_of(cell.value)), []).append(mode)
             yield from ((f"`{op}` {' '.join(where)}", text) for text, where in by_text.items() if text)

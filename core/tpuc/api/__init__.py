@@ -56,6 +56,7 @@ from tpuc.api.kernel import (
 )
 from tpuc.api.legalisation import Legalisation, LegalisationBuilder
 from tpuc.api.lowering import (
+    NO_LOWERING,
     Lowering,
     LoweringBuilder,
     LoweringNode,
@@ -214,6 +215,7 @@ __all__ = [
     "FLOAT_MODES",
     "I32",
     "I64",
+    "NO_LOWERING",
     "NO_PADS",
     "SI32",
     "Absent",

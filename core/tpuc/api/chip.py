@@ -54,6 +54,11 @@ class ChipDescription:
         return type.with_element(self.quantised_element(type, mode, self.symmetric_divisor, name))
 
     @property
+    def owners(self) -> tuple[str, ...]:
+        """Whose tables serve the chip: its own, then those of its families."""
+        return (self.name, *self.families)
+
+    @property
     def compute_type(self) -> str:
         """The float mode in which compositions of several ops are computed: the most exact one that the chip has."""
         return next((mode for mode in ("f32", "bf16", "f16") if mode in self.modes), "f32")

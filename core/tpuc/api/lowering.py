@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 OpT = TypeVar("OpT", bound=Op)
 
 
+NO_LOWERING = "the chip has no lowering for it, and no legalisation is known"
+"""Why an op is refused that nobody computes."""
+
+
 class Wants(Enum):
     """What element a lowering needs in an operand; the framework inserts the Casts."""
 

@@ -15,6 +15,7 @@ from tpuc.registry.tables import Cell, MergedTable, TableName, conflict, ranked
 if TYPE_CHECKING:
     from pluggy import PluginManager
 
+    from tpuc.api.chip import ChipDescription
     from tpuc.ir import Op
 
 ANY_CHIP = "any"
@@ -144,9 +145,9 @@ class Registry:
                 return cell
         return None
 
-    def lowering(self, owners: Sequence[str], op: Op | type[Op], mode: str) -> Cell | None:
+    def lowering(self, chip: ChipDescription, op: Op | type[Op], mode: str) -> Cell | None:
         """What lowers an op in a mode: the cell of the op, else that of its kind if it serves this one."""
-        group = "tpuc.lowerings"
+        group, owners = "tpuc.lowerings", chip.owners
         cell = self.find_cell(group, owners, op.name.partition(".")[0], (op.name, mode))
         if cell is None and op.op_kind:
             cell = self.find_cell(group, owners, op.op_kind.partition(".")[0], (op.op_kind, mode))
@@ -154,9 +155,11 @@ class Registry:
             return cell if cell is not None and cell.value.serves(definition) else None
         return cell
 
-    def legalisation(self, owners: Sequence[str], op: Op | type[Op]) -> Cell | None:
-        """What rewrites an op in terms of others: for the first owner that has one, else for any chip."""
-        return self.find_cell("tpuc.legalisations", (*owners, ANY_CHIP), op.name.partition(".")[0], op.name)
+    def legalisation(self, chip: ChipDescription, op: Op | type[Op]) -> Cell | None:
+        """What rewrites an op in terms of others, where it fits the chip: the chip's own, else the one for any chip."""
+        owners = (*chip.owners, ANY_CHIP)
+        cell = self.find_cell("tpuc.legalisations", owners, op.name.partition(".")[0], op.name)
+        return cell if cell is not None and cell.value.fits(chip) else None
 
     # Hooks
 

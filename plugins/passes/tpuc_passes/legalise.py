@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tpuc.api import (
     F32,
+    NO_LOWERING,
     Legalisation,
     Location,
     Module,
@@ -24,7 +25,7 @@ from tpuc.api import (
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
-from tpuc_passes.lowering.cells import COMPUTE_TYPE, NO_LOWERING, Array, Cells, as_array, is_kept, together
+from tpuc_passes.lowering.cells import COMPUTE_TYPE, Array, Cells, as_array, is_kept, together
 
 
 @dataclass(frozen=True)

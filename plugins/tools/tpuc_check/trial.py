@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuc.api import (
+    NO_LOWERING,
     CalibrationError,
     Constant,
     LoweringNode,
@@ -26,7 +27,6 @@ from tpuc_check.findings import CODE, LOWERING
 RANGE = 4.0
 """Of values that nobody calibrated: what an op can do does not depend on it."""
 
-NO_LOWERING = "the chip has no lowering for it, and no legalisation is known"
 _PLACE = re.compile(r"^node '[^']*': (?:\S+ )+?on \S+: ")
 _LAST = re.compile(r"[;.] ?(?:change|choose|Change|Choose)\b[^;.]*\.?$")
 
@@ -89,12 +89,10 @@ class Trials:
     def _refusal(self, operation: Operation) -> str | None:
         """By the chip's lowering itself; what a legalisation takes apart is only known when it is built."""
         description, mode = self._session.chip.description, self._session.mode
-        owners, op, registry = (description.name, *description.families), operation.op, self._session.registry
-        given = (registry.lowering(owners, op, mode), registry.legalisation(owners, op))
+        op, registry = operation.op, self._session.registry
+        given = (registry.lowering(description, op, mode), registry.legalisation(description, op))
         node, constants = operation.node(), tuple(self._array(operand) for operand in operation.operands)
         bare = LoweringNode(node.op, node.operand_types, node.result_types, node.name, (), constants, mode, description)
-        if given[1] is not None and not given[1].value.fits(description):
-            given = given[:1]
         reasons = [cell.value.refuse(bare) for cell in given if cell is not None]
         return None if None in reasons else (reasons or [NO_LOWERING])[0]
 

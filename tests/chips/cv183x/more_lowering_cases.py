@@ -309,10 +309,11 @@ COMPOSED = {
 }
 """By legalisations, in bf16: sums of rounded products."""
 _REGISTRY = Registry()
+_CHIP = _REGISTRY.get("tpuc.chips", "cv183x").description
 SHARED = {
     name: dataclasses.replace(
         case,
-        modes=tuple(mode for mode in ("int8", "bf16") if _REGISTRY.lowering(("cv183x",), type(case.op), mode)),
+        modes=tuple(mode for mode in ("int8", "bf16") if _REGISTRY.lowering(_CHIP, type(case.op), mode)),
     )
     for name, case in layer_cases.CASES.items()
 }

@@ -32,7 +32,7 @@ def command(app: App, chip: str, as_json: bool) -> None:
     means not supported.
     """
     description = app.registry.get("tpuc.chips", chip).description
-    owners = (chip, *description.families)
+    owners: Sequence[str] = description.owners
     modes: Sequence[str] = description.modes
     lowerings: dict[str, Mapping[str, str | None]] = {}
     for dialect in dialects(app.registry, LOWERINGS, owners):
@@ -59,7 +59,7 @@ def lowering_rows(registry: Registry, chip: ChipDescription, dialect: str) -> Ma
 
     Ops of a dialect that the chip has kernels for need no lowering; they are listed where they have one all the same.
     """
-    owners, modes = (chip.name, *chip.families), chip.modes
+    owners, modes = chip.owners, chip.modes
     keys = [key for owner in owners for key in registry.merged(LOWERINGS, owner, dialect).filled()]
     definitions: Mapping[str, type[Any]] = {}
     if dialect not in dialects(registry, KERNELS, owners):
@@ -70,28 +70,27 @@ def lowering_rows(registry: Registry, chip: ChipDescription, dialect: str) -> Ma
     for op in sorted(ops):
         known = definitions.get(op)
         otherwise = COMPOSED if known is not None and is_composed(registry, chip, known) else None
-        cells = {mode: partial(lowering_cell, registry, owners, op, known, mode) for mode in modes}
+        cells = {mode: partial(lowering_cell, registry, chip, op, known, mode) for mode in modes}
         rows[op] = {mode: provider(cell, owners) or otherwise for mode, cell in cells.items()}
     return rows
 
 
 def lowering_cell(
-    registry: Registry, owners: Sequence[str], name: str, definition: type[Any] | None, mode: str
+    registry: Registry, chip: ChipDescription, name: str, definition: type[Any] | None, mode: str
 ) -> Cell | None:
     """The cell of an op in a mode; that of its kind is found where the op is defined."""
     if definition is not None:
-        return registry.lowering(owners, definition, mode)
-    return registry.find_cell(LOWERINGS, owners, name.partition(".")[0], (name, mode))
+        return registry.lowering(chip, definition, mode)
+    return registry.find_cell(LOWERINGS, chip.owners, name.partition(".")[0], (name, mode))
 
 
 def is_composed(registry: Registry, chip: ChipDescription, op: type[Any], within: frozenset[str] = frozenset()) -> bool:
     """Has the op a legalisation whose ops the chip computes, or that are composed themselves?"""
-    owners = (chip.name, *chip.families)
-    cell = registry.legalisation(owners, op)
-    if cell is None or op.name in within or not cell.value.fits(chip):
+    cell = registry.legalisation(chip, op)
+    if cell is None or op.name in within:
         return False
     return all(
-        registry.lowering(owners, part, chip.compute_type) is not None
+        registry.lowering(chip, part, chip.compute_type) is not None
         or is_composed(registry, chip, part, within | {op.name})
         for part in cell.value.into
     )

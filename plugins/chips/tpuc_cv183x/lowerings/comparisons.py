@@ -15,7 +15,7 @@ from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.table import TABLE
 
 _FLOATS, _INTEGERS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"), ("INT32", "INT64")
-_INFINITE = ml_dtypes.bfloat16(np.inf)
+_INFINITE: Any = ml_dtypes.bfloat16(np.inf)
 _WHOLE_FROM = 128.0
 """From here on bf16 has whole numbers only, below twice that all of them."""
 
@@ -89,10 +89,11 @@ class CompareConstAny(InHalves):
 
 def _bound(number: float, mode: str) -> float:
     """The number of bf16 for which ``x mode number`` stays what it is for every x of bf16; else the nearest."""
-    held = np.float32(number).astype(ml_dtypes.bfloat16)
-    if mode in ("GreaterOrEqual", "Less") and held < np.float32(number):
+    exact = float(np.float32(number))
+    held: Any = ml_dtypes.bfloat16(exact)
+    if mode in ("GreaterOrEqual", "Less") and float(held) < exact:
         held = np.nextafter(held, _INFINITE)
-    elif mode in ("Greater", "LessOrEqual") and held > np.float32(number):
+    elif mode in ("Greater", "LessOrEqual") and float(held) > exact:
         held = np.nextafter(held, -_INFINITE)
     return float(held)
 

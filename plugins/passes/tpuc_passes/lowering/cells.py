@@ -31,7 +31,6 @@ Array: TypeAlias = npt.NDArray[Any]
 
 COMPUTE_TYPE = "compute_type"
 """Attribute of an operation: the float mode that it is lowered in, whatever the mode of the network is."""
-NO_LOWERING = "the chip has no lowering for it, and no legalisation is known"
 
 
 @dataclass(frozen=True)
@@ -67,13 +66,13 @@ class Cells:
 
     def lowering(self, op: Op, mode: str) -> Lowering[Any] | None:
         """The chip's own or one of its families', for the op or for its kind."""
-        cell = self.registry.lowering(self._owners, op, mode)
+        cell = self.registry.lowering(self.chip, op, mode)
         return None if cell is None else cell.value
 
     def legalisation(self, op: Op) -> Legalisation[Any] | None:
         """The chip's, one of its families', or the one for every chip."""
-        cell = self.registry.legalisation(self._owners, op)
-        return None if cell is None or not cell.value.fits(self.chip) else cell.value
+        cell = self.registry.legalisation(self.chip, op)
+        return None if cell is None else cell.value
 
     def computes(self, op: Op, mode: str) -> bool:
         """Is there a lowering, or a legalisation?"""
@@ -101,10 +100,6 @@ class Cells:
     def refusal(self, operation: Operation, mode: str, reason: str) -> str:
         """A refusal as a sentence without a full stop."""
         return f"node '{operation.name}': {operation.op.name} {mode} on {self.chip.name}: {reason}"
-
-    @property
-    def _owners(self) -> tuple[str, ...]:
-        return (self.chip.name, *self.chip.families)
 
 
 def constant_of(module: Module, value: Value) -> Array | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tpuc.api import (
     ABSENT,
+    NO_LOWERING,
     Elementwise,
     InvalidModel,
     Location,
@@ -29,7 +30,7 @@ from tpuc.api import (
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
-from tpuc_passes.lowering.cells import NO_LOWERING, Array, Cells, as_array, constant_of, is_kept, together
+from tpuc_passes.lowering.cells import Array, Cells, as_array, constant_of, is_kept, together
 
 _WHOLE = (Wants.INDEX, Wants.EXACT)
 _ELEMENT_OF = {"int8": "i8", "uint8": "ui8", "int16": "i16", "int32": "i32", "float32": "f32", "float16": "f16"}

@@ -51,8 +51,7 @@ def find_kernel(
     chip = chip_of(context, "group-layers")
     name = operation.op.name
     dialect = name.partition(".")[0]
-    owners = (chip.description.name, *chip.description.families)
-    cell = context.registry.find_cell("tpuc.kernels", owners, dialect, name)
+    cell = context.registry.find_cell("tpuc.kernels", chip.description.owners, dialect, name)
     place = f"node '{operation.name}': {name} on {chip.description.name}"
     if cell is None:
         raise Unsupported(f"{place}: no installed package has a kernel for it; install one, or change the node")
