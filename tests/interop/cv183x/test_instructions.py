@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import pytest
 from tpuc_cv183x.machine import Machine
@@ -17,12 +14,6 @@ CASES_PER_GENERATOR = 60
 FIRST_SEED = 5000
 
 pytestmark = pytest.mark.interop
-
-
-@pytest.fixture(scope="module")
-def runner(oracle_dir: Path) -> Iterator[OracleRunner]:
-    with OracleRunner(oracle_dir) as runner:
-        yield runner
 
 
 @pytest.mark.parametrize("name", GENERATORS)

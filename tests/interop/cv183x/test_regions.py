@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +14,6 @@ from tests.chips.regions import wrong_regions
 
 pytestmark = pytest.mark.interop
 SEEDS = range(8000, 8010)
-
-
-@pytest.fixture(scope="module")
-def runner(oracle_dir: Path) -> Iterator[OracleRunner]:
-    with OracleRunner(oracle_dir) as runner:
-        yield runner
 
 
 @pytest.mark.parametrize("name", GENERATORS)
