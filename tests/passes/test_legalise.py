@@ -66,24 +66,23 @@ PRIMITIVES: Sequence[type[Op]] = (
 
 @dataclass(frozen=True)
 class Case:
-    """An op on inputs, and on constants where arrays are given; None is an absent operand."""
+    """An op on inputs, then on further operands: arrays are constants, extents computed values, None absent ones."""
 
     op: Op
     inputs: tuple[tuple[int, ...], ...]
-    constants: tuple[Array | None, ...] = ()
+    more: tuple[Array | tuple[int, ...] | None, ...] = ()
 
 
 def filters(*shape: int, seed: int = 3) -> Array:
     return uniform(*shape, low=-0.6, high=0.6, seed=seed)
 
 
-def layer(kind: type[Any], gates: int, **more: Any) -> Case:
+def layer(kind: type[Any], gates: int, *states: Array | tuple[int, ...] | None, **more: Any) -> Case:
+    """Four steps of two sequences, after states that are given."""
     ways = 1 + bool(more.get("bidirectional"))
-    return Case(
-        kind(hidden_size=5, **more),
-        ((4, 2, 3),),
-        (filters(ways, gates * 5, 3), filters(ways, gates * 5, 5, seed=4), filters(ways, 2 * gates * 5, seed=5)),
-    )
+    weights = filters(ways, gates * 5, 3), filters(ways, gates * 5, 5, seed=4), filters(ways, 2 * gates * 5, seed=5)
+    x = (2, 4, 3) if more.get("batch_first") else (4, 2, 3)
+    return Case(kind(hidden_size=5, **more), (x,), (*weights, *states))
 
 
 CASES: dict[str, Case] = {
@@ -101,6 +100,15 @@ CASES: dict[str, Case] = {
     ),
     "lstm": layer(top.LSTM, 4),
     "lstm_both_ways": layer(top.LSTM, 4, bidirectional=True),
+    "lstm_constant_states": layer(top.LSTM, 4, filters(1, 2, 5, seed=6), filters(1, 2, 5, seed=7)),
+    "lstm_computed_states": layer(top.LSTM, 4, (2, 2, 5), (2, 2, 5), bidirectional=True),
+    "lstm_one_state": layer(top.LSTM, 4, None, (1, 2, 5)),
+    "lstm_batch_first": layer(top.LSTM, 4, (2, 2, 5), filters(2, 2, 5, seed=7), bidirectional=True, batch_first=True),
+    "gru_constant_state": layer(top.GRU, 3, filters(2, 2, 5, seed=6), bidirectional=True),
+    "gru_computed_state": layer(top.GRU, 3, (1, 2, 5), linear_before_reset=True),
+    "gru_batch_first": layer(top.GRU, 3, (2, 2, 5), bidirectional=True, batch_first=True),
+    "gru_batch_first_constant": layer(top.GRU, 3, filters(2, 1, 5, seed=6), batch_first=True),
+    "rnn_state": layer(top.RNN, 1, (1, 2, 5)),
     "gru": layer(top.GRU, 3),
     "gru_before": layer(top.GRU, 3, linear_before_reset=True, bidirectional=True),
     "rnn": layer(top.RNN, 1, activation="Relu"),
@@ -152,8 +160,11 @@ def context(registry: Registry) -> PassContext:
 def network_of(case: Case) -> Module:
     net = Network(*case.inputs[0])
     operands = [net.input, *(_second_input(net, shape) for shape in case.inputs[1:])]
-    for array in case.constants:
-        operands.append(net.none if array is None else net.build.weight(f"c{len(operands)}", array))
+    for part in case.more:
+        if isinstance(part, tuple):
+            operands.append(_second_input(net, part))
+        else:
+            operands.append(net.none if part is None else net.build.weight(f"c{len(operands)}", part))
     made = net.op(case.op, *operands)
     assert made.defining is not None
     return net.finish(*made.defining.results)
