@@ -245,6 +245,14 @@ class Layouts:
     strided_results: frozenset[int] = frozenset()
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """One way to run a node: a kernel, and the iteration space that it works in."""
+
+    kernel: TileKernel[Any]
+    space: Space
+
+
 class TileKernel(Generic[OpT]):
     """Base of kernels that work on tiles in LMEM. One instance serves all nodes: keep no state."""
 
@@ -256,12 +264,12 @@ class TileKernel(Generic[OpT]):
         """The iteration space of the node."""
         raise NotImplementedError
 
-    def spaces(self, node: Node) -> Sequence[Space]:
-        """All iteration spaces that the kernel can work in, the best for a lone op first.
+    def kernels(self, node: Node) -> Sequence[Candidate]:
+        """The ways to run a node that is not refused, the best for a lone op first; planning takes one of them.
 
-        Neighbours stay in local memory where a value has the same view on both sides. Default: `space` alone.
+        Neighbours stay in local memory where a value has the same view on both sides. Default: this kernel in `space`.
         """
-        return (self.space(node),)
+        return (Candidate(self, self.space(node)),)
 
     def tiling_key(self, node: Node) -> Hashable:
         """Nodes with equal keys are cut alike, so that the search is made once: attributes that decide extents, halos

@@ -34,7 +34,8 @@ def chain(length: int, h: int, w: int, n: int = 1) -> list[TileTask]:
     tasks: list[TileTask] = []
     for number in range(length):
         operation = Operation(Op(), (value, weights), (shape,))
-        facts = KernelFacts(Node(TinyOp(), (shape, filters), (shape,), f"conv{number}"), TinyConv())
+        node = Node(TinyOp(), (shape, filters), (shape,), f"conv{number}")
+        facts = KernelFacts(node, TinyConv().kernels(node)[0])
         sizes = {axis.name: axis.size for axis in facts.space.axes}
         tasks.append(TileTask(operation, facts.node, facts.kernel, chip, sizes, facts, Residency.streamed(1)))
         value = operation.result

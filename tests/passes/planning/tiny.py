@@ -149,7 +149,7 @@ def conv_task(n: int, c: int, k: int, h: int, w: int, kernel: TinyConv | None = 
     """A convolution of `[n, k, h, w]` to `[n, c, h, w]` in one tile."""
     types = (TensorType((n, k, h, w), I8), TensorType((c, k, 3, 3), I8))
     node = Node(TinyOp(), types, (TensorType((n, c, h, w), I8),), "conv")
-    facts = KernelFacts(node, kernel or TinyConv())
+    facts = KernelFacts(node, (kernel or TinyConv()).kernels(node)[0])
     chip: Chip = TinyChip()  # pyright: ignore[reportAssignmentType]  # only its local memory is used here
     operation = Operation(Op(), Block(types).arguments, node.result_types)
     sizes = {axis.name: axis.size for axis in facts.space.axes}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tpuc.api import Layouts, LocalTensor, Node, Phase, PlacedTile, Space, TensorType, TileKernel
+from tpuc.api import Candidate, Layouts, LocalTensor, Node, Phase, PlacedTile, Space, TensorType, TileKernel
 from tpuc_ops.integers import integer_bounds
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Scalar
-from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space
+from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, in_spaces
 from tpuc_bm1684x.operands import operand
 
 
@@ -58,8 +58,8 @@ class ReluKernel(TileKernel[Any]):
     def space(self, node: Node) -> Space:
         return flat_space(node)
 
-    def spaces(self, node: Node) -> Sequence[Space]:
-        return elementwise_spaces(node)
+    def kernels(self, node: Node) -> Sequence[Candidate]:
+        return in_spaces(self, elementwise_spaces(node))
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",), ("aligned",))

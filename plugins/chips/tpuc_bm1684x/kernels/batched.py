@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc.api import Box, KernelChoice, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.shapes import is_absent
@@ -16,7 +16,6 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, DType, Layout, Operand
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES, round_up
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.alternatives import AlternativesKernel
 from tpuc_bm1684x.kernels.binary import emit_rescale
 from tpuc_bm1684x.kernels.common import parallel_axes, zero_point_refusal
 from tpuc_bm1684x.kernels.matrices import MatricesKernel, TurnedMatricesKernel
@@ -108,7 +107,7 @@ class BatchedMatMulKernel(TileKernel[tpu.MatMul]):
         emit_relu(node, result, asm)
 
 
-class AnyMatMulKernel(AlternativesKernel):
+class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
     """A right operand of two dimensions is a constant; of more, computed.
 
     Rows of computed tensors come to the lanes as they lie in DDR wherever that can be: across the lanes, as the plain
@@ -119,14 +118,9 @@ class AnyMatMulKernel(AlternativesKernel):
         self._constant, self._computed = ConstantMatMulKernel(), BatchedMatMulKernel()
         self._by_rows = (MatricesKernel(), TurnedMatricesKernel())
 
-    def kind(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any]:
         if len(node.operand_types[1].dims) == 2:
             return self._constant
+        if self._computed.refuse(node) is not None:
+            return self._computed
         return next((kernel for kernel in self._by_rows if kernel.suits(node)), self._computed)
-
-    def refuse(self, node: Node) -> str | None:
-        kernel = self._constant if len(node.operand_types[1].dims) == 2 else self._computed
-        return kernel.refuse(node)
-
-    def spaces(self, node: Node) -> Sequence[Space]:
-        return self.kind(node).spaces(node)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from tpuc.api import (
     Box,
+    Candidate,
     Layouts,
     Node,
     Phase,
@@ -35,7 +36,7 @@ from tpuc_bm1684x.isa import (
     TransferOp,
 )
 from tpuc_bm1684x.isa.geometry import LANES
-from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, parallel_axes
+from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, in_spaces, parallel_axes
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
@@ -59,9 +60,9 @@ class CastKernel(TileKernel[tpu.Cast]):
     def space(self, node: Node) -> Space:
         return flat_space(node)
 
-    def spaces(self, node: Node) -> Sequence[Space]:
+    def kernels(self, node: Node) -> Sequence[Candidate]:
         turned = _turned_space(node)
-        return (*elementwise_spaces(node), *(() if turned is None else (turned,)))
+        return in_spaces(self, (*elementwise_spaces(node), *(() if turned is None else (turned,))))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         (view,) = space.operands

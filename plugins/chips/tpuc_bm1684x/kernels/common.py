@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from tpuc.api import (
     Axis,
+    Candidate,
     Node,
     Shape4,
     Space,
     TensorType,
+    TileKernel,
     View,
     broadcast_views,
     elementwise_view,
@@ -173,6 +176,11 @@ def elementwise_spaces(node: Node) -> tuple[Space, ...]:
         if space is not None and space not in spaces:
             spaces.append(space)
     return tuple(spaces)
+
+
+def in_spaces(kernel: TileKernel[Any], spaces: Iterable[Space]) -> Sequence[Candidate]:
+    """One kernel in several spaces."""
+    return [Candidate(kernel, space) for space in spaces]
 
 
 def _rows(size: int) -> View | None:

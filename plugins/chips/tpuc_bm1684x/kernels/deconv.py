@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tpuc.api import Node, TileKernel
+from tpuc.api import KernelChoice, Node, TileKernel
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tiles import TurnedFilter
 
-from tpuc_bm1684x.kernels.alternatives import AlternativesKernel
 from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP, zero_point_refusal
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.product import Product, ProductKernel
@@ -39,6 +38,9 @@ def deconvolution_refusal(node: Node) -> str | None:
 class _Transposed(TurnedFilter):
     """What both kinds do: the node as a convolution of what has zeros inserted."""
 
+    def refuse(self, node: Node) -> str | None:
+        return deconvolution_refusal(node)
+
     def product(self, node: Node) -> Product:
         return Product.of_transposed(node, rounding=Rounding(node.op.round_mode))
 
@@ -51,14 +53,11 @@ class GroupedDeconvKernel(_Transposed, GroupedConvKernel):
     """With groups, as the grouped convolution."""
 
 
-class DeconvKernel(AlternativesKernel):
-    """Full or grouped; their limits are the same."""
+class DeconvKernel(KernelChoice[tpu.Deconv]):
+    """Full or grouped."""
 
     def __init__(self) -> None:
         self._full, self._grouped = FullDeconvKernel(), GroupedDeconvKernel()
 
-    def kind(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any]:
         return self._full if node.op.group == 1 else self._grouped
-
-    def refuse(self, node: Node) -> str | None:
-        return deconvolution_refusal(node)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
     Box,
+    KernelChoice,
     Layouts,
     Node,
     PackedConstant,
@@ -30,8 +31,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Layout, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.alternatives import AlternativesKernel
-from tpuc_bm1684x.kernels.common import parallel_axes, window_limits, window_refusal
+from tpuc_bm1684x.kernels.common import parallel_axes, window_limits
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.packed_rows import PackedRowsKernel
 from tpuc_bm1684x.kernels.packing import (
@@ -56,6 +56,11 @@ class DepthwiseConvKernel(TileKernel[tpu.Conv2D]):
 
     Floats: in f32, with f32 filters.
     """
+
+    def refuse(self, node: Node) -> str | None:
+        if node.operand_types[1].storage.name in ("f16", "bf16"):
+            return f"a depthwise filter of floats must be f32, this one is {node.operand_types[1].storage.name}"
+        return convolution_refusal(node)
 
     def space(self, node: Node) -> Space:
         operands: list[View | None] = [None] * len(node.operand_types)
@@ -159,21 +164,15 @@ def _bias_dtype(node: Node) -> DType:
     return DType.F32 if node.operand_types[0].storage.is_float else DType.INT32
 
 
-class AnyConvKernel(AlternativesKernel):
-    """Full, depthwise or grouped convolution, each by its own kernel; their limits are the same."""
+class AnyConvKernel(KernelChoice[tpu.Conv2D]):
+    """Full, depthwise or grouped convolution, each by its own kernel."""
 
     def __init__(self) -> None:
         self._full, self._depthwise, self._grouped = ConvKernel(), DepthwiseConvKernel(), GroupedConvKernel()
         self._packed = PackedRowsKernel()
 
-    def kind(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any]:
         if node.op.group == 1:
             return self._packed if self._packed.pays(node) else self._full
         channels = (node.operand_types[0].dims[1], node.result_type.dims[1])
         return self._depthwise if channels == (node.op.group, node.op.group) else self._grouped
-
-    def refuse(self, node: Node) -> str | None:
-        op: tpu.Conv2D = node.op
-        if self.kind(node) is self._depthwise and node.operand_types[1].storage.name in ("f16", "bf16"):
-            return f"a depthwise filter of floats must be f32, this one is {node.operand_types[1].storage.name}"
-        return convolution_refusal(node) or window_refusal(op.window())

@@ -6,14 +6,26 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tpuc.api import ABSENT, Layouts, LocalTensor, Node, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
+from tpuc.api import (
+    ABSENT,
+    Candidate,
+    Layouts,
+    LocalTensor,
+    Node,
+    PlacedTile,
+    Scratch,
+    Shape4,
+    Space,
+    Tile,
+    TileKernel,
+)
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tiles import tile_shape
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, LaneTransfer, Operand, Scalar, TransferOp
 from tpuc_bm1684x.isa.geometry import LANES
-from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, views_of
+from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, in_spaces, views_of
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, strided
 
@@ -39,8 +51,8 @@ class ElementwiseKernel(TileKernel[Any]):
     def space(self, node: Node) -> Space:
         return flat_space(node)
 
-    def spaces(self, node: Node) -> Sequence[Space]:
-        return elementwise_spaces(node)
+    def kernels(self, node: Node) -> Sequence[Candidate]:
+        return in_spaces(self, elementwise_spaces(node))
 
     def tiling_key(self, node: Node) -> Hashable:
         return (self.needed(node), tuple(self.spread_operands(node)))

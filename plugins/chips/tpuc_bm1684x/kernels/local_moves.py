@@ -9,6 +9,7 @@ from typing import Any
 from tpuc.api import (
     Axis,
     Box,
+    Candidate,
     Instruction,
     Layouts,
     LocalTensor,
@@ -28,7 +29,7 @@ from tpuc_ops.shapes import positive_axis, slice_ranges
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, LaneTransfer, Operand, TensorCopy, TransferOp
 from tpuc_bm1684x.isa.geometry import LANE_BYTES, LANES, LMEM_BASE
-from tpuc_bm1684x.kernels.common import row_blocks, too_large
+from tpuc_bm1684x.kernels.common import in_spaces, row_blocks, too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.operands import operand
 from tpuc_bm1684x.timing import cycles
@@ -44,10 +45,10 @@ class LocalMoveKernel(TileKernel[Any]):
         types = [*node.operand_types, node.result_type]
         return all(2 <= len(type_.dims) <= 4 for type_ in types) and too_large(types) is None
 
-    def space(self, node: Node) -> Space:
-        return self.spaces(node)[0]
+    def kernels(self, node: Node) -> Sequence[Candidate]:
+        return in_spaces(self, self.views(node))
 
-    def spaces(self, node: Node) -> Sequence[Space]:
+    def views(self, node: Node) -> Sequence[Space]:
         """Along the last dimension short rows may lie in blocks, in which case nothing leaves its lane."""
         blocks = [row_blocks(type_.dims) for type_ in (*node.operand_types, node.result_type)]
         views = [View(elementwise_view(type_.dims)) for type_ in (*node.operand_types, node.result_type)]
@@ -93,8 +94,8 @@ class LocalConcatKernel(LocalMoveKernel):
     def axis(self, node: Node) -> int:
         return positive_axis(node.op.axis, node.result_type.rank)
 
-    def spaces(self, node: Node) -> Sequence[Space]:
-        spaces = super().spaces(node)
+    def views(self, node: Node) -> Sequence[Space]:
+        spaces = super().views(node)
         if self.axis(node) != _CHANNELS:
             return spaces
         return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tpuc.api import ABSENT, Node, Phase, PlacedTile, Space
+from tpuc.api import ABSENT, Candidate, Node, Phase, PlacedTile, Space
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.top.compare import MIRRORED
 
@@ -116,8 +116,8 @@ class WhereKernel(ElementwiseKernel):
         operands = tuple(found.get(index) for index in range(len(node.operand_types)))
         return Space(parallel_axes(result.shape), operands, (result,))
 
-    def spaces(self, node: Node) -> Sequence[Space]:
-        return (self.space(node),)
+    def kernels(self, node: Node) -> Sequence[Candidate]:
+        return (Candidate(self, self.space(node)),)
 
     def tiling_key(self, node: Node) -> Any:
         return (self.needed(node), tuple(self.spread_operands(node)))

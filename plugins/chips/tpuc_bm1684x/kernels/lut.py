@@ -8,13 +8,25 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Layouts, LocalTensor, Node, PackedConstant, Phase, PlacedTile, Shape4, Space, Tile, TileKernel
+from tpuc.api import (
+    Candidate,
+    Layouts,
+    LocalTensor,
+    Node,
+    PackedConstant,
+    Phase,
+    PlacedTile,
+    Shape4,
+    Space,
+    Tile,
+    TileKernel,
+)
 from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Gather, Layout, Operand
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES
-from tpuc_bm1684x.kernels.common import elementwise_space, elementwise_spaces
+from tpuc_bm1684x.kernels.common import elementwise_space, elementwise_spaces, in_spaces
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
@@ -33,13 +45,10 @@ class LutKernel(TileKernel[tpu.Lut]):
             return f"entries of at most 32 bits, these have {size}"
         return None
 
-    def space(self, node: Node) -> Space:
-        return self.spaces(node)[0]
-
-    def spaces(self, node: Node) -> Sequence[Space]:
+    def kernels(self, node: Node) -> Sequence[Candidate]:
         alone = Node(node.op, node.operand_types[:1], node.result_types, node.name)
         spaces = (elementwise_space(alone),) if _by_channel(node) else elementwise_spaces(alone)
-        return [Space(space.axes, (*space.operands, None), space.results) for space in spaces]
+        return in_spaces(self, (Space(space.axes, (*space.operands, None), space.results) for space in spaces))
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",))

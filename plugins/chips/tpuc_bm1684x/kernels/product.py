@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,7 +31,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantise, RequantiseOp, Scalar
 from tpuc_bm1684x.isa.geometry import LANES, round_up
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.common import parallel_axes, window_limits
+from tpuc_bm1684x.kernels.common import parallel_axes, window_limits, window_refusal
 from tpuc_bm1684x.kernels.packing import (
     COMPACT_BYTES,
     RECORD_ALIGNMENT,
@@ -223,11 +223,14 @@ def convolution_refusal(node: Node) -> str | None:
         return "zeros between rows and zero points of the kernel have no kernel"
     if op.multiplier and op.quant_mode != "MultiplierShift":
         return f"only quant_mode MultiplierShift, this one is {op.quant_mode}"
-    return None
+    return window_refusal(op.window())
 
 
 class ConvKernel(ProductKernel):
     """Convolution without groups."""
+
+    def refuse(self, node: Node) -> str | None:
+        return convolution_refusal(node)
 
     def product(self, node: Node) -> Product:
         return Product.of_convolution(node, rounding=Rounding(node.op.round_mode))
@@ -253,6 +256,10 @@ class MatMulKernel(ProductKernel):
             right_shifts=op.rshifts,
             rounding=Rounding(op.round_mode),
         )
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        """Columns of the matrix are cut along c or, where rows lie across the lanes, along h."""
+        return [replace(constant, axes=(*constant.axes, "h")) for constant in super().constants(node)]
 
     def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
         right = arrays[1]

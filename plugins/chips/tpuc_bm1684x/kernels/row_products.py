@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tpuc.api import (
     Axis,
     Box,
+    Candidate,
     DdrTensor,
     Layouts,
     LocalTensor,
@@ -26,7 +27,6 @@ from tpuc.api import (
     Shape4,
     Space,
     Tile,
-    TileKernel,
     View,
 )
 
@@ -152,6 +152,20 @@ def _dense(shape: Shape4, element: ScalarType) -> DdrTensor:
     return DdrTensor(DDR_BASE, shape, (shape[1], 1, 1, 1), element)
 
 
+def forms_of(node: Node) -> list[Form]:
+    """The forms to choose from, the fastest for a lone product first."""
+    view = rows_view(node.operand_types[0].dims)
+    if view is None or view[0] * view[1] == 1 or node.result_type.dims[-1] > MAX_EXTENT:
+        return [Form.CHANNELS]
+    left, right = node.operand_types[:2]
+    costs = _costs(view, node.result_type.dims[-1], left.storage, right.storage, node.result_type.storage)
+    rows = [form for form in costs if form is not Form.CHANNELS]
+    ranked = sorted([Form.CHANNELS, min(rows, key=lambda form: costs[form].total)], key=lambda f: costs[f].total)
+    first, second = (costs[form] for form in ranked)
+    # Where rows stay in local memory, transfers do not count, but the other form must not compute for longer.
+    return ranked if second.compute <= first.total else ranked[:1]
+
+
 class ImageRowsKernel(MatMulKernel):
     """Rows turned within local memory to be the pixels of an image, and the result turned back."""
 
@@ -170,6 +184,10 @@ class ImageRowsKernel(MatMulKernel):
         (n0, n1), (k0, k1) = tile.range("n"), tile.range("k")
         box = Box((n0, 0, k0, 0), (n1 - n0, view.shape[1], k1 - k0, 1))
         return [box, *(None for _ in node.operand_types[1:])]
+
+    def layouts(self, node: Node) -> Layouts:
+        plain = super().layouts(node)
+        return Layouts(plain.operands, plain.results)
 
     def _sideways(self, node: Node, tile: Tile) -> Tile:
         """The tile as the convolution sees it: columns are channels, rows are columns of an image."""
@@ -245,6 +263,11 @@ class WideRowsKernel(ImageRowsKernel):
             boxes[2] = Box((0, 0, tile.range("h")[0], 0), (1, 1, tile.size("h"), 1))
         return boxes
 
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        """Beside the form by channels it has the constants of that form."""
+        without = "bias" if forms_of(node) == [Form.WIDE] else ""
+        return [constant for constant in super().constants(node) if constant.name != without]
+
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         columns, depth = tile.size("h"), tile.size("k")
         if name == "bias":
@@ -315,68 +338,16 @@ class ConstantMatMulKernel(MatMulKernel):
     """Rows as they suit the layers around: one form by the rows' elements across the lanes, one by rows."""
 
     def __init__(self) -> None:
-        self._image, self._wide = ImageRowsKernel(), WideRowsKernel()
+        self._kernels = {Form.CHANNELS: self, Form.IMAGE: ImageRowsKernel(), Form.WIDE: WideRowsKernel()}
 
-    def _forms(self, node: Node) -> list[Form]:
-        """The forms to choose from, the fastest for a lone product first."""
-        view = rows_view(node.operand_types[0].dims)
-        if view is None or view[0] * view[1] == 1 or node.result_type.dims[-1] > MAX_EXTENT:
-            return [Form.CHANNELS]
-        left, right = node.operand_types[:2]
-        costs = _costs(view, node.result_type.dims[-1], left.storage, right.storage, node.result_type.storage)
-        rows = [form for form in costs if form is not Form.CHANNELS]
-        ranked = sorted([Form.CHANNELS, min(rows, key=lambda form: costs[form].total)], key=lambda f: costs[f].total)
-        first, second = (costs[form] for form in ranked)
-        # Where rows stay in local memory, transfers do not count, but the other form must not compute for longer.
-        return ranked if second.compute <= first.total else ranked[:1]
-
-    def _by_rows(self, node: Node) -> TileKernel[Any]:
-        return self._wide if Form.WIDE in self._forms(node) else self._image
-
-    def _kernel(self, node: Node, tile: Tile) -> TileKernel[Any] | None:
-        """The kernel of a tile of rows, None of one by channels."""
-        return None if "c" in tile.names else self._by_rows(node)
-
-    def space(self, node: Node) -> Space:
-        return self.spaces(node)[0]
-
-    def spaces(self, node: Node) -> Sequence[Space]:
-        plain = super().space(node)
-        return [plain if form is Form.CHANNELS else self._by_rows(node).space(node) for form in self._forms(node)]
+    def kernels(self, node: Node) -> Sequence[Candidate]:
+        kernels = [self._kernels[form] for form in forms_of(node)]
+        return [Candidate(kernel, kernel.space(node)) for kernel in kernels]
 
     def layouts(self, node: Node) -> Layouts:
-        """Only the form by channels reads parts of larger tensors."""
+        """Where there is no other form, it reads parts of larger tensors."""
         plain = super().layouts(node)
-        return plain if self._forms(node) == [Form.CHANNELS] else Layouts(plain.operands, plain.results)
+        return plain if forms_of(node) == [Form.CHANNELS] else Layouts(plain.operands, plain.results)
 
     def tiling_key(self, node: Node) -> Hashable:
-        return (super().tiling_key(node), tuple(self._forms(node)))
-
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        kernel = self._kernel(node, tile)
-        return super().reads(node, space, tile) if kernel is None else kernel.reads(node, space, tile)
-
-    def constants(self, node: Node) -> Sequence[PackedConstant]:
-        """Columns of the matrix are cut along c or along h."""
-        without = "bias" if self._forms(node) == [Form.WIDE] else ""
-        constants = [constant for constant in super().constants(node) if constant.name != without]
-        return [replace(constant, axes=(*constant.axes, "h")) for constant in constants]
-
-    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
-        kernel = self._kernel(node, tile)
-        return super().constant_shape(node, name, tile) if kernel is None else kernel.constant_shape(node, name, tile)
-
-    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
-        kernel = self._kernel(node, tile)
-        return super().pack(node, name, tile, arrays) if kernel is None else kernel.pack(node, name, tile, arrays)
-
-    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        kernel = self._kernel(node, tile)
-        return super().scratch(node, tile) if kernel is None else kernel.scratch(node, tile)
-
-    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        kernel = self._kernel(node, placed.tile)
-        if kernel is None:
-            super().emit(node, placed, phase, asm)
-        else:
-            kernel.emit(node, placed, phase, asm)
+        return (super().tiling_key(node), tuple(forms_of(node)))

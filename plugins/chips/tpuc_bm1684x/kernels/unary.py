@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
-from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Space, Tile, View
+from tpuc.api import Candidate, Node, PackedConstant, Phase, PlacedTile, Space, Tile, View
 from tpuc_ops.integers import is_integer, zero_point
 from tpuc_ops.quant.arithmetic import Rounding
 
@@ -153,9 +153,9 @@ class PReluKernel(ElementwiseKernel):
         operands: tuple[View | None, ...] = (space.operands[0], *(None for _ in node.operand_types[1:]))
         return Space(space.axes, operands, space.results)
 
-    def spaces(self, node: Node) -> Sequence[Space]:
+    def kernels(self, node: Node) -> Sequence[Candidate]:
         """Slopes belong to channels, so there is no other view."""
-        return (self.space(node),)
+        return (Candidate(self, self.space(node)),)
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
         return (("above", 2), ("below", 2)) if is_integer(node.result_type) else (("above", 4), ("below", 4))

@@ -211,13 +211,13 @@ class ModulePlanner:
         return self.costs.cycles.total(asm.instructions)
 
     def _tiles(self, operation: Operation) -> Sequence[TileTask]:
-        """An operation in one tile, in each view of its kernel."""
+        """An operation in one tile, by each of its candidates."""
         if operation not in self._tiled:
             kernel = self.kernels[operation]
             kernel = kernel if isinstance(kernel, TileKernel) else self._local_kernel(operation)
             assert kernel is not None
-            views = range(len(kernel.spaces(Node.of(operation))))
-            self._tiled[operation] = [make_task(operation, kernel, self.chip, view) for view in views]
+            candidates = enumerate(kernel.kernels(Node.of(operation)))
+            self._tiled[operation] = [make_task(operation, one, self.chip, view) for view, one in candidates]
         return self._tiled[operation]
 
 

@@ -41,7 +41,8 @@ class PlannedFunction:
             elif op_plan is None:
                 raise UsageError(f"node '{operation.name}' has no tiling: run the pass group-layers before this one")
             else:
-                tasks.append(make_task(operation, kernel, chip, op_plan.view).planned(op_plan))
+                candidate = kernel.kernels(node)[op_plan.view]
+                tasks.append(make_task(operation, candidate, chip, op_plan.view).planned(op_plan))
         return PlannedFunction(chip, tasks, aliases)
 
     def regions(self) -> Iterator[tuple[Sequence[Task], HostTask | None]]:

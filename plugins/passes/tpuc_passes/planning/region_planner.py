@@ -226,10 +226,10 @@ class RegionPlanner:
         """The best tiling of an operation that streams from DDR to DDR; operations of one kind are cut alike."""
         node = task.node
         shapes = tuple((t.shape, t.storage) for t in (*node.operand_types, *node.result_types))
-        key = (task.operation.op.name, shapes, task.kernel.tiling_key(node))
+        first = self.choices[point][0]
+        assert isinstance(first, TileTask)
+        key = (task.operation.op.name, shapes, type(first.kernel), first.kernel.tiling_key(node))
         if key not in self._streamed:
-            first = self.choices[point][0]
-            assert isinstance(first, TileTask)
             self._streamed[key] = choose_tiling(first, self.cycles).plan(Residency.streamed(len(node.result_types)))
         return self._streamed[key]
 

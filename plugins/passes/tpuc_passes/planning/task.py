@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from tpuc.api import (
     Box,
+    Candidate,
     Chip,
     CpuRoutine,
     Layouts,
@@ -47,13 +48,13 @@ class HostTask:
 
 
 class KernelFacts:
-    """What a kernel says of one node whatever the tiling, asked once. `view`: which of the kernel's spaces."""
+    """What a candidate says of its node whatever the tiling, asked once. `view`: its number among the node's."""
 
-    def __init__(self, node: Node, kernel: TileKernel[Any], view: int = 0) -> None:
+    def __init__(self, node: Node, candidate: Candidate, view: int = 0) -> None:
         self.node = node
-        self.kernel = kernel
+        self.kernel = kernel = candidate.kernel
+        self.space: Space = candidate.space
         self.view = view
-        self.space: Space = kernel.spaces(node)[view] if view else kernel.space(node)
         self.layouts: Layouts = kernel.layouts(node)
         self.constants: tuple[PackedConstant, ...] = tuple(kernel.constants(node))
         self._axes = {constant.name: constant.axes for constant in self.constants}

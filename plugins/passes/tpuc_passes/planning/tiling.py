@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any
 
-from tpuc.api import Axis, Chip, LmemOverflow, Node, Operation, Tile, TileKernel
+from tpuc.api import Axis, Candidate, Chip, LmemOverflow, Node, Operation, Tile
 
 from tpuc_passes.planning.buffers import TileBuffers, fitting_buffers, plan_buffers
 from tpuc_passes.planning.cost import Cycles, TaskCost
@@ -19,12 +18,12 @@ _MOST_TILES = 1 << 16  # of one op whose smallest tiles alone fit; the plan of m
 _PATIENCE = 8  # tilings with more tiles are not tried after this many that were no better
 
 
-def make_task(operation: Operation, kernel: TileKernel[Any], chip: Chip, view: int = 0) -> TileTask:
-    """The task of an operation in one tile, in the kernel's space number `view`."""
+def make_task(operation: Operation, candidate: Candidate, chip: Chip, view: int = 0) -> TileTask:
+    """The task of an operation in one tile; `view` is the candidate's number among those of the operation."""
     node = Node.of(operation)
-    facts = KernelFacts(node, kernel, view)
+    facts = KernelFacts(node, candidate, view)
     sizes = {axis.name: axis.size for axis in facts.space.axes}
-    return TileTask(operation, node, kernel, chip, sizes, facts, Residency.streamed(len(operation.results)))
+    return TileTask(operation, node, facts.kernel, chip, sizes, facts, Residency.streamed(len(operation.results)))
 
 
 def fits(buffers: TileBuffers, chip: Chip) -> bool:
