@@ -63,7 +63,10 @@ def command_line(words: Sequence[str]) -> int:
     if words[0] == "fail":
         sys.stderr.write("tpuc: no chip named 'x'\n")
         return 2
-    sys.stdout.write(Path(words[1]).read_text().splitlines()[0] + "\n")
+    if words[0] == "copy":
+        Path(words[2]).write_text(Path(words[1]).read_text())
+    else:
+        sys.stdout.write(Path(words[1]).read_text().splitlines()[0] + "\n")
     return 0
 
 
@@ -71,6 +74,10 @@ def test_a_file_runs_itself(tmp_path: Path) -> None:
     path = tmp_path / "net.mlir"
     path.write_text("module @m\n// RUN: tpuc opt %s\n// CHECK: module @m\n")
     run_golden(path, command_line)
+    (tmp_path / "other.mlir").write_text("module @other\n")
+    path.write_text("// RUN: tpuc copy %S/other.mlir %t.mlir\n// RUN: tpuc opt %t.mlir\n// CHECK: module @other\n")
+    run_golden(path, command_line)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["net.mlir", "other.mlir"]
     path.write_text("module @m\n// RUN: not tpuc fail\n// CHECK: no chip named {{.*}}\n")
     run_golden(path, command_line)
 

@@ -1,7 +1,8 @@
 """Golden texts: files that say how to run themselves and what their output must hold.
 
-`RUN: tpuc opt %s --pass fuse-relu` runs the command line in this process, `%s` being the file; `RUN: not tpuc ...`
-expects it to fail and checks its remarks as well. Directives apply in order, as in LLVM's FileCheck:
+`RUN: tpuc opt %s --pass fuse-relu` runs the command line in this process, `%s` being the file, `%S` its folder and `%t`
+the beginning of paths for files that are removed afterwards; `RUN: not tpuc ...` expects it to fail and checks its
+remarks as well. Directives apply in order, as in LLVM's FileCheck:
 
 - `CHECK:` the text is found, behind the last match
 - `CHECK-SAME:` on the line of the last match
@@ -17,7 +18,8 @@ import contextlib
 import io
 import re
 import shlex
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -28,6 +30,7 @@ CommandLine: TypeAlias = Callable[[Sequence[str]], int]
 
 _DIRECTIVE = re.compile(r"(?://|#)\s*(CHECK(?:-[A-Z]+)?):[ \t]*(.*)")
 _RUN = re.compile(r"(?://|#)\s*RUN:[ \t]*(.*)")
+_PLACE = re.compile(r"%[sSt]")
 _KINDS = ("CHECK", "CHECK-SAME", "CHECK-NEXT", "CHECK-NOT")
 
 
@@ -101,12 +104,14 @@ def run_golden(path: Path, command_line: CommandLine | None = None) -> None:
         raise GoldenMismatch(f"{path.name}: no CHECK line; say what the output must hold")
     if command_line is None:
         from tpuc.cli import main as command_line
-    output = "".join(_run(command, path, command_line) for command in commands)
+    with tempfile.TemporaryDirectory() as folder:
+        places = {"%s": str(path), "%S": str(path.parent), "%t": str(Path(folder) / path.stem)}
+        output = "".join(_run(command, places, command_line) for command in commands)
     check_output(output, directives)
 
 
-def _run(command: str, path: Path, command_line: CommandLine) -> str:
-    words = [str(path) if word == "%s" else word for word in shlex.split(command)]
+def _run(command: str, places: Mapping[str, str], command_line: CommandLine) -> str:
+    words = [_PLACE.sub(lambda match: places[match.group()], word) for word in shlex.split(command)]
     fails = words[:1] == ["not"]
     words = words[fails:]
     if words[:1] != ["tpuc"]:
