@@ -15,7 +15,7 @@ from tpuc.cli.summaries import BUILT_IN
 from tpuc.errors import CorruptFile, UsageError
 from tpuc.files import CannotWrite
 from tpuc.registry import Offer
-from tpuc_ops.importing import ImportRefused
+from tpuc_importing.obstacles import ImportRefused
 
 from tests.core.cli import CommandLine
 from tests.core.fakes import chip, offer

@@ -9,15 +9,17 @@ from pathlib import Path
 import onnx
 import pytest
 import tflite
-from tpuc.api import ForeignNode
+from tpuc.api import ForeignNode, ImporterTable
 from tpuc_caffe.importers import TABLE as CAFFE
 from tpuc_caffe.translation import INPUT_TYPES
+from tpuc_importing.finding import functions_of
 from tpuc_onnx.control import is_control_flow
 from tpuc_onnx.folding import SHAPE_QUESTIONS
 from tpuc_onnx.importers import TABLE as ONNX
 from tpuc_onnx.importers import refused as onnx_refused
 from tpuc_onnx.rewrites import REWRITES
 from tpuc_onnx.translation import GLUE
+from tpuc_ops import top
 from tpuc_tflite.control import is_control_flow as is_tflite_control_flow
 from tpuc_tflite.folding import QUESTIONS, foldable
 from tpuc_tflite.importers import TABLE as TFLITE
@@ -33,13 +35,18 @@ def listed(section: str) -> list[str]:
     return [name for line in LISTS[section] for name in line.split()]
 
 
+def imported(table: ImporterTable) -> set[str]:
+    """The operators of a format that have importers of their own or are functions of one number."""
+    return {*table.cells, *functions_of(top.DIALECT, table.owner)}
+
+
 def node(op_type: str) -> ForeignNode:
     return ForeignNode(op_type, "n", ("x",), ("y",), {})
 
 
 @pytest.mark.parametrize("name", listed("onnx"))
 def test_onnx_operators(name: str) -> None:
-    known = name in ONNX.cells or name in REWRITES or name in GLUE | SHAPE_QUESTIONS or is_control_flow(node(name))
+    known = name in imported(ONNX) or name in REWRITES or name in GLUE | SHAPE_QUESTIONS or is_control_flow(node(name))
     schema = onnx.defs.get_schema(name)
     assert known or schema.has_function or schema.has_context_dependent_function or name in CONSTANTS
 
@@ -51,21 +58,21 @@ CONSTANTS = frozenset({"Constant", "EyeLike"})
 @pytest.mark.parametrize("name", listed("tflite"))
 def test_tflite_operators(name: str) -> None:
     assert name not in tflite_refused.REASONS
-    assert name in TFLITE.cells or name in QUESTIONS or is_tflite_control_flow(node(name))
+    assert name in imported(TFLITE) or name in QUESTIONS or is_tflite_control_flow(node(name))
 
 
 def test_every_builtin_operator_of_tflite() -> None:
     """What the schema has and networks cannot hold is refused by name, not as something unknown."""
     numbers = {name for name, value in vars(tflite.BuiltinOperator).items() if isinstance(value, int)}
     numbers -= {"CUSTOM", "PLACEHOLDER_FOR_GREATER_OP_CODES"}
-    told = {*TFLITE.cells, *QUESTIONS, "IF", "WHILE"}
+    told = {*imported(TFLITE), *QUESTIONS, "IF", "WHILE"}
     assert sorted(numbers - told) == []
     assert sorted(name for name in foldable() if name not in numbers) == []
 
 
 @pytest.mark.parametrize("name", listed("caffe"))
 def test_caffe_layers(name: str) -> None:
-    assert name in CAFFE.cells or name in INPUT_TYPES or name == "Silence"
+    assert name in imported(CAFFE) or name in INPUT_TYPES or name == "Silence"
 
 
 @pytest.mark.parametrize("reasons", [onnx_refused.REASONS, tflite_refused.REASONS])

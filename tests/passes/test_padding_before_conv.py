@@ -9,8 +9,8 @@ import pytest
 from tpuc.api import F32, Module, TensorType
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
+from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops import top
-from tpuc_ops.building import ModuleSource, TopBuilder
 
 
 def network(kernel: tuple[int, int], pads: tuple[int, int, int, int]) -> Module:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 from tpuc.api import InvalidModel
+from tpuc_importing.files import read_bytes
 
 from tpuc_caffe.schema import TEXT, UNPACKED, WEIGHTS, Fields, new_net
 
@@ -28,7 +29,7 @@ def load_text(path: Path) -> tuple[Any, str]:
 
     Raises InvalidModel for text that is no network.
     """
-    content = _read(path)
+    content = read_bytes(path)
     if len(content) > MOST_TEXT_BYTES:
         raise InvalidModel(f"{path}: {len(content)} bytes are no network in text. Give the prototxt, not the weights.")
     try:
@@ -72,7 +73,7 @@ def _reason(error: Exception) -> str:
 
 def load_weights(path: Path) -> Mapping[str, tuple[Array, ...]]:
     """The arrays of every layer that has some, by its name; raises InvalidModel for a file that is none or damaged."""
-    content = _read(path)
+    content = read_bytes(path)
     net = _parse(path, content, WEIGHTS)
     if not net.layer and not net.layers:
         raise InvalidModel(
@@ -153,12 +154,3 @@ def _wrong_size(path: Path, layer: str, shape: tuple[int, ...], size: int) -> In
         f"{path}: a weight of layer '{layer}' has the shape {shown} and holds {size} numbers. The file is damaged; "
         "download it again."
     )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise InvalidModel(f"{path}: there is no such file. Check the path.") from None
-    except OSError as error:
-        raise InvalidModel(f"{path}: cannot be read: {error.strerror}. Check the path and its permissions.") from error

@@ -7,19 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpuc.api import (
-    F32,
-    ForeignNode,
-    ImportOptions,
-    InvalidModel,
-    Module,
-    TensorType,
-    Unsupported,
-    Value,
-)
-from tpuc_ops.building import ModuleSource, TopBuilder
-from tpuc_ops.importing import ImporterFinder, Obstacles, show_names
+from tpuc.api import F32, ForeignNode, ImportOptions, InvalidModel, Module, TensorType
+from tpuc_importing.building import ModuleSource, TopBuilder
+from tpuc_importing.finding import Importer, ImporterFinder
+from tpuc_importing.obstacles import show_names
+from tpuc_importing.walking import Walk
 
+from tpuc_caffe.importers.common import plain_function
 from tpuc_caffe.layers import Layer, Network, Shape
 from tpuc_caffe.weights import Array, LayerWeights, MissingWeights
 
@@ -209,8 +203,8 @@ def _other_name(layer: Layer, top: str, blobs: set[str], taken: set[str]) -> str
 # Layers
 
 
-class _Walk:
-    """One run over the layers. Everything that cannot be imported is collected and told at once."""
+class _Walk(Walk[TopBuilder]):
+    """One run over the layers; those without weights are told together."""
 
     def __init__(
         self,
@@ -220,83 +214,70 @@ class _Walk:
         unknown_field: str,
         registry: Any,
     ) -> None:
-        self._build = build
+        super().__init__(build, ImporterFinder(registry, "caffe", plain_function), "layer type", "layer")
         self._weights = weights
         self._is_random = is_random
         self._unknown_field = unknown_field
-        self._find = ImporterFinder(registry, "caffe")
         self._source = build.source.path
-        self._obstacles = Obstacles(build.source.path, "layer type", "layer")
         self._weightless: list[str] = []
 
     def run(self, steps: Sequence[Step]) -> None:
         """Import every layer; raises ImportRefused with all unknown types and refusals."""
         for step in steps:
             self._step(step)
-        self._build.node = None
-        if self._unknown_field and self._obstacles.knows_all:
+        self.build.node = None
+        if self._unknown_field and self.obstacles.knows_all:
             raise InvalidModel(
                 f"{self._unknown_field.rstrip('.')}. Remove it if the network means the same without it."
             )
         if self._weightless:
             one = len(self._weightless) == 1
-            self._obstacles.note(
+            self.obstacles.note(
                 f"{self._source}: {show_names(self._weightless, 'layer')} need{'s' * one} weights, and "
                 "there is no file with them. Give the caffemodel with --model-data, or draw them with --random-weights."
             )
         read = {name for step in steps for name in step.layer.bottoms}
         outputs = [name for step in steps for name in step.layer.tops if name not in read]
         ends = [(step.layer.bottoms, step.layer.tops) for step in steps]
-        self._obstacles.tell(ends, outputs, self._build.values.__contains__)
+        self.obstacles.tell(ends, outputs, self.build.values.__contains__)
 
     def _step(self, step: Step) -> None:
         layer = step.layer
         if layer.type in TRAINING_TYPES:
-            self._obstacles.note(
+            self.obstacles.note(
                 f"{self._source}: layer '{layer.name}' ({layer.type}): it is for training. Give the deploy version "
-                "of the network, or choose outputs before it with --output-names."
+                "of the network, or choose outputs before it with --output-names.",
+                layer.tops,
             )
-        importer = self._find(layer.type) if layer.type not in TRAINING_TYPES else None
-        if importer is None and layer.type not in TRAINING_TYPES:
-            self._obstacles.note_unknown(layer.type, layer.name)
-        if importer is None or self._obstacles.concern(layer.bottoms):
-            self._obstacles.lost.update(layer.tops)
             return
-        self._import(step, importer)
+        importer = self.importer(layer.type, layer.name, layer.bottoms, layer.tops)
+        if importer is not None:
+            self._import(step, importer)
 
-    def _import(self, step: Step, importer: Any) -> None:
+    def _import(self, step: Step, importer: Importer) -> None:
         layer = step.layer
         blobs = None if self._weights is None else self._weights.get(layer.name)
         own = LayerWeights(layer.name, blobs, self._weights is not None, self._is_random)
         attributes = {**layer.parameters, "weights": own}
         node = ForeignNode(layer.type, layer.name, layer.bottoms, step.results, attributes, source=self._source)
-        self._build.node = node
         try:
-            result: Value | Sequence[Value] = importer(node, self._build)
-        except Unsupported as error:
-            self._obstacles.note(error, layer.tops)
-            return
+            results = self.results(node, importer, layer.tops)
         except MissingWeights as error:
             if own.can_be_had:
-                self._obstacles.note(self._build.refuse(node, str(error)))
+                self.obstacles.note(self.build.refuse(node, str(error)))
             else:
                 self._weightless.append(layer.name)
-            self._obstacles.lost.update(layer.tops)
+            self.obstacles.lost.update(layer.tops)
             return
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        if results and len(results) != len(layer.tops):
             raise InvalidModel(
-                f"{self._build.place()}: its parameters contradict each other or its operands: {_told(error)}. Check "
-                "them in the prototxt."
-            ) from error
-        results = [result] if isinstance(result, Value) else [*result]
-        if len(results) != len(layer.tops):
-            raise InvalidModel(
-                f"{self._build.place()}: has {len(layer.tops)} tops, and a layer of this type makes {len(results)} "
+                f"{self.build.place()}: has {len(layer.tops)} tops, and a layer of this type makes {len(results)} "
                 f"with {len(layer.bottoms)} bottoms. Correct the prototxt."
             )
-        self._build.values.update(zip(layer.tops, results, strict=True))
+        self.build.values.update(zip(layer.tops, results, strict=False))
 
-
-def _told(error: Exception) -> str:
-    said = str(error).rstrip(".")
-    return f"no entry {said}" if isinstance(error, KeyError) else said or type(error).__name__
+    def contradiction(self, error: Exception) -> str:
+        """See Walk."""
+        said = str(error).rstrip(".")
+        said = f"no entry {said}" if isinstance(error, KeyError) else said or type(error).__name__
+        return f"its parameters contradict each other or its operands: {said}. Check them in the prototxt."

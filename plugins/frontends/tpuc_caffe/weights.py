@@ -33,7 +33,7 @@ class Blob:
     filler: Mapping[str, Any]
 
 
-class MissingWeights(ValueError):
+class MissingWeights(Exception):
     """What is wrong with the weights of a layer, as the end of a sentence."""
 
 

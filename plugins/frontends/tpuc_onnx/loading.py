@@ -8,6 +8,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import inliner
 from tpuc.api import InvalidModel, Unsupported
+from tpuc_importing.files import read_bytes
 
 LARGEST_VERSION = 1 << 16
 """Of an opset: a number above it is a damaged one."""
@@ -24,12 +25,7 @@ def load_model(path: Path) -> onnx.ModelProto:
 
 
 def _parse(path: Path) -> onnx.ModelProto:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise InvalidModel(f"{path}: there is no such file. Check the path.") from None
-    except OSError as error:
-        raise InvalidModel(f"{path}: cannot be read: {error.strerror}. Check the path and its permissions.") from error
+    content = read_bytes(path)
     model = onnx.ModelProto()
     try:
         model.ParseFromString(content)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto
 from tpuc.api import ForeignNode
-from tpuc_ops.importing import importer_key
+from tpuc_importing.finding import importer_key
 
 from tpuc_onnx.dynamic import is_scaled_back
 from tpuc_onnx.graph import Graph, GraphNode, foreign_node

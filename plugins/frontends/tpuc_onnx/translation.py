@@ -8,29 +8,22 @@ from typing import Any
 import numpy as np
 from onnx import helper
 from tpuc.api import (
-    Block,
+    F32,
     ForeignNode,
-    Function,
-    FunctionType,
     ImportOptions,
-    IntegerAttr,
     InvalidModel,
-    Location,
     Module,
     NetworkInput,
-    Operation,
     PluginError,
-    Return,
-    StringAttr,
     TensorType,
     Unsupported,
     Value,
 )
-from tpuc_ops import top
-from tpuc_ops.importing import ImporterFinder, Obstacles, importer_key, module_name
-from tpuc_ops.top.input import image_input
+from tpuc_importing.building import ModuleSource
+from tpuc_importing.finding import ImporterFinder, importer_key
+from tpuc_importing.walking import Walk
 
-from tpuc_onnx.building import F32, Importer, OnnxBuilder
+from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.checking import check_node
 from tpuc_onnx.control import control_nodes, is_control_flow
 from tpuc_onnx.expansion import function_nodes
@@ -46,45 +39,23 @@ GLUE = frozenset({"ConstantOfShape", "Range", "Shape", "Size"})
 
 def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
     """The TOP module of a graph."""
-    name = module_name(options.model_name or graph.name)
-    attributes = {
-        "module.chip": StringAttr("ALL"),
-        "module.platform": StringAttr("ONNX"),
-        "module.state": StringAttr("TOP_F32"),
-        "module.top_run_mode": StringAttr("STATIC"),
-        "module.weight_file": StringAttr(f"{name}_top_f32_all_origin_weight.npz"),
-    }
     types = TypeTable(graph)
     shapes = input_shapes(graph, options.input_shapes, options.batch)
-    body = Block([TensorType(shape, F32) for shape in shapes])
-    module = Module(name, {})
-    build = OnnxBuilder(graph, types, module, body)
-    for argument, entry, shape in zip(body.arguments, graph.inputs, shapes, strict=True):
-        argument.location = Location((entry.name,))
+    for entry, shape in zip(graph.inputs, shapes, strict=True):
         types.declare(entry.name, entry.elem_type, shape)
-        op = _input_op(shape, options, entry.name)
-        build.values[entry.name] = build.build(op, [argument], entry.name, [TensorType(shape, F32)])
+    names = {name for node in graph.nodes for name in node.foreign.outputs}
+    names |= {*graph.constants, *(entry.name for entry in graph.inputs)}
+    name = options.model_name or graph.name
+    source = ModuleSource(graph.source, name, "ONNX", options.preprocess, frozenset(names))
+    inputs = [(entry.name, TensorType(shape, F32)) for entry, shape in zip(graph.inputs, shapes, strict=True)]
+    build = OnnxBuilder(source, inputs, types)
     old_batch = {entry.shape[0] if entry.shape else 1 for entry in graph.inputs}
     _Walk(graph, build, registry, Rebatching(options.batch, old_batch)).run()
-    outputs = [_output(graph, build, name) for name in graph.outputs]
-    body.append(Operation(Return(), outputs))
-    function = Function("main", FunctionType((), ()), body)
-    function.update_type()
-    module.functions.append(function)
-    flops = sum(operation.op.flops(operation.node()) for operation in module.walk())
-    module.attributes = {"module.FLOPs": IntegerAttr(flops), **attributes}
-    return module
-
-
-def _input_op(shape: tuple[int, ...], options: ImportOptions, name: str) -> top.Input:
-    """With what the user said about preprocessing; that concerns images only."""
-    if len(shape) != 4 or not options.preprocess:
-        return top.Input()
-    return image_input(shape, options.preprocess, name)
+    return build.finish([(output, _output(graph, build, output)) for output in graph.outputs])
 
 
 def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
-    """The value of a network output, under its own name."""
+    """The value of a network output."""
     value = build.values.get(name)
     constant = build.types.constants.get(name)
     if value is None or constant is not None or not _depends_on_inputs(value):
@@ -92,13 +63,6 @@ def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
         if constant is not None:
             why = "does not depend on any input" if constant.size else f"has no elements ({show_shape(constant.shape)})"
         raise InvalidModel(f"{graph.source}: output '{name}' {why}. Choose other outputs with --output-names.")
-    if value.name == name:
-        return value
-    producer = value.defining
-    is_own = producer is not None and not isinstance(producer.op, (NetworkInput, top.Weight)) and not value.index
-    if producer is None or not is_own or value.name in graph.outputs:
-        return build.build(top.Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
-    producer.location = Location((name, *producer.location.names[1:]))
     return value
 
 
@@ -115,16 +79,14 @@ def _depends_on_inputs(value: Value) -> bool:
     return False
 
 
-class _Walk:
-    """One run over the nodes. Everything that cannot be imported is collected and told at once."""
+class _Walk(Walk[OnnxBuilder]):
+    """One run over the nodes, of which some are folded and some written in others first."""
 
     def __init__(self, graph: Graph, build: OnnxBuilder, registry: Any, rebatching: Rebatching) -> None:
+        super().__init__(build, ImporterFinder(registry, "onnx"))
         self._graph = graph
         self._rebatching = rebatching
-        self._build = build
         self._types = build.types
-        self._find = ImporterFinder(registry, "onnx")
-        self._obstacles = Obstacles(graph.source)
 
     def run(self) -> None:
         """Import every node; raises ImportRefused with all unknown operators and refusals."""
@@ -132,13 +94,13 @@ class _Walk:
             check_node(node)
             try:
                 self._step(node)
-            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-                raise _contradiction(node.foreign, error) from error
+            except self.contradictions as error:
+                raise self.contradicted(node.foreign, error) from error
         steps = [(node.reads, node.foreign.outputs) for node in self._graph.nodes]
-        self._obstacles.tell(steps, self._graph.outputs, self._is_computed)
+        self.obstacles.tell(steps, self._graph.outputs, self._is_computed)
 
     def _is_computed(self, name: str) -> bool:
-        return name in self._build.values and name not in self._types.constants
+        return name in self.build.values and name not in self._types.constants
 
     def _step(self, node: GraphNode) -> None:
         folded = fold(node, self._types)
@@ -152,16 +114,14 @@ class _Walk:
             self._types.infer(node)
         if self._is_empty(node.foreign):
             return
-        importer = self._find(importer_key(node.foreign))
-        lost = self._obstacles.concern(node.reads)
+        importer = self.find(importer_key(node.foreign))
+        lost = self.obstacles.concern(node.reads)
         if (importer is None or is_rewritten(node.foreign)) and not lost and self._expand(node, importer is None):
             return
-        if importer is None and not (lost and node.foreign.op_type in GLUE):
-            self._obstacles.note_unknown(importer_key(node.foreign), node.foreign.name)
-        if importer is None or lost:
-            self._obstacles.lost.update(node.foreign.outputs)
-            return
-        self._import(node.foreign, importer)
+        if lost and node.foreign.op_type in GLUE:
+            self.obstacles.lost.update(node.foreign.outputs)
+        else:
+            self._import(node)
 
     def _is_empty(self, node: ForeignNode) -> bool:
         """Note results without elements, which are known; is that all of them?"""
@@ -192,22 +152,16 @@ class _Walk:
                 if shape is not None:
                     self._types.declare(name, kind, shape)
         except Unsupported as error:
-            self._obstacles.note(error, node.foreign.outputs)
+            self.obstacles.note(error, node.foreign.outputs)
         return True
 
-    def _import(self, node: ForeignNode, importer: Importer) -> None:
-        self._build.node = node
-        try:
-            result = importer(node, self._build)
-        except Unsupported as error:
-            self._obstacles.note(error, node.outputs)
-            return
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise _contradiction(node, error) from error
-        results = [result] if isinstance(result, Value) else result
-        for name, value in zip(node.outputs, results, strict=False):
+    def _import(self, node: GraphNode) -> None:
+        foreign = node.foreign
+        importer = self.importer(importer_key(foreign), foreign.name, node.reads, foreign.outputs)
+        results = self.results(foreign, importer) if importer else ()
+        for name, value in zip(foreign.outputs, results, strict=False):
             if name and name not in self._types.constants:
-                self._accept(node, name, value)
+                self._accept(foreign, name, value)
 
     def _accept(self, node: ForeignNode, name: str, value: Value) -> None:
         """Note a result; its shape must be the one that ONNX defines."""
@@ -217,13 +171,10 @@ class _Walk:
                 f"{node.source}: node '{node.name}' ({node.op_type}): its importer gives '{name}' the shape "
                 f"{show_shape(got)}, and ONNX says {show_shape(expected)}. The importer's author must mend it."
             )
-        self._build.values[name] = value
+        self.build.values[name] = value
         self._types.correct(name, got)
 
-
-def _contradiction(node: ForeignNode, error: Exception) -> InvalidModel:
-    reason = (" ".join(str(error).split()) or type(error).__name__).rstrip(".")
-    return InvalidModel(
-        f"{node.source}: node '{node.name}' ({node.op_type}): its attributes and operands contradict each other: "
-        f"{reason}. Export the network again."
-    )
+    def contradiction(self, error: Exception) -> str:
+        """See Walk."""
+        reason = (" ".join(str(error).split()) or type(error).__name__).rstrip(".")
+        return f"its attributes and operands contradict each other: {reason}. Export the network again."

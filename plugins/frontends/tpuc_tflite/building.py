@@ -8,32 +8,27 @@ only where a value is there in another one; a TRANSPOSE of the file merely chang
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
 from tpuc.api import (
-    ABSENT,
-    Block,
+    F32,
     ElementType,
     ForeignNode,
     InvalidModel,
     Location,
-    Module,
     NetworkInput,
-    NoneType,
     Op,
-    Operation,
     TensorType,
     UniformPerAxis,
-    Unsupported,
     Value,
 )
+from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops import top
+from tpuc_ops.shapes import show
 
-from tpuc_tflite.graph import F32, MOST_ELEMENTS, Array, Graph, Shape, TensorEntry, element_of, real_values
+from tpuc_tflite.graph import MOST_ELEMENTS, Array, Graph, Shape, TensorEntry, element_of, real_values
 
 Order: TypeAlias = tuple[int, ...]
 
@@ -62,21 +57,19 @@ Results: TypeAlias = "Value | Arranged | Later | Sequence[Value | Arranged]"
 Importer: TypeAlias = "Callable[[ForeignNode, TfliteBuilder], Results]"
 
 
-class TfliteBuilder:
-    """An `ImportBuilder` over the body of `main` that also knows orders and quantised types."""
+class TfliteBuilder(TopBuilder):
+    """A builder that also knows orders and quantised types. Network inputs are images as `n,c,h,w`."""
 
-    def __init__(self, graph: Graph, module: Module, body: Block) -> None:
-        self.module = module
-        self.body = body
-        self.node: ForeignNode | None = None
+    def __init__(self, graph: Graph, source: ModuleSource, inputs: Sequence[tuple[str, TensorType]]) -> None:
         self.entries = dict(graph.tensors)
         self.constants = {name: entry.data for name, entry in graph.tensors.items() if entry.data is not None}
-        self._source = graph.source
-        self._values: dict[str, dict[Order, Value]] = {}
+        self._orders: dict[str, dict[Order, Value]] = {}
         self._home: dict[str, Order] = {}
         self._later: dict[str, Later] = {}
-        self._taken: set[str] = set()
-        self._none = self._append(top.None_(), (), NoneType(), Location())
+        super().__init__(source, inputs)
+        for name, type in inputs:
+            order = NCHW if type.rank == 4 else tuple(range(type.rank))
+            self.accept(name, Arranged(self.values[name], order))
 
     # Foreign tensors
 
@@ -106,7 +99,7 @@ class TfliteBuilder:
         if name not in self._home:
             return self.entry(name).shape
         order = self._home[name]
-        dims = self._values[name][order].tensor.dims
+        dims = self._orders[name][order].tensor.dims
         return tuple(dims[order.index(axis)] for axis in range(len(order)))
 
     def is_known(self, name: str) -> bool:
@@ -131,7 +124,7 @@ class TfliteBuilder:
             return self._none
         self._settle(name)
         order = tuple(range(len(self.shape(name)))) if order is None else order
-        found = self._values.setdefault(name, {})
+        found = self._orders.setdefault(name, {})
         if order not in found:
             if name in self.constants:
                 found[order] = self._constant_value(name, order)
@@ -151,7 +144,7 @@ class TfliteBuilder:
         value, order = (result.value, result.order) if isinstance(result, Arranged) else (result, None)
         order = tuple(range(value.tensor.rank)) if order is None else order
         self._home[name] = order
-        self._values[name] = {order: value}
+        self._orders[name] = {order: value}
 
     def declare(self, entry: TensorEntry) -> None:
         """Make a tensor known that is written into the graph from elsewhere."""
@@ -178,7 +171,7 @@ class TfliteBuilder:
         if name not in self._home:
             raise self._error(f"it reads tensor '{name}', which nothing computes")
         home = self._home[name]
-        value = self._values[name][home]
+        value = self._orders[name][home]
         steps = tuple(home.index(axis) for axis in order)
         return self.permute(value, steps, f"{name}_{'nchw' if order == NCHW else 'permuted'}")
 
@@ -205,10 +198,6 @@ class TfliteBuilder:
 
     # Weights
 
-    def weight(self, name: str, array: Array, element: ElementType = F32) -> Value:
-        """A new weight; the name is made unique. Floats must be finite."""
-        return self._weight(self._unique(name), array, element)
-
     def quantised_weight(self, name: str, array: Array, like: str, axis: int = 0) -> Value:
         """A new weight that is quantised as the tensor `like`, its scales, if there are several, along `axis`."""
         entry = self.entries[like]
@@ -231,10 +220,6 @@ class TfliteBuilder:
         """Does the node at hand compute with integers that have a scale?"""
         return self.node is not None and self.entries[self.node.outputs[0]].is_quantised
 
-    def none(self) -> Value:
-        """The absent operand."""
-        return self._none
-
     # Names
 
     def rename(self, value: Value, name: str) -> None:
@@ -248,99 +233,54 @@ class TfliteBuilder:
 
     def rename_holder(self, name: str) -> None:
         """Take a foreign tensor's name from the value that has it in another order."""
-        for value in self._values.get(name, {}).values():
+        for value in self._orders.get(name, {}).values():
             if value.name == name and value.defining is not None and not isinstance(value.defining.op, NetworkInput):
                 self.rename(value, self._unique(f"{name}_nhwc" if value.tensor.rank == 4 else f"{name}_inner"))
                 self._taken.discard(name)
 
-    # Operations
+    def is_foreign(self, name: str) -> bool:
+        """Constants are written under other names where they are read in another order."""
+        return name in self.entries and name not in self.constants
 
-    def build(
-        self, op: Op, operands: Sequence[Value], name: str, result_types: Sequence[TensorType] | None = None
-    ) -> Value:
-        """Append an op; `name` is the foreign output tensor's name. Result types are inferred when not given: with the
-        foreign tensor's quantisation, or, for a made-up name, that of the first operand.
-        """
-        return self.build_many(op, operands, (name,), result_types)[0]
+    def named(self, name: str, value: Value, outputs: Sequence[str]) -> Value:
+        """A result of `main`, under its own name, which a value in another order may have."""
+        if value.name == name:
+            return value
+        self.rename_holder(name)
+        if value.defining is None or isinstance(value.defining.op, NetworkInput) or value.name in outputs:
+            return self.build(top.Reshape(shape=value.tensor.dims), [value], name, [value.tensor])
+        self.rename(value, name)
+        return value
 
-    def build_many(
-        self, op: Op, operands: Sequence[Value], names: Sequence[str], result_types: Sequence[TensorType] | None = None
-    ) -> Sequence[Value]:
-        """As `build`, for an op with several results, each under its own name."""
-        if result_types is None:
-            result_types = self._infer(op, operands, names)
-        unique = [name if name in self.entries and name not in self._taken else self._unique(name) for name in names]
-        self._taken.update(unique)
-        operation = Operation(op, operands, result_types, Location(tuple(unique)))
-        return self.body.append(operation).results
+    # Types
 
-    def refuse(self, node: ForeignNode, reason: str) -> Exception:
-        """The error to raise for a node that cannot be imported: it names file, node and op."""
-        return Unsupported(f"{node.source}: node '{node.name}' ({node.op_type}): {reason.rstrip('.')}.")
+    @property
+    def state(self) -> str:
+        """Are there quantised values?"""
+        types = [value.type for operation in self.module.walk() for value in operation.results]
+        return "TOP_QUANTIZED" if any(isinstance(t, TensorType) and t.is_quantised for t in types) else "TOP_F32"
 
-    def _infer(self, op: Op, operands: Sequence[Value], names: Sequence[str]) -> list[TensorType]:
-        types = tuple(v.type if isinstance(v.type, TensorType) else ABSENT for v in operands)
-        try:
-            inferred = op.infer(types)
-        except ValueError as error:
-            shapes = ", ".join(show_shape(type.dims) for type in types if type is not ABSENT)
-            raise self._error(f"{str(error).rstrip('.')} (operands {shapes})") from error
-        if inferred is None:
-            raise self._error(f"{op.name} cannot be built without a declared shape")
-        if any(type.size > MOST_ELEMENTS for type in inferred):
-            shapes = ", ".join(show_shape(type.dims) for type in inferred)
-            raise self._error(f"its result of {shapes} has more than {MOST_ELEMENTS} elements")
-        return [type.with_element(self._element(name, types[0])) for name, type in zip(names, inferred, strict=True)]
+    def infer(self, op: Op, operands: Sequence[Value], names: Sequence[str]) -> Sequence[TensorType]:
+        """With the foreign tensor's quantisation, or, for a made-up name, that of the first operand."""
+        types = super().infer(op, operands, names)
+        return [type.with_element(self._element(name, operands[0])) for name, type in zip(names, types, strict=True)]
 
-    def _element(self, name: str, operand: TensorType) -> ElementType:
+    def _element(self, name: str, operand: Value) -> ElementType:
         if name in self.entries:
             return self.entries[name].element
-        return operand.element if operand.is_quantised else F32
+        is_quantised = isinstance(operand.type, TensorType) and operand.type.is_quantised
+        return operand.tensor.element if is_quantised else F32
 
-    def _weight(self, name: str, array: Array, element: ElementType) -> Value:
-        stored = np.ascontiguousarray(array).reshape(array.shape)
-        if element == F32:
-            with np.errstate(over="ignore"):
-                stored = stored.astype(np.float32, copy=False)
-            self._check_finite(name, stored)
-        self._taken.add(name)
-        self.module.weights[name] = stored
-        return self._append(top.Weight(), (), TensorType(stored.shape, element), Location((name,)))
-
-    def _check_finite(self, name: str, array: Array) -> None:
-        bad = array.size - int(np.count_nonzero(np.isfinite(array)))
-        if bad:
-            what = "NaN" if np.isnan(array).any() else "infinite values"
-            raise self._error(
-                f"weight '{name}' holds {what} ({bad} of {array.size} values). Export the network from a checkpoint "
-                "whose weights are finite"
-            )
-
-    def _append(self, op: Op, operands: Sequence[Value], type: TensorType | NoneType, location: Location) -> Value:
-        return self.body.append(Operation(op, operands, [type], location)).result
-
-    def _unique(self, name: str) -> str:
-        candidate, number = name, 1
-        while candidate in self._taken or (candidate in self.entries and candidate not in self.constants):
-            candidate, number = f"{name}_{number}", number + 1
-        return candidate
+    def check_size(self, type: TensorType) -> None:
+        """Empty tensors are allowed, which some nodes leave out."""
+        if type.size > MOST_ELEMENTS:
+            raise self._error(f"its result of {show(type.dims)} has more than {MOST_ELEMENTS} elements")
 
     def _error(self, reason: str) -> InvalidModel:
-        place = f"node '{self.node.name}' ({self.node.op_type})" if self.node else "the graph"
-        return InvalidModel(f"{self._source}: {place}: {reason}.")
+        return InvalidModel(f"{self.place()}: {reason}.")
 
 
 def only_ones_move(dims: Shape, steps: Order) -> bool:
     """Do the elements keep their places in memory when the dimensions are put into the order of `steps`?"""
     long = [step for step in steps if dims[step] != 1]
     return long == sorted(long)
-
-
-def show_shape(shape: Sequence[int]) -> str:
-    """A shape as people write it."""
-    return "x".join(map(str, shape)) or "scalar"
-
-
-def elements(shape: Sequence[int]) -> int:
-    """How many there are in a shape."""
-    return math.prod(shape)

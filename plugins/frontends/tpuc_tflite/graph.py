@@ -8,12 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import ElementType, ForeignNode, ScalarType, Uniform, UniformPerAxis
+from tpuc.api import F32, ElementType, ForeignNode, ScalarType, Uniform, UniformPerAxis
 
 Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
 
-F32 = ScalarType("f32")
 MOST_ELEMENTS = 1 << 28
 """Of one tensor: a file that states more is damaged, and would fill the memory."""
 

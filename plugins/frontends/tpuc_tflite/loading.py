@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import ForeignNode, InvalidModel, Unsupported
+from tpuc_importing.files import read_bytes
 
 from tpuc_tflite.graph import MOST_ELEMENTS, Array, Graph, Quantisation, Shape, TensorEntry
 from tpuc_tflite.options import OptionReader, members
@@ -56,12 +57,7 @@ def load_graph(path: Path) -> Graph:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise InvalidModel(f"{path}: there is no such file. Check the path.") from None
-    except OSError as error:
-        raise InvalidModel(f"{path}: cannot be read: {error.strerror}. Check the path and its permissions.") from error
+    content = read_bytes(path)
     if len(content) < 16 or content[4:8] != b"TFL3":
         raise InvalidModel(
             f"{path}: not a TFLite file, or a truncated one ({len(content)} bytes): it does not have the mark TFL3. "

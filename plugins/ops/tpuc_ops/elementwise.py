@@ -43,12 +43,14 @@ class UnaryOp(Op, Elementwise):
 
 class Function(UnaryOp):
     """A function of one number. Chips have lowerings for the kind, which serve each of them, also a stranger's: a table
-    in integers, and in floats the mode `active` of `tpu.Active` where their kernels know it.
+    in integers, and in floats the mode `active` of `tpu.Active` where their kernels know it. Front ends import the
+    operators that `foreign` names, each behind its format: `("onnx.Mish", "tpulang.mish")`.
     """
 
     name = "top.Function"
     op_kind = "top.Function"
     active: ClassVar[str] = ""
+    foreign: ClassVar[Sequence[str]] = ()
 
     def active_mode(self) -> str:
         """The mode of `tpu.Active` that computes this function; empty where there is none."""

@@ -114,7 +114,7 @@ class Result:
 
 def check(app: App, session: Any, network: Path, settings: dict[str, Any], folder: Path) -> Result:
     """Import as far as possible, then every op by itself, then the whole."""
-    from tpuc_ops.importing import ImportRefused
+    from tpuc_importing.obstacles import ImportRefused
 
     from tpuc_check.findings import import_findings
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import Constant, InvalidModel, Module, TensorType, Value, file_stem, print_module, write_atomic
-from tpuc_ops.building import ModuleSource, TopBuilder
+from tpuc_importing.building import ModuleSource, TopBuilder
 
 from tpuc_check.trial import computes
 

@@ -20,7 +20,7 @@ from tpuc.api import (
     TpucError,
     Value,
 )
-from tpuc_ops.building import ModuleSource, TopBuilder
+from tpuc_importing.building import ModuleSource, TopBuilder
 
 from tpuc_check.findings import CODE, LOWERING
 

@@ -168,6 +168,7 @@ TABLE.imports("Nonsense")(lambda node, build: build.build(top.Relu(), [build.val
 
 def test_other_packages_import_further_layers(tmp_path: Path) -> None:
     offers = [
+        Offer("tpuc.dialects", "top", "tpuc", "0", "tpuc_ops.top:DIALECT"),
         Offer("tpuc.importers", "caffe.top", "tpuc", "0", "tpuc_caffe.importers:TABLE"),
         Offer("tpuc.dialects", "other", "else", "1", "other:DIALECT"),
         Offer("tpuc.importers", "caffe.other", "else", "1", f"{__name__}:TABLE", lambda: TABLE),

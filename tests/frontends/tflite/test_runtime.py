@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.interpreter import Interpreter
-from tpuc_ops.importing import ImportRefused
+from tpuc_importing.obstacles import ImportRefused
 from tpuc_tflite.engine import ENGINE
 
 from tests.frontends.tflite.files import RELU, RELU6, SAME, Node, Tensor, constant, tflite_file

@@ -19,7 +19,7 @@ from tpuc.session import Session
 from tpuc.session.compare import meanings, types_of
 from tpuc.testing.kernel_conformance import FLOAT_BOUNDS, float_error
 from tpuc.testing.values import build_exposed
-from tpuc_ops.importing import ImportRefused
+from tpuc_importing.obstacles import ImportRefused
 
 from tests.fuzz.graphs.envelope import Deviation, Known, Precision, deviations
 from tests.fuzz.graphs.maker import Array, session_of

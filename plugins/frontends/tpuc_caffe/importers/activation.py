@@ -5,33 +5,11 @@ from __future__ import annotations
 import math
 
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
+from tpuc_importing.operands import chain
 from tpuc_ops import top
 
-from tpuc_caffe.importers.common import LARGEST, TABLE, arrays_of, axis_of, chain, only_bottom, parameters, unary
+from tpuc_caffe.importers.common import LARGEST, TABLE, arrays_of, axis_of, only_bottom, parameters, unary
 from tpuc_caffe.weights import Blob
-
-PLAIN: dict[str, type[Op]] = {
-    "AbsVal": top.Abs,
-    "BNLL": top.Softplus,
-    "Cos": top.Cos,
-    "HardSwish": top.HardSwish,
-    "Mish": top.Mish,
-    "Sigmoid": top.Sigmoid,
-    "Sin": top.Sin,
-    "TanH": top.Tanh,
-}
-
-
-@TABLE.imports(*PLAIN)
-def plain(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Functions without parameters."""
-    return unary(node, build, PLAIN[node.op_type]())
-
-
-@TABLE.imports("HardSigmoid")
-def hard_sigmoid(node: ForeignNode, build: ImportBuilder) -> Value:
-    """``max(0, min(1, 0.2 x + 0.5))``."""
-    return unary(node, build, top.HardSigmoid(alpha=0.2, beta=0.5))
 
 
 @TABLE.imports("ReLU")

@@ -8,9 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
+from tpuc_importing.operands import reshape
 from tpuc_ops import top
 
-from tpuc_caffe.importers.common import TABLE, Shape, axis_of, check_bottoms, only_bottom, parameters, reshape
+from tpuc_caffe.importers.common import TABLE, Shape, axis_of, check_bottoms, only_bottom, parameters
 from tpuc_caffe.weights import Blob, fill
 
 MOST_DUMMY_NUMBERS = 1 << 24

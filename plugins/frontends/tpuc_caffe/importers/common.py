@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Op, Value
-from tpuc_ops import top
+from tpuc_importing.finding import Importer
+from tpuc_ops.elementwise import Function
 from tpuc_ops.shapes import positive_axis
 
 from tpuc_caffe.weights import Blob
@@ -62,31 +63,14 @@ def unary(node: ForeignNode, build: ImportBuilder, op: Op) -> Value:
     return build.build(op, [only_bottom(node, build)], node.outputs[0])
 
 
+def plain_function(op: type[Function]) -> Importer:
+    """The importer of a layer without parameters."""
+    return lambda node, build: unary(node, build, op())
+
+
 def axis_of(value: Value, axis: int) -> int:
     """`axis` counted from the front; raises ValueError when there is none."""
     return positive_axis(axis, value.tensor.rank)
-
-
-def reshape(build: ImportBuilder, value: Value, shape: Sequence[int], name: str) -> Value:
-    """`value` in another shape; itself when it has that shape already."""
-    if value.tensor.dims == tuple(shape):
-        return value
-    return build.build(top.Reshape(shape=tuple(shape)), [value], name)
-
-
-def permute(build: ImportBuilder, value: Value, order: Sequence[int], name: str) -> Value:
-    """`value` with its axes in another order; itself when the order is the same."""
-    if tuple(order) == tuple(range(len(order))):
-        return value
-    return build.build(top.Permute(order=tuple(order)), [value], name)
-
-
-def chain(build: ImportBuilder, value: Value, ops: Sequence[Op], name: str) -> Value:
-    """One op of one operand after the other; the last one has the name."""
-    for index, op in enumerate(ops):
-        inner = name if index == len(ops) - 1 else f"{name}_{op.name.rpartition('.')[2].lower()}"
-        value = build.build(op, [value], inner)
-    return value
 
 
 def pair(stated: Parameters, name: str, height: str, width: str, default: int) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
+from tpuc_importing.operands import reshape
 from tpuc_ops import top
 
 from tpuc_caffe.importers.common import (
@@ -17,7 +18,6 @@ from tpuc_caffe.importers.common import (
     check_bottoms,
     only_bottom,
     parameters,
-    reshape,
 )
 from tpuc_caffe.weights import Blob
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import chain
 from tpuc_ops import top
 from tpuc_ops.top.normalize import EPSILON
 
-from tpuc_caffe.importers.common import TABLE, Array, Parameters, arrays_of, chain, only_bottom, parameters, stored
+from tpuc_caffe.importers.common import TABLE, Array, Parameters, arrays_of, only_bottom, parameters, stored
 from tpuc_caffe.weights import Blob
 
 ONE = {"type": "constant", "value": 1.0}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
+from tpuc_importing.operands import reshape
 from tpuc_ops import top
 
-from tpuc_caffe.importers.common import TABLE, arrays_of, axis_of, check_bottoms, only_bottom, parameters, reshape
+from tpuc_caffe.importers.common import TABLE, arrays_of, axis_of, check_bottoms, only_bottom, parameters
 from tpuc_caffe.weights import TRAINABLE, Blob
 
 

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
+from tpuc_importing.operands import reshape
 from tpuc_ops import top
 
-from tpuc_caffe.importers.common import TABLE, Array, arrays_of, check_bottoms, parameters, reshape
+from tpuc_caffe.importers.common import TABLE, Array, arrays_of, check_bottoms, parameters
 from tpuc_caffe.weights import TRAINABLE, Blob
 
 

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import permute, reshape
 from tpuc_ops import top
 from tpuc_ops.shapes import reshaped
 
-from tpuc_caffe.importers.common import TABLE, Shape, axis_of, only_bottom, parameters, permute, reshape
+from tpuc_caffe.importers.common import TABLE, Shape, axis_of, only_bottom, parameters
 
 
 @TABLE.imports("Split")

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import constant_input, reshape
 from tpuc_ops import top
 
-from tpuc_onnx.importers.common import TABLE, constant_input, reshape
+from tpuc_onnx.importers.common import TABLE
 
 AXIS_ALONE_SINCE = 13
 """Before this opset softmax ran over all dimensions from `axis` on."""

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
+from tpuc_importing.operands import constant_input, integers, reshape
 from tpuc_ops import top
 
-from tpuc_onnx.importers.common import TABLE, Array, Shape, axes_of, constant_input, integers, reshape
+from tpuc_onnx.importers.common import TABLE, Array, Shape, axes_of
 
 
 @TABLE.imports("Concat")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import optional_value, permute, reshape
 from tpuc_ops import top
 
-from tpuc_onnx.importers.common import TABLE, optional_value, permute, reshape
+from tpuc_onnx.importers.common import TABLE
 from tpuc_onnx.importers.volumes import conv_transpose_volume, conv_volume
 from tpuc_onnx.importers.window import WindowAttributes, images, transposed_window
 

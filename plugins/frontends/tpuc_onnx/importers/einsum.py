@@ -7,9 +7,10 @@ import string
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import permute, reshape
 from tpuc_ops import top
 
-from tpuc_onnx.importers.common import TABLE, permute, reshape
+from tpuc_onnx.importers.common import TABLE
 
 
 @TABLE.imports("Einsum")

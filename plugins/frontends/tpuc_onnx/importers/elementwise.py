@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
+from tpuc_importing.operands import scalar_operand
 from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, aligned, cut_towards_zero, is_integer, scalar_operand, with_number
+from tpuc_onnx.importers.common import TABLE, aligned, cut_towards_zero, is_integer, with_number
 
 
 @TABLE.imports("Add", "Mul", "Sum")

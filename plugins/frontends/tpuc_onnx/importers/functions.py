@@ -1,53 +1,16 @@
-"""Functions of one value, element by element."""
+"""Functions of one value with numbers of their own; those without are found by the names in their op's file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
+from tpuc_importing.operands import scalar_operand
 from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, aligned, is_integer, scalar_operand
-
-_PLAIN: Mapping[str, Op] = {
-    "Abs": top.Abs(),
-    "Acos": top.Arccos(),
-    "Acosh": top.Arccosh(),
-    "Asin": top.Arcsin(),
-    "Asinh": top.Arcsinh(),
-    "Atan": top.Arctan(),
-    "Atanh": top.Arctanh(),
-    "Ceil": top.Ceil(),
-    "Cos": top.Cos(),
-    "Cosh": top.Cosh(),
-    "Erf": top.Erf(),
-    "Exp": top.Exp(),
-    "Floor": top.Floor(),
-    "HardSwish": top.HardSwish(),
-    "Log": top.Log(),
-    "Mish": top.Mish(),
-    "Reciprocal": top.Reciprocal(),
-    "Round": top.Round(),
-    "Sigmoid": top.Sigmoid(),
-    "Sign": top.Sign(),
-    "Sin": top.Sin(),
-    "Sinh": top.Sinh(),
-    "Softplus": top.Softplus(),
-    "Softsign": top.Softsign(),
-    "Sqrt": top.Sqrt(),
-    "Tan": top.Tan(),
-    "Tanh": top.Tanh(),
-}
+from tpuc_onnx.importers.common import TABLE, aligned, is_integer
 
 _SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
 """Attributes of Selu with the values that the ONNX operator's text gives them."""
-
-
-@TABLE.imports(*_PLAIN)
-def plain(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The op of the same name."""
-    return build.build(_PLAIN[node.op_type], [build.value(node.inputs[0])], node.outputs[0])
 
 
 @TABLE.imports("Elu", "HardSigmoid", "LeakyRelu")
@@ -63,6 +26,12 @@ def with_slope(node: ForeignNode, build: ImportBuilder) -> Value:
         case _:
             op = top.LeakyRelu(alpha=0.01 if alpha is None else alpha)
     return build.build(op, [build.value(node.inputs[0])], node.outputs[0])
+
+
+@TABLE.imports("Reciprocal")
+def reciprocal(node: ForeignNode, build: ImportBuilder) -> Value:
+    """``1 / x``."""
+    return build.build(top.Reciprocal(), [build.value(node.inputs[0])], node.outputs[0])
 
 
 @TABLE.imports("Selu")

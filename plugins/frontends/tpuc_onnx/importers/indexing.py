@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import required_constant
 from tpuc_ops import top
 
-from tpuc_onnx.importers.common import TABLE, Array, required_constant
+from tpuc_onnx.importers.common import TABLE, Array
 
 
 @TABLE.imports("GatherElements")

@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import scalar_operand
 from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, aligned, scalar_operand, with_number
+from tpuc_onnx.importers.common import TABLE, aligned, with_number
 
 _BITWISE: Mapping[str, str] = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
 

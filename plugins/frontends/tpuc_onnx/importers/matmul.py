@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import permute, reshape
 from tpuc_ops import top
 
-from tpuc_onnx.importers.common import TABLE, permute, reshape
+from tpuc_onnx.importers.common import TABLE
 
 
 @TABLE.imports("MatMul")

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import optional_value, reshape
 from tpuc_ops import top
 
-from tpuc_onnx.importers.common import TABLE, optional_value, reshape
+from tpuc_onnx.importers.common import TABLE
 
 PER_CHANNEL_SINCE = 21
 """The opset from which on GroupNormalization has a scale and a bias for each channel instead of each group."""

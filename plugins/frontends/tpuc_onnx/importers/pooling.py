@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
+from tpuc_importing.operands import reshape
 from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, reshape
+from tpuc_onnx.importers.common import TABLE
 from tpuc_onnx.importers.volumes import average_pool_by_axis, is_unusual, max_pool_by_axis
 from tpuc_onnx.importers.window import WindowAttributes, images
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import reshape
 from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, Array, is_integer, reshape
+from tpuc_onnx.importers.common import TABLE, Array, is_integer
 
 
 @TABLE.imports("QuantizeLinear")

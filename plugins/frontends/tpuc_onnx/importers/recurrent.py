@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, Op, Value
+from tpuc_importing.operands import optional_value
 from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, optional_value
+from tpuc_onnx.importers.common import TABLE
 from tpuc_onnx.recurrence import activations, directions
 
 

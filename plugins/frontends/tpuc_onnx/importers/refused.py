@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.finding import refuse_operators
 
 from tpuc_onnx.importers.common import TABLE
 
@@ -38,8 +38,4 @@ REASONS: Mapping[str, str] = {
 }
 
 
-@TABLE.imports(*REASONS)
-def refused(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Says why."""
-    key = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-    raise build.refuse(node, REASONS[key])
+refuse_operators(TABLE, REASONS)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
+from tpuc_importing.operands import constant_input, integers, permute
 from tpuc_ops import top
 
-from tpuc_onnx.importers.common import TABLE, Array, Shape, constant_input, integers, permute
+from tpuc_onnx.importers.common import TABLE, Array, Shape
 from tpuc_onnx.resampling import Resampling
 
 COORDINATES_SINCE = 11

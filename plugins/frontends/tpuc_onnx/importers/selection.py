@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import constant_input, required_constant, reshape
 from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, constant_input, required_constant, reshape
+from tpuc_onnx.importers.common import TABLE
 
 AXIS_ALONE_SINCE = 13
 """Before this opset hardmax ran over all dimensions from `axis` on."""

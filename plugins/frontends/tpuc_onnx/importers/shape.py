@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import constant_input, permute, reshape
 from tpuc_ops import top
 
-from tpuc_onnx.importers.common import TABLE, constant_input, permute, reshape
+from tpuc_onnx.importers.common import TABLE
 
 
 @TABLE.imports("Identity", "OptionalGetElement")

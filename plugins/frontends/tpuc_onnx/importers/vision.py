@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import reshape
 from tpuc_ops import top
 
-from tpuc_onnx.importers.common import TABLE, reshape
+from tpuc_onnx.importers.common import TABLE
 
 _MODES: Mapping[str, str] = {"linear": "bilinear", "cubic": "bicubic"}
 HALF_PIXEL_SINCE = 16

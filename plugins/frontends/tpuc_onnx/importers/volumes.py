@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc_importing.operands import optional_value, permute, reshape
 from tpuc_ops import top
 
-from tpuc_onnx.importers.common import Shape, optional_value, permute, reshape
+from tpuc_onnx.importers.common import Shape
 from tpuc_onnx.importers.window import WindowAttributes
 
 LOWEST = float(np.finfo(np.float32).min)

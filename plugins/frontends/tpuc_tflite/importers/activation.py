@@ -14,30 +14,15 @@ _LARGEST = float(np.finfo(np.float32).max)
 MOST_NEIGHBOURS = 1 << 10
 """Channels on one side that a normalisation looks at."""
 
-_SIMPLE: dict[str, Op] = {
-    "ABS": top.Abs(),
-    "CEIL": top.Ceil(),
-    "COS": top.Cos(),
-    "ELU": top.Elu(alpha=1.0),
-    "EXP": top.Exp(),
-    "FLOOR": top.Floor(),
-    "HARD_SWISH": top.HardSwish(),
-    "LOG": top.Log(),
-    "LOGISTIC": top.Sigmoid(),
+_WITH_LIMITS: dict[str, Op] = {
     "RELU": top.Relu(),
     "RELU6": top.Relu(relu_limit=6.0),
     "RELU_0_TO_1": top.Clip(min=0.0, max=1.0),
     "RELU_N1_TO_1": top.Clip(min=-1.0, max=1.0),
-    "ROUND": top.Round(),
-    "RSQRT": top.Rsqrt(),
-    "SIGN": top.Sign(),
-    "SIN": top.Sin(),
-    "SQRT": top.Sqrt(),
     "SQUARE": top.Pow(exponent=2.0),
-    "TANH": top.Tanh(),
 }
 
-for _name, _op in _SIMPLE.items():
+for _name, _op in _WITH_LIMITS.items():
     TABLE.imports(_name)(unary(lambda _, op=_op: op))
 
 TABLE.imports("LEAKY_RELU")(unary(lambda node: top.LeakyRelu(alpha=float(node.attributes.get("alpha", 0.0)))))

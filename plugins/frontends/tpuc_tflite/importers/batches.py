@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 
 from tpuc.api import ForeignNode, Value
+from tpuc_importing.operands import integers, required_constant
 from tpuc_ops import top
 
 from tpuc_tflite.building import NCHW, Arranged, Order, TfliteBuilder
 from tpuc_tflite.graph import Shape
-from tpuc_tflite.importers.common import TABLE, constant, integers
+from tpuc_tflite.importers.common import TABLE
 
 _SWAP: Order = (1, 0, 2)
 
@@ -74,8 +75,8 @@ def _operands(
     node: ForeignNode, build: TfliteBuilder, meaning: str
 ) -> tuple[Value, Order, Shape, Sequence[tuple[int, int]]]:
     """The value with the batch first, the blocks, and a pair per blocked dimension."""
-    blocks = integers(constant(node, build, 1, "the block shape"))
-    numbers = integers(constant(node, build, 2, meaning))
+    blocks = integers(required_constant(node, build, 1, "the block shape"))
+    numbers = integers(required_constant(node, build, 2, meaning))
     rank = len(build.shape(node.inputs[0]))
     if not 0 < len(blocks) < rank or len(numbers) != 2 * len(blocks) or min(blocks) < 1:
         raise build.refuse(node, f"blocks {list(blocks)} and pairs {list(numbers)} do not fit {rank} dimensions")

@@ -6,13 +6,12 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from tpuc.api import ForeignNode, FusesRelu, ImporterTable, Op, TensorType, Value
+from tpuc.api import F32, ForeignNode, FusesRelu, ImporterTable, Op, TensorType, Value
 from tpuc_ops import top
+from tpuc_ops.elementwise import Function
 from tpuc_ops.quant.casts import Dequantise
 
 from tpuc_tflite.building import NCHW, Arranged, Order, TfliteBuilder
-from tpuc_tflite.graph import F32, Array, Shape
 
 TABLE = ImporterTable("tflite", "top")
 
@@ -26,23 +25,6 @@ def images(node: ForeignNode, build: TfliteBuilder, index: int = 0) -> Value:
     if rank != 4:
         raise build.refuse(node, f"its operand '{node.inputs[index]}' has {rank} dimensions, and an image has 4")
     return build.value(node.inputs[index], NCHW)
-
-
-def constant(node: ForeignNode, build: TfliteBuilder, index: int, meaning: str) -> Array:
-    """An operand that must be constant."""
-    if index >= len(node.inputs) or not node.inputs[index]:
-        raise build.refuse(node, f"{meaning} is missing")
-    array = build.constant(node.inputs[index])
-    if array is None:
-        raise build.refuse(
-            node, f"{meaning} is computed at run time (tensor '{node.inputs[index]}'), and must be a constant"
-        )
-    return array
-
-
-def integers(array: Array | Sequence[int]) -> Shape:
-    """A constant as plain numbers."""
-    return tuple(int(item) for item in np.asarray(array).reshape(-1))
 
 
 def axis_of(node: ForeignNode, build: TfliteBuilder, axis: int, index: int = 0) -> int:
@@ -106,6 +88,11 @@ def unary(op: Callable[[ForeignNode], Op]) -> Callable[[ForeignNode, TfliteBuild
         return Arranged(build.build(op(node), [build.value(node.inputs[0], order)], node.outputs[0]), order)
 
     return importer
+
+
+def plain_function(op: type[Function]) -> Callable[[ForeignNode, TfliteBuilder], Arranged]:
+    """The importer of a function without parameters."""
+    return unary(lambda _: op())
 
 
 def aligned(node: ForeignNode, build: TfliteBuilder, indices: Sequence[int]) -> tuple[list[Value], Order]:

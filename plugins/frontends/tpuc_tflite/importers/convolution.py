@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ScalarType, Value
+from tpuc_importing.operands import integers, required_constant
 from tpuc_ops import top
 
 from tpuc_tflite.building import NCHW, Arranged, Order, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, constant, finish, images, integers
+from tpuc_tflite.importers.common import TABLE, finish, images
 from tpuc_tflite.importers.window import dilations_of, pads_of, strides_of
 
 FROM_OHWI: Order = (0, 3, 1, 2)
@@ -90,7 +91,7 @@ def bias_of(node: ForeignNode, build: TfliteBuilder, index: int) -> Value:
 def transpose_conv(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     """The result's shape is an operand; what the window does not reach of it is added at the end."""
     shape = build.shape(node.inputs[1])
-    wanted = integers(constant(node, build, 0, "the result's shape"))
+    wanted = integers(required_constant(node, build, 0, "the result's shape"))
     if len(shape) != 4 or len(wanted) != 4:
         raise build.refuse(node, "its operand and its filter must both have 4 dimensions")
     x = images(node, build, 2)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc.api import ForeignNode, TensorType, Value
+from tpuc.api import F32, ForeignNode, TensorType, Value
+from tpuc_importing.operands import integers, required_constant
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Quantise
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
-from tpuc_tflite.graph import F32, Array
-from tpuc_tflite.importers.common import TABLE, axis_of, constant, integers
+from tpuc_tflite.graph import Array
+from tpuc_tflite.importers.common import TABLE, axis_of
 
 MOST_CLASSES = 1 << 20
 """Elements of a one-hot vector: a greater depth is a damaged number."""
@@ -56,7 +57,7 @@ def scatter_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
     """Updates into zeros; several for one place are added."""
     if build.is_quantised():
         raise build.refuse(node, "quantised updates are not supported: export this node as float")
-    dims = integers(constant(node, build, 2, "the result's shape"))
+    dims = integers(required_constant(node, build, 2, "the result's shape"))
     places = build.shape(node.inputs[0])
     if not places or not 0 < places[-1] <= len(dims) or min(dims) < 1:
         raise build.refuse(node, f"indices of {list(places)} do not fit a result of {list(dims)}")
@@ -86,7 +87,7 @@ def one_hot(node: ForeignNode, build: TfliteBuilder) -> Value:
 
     Indices are compared with all numbers below the depth, which constant ones would have folded.
     """
-    depth = integers(constant(node, build, 1, "the depth"))[0]
+    depth = integers(required_constant(node, build, 1, "the depth"))[0]
     on, off = (_number(node, build, index, what) for index, what in ((2, "the on value"), (3, "the off value")))
     dims, name = build.shape(node.inputs[0]), node.outputs[0]
     axis = int(node.attributes.get("axis", -1))
@@ -112,7 +113,7 @@ def one_hot(node: ForeignNode, build: TfliteBuilder) -> Value:
 
 def _number(node: ForeignNode, build: TfliteBuilder, index: int, meaning: str) -> float:
     """What a constant of one element stands for."""
-    constant(node, build, index, meaning)
+    required_constant(node, build, index, meaning)
     real = build.real(node.inputs[index])
     if real is None or real.size != 1:
         raise build.refuse(node, f"{meaning} is not one number")

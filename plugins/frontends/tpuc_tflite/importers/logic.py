@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 from tpuc.api import ForeignNode
+from tpuc_importing.operands import integers, required_constant
 from tpuc_ops import top
 
 from tpuc_tflite.building import Arranged, Results, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, aligned, axis_of, constant, float_only, integers, real_value
+from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, real_value
 from tpuc_tflite.importers.reduction import remaining
 
 _COMPARISONS = {
@@ -52,14 +53,14 @@ def select(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 @TABLE.imports("ARG_MAX", "ARG_MIN")
 def arg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """The first of several equal ones; the axis goes."""
-    axis = axis_of(node, build, integers(constant(node, build, 1, "the axis"))[0])
+    axis = axis_of(node, build, integers(required_constant(node, build, 1, "the axis"))[0])
     order = build.order(node.inputs[0])
     op = top.Arg(axis=order.index(axis), keepdims=False, mode="ArgMax" if node.op_type == "ARG_MAX" else "ArgMin")
     value = build.value(node.inputs[0], order)
     if len(order) == 1:
         op = dataclasses.replace(op, keepdims=True)
     names = (node.outputs[0], f"{node.outputs[0]}_values")
-    index = build.build_many(op, [value], names)[0]
+    index = build.build_all(op, [value], names)[0]
     return Arranged(index, remaining(order, {axis}) if len(order) > 1 else order)
 
 
@@ -67,9 +68,9 @@ def arg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 def topk(node: ForeignNode, build: TfliteBuilder) -> Results:
     """Along the last dimension, best first."""
     order = build.order(node.inputs[0])
-    count = integers(constant(node, build, 1, "the number of elements"))[0]
+    count = integers(required_constant(node, build, 1, "the number of elements"))[0]
     op = top.TopK(axis=order.index(axis_of(node, build, -1)), K=count)
-    values = build.build_many(op, [build.value(node.inputs[0], order)], node.outputs)
+    values = build.build_all(op, [build.value(node.inputs[0], order)], node.outputs)
     return [Arranged(value, order) for value in values]
 
 
@@ -78,7 +79,7 @@ def cumsum(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Along a constant axis."""
     float_only(node, build)
     order = build.order(node.inputs[0])
-    axis = axis_of(node, build, integers(constant(node, build, 1, "the axis"))[0])
+    axis = axis_of(node, build, integers(required_constant(node, build, 1, "the axis"))[0])
     exclusive, reverse = (bool(node.attributes.get(name, False)) for name in ("exclusive", "reverse"))
     op = top.CumSum(axis=order.index(axis), exclusive=exclusive, reverse=reverse)
     return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)

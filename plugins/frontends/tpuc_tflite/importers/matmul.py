@@ -8,7 +8,7 @@ import numpy as np
 from tpuc.api import ForeignNode, Value
 from tpuc_ops import top
 
-from tpuc_tflite.building import Arranged, TfliteBuilder, elements
+from tpuc_tflite.building import Arranged, TfliteBuilder
 from tpuc_tflite.graph import Array, Shape
 from tpuc_tflite.importers.common import TABLE, finish
 from tpuc_tflite.importers.convolution import bias_of
@@ -21,7 +21,7 @@ def fully_connected(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged
         raise build.refuse(node, "shuffled weights are not supported: export it with the default format")
     shape = build.shape(node.inputs[1])
     dims = build.shape(node.inputs[0])
-    if len(shape) != 2 or not shape[1] or elements(dims) % shape[1]:
+    if len(shape) != 2 or not shape[1] or math.prod(dims) % shape[1]:
         raise build.refuse(node, f"a filter of {list(shape)} does not fit an operand of {list(dims)}")
     rows, steps = _rows(node, build, shape[1])
     weight = _columns(node, build, steps)
@@ -47,7 +47,7 @@ def _rows(node: ForeignNode, build: TfliteBuilder, depth: int) -> tuple[Value, t
             inner = tuple(axis - 1 for axis in order[1:])
             return build.reshape(value, (shape[0], depth), f"{name}_chw"), (shape[1:], inner)
     value = build.value(name)
-    return build.reshape(value, (elements(value.tensor.dims) // depth, depth), f"{name}_rows"), None
+    return build.reshape(value, (math.prod(value.tensor.dims) // depth, depth), f"{name}_rows"), None
 
 
 def _columns(node: ForeignNode, build: TfliteBuilder, steps: tuple[Shape, Shape] | None) -> Value:

@@ -53,7 +53,7 @@ def lstm(node: ForeignNode, build: TfliteBuilder) -> Value:
     ]
     op = top.LSTM(hidden_size=hidden, batch_first=not major)
     names = tuple(f"{name}_{part}" for part in ("all", "last_h", "last_c"))
-    return build.reshape(build.build_many(op, operands, names)[0], (*x.tensor.dims[:2], hidden), name)
+    return build.reshape(build.build_all(op, operands, names)[0], (*x.tensor.dims[:2], hidden), name)
 
 
 @TABLE.imports("UNIDIRECTIONAL_SEQUENCE_RNN")
@@ -75,7 +75,7 @@ def rnn(node: ForeignNode, build: TfliteBuilder) -> Value:
     ]
     op = top.RNN(hidden_size=hidden, batch_first=not node.attributes.get("time_major", False), activation=activation)
     names = tuple(f"{name}_{part}" for part in ("all", "last_h"))
-    return build.reshape(build.build_many(op, operands, names)[0], (*x.tensor.dims[:2], hidden), name)
+    return build.reshape(build.build_all(op, operands, names)[0], (*x.tensor.dims[:2], hidden), name)
 
 
 @TABLE.imports("SVDF")

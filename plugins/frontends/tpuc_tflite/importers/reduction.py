@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode
+from tpuc_importing.operands import integers, required_constant
 from tpuc_ops import top
 
 from tpuc_tflite.building import Arranged, Order, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, axis_of, constant, integers
+from tpuc_tflite.importers.common import TABLE, axis_of
 
 # True is 1 and false is 0.
 _MODES = {
@@ -26,7 +27,7 @@ def reduce(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     if node.op_type == "REDUCE_PROD" and build.is_quantised():
         raise build.refuse(node, "products of quantised values are not supported: export this node as float")
     name, order = node.outputs[0], build.order(node.inputs[0])
-    axes = {axis_of(node, build, axis) for axis in integers(constant(node, build, 1, "the list of axes"))}
+    axes = {axis_of(node, build, axis) for axis in integers(required_constant(node, build, 1, "the list of axes"))}
     value = build.value(node.inputs[0], order)
     keep = bool(node.attributes.get("keep_dims", False))
     if not axes and not build.is_quantised():

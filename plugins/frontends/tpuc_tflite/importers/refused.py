@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tpuc.api import ForeignNode, Value
+from tpuc_importing.finding import refuse_operators
 
-from tpuc_tflite.building import TfliteBuilder
 from tpuc_tflite.importers.common import TABLE
 
 _OPEN = "how many elements its result has depends on the data, and compiled shapes are static"
@@ -51,7 +50,4 @@ REASONS: Mapping[str, str] = {
 }
 
 
-@TABLE.imports(*REASONS)
-def refused(node: ForeignNode, build: TfliteBuilder) -> Value:
-    """Says why."""
-    raise build.refuse(node, REASONS[node.op_type])
+refuse_operators(TABLE, REASONS)

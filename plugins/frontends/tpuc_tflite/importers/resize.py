@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import ForeignNode, TensorType, Value
+from tpuc_importing.operands import integers, required_constant
 from tpuc_ops import top
 
 from tpuc_tflite.building import NCHW, Arranged, TfliteBuilder
 from tpuc_tflite.graph import Array
-from tpuc_tflite.importers.common import TABLE, constant, images, integers
+from tpuc_tflite.importers.common import TABLE, images
 
 LARGEST = 1 << 16
 """Rows or columns of a result."""
@@ -59,7 +60,7 @@ def _places(node: ForeignNode, extent: int, count: int) -> Array:
 
 def _size(node: ForeignNode, build: TfliteBuilder) -> tuple[int, int]:
     """Rows and columns of the result."""
-    size = integers(constant(node, build, 1, "the size"))
+    size = integers(required_constant(node, build, 1, "the size"))
     if len(size) != 2 or min(size) < 1 or max(size) > LARGEST:
         raise build.refuse(node, f"its size {list(size)} is not that of an image")
     return size[0], size[1]

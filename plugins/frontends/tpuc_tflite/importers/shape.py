@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, Value
+from tpuc_importing.operands import integers, required_constant
 from tpuc_ops import top
 
 from tpuc_tflite.building import NCHW, Arranged, Later, Results, TfliteBuilder, only_ones_move
 from tpuc_tflite.graph import Shape
-from tpuc_tflite.importers.common import TABLE, axis_of, constant, finish, images, integers
+from tpuc_tflite.importers.common import TABLE, axis_of, finish, images
 from tpuc_tflite.slicing import strided_slices
 
 _SYMMETRIC = 1
@@ -39,7 +40,7 @@ def squeeze(node: ForeignNode, build: TfliteBuilder) -> Results:
     """Extents of 1 come and go."""
     dims = build.shape(node.inputs[0])
     if node.op_type == "EXPAND_DIMS":
-        axis = integers(constant(node, build, 1, "the axis"))[0]
+        axis = integers(required_constant(node, build, 1, "the axis"))[0]
         if not -len(dims) - 1 <= axis <= len(dims):
             raise build.refuse(node, f"axis {axis} is not a place among {len(dims)} dimensions")
         axis %= len(dims) + 1
@@ -72,7 +73,7 @@ def _reshaped(build: TfliteBuilder, value: Value, wanted: Shape, name: str) -> V
 @TABLE.imports("TRANSPOSE")
 def transpose(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Nothing moves yet: the value is there, in another order."""
-    steps = integers(constant(node, build, 1, "the permutation"))
+    steps = integers(required_constant(node, build, 1, "the permutation"))
     order = build.order(node.inputs[0])
     if sorted(steps) != list(range(len(order))):
         raise build.refuse(node, f"{list(steps)} is no permutation of {len(order)} dimensions")
@@ -94,7 +95,7 @@ def concatenation(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 @TABLE.imports("PAD", "PADV2", "MIRROR_PAD")
 def pad(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """A pair of numbers per dimension; the value of PADV2 is an operand."""
-    pairs = constant(node, build, 1, "the padding").reshape(-1, 2).tolist()
+    pairs = required_constant(node, build, 1, "the padding").reshape(-1, 2).tolist()
     order = build.order(node.inputs[0])
     if len(pairs) != len(order):
         raise build.refuse(node, f"it pads {len(pairs)} dimensions of {len(order)}")
@@ -103,7 +104,7 @@ def pad(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     paddings = tuple(int(pairs[axis][side]) for side in (0, 1) for axis in order)
     number = 0.0
     if node.op_type == "PADV2":
-        constant(node, build, 2, "the padding's value")
+        required_constant(node, build, 2, "the padding's value")
         real = build.real(node.inputs[2])
         assert real is not None
         number = float(real.reshape(-1)[0])
@@ -132,8 +133,8 @@ def _with_border(node: ForeignNode, build: TfliteBuilder, pairs: Sequence[Sequen
 def slice_(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """A size of -1 takes what remains."""
     dims = build.shape(node.inputs[0])
-    begins = integers(constant(node, build, 1, "the begin"))
-    sizes = integers(constant(node, build, 2, "the size"))
+    begins = integers(required_constant(node, build, 1, "the begin"))
+    sizes = integers(required_constant(node, build, 2, "the size"))
     if not len(begins) == len(sizes) == len(dims):
         raise build.refuse(node, f"it cuts {len(begins)} dimensions of {len(dims)}")
     ends = [e if size == -1 else b + size for b, size, e in zip(begins, sizes, dims, strict=True)]
@@ -162,7 +163,7 @@ def sliced(node: ForeignNode, build: TfliteBuilder, ranges: Sequence[range], nam
 @TABLE.imports("REVERSE_V2")
 def reverse(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """A slice in steps of -1."""
-    axes = {axis_of(node, build, axis) for axis in integers(constant(node, build, 1, "the list of axes"))}
+    axes = {axis_of(node, build, axis) for axis in integers(required_constant(node, build, 1, "the list of axes"))}
     dims = build.shape(node.inputs[0])
     ranges = [range(e - 1, -1, -1) if axis in axes else range(e) for axis, e in enumerate(dims)]
     return sliced(node, build, ranges, node.outputs[0])
@@ -172,7 +173,7 @@ def reverse(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 def strided_slice(node: ForeignNode, build: TfliteBuilder) -> Arranged | Value:
     """A slice, and a reshape where dimensions come or go."""
     meanings = ("the begin", "the end", "the strides")
-    numbers = [integers(constant(node, build, index, meaning)) for index, meaning in enumerate(meanings, 1)]
+    numbers = [integers(required_constant(node, build, index, meaning)) for index, meaning in enumerate(meanings, 1)]
     try:
         begin, end, strides = numbers
         cuts = strided_slices(build.shape(node.inputs[0]), begin, end, strides, node.attributes)
@@ -193,19 +194,19 @@ def split(node: ForeignNode, build: TfliteBuilder) -> Results:
     """SPLIT names the axis first, SPLIT_V the sizes and then the axis."""
     by_size = node.op_type == "SPLIT_V"
     index = 0 if by_size else 1
-    axis = integers(constant(node, build, 2 if by_size else 0, "the axis"))[0]
+    axis = integers(required_constant(node, build, 2 if by_size else 0, "the axis"))[0]
     axis = axis_of(node, build, axis, index)
     order = build.order(node.inputs[index])
     extent, count = build.shape(node.inputs[index])[axis], len(node.outputs)
     if by_size:
-        sizes = list(integers(constant(node, build, 1, "the list of sizes")))
+        sizes = list(integers(required_constant(node, build, 1, "the list of sizes")))
         sizes = [extent - sum(s for s in sizes if s >= 0) if size < 0 else size for size in sizes]
     else:
         sizes = [extent // count] * count
     if len(sizes) != count or sum(sizes) != extent or min(sizes) < 1:
         raise build.refuse(node, f"extent {extent} cannot be split into {count} parts of {sizes}")
     op = top.Split(axis=order.index(axis), num=count, split_size=tuple(sizes))
-    values = build.build_many(op, [build.value(node.inputs[index], order)], node.outputs)
+    values = build.build_all(op, [build.value(node.inputs[index], order)], node.outputs)
     return [Arranged(value, order) for value in values]
 
 
@@ -233,14 +234,14 @@ def unpack(node: ForeignNode, build: TfliteBuilder) -> Results:
     parts = [value]
     if dims[axis] > 1:
         names = [f"{name}_part" for name in node.outputs]
-        parts = build.build_many(top.Split(axis=axis, num=dims[axis], split_size=(1,) * dims[axis]), [value], names)
+        parts = build.build_all(top.Split(axis=axis, num=dims[axis], split_size=(1,) * dims[axis]), [value], names)
     return [build.reshape(part, wanted, name) for part, name in zip(parts, node.outputs, strict=True)]
 
 
 @TABLE.imports("TILE")
 def tile(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """In the operand's order."""
-    times, order = integers(constant(node, build, 1, "the repetitions")), build.order(node.inputs[0])
+    times, order = integers(required_constant(node, build, 1, "the repetitions")), build.order(node.inputs[0])
     if len(times) != len(order) or min(times, default=1) < 1:
         raise build.refuse(node, f"{list(times)} repetitions do not fit {len(order)} dimensions")
     value = build.value(node.inputs[0], order)
@@ -250,7 +251,7 @@ def tile(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 @TABLE.imports("BROADCAST_TO")
 def broadcast_to(node: ForeignNode, build: TfliteBuilder) -> Value:
     """Extents of 1 are repeated."""
-    wanted, dims = integers(constant(node, build, 1, "the shape")), build.shape(node.inputs[0])
+    wanted, dims = integers(required_constant(node, build, 1, "the shape")), build.shape(node.inputs[0])
     grown = (1,) * (len(wanted) - len(dims)) + dims
     times = tuple(w // max(d, 1) for w, d in zip(wanted, grown, strict=False))
     if len(wanted) < len(dims) or any(d not in (1, w) for w, d in zip(wanted, grown, strict=True)):

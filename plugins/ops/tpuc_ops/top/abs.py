@@ -16,6 +16,7 @@ class Abs(Function):
 
     name = "top.Abs"
     active = "ABSVAL"
+    foreign = ("caffe.AbsVal", "onnx.Abs", "tflite.ABS", "tpulang.abs")
 
     def function(self, x: Array) -> Array:
         return np.abs(x)

@@ -16,6 +16,7 @@ class Arccos(Function):
 
     name = "top.Arccos"
     active = "ARCCOS"
+    foreign = ("onnx.Acos", "tpulang.arccos")
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

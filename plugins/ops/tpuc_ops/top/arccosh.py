@@ -16,6 +16,7 @@ class Arccosh(Function):
 
     name = "top.Arccosh"
     active = "ARCCOSH"
+    foreign = ("onnx.Acosh",)
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

@@ -16,6 +16,7 @@ class Arcsin(Function):
 
     name = "top.Arcsin"
     active = "ARCSIN"
+    foreign = ("onnx.Asin",)
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

@@ -16,6 +16,7 @@ class Arcsinh(Function):
 
     name = "top.Arcsinh"
     active = "ARCSINH"
+    foreign = ("onnx.Asinh",)
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

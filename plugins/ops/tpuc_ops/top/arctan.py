@@ -16,6 +16,7 @@ class Arctan(Function):
 
     name = "top.Arctan"
     active = "ARCTAN"
+    foreign = ("onnx.Atan",)
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

@@ -16,6 +16,7 @@ class Arctanh(Function):
 
     name = "top.Arctanh"
     active = "ARCTANH"
+    foreign = ("onnx.Atanh", "tpulang.arctanh")
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

@@ -16,6 +16,7 @@ class Ceil(Function):
 
     name = "top.Ceil"
     active = "CEIL"
+    foreign = ("onnx.Ceil", "tflite.CEIL", "tpulang.ceil")
 
     def function(self, x: Array) -> Array:
         return np.ceil(x)

@@ -16,6 +16,7 @@ class Cos(Function):
 
     name = "top.Cos"
     active = "COS"
+    foreign = ("caffe.Cos", "onnx.Cos", "tflite.COS", "tpulang.cos")
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

@@ -16,6 +16,7 @@ class Cosh(Function):
 
     name = "top.Cosh"
     active = "COSH"
+    foreign = ("onnx.Cosh", "tpulang.cosh")
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

@@ -17,6 +17,7 @@ class Elu(Activation):
 
     name = "top.Elu"
     active = "ELU"
+    foreign = ("tflite.ELU",)
     alpha: F64 = 1.0
     flops_per_element = 5
 

@@ -15,6 +15,7 @@ class Erf(Activation):
 
     name = "top.Erf"
     active = "ERF"
+    foreign = ("onnx.Erf", "tpulang.erf")
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

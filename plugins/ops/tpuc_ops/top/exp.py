@@ -16,6 +16,7 @@ class Exp(Function):
 
     name = "top.Exp"
     active = "EXP"
+    foreign = ("onnx.Exp", "tflite.EXP", "tpulang.exp")
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

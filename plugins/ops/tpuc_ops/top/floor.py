@@ -16,6 +16,7 @@ class Floor(Function):
 
     name = "top.Floor"
     active = "FLOOR"
+    foreign = ("onnx.Floor", "tflite.FLOOR", "tpulang.floor")
 
     def function(self, x: Array) -> Array:
         return np.floor(x)

@@ -17,6 +17,7 @@ class GELU(Activation):
 
     name = "top.GELU"
     active = "GELU"
+    foreign = ("tpulang.gelu",)
     approx_mode: Str = "normal"
     flops_per_element = 8
 

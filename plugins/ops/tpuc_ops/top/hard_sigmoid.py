@@ -17,6 +17,7 @@ class HardSigmoid(Activation):
 
     name = "top.HardSigmoid"
     active = "HSIGMOID"
+    foreign = ("caffe.HardSigmoid",)
     alpha: F64 = 0.2
     beta: F64 = 0.5
     flops_per_element = 4

@@ -18,6 +18,7 @@ class HardSwish(Activation):
 
     name = "top.HardSwish"
     active = "HSWISH"
+    foreign = ("caffe.HardSwish", "onnx.HardSwish", "tflite.HARD_SWISH", "tpulang.hswish")
     flops_per_element = 5
 
     def quantised(self, node: Node, operands: Sequence[Array]) -> Array:

@@ -16,6 +16,7 @@ class Log(Function):
 
     name = "top.Log"
     active = "LN"
+    foreign = ("onnx.Log", "tflite.LOG", "tpulang.ln", "tpulang.log")
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

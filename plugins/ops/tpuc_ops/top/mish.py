@@ -15,6 +15,7 @@ class Mish(Activation):
 
     name = "top.Mish"
     active = "MISH"
+    foreign = ("caffe.Mish", "onnx.Mish", "tpulang.mish")
     flops_per_element = 6
 
     def function(self, x: Array) -> Array:

@@ -16,6 +16,7 @@ class Round(Function):
 
     name = "top.Round"
     active = "ROUND"
+    foreign = ("onnx.Round", "tflite.ROUND", "tpulang.round")
 
     def function(self, x: Array) -> Array:
         return np.rint(x)

@@ -16,6 +16,7 @@ class Rsqrt(Function):
 
     name = "top.Rsqrt"
     active = "RSQRT"
+    foreign = ("tflite.RSQRT", "tpulang.rsqrt")
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

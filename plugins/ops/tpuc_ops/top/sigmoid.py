@@ -18,6 +18,7 @@ class Sigmoid(Activation):
 
     name = "top.Sigmoid"
     active = "SIGMOID"
+    foreign = ("caffe.Sigmoid", "onnx.Sigmoid", "tflite.LOGISTIC", "tpulang.sigmoid")
     scale: F64 = 1.0
     bias: F64 = 0.0
     log: Bool = False

@@ -16,6 +16,7 @@ class Sign(Function):
 
     name = "top.Sign"
     active = "SIGN"
+    foreign = ("onnx.Sign", "tflite.SIGN", "tpulang.sign")
 
     def function(self, x: Array) -> Array:
         return np.sign(x)

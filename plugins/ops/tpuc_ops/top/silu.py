@@ -15,6 +15,7 @@ class SiLU(Activation):
 
     name = "top.SiLU"
     active = "SILU"
+    foreign = ("tpulang.silu",)
     flops_per_element = 5
 
     def function(self, x: Array) -> Array:

@@ -16,6 +16,7 @@ class Sin(Function):
 
     name = "top.Sin"
     active = "SIN"
+    foreign = ("caffe.Sin", "onnx.Sin", "tflite.SIN", "tpulang.sin")
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

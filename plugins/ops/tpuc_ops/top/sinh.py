@@ -16,6 +16,7 @@ class Sinh(Function):
 
     name = "top.Sinh"
     active = "SINH"
+    foreign = ("onnx.Sinh", "tpulang.sinh")
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

@@ -15,6 +15,7 @@ class Softplus(Activation):
 
     name = "top.Softplus"
     active = "SOFT_PLUS"
+    foreign = ("caffe.BNLL", "onnx.Softplus", "tpulang.softplus")
     flops_per_element = 5
 
     def function(self, x: Array) -> Array:

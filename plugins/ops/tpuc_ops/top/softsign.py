@@ -15,6 +15,7 @@ class Softsign(Activation):
 
     name = "top.Softsign"
     active = "SOFT_SIGN"
+    foreign = ("onnx.Softsign", "tpulang.softsign")
     flops_per_element = 3
 
     def function(self, x: Array) -> Array:

@@ -20,6 +20,7 @@ class Sqrt(Function):
 
     name = "top.Sqrt"
     active = "SQRT"
+    foreign = ("onnx.Sqrt", "tflite.SQRT", "tpulang.sqrt")
 
     def function(self, x: Array) -> Array:
         return np.sqrt(x)

@@ -16,6 +16,7 @@ class Tan(Function):
 
     name = "top.Tan"
     active = "TAN"
+    foreign = ("onnx.Tan", "tpulang.tan")
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

@@ -16,6 +16,7 @@ class Tanh(Activation):
 
     name = "top.Tanh"
     active = "TANH"
+    foreign = ("caffe.TanH", "onnx.Tanh", "tflite.TANH", "tpulang.tanh")
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:

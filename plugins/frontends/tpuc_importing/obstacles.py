@@ -1,14 +1,11 @@
-"""What front ends share: finding importers, and telling at once everything that cannot be imported."""
+"""Everything of a network that cannot be imported, told at once."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
-from tpuc.api import ForeignNode, PluginConflict, Unsupported, visible
+from tpuc.api import Unsupported, visible
 
-OWN_DIALECT = "top"
 SHOWN_NODES = 5
 """Of each unknown operator: the first ones are enough to find it."""
 
@@ -104,46 +101,3 @@ def show_names(names: Sequence[str], node: str = "node") -> str:
     shown = ", ".join(f"'{name}'" for name in names[:SHOWN_NODES])
     more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
     return f"{node}{'s' if len(names) > 1 else ''} {shown}{more}"
-
-
-def importer_key(node: ForeignNode) -> str:
-    """The cell of importer tables that a node needs."""
-    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-
-
-def module_name(text: str) -> str:
-    """A name for the module, without what its text could not hold."""
-    name = re.sub(r"[^A-Za-z0-9_.$-]", "_", text)
-    return name if re.match(r"[A-Za-z_]", name) else f"_{name}"
-
-
-class ImporterFinder:
-    """Looks up importers of a format: `FORMAT.top` first, so that a new package changes nothing that could be read
-    before.
-    """
-
-    def __init__(self, registry: Any, form: str) -> None:
-        self._registry = registry
-        self._form = form
-        others: list[str] = registry.table_dialects("tpuc.importers", form)
-        self._others = [dialect for dialect in others if dialect != OWN_DIALECT]
-        self._found: dict[str, Any] = {}
-
-    def __call__(self, key: str) -> Any:
-        """The importer of an operator; None when there is none, PluginConflict when several packages have one."""
-        if key not in self._found:
-            self._found[key] = self._look_up(key)
-        return self._found[key]
-
-    def _look_up(self, key: str) -> Any:
-        own = self._registry.find_cell("tpuc.importers", (self._form,), OWN_DIALECT, key)
-        if own is not None:
-            return own.value
-        cells = [self._registry.find_cell("tpuc.importers", (self._form,), dialect, key) for dialect in self._others]
-        cells = [cell for cell in cells if cell is not None]
-        if len(cells) > 1:
-            packages = ", ".join(sorted(cell.offer.provider for cell in cells))
-            raise PluginConflict(
-                f"importer '{key}' for {self._form} is offered for several dialects: {packages}. Uninstall one of them."
-            )
-        return cells[0].value if cells else None

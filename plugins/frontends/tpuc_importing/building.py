@@ -1,4 +1,4 @@
-"""What front ends build TOP modules with when the module itself is all that is known of the foreign network."""
+"""The builder of TOP modules: what importer functions build with, and what a module consists of besides."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tpuc.api import (
     ABSENT,
     F32,
     Block,
+    ElementType,
     ForeignNode,
     Function,
     FunctionType,
@@ -31,7 +32,6 @@ from tpuc.api import (
     Value,
     file_stem,
 )
-
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import show
@@ -53,7 +53,13 @@ class ModuleSource:
 
 
 class TopBuilder:
-    """An `ImportBuilder` over the body of `main`; `values` are those of foreign tensors by their current meaning."""
+    """An `ImportBuilder` over the body of `main`; `values` are those of foreign tensors by their current meaning.
+
+    A front end whose file says more about its tensors than the module does (types, constants, orders of dimensions)
+    overrides what asks for it.
+    """
+
+    state = "TOP_F32"
 
     def __init__(self, source: ModuleSource, inputs: Sequence[tuple[str, TensorType]]) -> None:
         self.source = source
@@ -65,7 +71,6 @@ class TopBuilder:
         self._none = self._append(top.None_(), (), NoneType(), Location())
         for argument, (name, type) in zip(self.body.arguments, inputs, strict=True):
             argument.location = Location((name,))
-            self._check_size(type)
             self.values[name] = self.build(self._input_op(type.dims, name), [argument], name, [type])
 
     def _input_op(self, shape: tuple[int, ...], name: str) -> top.Input:
@@ -74,7 +79,7 @@ class TopBuilder:
             return top.Input()
         return image_input(shape, self.source.preprocess, name)
 
-    # ImportBuilder
+    # Foreign tensors
 
     def value(self, name: str) -> Value:
         """The value of a foreign tensor. The empty name gives a `none` value."""
@@ -90,66 +95,117 @@ class TopBuilder:
         """The static shape of a foreign tensor."""
         return self.values[name].tensor.dims
 
-    def weight(self, name: str, array: Array) -> Value:
-        """A new weight; the name is made unique."""
-        return self._weight(self._unique(name), array)
+    def is_foreign(self, name: str) -> bool:
+        """Does the name belong to a foreign tensor?"""
+        return name in self.source.reserved
 
-    def foreign_weight(self, name: str, array: Array) -> Value:
+    # Weights
+
+    def weight(self, name: str, array: Array, element: ElementType = F32) -> Value:
+        """A new weight; the name is made unique. Floats must be finite."""
+        return self.foreign_weight(self._unique(name), array, element)
+
+    def foreign_weight(self, name: str, array: Array, element: ElementType = F32) -> Value:
         """The weight that a foreign tensor is, under that tensor's name."""
-        self._taken.add(name)
-        return self._weight(name, array)
-
-    def _weight(self, name: str, array: Array) -> Value:
         with np.errstate(over="ignore"):
-            stored = np.ascontiguousarray(array, np.float32).reshape(array.shape)
-        self._check_finite(name, stored)
+            dtype = np.float32 if element == F32 else array.dtype
+            stored = np.ascontiguousarray(array, dtype).reshape(array.shape)
+        if element == F32:
+            self._check_numbers(name, stored)
+        self._taken.add(name)
         self.module.weights[name] = stored
-        return self._append(top.Weight(), (), TensorType(stored.shape, F32), Location((name,)))
+        return self._append(top.Weight(), (), TensorType(stored.shape, element), Location((name,)))
+
+    def is_number(self, array: Array) -> Array:
+        """Which elements a weight may have."""
+        return np.isfinite(array)
 
     def none(self) -> Value:
         """The absent operand."""
         return self._none
 
+    # Operations
+
     def build(
         self, op: Op, operands: Sequence[Value], name: str, result_types: Sequence[TensorType] | None = None
     ) -> Value:
         """Append an op; `name` is the foreign output tensor's name. Result types are inferred when not given."""
+        return self.build_all(op, operands, (name,), result_types)[0]
+
+    def build_all(
+        self, op: Op, operands: Sequence[Value], names: Sequence[str], result_types: Sequence[TensorType] | None = None
+    ) -> list[Value]:
+        """As `build`, with all results; those without a name get one from the first."""
         if result_types is None:
-            result_types = self._infer(op, operands)
+            result_types = self.infer(op, operands, names)
         for type in result_types:
-            self._check_size(type)
-        if name in self._taken or name not in self.source.reserved:
-            name = self._unique(name)
-        self._taken.add(name)
-        names = (name, *(self._unique(f"{name}_r{index}") for index in range(1, len(result_types))))
-        return self.body.append(Operation(op, operands, result_types, Location(names))).result
+            self.check_size(type)
+        chosen: list[str] = []
+        for index in range(len(result_types)):
+            name = names[index] if index < len(names) else ""
+            if not name or name in self._taken or not self.is_foreign(name):
+                name = self._unique(name or f"{chosen[0] if chosen else op.name}_r{index}")
+            self._taken.add(name)
+            chosen.append(name)
+        return list(self.body.append(Operation(op, operands, result_types, Location(tuple(chosen)))).results)
 
     def refuse(self, node: ForeignNode, reason: str) -> Exception:
         """The error to raise for a node that cannot be imported: it names file, node and op."""
         return Unsupported(f"{node.source}: node '{node.name}' ({node.op_type}): {reason.rstrip('.')}.")
+
+    def infer(self, op: Op, operands: Sequence[Value], names: Sequence[str]) -> Sequence[TensorType]:
+        """The types of the results, which are to have these names."""
+        inferred = self.inferred(op, operands)
+        if inferred is None:
+            raise ValueError(f"{op.name} does not say its result types; state them")
+        return inferred
+
+    def inferred(self, op: Op, operands: Sequence[Value]) -> Sequence[TensorType] | None:
+        """What the op itself says about its results; raises InvalidModel for operands that do not fit."""
+        types = tuple(v.type if isinstance(v.type, TensorType) else ABSENT for v in operands)
+        try:
+            return op.infer(types)
+        except ValueError as error:
+            shapes = ", ".join(show(type.dims) for type in types if type is not ABSENT)
+            raise InvalidModel(f"{self.place()}: {str(error).rstrip('.')} (operands {shapes}).") from error
+
+    def check_size(self, type: TensorType) -> None:
+        """Raise InvalidModel for a tensor that is empty, or that nothing can hold."""
+        if type.dims and (min(type.dims) < 1 or math.prod(type.dims) > LARGEST_TENSOR):
+            raise InvalidModel(
+                f"{self.place()}: a tensor of {show(type.dims)} cannot be held; extents are at least 1 and there are "
+                f"at most {LARGEST_TENSOR} elements. Check the shapes of the inputs and the sizes that the network "
+                "states."
+            )
+
+    def place(self) -> str:
+        """File and node, as every sentence begins."""
+        node = self.node
+        return self.source.path if node is None else f"{self.source.path}: node '{node.name}' ({node.op_type})"
 
     # The module
 
     def finish(self, outputs: Sequence[tuple[str, Value]]) -> Module:
         """The module with these results of `main` under these names."""
         names = [name for name, _ in outputs]
-        self.body.append(Operation(Return(), [self._named(name, value, names) for name, value in outputs]))
+        self.body.append(Operation(Return(), [self.named(name, value, names) for name, value in outputs]))
         function = Function("main", FunctionType((), ()), self.body)
         function.update_type()
         self.module.functions.append(function)
         flops = sum(operation.op.flops(operation.node()) for operation in self.module.walk())
+        stem = f"{file_stem(self.module.name)}_{self.state.lower()}"
         self.module.attributes = {
             "module.FLOPs": IntegerAttr(flops),
             "module.chip": StringAttr("ALL"),
             "module.platform": StringAttr(self.source.platform),
-            "module.state": StringAttr("TOP_F32"),
+            "module.state": StringAttr(self.state),
             "module.top_run_mode": StringAttr("STATIC"),
-            "module.weight_file": StringAttr(f"{file_stem(self.module.name)}_top_f32_all_origin_weight.npz"),
+            "module.weight_file": StringAttr(f"{stem}_all_origin_weight.npz"),
         }
         return self.module
 
-    def _named(self, name: str, value: Value, outputs: Sequence[str]) -> Value:
-        """A result of `main`, under its own name."""
+    def named(self, name: str, value: Value, outputs: Sequence[str]) -> Value:
+        """A result of `main`, under its own name: a Reshape where the value keeps another one."""
         if value.name == name:
             return value
         producer = value.defining
@@ -159,32 +215,8 @@ class TopBuilder:
         producer.location = Location((name, *producer.location.names[1:]))
         return value
 
-    def place(self) -> str:
-        """File and node, as every sentence begins."""
-        node = self.node
-        return self.source.path if node is None else f"{self.source.path}: node '{node.name}' ({node.op_type})"
-
-    def _infer(self, op: Op, operands: Sequence[Value]) -> Sequence[TensorType]:
-        types = tuple(v.type if isinstance(v.type, TensorType) else ABSENT for v in operands)
-        try:
-            inferred = op.infer(types)
-        except ValueError as error:
-            shapes = ", ".join(show(type.dims) for type in types if type is not ABSENT)
-            raise InvalidModel(f"{self.place()}: {str(error).rstrip('.')} (operands {shapes}).") from error
-        if inferred is None:
-            raise ValueError(f"{op.name} does not say its result types; state them")
-        return inferred
-
-    def _check_size(self, type: TensorType) -> None:
-        if type.dims and (min(type.dims) < 1 or math.prod(type.dims) > LARGEST_TENSOR):
-            raise InvalidModel(
-                f"{self.place()}: a tensor of {show(type.dims)} cannot be held; extents are at least 1 and there are "
-                f"at most {LARGEST_TENSOR} elements. Check the shapes of the inputs and the sizes that the network "
-                "states."
-            )
-
-    def _check_finite(self, name: str, array: Array) -> None:
-        bad = array.size - int(np.count_nonzero(np.isfinite(array)))
+    def _check_numbers(self, name: str, array: Array) -> None:
+        bad = array.size - int(np.count_nonzero(self.is_number(array)))
         if bad:
             what = "NaN" if np.isnan(array).any() else "infinite values"
             raise InvalidModel(
@@ -197,7 +229,7 @@ class TopBuilder:
 
     def _unique(self, name: str) -> str:
         candidate, count = name, 1
-        while candidate in self._taken or candidate in self.source.reserved:
+        while candidate in self._taken or self.is_foreign(candidate):
             candidate, count = f"{name}_{count}", count + 1
         self._taken.add(candidate)
         return candidate

@@ -1,0 +1,1 @@
+"""What front ends share: finding importers, building TOP modules, walking nodes, telling what cannot be imported."""

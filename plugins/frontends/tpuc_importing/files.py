@@ -1,0 +1,17 @@
+"""Files of networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tpuc.api import InvalidModel
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file; raises InvalidModel for one that cannot be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InvalidModel(f"{path}: there is no such file. Check the path.") from None
+    except OSError as error:
+        raise InvalidModel(f"{path}: cannot be read: {error.strerror}. Check the path and its permissions.") from error

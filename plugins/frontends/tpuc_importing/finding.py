@@ -1,0 +1,92 @@
+"""The importers of a format, looked up through the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from tpuc.api import Dialect, ForeignNode, ImporterTable, PluginConflict, Value
+from tpuc_ops.elementwise import Function
+
+OWN_DIALECT = "top"
+
+Importer: TypeAlias = Callable[[ForeignNode, Any], Any]
+"""From a node and the builder of its front end to the node's results."""
+
+
+def importer_key(node: ForeignNode) -> str:
+    """The cell of importer tables that a node needs."""
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def plain_function(op: type[Function]) -> Importer:
+    """The importer of a function whose operand is the node's first one."""
+
+    def importer(node: ForeignNode, build: Any) -> Value:
+        return build.build(op(), [build.value(node.inputs[0])], node.outputs[0])
+
+    return importer
+
+
+def functions_of(dialect: Dialect, form: str) -> Mapping[str, type[Function]]:
+    """The functions of one number that say how a format names them, by that name; imports the whole dialect."""
+    functions = [op for op in map(dialect.op, dialect.names()) if op and issubclass(op, Function)]
+    names = [(name.partition("."), op) for op in functions for name in op.foreign]
+    return {operator: op for (stated, _, operator), op in names if stated == form}
+
+
+def refuse_operators(table: ImporterTable, reasons: Mapping[str, str]) -> None:
+    """Importers of operators that networks cannot hold: each says why."""
+
+    @table.imports(*reasons)
+    def refused(node: ForeignNode, build: Any) -> Value:
+        raise build.refuse(node, reasons[importer_key(node)])
+
+
+class ImporterFinder:
+    """Looks up importers of a format in the tables of dialects, and among the functions that these dialects have.
+
+    `FORMAT.top` comes first, so that a new package changes nothing that could be read before. `function` makes the
+    importer of a function of one number.
+    """
+
+    def __init__(
+        self, registry: Any, form: str, function: Callable[[type[Function]], Importer] = plain_function
+    ) -> None:
+        self._registry = registry
+        self._form = form
+        self._function = function
+        others: list[str] = registry.table_dialects("tpuc.importers", form)
+        self._others = [dialect for dialect in others if dialect != OWN_DIALECT]
+        self._functions: dict[str, Mapping[str, type[Function]]] = {}
+        self._found: dict[str, Importer | None] = {}
+
+    def __call__(self, key: str) -> Importer | None:
+        """The importer of an operator; None when there is none, PluginConflict when several packages have one."""
+        if key not in self._found:
+            self._found[key] = self._look_up((OWN_DIALECT,), key) or self._look_up(self._others, key)
+        return self._found[key]
+
+    def _look_up(self, dialects: Sequence[str], key: str) -> Importer | None:
+        offered = [offer for dialect in dialects for offer in self._offered(dialect, key)]
+        if len(offered) > 1:
+            packages = ", ".join(sorted(provider for provider, _ in offered))
+            raise PluginConflict(
+                f"importer '{key}' for {self._form} is offered for several dialects: {packages}. Uninstall one of them."
+            )
+        return offered[0][1] if offered else None
+
+    def _offered(self, dialect: str, key: str) -> list[tuple[str, Importer]]:
+        """The importer of a dialect, if it has one, behind the package that provides it."""
+        cell = self._registry.find_cell("tpuc.importers", (self._form,), dialect, key)
+        if cell is not None:
+            return [(cell.offer.provider, cell.value)]
+        op = self._functions_of(dialect).get(key)
+        return [] if op is None else [(self._registry.offer("tpuc.dialects", dialect).provider, self._function(op))]
+
+    def _functions_of(self, dialect: str) -> Mapping[str, type[Function]]:
+        if dialect not in self._functions:
+            known = self._registry.has("tpuc.dialects", dialect)
+            found = self._registry.get("tpuc.dialects", dialect) if known else None
+            self._functions[dialect] = {} if found is None else functions_of(found, self._form)
+        return self._functions[dialect]

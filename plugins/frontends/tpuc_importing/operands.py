@@ -1,0 +1,75 @@
+"""Operands of foreign nodes, and values in another shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import ForeignNode, ImportBuilder, Op, Value
+from tpuc_ops import top
+from tpuc_ops.arrays import Array
+
+
+def constant_input(node: ForeignNode, build: ImportBuilder, index: int, meaning: str) -> Array | None:
+    """An operand that must be constant; None when it is absent."""
+    if index >= len(node.inputs) or not node.inputs[index]:
+        return None
+    array = build.constant(node.inputs[index])
+    if array is None:
+        raise build.refuse(
+            node, f"{meaning} is computed at run time (tensor '{node.inputs[index]}'), and must be a constant"
+        )
+    return array
+
+
+def required_constant(node: ForeignNode, build: ImportBuilder, index: int, meaning: str) -> Array:
+    """An operand that must be there and be constant."""
+    array = constant_input(node, build, index, meaning)
+    if array is None:
+        raise build.refuse(node, f"{meaning} is missing")
+    return array
+
+
+def integers(array: Array | Sequence[int]) -> tuple[int, ...]:
+    """A constant as plain numbers."""
+    return tuple(int(item) for item in np.asarray(array).reshape(-1))
+
+
+def optional_value(node: ForeignNode, build: ImportBuilder, index: int) -> Value:
+    """An operand that may be missing."""
+    return build.value(node.inputs[index]) if index < len(node.inputs) else build.none()
+
+
+def reshape(build: ImportBuilder, value: Value, shape: Sequence[int], name: str) -> Value:
+    """`value` in another shape; itself when it has that shape already."""
+    if value.tensor.dims == tuple(shape):
+        return value
+    if not shape:  # an empty list of extents means that the declared type says them
+        return build.build(top.Reshape(), [value], name, [value.tensor.with_shape(())])
+    return build.build(top.Reshape(shape=tuple(shape)), [value], name)
+
+
+def permute(build: ImportBuilder, value: Value, order: Sequence[int], name: str) -> Value:
+    """`value` with its axes in another order; itself when the order is the same."""
+    if tuple(order) == tuple(range(len(order))):
+        return value
+    return build.build(top.Permute(order=tuple(order)), [value], name)
+
+
+def scalar_operand(node: ForeignNode, build: ImportBuilder) -> tuple[int, float] | None:
+    """Position and number of the operand that is a constant of one element, when there are two operands."""
+    if len(node.inputs) != 2:
+        return None
+    for index in (1, 0):
+        array = build.constant(node.inputs[index])
+        if array is not None and array.size == 1:
+            return index, float(array.reshape(()))
+    return None
+
+
+def chain(build: ImportBuilder, value: Value, ops: Sequence[Op], name: str) -> Value:
+    """One op of one operand after the other; the last one has the name."""
+    for index, op in enumerate(ops):
+        inner = name if index == len(ops) - 1 else f"{name}_{op.name.rpartition('.')[2].lower()}"
+        value = build.build(op, [value], inner)
+    return value
