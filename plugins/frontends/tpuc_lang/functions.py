@@ -1,9 +1,15 @@
-"""Functions of one tensor, element by element; and softmax."""
+"""Functions of one tensor, element by element; and softmax. Those without numbers of their own have one form."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+from typing import Protocol
+
 from tpuc.api import Op
+from tpuc_importing.finding import functions_of
 from tpuc_ops import top
+from tpuc_ops.elementwise import Function
 from tpuc_ops.shapes import positive_axis
 
 from tpuc_lang.graph import LangError, Tensor, floats_only, make_one, once
@@ -44,69 +50,9 @@ def elu(tensor_i: Tensor, alpha: float = 1.0, out_name: str | None = None) -> Te
     return _of("elu", top.Elu(alpha=alpha), tensor_i, out_name)
 
 
-def sigmoid(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """`1 / (1 + exp(-x))`."""
-    return _of("sigmoid", top.Sigmoid(), tensor_i, out_name)
-
-
-def silu(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """`x * sigmoid(x)`."""
-    return _of("silu", top.SiLU(), tensor_i, out_name)
-
-
-def mish(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """`x * tanh(softplus(x))`."""
-    return _of("mish", top.Mish(), tensor_i, out_name)
-
-
-def gelu(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """With the error function."""
-    return _of("gelu", top.GELU(), tensor_i, out_name)
-
-
 def hsigmoid(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """`x / 6 + 0.5` within 0 and 1."""
     return _of("hsigmoid", top.HardSigmoid(alpha=1 / 6, beta=0.5), tensor_i, out_name)
-
-
-def hswish(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """`x * hsigmoid(x)`."""
-    return _of("hswish", top.HardSwish(), tensor_i, out_name)
-
-
-def softplus(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """`log(1 + exp(x))`."""
-    return _of("softplus", top.Softplus(), tensor_i, out_name)
-
-
-def softsign(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """`x / (1 + |x|)`."""
-    return _of("softsign", top.Softsign(), tensor_i, out_name)
-
-
-def tanh(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The hyperbolic tangent."""
-    return _of("tanh", top.Tanh(), tensor_i, out_name)
-
-
-def exp(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """E to the power of x."""
-    return _of("exp", top.Exp(), tensor_i, out_name)
-
-
-def log(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The natural logarithm."""
-    return _of("log", top.Log(), tensor_i, out_name)
-
-
-def sqrt(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The square root."""
-    return _of("sqrt", top.Sqrt(), tensor_i, out_name)
-
-
-def rsqrt(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """`1 / sqrt(x)`."""
-    return _of("rsqrt", top.Rsqrt(), tensor_i, out_name)
 
 
 def square(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
@@ -120,51 +66,6 @@ def pow(tensor_i: Tensor, exponent: float, out_name: str | None = None) -> Tenso
     return _of("pow", top.Pow(exponent=exponent), tensor_i, out_name)
 
 
-def erf(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The error function."""
-    return _of("erf", top.Erf(), tensor_i, out_name)
-
-
-def sin(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The sine."""
-    return _of("sin", top.Sin(), tensor_i, out_name)
-
-
-def cos(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The cosine."""
-    return _of("cos", top.Cos(), tensor_i, out_name)
-
-
-def tan(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The tangent."""
-    return _of("tan", top.Tan(), tensor_i, out_name)
-
-
-def abs(tensor_i: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A001  # the interface's name
-    """The magnitude."""
-    return _of("abs", top.Abs(), tensor_i, out_name)
-
-
-def sign(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """-1, 0 or 1."""
-    return _of("sign", top.Sign(), tensor_i, out_name)
-
-
-def ceil(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The next whole number above."""
-    return _of("ceil", top.Ceil(), tensor_i, out_name)
-
-
-def floor(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The next whole number below."""
-    return _of("floor", top.Floor(), tensor_i, out_name)
-
-
-def round(tensor_i: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A001  # the interface's name
-    """The nearest whole number, ties to even."""
-    return _of("round", top.Round(), tensor_i, out_name)
-
-
 def clip(tensor_i: Tensor, min: float, max: float, out_name: str | None = None) -> Tensor:  # noqa: A002
     """Within two bounds."""
     if min > max:
@@ -173,11 +74,6 @@ def clip(tensor_i: Tensor, min: float, max: float, out_name: str | None = None) 
 
 
 clamp = clip
-
-
-def ln(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The natural logarithm."""
-    return _of("ln", top.Log(), tensor_i, out_name)
 
 
 def swish(tensor_i: Tensor, beta: float = 1.0, out_name: str | None = None) -> Tensor:
@@ -197,32 +93,38 @@ def log_sigmoid(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     return _of("log_sigmoid", top.MulConst(const_val=-1.0), softened, out_name)
 
 
-def sinh(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The hyperbolic sine."""
-    return _of("sinh", top.Sinh(), tensor_i, out_name)
-
-
-def cosh(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The hyperbolic cosine."""
-    return _of("cosh", top.Cosh(), tensor_i, out_name)
-
-
-def arccos(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The angle of a cosine, 0 to pi."""
-    return _of("arccos", top.Arccos(), tensor_i, out_name)
-
-
-def arctanh(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The inverse of the hyperbolic tangent."""
-    return _of("arctanh", top.Arctanh(), tensor_i, out_name)
-
-
 def softmax(tensor_i: Tensor, axis: int = -1, beta: float = 1.0, out_name: str | None = None) -> Tensor:
     """`exp(beta * x)` divided by its sum along an axis."""
     where = "softmax"
     rank = len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
     return _of(where, top.Softmax(axis=place, beta=beta), tensor_i, out_name)
+
+
+class FunctionOfOne(Protocol):
+    """What `function` gives."""
+
+    def __call__(self, tensor_i: Tensor, out_name: str | None = None) -> Tensor: ...
+
+
+@functools.cache
+def function(name: str) -> FunctionOfOne:
+    """The function of one number whose op's file gives it this name; raises AttributeError when there is none."""
+    op = function_ops().get(name)
+    if op is None:
+        raise AttributeError(f"module 'tpuc_lang' has no function '{name}'")
+
+    def call(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
+        return _of(name, op(), tensor_i, out_name)
+
+    call.__name__, call.__doc__ = name, op.__doc__
+    return call
+
+
+@functools.cache
+def function_ops() -> Mapping[str, type[Function]]:
+    """The ops of functions without numbers of their own, by the names that their files give them."""
+    return functions_of(top.DIALECT, "tpulang")
 
 
 def _of(where: str, op: Op, tensor: Tensor, out_name: str | None) -> Tensor:
