@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tpuc.api import F32, Module, TensorType
+from tpuc.api import F32, Module, Op, TensorType
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.schedule import PIPELINES
+from tpuc.schedule import PIPELINES, PassManager
 from tpuc.session import Session
 from tpuc.session.compare import real_values
 from tpuc.testing.kernel_conformance import Sample, sample_module
 from tpuc.testing.values import build_exposed
+from tpuc_bm1684x.lowerings import TABLE
 
 from tests.chips.bm1684x.kernels.lowered import check_file
-from tests.chips.bm1684x.kernels.more_cases import CASES, Case
+from tests.chips.bm1684x.kernels.more_cases import CASES, FUNCTIONS, Case
 from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, own_ranges
 from tests.turns import in_turn
 
 # Of the greatest magnitude: operands, constants and results are rounded to 24, 11 and 8 bits, and sums cancel.
 SHARES = {"f32": 4e-6, "f16": 4e-3, "bf16": 3e-2}
+
+
+INTEGERS = ("int8", "int8-asym")
+COMPOSED = {
+    name: case
+    for name, case in CASES.items()
+    if name not in FUNCTIONS and all(op != case.op.name for op, _ in TABLE.cells)
+}
+"""Without a lowering: what they are composed of is computed in f32 in every mode of floats."""
+OTHERS = {name: case for name, case in CASES.items() if name not in COMPOSED}
 
 
 def module_of(case: Case) -> tuple[Module, dict[str, Array], dict[str, Array]]:
@@ -29,7 +40,13 @@ def module_of(case: Case) -> tuple[Module, dict[str, Array], dict[str, Array]]:
     return module, inputs, Interpreter(module).run(inputs, "all")
 
 
-@pytest.mark.parametrize(("name", "mode"), in_turn(CASES, [*SHARES, "int8", "int8-asym"], lambda case: case.op.name))
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        *in_turn(OTHERS, [*SHARES, *INTEGERS], lambda case: case.op.name),
+        *in_turn(COMPOSED, ["f32", *INTEGERS], lambda case: case.op.name),
+    ],
+)
 def test_lowered_ops_compute_the_op(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = module_of(case)
@@ -41,3 +58,14 @@ def test_lowered_ops_compute_the_op(name: str, mode: str) -> None:
     wanted = values["y"].reshape(result.shape)
     real = real_values(result, type_) if type_.is_quantised else result.astype(np.float32)
     assert np.abs(real - wanted).max() <= (case.share if integers else SHARES[mode]) * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_compositions_are_the_same_in_every_mode_of_floats(name: str) -> None:
+    """So that compiling and running them in one of these modes is enough."""
+    lowered: list[list[tuple[Op, list[str]]]] = []
+    for mode in SHARES:
+        module, _, _ = module_of(COMPOSED[name])
+        PassManager(Session(chip="bm1684x", quantize=mode).context()).run_pipeline("lower", module)
+        lowered.append([(one.op, [str(result.type) for result in one.results]) for one in module.main.operations])
+    assert lowered[0] == lowered[1] == lowered[2]
