@@ -8,9 +8,9 @@ from tpuc_passes.planning.planners.greedy import GREEDY
 from tpuc_passes.planning.pools import PARAMETER, WORKSPACE, Pools, read_pools
 from tpuc_passes.planning.usmp import (
     Call,
-    Place,
+    PoolAllocation,
     Program,
-    Tensor,
+    ProgramTensor,
     analyse,
     buffer_array,
     plan_program,
@@ -23,8 +23,8 @@ TARGETS = ("accel", "c")
 
 
 def program(*calls: Call, sizes: dict[str, int | None], constants: dict[str, bytes] | None = None) -> Program:
-    tensors = {name: Tensor(name, size) for name, size in sizes.items()}
-    tensors |= {name: Tensor(name, len(data), data) for name, data in (constants or {}).items()}
+    tensors = {name: ProgramTensor(name, size) for name, size in sizes.items()}
+    tensors |= {name: ProgramTensor(name, len(data), data) for name, data in (constants or {}).items()}
     return Program("net", ("x",), ("y",), tensors, calls)
 
 
@@ -167,8 +167,8 @@ def test_constants_are_buffers_of_parameter_pools() -> None:
         sizes={"x": 1, "y": 1, "t": 8}, constants={"w1": bytes(4000), "w2": bytes(3000)},
     )  # fmt: skip
     placed = plan_program(net, Pools((), (PoolInfo("itcm", 5000), PoolInfo("flash"))), GREEDY)
-    assert placed.places["w1"] == Place("itcm", 0)
-    assert placed.places["w2"] == Place("flash", 0)  # constants never share: both exist all the time
+    assert placed.places["w1"] == PoolAllocation("itcm", 0)
+    assert placed.places["w2"] == PoolAllocation("flash", 0)  # constants never share: both exist all the time
     assert [(pool.name, pool.peak_bytes) for pool in placed.parameter.pools] == [("itcm", 4000), ("flash", 3000)]
 
 
@@ -211,7 +211,7 @@ def test_each_step_can_be_called_alone() -> None:
     ]
     plan = run_algorithm(GREEDY, buffers, pools.workspace, lived)
     empty = run_algorithm(GREEDY, [], pools.parameter, [])
-    assert rewrite(net, pools, plan, empty).places == {"t": Place("sram", 0)}
+    assert rewrite(net, pools, plan, empty).places == {"t": PoolAllocation("sram", 0)}
 
 
 def test_networks_that_never_run_at_once_share_a_workspace() -> None:
