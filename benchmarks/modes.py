@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tpuc.api import Module
+from tpuc.api import CALIBRATION_TABLE, Module
 from tpuc.interpreter import Interpreter
 from tpuc.schedule import PassManager
 from tpuc.session import Session
@@ -31,7 +31,7 @@ def lower(module: Module, chip: str, mode: str, table: Any) -> Module:
     """The module in a mode, before memory is planned."""
     session = Session(chip=chip, quantize=mode)
     lowered = module.clone()
-    manager = PassManager(session.context({"calibration_table": table} if mode.startswith("int8") else {}))
+    manager = PassManager(session.context({CALIBRATION_TABLE: table} if mode.startswith("int8") else {}))
     for stage in ("calibrate", "lower") if mode.startswith("int8") else ("lower",):
         manager.run_pipeline(stage, lowered)
     return lowered

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tpuc.api import CALIBRATION_TABLE
 from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
@@ -236,7 +237,7 @@ def lower(module: Module, chip: str, table: Any, mode: str = "int8") -> Module:
     """The module for a chip, before memory is planned."""
     session = Session(chip=chip, quantize=mode)
     lowered = module.clone()
-    manager = PassManager(session.context({"calibration_table": table}))
+    manager = PassManager(session.context({CALIBRATION_TABLE: table}))
     for stage in (*(("calibrate",) if mode.startswith("int8") else ()), "lower", "tpu-optimize"):
         manager.run_pipeline(stage, lowered)
     return lowered

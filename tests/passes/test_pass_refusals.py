@@ -9,13 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.api import (
+    CALIBRATION_TABLE,
     F32,
+    LAYER_ERRORS,
+    QUANTISE_TABLE,
+    QUANTISED,
+    SAMPLES,
     CalibrationError,
     InvalidModel,
     Location,
     Module,
     Node,
     PassContext,
+    ResultKey,
     ScalarType,
     TileKernel,
     Uniform,
@@ -45,7 +51,7 @@ def network(channels: int = 4) -> Module:
     return net.finish(net.op(top.Relu(), value))
 
 
-def surroundings(results: dict[str, Any] | None = None) -> PassContext:
+def surroundings(results: dict[ResultKey[Any], Any] | None = None) -> PassContext:
     """A run for a chip of the modes f32 and int8 whose package has neither lowerings nor kernels."""
     return PassContext(
         Registry(offers=[chip("newchip")]), FakeChip("newchip"), {"quantize": "int8"}, None, results or {}
@@ -87,7 +93,7 @@ def test_lines_of_a_quantise_table_that_fit(tmp_path: Path) -> None:
     (tmp_path / "qtable").write_text("v3 F32 # the first\n\nv4 int8\n")
     context = surroundings()
     assert not ImportQuantiseTable(str(tmp_path / "qtable")).run(network(), context)
-    assert context.results["quantise_table"] == {"v3": "f32", "v4": "int8"}
+    assert context.result(QUANTISE_TABLE) == {"v3": "f32", "v4": "int8"}
 
 
 def test_migration_needs_samples() -> None:
@@ -100,7 +106,7 @@ def test_bias_shifts_of_another_network() -> None:
     """The convolution has five channels, the table notes three for it."""
     table = CalibrationTable({}, sections={"bias_shift": ("v3 1 2 3",)})
     with pytest.raises(CalibrationError) as caught:
-        CorrectBias().run(network(5), surroundings({"calibration_table": table}))
+        CorrectBias().run(network(5), surroundings({CALIBRATION_TABLE: table}))
     said = str(caught.value)
     assert said.startswith("the calibration table's bias shifts do not fit module 'network': ")
     assert said.endswith("; calibrate it again with `tpuc calibrate`")
@@ -116,7 +122,7 @@ def test_integers_without_a_calibration_table() -> None:
 
 def test_layers_are_compared_with_a_quantised_module_on_samples() -> None:
     sample = {"v0": np.zeros((1, 3, 4, 4), np.float32)}
-    for results in ({}, {"quantised": network()}, {"samples": [sample]}):
+    for results in ({}, {QUANTISED: network()}, {SAMPLES: [sample]}):
         with pytest.raises(UsageError) as caught:
             SplitError().run(network(), surroundings(results))
         assert str(caught.value) == "pass 'split-error' needs a quantised module and samples: use `tpuc compare`"
@@ -125,7 +131,7 @@ def test_layers_are_compared_with_a_quantised_module_on_samples() -> None:
     for operation in other.main.operations:
         operation.location = Location((f"other_{operation.name}",))
     with pytest.raises(CalibrationError) as caught:
-        SplitError().run(network(), surroundings({"quantised": other, "samples": [sample]}))
+        SplitError().run(network(), surroundings({QUANTISED: other, SAMPLES: [sample]}))
     assert str(caught.value) == (
         "modules 'network' and 'other' have no value name in common; compare a TOP module with the TPU module that was "
         "made of it"
@@ -157,14 +163,14 @@ def test_a_bias_of_integers_needs_scales() -> None:
 
 def test_layers_without_a_name_are_not_compared() -> None:
     module = network()
-    context = surroundings({"quantised": module.clone(), "samples": [{"v0": np.zeros((1, 3, 4, 4), np.float32)}]})
+    context = surroundings({QUANTISED: module.clone(), SAMPLES: [{"v0": np.zeros((1, 3, 4, 4), np.float32)}]})
     (conv, relu) = [operation for operation in module.main.operations if operation.op.name in ("top.Conv", "top.Relu")]
     conv.location = Location()
     with pytest.raises(CalibrationError, match="have no value name in common"):
         SplitError().run(module, context)
     conv.location = Location(("v3",))
     SplitError().run(module, context)
-    assert [error.name for error in context.results["layer_errors"]] == ["v3", relu.name]
+    assert [error.name for error in context.result(LAYER_ERRORS)] == ["v3", relu.name]
 
 
 def test_ops_without_lowering_are_named_together() -> None:

@@ -6,6 +6,7 @@ from tpuc.schedule.manager import PassManager, PassTiming, Report
 from tpuc.schedule.options import PassText, parse_pass_text
 from tpuc.schedule.passes import Pass, PassContext
 from tpuc.schedule.pipelines import PIPELINES, Pipelines
+from tpuc.schedule.results import ResultKey
 
 __all__ = [
     "PIPELINES",
@@ -16,5 +17,6 @@ __all__ = [
     "PassTiming",
     "Pipelines",
     "Report",
+    "ResultKey",
     "parse_pass_text",
 ]

@@ -6,12 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, overload
+
+from tpuc.schedule.results import ResultKey
 
 if TYPE_CHECKING:
     from tpuc.api.chip import Chip
     from tpuc.ir import Module
     from tpuc.registry import Registry
+
+T = TypeVar("T")
 
 
 def _silent(_: str) -> None:
@@ -33,8 +37,8 @@ class PassContext:
 
     `options` holds what the user chose for the whole compilation (`quantize`, `calibration_table`, ...) by option name
     with underscores; a pass's own options are its fields. `work_dir` is where files that explain the run may go, None
-    when none are wanted. `results` is where passes leave what is not part of the module (`calibration_table`,
-    `artifact`, ...), for later passes and for the session. `log` takes a remark for `-v`, `remark` one for everybody,
+    when none are wanted. `results` is what passes leave that is not part of the module, by the
+    keys of `tpuc.schedule.results` and their own. `log` takes a remark for `-v`, `remark` one for everybody,
     `progress` shows long loops.
     """
 
@@ -42,10 +46,28 @@ class PassContext:
     chip: Chip | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     work_dir: Path | None = None
-    results: dict[str, Any] = field(default_factory=dict[str, Any])
+    results: dict[ResultKey[Any], Any] = field(default_factory=dict["ResultKey[Any]", Any])
     log: Callable[[str], None] = _silent
     progress: Progress = _no_progress
     remark: Callable[[str], None] = _silent
+
+    def result(self, key: ResultKey[T]) -> T:
+        """What a pass left; KeyError when none did."""
+        return self.results[key]
+
+    @overload
+    def find(self, key: ResultKey[T]) -> T | None: ...
+
+    @overload
+    def find(self, key: ResultKey[T], otherwise: T) -> T: ...
+
+    def find(self, key: ResultKey[T], otherwise: T | None = None) -> T | None:
+        """What a pass left, or else `otherwise`."""
+        return self.results.get(key, otherwise)
+
+    def leave(self, key: ResultKey[T], value: T) -> None:
+        """For later passes and for the session."""
+        self.results[key] = value
 
 
 class Pass(ABC):

@@ -13,6 +13,7 @@ from tpuc.errors import Unsupported, UsageError
 from tpuc.files import write_atomic
 from tpuc.ir import Module
 from tpuc.schedule import PassManager
+from tpuc.schedule.results import CALIBRATION_TABLE, LAYER_ERRORS, QUANTISE_SEARCH, QUANTISED, SAMPLES
 from tpuc.session.running import samples
 from tpuc.session.session import Session
 
@@ -24,10 +25,10 @@ def search_quantise_table(
 
     With `latencies` each network is compiled and timed; those that the chip cannot compile yet stay without.
     """
-    context = session.context({"calibration_table": calibration_table})
+    context = session.context({CALIBRATION_TABLE: calibration_table})
     definition = session.registry.get("tpuc.passes", "search-quantise-table")
     PassManager(context, pipelines=session.pipelines).run(module, [definition(**options)], "search")
-    found = context.results["quantise_search"]
+    found = context.result(QUANTISE_SEARCH)
     if not latencies:
         return found
     timed = tuple(
@@ -56,6 +57,6 @@ def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Seque
         raise UsageError("nothing to run both networks on; give --input FILE.")
     module = session.load(exact)
     rows = [row for row, _ in zip(samples(inputs_of(module), inputs), range(count), strict=False)]
-    context = session.context({"quantised": session.load(quantised), "samples": rows})
+    context = session.context({QUANTISED: session.load(quantised), SAMPLES: rows})
     PassManager(context, pipelines=session.pipelines).run(module, ["split-error"], "compare")
-    return context.results["layer_errors"]
+    return context.result(LAYER_ERRORS)

@@ -9,6 +9,7 @@ from typing import Any
 from tpuc.errors import UsageError
 from tpuc.registry import Registry
 from tpuc.schedule import Pass
+from tpuc.schedule.results import STORED_OUTPUTS, ResultKey
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,12 @@ class Boundary:
             if is_given and not has_it:
                 raise UsageError(f"{option} means nothing without {needed}; add {needed}.")
 
-    def wishes(self, count: int) -> dict[str, Any]:
+    def wishes(self, count: int) -> dict[ResultKey[Any], Any]:
         """What passes should know before the module is lowered, as results of a run: in `stored_outputs` which of
         `count` outputs come out as they are stored, counted from 0.
         """
         positions = self.quant_output_list or range(1, count + 1)
-        return {"stored_outputs": frozenset(one - 1 for one in positions if self.quant_output)}
+        return {STORED_OUTPUTS: frozenset(one - 1 for one in positions if self.quant_output)}
 
     def passes(self, registry: Registry) -> Sequence[Pass]:
         """The passes that do it, on a lowered module."""

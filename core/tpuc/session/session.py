@@ -26,6 +26,7 @@ from tpuc.ir.text.files import WEIGHT_FILE
 from tpuc.npz import write_npz
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
+from tpuc.schedule.results import ARTIFACT, CALIBRATION_TABLE, MEMORY_PLAN, ResultKey
 from tpuc.session.boundary import Boundary
 from tpuc.session.compare import compare, tolerance_of
 from tpuc.session.overflow import has_limits, seen_magnitudes
@@ -120,7 +121,7 @@ class Session:
 
     # Stages
 
-    def context(self, results: dict[str, Any] | None = None) -> PassContext:
+    def context(self, results: dict[ResultKey[Any], Any] | None = None) -> PassContext:
         """The surroundings of a pass run in this session."""
         options = {"quantize": self.mode, "planner": self.planner, "opt": self.opt}
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
@@ -249,7 +250,7 @@ class Session:
                 **(options or {}),
             }
             self._manager(context).run(module, [definition(**settings)], "calibrate")
-        return context.results["calibration_table"]
+        return context.result(CALIBRATION_TABLE)
 
     def compile(
         self,
@@ -367,7 +368,7 @@ class Session:
                     "with --calibration-table"
                 )
             with self._timed("calibrate"):
-                context.results["calibration_table"] = calibration_table
+                context.leave(CALIBRATION_TABLE, calibration_table)
                 manager.run_pipeline("calibrate", module)
         tag = f"_{self.chip.description.name}_{self.mode}"
         with self._timed("lower"):
@@ -386,8 +387,8 @@ class Session:
         self._keep(module, f"{tag}_final")
         with self._timed("generate"):
             manager.run(module, ["generate-code"], "generate")
-        self.memory_plan = context.results.get("memory_plan")
-        return module, context.results["artifact"]
+        self.memory_plan = context.find(MEMORY_PLAN)
+        return module, context.result(ARTIFACT)
 
     # Running
 

@@ -13,6 +13,7 @@ from tpuc.api.chip import LoadedModel
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.schedule import PassManager
+from tpuc.schedule.results import CALIBRATION_TABLE
 from tpuc.session.compare import SIMULATOR_TOLERANCE, compare, meanings, stated_values, tolerance_of, types_of
 from tpuc.session.overflow import find_overflows, is_narrow, magnitudes, merged, sentences
 from tpuc.session.reports import StageComparison
@@ -82,8 +83,8 @@ class Verification:
         if self.table is None:
             return {}
         session = self.session
-        context = replace(session.context({"calibration_table": self.table}), remark=session.log)
+        context = replace(session.context({CALIBRATION_TABLE: self.table}), remark=session.log)
         definition = session.registry.get("tpuc.passes", "import-calibration")
         PassManager(context, pipelines=session.pipelines).run(self.top.clone(), [definition()], "verify")
-        entries = context.results["calibration_table"].entries
+        entries = context.result(CALIBRATION_TABLE).entries
         return {name: max(abs(entry.minimum), abs(entry.maximum)) for name, entry in entries.items()}

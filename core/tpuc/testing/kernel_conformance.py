@@ -16,6 +16,7 @@ from tpuc.ir.dtypes import scalar_of
 from tpuc.ir.types import ElementType
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager
+from tpuc.schedule.results import ARTIFACT
 from tpuc.testing.op_conformance import Typed
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -196,4 +197,4 @@ def compile_kernels(samples: Mapping[str, Sample], chip: str, registry: Registry
     manager = PassManager(context)
     manager.run(module, PIPELINES["finalize"], "finalize")
     manager.run(module, ["generate-code"], "generate")
-    return CompiledKernels(module, context.results["artifact"], assembly.inputs)
+    return CompiledKernels(module, context.result(ARTIFACT), assembly.inputs)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tpuc.api import (
+    MEMORY_PLAN,
     Chip,
     IntegerAttr,
     MemoryPlan,
@@ -35,7 +36,7 @@ class AssignAddresses(Pass):
     a memory of their own; inputs and outputs among the activations, or each in a memory that the chip has for it.
 
     Addresses go into the types (`tensor<..., 4295618560 : i64>`), packed constants' into `packed_addr`, the regions
-    into the module attributes that TPU-MLIR uses, the plan into `results["memory_plan"]`. `planner` is a name in
+    into the module attributes that TPU-MLIR uses, the plan into the result `memory_plan`. `planner` is a name in
     `tpuc.planners`, also `name{option=value}`; if it is empty the session's planner, `greedy` where that has none.
     `in_place`: results take over the memory of an operand where no tile can notice. `io_alone`: nothing else ever lies
     where inputs and outputs do.
@@ -92,14 +93,8 @@ class AssignAddresses(Pass):
             "module.neuron_size": IntegerAttr(plan.peak_bytes),
             "module.state": StringAttr("TPU_ADDRESSED"),
         }
-        context.results["buffers"] = buffers
-        context.results["memory_plan"] = _whole_plan(
-            expanded(plan, parts),
-            constants,
-            PlannedPool(WEIGHTS, base, None, weights_bytes, weights_bytes),
-            spans,
-            boundary,
-        )
+        pool = PlannedPool(WEIGHTS, base, None, weights_bytes, weights_bytes)
+        context.leave(MEMORY_PLAN, _whole_plan(expanded(plan, parts), constants, pool, spans, boundary))
 
 
 def _place_constants(module: Module, base: int, alignment: int) -> list[PlannedBuffer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuc.api import CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
+from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
 from tpuc.api.host import inputs_of, open_pool, open_samples
 
 from tpuc_passes.accuracy.bias import SHIFTS
@@ -49,7 +49,7 @@ class Calibrate(Pass):
     keep what was seen in, which a refused calibration leaves as it was, `resume` one to go on from. The samples are
     looked at first unless `lint` is off; `strict` makes an error of what is remarked on otherwise.
 
-    The table is left in `context.results["calibration_table"]`; the module does not change.
+    The table is left in the result `calibration_table`; the module does not change.
     """
 
     name = "calibrate"
@@ -102,7 +102,7 @@ class Calibrate(Pass):
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, found.tuned, context.options.get("epoch"))
         notes = {SHIFTS: note_lines(found.shifts), CHANNEL_THRESHOLDS: note_lines(found.channels)}
         sections = {name: lines for name, lines in notes.items() if lines}
-        context.results["calibration_table"] = CalibrationTable(found.entries, remarks, sections)
+        context.leave(CALIBRATION_TABLE, CalibrationTable(found.entries, remarks, sections))
         return False
 
     def _needed_headroom(self, progress: Progress, context: PassContext, *, tunes: bool) -> float:

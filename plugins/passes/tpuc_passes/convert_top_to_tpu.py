@@ -14,9 +14,9 @@ from tpuc_passes.lowering.engine import Lowerer
 class ConvertTopToTpu(Pass):
     """Every op through its lowering cell; Casts where neighbours store values differently (DESIGN 4).
 
-    `mode`, when empty, is what another pass left in `context.results["mode"]`, else the option `quantize` of the run,
+    `mode`, when empty, is what another pass left in the result `mode`, else the option `quantize` of the run,
     f32 when that is absent too. Single ops may have their own
-    mode through the quantise table in `context.results["quantise_table"]`; those in `context.results["float_sums"]`
+    mode through the quantise table in the result `quantise_table`; those in the result `float_sums`
     need not round their results to bytes.
     """
 

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpuc.api import CalibrationError, Module, Pass, PassContext, drop_unused_weights, remove_dead
+from tpuc.api import (
+    CALIBRATION_TABLE,
+    QUANTISE_TABLE,
+    CalibrationError,
+    Module,
+    Pass,
+    PassContext,
+    drop_unused_weights,
+    remove_dead,
+)
 from tpuc.api.host import Array, inputs_of, open_pool, open_samples
 from tpuc_ops import top
 
@@ -24,7 +33,7 @@ class CorrectBias(Pass):
     """The mean difference per channel between the float network and the fake-quantised one is added to the bias.
 
     The differences are those that `tpuc calibrate` noted in the table (the file `table`, or
-    `context.results["calibration_table"]`); with `dataset` or `data_list` they are found anew on `input_num` samples.
+    the result `calibration_table`); with `dataset` or `data_list` they are found anew on `input_num` samples.
     Without a table, as in the float modes, nothing changes. Layers that the quantise table makes float are left alone.
     """
 
@@ -39,7 +48,7 @@ class CorrectBias(Pass):
         table = self._table(context)
         if table is None:
             return False
-        floats = context.results.get("quantise_table", {})
+        floats = context.find(QUANTISE_TABLE, {})
         shifts = self._find(module, context) if self.dataset or self.data_list else noted_shifts(module, table)
         changed = apply_shifts(module, shifts, floats)
         if changed:
@@ -48,7 +57,7 @@ class CorrectBias(Pass):
         return changed
 
     def _table(self, context: PassContext) -> CalibrationTable | None:
-        given: Any = self.table or context.results.get("calibration_table")
+        given: Any = self.table or context.find(CALIBRATION_TABLE)
         return read_table(Path(given)) if isinstance(given, (str, Path)) else given
 
     def _find(self, module: Module, context: PassContext) -> dict[str, Array]:

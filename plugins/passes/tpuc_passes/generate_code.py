@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from tpuc.api import (
+    ARTIFACT,
+    MEMORY_PLAN,
     Chip,
     CompiledLayout,
     Engine,
@@ -14,7 +17,6 @@ from tpuc.api import (
     Instruction,
     IntegerAttr,
     LayerCommands,
-    MemoryPlan,
     Module,
     NetworkInput,
     Operation,
@@ -37,7 +39,7 @@ from tpuc_passes.planning.planned import PlannedFunction
 
 @dataclass(frozen=True)
 class GenerateCode(Pass):
-    """Emits the instructions of all tiles and writes the container; leaves the bytes in `results["artifact"]`."""
+    """Emits the instructions of all tiles and writes the container; leaves the bytes in the result `artifact`."""
 
     name = "generate-code"
 
@@ -49,9 +51,8 @@ class GenerateCode(Pass):
         if any(isinstance(operation.op, RunsInPlace) for operation in module.main.operations):
             raise UsageError("the module has groups: take the one before the pass outline-groups for generate-code")
         hook = context.registry.hooks.hook
-        context.results["artifact"] = hook.generate_code(
-            chip=chip, module=module, proceed=lambda: self._generate(chip, module, context)
-        )
+        proceed = partial(self._generate, chip, module, context)
+        context.leave(ARTIFACT, hook.generate_code(chip=chip, module=module, proceed=proceed))
         return False
 
     def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
@@ -59,10 +60,10 @@ class GenerateCode(Pass):
         cycles = Cycles(chip, Plan.of(module).order_profiles)
         emitter = Emitter(cycles, asm, address_of, _coefficients)
         emitter.run(PlannedFunction.of(context, module))
-        plan = context.results.get("memory_plan")
-        if isinstance(plan, MemoryPlan):
+        plan = context.find(MEMORY_PLAN)
+        if plan is not None:
             layers = _layers(module, emitter.makers, asm.instructions)
-            context.results["memory_plan"] = replace(plan, layers=tuple(layers))
+            context.leave(MEMORY_PLAN, replace(plan, layers=tuple(layers)))
         return chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
 
 

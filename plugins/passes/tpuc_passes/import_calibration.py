@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import (
+    CALIBRATION_TABLE,
     Calibrated,
     CalibrationError,
     Constant,
@@ -26,7 +27,7 @@ class ImportCalibration(Pass):
     """Float values become `!quant.calibrated<f32<min:max>>`: symmetric `[-threshold, threshold]`, or `[0, threshold]`
     for values that were never negative; in asymmetric modes `[min, max]` as seen (SPEC P2, T15).
 
-    The table is the file `table`, or `context.results["calibration_table"]`: a table, or the path of one.
+    The table is the file `table`, or the result `calibration_table`: a table, or the path of one.
     """
 
     name = "import-calibration"
@@ -34,9 +35,9 @@ class ImportCalibration(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError when the table names none, or not all, of the module's values."""
-        given: CalibrationTable | str | Path | None = self.table or context.results.get("calibration_table")
+        given: CalibrationTable | str | Path | None = self.table or context.find(CALIBRATION_TABLE)
         table = read_table(Path(given)) if isinstance(given, (str, Path)) else given
-        context.results["calibration_table"] = table
+        context.leave(CALIBRATION_TABLE, table)
         if table is None:
             raise CalibrationError(
                 "no calibration table: int8 needs one; give samples with --dataset or a table with --calibration-table"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuc.api import CalibrationError, Module, Pass, PassContext, UsageError, read_text
+from tpuc.api import QUANTISE_TABLE, CalibrationError, Module, Pass, PassContext, UsageError, read_text
 
 from tpuc_passes.planning.kernels import chip_of
 
@@ -14,7 +14,7 @@ from tpuc_passes.planning.kernels import chip_of
 class ImportQuantiseTable(Pass):
     """The file `table` has one `op_name mode` per line, `#` begins a remark (SPEC C6).
 
-    Leaves `{op name: mode}` in `context.results["quantise_table"]`.
+    Leaves `{op name: mode}` in the result `quantise_table`.
     """
 
     name = "import-quantise-table"
@@ -42,5 +42,5 @@ class ImportQuantiseTable(Pass):
             if mode not in modes:
                 raise CalibrationError(f"{where}: mode '{words[1]}' is not one of {', '.join(modes)}; choose another")
             table[name] = mode
-        context.results["quantise_table"] = table
+        context.leave(QUANTISE_TABLE, table)
         return False

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from tpuc.api import FLOAT_MODES, Module, Operation, Pass, PassContext, ShapeOnly
+from tpuc.api import FLOAT_MODES, QUANTISE_TABLE, STORED_OUTPUTS, Module, Operation, Pass, PassContext, ShapeOnly
 from tpuc_ops import top
 
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
+from tpuc_passes.results import FLOAT_SUMS, MODE
 
 # Where the work is: a tail ends before these. What is behind them costs little in any mode.
 _HEAVY = (top.Conv, top.Deconv, top.MatMul, top.LSTM, top.AvgPool, top.MaxPool, top.Upsample, top.Interp)
@@ -25,20 +26,20 @@ of the whole network's cycles more on bm1684x; those of detectors for 320 pixels
 class KeepTailFloat(Pass):
     """In the integer modes, ops from which only such ops lead to the outputs get the chip's float mode.
 
-    They are entered into `context.results["quantise_table"]`, where the user's own entries come first. Ops that only
+    They are entered into the result `quantise_table`, where the user's own entries come first. Ops that only
     move data keep the type they are given; a tail of nothing else stays as it is. A box decoded to pixels next to a
     score in [0, 1] in one int8 tensor would leave the score no step at all.
 
-    The products before the tail that need not give bytes either are named in `context.results["float_sums"]`: those
+    The products before the tail that need not give bytes either are named in the result `float_sums`: those
     that the chip can give the sums of as floats, unless their outputs come out as bytes (positions from 0 in
-    `context.results["stored_outputs"]`) or many of them are moved.
+    the result `stored_outputs`) or many of them are moved.
     """
 
     name = "keep-tail-float"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; changes only what is in `context.results`."""
-        if "mode" in context.results:
+        """See Pass; changes only what is in the results of the run."""
+        if context.find(MODE, ""):
             return False  # a network that is quantised already says itself where it is float
         modes = chip_of(context, self.name).description.modes
         float_mode = next((mode for mode in ("f32", "bf16", "f16") if mode in modes), None)
@@ -53,15 +54,15 @@ class KeepTailFloat(Pass):
             users = [user for result in operation.results for user in result.users]
             if all(user is module.main.terminator or id(user) in tail for user in users):
                 tail[id(operation)] = operation
-        table: dict[str, str] = dict(context.results.get("quantise_table", {}))
+        table: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
         for operation in tail.values():
             if id(operation) not in behind or isinstance(operation.op, _MOVES) or _joins_equals(operation):
                 continue
             if cells.computes(operation.op, float_mode):
                 table.setdefault(operation.name, float_mode)
-        results = context.results
-        results["quantise_table"] = table
-        results["float_sums"] = _float_sums(module, tail.values(), table, cells, results.get("stored_outputs", ()))
+        context.leave(QUANTISE_TABLE, table)
+        stored = context.find(STORED_OUTPUTS, frozenset())
+        context.leave(FLOAT_SUMS, _float_sums(module, tail.values(), table, cells, stored))
         return False
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tpuc.api import (
+    QUANTISE_TABLE,
     Location,
     Module,
     NetworkInput,
@@ -23,6 +24,7 @@ from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
 from tpuc_passes.quantised import changes_to_products, computed_values, dequantise_weights, has_scales, replace_uses
 from tpuc_passes.requantise_symmetric import RequantiseSymmetric
+from tpuc_passes.results import MODE
 from tpuc_passes.wide_differences import differences_to_floats
 
 _F32, _I8 = ScalarType("f32"), ScalarType("i8")
@@ -30,7 +32,7 @@ _F32, _I8 = ScalarType("f32"), ScalarType("i8")
 
 @dataclass(frozen=True)
 class PrepareQuantised(Pass):
-    """Chooses the integer mode, `context.results["mode"]`: with zero points where the chip has it, else symmetric
+    """Chooses the integer mode, the result `mode`: with zero points where the chip has it, else symmetric
     through `requantise-symmetric`.
 
     With zero points every value keeps its scale, unsigned bytes count from -128 on, and inputs become floats that are
@@ -47,13 +49,13 @@ class PrepareQuantised(Pass):
         asked = str(context.options.get("quantize") or "f32")
         differences_to_floats(module)
         self._check(module, asked)
-        table = dict(context.results.get("quantise_table", {}))
+        table = dict(context.find(QUANTISE_TABLE, {}))
         float_mode = next((mode for mode in ("f32", "bf16", "f16") if mode in modes), None)
         if float_mode is not None:
             table |= dict.fromkeys(_floats(module), float_mode)
-        context.results["quantise_table"] = table
+        context.leave(QUANTISE_TABLE, table)
         mode = "int8-asym" if "int8-asym" in modes else "int8"
-        context.results["mode"] = mode
+        context.leave(MODE, mode)
         if asked not in ("int8", "int8-asym"):
             context.remark(f"{module.name}: is quantised already, so it is compiled in mode '{mode}'")
         if mode == "int8-asym":

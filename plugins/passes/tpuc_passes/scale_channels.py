@@ -7,13 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpuc.api import CalibrationError, Module, Operation, Pass, PassContext, TensorType, UniformPerAxis
+from tpuc.api import (
+    CALIBRATION_TABLE,
+    QUANTISE_TABLE,
+    CalibrationError,
+    Module,
+    Operation,
+    Pass,
+    PassContext,
+    TensorType,
+    UniformPerAxis,
+)
 from tpuc.api.host import Array
 
 from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS, channel_elements, eligible
 from tpuc_passes.accuracy.notes import parse_notes
 from tpuc_passes.calibration.table import CalibrationTable, read_table
 from tpuc_passes.lowering.cells import Cells
+from tpuc_passes.results import MODE
 
 MODES = ("int8", "int8-asym")
 
@@ -24,7 +35,7 @@ class ScaleChannels(Pass):
     point.
 
     The thresholds are those that `tpuc calibrate` noted in the table (the file `table`, or
-    `context.results["calibration_table"]`). Values next to layers that the quantise table makes float keep one scale,
+    the result `calibration_table`). Values next to layers that the quantise table makes float keep one scale,
     as all do on chips whose lowerings know nothing else.
     """
 
@@ -33,12 +44,12 @@ class ScaleChannels(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError when the notes in the table do not fit the network."""
-        given: Any = self.table or context.results.get("calibration_table")
+        given: Any = self.table or context.find(CALIBRATION_TABLE)
         table: CalibrationTable | None = read_table(Path(given)) if isinstance(given, (str, Path)) else given
-        mode = str(context.results.get("mode") or context.options.get("quantize") or "")
+        mode = str(context.find(MODE) or context.options.get("quantize") or "")
         if table is None or mode not in MODES or context.chip is None:
             return False
-        floats = context.results.get("quantise_table", {})
+        floats = context.find(QUANTISE_TABLE, {})
         elements = noted_elements(module, table, Cells.of(context, self.name, mode), floats)
         for operation in module.main.operations:
             for value in operation.results:

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuc.api import Module, Pass, PassContext
+from tpuc.api import CALIBRATION_TABLE, QUANTISE_SEARCH, QUANTISE_TABLE, Module, Pass, PassContext
 from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples, units_of
 
 from tpuc_passes.accuracy.search import LayerLoss, Point, Search, quiet
@@ -17,6 +17,7 @@ from tpuc_passes.keep_tail_float import KeepTailFloat
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.planning.kernels import chip_of
 from tpuc_passes.propagate_calibration import PropagateCalibration
+from tpuc_passes.results import FLOAT_SUMS
 from tpuc_passes.scale_channels import MODES, noted_elements
 
 
@@ -29,8 +30,8 @@ class SearchQuantiseTable(Pass):
     as much as by what is float. The networks found are run, all in one fake-quantised graph, on the last `input_num`
     samples (0: all): to the first ones tuning and biases have been fitted.
 
-    Thresholds come from `context.results["calibration_table"]`, the mode is the option `quantize` of the run. Leaves a
-    `Search` in `context.results["quantise_search"]`; the module does not change.
+    Thresholds come from the result `calibration_table`, the mode is the option `quantize` of the run. Leaves a
+    `Search` in the result `quantise_search`; the module does not change.
     """
 
     name = "search-quantise-table"
@@ -51,16 +52,16 @@ class SearchQuantiseTable(Pass):
         ImportCalibration().run(calibrated, context)
         PropagateCalibration().run(calibrated, context)
         KeepTailFloat().run(calibrated, context)
-        table = context.results["calibration_table"]
+        table = context.result(CALIBRATION_TABLE)
         shifts = noted_shifts(module, table)
         dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
         everything = open_samples(inputs_of(module), dataset, data_list)
         samples = dataclasses.replace(everything, samples=everything.samples[-self.input_num :])
-        floats = frozenset(context.results.get("quantise_table", {}))
+        floats = frozenset(context.find(QUANTISE_TABLE, {}))
         elements = (
             noted_elements(calibrated, table, Cells.of(context, self.name, mode), floats) if mode in MODES else {}
         )
-        float_sums = frozenset(context.results.get("float_sums", ()))
+        float_sums = frozenset(context.find(FLOAT_SUMS, ()))
         network = PortableModule(calibrated, context.registry)
         units = units_of(len(samples), 1)  # few samples, much work each
         with open_pool(self.workers, self.cluster) as pool:
@@ -85,5 +86,5 @@ class SearchQuantiseTable(Pass):
                 Point(one, mixed.cosine, -mixed.sqnr_db)
                 for one, mixed in zip(choices, total(results, len(choices)), strict=True)
             )
-        context.results["quantise_search"] = Search(chip.name, mode, float_mode, len(samples), tuple(losses), points)
+        context.leave(QUANTISE_SEARCH, Search(chip.name, mode, float_mode, len(samples), tuple(losses), points))
         return False

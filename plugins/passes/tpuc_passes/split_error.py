@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import (
+    LAYER_ERRORS,
+    QUANTISED,
+    SAMPLES,
     CalibrationError,
     Constant,
     Module,
@@ -27,16 +30,16 @@ from tpuc_passes.accuracy.split import LayerError
 
 @dataclass(frozen=True)
 class SplitError(Pass):
-    """The module is the float one (TOP); `context.results["quantised"]` is what it was lowered to, before finalize, and
-    `context.results["samples"]` what both are run on. Leaves `LayerError`s in `context.results["layer_errors"]`.
+    """The module is the float one (TOP); the result `quantised` is what it was lowered to, before finalize, and
+    the result `samples` what both are run on. Leaves `LayerError`s in the result `layer_errors`.
     """
 
     name = "split-error"
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError when the two modules have no value in common."""
-        quantised: Module | None = context.results.get("quantised")
-        samples: Sequence[Mapping[str, Array]] = context.results.get("samples", ())
+        quantised: Module | None = context.find(QUANTISED)
+        samples: Sequence[Mapping[str, Array]] = context.find(SAMPLES, ())
         if quantised is None or not samples:
             raise UsageError("pass 'split-error' needs a quantised module and samples: use `tpuc compare`")
         values = {
@@ -72,7 +75,7 @@ class SplitError(Pass):
                 error.see(wanted[name], real(got[name], values[name].tensor))
                 if cone is not None and math.isfinite(error.noise) and np.isfinite(wanted[name]).all():
                     error.split(operation, cone, _operands(module, operation, wanted), wanted[name])
-        context.results["layer_errors"] = list(errors.values())
+        context.leave(LAYER_ERRORS, list(errors.values()))
         return False
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tpuc.api import LAYER_ERRORS, QUANTISED, SAMPLES
 from tpuc.data import inputs_of
 from tpuc.ir import Module
 from tpuc.session import Session
@@ -42,9 +43,9 @@ def test_the_parts_of_an_error_add_up(name: str, network: Callable[[str], Networ
     table = session.calibrate(net.module, dataset=tmp_path / "samples.npz", options={"bias_num": 0})
     lowered: list[Module] = []
     session.build(net.module, table, after_lowering=lambda module: lowered.append(module.clone()))
-    context = session.context({"quantised": lowered[0], "samples": [net.inputs(index) for index in range(32)]})
+    context = session.context({QUANTISED: lowered[0], SAMPLES: [net.inputs(index) for index in range(32)]})
     SplitError().run(net.module, context)
-    errors = [error for error in context.results["layer_errors"] if error.is_split and error.local]
+    errors = [error for error in context.result(LAYER_ERRORS) if error.is_split and error.local]
     assert len(errors) >= 4
     for error in errors:
         parts = sum(error.parts[cause] for cause in CAUSES)
@@ -62,9 +63,9 @@ def test_what_a_result_cuts_off_is_clipping(network: Callable[[str], Network]) -
     table.entries[name] = dataclasses.replace(table.entries[name], threshold=table.entries[name].threshold / 8)
     lowered: list[Module] = []
     session.build(net.module, table, after_lowering=lambda module: lowered.append(module.clone()))
-    context = session.context({"quantised": lowered[0], "samples": [net.inputs(index) for index in range(4)]})
+    context = session.context({QUANTISED: lowered[0], SAMPLES: [net.inputs(index) for index in range(4)]})
     SplitError().run(net.module, context)
-    (error,) = [one for one in context.results["layer_errors"] if one.name == name]
+    (error,) = [one for one in context.result(LAYER_ERRORS) if one.name == name]
     assert error.cause == "activation clipping"
     assert error.remedy.startswith("raise its thresholds")
 
@@ -74,9 +75,9 @@ def test_short_floats_lose_by_their_filters_and_by_their_results(network: Callab
     session = Session(chip="bm1684x", quantize="bf16")
     lowered: list[Module] = []
     session.build(net.module, None, after_lowering=lambda module: lowered.append(module.clone()))
-    context = session.context({"quantised": lowered[0], "samples": [net.inputs(index) for index in range(4)]})
+    context = session.context({QUANTISED: lowered[0], SAMPLES: [net.inputs(index) for index in range(4)]})
     SplitError().run(net.module, context)
-    products = [error for error in context.results["layer_errors"] if error.parts["weight rounding"]]
+    products = [error for error in context.result(LAYER_ERRORS) if error.parts["weight rounding"]]
     assert len(products) == sum(isinstance(one.op, (top.Conv, top.MatMul)) for one in net.module.main.operations)
     for error in products:
         assert error.parts["weight rounding"] + error.parts["requantisation"] == pytest.approx(error.local, rel=0.3)

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 import pytest
+from tpuc.api import QUANTISE_TABLE, STORED_OUTPUTS
 from tpuc.ir.text import parse_module
 from tpuc.registry import Registry
 from tpuc.schedule import PassContext
@@ -13,6 +14,7 @@ from tpuc.session import Session
 from tpuc_ops import top
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.keep_tail_float import KeepTailFloat
+from tpuc_passes.results import FLOAT_SUMS
 
 from tests.passes.graphs import Network
 
@@ -36,7 +38,7 @@ def _tail(body: str, result: str) -> dict[str, str]:
     module = parse_module(HEAD.replace("OUT", result) + body + "\n  }\n}\n", registry.resolve_op)
     context = PassContext(registry, registry.get("tpuc.chips", "bm1684x"), {"quantize": "int8"})
     assert not KeepTailFloat().run(module, context)
-    return context.results.get("quantise_table", {})
+    return context.find(QUANTISE_TABLE, {})
 
 
 def test_a_sigmoid_behind_the_last_convolution_stays_float() -> None:
@@ -73,10 +75,10 @@ def _sums(body: str, result: str, stored: Collection[int] = (), **table: str) ->
     """Products whose sums are floats, in a network whose quantise table says `table` already."""
     registry = Registry()
     module = parse_module(HEAD.replace("OUT", result) + body + "\n  }\n}\n", registry.resolve_op)
-    results = {"stored_outputs": stored, "quantise_table": table}
+    results = {STORED_OUTPUTS: frozenset(stored), QUANTISE_TABLE: table}
     context = PassContext(registry, registry.get("tpuc.chips", "bm1684x"), {"quantize": "int8"}, results=results)
     KeepTailFloat().run(module, context)
-    return set(context.results["float_sums"])
+    return set(context.result(FLOAT_SUMS))
 
 
 ROWS_OF_CONV = f"""

@@ -10,7 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.api import F32, Calibrated, Module, PassContext, ScalarType, Uniform, UniformPerAxis, Value
+from tpuc.api import (
+    CALIBRATION_TABLE,
+    F32,
+    LAYER_ERRORS,
+    QUANTISE_TABLE,
+    QUANTISED,
+    SAMPLES,
+    Calibrated,
+    Module,
+    PassContext,
+    ResultKey,
+    ScalarType,
+    Uniform,
+    UniformPerAxis,
+    Value,
+)
 from tpuc.data import SampleReader, inputs_of, open_samples
 from tpuc.errors import CalibrationError
 from tpuc.interpreter import Interpreter
@@ -77,7 +92,7 @@ def images(count: int, seed: int = 1) -> NDArray[np.float32]:
 def lower(module: Module, table: CalibrationTable, chip: str = "bm1684x", floats: dict[str, str] | None = None) -> Any:
     """The int8 module, before memory is planned."""
     lowered = module.clone()
-    results: dict[str, Any] = {"calibration_table": table, "quantise_table": dict(floats or {})}
+    results: dict[ResultKey[Any], Any] = {CALIBRATION_TABLE: table, QUANTISE_TABLE: dict(floats or {})}
     manager = PassManager(Session(chip=chip, quantize="int8").context(results))
     for stage in ("calibrate", "lower"):
         manager.run_pipeline(stage, lowered)
@@ -192,7 +207,7 @@ class TestNetwork:
         assert self.count(module, table, "bm1684x", "f16") == 0
         session = Session(chip="bm1684x", quantize="int8")
         ranged = module.clone()
-        PassManager(session.context({"calibration_table": table})).run_pipeline("calibrate", ranged)
+        PassManager(session.context({CALIBRATION_TABLE: table})).run_pipeline("calibrate", ranged)
         cells = Cells.of(session.context({}), "test")
         assert len(noted_elements(ranged, table, cells, ())) == 3
         assert noted_elements(ranged, table, dataclasses.replace(cells, mode="f16"), ()) == {}
@@ -203,7 +218,7 @@ class TestNetwork:
 
     def count(self, module: Module, table: CalibrationTable, chip: str, mode: str) -> int:
         lowered = module.clone()
-        manager = PassManager(Session(chip=chip, quantize=mode).context({"calibration_table": table}))
+        manager = PassManager(Session(chip=chip, quantize=mode).context({CALIBRATION_TABLE: table}))
         for stage in ("calibrate", "lower") if mode.startswith("int8") else ("lower",):
             manager.run_pipeline(stage, lowered)
         return sum(isinstance(type_.element, UniformPerAxis) for type_ in types_of(lowered).values())
@@ -225,10 +240,10 @@ class TestNetwork:
     def test_comparing_knows_what_they_mean(self, calibrated: Any) -> None:
         module, names, table = calibrated
         lowered = lower(module, table)
-        results = {"quantised": lowered, "samples": [{"v0": x} for x in images(2, seed=7)]}
+        results = {QUANTISED: lowered, SAMPLES: [{"v0": x} for x in images(2, seed=7)]}
         context: PassContext = Session(chip="bm1684x", quantize="int8").context(results)
         SplitError().run(module, context)
-        errors = {one.name: one for one in context.results["layer_errors"]}
+        errors = {one.name: one for one in context.result(LAYER_ERRORS)}
         assert all(errors[names[key]].cosine > 0.999 for key in ("conv", "silu", "depthwise"))
         assert all(errors[names[key]].is_split for key in ("conv", "silu", "depthwise"))
 
@@ -242,7 +257,7 @@ class TestNetwork:
         module, _, table = calibrated
         session = Session(chip="bm1684x", quantize="int8")
         ranged = module.clone()
-        context = session.context({"calibration_table": table})
+        context = session.context({CALIBRATION_TABLE: table})
         PassManager(context).run_pipeline("calibrate", ranged)
         np.savez(folder / "y.npz", v0=images(2, seed=9))
         elements = noted_elements(ranged, table, Cells.of(context, "test"), ())

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tpuc.api import CALIBRATION_TABLE
 from tpuc_ops import top
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.accuracy.search import LayerLoss, Point, Search, Source, quiet
@@ -83,7 +84,7 @@ def test_a_value_is_rounded_by_all_that_touch_it_through_ops_that_keep_values() 
     module = net.finish(total)
     values = (net.input, first, pool, second, third, total)
     entries = {value.name: TensorThreshold(1.0, -1.0, 1.0) for value in values}
-    context = dataclasses.replace(CONTEXT, results={"calibration_table": CalibrationTable(entries)})
+    context = dataclasses.replace(CONTEXT, results={CALIBRATION_TABLE: CalibrationTable(entries)})
     ImportCalibration().run(module, context)
     fake = FakeNetwork(module)
     around = {fake.plan.names[slot]: layers for slot, layers in rounded(fake).items()}
@@ -97,7 +98,7 @@ def test_sums_that_are_floats_are_not_rounded() -> None:
     last = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 3, 1, 1), net.none)
     module = net.finish(last)
     entries = {value.name: TensorThreshold(1.0, -1.0, 1.0) for value in (net.input, last)}
-    context = dataclasses.replace(CONTEXT, results={"calibration_table": CalibrationTable(entries)})
+    context = dataclasses.replace(CONTEXT, results={CALIBRATION_TABLE: CalibrationTable(entries)})
     ImportCalibration().run(module, context)
     x = {net.input.name: np.random.default_rng(1).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)}
     as_bytes, as_floats = FakeNetwork(module), FakeNetwork(module, float_sums=frozenset((last.name,)))

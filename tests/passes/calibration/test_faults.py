@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tpuc.api import Module
+from tpuc.api import CALIBRATION_TABLE, Module
 from tpuc.errors import CalibrationError
 from tpuc.schedule import PassManager
 from tpuc.session import Session
@@ -34,7 +34,7 @@ def import_table(module: Module, table: CalibrationTable) -> list[str]:
     """What is remarked on when the table is put on the network."""
     said: list[str] = []
     session = Session(chip="bm1684x", quantize="int8", remark=said.append)
-    PassManager(session.context({"calibration_table": table})).run_pipeline("calibrate", module.clone())
+    PassManager(session.context({CALIBRATION_TABLE: table})).run_pipeline("calibrate", module.clone())
     return said
 
 

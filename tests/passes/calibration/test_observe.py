@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.api import Module
+from tpuc.api import CALIBRATION_TABLE, Module
 from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples
 from tpuc_ops import top
 from tpuc_passes.accuracy.bias import filter_shifts, find_shifts, observe
@@ -31,7 +31,7 @@ def calibrated(module: Module, threshold: float = 32.0) -> Module:
     names = [value.name for operation in module.main.operations for value in operation.results if value.name]
     entries = {name: TensorThreshold(threshold, -threshold, threshold) for name in names}
     copy = module.clone()
-    context = dataclasses.replace(CONTEXT, results={"calibration_table": CalibrationTable(entries)})
+    context = dataclasses.replace(CONTEXT, results={CALIBRATION_TABLE: CalibrationTable(entries)})
     ImportCalibration().run(copy, context)
     PropagateCalibration().run(copy, context)
     return copy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tpuc.api import Calibrated, Module, Op, TensorType, Value
+from tpuc.api import CALIBRATION_TABLE, Calibrated, Module, Op, TensorType, Value
 from tpuc_ops import top
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.import_calibration import ImportCalibration
@@ -20,7 +20,7 @@ def propagate(module: Module, mode: str = "int8", **thresholds: Range) -> dict[s
     """`name=(threshold, minimum)` in, `(minimum, maximum)` by name out."""
     entries = {name: TensorThreshold(t, low, t) for name, (t, low) in thresholds.items()}
     table = CalibrationTable(entries)
-    context = dataclasses.replace(CONTEXT, results={"calibration_table": table}, options={"quantize": mode})
+    context = dataclasses.replace(CONTEXT, results={CALIBRATION_TABLE: table}, options={"quantize": mode})
     ImportCalibration().run(module, context)
     PropagateCalibration().run(module, context)
     values = [result for operation in module.main.operations for result in operation.results]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.api import Module
+from tpuc.api import CALIBRATION_TABLE, Module
 from tpuc.errors import CalibrationError
 from tpuc.session import Session
 from tpuc.work import open_pool
@@ -77,7 +77,7 @@ class TestJudge:
     def judge(self, module: Module) -> Judge:
         def quantised(entries: Any) -> FakeNetwork:
             copy = module.clone()
-            context = dataclasses.replace(CONTEXT, results={"calibration_table": CalibrationTable(entries)})
+            context = dataclasses.replace(CONTEXT, results={CALIBRATION_TABLE: CalibrationTable(entries)})
             ImportCalibration().run(copy, context)
             PropagateCalibration().run(copy, context)
             return FakeNetwork(copy)
@@ -154,14 +154,14 @@ class TestTableOfAnotherNetwork:
         entries = self.entries(module, tmp_path)
         gone = list(entries)[1]
         del entries[gone]
-        context = dataclasses.replace(CONTEXT, results={"calibration_table": CalibrationTable(entries)})
+        context = dataclasses.replace(CONTEXT, results={CALIBRATION_TABLE: CalibrationTable(entries)})
         with pytest.raises(CalibrationError, match=rf"1 of the \d+ values .* first is '{gone}'"):
             ImportCalibration().run(module, context)
 
     def test_a_foreign_name_is_remarked_on_and_left_out(self, module: Module, tmp_path: Path) -> None:
         entries = {**self.entries(module, tmp_path), "foreign": TensorThreshold(1.0, -1.0, 1.0)}
         remarks: list[str] = []
-        results = {"calibration_table": CalibrationTable(entries)}
+        results = {CALIBRATION_TABLE: CalibrationTable(entries)}
         ImportCalibration().run(module, dataclasses.replace(CONTEXT, results=results, remark=remarks.append))
         (remark,) = remarks
         assert "names 1 values that are not in module" in remark

@@ -70,11 +70,11 @@ class Engine:
         self._save(progress)
         for index, reason in progress.skipped.items():
             if index >= first:
-                remark(self.context, f"left out: {reason}")
+                self.context.remark(f"left out: {reason}")
         if len(progress.skipped) == len(progress.samples):
             raise CalibrationError(f"none of the {len(progress.samples)} samples can be read. Replace the data set.")
         if progress.skipped:
-            remark(self.context, f"{len(progress.skipped)} of {len(progress.samples)} samples left out")
+            self.context.remark(f"{len(progress.skipped)} of {len(progress.samples)} samples left out")
 
     def _take(self, progress: Progress, unit: range, result: UnitResult) -> None:
         for index, reason in result.unreadable:
@@ -114,9 +114,3 @@ class Engine:
         if options.tune_num:
             entries = with_room(entries, self.module)
         return Refined(entries, refiner.channels, shifts, refiner.tuned)
-
-
-def remark(context: PassContext, text: str) -> None:
-    """A warning: for stderr, and for whoever asked the session."""
-    context.results.setdefault("remarks", []).append(text)
-    context.remark(text)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from tpuc.api import Calibrator, Module, PassContext
+from tpuc.api import CALIBRATION_TABLE, Calibrator, Module, PassContext
 from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSource, units_of
 
 from tpuc_passes.accuracy.bias import ProductMeans, filter_shifts, find_shifts
@@ -239,7 +239,7 @@ class Refiner:
 
     def _calibrated(self, entries: Entries) -> Module:
         calibrated = self.module.clone()
-        context = dataclasses.replace(self.context, results={"calibration_table": CalibrationTable(entries)})
+        context = dataclasses.replace(self.context, results={CALIBRATION_TABLE: CalibrationTable(entries)})
         ImportCalibration().run(calibrated, context)
         PropagateCalibration().run(calibrated, context)
         return calibrated

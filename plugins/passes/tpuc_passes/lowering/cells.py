@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import (
+    QUANTISE_TABLE,
     ChipDescription,
     Constant,
     Legalisation,
@@ -26,6 +27,7 @@ from tpuc.api import (
 )
 
 from tpuc_passes.planning.kernels import chip_of
+from tpuc_passes.results import FLOAT_SUMS, MODE
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -50,13 +52,13 @@ class Cells:
     @staticmethod
     def of(context: PassContext, pass_name: str, mode: str = "") -> Cells:
         """For a run of a pass; raises UsageError without a chip, and for a mode that the chip does not have."""
-        description, results = chip_of(context, pass_name).description, context.results
-        mode = mode or str(results.get("mode") or context.options.get("quantize") or "f32")
+        description = chip_of(context, pass_name).description
+        mode = mode or str(context.find(MODE, "") or context.options.get("quantize") or "f32")
         if mode not in description.modes:
             raise UsageError(
                 f"chip '{description.name}' has no mode '{mode}'. Its modes: {', '.join(description.modes)}."
             )
-        table, sums = results.get("quantise_table", {}), results.get("float_sums", ())
+        table, sums = context.find(QUANTISE_TABLE, {}), context.find(FLOAT_SUMS, frozenset())
         return Cells(context.registry, description, mode, table, sums)
 
     def mode_of(self, operation: Operation, usual: str | None = None) -> str:

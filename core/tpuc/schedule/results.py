@@ -1,0 +1,43 @@
+"""What passes leave for later passes and for the session: typed keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from tpuc.api.planning import MemoryPlan
+    from tpuc.ir import Module
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ResultKey(Generic[T]):
+    """Names one thing that a pass leaves; T is its type. Two keys of one name are the same key."""
+
+    name: str
+
+
+CALIBRATION_TABLE: ResultKey[Any] = ResultKey("calibration_table")
+"""A table of ranges, or the path of one."""
+QUANTISE_TABLE: ResultKey[Mapping[str, str]] = ResultKey("quantise_table")
+"""Modes of single ops, by name."""
+STORED_OUTPUTS: ResultKey[frozenset[int]] = ResultKey("stored_outputs")
+"""Which network outputs come out as they are stored, counted from 0."""
+MEMORY_PLAN: ResultKey[MemoryPlan] = ResultKey("memory_plan")
+"""Where everything lies in DDR."""
+ARTIFACT: ResultKey[bytes] = ResultKey("artifact")
+"""The compiled file."""
+QUANTISE_SEARCH: ResultKey[Any] = ResultKey("quantise_search")
+"""Which layers lose how much by being quantised, with `points` and `table_text(point)`."""
+QUANTISED: ResultKey[Module] = ResultKey("quantised")
+"""What a float module was lowered to, before `finalize`."""
+SAMPLES: ResultKey[Sequence[Mapping[str, npt.NDArray[np.generic]]]] = ResultKey("samples")
+"""Network inputs to run both modules on."""
+LAYER_ERRORS: ResultKey[list[Any]] = ResultKey("layer_errors")
+"""How far each layer is off, and why."""
