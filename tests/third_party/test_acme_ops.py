@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +16,7 @@ from onnx import TensorProto
 from onnx.helper import make_graph, make_node, make_tensor_value_info
 from tpuc.api import F32, Node, ScalarType, TensorType, Uniform
 from tpuc.errors import Unsupported
+from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.session import Session
 
@@ -76,6 +78,20 @@ def test_a_chip_that_nobody_wrote_cells_for_composes_the_op(compile_graph: Compi
     assert compiled.compare(random_inputs(network(), seed=8)) >= 0
     names = {op.op.name for op in compiled.module.main.operations}
     assert not any(name.startswith("acme.") for name in names)
+
+
+@pytest.mark.chip("bm1684x", "cv183x")
+@pytest.mark.parametrize("chip", ["bm1684x", "cv183x"])
+def test_a_function_of_one_number_is_one_file(chip: str, compile_graph: CompileGraph) -> None:
+    """Its importer comes from the name that its file gives it, its table from the chip's lowering of functions."""
+    tensors = [make_tensor_value_info(name, TensorProto.FLOAT, (1, 4, 6, 5)) for name in ("x", "y")]
+    graph = make_graph([make_node("SoftClip", ["x"], ["y"], domain="acme")], "net", tensors[:1], tensors[1:])
+    compiled = compile_graph(graph, chip, {"acme": 1})
+    assert compiled.compare(random_inputs(graph, seed=8)) == 2
+    (x,) = random_inputs(graph, seed=8).values()
+    y = Interpreter(compiled.module).run({"x": x})["y_f32"]
+    exact = [float(value) / math.sqrt(1 + float(value) ** 2) for value in x.reshape(-1)]
+    assert np.abs(y.reshape(-1) - exact).max() < 0.1  # the scale of the input, 8 / 127, and half that of the result
 
 
 def test_large_tensors_are_cut_into_tiles(compile_graph: CompileGraph) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tpuc.api import Dialect, ForeignNode, ImporterTable, PluginConflict, Value
-from tpuc_ops.elementwise import Function
+from tpuc_ops.elementwise import Function, functions_in
 
 OWN_DIALECT = "top"
 
@@ -30,8 +30,7 @@ def plain_function(op: type[Function]) -> Importer:
 
 def functions_of(dialect: Dialect, form: str) -> Mapping[str, type[Function]]:
     """The functions of one number that say how a format names them, by that name; imports the whole dialect."""
-    functions = [op for op in map(dialect.op, dialect.names()) if op and issubclass(op, Function)]
-    names = [(name.partition("."), op) for op in functions for name in op.foreign]
+    names = [(name.partition("."), op) for op in functions_in(dialect) for name in op.foreign]
     return {operator: op for (stated, _, operator), op in names if stated == form}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from tpuc.api import F64, Bool, Elementwise, FusesRelu, Node, Op, TensorType, Types
+from tpuc.api import F64, Bool, Dialect, Elementwise, FusesRelu, Node, Op, TensorType, Types
 
 from tpuc_ops.arrays import Array, as_float, relu
 from tpuc_ops.quantised import function_of_one
@@ -59,6 +59,11 @@ class Function(UnaryOp):
     def coefficients(self) -> tuple[float, ...] | None:
         """The numbers that the mode takes."""
         return None
+
+
+def functions_in(dialect: Dialect) -> list[type[Function]]:
+    """The functions of one number of a dialect; imports all of it."""
+    return [op for op in map(dialect.op, dialect.names()) if op and issubclass(op, Function)]
 
 
 class Activation(Function):

@@ -26,7 +26,7 @@ from tpuc.api import (
     Tile,
     TileKernel,
 )
-from tpuc_ops import functions, tpu
+from tpuc_ops import functions, top, tpu
 from tpuc_ops.tiles import tile_shape
 
 from tpuc_cv183x.assembler import Cv183xAssembler
@@ -205,7 +205,7 @@ _FORMS: Mapping[str, Form] = {
     "TANH": Form(np.tanh, _NARROW),
     "ERF": Form(functions.erf, _NARROW),
     "GELU": Form(_gate(functions.gelu), _NARROW, times_x=True, first=0.0),
-    "MISH": Form(_gate(functions.mish), _WIDE, times_x=True, first=0.0),
+    "MISH": Form(_gate(top.Mish().function), _WIDE, times_x=True, first=0.0),
     "SOFT_PLUS": Form(functions.softplus, _BELOW, plus_relu=True, is_mirrored=True, first=0.0),
 }
 MODES = (*_FORMS, "ELU")

@@ -25,4 +25,4 @@ class HardSwish(Activation):
         return quantised.hard_swish(node, operands)
 
     def function(self, x: Array) -> Array:
-        return functions.hard_swish(x)
+        return x * functions.hard_sigmoid(x, 1 / 6, 0.5)

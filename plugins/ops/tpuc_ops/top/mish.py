@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tpuc_ops import functions
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
@@ -19,4 +21,4 @@ class Mish(Activation):
     flops_per_element = 6
 
     def function(self, x: Array) -> Array:
-        return functions.mish(x)
+        return x * np.tanh(functions.softplus(x))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import Elementwise, F64Array, Node, Op, Raw, Types
 
-from tpuc_ops import functions
+from tpuc_ops import functions, top
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.attributes import ActiveMode
+from tpuc_ops.elementwise import functions_in
 from tpuc_ops.integers import is_integer
 
 
@@ -29,7 +31,7 @@ class Active(Op, Elementwise):
     def infer(self, operands: Types) -> Types:
         x = operands[0]
         needed = {"ELU": 1, "HSIGMOID": 2}.get(self.mode, 0)
-        if not needed and self.mode not in functions.BY_MODE:
+        if not needed and self.mode not in modes():
             raise ValueError(f"mode {self.mode} is not known")
         if len(self.coeffs or ()) < needed:
             raise ValueError(f"mode {self.mode} needs {needed} coeffs, there are {len(self.coeffs or ())}")
@@ -48,7 +50,15 @@ class Active(Op, Elementwise):
             case "HSIGMOID", (alpha, beta, *_):
                 return functions.hard_sigmoid(x, alpha, beta)
             case _:
-                return functions.BY_MODE[self.mode](x)
+                return modes()[self.mode](x)
 
     def flops(self, node: Node) -> int:
         return 4 * node.result_type.size
+
+
+@functools.cache
+def modes() -> Mapping[str, Callable[[Array], Array]]:
+    """The function of each mode: those of TOP ops under the mode that their files name, and some that are parts."""
+    parts = {"LOG_SIGMOID": functions.log_sigmoid, "RELU": functions.relu, "SQUARE": np.square}
+    ops = {op.active: op().function for op in functions_in(top.DIALECT) if op.active}
+    return {**parts, "TGELU": functions.tanh_gelu, **ops}
