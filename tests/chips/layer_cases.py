@@ -106,6 +106,7 @@ X = uniform(1, 70, 5, 6, low=-4, high=4)
 POSITIVE = uniform(1, 7, 5, 6, low=0.05, high=4)
 MOVES = {
     "slice": LayerCase(top.Slice(offset=(0, 1, 0, -1), steps=(1, 2, 1, -1), ends=(1, 70, 4, -100)), [X]),
+    "split": LayerCase(top.Split(axis=1, num=3, split_size=(20, 5, 45)), [X]),
     "pad": LayerCase(top.Pad(paddings=(0, 1, 2, 0, 0, 0, 1, 3), val=0.5), [X]),
     "upsample": LayerCase(top.Upsample(scale_h=2, scale_w=3, do_relu=True), [X]),
     "permute": LayerCase(top.Permute(order=(0, 2, 3, 1)), [X]),

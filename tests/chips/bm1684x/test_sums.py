@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tpuc_bm1684x.isa import elementwise, sums
+from tpuc_bm1684x.isa.windows import exact_product
 
 Array = npt.NDArray[Any]
 F32, F16, BF16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
@@ -159,3 +160,15 @@ def test_reciprocal_roots_seen_on_the_vendors_model(value: float, iterations: in
 def test_quotients_seen_on_the_vendors_model(left: float, right: float, bits: int) -> None:
     got = elementwise.divide(np.array([left], np.float32), np.array([right], np.float32), 3)
     assert got.view(np.uint32)[0] == bits
+
+
+def test_products_of_integers_that_floats_cannot_add_up_are_exact() -> None:
+    """700 products of 127 and 255 are beyond 2**24: they are added up in parts."""
+    random = np.random.default_rng(5)
+    left, right = random.integers(120, 128, (3, 700)), random.integers(240, 256, (700, 4))
+    left[1] *= -1
+    found = exact_product(left.astype(np.int8), 255)(right.astype(np.uint8))
+    assert found.dtype == np.int32
+    assert found.tolist() == [
+        [sum(x * y for x, y in zip(row, column, strict=True)) for column in right.T.tolist()] for row in left.tolist()
+    ]
