@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,10 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
+from tpuc.api import Module
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
+from tpuc_passes.calibration.table import CalibrationTable
 
 from tests.models.zoo import NETWORKS
 from tests.turns import quick_pairs
@@ -53,28 +57,49 @@ def _inputs(session: Any, seed: int) -> dict[str, NDArray[Any]]:
     }
 
 
+class Prepared:
+    """A network in a file, samples of its inputs, and what ONNX Runtime makes of the first one."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._folder, self.path = folder / "samples", folder / f"{name}.onnx"
+        self._folder.mkdir()
+        onnx.save(NETWORKS[name](), self.path)
+        runtime = onnxruntime.InferenceSession(str(self.path), providers=["CPUExecutionProvider"])
+        for seed in range(SAMPLES):
+            np.savez(self._folder / f"{seed}.npz", **_inputs(runtime, seed))
+        inputs = _inputs(runtime, 0)
+        self.given = {key: array.astype(np.float32) for key, array in inputs.items()}
+        answers = (one.name for one in runtime.get_outputs())
+        self.wanted: dict[str, NDArray[Any]] = dict(zip(answers, runtime.run(None, inputs), strict=True))
+
+    def module(self) -> Module:
+        """The network, imported; its floats are those of ONNX Runtime."""
+        module = Session().transform(self.path)
+        top = Interpreter(module).run(self.given)
+        assert max(float(np.abs(x - y).max()) for x, y in zip(top.values(), self.wanted.values(), strict=True)) < 1e-3
+        return module
+
+    @cached_property
+    def table(self) -> CalibrationTable:
+        """Made once for all chips and modes of integers."""
+        return Session().calibrate(Session().transform(self.path), dataset=self._folder, input_num=SAMPLES)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Prepared]:
+    """Networks by name; the last one is remembered, as its chips and modes follow one another."""
+    return lru_cache(maxsize=1)(lambda name: Prepared(name, tmp_path_factory.mktemp(name)))
+
+
 @pytest.mark.parametrize(("name", "chip", "mode"), PAIRS)
-def test_network_compiles_and_answers(name: str, chip: str, mode: str, tmp_path: Path) -> None:
-    path = tmp_path / f"{name}.onnx"
-    onnx.save(NETWORKS[name](), path)
-    runtime = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    for seed in range(SAMPLES):
-        np.savez(tmp_path / f"{seed}.npz", **_inputs(runtime, seed))
-    inputs = _inputs(runtime, 0)
-    wanted = dict(zip((one.name for one in runtime.get_outputs()), runtime.run(None, inputs), strict=True))
-    given = {key: array.astype(np.float32) for key, array in inputs.items()}
-
-    module = Session().transform(path)
-    top = Interpreter(module).run(given)
-    assert max(float(np.abs(x - y).max()) for x, y in zip(top.values(), wanted.values(), strict=True)) < 1e-3
-
+def test_network_compiles_and_answers(name: str, chip: str, mode: str, prepared: Callable[[str], Prepared]) -> None:
+    network = prepared(name)
     session = Session(chip=chip, quantize=mode)
-    table = session.calibrate(module, dataset=tmp_path, input_num=SAMPLES) if mode.startswith("int8") else None
-    final, data = session.build(module, table)
-    got = session.chip.load(data).run(given)
-    lowered = Interpreter(final).run(given)
-    assert len(got) == len(wanted)
-    for (key, array), answer in zip(got.items(), wanted.values(), strict=True):
+    final, data = session.build(network.module(), network.table if mode.startswith("int8") else None)
+    got = session.chip.load(data).run(network.given)
+    lowered = Interpreter(final).run(network.given)
+    assert len(got) == len(network.wanted)
+    for (key, array), answer in zip(got.items(), network.wanted.values(), strict=True):
         if array.dtype.kind in "iu" and lowered[key].dtype.kind in "iu":
             np.testing.assert_array_equal(array.reshape(lowered[key].shape), lowered[key])
         found, exact = array.astype(np.float64).ravel(), answer.astype(np.float64).ravel()
