@@ -284,8 +284,8 @@ class TileKernel(Generic[OpT]):
         return [default_box(view, tile) if view is not None else None for view in space.operands]
 
     def layouts(self, node: Node) -> Layouts:
-        """Layouts of operands and results in LMEM."""
-        raise NotImplementedError
+        """Layouts of operands and results in LMEM. Default: `aligned` for all."""
+        return Layouts(("aligned",) * len(node.operand_types), ("aligned",) * len(node.result_types))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         """The packed constants."""

@@ -6,19 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
-from tpuc.api import (
-    F32,
-    CorruptFile,
-    ElementType,
-    Instruction,
-    LoadedModel,
-    ScalarType,
-    TensorInfo,
-    Timeline,
-    Uniform,
-    Unsupported,
-    make_timelines,
-)
+from tpuc.api import Instruction, ScalarType, TensorInfo
+from tpuc.api.simulation import SimulatedModel, errors_name, stored_element
 
 from tpuc_bm1684x.container import BModel, Tensor
 from tpuc_bm1684x.disassembler import disassemble
@@ -41,38 +30,24 @@ _ELEMENTS = {
 _STORED = {"int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16"}
 
 
-class LoadedBModel(LoadedModel):
+class LoadedBModel(SimulatedModel):
     """The first network of a file, decoded once."""
 
     def __init__(self, data: bytes, source: str) -> None:
         self._data = data
         self._model = BModel.from_bytes(data)
         self._simulator = Simulator(self._model, source=source)
-        self.inputs = tuple(_info(tensor, is_input=True) for tensor in self._simulator.inputs)
-        self.outputs = tuple(_info(tensor, is_input=False) for tensor in self._simulator.outputs)
-
-    def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
-        return self._simulator.run(inputs, check=check)
-
-    def check(self) -> None:
-        self._simulator.check()
+        inputs = [_info(tensor, is_input=True) for tensor in self._simulator.inputs]
+        outputs = [_info(tensor, is_input=False) for tensor in self._simulator.outputs]
+        super().__init__(self._simulator, self._simulator.groups, inputs, outputs)
 
     def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:
         return self._simulator.read(address, shape, dtype_of(storage))
 
-    def timeline(self, profile: str) -> Timeline:
+    def cycles(self, instruction: Instruction, profile: str) -> int:
         from tpuc_bm1684x.timing import cycles
 
-        return make_timelines(self._simulator.groups, cycles)
-
-    def timeline_if(self, profile: str, ddr_speed: float) -> Timeline:
-        from tpuc_bm1684x.timing import cycles
-
-        def duration(instruction: Instruction) -> int:
-            count = cycles(instruction)
-            return max(1, int(count / ddr_speed)) if any(self.ddr_bytes(instruction)) else count
-
-        return make_timelines(self._simulator.groups, duration)
+        return cycles(instruction)
 
     def ddr_bytes(self, instruction: Instruction) -> tuple[int, int]:
         from tpuc_bm1684x.traffic import moved_bytes
@@ -97,19 +72,11 @@ class LoadedBModel(LoadedModel):
 
 def load_model(data: bytes, source: str) -> LoadedBModel:
     """Decode a file; raises CorruptFile, IllegalCommand or Unsupported that name it."""
-    try:
+    with errors_name(source):
         return LoadedBModel(data, source)
-    except (CorruptFile, Unsupported) as error:
-        if str(error).startswith(source):
-            raise
-        raise type(error)(f"{source}: {error}") from error
 
 
 def _info(tensor: Tensor, *, is_input: bool) -> TensorInfo:
-    """Integers with a scale are quantised; that of an input is what real values are multiplied by."""
     name = tensor.type.name.lower()
-    element: ElementType = ScalarType(_ELEMENTS[name])
-    if name in _STORED and (tensor.scale, tensor.zero_point) != (1.0, 0) and tensor.scale > 0:
-        scale = 1.0 / tensor.scale if is_input else tensor.scale
-        element = Uniform(ScalarType(_STORED[name]), F32, scale, tensor.zero_point)
+    element = stored_element(_ELEMENTS[name], _STORED.get(name), tensor.scale, tensor.zero_point, is_input=is_input)
     return TensorInfo(tensor.name, tensor.shape, element, tensor.address)

@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tpuc.api import (
-    F32,
-    CorruptFile,
-    ElementType,
-    IllegalCommand,
-    Instruction,
-    LoadedModel,
-    ScalarType,
-    TensorInfo,
-    Timeline,
-    Uniform,
-    Unsupported,
-    make_timelines,
-    numpy_dtype,
-)
+from tpuc.api import Instruction, ScalarType, TensorInfo, numpy_dtype
+from tpuc.api.simulation import SimulatedModel, errors_name, stored_element
 
 from tpuc_cv183x.container import CviModel, SectionKind, Tensor, TensorType
 from tpuc_cv183x.disassembler import disassemble
@@ -41,7 +28,7 @@ _STORED = {TensorType.INT8: "i8", TensorType.UINT8: "u8"}
 """As uniform types spell them."""
 
 
-class LoadedCviModel(LoadedModel):
+class LoadedCviModel(SimulatedModel):
     """The first program of a file, decoded once."""
 
     ddr_spaces = ("gmem",)
@@ -50,35 +37,22 @@ class LoadedCviModel(LoadedModel):
         self._data = data
         self._model = CviModel.from_bytes(data)
         self._simulator = Simulator(self._model, source=source)
-        self.inputs = tuple(_info(tensor, is_input=True) for tensor in self._simulator.inputs)
-        self.outputs = tuple(_info(tensor, is_input=False) for tensor in self._simulator.outputs)
-
-    def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
-        return self._simulator.run(inputs, check=check)
-
-    def check(self) -> None:
-        self._simulator.check()
+        inputs = [_info(tensor, is_input=True) for tensor in self._simulator.inputs]
+        outputs = [_info(tensor, is_input=False) for tensor in self._simulator.outputs]
+        super().__init__(self._simulator, self._simulator.segments, inputs, outputs)
 
     def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:
         return self._simulator.read(address, shape, numpy_dtype(storage))
 
-    def timeline(self, profile: str) -> Timeline:
+    def cycles(self, instruction: Instruction, profile: str) -> int:
         from tpuc_cv183x.timing import cycles
 
-        return make_timelines(self._simulator.segments, lambda instruction: cycles(instruction, profile))
+        return cycles(instruction, profile)
 
-    def timeline_if(self, profile: str, ddr_speed: float) -> Timeline:
-        from tpuc_cv183x.timing import cycles
+    def start_cycles(self, instruction: Instruction, profile: str) -> int:
         from tpuc_cv183x.timing_dma import start_cycles
 
-        def duration(instruction: Instruction) -> int:
-            count = cycles(instruction, profile)
-            if not any(self.ddr_bytes(instruction)):
-                return count
-            start = start_cycles(instruction, profile)
-            return max(1, start + int((count - start) / ddr_speed))
-
-        return make_timelines(self._simulator.segments, duration)
+        return start_cycles(instruction, profile)
 
     def ddr_bytes(self, instruction: Instruction) -> tuple[int, int]:
         from tpuc_cv183x.timing_dma import moved_bytes
@@ -104,18 +78,10 @@ class LoadedCviModel(LoadedModel):
 
 def load_model(data: bytes, source: str) -> LoadedCviModel:
     """Decode a file; raises CorruptFile, IllegalCommand or Unsupported that name it."""
-    try:
+    with errors_name(source):
         return LoadedCviModel(data, source)
-    except (CorruptFile, IllegalCommand, Unsupported) as error:
-        if str(error).startswith(source):
-            raise
-        raise type(error)(f"{source}: {error}") from error
 
 
 def _info(tensor: Tensor, *, is_input: bool) -> TensorInfo:
-    """Bytes with a scale are quantised; that of an input is what real values are multiplied by."""
-    element: ElementType = ScalarType(_ELEMENTS[tensor.type])
-    stored = _STORED.get(tensor.type)
-    if stored is not None and tensor.scale > 0 and tensor.scale != 1.0:
-        element = Uniform(ScalarType(stored), F32, 1.0 / tensor.scale if is_input else tensor.scale)
+    element = stored_element(_ELEMENTS[tensor.type], _STORED.get(tensor.type), tensor.scale, is_input=is_input)
     return TensorInfo(tensor.name, tensor.shape, element, tensor.address)

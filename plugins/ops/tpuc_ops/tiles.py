@@ -107,6 +107,13 @@ class Product:
             **more,
         )
 
+    def requantisation(self, channels: Pair) -> tuple[Sequence[int], Sequence[int]]:
+        """Multipliers and right shifts of a range of output channels; one of each may serve all."""
+        first, end = channels
+        count = self.output.shape[1]
+        multipliers = self.multipliers * (count // len(self.multipliers))
+        return multipliers[first:end], (self.right_shifts * (count // len(self.right_shifts)))[first:end]
+
     @property
     def extent(self) -> Pair:
         """Rows and columns of the dilated kernel."""
@@ -171,6 +178,26 @@ class WindowKernel(TileKernel[Any]):
         boxes: list[Box | None] = [None] * len(node.operand_types)
         boxes[0] = product.box(tile, self.input_channels(node, tile))
         return boxes
+
+
+class PerChannelKernel(WindowKernel):
+    """Base of kernels with one filter per channel."""
+
+    def product(self, node: Node) -> Product:
+        return Product.of_convolution(node)
+
+    def input_channels(self, node: Node, tile: Tile) -> Pair:
+        return tile.range("c")
+
+
+class RowsFilter:
+    """Mixin of kernels for matrix products: the columns of the constant matrix as filters of 1×1 windows."""
+
+    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
+        """The matrix as `[columns, depth, 1, 1]`."""
+        right = arrays[1]
+        assert right is not None, "the matrix is a constant"
+        return (right if node.op.right_transpose else right.T)[:, :, None, None]
 
 
 class TurnedFilter:

@@ -10,20 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tpuc.api import IllegalCommand, Region
 from tpuc.api.encoding import Coded, Constant, Derived, Encoding, Ignored, When, flag
+from tpuc.api.simulation import Product, convolve, exact_product
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
 from tpuc_bm1684x.isa.codecs import Tensor, extents, operation
 from tpuc_bm1684x.isa.elementwise import flush
 from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Scalar, Shape4, Source
-from tpuc_bm1684x.isa.windows import (
-    PAD_VALUE,
-    Product,
-    WindowInstruction,
-    convolve,
-    exact_product,
-    pad_values,
-)
+from tpuc_bm1684x.isa.windows import PAD_VALUE, WindowInstruction, pad_values
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tpuc.api import IllegalCommand, Region
 from tpuc.api.encoding import Cases, Coded, Derived, Encoding, Ignored, Number, When, flag
+from tpuc.api.simulation import exact_matmul
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
 from tpuc_bm1684x.isa.codecs import Tensor, operation, rounding
@@ -24,7 +25,6 @@ from tpuc_bm1684x.isa.types import (
     Shape4,
     Source,
 )
-from tpuc_bm1684x.isa.windows import exact_matmul
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine

@@ -265,12 +265,6 @@ def bits_float(bits: int) -> float:
     return math.nan if math.isnan(value) else float(value)
 
 
-def signed(bits: int, width: int) -> int:
-    """`bits` read as a two's complement number of `width` bits."""
-    bits &= (1 << width) - 1
-    return bits - (1 << width) if bits >> (width - 1) else bits
-
-
 def span_of(shape: Sequence[int], strides: Sequence[int]) -> int:
     """Elements from the first to the last one, both included."""
     return 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tpuc.api import Candidate, Layouts, LocalTensor, Node, Phase, PlacedTile, Space, TensorType, TileKernel
+from tpuc.api import Candidate, LocalTensor, Node, Phase, PlacedTile, Space, TensorType, TileKernel
 from tpuc_ops.integers import integer_bounds
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
@@ -60,9 +60,6 @@ class ReluKernel(TileKernel[Any]):
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
         return in_spaces(self, elementwise_spaces(node))
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         bounds = relu_bounds(node.result_type, node.op.relu_limit)

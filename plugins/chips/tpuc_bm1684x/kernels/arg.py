@@ -10,7 +10,6 @@ import numpy.typing as npt
 from tpuc.api import (
     Axis,
     Box,
-    Layouts,
     Node,
     PackedConstant,
     Phase,
@@ -72,9 +71,6 @@ class ArgKernel(TileKernel[tpu.Arg]):
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         (c0, c1), (h0, h1), (k0, k1) = tile.range("c"), tile.range("h"), tile.range("k")
         return [Box((0, c0, h0, k0), (1, c1 - c0, h1 - h0, k1 - k0))]
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         return (PackedConstant("places", ("k",), broadcast=True),)

@@ -9,7 +9,6 @@ from tpuc.api import (
     Axis,
     Box,
     KernelChoice,
-    Layouts,
     Node,
     Phase,
     PlacedTile,
@@ -62,9 +61,6 @@ class ArgRowsKernel(TileKernel[tpu.Arg]):
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         (n0, n1), (c0, c1), (w0, w1), (k0, k1) = (tile.range(name) for name in "ncwk")
         return [Box((n0, c0, k0, w0), (n1 - n0, c1 - c0, k1 - k0, w1 - w0))]
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         size = Bm1684xLmem().tensor_bytes("aligned", (tile.size("n"), tile.size("c"), 1, tile.size("w")), 4)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tpuc.api import Box, KernelChoice, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc.api import Box, KernelChoice, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.shapes import is_absent
@@ -68,9 +68,6 @@ class BatchedMatMulKernel(TileKernel[tpu.MatMul]):
             Box((n0, c0, 0, 0), (n1 - n0, c1 - c0, 1, depth)),
             *(None for _ in node.operand_types[2:]),
         ]
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if not node.op.multipliers:

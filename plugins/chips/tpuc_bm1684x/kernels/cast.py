@@ -8,7 +8,6 @@ import numpy as np
 from tpuc.api import (
     Box,
     Candidate,
-    Layouts,
     Node,
     Phase,
     PlacedTile,
@@ -70,9 +69,6 @@ class CastKernel(TileKernel[tpu.Cast]):
         if view != space.results[0]:
             return [Box((0, 0, 0, 0), view.shape)]
         return super().reads(node, space, tile)
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         lmem, shape = Bm1684xLmem(), tile_shape(tile)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tpuc.api import (
-    Axis,
     Candidate,
     Node,
     Shape4,
@@ -18,37 +17,27 @@ from tpuc.api import (
     broadcast_views,
     elementwise_view,
 )
-from tpuc_ops import tiles
 from tpuc_ops.integers import zero_point
+from tpuc_ops.lanes import Lanes
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.window import Pair, Window
 
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.operands import MAX_EXTENT
 
 _SMALL_PLANE = 16  # a lane works on 16 to 64 elements at once; transfers to it cost by the row
 MAX_WINDOW_STEP = 15  # 4-bit pads, strides, inserted zeros
+ACROSS_LANES = Lanes(LANES, MAX_EXTENT, MAX_WINDOW_STEP)
+parallel_axes, window_refusal, window_limits = (
+    ACROSS_LANES.parallel_axes,
+    ACROSS_LANES.window_refusal,
+    ACROSS_LANES.window_limits,
+)
 
 
 def views_of(node: Node) -> tuple[tuple[View, ...], View]:
     """Element-wise views of all operands, aligned at the last dimensions as broadcasting does, and of the result."""
     *views, result = broadcast_views([type_.dims for type_ in node.operand_types], node.result_type.dims)
     return tuple(map(View, views)), View(result)
-
-
-def parallel_axes(
-    shape: Shape4, order: str = "nchw", whole: str = "", limits: Pair = (MAX_EXTENT, MAX_EXTENT)
-) -> tuple[Axis, ...]:
-    """Parallel axes over a result's dimensions; those in `whole` are never cut. Channels are cut at lane count;
-    `limits`: rows, columns of a tile.
-    """
-    axes: list[Axis] = []
-    for name in order:
-        size = shape["nchw".index(name)]
-        granularity = LANES if name == "c" else 1
-        limit = {"h": limits[0], "w": limits[1]}.get(name, MAX_EXTENT)
-        axes.append(Axis(name, size, granularity=size if name in whole else granularity, limit=limit))
-    return tuple(axes)
 
 
 def too_large(types: Sequence[TensorType]) -> str | None:
@@ -93,22 +82,6 @@ def zero_point_refusal(types: Sequence[TensorType]) -> str | None:
         if type_.is_quantised and zero_point(type_):
             return f"zero points must be 0, this one is {zero_point(type_)}"
     return None
-
-
-def window_refusal(window: Window, overhang: Pair = (0, 0)) -> str | None:
-    """The refusal for sliding windows beyond the 4-bit fields, or with places that see nothing but padding.
-
-    `overhang`: rows and columns that the last windows reach beyond the padding.
-    """
-    refused = tiles.window_refusal(window, MAX_WINDOW_STEP, overhang)
-    if refused is None and max(window.extents) > MAX_EXTENT:
-        return f"a window of at most {MAX_EXTENT}, this one is {max(window.extents)}"
-    return refused
-
-
-def window_limits(extent: Pair, strides: Sequence[int]) -> Pair:
-    """Result rows and columns of a tile whose input still fits the size fields."""
-    return tiles.window_limits(extent, strides, MAX_EXTENT)
 
 
 def elementwise_space(node: Node) -> Space:
@@ -184,8 +157,6 @@ def in_spaces(kernel: TileKernel[Any], spaces: Iterable[Space]) -> Sequence[Cand
 
 
 def _rows(size: int) -> View | None:
-    """All elements as equal rows for most of the lanes, None when the size does not divide so."""
-    lanes = next((count for count in range(LANES, LANES // 2, -1) if size % count == 0), None)
-    if lanes is None or size // lanes > MAX_EXTENT:
-        return None
-    return View((1, lanes, 1, size // lanes))
+    """All elements as equal rows for most of the lanes, None where there are none or they are too long."""
+    view = ACROSS_LANES.rows(size)
+    return view if view is not None and view.shape[3] <= MAX_EXTENT else None

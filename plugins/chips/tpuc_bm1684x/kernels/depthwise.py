@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
-    Box,
     KernelChoice,
-    Layouts,
     Node,
     PackedConstant,
     Phase,
@@ -25,7 +23,7 @@ from tpuc.api import (
 from tpuc_ops import tpu
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
-from tpuc_ops.tiles import tile_shape, window_box
+from tpuc_ops.tiles import PerChannelKernel, tile_shape
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Layout, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar
@@ -51,7 +49,7 @@ from tpuc_bm1684x.operands import dtype_of, operand
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class DepthwiseConvKernel(TileKernel[tpu.Conv2D]):
+class DepthwiseConvKernel(PerChannelKernel):
     """One filter per channel. Integers: sums and bias in int32, then requantised by the per-channel table.
 
     Floats: in f32, with f32 filters.
@@ -69,21 +67,6 @@ class DepthwiseConvKernel(TileKernel[tpu.Conv2D]):
         limits = window_limits(node.op.window().extents, node.op.window().strides)
         return Space(parallel_axes(result.shape, "cnhw", limits=limits), tuple(operands), (result,))
 
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        op: tpu.Conv2D = node.op
-        boxes: list[Box | None] = [None] * len(node.operand_types)
-        view = space.operands[0]
-        assert view is not None
-        boxes[0] = window_box(tile, view, tile.range("c"), op.window().extents, op.strides, op.pads)
-        return boxes
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
-
-    def tiling_key(self, node: Node) -> Hashable:
-        op: tpu.Conv2D = node.op
-        return (op.group, op.window(), bool(op.multiplier), node.operand_types[2] is ABSENT)
-
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         names = [PackedConstant("filter", ("c",))]
         if node.operand_types[2] is not ABSENT:
@@ -99,13 +82,10 @@ class DepthwiseConvKernel(TileKernel[tpu.Conv2D]):
         return min(channels, LANES), slots_of(channels) * size
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
-        op: tpu.Conv2D = node.op
         c0, c1 = tile.range("c")
         channels = node.result_type.dims[1]
         if name == "requantise":
-            multipliers = op.multiplier * (channels // len(op.multiplier))
-            shifts = op.rshift * (channels // len(op.rshift))
-            return requantise_records(multipliers[c0:c1], shifts[c0:c1], zero_point(node.result_type))
+            return requantise_records(*self.product(node).requantisation((c0, c1)), zero_point(node.result_type))
         array = arrays[1 if name == "filter" else 2]
         assert array is not None
         if name == "bias":

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from tpuc.api import (
     ABSENT,
     Candidate,
-    Layouts,
     LocalTensor,
     Node,
     PlacedTile,
@@ -56,9 +55,6 @@ class ElementwiseKernel(TileKernel[Any]):
 
     def tiling_key(self, node: Node) -> Hashable:
         return (self.needed(node), tuple(self.spread_operands(node)))
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
         """The `temporaries` of this node."""

@@ -11,7 +11,6 @@ from tpuc.api import (
     Box,
     Candidate,
     Instruction,
-    Layouts,
     LocalTensor,
     Node,
     Phase,
@@ -70,9 +69,6 @@ class LocalMoveKernel(TileKernel[Any]):
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         return [None if view is None else Box((0, 0, 0, 0), view.shape) for view in space.operands]
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
 
 class LocalConcatKernel(LocalMoveKernel):

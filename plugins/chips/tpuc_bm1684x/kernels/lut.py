@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from tpuc.api import (
     Candidate,
-    Layouts,
     LocalTensor,
     Node,
     PackedConstant,
@@ -49,9 +48,6 @@ class LutKernel(TileKernel[tpu.Lut]):
         alone = Node(node.op, node.operand_types[:1], node.result_types, node.name)
         spaces = (elementwise_space(alone),) if _by_channel(node) else elementwise_spaces(alone)
         return in_spaces(self, (Space(space.axes, (*space.operands, None), space.results) for space in spaces))
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         return (PackedConstant("table", ("c",)) if _by_channel(node) else PackedConstant("table", broadcast=True),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import Axis, Box, Layouts, LocalTensor, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc.api import Axis, Box, LocalTensor, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tiles import tile_shape
@@ -49,9 +49,6 @@ class MatricesKernel(TileKernel[tpu.MatMul]):
         if node.op.right_transpose:
             right = Box((n0, h0, 0, 0), (n, h, depth, 1))
         return [Box((n0, c0, 0, 0), (n, c, depth, 1)), right, *(None for _ in node.operand_types[2:])]
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if not node.op.multipliers:

@@ -11,7 +11,7 @@ from tpuc.api import PlacedTile, Scratch
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, DType, Operand
-from tpuc_bm1684x.isa.geometry import LANES
+from tpuc_bm1684x.kernels.common import ACROSS_LANES
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -23,19 +23,7 @@ COMPACT_BYTES = 4 * RECORD_WORDS
 RECORD_ALIGNMENT = 4
 
 
-def slots_of(channels: int) -> int:
-    """Channels per lane."""
-    return -(-channels // LANES)
-
-
-def by_lane(rows: Array) -> Array:
-    """A row of items per channel `[channels, x]` → bytes per lane `[lanes, slots * x]`, channel c in lane c mod 64."""
-    channels = rows.shape[0]
-    data = np.ascontiguousarray(rows).view(np.uint8).reshape(channels, -1)
-    lanes, slots = min(channels, LANES), slots_of(channels)
-    padded = np.zeros((slots * LANES, data.shape[1]), np.uint8)
-    padded[:channels] = data
-    return padded.reshape(slots, LANES, -1).transpose(1, 0, 2).reshape(LANES, -1)[:lanes].copy()
+slots_of, by_lane = ACROSS_LANES.slots_of, ACROSS_LANES.by_lane
 
 
 def pack_filter(filters: Array, packing: int) -> Array:

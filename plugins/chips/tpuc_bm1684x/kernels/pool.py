@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View, elementwise_view
+from tpuc.api import Box, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View, elementwise_view
 from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer
 from tpuc_ops.quant.arithmetic import Rounding
@@ -48,9 +48,6 @@ class PoolKernel(TileKernel[tpu.Pool2D]):
 
     def tiling_key(self, node: Node) -> Hashable:
         return (node.op.pool_mode, node.op.window(), node.op.scale is None)
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if node.op.pool_mode != "Avg":

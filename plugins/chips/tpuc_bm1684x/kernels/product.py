@@ -25,7 +25,7 @@ from tpuc.api import (
 from tpuc_ops import tiles, tpu
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
-from tpuc_ops.tiles import ProductSpace, WindowKernel
+from tpuc_ops.tiles import ProductSpace, RowsFilter, WindowKernel
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantise, RequantiseOp, Scalar
@@ -106,10 +106,7 @@ class ProductKernel(WindowKernel):
         product = self.product(node)
         c0, c1 = tile.range("c")
         if name == "requantise":
-            channels = product.output.shape[1]
-            multipliers = product.multipliers * (channels // len(product.multipliers))
-            shifts = product.right_shifts * (channels // len(product.right_shifts))
-            return requantise_records(multipliers[c0:c1], shifts[c0:c1], zero_point(node.result_type))
+            return requantise_records(*product.requantisation((c0, c1)), zero_point(node.result_type))
         if name == "bias":
             bias = arrays[2]
             assert bias is not None
@@ -236,7 +233,7 @@ class ConvKernel(ProductKernel):
         return Product.of_convolution(node, rounding=Rounding(node.op.round_mode))
 
 
-class MatMulKernel(ProductKernel):
+class MatMulKernel(RowsFilter, ProductKernel):
     """Rows times a constant matrix; every row is one position of a 1×1 convolution."""
 
     def refuse(self, node: Node) -> str | None:
@@ -260,9 +257,3 @@ class MatMulKernel(ProductKernel):
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         """Columns of the matrix are cut along c or, where rows lie across the lanes, along h."""
         return [replace(constant, axes=(*constant.axes, "h")) for constant in super().constants(node)]
-
-    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        right = arrays[1]
-        assert right is not None
-        columns = right if node.op.right_transpose else right.T
-        return columns[:, :, None, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc.api import Box, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
 from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer, zero_point
 
@@ -53,9 +53,6 @@ class ReduceKernel(TileKernel[tpu.Reduce]):
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         (n0, n1), (c0, c1), (w0, w1) = (tile.range(name) for name in "ncw")
         return [Box((n0, c0, 0, w0), (n1 - n0, c1 - c0, reduced_extents(node)[2], w1 - w0))]
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         lmem = Bm1684xLmem()

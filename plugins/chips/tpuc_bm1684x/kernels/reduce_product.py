@@ -8,7 +8,6 @@ from typing import Any
 from tpuc.api import (
     Box,
     KernelChoice,
-    Layouts,
     Node,
     Phase,
     PlacedTile,
@@ -51,9 +50,6 @@ class ReduceProductKernel(TileKernel[tpu.Reduce]):
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         (c0, c1), (w0, w1) = tile.range("c"), tile.range("w")
         return [Box((0, c0, 0, w0), (1, c1 - c0, reduced_extents(node)[2], w1 - w0))]
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         shape = (1, tile.size("c"), reduced_extents(node)[2], tile.size("w"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
+from tpuc.api import Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
 from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
@@ -40,9 +40,6 @@ class ScanKernel(TileKernel[tpu.Scan]):
             width = inner // lanes
             view = View((outer, lanes, length, width), (length * inner, width, inner, 1))
         return Space(parallel_axes(view.shape, whole="h"), (view,), (view,))
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
-from tpuc.api import Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
+from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
 from tpuc_ops import tpu
 from tpuc_ops.tiles import tile_shape
 
@@ -73,9 +73,6 @@ class SoftmaxKernel(TileKernel[tpu.Softmax]):
         operands = (view, *(None for _ in node.operand_types[1:]))
         whole = "h" if self._is_along_h(view) or self._is_matrix(view, node) else "w"
         return Space(parallel_axes(view.shape, whole=whole), operands, (view,))
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         return (COEFFICIENTS,)

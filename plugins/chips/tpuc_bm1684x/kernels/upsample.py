@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import Axis, Box, Layouts, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
+from tpuc.api import Axis, Box, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
 from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
@@ -37,9 +37,6 @@ class UpsampleKernel(TileKernel[tpu.Upsample]):
             start.append(first // scale)
             shape.append((end - first) // scale)
         return [Box((start[0], start[1], start[2], start[3]), (shape[0], shape[1], shape[2], shape[3]))]
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         x, result = placed.operand(0), operand(placed.result)

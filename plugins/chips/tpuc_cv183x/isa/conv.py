@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tpuc.api import IllegalCommand, Region
 from tpuc.api.encoding import Coded, Constant, Derived, Encoding, Ignored, When, flag
+from tpuc.api.simulation import convolve, exact_product
 
 from tpuc_cv183x.isa.bf16 import flush
 from tpuc_cv183x.isa.channels import (
@@ -24,7 +25,7 @@ from tpuc_cv183x.isa.codecs import FLOAT, Extents, Tensor, extents
 from tpuc_cv183x.isa.command import check_multiple, check_near
 from tpuc_cv183x.isa.finish import ChannelBlock, PartialSum, bias_regions, load_sums, store_sums, sum_planes
 from tpuc_cv183x.isa.types import Array, Layout, Operand, Shape4
-from tpuc_cv183x.isa.windows import WindowInstruction, convolve, convolve_ordered, pad_array
+from tpuc_cv183x.isa.windows import WindowInstruction, convolve_ordered, pad_array
 
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
@@ -153,8 +154,9 @@ class Conv(WindowInstruction):
             start = None if before is None else flush(before)
             sums: Array = convolve_ordered(padded, weight, self.window, self.result_shape, start)
         else:
-            limit = 128 if dtype.signed else 255
-            sums = convolve(padded, weight, self.window, self.result_shape, limit)
+            product = exact_product(weight, 128 if dtype.signed else 255)
+            channels, kind = self.input_shape[0], np.dtype(np.int32)
+            sums = convolve(padded, self.window, self.result_shape, channels, lambda columns, _: product(columns), kind)
             if before is not None:
                 sums += before
             if self.shift and not self.has_signs:

@@ -23,6 +23,7 @@ from tpuc.api.encoding import (
     When,
     flag,
 )
+from tpuc.api.simulation import exact_matmul
 
 from tpuc_cv183x.isa.bf16 import multiply_ordered, widen
 from tpuc_cv183x.isa.channels import INPUT_STRIDES, KERNEL_STRIDES, THIRD, THIRD_STRIDES, check_result
@@ -40,7 +41,6 @@ from tpuc_cv183x.isa.finish import (
 )
 from tpuc_cv183x.isa.geometry import LANES
 from tpuc_cv183x.isa.types import NEAR_MASK, Array, DType, Layout, Operand, Pair, Shape4, natural_strides
-from tpuc_cv183x.isa.windows import exact_matmul
 
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine

@@ -206,9 +206,3 @@ def format_address(address: int) -> str:
 def format_layout(layout: Layout | Strides) -> str:
     """`compact`, or `strides 60,30,6,1`."""
     return layout.name.lower() if isinstance(layout, Layout) else "strides " + ",".join(map(str, layout))
-
-
-def signed(bits: int, width: int) -> int:
-    """`bits` read as a two's complement number of `width` bits."""
-    bits &= (1 << width) - 1
-    return bits - (1 << width) if bits >> (width - 1) else bits

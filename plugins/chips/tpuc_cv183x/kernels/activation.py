@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tpuc.api import Layouts, LocalTensor, Node, Phase, PlacedTile, Space, TileKernel
+from tpuc.api import LocalTensor, Node, Phase, PlacedTile, Space, TileKernel
 from tpuc_ops.integers import integer_bounds
 
 from tpuc_cv183x.assembler import Cv183xAssembler
@@ -62,9 +62,6 @@ class ClampKernel(TileKernel[Any]):
 
     def space(self, node: Node) -> Space:
         return flat_space(node)
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         source, result = placed.operand(0), placed.result

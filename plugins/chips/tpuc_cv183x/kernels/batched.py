@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tpuc.api import Axis, Box, KernelChoice, Layouts, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc.api import Axis, Box, KernelChoice, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
 from tpuc_ops import tpu
 from tpuc_ops.shapes import is_absent
 from tpuc_ops.tiles import tile_shape
@@ -95,9 +95,6 @@ class BatchedMatMulKernel(TileKernel[tpu.MatMul]):
             Box((k0 * step, c0, h0, 0), ((k1 - k0) * step, c1 - c0, h1 - h0, right.shape[3])),
             *(None for _ in node.operand_types[2:]),
         ]
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def _is_cut(self, node: Node, tile: Tile) -> bool:
         depth, item = self._extents(node)[2], node.operand_types[0].storage.bits // 8

@@ -14,7 +14,6 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import (
-    Layouts,
     LocalBlock,
     Node,
     PackedConstant,
@@ -133,9 +132,6 @@ class TableKernel(TileKernel[Any]):
 
     def space(self, node: Node) -> Space:
         return flat_space(node)
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         return [PackedConstant(name, broadcast=True) for name in self.tables]

@@ -9,7 +9,6 @@ import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
     KernelChoice,
-    Layouts,
     Node,
     PackedConstant,
     Phase,
@@ -20,8 +19,7 @@ from tpuc.api import (
     View,
 )
 from tpuc_ops import tpu
-from tpuc_ops.tiles import Product, WindowKernel
-from tpuc_ops.window import Pair
+from tpuc_ops.tiles import PerChannelKernel
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import ChannelBlock, Depthwise, Operand
@@ -42,14 +40,8 @@ from tpuc_cv183x.operands import dtype_of, operand
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class DepthwiseConvKernel(WindowKernel):
+class DepthwiseConvKernel(PerChannelKernel):
     """One filter per channel; sums are finished as those of a full convolution."""
-
-    def product(self, node: Node) -> Product:
-        return Product.of_convolution(node)
-
-    def input_channels(self, node: Node, tile: Tile) -> Pair:
-        return tile.range("c")
 
     def refuse(self, node: Node) -> str | None:
         return convolution_refusal(node)
@@ -59,10 +51,7 @@ class DepthwiseConvKernel(WindowKernel):
         operands: list[View | None] = [None] * len(node.operand_types)
         operands[0] = product.input
         limits = window_limits(product.extent, product.strides)
-        return Space(parallel_axes(product.output.shape, "cnhw", limits), tuple(operands), (product.output,))
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
+        return Space(parallel_axes(product.output.shape, "cnhw", limits=limits), tuple(operands), (product.output,))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         names = [PackedConstant("filter", ("c",))]
@@ -80,7 +69,6 @@ class DepthwiseConvKernel(WindowKernel):
         return min(channels, LANES), groups_of(channels) * size
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
-        op: Any = node.op
         c0, c1 = tile.range("c")
         channels = node.result_type.dims[1]
         if name == "filter":
@@ -89,9 +77,7 @@ class DepthwiseConvKernel(WindowKernel):
         if name == "bias":
             assert bias is not None
             return pack_bias(bias)
-        multipliers = op.multiplier * (channels // len(op.multiplier))
-        shifts = op.rshift * (channels // len(op.rshift))
-        return channel_blocks(bias, multipliers[c0:c1], shifts[c0:c1])
+        return channel_blocks(bias, *self.product(node).requantisation((c0, c1)))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         product = self.product(node)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import KernelChoice, Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Space, Tile, TileKernel
+from tpuc.api import KernelChoice, Node, PackedConstant, Phase, PlacedTile, Scratch, Space, Tile, TileKernel
 from tpuc_ops import tpu
 from tpuc_ops.tiles import tile_shape
 
@@ -38,9 +38,6 @@ class HalfTableKernel(TileKernel[tpu.Lut]):
     def space(self, node: Node) -> Space:
         space = flat_space(_without_constant(node))
         return Space(space.axes, (*space.operands, None), space.results)
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         return (PackedConstant("table", broadcast=True),)

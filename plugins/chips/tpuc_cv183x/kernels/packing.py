@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tpuc_cv183x.isa.geometry import EU_BYTES, LANES, round_up
+from tpuc_cv183x.isa.geometry import EU_BYTES, round_up
+from tpuc_cv183x.kernels.common import ACROSS_LANES
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -16,19 +17,7 @@ BLOCK_BYTES, BLOCK_WITH_BIAS_BYTES = 5, 9
 """Per-channel requantisation: multiplier int32, shift uint8; with a bias int32 before them."""
 
 
-def groups_of(channels: int) -> int:
-    """Channels per lane."""
-    return -(-channels // LANES)
-
-
-def by_lane(rows: Array) -> Array:
-    """A row of items per channel `[channels, x]` → bytes per lane `[lanes, groups * x]`, channel c in lane c mod 32."""
-    channels = rows.shape[0]
-    data = np.ascontiguousarray(rows).view(np.uint8).reshape(channels, -1)
-    lanes, groups = min(channels, LANES), groups_of(channels)
-    padded = np.zeros((groups * LANES, data.shape[1]), np.uint8)
-    padded[:channels] = data
-    return padded.reshape(groups, LANES, -1).transpose(1, 0, 2).reshape(LANES, -1)[:lanes].copy()
+groups_of, by_lane = ACROSS_LANES.slots_of, ACROSS_LANES.by_lane
 
 
 def pack_filter(filters: Array, depth: int) -> Array:

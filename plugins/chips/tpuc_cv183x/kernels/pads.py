@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from tpuc.api import Box, KernelChoice, Layouts, MoveKernel, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
+from tpuc.api import Box, KernelChoice, MoveKernel, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
 from tpuc_ops import tpu
 from tpuc_ops.copies import Copy, dense_strides, offset_of, padded_copies
 from tpuc_ops.tiles import kept_part, padded_box, tile_shape
@@ -84,9 +84,6 @@ class LocalPadKernel(TileKernel[tpu.Pad]):
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         return [padded_box(node, tile)]
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         result, x = operand(placed.result), placed.operand(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
+from tpuc.api import Box, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
 from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer
 from tpuc_ops.tiles import window_box
@@ -46,9 +46,6 @@ class PoolKernel(TileKernel[tpu.Pool2D]):
         assert view is not None
         window = _window(node)
         return [window_box(tile, view, tile.range("c"), window.kernel, window.strides, window.pads)]
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         op: tpu.Pool2D = node.op

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from tpuc.api import ABSENT, KernelChoice, Layouts, LocalTensor, Node, PlacedTile, Space, TileKernel
+from tpuc.api import ABSENT, KernelChoice, LocalTensor, Node, PlacedTile, Space, TileKernel
 from tpuc_ops import tpu
 
 from tpuc_cv183x.isa import ArithmeticOp, MoveFunction, Operand, TensorCopy, natural_strides
@@ -125,9 +125,6 @@ class DivisionKernel(SplitKernel):
 
     def split(self, node: Node) -> Split:
         return _RECIPROCAL
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
         over, under = placed.operand(0), placed.operand(1)

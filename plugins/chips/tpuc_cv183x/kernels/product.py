@@ -9,7 +9,6 @@ import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
     Axis,
-    Layouts,
     Node,
     PackedConstant,
     Phase,
@@ -20,7 +19,7 @@ from tpuc.api import (
     View,
 )
 from tpuc_ops import tpu
-from tpuc_ops.tiles import Product, ProductSpace, WindowKernel, tile_shape
+from tpuc_ops.tiles import Product, ProductSpace, RowsFilter, WindowKernel, tile_shape
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import (
@@ -85,11 +84,8 @@ class ProductKernel(WindowKernel):
         operands[0] = product.input
         reduction = Axis("k", product.input.shape[1], reduction=True, granularity=LANES, limit=MAX_EXTENT)
         limits = window_limits(product.extent, product.strides)
-        axes = (*parallel_axes(product.output.shape, "cnhw", limits), reduction)
+        axes = (*parallel_axes(product.output.shape, "cnhw", limits=limits), reduction)
         return ProductSpace(axes, tuple(operands), (product.output,), product)
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         product = self.product(node)
@@ -123,10 +119,7 @@ class ProductKernel(WindowKernel):
             assert bias is not None
             return pack_bias(bias)
         if name == "block":
-            channels = product.output.shape[1]
-            multipliers = product.multipliers * (channels // len(product.multipliers))
-            shifts = product.right_shifts * (channels // len(product.right_shifts))
-            return channel_blocks(bias, multipliers[c0:c1], shifts[c0:c1])
+            return channel_blocks(bias, *product.requantisation((c0, c1)))
         k0, k1 = tile.range("k")
         return pack_filter(self.filter_array(node, arrays)[c0:c1, k0:k1], self._depth(node, k1 - k0))
 
@@ -224,7 +217,7 @@ class ConvKernel(ProductKernel):
         return Product.of_convolution(node)
 
 
-class MatMulKernel(ProductKernel):
+class MatMulKernel(RowsFilter, ProductKernel):
     """Rows times a constant matrix; every row is an image, or one place, of a 1×1 convolution.
 
     Places of one image are computed 8 or 16 at once, but loaded element by element.
@@ -258,9 +251,3 @@ class MatMulKernel(ProductKernel):
             multipliers=op.multipliers,
             right_shifts=op.rshifts,
         )
-
-    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        right = arrays[1]
-        assert right is not None
-        columns = right if node.op.right_transpose else right.T
-        return columns[:, :, None, None]

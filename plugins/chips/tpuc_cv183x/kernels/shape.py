@@ -8,7 +8,6 @@ from typing import Any
 
 from tpuc.api import (
     KernelChoice,
-    Layouts,
     Move,
     MoveKernel,
     Node,
@@ -59,9 +58,6 @@ class ExchangeKernel(TileKernel[tpu.Permute]):
         n, c, w = exchange
         source, result = View((n, c, 1, w)), View((n, c, 1, w), (c * w, 1, c, c))
         return Space(parallel_axes(source.shape), (source,), (result,))
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         result = placed.result

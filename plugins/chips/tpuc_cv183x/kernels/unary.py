@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Layouts, Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
+from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
 from tpuc_ops import tpu
 from tpuc_ops.tiles import tile_shape
 
@@ -38,9 +38,6 @@ class LutKernel(TileKernel[tpu.Lut]):
         alone = _without_constant(node)
         space = elementwise_space(alone) if _by_channel(node) else flat_space(alone)
         return Space(space.axes, (*space.operands, None), space.results)
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",) * len(node.operand_types), ("aligned",))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         return (PackedConstant("table", ("c",)) if _by_channel(node) else PackedConstant("table", broadcast=True),)

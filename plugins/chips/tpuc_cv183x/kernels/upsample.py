@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import Axis, Box, Layouts, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
+from tpuc.api import Axis, Box, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
 from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
@@ -45,9 +45,6 @@ class UpsampleKernel(TileKernel[tpu.Upsample]):
             ranges.append((start // scale, -(-stop // scale)))
         (n0, n1), (c0, c1), (h0, h1), (w0, w1) = ranges
         return [Box((n0, c0, h0, w0), (n1 - n0, c1 - c0, h1 - h0, w1 - w0))]
-
-    def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), ("aligned",))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         op: tpu.Upsample = node.op

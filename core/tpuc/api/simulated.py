@@ -1,0 +1,93 @@
+"""A compiled file whose chip simulates its commands: running, checking and timelines are the same for every chip."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeAlias
+
+import numpy.typing as npt
+
+from tpuc.api.chip import LoadedModel, TensorInfo
+from tpuc.errors import CorruptFile, IllegalCommand, Unsupported
+from tpuc.ir import F32, ElementType, ScalarType, Uniform
+from tpuc.machine import DecodedStreams, Instruction, Timeline, make_timelines
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class Simulator(Protocol):
+    """Runs a decoded file."""
+
+    def run(self, inputs: Mapping[str, Array], *, check: bool = True) -> dict[str, Array]:
+        """Outputs by name."""
+        ...
+
+    def check(self) -> None:
+        """Raise IllegalCommand or HazardError."""
+        ...
+
+
+class SimulatedModel(LoadedModel):
+    """A file in the simulator of its chip. `parts` run one after another with a full barrier between them."""
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        parts: Sequence[DecodedStreams],
+        inputs: Sequence[TensorInfo],
+        outputs: Sequence[TensorInfo],
+    ) -> None:
+        self._runner, self._parts = simulator, parts
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+
+    def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
+        return self._runner.run(inputs, check=check)
+
+    def check(self) -> None:
+        self._runner.check()
+
+    @abstractmethod
+    def cycles(self, instruction: Instruction, profile: str) -> int:
+        """What an instruction takes."""
+
+    def start_cycles(self, instruction: Instruction, profile: str) -> int:
+        """What an instruction that moves data of DDR takes before it moves any."""
+        return 0
+
+    def timeline(self, profile: str) -> Timeline:
+        return make_timelines(self._parts, lambda instruction: self.cycles(instruction, profile))
+
+    def timeline_if(self, profile: str, ddr_speed: float) -> Timeline:
+        def duration(instruction: Instruction) -> int:
+            count = self.cycles(instruction, profile)
+            if not any(self.ddr_bytes(instruction)):
+                return count
+            start = self.start_cycles(instruction, profile)
+            return max(1, start + int((count - start) / ddr_speed))
+
+        return make_timelines(self._parts, duration)
+
+
+@contextmanager
+def errors_name(source: str) -> Generator[None]:
+    """Sentences about a file that cannot be loaded begin with its name."""
+    try:
+        yield
+    except (CorruptFile, IllegalCommand, Unsupported) as error:
+        if str(error).startswith(source):
+            raise
+        raise type(error)(f"{source}: {error}") from error
+
+
+def stored_element(
+    element: str, uniform: str | None, scale: float, zero_point: int = 0, *, is_input: bool
+) -> ElementType:
+    """How a file stores a tensor: integers with a scale are quantised, in the type that `uniform` names.
+
+    The scale of an input is what real values are multiplied by.
+    """
+    if uniform is None or scale <= 0 or (scale, zero_point) == (1.0, 0):
+        return ScalarType(element)
+    return Uniform(ScalarType(uniform), F32, 1.0 / scale if is_input else scale, zero_point)

@@ -1,0 +1,75 @@
+"""Channels across the lanes of a chip: axes of kernels, bytes of constants, long rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuc.api import Axis, Shape4, View
+
+from tpuc_ops import tiles
+from tpuc_ops.window import Pair, Window
+
+if TYPE_CHECKING:
+    from tpuc_ops.arrays import Array
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """`count` lanes whose commands take extents up to `largest` and window steps and pads up to `largest_step`."""
+
+    count: int
+    largest: int
+    largest_step: int
+
+    def slots_of(self, channels: int) -> int:
+        """Channels per lane."""
+        return -(-channels // self.count)
+
+    def by_lane(self, rows: Array) -> Array:
+        """A row of items per channel `[channels, x]` → bytes per lane `[lanes, slots * x]`, channel c in lane c mod
+        `count`.
+        """
+        import numpy as np
+
+        channels = rows.shape[0]
+        data = np.ascontiguousarray(rows).view(np.uint8).reshape(channels, -1)
+        lanes, slots = min(channels, self.count), self.slots_of(channels)
+        padded = np.zeros((slots * self.count, data.shape[1]), np.uint8)
+        padded[:channels] = data
+        return padded.reshape(slots, self.count, -1).transpose(1, 0, 2).reshape(self.count, -1)[:lanes].copy()
+
+    def rows(self, size: int) -> View | None:
+        """All elements as equal rows for most of the lanes, None when the size does not divide so."""
+        lanes = next((count for count in range(self.count, self.count // 2, -1) if size % count == 0), None)
+        return None if lanes is None else View((1, lanes, 1, size // lanes))
+
+    def parallel_axes(
+        self, shape: Shape4, order: str = "nchw", *, whole: str = "", limits: Pair | None = None
+    ) -> tuple[Axis, ...]:
+        """Parallel axes over a result's dimensions; those in `whole` are never cut. Channels are cut at lane count;
+        `limits`: rows, columns of a tile.
+        """
+        rows, columns = limits or (self.largest, self.largest)
+        most = {"h": rows, "w": columns}
+        axes: list[Axis] = []
+        for name in order:
+            size = shape["nchw".index(name)]
+            unit = size if name in whole else self.count if name == "c" else 1
+            axes.append(Axis(name, size, granularity=unit, limit=most.get(name, self.largest)))
+        return tuple(axes)
+
+    def window_refusal(self, window: Window, overhang: Pair = (0, 0)) -> str | None:
+        """The refusal for sliding windows beyond the fields, or with places that see nothing but padding.
+
+        `overhang`: rows and columns that the last windows reach beyond the padding.
+        """
+        refused = tiles.window_refusal(window, self.largest_step, overhang)
+        if refused is None and max(window.extents) > self.largest:
+            return f"a window of at most {self.largest}, this one is {max(window.extents)}"
+        return refused
+
+    def window_limits(self, extent: Pair, strides: Sequence[int]) -> Pair:
+        """Result rows and columns of a tile whose input still fits the size fields."""
+        return tiles.window_limits(extent, strides, self.largest)
