@@ -24,7 +24,7 @@ def computed(node: Node) -> str:
     return node.name.upper()
 
 
-class Plain(TileKernel[Any]):
+class Plain(TileKernel[Any, Any]):
     """Constants, both arms of a condition, alternatives, and a name."""
 
     def refuse(self, node: Node) -> str | None:
@@ -48,7 +48,7 @@ class Heir(Plain):
         return "no heirs" if node.op else super().refuse(node)
 
 
-class Either(TileKernel[Any]):
+class Either(TileKernel[Any, Any]):
     """Hands the node to another kernel."""
 
     def __init__(self) -> None:
@@ -58,11 +58,11 @@ class Either(TileKernel[Any]):
         return (self._one if node.op else self._two).refuse(node)
 
 
-class Silent(TileKernel[Any]):
+class Silent(TileKernel[Any, Any]):
     """Refuses nothing."""
 
 
-class Unreadable(TileKernel[Any]):
+class Unreadable(TileKernel[Any, Any]):
     """One sentence that is made at run time."""
 
     def refuse(self, node: Node) -> str | None:

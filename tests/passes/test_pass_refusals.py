@@ -183,7 +183,7 @@ def test_ops_without_lowering_are_named_together() -> None:
     )
 
 
-class Odd(TileKernel[top.Relu]):
+class Odd(TileKernel[top.Relu, Any]):
     """A kernel that refuses everything."""
 
     def refuse(self, node: Node) -> str | None:

@@ -280,7 +280,7 @@ for _op, _steps in _STEPS.items():
     native(_op)(type(f"{_op.__name__}Kernel", (UnaryKernel,), {"steps": lambda _, op, steps=_steps: steps(op)}))
 
 
-class RowsKernel(TileKernel[Any]):
+class RowsKernel(TileKernel[Any, ToyAssembler]):
     """Base of kernels whose tiles are whole rows along w, and that read some operands as a whole."""
 
     whole: tuple[int, ...] = ()

@@ -17,9 +17,12 @@ from tpuc.ir import Node, Op, ScalarType
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from tpuc.api.chip import Assembler
+
     Array: TypeAlias = npt.NDArray[Any]
 
 OpT = TypeVar("OpT", bound=Op)
+AssemblerT = TypeVar("AssemblerT", bound="Assembler")
 Shape4: TypeAlias = tuple[int, int, int, int]
 Pads: TypeAlias = tuple[int, int, int, int]  # top, left, bottom, right
 NO_PADS: Pads = (0, 0, 0, 0)
@@ -249,12 +252,14 @@ class Layouts:
 class Candidate:
     """One way to run a node: a kernel, and the iteration space that it works in."""
 
-    kernel: TileKernel[Any]
+    kernel: TileKernel[Any, Any]
     space: Space
 
 
-class TileKernel(Generic[OpT]):
-    """Base of kernels that work on tiles in LMEM. One instance serves all nodes: keep no state."""
+class TileKernel(Generic[OpT, AssemblerT]):
+    """Base of kernels that work on tiles in LMEM, for an op and the assembler of a chip. One instance serves all nodes:
+    keep no state.
+    """
 
     def refuse(self, node: Node) -> str | None:
         """Why this chip cannot run the node, in a sentence without a full stop; None: it can."""
@@ -306,7 +311,7 @@ class TileKernel(Generic[OpT]):
         """Working memory for a tile."""
         return ()
 
-    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Any) -> None:
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: AssemblerT) -> None:
         """Append the compute instructions of one tile to the chip's assembler."""
         raise NotImplementedError
 
@@ -354,7 +359,7 @@ class MoveKernel(Generic[OpT]):
         """Is the result the same bytes as the first operand? Then it needs no instruction and shares the address."""
         return False
 
-    def local(self, node: Node) -> TileKernel[Any] | None:
+    def local(self, node: Node) -> TileKernel[Any, Any] | None:
         """The same move in local memory, for operands that are there already and a result that stays; None: no way."""
         return None
 
@@ -388,7 +393,7 @@ class CpuRoutine(Generic[OpT]):
 class KernelChoice(Generic[OpT]):
     """Base of cells that serve the nodes of one op by different kernels."""
 
-    def kernel(self, node: Node) -> TileKernel[Any] | MoveKernel[Any] | CpuRoutine[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Any] | MoveKernel[Any] | CpuRoutine[Any]:
         """The kernel of a node."""
         raise NotImplementedError
 

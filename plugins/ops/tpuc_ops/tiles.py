@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
-from tpuc.api import ABSENT, Box, Node, Shape4, Space, Tile, TileKernel, View, elementwise_view, window
+from tpuc.api import ABSENT, Assembler, Box, Node, Shape4, Space, Tile, TileKernel, View, elementwise_view, window
 
 from tpuc_ops.window import Pair, Window
 
 if TYPE_CHECKING:
     from tpuc_ops.arrays import Array
 
+AssemblerT = TypeVar("AssemblerT", bound=Assembler)
 Ranges: TypeAlias = "list[Pair]"
 
 
@@ -152,7 +153,7 @@ class ProductSpace(Space):
     product: Product
 
 
-class WindowKernel(TileKernel[Any]):
+class WindowKernel(TileKernel[Any, AssemblerT]):
     """Base of kernels that see their node as a convolution: only the input is a tensor in local memory."""
 
     def product(self, node: Node) -> Product:
@@ -180,7 +181,7 @@ class WindowKernel(TileKernel[Any]):
         return boxes
 
 
-class PerChannelKernel(WindowKernel):
+class PerChannelKernel(WindowKernel[AssemblerT]):
     """Base of kernels with one filter per channel."""
 
     def product(self, node: Node) -> Product:

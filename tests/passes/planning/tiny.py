@@ -105,7 +105,7 @@ class TinyOp:
     name = "test.Conv"
 
 
-class TinyConv(TileKernel[Any]):
+class TinyConv(TileKernel[Any, Any]):
     """A 3×3 convolution with padding 1 and stride 1, filters packed per (c, k)."""
 
     def space(self, node: Node) -> Space:

@@ -52,7 +52,7 @@ def emit_clamp(
         asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=target, left=current))
 
 
-class ReluKernel(TileKernel[Any]):
+class ReluKernel(TileKernel[Any, Bm1684xAssembler]):
     """Relu by itself; source and result share scale and type."""
 
     def space(self, node: Node) -> Space:

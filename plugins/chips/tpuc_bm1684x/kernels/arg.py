@@ -48,7 +48,7 @@ _PART = 4096
 _EXACT = 1 << 24
 
 
-class ArgKernel(TileKernel[tpu.Arg]):
+class ArgKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
     """Elements not below the maximum keep a number that falls (or rises) along the axis; the greatest is the place.
 
     All in f32: minima are maxima of negated values, stored integers are ordered as what they mean.

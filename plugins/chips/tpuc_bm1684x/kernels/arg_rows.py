@@ -37,7 +37,7 @@ _MOST_ROWS = 4096
 _BUFFERS = ("row", "best", "found")
 
 
-class ArgRowsKernel(TileKernel[tpu.Arg]):
+class ArgRowsKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
     """In f32: a row that is beyond the best so far puts its number in place. All elements of a row are independent."""
 
     def serves(self, node: Node) -> bool:
@@ -122,5 +122,5 @@ class AnyArgKernel(KernelChoice[tpu.Arg]):
     def __init__(self) -> None:
         self._rows, self._elements = ArgRowsKernel(), ArgKernel()
 
-    def kernel(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
         return self._rows if self._rows.serves(node) else self._elements

@@ -24,7 +24,7 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 
-class BatchedMatMulKernel(TileKernel[tpu.MatMul]):
+class BatchedMatMulKernel(TileKernel[tpu.MatMul, Bm1684xAssembler]):
     """One 1×1 convolution per matrix and 64 columns: rows lie along h, inner extents over the lanes.
 
     A column of the right matrix lies in the lane of the result's column, padded to whole vectors: a filter of as many
@@ -115,7 +115,7 @@ class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
         self._constant, self._computed = ConstantMatMulKernel(), BatchedMatMulKernel()
         self._by_rows = (MatricesKernel(), TurnedMatricesKernel())
 
-    def kernel(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
         if len(node.operand_types[1].dims) == 2:
             return self._constant
         if self._computed.refuse(node) is not None:

@@ -43,7 +43,7 @@ from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 _NARROW = (DType.F16, DType.BF16)
 
 
-class CastKernel(TileKernel[tpu.Cast]):
+class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
     """Between types by way of f32.
 
     To integers: times 1/scale, plus the zero point, then a rounding, saturating conversion. From them: (q - zp) times

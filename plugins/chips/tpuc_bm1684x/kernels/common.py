@@ -21,6 +21,7 @@ from tpuc_ops.integers import zero_point
 from tpuc_ops.lanes import Lanes
 from tpuc_ops.shapes import positive_axis
 
+from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.operands import MAX_EXTENT
 
@@ -151,7 +152,7 @@ def elementwise_spaces(node: Node) -> tuple[Space, ...]:
     return tuple(spaces)
 
 
-def in_spaces(kernel: TileKernel[Any], spaces: Iterable[Space]) -> Sequence[Candidate]:
+def in_spaces(kernel: TileKernel[Any, Bm1684xAssembler], spaces: Iterable[Space]) -> Sequence[Candidate]:
     """One kernel in several spaces."""
     return [Candidate(kernel, space) for space in spaces]
 

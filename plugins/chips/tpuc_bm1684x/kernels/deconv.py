@@ -9,6 +9,7 @@ from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.tiles import TurnedFilter
 
+from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP, zero_point_refusal
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.product import Product, ProductKernel
@@ -59,5 +60,5 @@ class DeconvKernel(KernelChoice[tpu.Deconv]):
     def __init__(self) -> None:
         self._full, self._grouped = FullDeconvKernel(), GroupedDeconvKernel()
 
-    def kernel(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
         return self._full if node.op.group == 1 else self._grouped

@@ -49,7 +49,7 @@ from tpuc_bm1684x.operands import dtype_of, operand
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class DepthwiseConvKernel(PerChannelKernel):
+class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
     """One filter per channel. Integers: sums and bias in int32, then requantised by the per-channel table.
 
     Floats: in f32, with f32 filters.
@@ -151,7 +151,7 @@ class AnyConvKernel(KernelChoice[tpu.Conv2D]):
         self._full, self._depthwise, self._grouped = ConvKernel(), DepthwiseConvKernel(), GroupedConvKernel()
         self._packed = PackedRowsKernel()
 
-    def kernel(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
         if node.op.group == 1:
             return self._packed if self._packed.pays(node) else self._full
         channels = (node.operand_types[0].dims[1], node.result_type.dims[1])

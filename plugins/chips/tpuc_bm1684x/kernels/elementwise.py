@@ -33,7 +33,7 @@ SourceT = TypeVar("SourceT", Operand, Scalar, "Operand | Scalar", "Operand | Sca
 _MAX_STEP = 65535  # n and c strides of AR are 16-bit fields
 
 
-class ElementwiseKernel(TileKernel[Any]):
+class ElementwiseKernel(TileKernel[Any, Bm1684xAssembler]):
     """Base: operands and result are tiles of the same place; operands repeat along their extents of 1.
 
     A lane reads its own memory only, so an operand of one channel is first spread over the lanes.

@@ -36,7 +36,7 @@ from tpuc_bm1684x.timing import cycles
 _CHANNELS, _COLUMNS = 1, 3
 
 
-class LocalMoveKernel(TileKernel[Any]):
+class LocalMoveKernel(TileKernel[Any, Bm1684xAssembler]):
     """Base: whole tensors in one tile. Only worth it where operands and result stay: from DDR to DDR it moves twice."""
 
     def serves(self, node: Node) -> bool:

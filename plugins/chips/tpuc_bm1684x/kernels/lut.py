@@ -35,7 +35,7 @@ _ENTRIES = 256
 _LONGEST = MAX_EXTENT // EU_BYTES * EU_BYTES  # part of a plane in one command: parts start at vectors
 
 
-class LutKernel(TileKernel[tpu.Lut]):
+class LutKernel(TileKernel[tpu.Lut, Bm1684xAssembler]):
     """Every lane holds the whole table, or those of its channels; the stored byte, taken without sign, is the index."""
 
     def refuse(self, node: Node) -> str | None:

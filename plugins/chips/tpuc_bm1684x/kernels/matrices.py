@@ -21,7 +21,7 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 
-class MatricesKernel(TileKernel[tpu.MatMul]):
+class MatricesKernel(TileKernel[tpu.MatMul, Bm1684xAssembler]):
     """Matrix by matrix; of 8-bit integers and 16-bit floats."""
 
     def suits(self, node: Node) -> bool:

@@ -18,7 +18,7 @@ from tpuc_bm1684x.kernels.shape import PadKernel
 from tpuc_bm1684x.operands import dtype_of, operand
 
 
-class LocalPadKernel(TileKernel[tpu.Pad]):
+class LocalPadKernel(TileKernel[tpu.Pad, Bm1684xAssembler]):
     """The result is filled with the value, then the operand is copied to its place."""
 
     def serves(self, node: Node) -> bool:
@@ -62,5 +62,5 @@ class AnyPadKernel(KernelChoice[tpu.Pad]):
     def __init__(self) -> None:
         self._local, self._moves = LocalPadKernel(), PadKernel()
 
-    def kernel(self, node: Node) -> TileKernel[Any] | MoveKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler] | MoveKernel[Any]:
         return self._local if self._local.serves(node) else self._moves

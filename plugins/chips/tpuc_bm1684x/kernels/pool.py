@@ -22,7 +22,7 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of
 
 
-class PoolKernel(TileKernel[tpu.Pool2D]):
+class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
     """Maximum; average as the sum times a multiplier (int8, shifted half up) or 1 / window (float).
 
     With zero points the sum is an int32, to which scale and offset are applied in f32.

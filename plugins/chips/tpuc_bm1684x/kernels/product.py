@@ -58,7 +58,7 @@ class Product(tiles.Product):
     rounding: Rounding = Rounding.HALF_UP
 
 
-class ProductKernel(WindowKernel):
+class ProductKernel(WindowKernel[Bm1684xAssembler]):
     """Base of both.
 
     Integers: conv to int32, add bias, requantise by the per-channel table. Floats: conv with f32 bias; partial sums of

@@ -72,7 +72,7 @@ def _slots(whole: Operand, shape: Shape4, first: int) -> Operand:
     return Operand(whole.address + first * strides[1] * whole.dtype.bytes, whole.dtype, strides)
 
 
-class RankKernel(TileKernel[tpu.Rank]):
+class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
     """In f32: how many come before, and how many equal ones are earlier."""
 
     def refuse(self, node: Node) -> str | None:

@@ -56,7 +56,7 @@ MOST_WEIGHT_BYTES = LANE_BYTES * 3 // 4
 _RECURRENCE, _BIAS, _H, _C = 1, 2, 3, 4
 
 
-class RecurrentKernel(TileKernel[tpu.RecurrentSteps]):
+class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
     """One convolution of one place per step gives all gates; the rest is element by element.
 
     Steps are the reduction axis: the states live in working memory from its first tile to its last.

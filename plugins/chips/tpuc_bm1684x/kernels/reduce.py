@@ -24,7 +24,7 @@ _PREPARED = ("ReduceMin", "ReduceL1", "ReduceL2")
 _MAXIMA = ("ReduceMax", "ReduceMin")
 
 
-class ReduceKernel(TileKernel[tpu.Reduce]):
+class ReduceKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
     """Minima are maxima of negated values; L1 and L2 are sums of magnitudes and squares. Floats are added in f32."""
 
     def refuse(self, node: Node) -> str | None:

@@ -30,7 +30,7 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import operand
 
 
-class ReduceProductKernel(TileKernel[tpu.Reduce]):
+class ReduceProductKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
     """In f32: the first half of the rows times the last one, until one row is left."""
 
     def refuse(self, node: Node) -> str | None:
@@ -84,5 +84,5 @@ class AnyReduceKernel(KernelChoice[tpu.Reduce]):
     def __init__(self) -> None:
         self._products, self._others = ReduceProductKernel(), ReduceKernel()
 
-    def kernel(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
         return self._products if node.op.mode == "ReduceProd" else self._others

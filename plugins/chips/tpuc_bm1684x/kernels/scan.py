@@ -20,7 +20,7 @@ LONGEST = LANE_BYTES // 32
 """Elements along the dimension: operand, result and two f32 buffers lie in a lane, twice for neighbouring tiles."""
 
 
-class ScanKernel(TileKernel[tpu.Scan]):
+class ScanKernel(TileKernel[tpu.Scan, Bm1684xAssembler]):
     """Doubling between two f32 buffers: every row plus the one 1, 2, 4, ... rows before it."""
 
     def refuse(self, node: Node) -> str | None:

@@ -16,6 +16,7 @@ from tpuc_ops.copies import (
     sliced_copies,
 )
 
+from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.kernels.copies import moves_of
 from tpuc_bm1684x.kernels.local_moves import LocalConcatKernel, LocalMoveKernel, LocalSliceKernel
 from tpuc_bm1684x.operands import dtype_of
@@ -26,7 +27,7 @@ class DdrCopyKernel(CopyKernel):
 
     in_local_memory: ClassVar[LocalMoveKernel | None] = None
 
-    def local(self, node: Node) -> TileKernel[Any] | None:
+    def local(self, node: Node) -> TileKernel[Any, Bm1684xAssembler] | None:
         return self.in_local_memory if self.in_local_memory and self.in_local_memory.serves(node) else None
 
     def moves_of(self, copy: Copy, element: ScalarType) -> Iterable[Move]:

@@ -31,7 +31,7 @@ from tpuc_bm1684x.operands import MAX_EXTENT, operand
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class SoftmaxKernel(TileKernel[tpu.Softmax]):
+class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
     """e**(x - max) over its sum."""
 
     def refuse(self, node: Node) -> str | None:

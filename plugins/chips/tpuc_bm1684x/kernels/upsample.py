@@ -15,7 +15,7 @@ from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 
-class UpsampleKernel(TileKernel[tpu.Upsample]):
+class UpsampleKernel(TileKernel[tpu.Upsample, Bm1684xAssembler]):
     """One copy per element of the block, to rows and columns that are `scale_h` and `scale_w` apart."""
 
     def space(self, node: Node) -> Space:

@@ -50,7 +50,7 @@ def emit_bound(
     )
 
 
-class ClampKernel(TileKernel[Any]):
+class ClampKernel(TileKernel[Any, Cv183xAssembler]):
     """Base: bounds from below and above; source and result share scale and type."""
 
     def bounds(self, node: Node) -> tuple[float | None, float | None]:

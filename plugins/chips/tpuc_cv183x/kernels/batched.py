@@ -38,7 +38,7 @@ def steps_of(split: Pair, vector: int) -> int:
     return groups_of(channels) * -(-width // vector)
 
 
-class BatchedMatMulKernel(TileKernel[tpu.MatMul]):
+class BatchedMatMulKernel(TileKernel[tpu.MatMul, Cv183xAssembler]):
     """The chip's own matrix product: a row is an image, whose columns lie over lanes and places.
 
     Batches lie along h, one per tile.
@@ -156,5 +156,5 @@ class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
     def __init__(self) -> None:
         self._constant, self._computed = MatMulKernel(), BatchedMatMulKernel()
 
-    def kernel(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler]:
         return self._constant if len(node.operand_types[1].dims) == 2 else self._computed

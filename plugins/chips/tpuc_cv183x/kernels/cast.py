@@ -57,7 +57,7 @@ class QuantRoutine(CpuRoutine[tpu.Cast]):
         return {"from": "INT8", "scale": float(np.float32(node.operand_types[0].uniform.scale)), "to": "NONE"}
 
 
-class ChipKernel(TileKernel[tpu.Cast]):
+class ChipKernel(TileKernel[tpu.Cast, Cv183xAssembler]):
     """On the chip: halves of float32, a bf16 product, and a copy within local memory that converts bytes.
 
     Bytes of float32 that lie in rows over the lanes, where no neighbour reads them, are left as bf16: their store
@@ -212,7 +212,7 @@ class CastKernel(KernelChoice[tpu.Cast]):
     def __init__(self) -> None:
         self._quant, self._chip = QuantRoutine(), ChipKernel()
 
-    def kernel(self, node: Node) -> TileKernel[Any] | CpuRoutine[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler] | CpuRoutine[Any]:
         source, result = node.operand_types[0].storage, node.result_type.storage
         if F32 in (source, result) and not (source.is_float and result.is_float) and not node.op.in_half:
             return self._quant

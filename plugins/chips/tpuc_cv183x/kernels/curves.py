@@ -121,7 +121,7 @@ class Steps:
         self.do(ArithmeticOp.SUB, scaled, scaled, whole)
 
 
-class TableKernel(TileKernel[Any]):
+class TableKernel(TileKernel[Any, Cv183xAssembler]):
     """Base: one bf16 operand, tables that every lane holds, and working memory of a tile's size."""
 
     tables: ClassVar[Sequence[str]] = ()

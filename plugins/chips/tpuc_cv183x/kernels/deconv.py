@@ -8,6 +8,7 @@ from tpuc.api import KernelChoice, Node, TileKernel
 from tpuc_ops import tpu
 from tpuc_ops.tiles import Product, TurnedFilter
 
+from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.kernels.common import MAX_WINDOW_STEP, element_refusal
 from tpuc_cv183x.kernels.depthwise import DepthwiseConvKernel
 from tpuc_cv183x.kernels.product import ProductKernel, requantise_refusal
@@ -52,7 +53,7 @@ class DepthwiseDeconvKernel(_Transposed, DepthwiseConvKernel):
     """One filter per channel."""
 
 
-class GroupedDeconvKernel(TileKernel[tpu.Deconv]):
+class GroupedDeconvKernel(TileKernel[tpu.Deconv, Cv183xAssembler]):
     """Groups of several channels, which the chip does not have."""
 
     def refuse(self, node: Node) -> str | None:
@@ -65,7 +66,7 @@ class DeconvKernel(KernelChoice[tpu.Deconv]):
     def __init__(self) -> None:
         self._full, self._depthwise, self._other = FullDeconvKernel(), DepthwiseDeconvKernel(), GroupedDeconvKernel()
 
-    def kernel(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler]:
         if node.op.group == 1:
             return self._full
         channels = (node.operand_types[0].dims[1], node.result_type.dims[1])

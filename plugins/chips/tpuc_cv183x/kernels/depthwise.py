@@ -40,7 +40,7 @@ from tpuc_cv183x.operands import dtype_of, operand
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class DepthwiseConvKernel(PerChannelKernel):
+class DepthwiseConvKernel(PerChannelKernel[Cv183xAssembler]):
     """One filter per channel; sums are finished as those of a full convolution."""
 
     def refuse(self, node: Node) -> str | None:
@@ -113,14 +113,14 @@ class AnyConvKernel(KernelChoice[tpu.Conv2D]):
     def __init__(self) -> None:
         self._full, self._depthwise, self._other = ConvKernel(), DepthwiseConvKernel(), GroupedConvKernel()
 
-    def kernel(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler]:
         if node.op.group == 1:
             return self._full
         channels = (node.operand_types[0].dims[1], node.result_type.dims[1])
         return self._depthwise if channels == (node.op.group, node.op.group) else self._other
 
 
-class GroupedConvKernel(TileKernel[tpu.Conv2D]):
+class GroupedConvKernel(TileKernel[tpu.Conv2D, Cv183xAssembler]):
     """Groups of several channels, which the chip does not have."""
 
     def refuse(self, node: Node) -> str | None:

@@ -24,7 +24,7 @@ _BYTE = {True: 128, False: 255}
 """Largest magnitude of a signed, or unsigned, byte."""
 
 
-class ElementwiseKernel(TileKernel[Any]):
+class ElementwiseKernel(TileKernel[Any, Cv183xAssembler]):
     """Base: operands and result are tiles of the same place; operands repeat along their extents of 1."""
 
     def refuse(self, node: Node) -> str | None:

@@ -24,7 +24,7 @@ _ENTRIES = 256
 _HALF_BYTES = 2
 
 
-class HalfTableKernel(TileKernel[tpu.Lut]):
+class HalfTableKernel(TileKernel[tpu.Lut, Cv183xAssembler]):
     """The chip looks words up by their low byte, into which the operand's bytes are spread before."""
 
     def refuse(self, node: Node) -> str | None:
@@ -72,5 +72,5 @@ class AnyLutKernel(KernelChoice[tpu.Lut]):
     def __init__(self) -> None:
         self._bytes, self._halves = LutKernel(), HalfTableKernel()
 
-    def kernel(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler]:
         return self._halves if node.operand_types[1].storage.is_float else self._bytes

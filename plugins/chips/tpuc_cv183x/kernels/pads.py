@@ -64,7 +64,7 @@ def _segments(extent: int, before: int, after: int, *, mirrored: bool) -> list[S
     return segments
 
 
-class LocalPadKernel(TileKernel[tpu.Pad]):
+class LocalPadKernel(TileKernel[tpu.Pad, Cv183xAssembler]):
     """The result is filled with the value, then the operand is copied to its place."""
 
     def serves(self, node: Node) -> bool:
@@ -125,5 +125,5 @@ class AnyPadKernel(KernelChoice[tpu.Pad]):
     def __init__(self) -> None:
         self._local, self._moves = LocalPadKernel(), PadKernel()
 
-    def kernel(self, node: Node) -> TileKernel[Any] | MoveKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler] | MoveKernel[Any]:
         return self._local if self._local.serves(node) else self._moves

@@ -21,7 +21,7 @@ _LOWEST = {DType.INT8: -128, DType.UINT8: 0, DType.BF16: 0xFF7F}
 _MAX_FACTOR, _MAX_SHIFT = 255, 31
 
 
-class PoolKernel(TileKernel[tpu.Pool2D]):
+class PoolKernel(TileKernel[tpu.Pool2D, Cv183xAssembler]):
     """Maximum; average as the sum times an unsigned byte, shifted half up, or times 1 / window in bf16."""
 
     def refuse(self, node: Node) -> str | None:

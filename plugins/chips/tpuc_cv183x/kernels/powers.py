@@ -14,6 +14,7 @@ import numpy as np
 from tpuc.api import ABSENT, KernelChoice, LocalTensor, Node, PlacedTile, Space, TileKernel
 from tpuc_ops import tpu
 
+from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import ArithmeticOp, MoveFunction, Operand, TensorCopy, natural_strides
 from tpuc_cv183x.kernels.activation import emit_limit
 from tpuc_cv183x.kernels.circles import CircleKernel
@@ -146,7 +147,7 @@ class DivisionKernel(SplitKernel):
 class ActiveKernel(KernelChoice[tpu.Active]):
     """By the function's mode."""
 
-    kernels: ClassVar[Mapping[str, TileKernel[Any]]] = {
+    kernels: ClassVar[Mapping[str, TileKernel[Any, Cv183xAssembler]]] = {
         **dict.fromkeys(MODES, SlopeKernel()),
         **dict.fromkeys(_SPLITS, SplitKernel()),
         **dict.fromkeys(CircleKernel.modes, CircleKernel()),
@@ -157,11 +158,11 @@ class ActiveKernel(KernelChoice[tpu.Active]):
         "ABSVAL": AbsoluteKernel(),
     }
 
-    def kernel(self, node: Node) -> TileKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler]:
         return self.kernels.get(node.op.mode, _OtherKernel())
 
 
-class _OtherKernel(TileKernel[tpu.Active]):
+class _OtherKernel(TileKernel[tpu.Active, Cv183xAssembler]):
     """Functions without tables."""
 
     def refuse(self, node: Node) -> str | None:

@@ -68,7 +68,7 @@ _SEPARATE, _SEPARATE_FLOATS = 11, 5
 _DOUBLE_FROM = 3  # input channels from which two per cycle pay, an odd one with a channel of zero weights
 
 
-class ProductKernel(WindowKernel):
+class ProductKernel(WindowKernel[Cv183xAssembler]):
     """Base of both. Integers: sums with the bias are requantised per channel (QDM). bf16: float32 sums and bias.
 
     Partial sums lie in planes of bytes, or of halves, of a buffer of their own; the last step writes the result there.

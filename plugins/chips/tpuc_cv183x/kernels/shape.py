@@ -49,7 +49,7 @@ class PermuteKernel(DdrCopyKernel):
         return permuted_copies(node)
 
 
-class ExchangeKernel(TileKernel[tpu.Permute]):
+class ExchangeKernel(TileKernel[tpu.Permute, Cv183xAssembler]):
     """Bytes (n, c, w) to (n, w, c): the store exchanges channels and columns, which go as rows of many elements."""
 
     def space(self, node: Node) -> Space:
@@ -93,7 +93,7 @@ class AnyPermuteKernel(KernelChoice[tpu.Permute]):
     def __init__(self) -> None:
         self._exchange, self._copies = ExchangeKernel(), PermuteKernel()
 
-    def kernel(self, node: Node) -> TileKernel[Any] | MoveKernel[Any]:
+    def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler] | MoveKernel[Any]:
         return self._exchange if _exchange(node) is not None else self._copies
 
 

@@ -26,7 +26,7 @@ Array: TypeAlias = npt.NDArray[Any]
 _ENTRIES = 256
 
 
-class LutKernel(TileKernel[tpu.Lut]):
+class LutKernel(TileKernel[tpu.Lut, Cv183xAssembler]):
     """Every lane holds the whole table, or those of its channels; the stored byte, taken without sign, is the index."""
 
     def refuse(self, node: Node) -> str | None:

@@ -15,7 +15,7 @@ from tpuc_cv183x.operands import MAX_EXTENT, operand
 _MAX_REPEATS = 64
 
 
-class UpsampleKernel(TileKernel[tpu.Upsample]):
+class UpsampleKernel(TileKernel[tpu.Upsample, Cv183xAssembler]):
     """One copy with steps in the result for each place in a block."""
 
     def refuse(self, node: Node) -> str | None:

@@ -43,7 +43,7 @@ def runs_on_chip(operation: Operation) -> bool:
 
 def find_kernel(
     context: PassContext, operation: Operation, *, in_tiles: bool = False
-) -> TileKernel[Any] | MoveKernel[Any] | CpuRoutine[Any]:
+) -> TileKernel[Any, Any] | MoveKernel[Any] | CpuRoutine[Any]:
     """The kernel cell of an operation; raises Unsupported when there is none, or when it refuses the node.
 
     `in_tiles`: a move happens in local memory.
@@ -55,7 +55,7 @@ def find_kernel(
     place = f"node '{operation.name}': {name} on {chip.description.name}"
     if cell is None:
         raise Unsupported(f"{place}: no installed package has a kernel for it; install one, or change the node")
-    found: TileKernel[Any] | MoveKernel[Any] | CpuRoutine[Any] | KernelChoice[Any] = cell.value
+    found: TileKernel[Any, Any] | MoveKernel[Any] | CpuRoutine[Any] | KernelChoice[Any] = cell.value
     node = Node.of(operation)
     kernel = found.kernel(node) if isinstance(found, KernelChoice) else found
     if in_tiles and isinstance(kernel, MoveKernel):

@@ -122,7 +122,7 @@ class ModulePlanner:
         size = sum(task.operand_bytes(index, box) for index, box in boxes if box is not None)
         return size + task.result_bytes(0, task.result_box(task.tiles[0], 0)) <= self.chip.lmem.lane_bytes
 
-    def _local_kernel(self, operation: Operation) -> TileKernel[Any] | None:
+    def _local_kernel(self, operation: Operation) -> TileKernel[Any, Any] | None:
         """What does an operation that moves data in local memory."""
         kernel = self.kernels[operation]
         return kernel.local(Node.of(operation)) if isinstance(kernel, MoveKernel) else None

@@ -90,7 +90,7 @@ class TileTask:
 
     operation: Operation
     node: Node
-    kernel: TileKernel[Any]
+    kernel: TileKernel[Any, Any]
     chip: Chip
     sizes: Mapping[str, int]
     facts: KernelFacts

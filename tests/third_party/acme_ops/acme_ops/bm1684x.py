@@ -37,7 +37,7 @@ LMEM = Bm1684xLmem()
 
 
 @KERNELS.runs(StoredGelu7)
-class StoredGelu7Kernel(TileKernel[StoredGelu7]):
+class StoredGelu7Kernel(TileKernel[StoredGelu7, Bm1684xAssembler]):
     """Integers: both clamped parts go to int16, one of them shifted right, and are added. f32: the formula itself."""
 
     def refuse(self, node: Node) -> str | None:

@@ -21,7 +21,7 @@ KERNELS = KernelTable("toy", "acme")
 
 
 @KERNELS.runs(StoredGelu7)
-class StoredGelu7Kernel(TileKernel[StoredGelu7]):
+class StoredGelu7Kernel(TileKernel[StoredGelu7, ToyAssembler]):
     """Both parts by clamps; the command that adds can shift one of them right first."""
 
     def refuse(self, node: Node) -> str | None:

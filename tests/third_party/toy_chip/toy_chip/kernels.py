@@ -105,7 +105,7 @@ def by_lane(rows: Array) -> Array:
 # Convolution and matrix product
 
 
-class ProductKernel(TileKernel[Any]):
+class ProductKernel(TileKernel[Any, ToyAssembler]):
     """Base of both: sums in int32 over tiles of input channels, then bias and requantisation in one command."""
 
     def views(self, node: Node) -> tuple[View, View]:
@@ -239,7 +239,7 @@ def _rows_along_h(rows: int, columns: int) -> View:
 # Everything else
 
 
-class ElementwiseKernel(TileKernel[Any]):
+class ElementwiseKernel(TileKernel[Any, ToyAssembler]):
     """Base of kernels whose result element needs the operand elements at the same place."""
 
     def space(self, node: Node) -> Space:
@@ -303,7 +303,7 @@ class CastKernel(ElementwiseKernel):
 
 
 @TABLE.runs(tpu.Pool2D)
-class PoolKernel(TileKernel[tpu.Pool2D]):
+class PoolKernel(TileKernel[tpu.Pool2D, ToyAssembler]):
     """Maximum, or sum times multiplier and shift."""
 
     def refuse(self, node: Node) -> str | None:
@@ -339,7 +339,7 @@ class PoolKernel(TileKernel[tpu.Pool2D]):
 
 
 @TABLE.runs(tpu.Softmax)
-class SoftmaxKernel(TileKernel[tpu.Softmax]):
+class SoftmaxKernel(TileKernel[tpu.Softmax, ToyAssembler]):
     """In f32: rows across lanes, the axis along w."""
 
     def refuse(self, node: Node) -> str | None:
