@@ -33,9 +33,18 @@ class Refusals:
 
 
 def refusals_of(cell: object) -> Refusals:
-    """What the cell's `refuse` can say."""
-    found = list(_Reader(cell).method("refuse"))
+    """What the cell's `refuse` can say, or those of the cells that it chooses from."""
+    found = list(_Reader(cell).method("refuse") if hasattr(cell, "refuse") else _parts(cell, set()))
     return Refusals(tuple(dict.fromkeys(text for text in found if text)), None not in found)
+
+
+def _parts(cell: object, seen: set[Any]) -> Iterator[Found]:
+    """A cell that hands the node to one of several others holds them as attributes."""
+    parts = [value for value in vars(cell).values() if hasattr(value, "refuse")]
+    if not parts:
+        yield None
+    for part in parts:
+        yield from _Reader(part, None, seen).method("refuse")
 
 
 class _Reader:
@@ -134,18 +143,13 @@ class _Function:
                 yield from _Reader(self._cell, None, self._seen).method(name)
             case _ if inspect.isfunction(function := self._value(node.func)):
                 yield from _Function(function, self._arguments(function, node), self._seen, self._cell).sentences()
+            case _ if inspect.ismethod(function := self._value(node.func)):
+                given = {**self._arguments(function, node), "self": function.__self__}
+                yield from _Function(function.__func__, given, self._seen, self._cell).sentences()
             case ast.Attribute(attr="refuse"):
-                yield from self._parts()
+                yield from _parts(self._cell, self._seen)
             case _:
                 yield None
-
-    def _parts(self) -> Iterator[Found]:
-        """A cell that hands the node to one of several others holds them as attributes."""
-        parts = [value for value in vars(self._cell).values() if hasattr(value, "refuse")]
-        if not parts:
-            yield None
-        for part in parts:
-            yield from _Reader(part, None, self._seen).method("refuse")
 
     def _arguments(self, function: Callable[..., Any], call: ast.Call) -> dict[str, Any]:
         """The arguments of a call that are constants."""
