@@ -39,20 +39,27 @@ class BitLayout:
 
     def pack(self, fields: Fields) -> bytes:
         """The encoded bytes; raises IllegalCommand when a value does not fit its field."""
-        word, resets = self._reset_word, self.resets
+        word, places = self._reset_word, self._places
         for name, value in fields.items():
-            reset = resets.get(name, 0)
-            if value == reset:
+            place = places.get(name)
+            if place is None:
+                if value:
+                    raise IllegalCommand(
+                        f"{self.name}: it has no field {name!r}, which would be {value}; use another form"
+                    )
                 continue
-            if name not in self.fields:
-                raise IllegalCommand(f"{self.name}: it has no field {name!r}, which would be {value}; use another form")
-            offset, width = self.fields[name]
+            offset, width, reset = place
             if value >> width:
                 raise IllegalCommand(
                     f"{self.name}: {name} has {width} bits, {value} does not fit; use at most {(1 << width) - 1}"
                 )
             word ^= (value ^ reset) << offset
         return word.to_bytes(self.length_bytes, "little")
+
+    @functools.cached_property
+    def _places(self) -> Mapping[str, tuple[int, int, int]]:
+        """Offset, width and reset value of each field."""
+        return {name: (*place, self.resets.get(name, 0)) for name, place in self.fields.items()}
 
     @functools.cached_property
     def _reset_word(self) -> int:

@@ -47,10 +47,12 @@ class Bm1684xInstruction(EncodedInstruction):
 
     def encode(self, number: int, wait: int) -> bytes:
         table = self.bit_layout
-        ids = {"cmd_short": table.short or 0, "cmd_id": number, "cmd_id_dep": wait}
+        fields = {**self.header(), "cmd_short": table.short or 0, "cmd_id": number, "cmd_id_dep": wait}
         if table.opcode is not None:
-            ids[table.main] = table.opcode
-        return table.pack({**self.header(), **ids, **self.fields(), **dict(self.leftover)})
+            fields[table.main] = table.opcode
+        self.encoding.write(self, fields)
+        fields.update(self.leftover)
+        return table.pack(fields)
 
     def ignores(self, name: str) -> bool:
         return name.startswith(_HARMLESS_PREFIXES) or super().ignores(name)

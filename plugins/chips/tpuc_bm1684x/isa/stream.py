@@ -81,9 +81,8 @@ def decode_fields(table: CommandTable, fields: Fields) -> Any1684x:
     if cls is None:
         return RawCommand.of(table, fields)
     try:
-        instruction = cls.encoding.instruction(cls, RawFields(fields))
-        if table.name in _LONG:
-            instruction = dataclasses.replace(instruction, long_form=True)
+        raw = fields if isinstance(fields, RawFields) else RawFields(fields)
+        instruction = cls.encoding.instruction(cls, raw, long_form=table.name in _LONG)
         written = instruction.header() | instruction.fields()
     except (IllegalCommand, ValueError) as error:
         return RawCommand.of(table, fields, str(error))
