@@ -98,7 +98,7 @@ def test_shape_and_batch_of_the_user_come_first(network: Path, registry: Registr
 
 def test_preprocessing_is_kept_on_the_input(network: Path, registry: Registry) -> None:
     module = Session(registry).transform(network, preprocess={"scale": (0.5,)})
-    assert module.main.operations[0].op.scale == (0.5,)
+    assert module.main.operations[0].op.scale == (0.5, 0.5, 0.5)
 
 
 @pytest.mark.parametrize(

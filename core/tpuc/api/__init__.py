@@ -81,6 +81,7 @@ from tpuc.api.table import (
     LegalisationTable,
     LoweringTable,
     Table,
+    import_modules,
 )
 from tpuc.errors import (
     CalibrationError,
@@ -392,6 +393,7 @@ __all__ = [
     "elementwise_view",
     "file_stem",
     "find_hazards",
+    "import_modules",
     "infer_types",
     "make_timeline",
     "make_timelines",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
@@ -10,6 +12,12 @@ from tpuc.ir import Op
 
 CellT = TypeVar("CellT")
 API_VERSION = 1
+
+
+def import_modules(package: str) -> None:
+    """Import every module of a package: those of its tables register their cells by that."""
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 class Table:

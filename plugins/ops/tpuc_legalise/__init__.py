@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from tpuc_legalise import deform, determinant, deviations, einsum, normalisations, recurrent, regions, sampling, softmax
+from tpuc.api import import_modules
+
 from tpuc_legalise.table import TABLE
 
-__all__ = [
-    "TABLE",
-    "deform",
-    "determinant",
-    "deviations",
-    "einsum",
-    "normalisations",
-    "recurrent",
-    "regions",
-    "sampling",
-    "softmax",
-]
+__all__ = ["TABLE"]
+
+import_modules(__name__)

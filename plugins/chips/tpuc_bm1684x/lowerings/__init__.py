@@ -2,50 +2,10 @@
 
 from __future__ import annotations
 
-from tpuc_bm1684x.lowerings import (
-    activations,
-    arrangement,
-    casts,
-    deconv,
-    elementwise,
-    extremes,
-    gathers,
-    logic,
-    normalisations,
-    offsets,
-    order,
-    pools,
-    powers,
-    products,
-    rectifiers,
-    recurrent,
-    reductions,
-    scatters,
-    shapes,
-    softmax,
-)
+from tpuc.api import import_modules
+
 from tpuc_bm1684x.lowerings.table import TABLE
 
-__all__ = [
-    "TABLE",
-    "activations",
-    "arrangement",
-    "casts",
-    "deconv",
-    "elementwise",
-    "extremes",
-    "gathers",
-    "logic",
-    "normalisations",
-    "offsets",
-    "order",
-    "pools",
-    "powers",
-    "products",
-    "rectifiers",
-    "recurrent",
-    "reductions",
-    "scatters",
-    "shapes",
-    "softmax",
-]
+__all__ = ["TABLE"]
+
+import_modules(__name__)

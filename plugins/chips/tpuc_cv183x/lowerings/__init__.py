@@ -2,49 +2,10 @@
 
 from __future__ import annotations
 
-from tpuc_cv183x.lowerings import (
-    activations,
-    arrangement,
-    casts,
-    comparisons,
-    curves,
-    deconv,
-    elementwise,
-    extremes,
-    gathers,
-    normalisations,
-    places,
-    pools,
-    products,
-    quotients,
-    reductions,
-    resampling,
-    shapes,
-    softmax,
-    triangles,
-)
+from tpuc.api import import_modules
+
 from tpuc_cv183x.lowerings.table import CASTS, TABLE
 
-__all__ = [
-    "CASTS",
-    "TABLE",
-    "activations",
-    "arrangement",
-    "casts",
-    "comparisons",
-    "curves",
-    "deconv",
-    "elementwise",
-    "extremes",
-    "gathers",
-    "normalisations",
-    "places",
-    "pools",
-    "products",
-    "quotients",
-    "reductions",
-    "resampling",
-    "shapes",
-    "softmax",
-    "triangles",
-]
+__all__ = ["CASTS", "TABLE"]
+
+import_modules(__name__)

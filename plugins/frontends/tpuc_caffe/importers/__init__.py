@@ -2,34 +2,10 @@
 
 from __future__ import annotations
 
-from tpuc_caffe.importers import (
-    activation,
-    arrangement,
-    boxes,
-    convolution,
-    detection,
-    elementwise,
-    normalisation,
-    pooling,
-    product,
-    recurrent,
-    resize,
-    shape,
-)
+from tpuc.api import import_modules
+
 from tpuc_caffe.importers.common import TABLE
 
-__all__ = [
-    "TABLE",
-    "activation",
-    "arrangement",
-    "boxes",
-    "convolution",
-    "detection",
-    "elementwise",
-    "normalisation",
-    "pooling",
-    "product",
-    "recurrent",
-    "resize",
-    "shape",
-]
+__all__ = ["TABLE"]
+
+import_modules(__name__)

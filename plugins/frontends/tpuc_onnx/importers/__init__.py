@@ -2,50 +2,10 @@
 
 from __future__ import annotations
 
-from tpuc_onnx.importers import (
-    activation,
-    arrangement,
-    casts,
-    convolution,
-    einsum,
-    elementwise,
-    functions,
-    indexing,
-    logic,
-    matmul,
-    normalisation,
-    pooling,
-    quantised,
-    recurrent,
-    reduction,
-    refused,
-    resize,
-    selection,
-    shape,
-    vision,
-)
+from tpuc.api import import_modules
+
 from tpuc_onnx.importers.common import TABLE
 
-__all__ = [
-    "TABLE",
-    "activation",
-    "arrangement",
-    "casts",
-    "convolution",
-    "einsum",
-    "elementwise",
-    "functions",
-    "indexing",
-    "logic",
-    "matmul",
-    "normalisation",
-    "pooling",
-    "quantised",
-    "recurrent",
-    "reduction",
-    "refused",
-    "resize",
-    "selection",
-    "shape",
-    "vision",
-]
+__all__ = ["TABLE"]
+
+import_modules(__name__)

@@ -2,38 +2,10 @@
 
 from __future__ import annotations
 
-from tpuc_tflite.importers import (
-    activation,
-    batches,
-    convolution,
-    elementwise,
-    indexing,
-    logic,
-    matmul,
-    pooling,
-    quantisation,
-    recurrent,
-    reduction,
-    refused,
-    resize,
-    shape,
-)
+from tpuc.api import import_modules
+
 from tpuc_tflite.importers.common import TABLE
 
-__all__ = [
-    "TABLE",
-    "activation",
-    "batches",
-    "convolution",
-    "elementwise",
-    "indexing",
-    "logic",
-    "matmul",
-    "pooling",
-    "quantisation",
-    "recurrent",
-    "reduction",
-    "refused",
-    "resize",
-    "shape",
-]
+__all__ = ["TABLE"]
+
+import_modules(__name__)

@@ -7,24 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tpuc.api import (
-    F32,
-    Block,
-    Builder,
-    Frontend,
-    Function,
-    FunctionType,
-    ImportOptions,
-    InvalidModel,
-    Location,
-    Module,
-    Op,
-    Operation,
-    Return,
-    StringAttr,
-    TensorType,
-    Unsupported,
-)
+from tpuc.api import F32, Frontend, ImportOptions, InvalidModel, Module, Op, TensorType, Unsupported
+from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops import top
 
 OPS: Mapping[str, Callable[..., Op]] = {
@@ -47,19 +31,12 @@ class ChainFrontend(Frontend):
         (shape,) = options.input_shapes or (tuple(map(int, text.split("x"))),)
         if options.batch is not None:
             shape = (options.batch, *shape[1:])
-        body = Block([TensorType(shape, F32)])
-        body.arguments[0].location = Location((name,))
-        module = Module(options.model_name, {"module.chip": StringAttr("ALL"), "module.state": StringAttr("TOP_F32")})
-        build = Builder(module, body)
-        source = top.Input(do_preprocess=True, **options.preprocess) if options.preprocess else top.Input()
-        value = build(source, [body.arguments[0]], name=name)
+        source = ModuleSource(str(path), options.model_name, "CHAIN", options.preprocess)
+        build = TopBuilder(source, [(name, TensorType(shape, F32))])
+        value = build.values[name]
         for number, (word, *arguments) in rest:
-            value = build(_op(path, number, word, arguments), [value], name=f"{word}_{number}")
-        body.append(Operation(Return(), [value]))
-        main = Function("main", FunctionType((), ()), body)
-        main.update_type()
-        module.functions.append(main)
-        return module
+            value = build.build(_op(path, number, word, arguments), [value], f"{word}_{number}")
+        return build.finish([(value.name, value)])
 
 
 def _lines(path: Path) -> list[tuple[int, list[str]]]:
