@@ -10,8 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from tpuc.api import F32, Node, Op, TensorType
 from tpuc.testing import uniform
+from tpuc_chip_parts.copies import (
+    Copy,
+    concatenated_copies,
+    dense_strides,
+    padded_copies,
+    permuted_copies,
+    sliced_copies,
+)
 from tpuc_ops import tpu
-from tpuc_ops.copies import Copy, concatenated_copies, dense_strides, padded_copies, permuted_copies, sliced_copies
 
 Array = npt.NDArray[Any]
 X = uniform(2, 3, 4, 5, 2)

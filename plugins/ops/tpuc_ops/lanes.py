@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuc.api import Axis, Shape4, View
+from tpuc_chip_parts import tiles
 
-from tpuc_ops import tiles
 from tpuc_ops.window import Pair, Window
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Box, KernelChoice, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.shapes import is_absent
-from tpuc_ops.tiles import tile_shape
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, DType, Layout, Operand

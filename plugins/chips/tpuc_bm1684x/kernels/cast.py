@@ -19,9 +19,9 @@ from tpuc.api import (
     View,
     elementwise_view,
 )
+from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
-from tpuc_ops.tiles import tile_shape
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import (

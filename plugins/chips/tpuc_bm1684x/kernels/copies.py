@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from tpuc.api import Move
-from tpuc_ops.copies import Axes, Copy, four, within_field
+from tpuc_chip_parts.copies import Axes, Copy, four, within_field
 
 from tpuc_bm1684x.isa import DType, TensorCopy
 from tpuc_bm1684x.isa.geometry import DDR_BASE

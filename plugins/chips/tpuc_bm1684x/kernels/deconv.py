@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tpuc.api import KernelChoice, Node, TileKernel
+from tpuc_chip_parts.tiles import TurnedFilter
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
-from tpuc_ops.tiles import TurnedFilter
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP, zero_point_refusal

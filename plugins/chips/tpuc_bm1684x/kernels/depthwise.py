@@ -20,10 +20,10 @@ from tpuc.api import (
     View,
     elementwise_view,
 )
+from tpuc_chip_parts.tiles import PerChannelKernel, tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
-from tpuc_ops.tiles import PerChannelKernel, tile_shape
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Layout, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar

@@ -18,8 +18,8 @@ from tpuc.api import (
     Tile,
     TileKernel,
 )
+from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops.quant.arithmetic import Rounding
-from tpuc_ops.tiles import tile_shape
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, LaneTransfer, Operand, Scalar, TransferOp

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Axis, Box, LocalTensor, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
-from tpuc_ops.tiles import tile_shape
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, DType, Layout, MatMulOp, Operand

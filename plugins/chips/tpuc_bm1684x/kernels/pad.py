@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Box, KernelChoice, Layouts, MoveKernel, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
+from tpuc_chip_parts.tiles import kept_part, padded_box, tile_shape
 from tpuc_ops import tpu
-from tpuc_ops.tiles import kept_part, padded_box, tile_shape
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Scalar

@@ -6,10 +6,10 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 from tpuc.api import Box, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View, elementwise_view
+from tpuc_chip_parts.tiles import tile_shape, window_box
 from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer
 from tpuc_ops.quant.arithmetic import Rounding
-from tpuc_ops.tiles import tile_shape, window_box
 from tpuc_ops.window import spatial
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler

@@ -22,10 +22,11 @@ from tpuc.api import (
     View,
     as_stored,
 )
-from tpuc_ops import tiles, tpu
+from tpuc_chip_parts import tiles
+from tpuc_chip_parts.tiles import ProductSpace, RowsFilter, WindowKernel
+from tpuc_ops import tpu
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
-from tpuc_ops.tiles import ProductSpace, RowsFilter, WindowKernel
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantise, RequantiseOp, Scalar

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tpuc.api import ABSENT, Move, MoveKernel, Node, RowMove
-from tpuc_ops.copies import MAX_COPIES, Copy, dense_strides
+from tpuc_chip_parts.copies import MAX_COPIES, Copy, dense_strides
 
 from tpuc_bm1684x.kernels.copies import moves_of
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from tpuc.api import Move, Node, ScalarType, TileKernel
-from tpuc_ops.copies import (
+from tpuc_chip_parts.copies import (
     Copy,
     CopyKernel,
     concatenated_copies,

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
+from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
-from tpuc_ops.tiles import tile_shape
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
+from tpuc_chip_parts.lowering import FunctionTable
 from tpuc_ops import top, tpu
 from tpuc_ops.elementwise import Function
-from tpuc_ops.lowering import FunctionTable
 
 from tpuc_bm1684x.kernels.active import MODES
 from tpuc_bm1684x.lowerings.common import (

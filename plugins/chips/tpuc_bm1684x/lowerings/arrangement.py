@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_chip_parts.lowering import ShapeLowering, SplitAny, images_refusal, interpolation_matrix, whole_factors
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import ShapeLowering, SplitAny, images_refusal, interpolation_matrix, whole_factors
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, Array, float_weight
 from tpuc_bm1684x.lowerings.repetition import tiled

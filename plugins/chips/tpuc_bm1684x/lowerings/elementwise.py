@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
+from tpuc_chip_parts.lowering import bytes_of
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import bytes_of
 from tpuc_ops.quant.arithmetic import Decomposition, decompose_search
 
 from tpuc_bm1684x.lowerings.chains import chained, scaled_operands

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_chip_parts.copies import dense_strides
 from tpuc_ops import top, tpu
-from tpuc_ops.copies import dense_strides
 from tpuc_ops.shapes import positive_axis
 
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, Array

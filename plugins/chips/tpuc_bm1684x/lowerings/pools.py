@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_chip_parts.lowering import InnerBuilder, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import InnerBuilder, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops.pooling import window_counts
 from tpuc_ops.quant.arithmetic import decompose_search
 

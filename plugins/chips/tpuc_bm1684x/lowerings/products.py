@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Uniform, UniformPerAxis, Value
+from tpuc_chip_parts.lowering import Lowers, ScaleLowering
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import Lowers, ScaleLowering
 from tpuc_ops.quant.products import QuantisedProduct, quantise_product, stored_product
 
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
+from tpuc_chip_parts.lowering import FunctionTable, quantised_constant, slope_refusal, with_one_slope
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import FunctionTable, quantised_constant, slope_refusal, with_one_slope
 
 from tpuc_bm1684x.lowerings.common import (
     ALL,

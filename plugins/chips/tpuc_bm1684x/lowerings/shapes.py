@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import LoweringBuilder, LoweringNode, Value, numpy_dtype
+from tpuc_chip_parts.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 
 from tpuc_bm1684x.lowerings.borders import bordered, is_far_backwards, taken_backwards

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc_chip_parts.lowering import InnerBuilder
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import InnerBuilder
 from tpuc_ops.shapes import broadcast as broadcast_shapes
 
 from tpuc_bm1684x.lowerings.common import Array

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, TensorType, Value, numpy_dtype
+from tpuc_chip_parts.lowering import InnerBuilder
 from tpuc_ops import tpu
 from tpuc_ops.integers import zero_point
-from tpuc_ops.lowering import InnerBuilder
 from tpuc_ops.window import Window
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tpuc.api import KernelTable
+from tpuc_chip_parts.copies import AliasKernel
 from tpuc_ops import tpu
-from tpuc_ops.copies import AliasKernel
 
 from tpuc_cv183x.kernels.activation import ClipKernel, ReluKernel
 from tpuc_cv183x.kernels.batched import AnyMatMulKernel

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Axis, Box, KernelChoice, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.shapes import is_absent
-from tpuc_ops.tiles import tile_shape
 from tpuc_ops.window import Pair
 
 from tpuc_cv183x.assembler import Cv183xAssembler

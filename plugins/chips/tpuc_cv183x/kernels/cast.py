@@ -25,8 +25,8 @@ from tpuc.api import (
     TileKernel,
     elementwise_view,
 )
+from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
-from tpuc_ops.tiles import tile_shape
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar, TensorCopy, natural_strides

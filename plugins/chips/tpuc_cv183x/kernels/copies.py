@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from tpuc.api import Move
-from tpuc_ops.copies import Axes, Copy, four, within_field
+from tpuc_chip_parts.copies import Axes, Copy, four, within_field
 
 from tpuc_cv183x.operands import MAX_DMA_EXTENT
 

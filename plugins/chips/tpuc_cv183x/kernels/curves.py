@@ -25,8 +25,8 @@ from tpuc.api import (
     Tile,
     TileKernel,
 )
+from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import functions, top, tpu
-from tpuc_ops.tiles import tile_shape
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar

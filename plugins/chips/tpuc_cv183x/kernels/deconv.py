@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tpuc.api import KernelChoice, Node, TileKernel
+from tpuc_chip_parts.tiles import Product, TurnedFilter
 from tpuc_ops import tpu
-from tpuc_ops.tiles import Product, TurnedFilter
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.kernels.common import MAX_WINDOW_STEP, element_refusal

@@ -18,8 +18,8 @@ from tpuc.api import (
     TileKernel,
     View,
 )
+from tpuc_chip_parts.tiles import PerChannelKernel
 from tpuc_ops import tpu
-from tpuc_ops.tiles import PerChannelKernel
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import ChannelBlock, Depthwise, Operand

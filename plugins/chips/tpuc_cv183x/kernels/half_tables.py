@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import KernelChoice, Node, PackedConstant, Phase, PlacedTile, Scratch, Space, Tile, TileKernel
+from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
-from tpuc_ops.tiles import tile_shape
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand

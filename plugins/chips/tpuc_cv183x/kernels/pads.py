@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from tpuc.api import Box, KernelChoice, MoveKernel, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
+from tpuc_chip_parts.copies import Copy, dense_strides, offset_of, padded_copies
+from tpuc_chip_parts.tiles import kept_part, padded_box, tile_shape
 from tpuc_ops import tpu
-from tpuc_ops.copies import Copy, dense_strides, offset_of, padded_copies
-from tpuc_ops.tiles import kept_part, padded_box, tile_shape
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar

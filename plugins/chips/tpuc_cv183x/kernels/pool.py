@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Box, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
+from tpuc_chip_parts.tiles import window_box
 from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer
-from tpuc_ops.tiles import window_box
 from tpuc_ops.window import Window, spatial
 
 from tpuc_cv183x.assembler import Cv183xAssembler

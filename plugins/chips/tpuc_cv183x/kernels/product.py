@@ -18,8 +18,8 @@ from tpuc.api import (
     Tile,
     View,
 )
+from tpuc_chip_parts.tiles import Product, ProductSpace, RowsFilter, WindowKernel, tile_shape
 from tpuc_ops import tpu
-from tpuc_ops.tiles import Product, ProductSpace, RowsFilter, WindowKernel, tile_shape
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import (

@@ -18,8 +18,7 @@ from tpuc.api import (
     TileKernel,
     View,
 )
-from tpuc_ops import tpu
-from tpuc_ops.copies import (
+from tpuc_chip_parts.copies import (
     Copy,
     CopyKernel,
     concatenated_copies,
@@ -27,6 +26,7 @@ from tpuc_ops.copies import (
     permuted_copies,
     sliced_copies,
 )
+from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp

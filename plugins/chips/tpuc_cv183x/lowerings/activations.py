@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
+from tpuc_chip_parts.lowering import FunctionTable, quantised_constant, result_with_sign, slope_refusal, with_one_slope
 from tpuc_ops import top, tpu
 from tpuc_ops.elementwise import Function
-from tpuc_ops.lowering import FunctionTable, quantised_constant, result_with_sign, slope_refusal, with_one_slope
 
 from tpuc_cv183x.kernels.powers import ActiveKernel
 from tpuc_cv183x.lowerings.common import (

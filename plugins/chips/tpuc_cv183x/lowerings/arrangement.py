@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import LoweringBuilder, LoweringNode, Value
+from tpuc_chip_parts.lowering import ShapeLowering, SplitAny
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import ShapeLowering, SplitAny
 
 from tpuc_cv183x.lowerings.table import TABLE
 

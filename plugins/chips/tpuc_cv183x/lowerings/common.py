@@ -19,8 +19,8 @@ from tpuc.api import (
     UniformPerAxis,
     Value,
 )
+from tpuc_chip_parts.lowering import STEPS
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import STEPS
 from tpuc_ops.quant.arithmetic import decompose_frexp31
 
 Array: TypeAlias = npt.NDArray[Any]

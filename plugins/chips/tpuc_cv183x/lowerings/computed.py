@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import BF16, LoweringBuilder, LoweringNode, Op, TensorType, Value
+from tpuc_chip_parts.lowering import result_with_sign
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import result_with_sign
 
 from tpuc_cv183x.isa.geometry import EU_BYTES, round_up
 from tpuc_cv183x.kernels.batched import spread, steps_of

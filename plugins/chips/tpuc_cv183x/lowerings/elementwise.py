@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
+from tpuc_chip_parts.lowering import bytes_of, result_with_sign
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import bytes_of, result_with_sign
 
 from tpuc_cv183x.lowerings.common import (
     QDM,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, numpy_dtype
+from tpuc_chip_parts.lowering import result_with_sign
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import result_with_sign
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 
 from tpuc_cv183x.lowerings.common import bf16_operands, rescaled

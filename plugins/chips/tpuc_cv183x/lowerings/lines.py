@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tpuc.api import LoweringBuilder, LoweringNode, Value
+from tpuc_chip_parts.lowering import InnerBuilder
 from tpuc_ops import tpu
-from tpuc_ops.lowering import InnerBuilder
 
 _RANK = 3
 _PAIRS = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 0, "inserts": 0}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_chip_parts.lowering import ConstantWeights
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import ConstantWeights
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.normalize import EPSILON
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value, Wants
+from tpuc_chip_parts.lowering import bytes_of, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import bytes_of, pooled_in_strips, result_with_sign, strip_count
 
 from tpuc_cv183x.lowerings.common import (
     QDM,

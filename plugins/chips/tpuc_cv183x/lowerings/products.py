@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, UniformPerAxis, Value
+from tpuc_chip_parts.lowering import Lowers, ScaleLowering
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import Lowers, ScaleLowering
 
 from tpuc_cv183x.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv183x.lowerings.computed import computed_refusal, is_computed, lower_computed

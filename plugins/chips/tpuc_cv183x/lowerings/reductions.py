@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_chip_parts.lowering import InnerBuilder
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import InnerBuilder
 from tpuc_ops.shapes import positive_axis
 
 from tpuc_cv183x.lowerings.halves import Halves

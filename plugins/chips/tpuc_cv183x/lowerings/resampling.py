@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc_chip_parts.lowering import images_refusal, interpolation_matrix, whole_factors
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import images_refusal, interpolation_matrix, whole_factors
 
 from tpuc_cv183x.lowerings.common import Array, as_bf16
 from tpuc_cv183x.lowerings.qdm import quantise_qdm

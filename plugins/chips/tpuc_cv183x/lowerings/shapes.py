@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import BF16, F32, LoweringBuilder, LoweringNode, TensorType, Value, Wants, numpy_dtype
+from tpuc_chip_parts.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering, result_with_sign
 from tpuc_ops import top, tpu
-from tpuc_ops.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering, result_with_sign
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 
 from tpuc_cv183x.lowerings.casts import cast

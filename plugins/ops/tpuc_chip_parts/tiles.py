@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from tpuc.api import ABSENT, Assembler, Box, Node, Shape4, Space, Tile, TileKernel, View, elementwise_view, window
-
 from tpuc_ops.window import Pair, Window
 
 if TYPE_CHECKING:

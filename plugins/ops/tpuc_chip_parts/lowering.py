@@ -25,7 +25,6 @@ from tpuc.api import (
     Wants,
     numpy_dtype,
 )
-
 from tpuc_ops import top, tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.integers import zero_point

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tpuc.api import Move, MoveKernel, Node, ScalarType, Shape4
-
 from tpuc_ops.shapes import positive_axis, slice_ranges
 
 Axes: TypeAlias = "list[tuple[int, int, int]]"
