@@ -17,8 +17,8 @@ from tpuc.api import (
     broadcast_views,
     elementwise_view,
 )
+from tpuc_chip_parts.lanes import Lanes
 from tpuc_ops.integers import zero_point
-from tpuc_ops.lanes import Lanes
 from tpuc_ops.shapes import positive_axis
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler

@@ -13,7 +13,7 @@ from tpuc.api import (
     broadcast_views,
     elementwise_view,
 )
-from tpuc_ops.lanes import Lanes
+from tpuc_chip_parts.lanes import Lanes
 
 from tpuc_cv183x.isa.geometry import LANES
 from tpuc_cv183x.operands import MAX_EXTENT, is_computable

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuc.api import Axis, Shape4, View
-from tpuc_chip_parts import tiles
-
 from tpuc_ops.window import Pair, Window
+
+from tpuc_chip_parts import tiles
 
 if TYPE_CHECKING:
     from tpuc_ops.arrays import Array
