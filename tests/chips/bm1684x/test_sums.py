@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
+from tpuc.machine.windows import exact_product
 from tpuc_bm1684x.isa import elementwise, sums
-from tpuc_bm1684x.isa.windows import exact_product
 
 Array = npt.NDArray[Any]
 F32, F16, BF16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
