@@ -47,22 +47,22 @@ class KeepTailFloat(Pass):
             return False
         cells = Cells.of(context, self.name, str(context.options["quantize"]))
         behind = _behind_heavy(module)
-        tail: dict[int, Operation] = {}
+        tail: dict[Operation, None] = {}
         for operation in reversed(module.main.operations[:-1]):
             if not runs_on_chip(operation) or isinstance(operation.op, _HEAVY):
                 continue
             users = [user for result in operation.results for user in result.users]
-            if all(user is module.main.terminator or id(user) in tail for user in users):
-                tail[id(operation)] = operation
+            if all(user is module.main.terminator or user in tail for user in users):
+                tail[operation] = None
         table: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
-        for operation in tail.values():
-            if id(operation) not in behind or isinstance(operation.op, _MOVES) or _joins_equals(operation):
+        for operation in tail:
+            if operation not in behind or isinstance(operation.op, _MOVES) or _joins_equals(operation):
                 continue
             if cells.computes(operation.op, float_mode):
                 table.setdefault(operation.name, float_mode)
         context.leave(QUANTISE_TABLE, table)
         stored = context.find(STORED_OUTPUTS, frozenset())
-        context.leave(FLOAT_SUMS, _float_sums(module, tail.values(), table, cells, stored))
+        context.leave(FLOAT_SUMS, _float_sums(module, tail, table, cells, stored))
         return False
 
 
@@ -76,11 +76,11 @@ def _float_sums(
     """The integer ops whose lowerings have `float_sums` and whose results are only read as floats, also after few were
     moved; outputs are, but for those at positions in `stored`. `tail` begins with its last operation.
     """
-    terminator, floats = module.main.terminator, set[int]()
+    terminator, floats = module.main.terminator, set[Operation]()
 
     def read_as_floats(operation: Operation) -> bool:
         uses = [use for result in operation.results for use in result.uses]
-        return all(index not in stored if user is terminator else id(user) in floats for user, index in uses)
+        return all(index not in stored if user is terminator else user in floats for user, index in uses)
 
     for operation in tail:
         if isinstance(operation.op, (*_MOVES, top.Concat)) and operation.name not in table:
@@ -90,7 +90,7 @@ def _float_sums(
         else:
             is_float = table.get(operation.name) in FLOAT_MODES
         if is_float:
-            floats.add(id(operation))
+            floats.add(operation)
     return frozenset(
         operation.name
         for operation in module.main.operations
@@ -101,13 +101,13 @@ def _float_sums(
     )
 
 
-def _behind_heavy(module: Module) -> set[int]:
+def _behind_heavy(module: Module) -> set[Operation]:
     """Operations that a heavy one leads to; a network without any has no tail."""
-    behind: set[int] = set()
+    behind: set[Operation] = set()
     for operation in module.main.operations:
         producers = [operand.defining for operand in operation.operands if operand.defining is not None]
-        if any(isinstance(producer.op, _HEAVY) or id(producer) in behind for producer in producers):
-            behind.add(id(operation))
+        if any(isinstance(producer.op, _HEAVY) or producer in behind for producer in producers):
+            behind.add(operation)
     return behind
 
 

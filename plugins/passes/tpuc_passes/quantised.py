@@ -105,14 +105,14 @@ def _replace(module: Module, operation: Operation, index: int, array: Array) -> 
 
 def bypass_casts(module: Module) -> None:
     """Casts between floats and integers go where no value is an integer any more; outputs keep their names."""
-    outputs = set(map(id, module.main.outputs))
+    outputs = set(module.main.outputs)
     for operation in list(module.main.operations):
         if not isinstance(operation.op, (Quantise, Dequantise)):
             continue
         source, result = operation.operands[0], operation.result
         if isinstance(source.tensor.element, ScalarType):
             source.type = source.tensor.with_element(result.tensor.element)
-        if id(result) in outputs:
+        if result in outputs:
             same = Operation(top.Reshape(shape=result.tensor.dims), [source], [source.tensor], operation.location)
             assert operation.block is not None
             source = operation.block.insert_before(operation, same).result

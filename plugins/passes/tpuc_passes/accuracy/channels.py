@@ -37,13 +37,13 @@ def eligible(
     else that reads them. None next to an op in `floats`; with `takes` only between operations whose lowerings take
     scales per channel.
     """
-    outputs = set(map(id, module.main.outputs))
+    outputs = set(module.main.outputs)
     for operation in module.main.operations:
         if len(operation.results) != 1 or not isinstance(operation.op, (top.Conv, Activation)):
             continue
         value = operation.result
         users = value.users
-        if id(value) in outputs or not users or not isinstance(value.tensor.element, Calibrated):
+        if value in outputs or not users or not isinstance(value.tensor.element, Calibrated):
             continue
         if value.tensor.rank != 4 or not (isinstance(operation.op, Activation) or _is_product(operation)):
             continue

@@ -154,8 +154,8 @@ def find_cone(module: Module, values: Mapping[str, Value], result: str, operands
                 stack.append(producer)
     if len(found) > _MOST_OPERATIONS or set(entries) != set(operands):
         return None
-    order = {id(operation): place for place, operation in enumerate(module.main.operations)}
-    return Cone(module, wanted, tuple(sorted(found, key=lambda one: order[id(one)])), entries)
+    order = {operation: place for place, operation in enumerate(module.main.operations)}
+    return Cone(module, wanted, tuple(sorted(found, key=lambda one: order[one])), entries)
 
 
 def real(array: Array, type: TensorType) -> Array:

@@ -55,8 +55,8 @@ class Lowerer:
         self.mode = cells.mode
         self.exact = cells.chip.compute_type
         self.body: list[Operation] = []
-        self.values: dict[int, Value] = {}
-        self.casts: dict[tuple[int, Any], Value] = {}
+        self.values: dict[Value, Value] = {}
+        self.casts: dict[tuple[Value, Any], Value] = {}
         self.names: set[str] = set()
 
     def run(self) -> None:
@@ -73,14 +73,14 @@ class Lowerer:
         outputs = function.outputs
         terminator = function.terminator
         for operation in function.operations[:-1]:
-            choice = choices.get(id(operation))
+            choice = choices.get(operation)
             if isinstance(operation.op, (Quantise, Dequantise)):
                 self._convert(operation)
             elif choice is None:
                 self._copy(operation)
             else:
                 self._lower(choice)
-        results = [self._as_float(self.values[id(value)]) for value in outputs]
+        results = [self._as_float(self.values[value]) for value in outputs]
         terminator.set_operands(results)
         for operation in self.body:
             operation.block = function.body
@@ -90,37 +90,37 @@ class Lowerer:
         function.body.operations[:] = [*self.body, terminator]
         function.update_type()
 
-    def _choose(self) -> dict[int, Choice]:
-        choices: dict[int, Choice] = {}
+    def _choose(self) -> dict[Operation, Choice]:
+        choices: dict[Operation, Choice] = {}
         refusals: list[str] = []
         leads_to_index = self._leads_to_index()
         for operation in self.module.main.operations[:-1]:
             if is_kept(operation) or isinstance(operation.op, (Quantise, Dequantise)):
                 continue
-            usual = self.exact if id(operation) in leads_to_index else self.mode
+            usual = self.exact if operation in leads_to_index else self.mode
             mode = self.cells.mode_of(operation, usual)
             cell = self.find(operation.op, mode)
             reason = NO_LOWERING if cell is None else cell.refuse(self._node(operation, (), mode))
             if reason is not None:
                 refusals.append(self.cells.refusal(operation, mode, reason))
             elif cell is not None:
-                choices[id(operation)] = Choice(operation, mode, cell)
+                choices[operation] = Choice(operation, mode, cell)
         if refusals:
             raise Unsupported(together(refusals))
         return choices
 
-    def _leads_to_index(self) -> set[int]:
+    def _leads_to_index(self) -> set[Operation]:
         """Element-wise and moving ops whose results only choose places or are compared: bytes and 16 bits would change
         whole numbers.
         """
-        found: set[int] = set()
+        found: set[Operation] = set()
         for operation in reversed(self.module.main.operations[:-1]):
             uses = [use for result in operation.results for use in result.uses]
             if is_kept(operation) or not uses or self.find(operation.op, self.exact) is None:
                 continue
             moves = isinstance(operation.op, Elementwise) or self._wants(operation)[0] is Wants.AS_IS
-            if moves and all(id(user) in found or self._wants(user)[index] in _WHOLE for user, index in uses):
-                found.add(id(operation))
+            if moves and all(user in found or self._wants(user)[index] in _WHOLE for user, index in uses):
+                found.add(operation)
         return found
 
     def _wants(self, operation: Operation) -> Sequence[Wants]:
@@ -131,7 +131,7 @@ class Lowerer:
         return plain if cell is None or cell.refuse(node) is not None else cell.requires(node) or plain
 
     def _copy(self, operation: Operation) -> None:
-        operands = [self.values.get(id(operand), operand) for operand in operation.operands]
+        operands = [self.values.get(operand, operand) for operand in operation.operands]
         new = Operation(
             operation.op,
             operands,
@@ -141,15 +141,15 @@ class Lowerer:
         )
         self.append(new)
         for old, result in zip(operation.results, new.results, strict=True):
-            self.values[id(old)] = result
+            self.values[old] = result
 
     def _convert(self, operation: Operation) -> None:
         """A change of representation that the network states itself; nothing where its operand came out like that."""
-        value, result = self.values[id(operation.operands[0])], operation.result.tensor
+        value, result = self.values[operation.operands[0]], operation.result.tensor
         wanted = result if result.is_quantised else self.chip.float_type(result, "f32")
         if value.tensor.is_quantised != wanted.is_quantised:
             value = self._new_cast(value, wanted, operation.name)
-        self.values[id(operation.result)] = value
+        self.values[operation.result] = value
 
     def append(self, operation: Operation) -> None:
         """Add an operation to the new body."""
@@ -180,10 +180,10 @@ class Lowerer:
         except ValueError as error:
             raise Unsupported(f"node '{operation.name}': {operation.op.name} {mode}: {error}") from error
         for old, new in zip(operation.results, results, strict=True):
-            self.values[id(old)] = new
+            self.values[old] = new
 
     def _operand(self, operand: Value, want: Wants, mode: str) -> Value:
-        value = self.values[id(operand)]
+        value = self.values[operand]
         if isinstance(value.type, NoneType) or self._constant(operand) is not None or want is Wants.AS_IS:
             return value
         type_ = value.tensor
@@ -202,7 +202,7 @@ class Lowerer:
         """The value in another element type; casts are shared."""
         if value.tensor.shape_only() == wanted.shape_only() and value.tensor.is_quantised == wanted.is_quantised:
             return value
-        key = (id(value), wanted.element)
+        key = (value, wanted.element)
         if key not in self.casts:
             # MLIR spells the storage i8 or u8 inside uniform types, i8 or ui8 outside; names follow the storage.
             name = self.unique(f"{value.name}_{wanted.storage.name}")
