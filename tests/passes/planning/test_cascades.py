@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.registry import Registry
 from tpuc.session import Session
-from tpuc_passes.planning.plan import STRIPES
 from tpuc_passes.planning.region_planner import LEVELS, Settings
 
 LANE_BYTES = {"bm1684x": 3072, "cv183x": 2048}
@@ -97,7 +96,7 @@ def test_slices_compute_what_single_operations_do(
     for settings in (Settings(budget=0), Settings(striped=True)):
         monkeypatch.setitem(LEVELS, 2, (settings,))
         final, data = session.build(module, table)
-        striped = [operation for operation in final.main.operations if STRIPES in operation.extra_attributes]
+        striped = [operation for operation in final.main.operations if "stripes" in operation.extra_attributes]
         assert bool(striped) == settings.striped
         loaded = session.chip.load(data)
         results.append(loaded.run(inputs))  # hazards are errors

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -147,11 +146,10 @@ def test_a_step_that_does_not_fit_is_told(size: int, expected: bool) -> None:
     [(["conv"], "node 'conv': its", "it"), (["b", "a", "c"], "nodes 'a' and 2 more: their", "the largest")],
 )
 def test_buffers_that_cannot_be_placed_name_their_nodes(names: list[str], nodes: str, which: str) -> None:
-    task = conv_task(1, 4, 4, 4, 4)
-    tasks = [replace(task, node=replace(task.node, name=name)) for name in names]
+    tasks = [conv_task(1, 4, 4, 4, 4, name=name) for name in names]
     steps = [Step(task, task.tiles[0], Phase.ONLY, (), (), (), (), (), (), 1) for task in tasks]
     with pytest.raises(LmemOverflow) as caught:
-        schedule_and_place(Region(Steps(steps, [Buffer(260, 0, 0)])), task.chip)
+        schedule_and_place(Region(Steps(steps, [Buffer(260, 0, 0)])), tasks[0].chip)
     assert str(caught.value) == (
         f"{nodes} buffers, up to 260 bytes at once, cannot be placed in 256 bytes of local memory per lane; "
         f"cut {which} in the network"

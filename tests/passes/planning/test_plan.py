@@ -18,7 +18,7 @@ CHIPS = [chip for chip in LANE_BYTES if REGISTRY.has("tpuc.chips", chip)]
 OPS = (
     TilePlan((("c", 64), ("n", 1)), 0, Residency.streamed(1)),
     TilePlan((("h", 7), ("n", 1)), 2, Residency(frozenset({0, 2}), frozenset({1}), frozenset({0}), frozenset())),
-    TilePlan((("h", 7),), 0, Residency(resident_in=frozenset({0})), Stripes(3, 1, 4, resident_constants=False)),
+    TilePlan((("h", 7),), 0, Residency(resident_in=frozenset({0})), Stripes(3, 1, 4, resident=False)),
     Alias(),
     ConcatAlias((0, 4096)),
     ConcatAlias((0, 4096), in_lmem=True),
@@ -76,8 +76,8 @@ def test_former_names_are_read_and_replaced() -> None:
         attributes = operation.extra_attributes
         stripes = attributes.get("stripes")
         if isinstance(stripes, DictAttr):
-            former = {"cascade": "run", "resident_constants": "resident"}
-            attributes["stripes"] = DictAttr(tuple((former.get(name, name), number) for name, number in stripes.items))
+            entries = (("run" if name == "cascade" else name, number) for name, number in stripes.items)
+            attributes["stripes"] = DictAttr(tuple(entries))
         for name in [name for name in attributes if name in FORMER]:
             attributes[FORMER[name]] = attributes.pop(name)
     text = print_module(module)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tpuc.api import PoolInfo, TpucError, UsageError
+from tpuc.api import PoolAllocation, PoolInfo, TpucError, UsageError
 from tpuc_passes.planning.planners.greedy import GREEDY
 from tpuc_passes.planning.pools import PARAMETER, WORKSPACE, Pools, read_pools
 from tpuc_passes.planning.usmp import (
     Call,
-    PoolAllocation,
     Program,
     ProgramTensor,
     analyse,

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from tpuc.api import ArrayAttr, Box, Chip, Layouts, Node, Phase, PlacedTile, Space, StringAttr, Tile
+from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Space, Tile
 from tpuc.registry import Registry
 from tpuc.session import Session
 from tpuc_passes.planning import module_planner
 from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.plan import ORDER, Plan
+from tpuc_passes.planning.plan import Plan
 from tpuc_passes.planning.profiles import least_loss
 from tpuc_passes.planning.resident_tiling import resident_tiling
 
@@ -66,7 +65,7 @@ class _TwoClocks(TinyChip):
 
 
 def test_a_resident_value_is_cut_by_the_profile_that_is_asked() -> None:
-    task = replace(conv_task(1, 8, 4, 4, 4, _Pointwise()), chip=cast(Chip, _TwoClocks()))
+    task = conv_task(1, 8, 4, 4, 4, _Pointwise(), _TwoClocks())
     tilings: dict[str, tuple[int, int]] = {}
     for profile in _TwoClocks.profiles:
         found = resident_tiling(task, 2, Cycles(task.chip, (profile,)))
@@ -97,8 +96,7 @@ def test_no_profile_is_forgotten(
     # One percent is not acted upon; another one because the addresses in DDR are not known when plans are compared.
     assert worst[PROFILES] <= 1.02 * min(worst.values())
     assert (worst[PROFILES] < worst[PROFILES[:1]]) == gains
-    known = final.attributes.get(ORDER)
-    assert known == (None if order is None else ArrayAttr(tuple(StringAttr(name) for name in order)))
+    assert Plan.of(final).order_profiles == tuple(order or ())
 
 
 def test_one_profile_is_planned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,4 +116,4 @@ def test_one_profile_is_planned_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     session = Session(chip="bm1684x", quantize="f16")
     final, _ = session.build(session.transform(network), None)
     assert len(plans) == 1
-    assert ORDER not in final.attributes
+    assert not Plan.of(final).order_profiles

@@ -35,9 +35,9 @@ def chain(length: int, h: int, w: int, n: int = 1) -> list[TileTask]:
     for number in range(length):
         operation = Operation(Op(), (value, weights), (shape,))
         node = Node(TinyOp(), (shape, filters), (shape,), f"conv{number}")
-        facts = KernelFacts(node, TinyConv().kernels(node)[0])
+        facts = KernelFacts(node, TinyConv().kernels(node)[0], chip)
         sizes = {axis.name: axis.size for axis in facts.space.axes}
-        tasks.append(TileTask(operation, facts.node, facts.kernel, chip, sizes, facts, Residency.streamed(1)))
+        tasks.append(TileTask(operation, facts, sizes, Residency.streamed(1)))
         value = operation.result
     return tasks
 
@@ -114,7 +114,7 @@ def test_steps_load_and_store_every_row_once_but_for_halos() -> None:
 
 def test_constants_that_do_not_stay_are_loaded_in_every_stripe() -> None:
     tasks = chain(2, 12, 4)
-    steps = steps_of(tasks, Stripes(0, 1, 3, resident_constants=False))
+    steps = steps_of(tasks, Stripes(0, 1, 3, resident=False))
     blocks = [load for step in steps for load in step.loads if not isinstance(load, TensorLoad)]
     assert len(blocks) == 2 * 3
 

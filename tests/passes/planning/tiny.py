@@ -145,12 +145,21 @@ class TinyConv(TileKernel[Any, Any]):
         return (Scratch("sum", TinyLmem().tensor_bytes("aligned", shape, 4)),)
 
 
-def conv_task(n: int, c: int, k: int, h: int, w: int, kernel: TinyConv | None = None) -> TileTask:
+def conv_task(
+    n: int,
+    c: int,
+    k: int,
+    h: int,
+    w: int,
+    kernel: TinyConv | None = None,
+    chip: TinyChip | None = None,
+    name: str = "conv",
+) -> TileTask:
     """A convolution of `[n, k, h, w]` to `[n, c, h, w]` in one tile."""
     types = (TensorType((n, k, h, w), I8), TensorType((c, k, 3, 3), I8))
-    node = Node(TinyOp(), types, (TensorType((n, c, h, w), I8),), "conv")
-    facts = KernelFacts(node, (kernel or TinyConv()).kernels(node)[0])
-    chip: Chip = TinyChip()  # pyright: ignore[reportAssignmentType]  # only its local memory is used here
+    node = Node(TinyOp(), types, (TensorType((n, c, h, w), I8),), name)
+    target: Chip = chip or TinyChip()  # pyright: ignore[reportAssignmentType]  # only its local memory is used here
+    facts = KernelFacts(node, (kernel or TinyConv()).kernels(node)[0], target)
     operation = Operation(Op(), Block(types).arguments, node.result_types)
     sizes = {axis.name: axis.size for axis in facts.space.axes}
-    return TileTask(operation, node, facts.kernel, chip, sizes, facts, Residency.streamed(1))
+    return TileTask(operation, facts, sizes, Residency.streamed(1))

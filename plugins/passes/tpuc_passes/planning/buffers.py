@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tpuc.api import Box, Phase, Tile
+from tpuc.api import Box, LmemModel, Phase, Tile
 
 from tpuc_passes.planning.task import TileTask, tiles_of
 
@@ -47,19 +47,19 @@ class TileBuffers:
     steps: list[StreamedTile] = field(default_factory=list[StreamedTile])
     double: bool = True
 
-    def lane_bytes(self, alignment: int) -> int:
+    def lane_bytes(self, lmem: LmemModel) -> int:
         """Bytes per lane of all copies, each aligned."""
         sizes = [(buffer.bytes_per_lane, buffer.parts) for buffer in (*self.operands, *self.groups, *self.results)]
         sizes += [(size, 1) for size in self.scratch.values()]
         copies = 2 if self.double else 1
-        return sum(-(-size // alignment) * alignment * min(copies, max(parts, 1)) for size, parts in sizes)
+        return sum(-(-size // lmem.alignment) * lmem.alignment * min(copies, max(parts, 1)) for size, parts in sizes)
 
 
 def fitting_buffers(task: TileTask) -> TileBuffers | None:
     """As `plan_buffers`, None as soon as they do not fit local memory: with each tile they can only grow."""
     lmem = task.chip.lmem
     tiles = tiles_of(task.space, task.sizes)
-    return _walk(task, tiles, True, lambda found: found.lane_bytes(lmem.alignment) > lmem.lane_bytes)
+    return _walk(task, tiles, True, lambda found: found.lane_bytes(lmem) > lmem.lane_bytes)
 
 
 def plan_buffers(task: TileTask, double: bool = True) -> TileBuffers:
@@ -72,7 +72,7 @@ def plan_buffers(task: TileTask, double: bool = True) -> TileBuffers:
 def _walk(
     task: TileTask, tiles: Iterable[Tile], double: bool, is_too_much: Callable[[TileBuffers], bool]
 ) -> TileBuffers | None:
-    counts = (len(task.node.operand_types), len(task.constant_groups), len(task.node.result_types))
+    counts = (len(task.facts.operands), len(task.constant_groups), len(task.results))
     operands, groups, results = ([TileBuffer() for _ in range(count)] for count in counts)
     buffers = TileBuffers(operands, groups, results, double=double)
     boxes_before: Sequence[Box | None] = [None] * len(operands)
@@ -83,7 +83,7 @@ def _walk(
         for index, (box, before) in enumerate(zip(boxes, boxes_before, strict=True)):
             if box is not None:
                 is_new = before is None or (before.start, before.shape) != (box.start, box.shape)
-                operands[index].hold(task.operand_bytes(index, box), is_new)
+                operands[index].hold(task.operand(index).lane_bytes(box.shape), is_new)
                 loaded += [index] * is_new
         boxes_before = boxes
         packed: list[int] = []
@@ -93,7 +93,7 @@ def _walk(
             packed += [index] * (key != keys[index])
             keys[index] = key
         for index, result in enumerate(results):
-            result.hold(task.result_bytes(index, task.result_box(tile, index)), phase.ends)
+            result.hold(task.results[index].lane_bytes(task.result_box(tile, index).shape), phase.ends)
         for scratch in task.scratch(tile):
             buffers.scratch[scratch.name] = max(buffers.scratch.get(scratch.name, 0), scratch.bytes_per_lane)
         buffers.steps.append(StreamedTile(tile, phase, boxes, tuple(loaded), tuple(packed)))

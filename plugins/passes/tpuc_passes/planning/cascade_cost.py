@@ -97,12 +97,10 @@ class CascadeCosts:
 
     def kind(self, task: TileTask) -> int:
         """One number for tasks that differ in values alone."""
-        if task.facts not in self._kinds:
-            node = task.node
-            types = tuple((t.shape, t.storage) for t in (*node.operand_types, *node.result_types))
-            looks = (task.operation.op.name, type(task.kernel), types, task.facts.view, task.kernel.tiling_key(node))
-            self._kinds[task.facts] = self.number(looks)
-        return self._kinds[task.facts]
+        facts = task.facts
+        if facts not in self._kinds:
+            self._kinds[facts] = self.number((facts.looks, facts.view))
+        return self._kinds[facts]
 
 
 class IncrementalEstimate:
@@ -160,20 +158,18 @@ class IncrementalEstimate:
             except ValueError:
                 return False
         self.constants[point] = _constants(task, self.cycles)
-        return 2 * rows <= 3 * self.batches * cascade.tasks[point].space.results[0].shape[2]
+        return 2 * rows <= 3 * self.batches * cascade.tasks[point].results[0].shape[2]
 
     def _is_possible(self, point: int, task: TileTask) -> bool:
         """Is the result seen alike by its users, and are there rows enough?"""
-        cascade, result = self.cascade, task.space.results[0]
-        if result.shape[2] < cascade.stripes.parts or result.shape[0] != cascade.tasks[-1].space.results[0].shape[0]:
+        cascade, result = self.cascade, task.results[0]
+        if result.shape[2] < cascade.stripes.parts or result.shape[0] != cascade.tasks[-1].results[0].shape[0]:
             return False
         if any(cascade.start + point in self.dependences[user] for user in range(point, len(cascade.tasks))):
             return False
         for user, index in self.samples[0].propagation.readers.get(task.operation.result, ()):
             reader = cascade.tasks[user]
-            if result.strides is not None or reader.space.operands[index] != result:
-                return False
-            if reader.layouts.operands[index] != task.layouts.results[0]:
+            if result.view.strides is not None or reader.operand(index) != result:
                 return False
         return True
 
@@ -198,11 +194,11 @@ class _Sample:
         propagation.add(point)
         band = propagation.bands[(task.operation.result,)]
         tiles = propagation.tiles[point]
-        box = band.box(task.space.results[0].shape)
+        box = band.box(task.results[0].shape)
         self.compute[point] = sum(self.cycles.compute(task, tile, task.phase(tile), task.boxes(tile)) for tile in tiles)
         self.scratch[point] = max(sum(item.bytes_per_lane for item in task.scratch(tile)) for tile in tiles)
-        self.results[point] = task.result_bytes(0, box)
-        self.stores[point] = self.cycles.store(task, 0, box) if self.cascade.written_back[point] else 0
+        self.results[point] = task.results[0].lane_bytes(box.shape)
+        self.stores[point] = self.cycles.store(task.results[0], box.shape) if self.cascade.written_back[point] else 0
         return band.rows[1] - band.rows[0]
 
     def around(self, start: int) -> tuple[int, int, list[int]]:
@@ -218,12 +214,10 @@ class _Sample:
         for key, band in propagation.loaded().items():
             uses = [(key[1], key[2])] if len(key) > 1 else propagation.readers[key[0]]
             user, index = uses[0]
-            task = self.cascade.tasks[user]
-            view = task.space.operands[index]
-            assert view is not None
-            box = band.box(view.shape)
-            size = task.operand_bytes(index, box)
-            transfers += self.cycles.load(task, index, box)
+            side = self.cascade.tasks[user].operand(index)
+            shape = band.shape(side.shape)
+            size = side.lane_bytes(shape)
+            transfers += self.cycles.load(side, shape)
             passing += size
             users = [use[0] for use in uses]
             for at in range(min(users), max(users) + 1):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from tpuc.api import Box, LocalTensor, Phase, Shape4, Tile
+from tpuc.api import Box, Phase, Shape4, Tile
 
 from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.steps import Buffer, Place, StepBuilder, Store, TaskSteps, ddr_part
-from tpuc_passes.planning.stripes import Band, Cascade, Key, Stripe, part_of, result_part
+from tpuc_passes.planning.steps import Buffer, Place, StepBuilder, Store, TaskSteps
+from tpuc_passes.planning.stripes import Band, Cascade, Key, Stripe
 from tpuc_passes.planning.task import TileTask
 
 
@@ -44,7 +45,7 @@ class _StripedSteps(TaskSteps):
         super().__init__(steps.builder, task, cycles)
         self.common = steps
         self.point = point
-        self.resident = steps.cascade.stripes.resident_constants
+        self.resident = steps.cascade.stripes.resident
         self.blocks_there: dict[object, Buffer] = {}
 
     def begin(self) -> None:
@@ -61,20 +62,17 @@ class _StripedSteps(TaskSteps):
         if key is None:
             return super().operand(index, box)
         band = common.stripe.bands[key]
-        view = task.space.operands[index]
-        assert view is not None
+        side = task.operand(index)
         if key not in common.buffers:
-            part = band.box(view.shape)
-            buffer = common.builder.buffer(task.operand_bytes(index, part))
+            part = band.box(side.shape)
+            buffer = common.builder.buffer(side.lane_bytes(part.shape))
             self.load(index, part, buffer)
             common.buffers[key] = (band, buffer)
         buffer = common.buffers[key][1]
         buffer.last = max(buffer.last, common.builder.now)
-        found = part_of(task, index, box, band)
+        found = band.part(side, box)
         assert found is not None, "stripes are made so that their parts can be addressed"
-        element = task.node.operand_types[index].storage
-        tensor = LocalTensor(0, box.shape, task.layouts.operands[index], element, box.padding, strides=found[1])
-        return Place(buffer, found[0], tensor)
+        return Place(buffer, found[0], replace(side.local(box.shape, box.padding), strides=found[1]))
 
     def block(self, index: int, tile: Tile) -> Iterator[tuple[str, Buffer, int, int, int]]:
         if not self.resident:
@@ -94,15 +92,14 @@ class _StripedSteps(TaskSteps):
         assert common.stripe is not None
         key = (task.operation.results[index],)
         band, box = common.stripe.bands[key], task.result_box(tile, index)
+        side = task.results[index]
         if key not in common.buffers:
-            part = band.box(task.space.results[index].shape)
-            common.buffers[key] = (band, common.builder.buffer(task.result_bytes(index, part)))
+            common.buffers[key] = (band, common.builder.buffer(side.lane_bytes(band.shape(side.shape))))
         buffer = common.buffers[key][1]
         buffer.last = max(buffer.last, common.builder.now)
-        offset = result_part(task, box, band)
-        assert offset is not None, "stripes are made so that their parts can be addressed"
-        element = task.node.result_types[index].storage
-        return Place(buffer, offset, LocalTensor(0, box.shape, task.layouts.results[index], element))
+        found = band.part(side, box)
+        assert found is not None, "stripes are made so that their parts can be addressed"
+        return Place(buffer, found[0], replace(side.local(box.shape), strides=found[1]))
 
     def stores(self, tile: Tile, results: Sequence[Place]) -> Iterator[Store]:
         common, task = self.common, self.task
@@ -111,14 +108,12 @@ class _StripedSteps(TaskSteps):
         if share is None:
             return
         value, place, box = task.operation.result, results[0], task.result_box(tile, 0)
-        own = _cut(box, share)
-        offset = result_part(task, own, common.stripe.bands[(value,)])
-        if offset is None:  # what lies beyond the share is the same in the other stripe
-            own, offset = box, place.offset
-        element = task.node.result_types[0].storage
-        part = Place(place.buffer, offset, LocalTensor(0, own.shape, task.layouts.results[0], element))
-        target = ddr_part(value, task.space.results[0], own)
-        yield Store(value, part, target, self.cycles.store(task, 0, own))
+        own, side = _cut(box, share), task.results[0]
+        part = common.stripe.bands[(value,)].part(side, own)
+        if part is None or part[1] is not None:  # what lies beyond the share is the same in the other stripe
+            own, part = box, (place.offset, None)
+        source = Place(place.buffer, part[0], side.local(own.shape))
+        yield Store(value, source, side.ddr(own), self.cycles.store(side, own.shape))
 
 
 def _cut(box: Box, share: Band) -> Box:

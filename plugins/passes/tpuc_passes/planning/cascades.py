@@ -5,12 +5,13 @@ from __future__ import annotations
 import bisect
 from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from tpuc.api import Box, Value, View
+from tpuc.api import Value
 
 from tpuc_passes.planning.aliases import AliasSets
 from tpuc_passes.planning.cascade_cost import CascadeCosts, Estimate, IncrementalEstimate, ScheduleProfile, time_of
+from tpuc_passes.planning.def_use import def_uses
 from tpuc_passes.planning.plan import Stripes
 from tpuc_passes.planning.steps import Step, Steps, TensorLoad
 from tpuc_passes.planning.stripes import Cascade
@@ -46,14 +47,6 @@ class _Baseline:
                 self.loads[key] = self.loads.get(key, 0) + load.cycles
 
 
-@dataclass
-class _DefUse:
-    """The tasks that define and use a value."""
-
-    definition: int | None = None
-    uses: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-
-
 class CascadeFinder:
     """`live_out`: roots of values that must go to DDR. `budget`: bytes of a lane that cascades may take."""
 
@@ -66,19 +59,13 @@ class CascadeFinder:
         self.budget = budget
         self.live_out = live_out
         self.aliases = aliases
-        self.def_uses: dict[Value, _DefUse] = {}
-        for point, task in enumerate(tasks):
-            for index, operand in enumerate(task.operation.operands):
-                self.def_uses.setdefault(aliases.root(operand), _DefUse()).uses.append((point, index))
-            for value in task.operation.results:
-                self.def_uses.setdefault(value, _DefUse()).definition = point
-        defs = {value: point for point, task in enumerate(tasks) for value in task.operation.results}
+        self.def_uses = def_uses(tasks, aliases)
         self.dependences = [
             {
-                defs[writer]
+                definition
                 for operand in task.operation.operands
                 for writer in aliases.writers(operand)
-                if writer in defs and writer is not aliases.root(operand)
+                if (definition := self._definition(writer)) is not None and writer is not aliases.root(operand)
             }
             for task in tasks
         ]
@@ -149,8 +136,8 @@ class CascadeFinder:
         """
         last = self.cut[stop - 1]
         assert last is not None
-        most = bisect.bisect(_PARTS, last.space.results[0].shape[2])  # no stripe without a row
-        fewest = 0 if last.space.results[0].shape[0] > 1 else 1  # the whole would be no stripe
+        most = bisect.bisect(_PARTS, last.results[0].shape[2])  # no stripe without a row
+        fewest = 0 if last.results[0].shape[0] > 1 else 1  # the whole would be no stripe
         self._begin(stop)
         for start in range(stop - 2, max(stop - _LENGTH, 0) - 1, -1):
             if self.cut[start] is None:
@@ -231,27 +218,32 @@ class CascadeFinder:
         self._impossible = set()
         self._ending = _Ending(self, stop)
 
+    def _definition(self, value: Value) -> int | None:
+        """The task that defines a value."""
+        item = self.def_uses.get(value)
+        return item.definition[0] if item is not None and item.definition is not None else None
+
     def _elsewhere(self, start: int, stop: int, before: _Baseline) -> int:
         """Cycles of transfers that others make because the cascade does not hand on values in local memory."""
         total = 0
         counted: set[int] = set()
         for task in self.tasks[start:stop]:
             for operand in task.operation.operands:
-                made = self.def_uses[self.aliases.root(operand)].definition
+                made = self._definition(self.aliases.root(operand))
                 if made is None or start <= made < stop or before.stores[made] or made in counted:
                     continue
                 counted.add(made)
                 source = self.tasks[made]
                 if isinstance(source, TileTask):
-                    total += self.cycles.store(source, 0, _whole(source.space.results[0]))
+                    total += self.cycles.store(source.results[0], source.results[0].shape)
         for point, task in enumerate(self.tasks[start:stop], start):
             if before.stores[point]:
                 continue
             for user, index in self.def_uses[task.operation.result].uses:
                 reader = self.tasks[user]
                 if not start <= user < stop and isinstance(reader, TileTask):
-                    view = reader.space.operands[index]
-                    total += self.cycles.load(reader, index, _whole(view)) if view is not None else 0
+                    side = reader.facts.operands[index]
+                    total += self.cycles.load(side, side.shape) if side is not None else 0
         return total
 
 
@@ -265,7 +257,7 @@ class _Ending:
         while any(task is None for task in finder.cut[self.first : stop]):
             self.first += 1
         cut = finder.cut[self.first : stop]
-        self.batches = max((task.space.results[0].shape[0] for task in cut if task is not None), default=0)
+        self.batches = max((task.results[0].shape[0] for task in cut if task is not None), default=0)
         self._values: dict[Value, int] = {}
         self._numbers = {stop: -1}
 
@@ -297,17 +289,13 @@ def _is_sound(cascade: Cascade) -> bool:
     return True
 
 
-def _whole(view: View) -> Box:
-    return Box((0, 0, 0, 0), view.shape)
-
-
 def _cut_for_stripes(task: TileTask) -> TileTask | None:
     """The task cut along channels alone, where one tile may not have all; None where no stripe passes through it."""
     space, lmem = task.space, task.chip.lmem
     if len(task.operation.results) != 1 or any({"n", "h"} & {*constant.axes} for constant in task.facts.constants):
         return None
     sizes: dict[str, int] = {}
-    for name, extent in zip("nh", (space.results[0].shape[0], space.results[0].shape[2]), strict=True):
+    for name, extent in zip("nh", task.results[0].shape[::2], strict=True):
         if extent > 1 and space.axis(name) is None:
             return None
     for axis in space.axes:

@@ -6,10 +6,22 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-from tpuc.api import Assembler, Box, Chip, DdrTensor, Instruction, LocalBlock, LocalTensor, Phase, PlacedTile, Tile
+from tpuc.api import (
+    Assembler,
+    Box,
+    Chip,
+    DdrTensor,
+    Instruction,
+    LocalBlock,
+    LocalTensor,
+    Phase,
+    PlacedTile,
+    Shape4,
+    Tile,
+)
 
 from tpuc_passes.planning.buffers import StreamedTile, TileBuffers
-from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.task import Side, TileTask
 
 
 @dataclass(frozen=True)
@@ -46,26 +58,18 @@ class Cycles:
         other._by_profile, other._conflicts = self._by_profile, self._conflicts
         return other
 
-    def load(self, task: TileTask, index: int, box: Box) -> int:
+    def load(self, side: Side, shape: Shape4) -> int:
         """Of loading a part of an operand."""
-        view = task.space.operands[index]
-        assert view is not None
-        element = task.node.operand_types[index].storage
-        layout = task.layouts.operands[index]
-        source = DdrTensor(self._base, box.shape, view.element_strides, element)
-        local = LocalTensor(0, box.shape, layout, element)
-        key = ("load", box.shape, view.element_strides, element, layout)
-        return self._once(key, lambda asm: asm.load(local, source))
+        local, ddr = self._ends(side, shape)
+        return self._once(("load", local, ddr), lambda asm: asm.load(local, ddr))
 
-    def store(self, task: TileTask, index: int, box: Box) -> int:
+    def store(self, side: Side, shape: Shape4) -> int:
         """Of storing a part of a result."""
-        view = task.space.results[index]
-        element = task.node.result_types[index].storage
-        layout = task.layouts.results[index]
-        target = DdrTensor(self._base, box.shape, view.element_strides, element)
-        local = LocalTensor(0, box.shape, layout, element)
-        key = ("store", box.shape, view.element_strides, element, layout)
-        return self._once(key, lambda asm: asm.store(target, local))
+        local, ddr = self._ends(side, shape)
+        return self._once(("store", local, ddr), lambda asm: asm.store(ddr, local))
+
+    def _ends(self, side: Side, shape: Shape4) -> tuple[LocalTensor, DdrTensor]:
+        return side.local(shape), DdrTensor(self._base, shape, side.view.element_strides, side.element)
 
     def block(self, size: int, lanes: int, broadcast: bool) -> int:
         """Of loading a block of packed constants, `size` bytes for each lane."""
@@ -114,13 +118,8 @@ class Cycles:
         """The tile at made-up addresses in different banks: working in place or within one bank may take longer."""
         at = _Addresses(self.chip)
         results = tuple(
-            LocalTensor(
-                at.next(("result", index)),
-                task.result_box(tile, index).shape,
-                task.layouts.results[index],
-                type_.storage,
-            )
-            for index, type_ in enumerate(task.node.result_types)
+            side.local(task.result_box(tile, index).shape, address=at.next(("result", index)))
+            for index, side in enumerate(task.results)
         )
         lanes = self.chip.lmem.lanes
         scratch = {
@@ -128,15 +127,7 @@ class Cycles:
             for item in task.scratch(tile)
         }
         operands = tuple(
-            None
-            if box is None
-            else LocalTensor(
-                at.next(("operand", index)),
-                box.shape,
-                task.layouts.operands[index],
-                task.node.operand_types[index].storage,
-                box.padding,
-            )
+            None if box is None else task.operand(index).local(box.shape, box.padding, at.next(("operand", index)))
             for index, box in enumerate(boxes)
         )
         constants = {
@@ -177,45 +168,33 @@ class _Addresses:
         return self.things[index], (span[0] - start, span[1] - start)
 
 
-class TaskCost:
-    """Cycles of one node under the tilings that are tried."""
+def streamed_cycles(task: TileTask, buffers: TileBuffers, cycles: Cycles) -> int:
+    """The end of the last store when tile i+1 loads and tile i-1 stores beside the compute of tile i."""
+    dma = compute = 0  # when each engine is free
+    computed: list[int] = []
+    stored: list[int] = []
+    steps = buffers.steps
+    loads = [_loads(task, step, cycles) for step in steps]
+    loaded = dma = loads[0]
+    for index, step in enumerate(steps):
+        begin = max(compute, loaded, stored[index - 2] if index > 1 else 0)
+        if index + 1 < len(steps):
+            dma = max(dma, computed[index - 1] if index else 0) + loads[index + 1]
+            loaded = dma
+        compute = begin + cycles.compute(task, step.tile, step.phase, step.boxes)
+        computed.append(compute)
+        boxes = ((side, task.result_box(step.tile, number)) for number, side in enumerate(task.results))
+        store = sum(cycles.store(side, box.shape) for side, box in boxes) if step.phase.ends else 0
+        if store:
+            dma = max(dma, compute) + store
+        stored.append(dma)
+    return max(dma, compute)
 
-    def __init__(self, cycles: Cycles) -> None:
-        self.cycles_of = cycles
 
-    def cycles(self, task: TileTask, buffers: TileBuffers) -> int:
-        """The end of the last store when tile i+1 loads and tile i-1 stores beside the compute of tile i."""
-        dma = compute = 0  # when each engine is free
-        computed: list[int] = []
-        stored: list[int] = []
-        steps = buffers.steps
-        loads = [self._loads(task, step) for step in steps]
-        loaded = dma = loads[0]
-        for index, step in enumerate(steps):
-            begin = max(compute, loaded, stored[index - 2] if index > 1 else 0)
-            if index + 1 < len(steps):
-                dma = max(dma, computed[index - 1] if index else 0) + loads[index + 1]
-                loaded = dma
-            compute = begin + self.cycles_of.compute(task, step.tile, step.phase, step.boxes)
-            computed.append(compute)
-            store = self._stores(task, step)
-            if store:
-                dma = max(dma, compute) + store
-            stored.append(dma)
-        return max(dma, compute)
-
-    def _loads(self, task: TileTask, step: StreamedTile) -> int:
-        boxes = ((index, step.boxes[index]) for index in step.operands)
-        total = sum(self.cycles_of.load(task, index, box) for index, box in boxes if box is not None)
-        for group in (task.constant_groups[index] for index in step.groups):
-            size, lanes = task.group_layout(group, step.tile)[0], task.group_lanes(group, step.tile)
-            total += self.cycles_of.block(size, lanes, group[0].broadcast)
-        return total
-
-    def _stores(self, task: TileTask, step: StreamedTile) -> int:
-        if not step.phase.ends:
-            return 0
-        return sum(
-            self.cycles_of.store(task, index, task.result_box(step.tile, index))
-            for index in range(len(task.node.result_types))
-        )
+def _loads(task: TileTask, step: StreamedTile, cycles: Cycles) -> int:
+    boxes = ((index, step.boxes[index]) for index in step.operands)
+    total = sum(cycles.load(task.operand(index), box.shape) for index, box in boxes if box is not None)
+    for group in (task.constant_groups[index] for index in step.groups):
+        size, lanes = task.group_layout(group, step.tile)[0], task.group_lanes(group, step.tile)
+        total += cycles.block(size, lanes, group[0].broadcast)
+    return total

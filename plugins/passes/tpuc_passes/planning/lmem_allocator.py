@@ -7,23 +7,18 @@ the least transfer time, or the operation that takes most streams its tiles from
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from dataclasses import dataclass, replace
 
 import numpy as np
-from tpuc.api import Box, Constant, Value, View
+from tpuc.api import Constant, Value
 
 from tpuc_passes.planning.aliases import AliasSets, Concat, concat_start
 from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.def_use import DefUse, Use, def_uses
 from tpuc_passes.planning.plan import Residency
 from tpuc_passes.planning.resident_tiling import resident_tiling
 from tpuc_passes.planning.stripes import Cascade
-from tpuc_passes.planning.task import Task, TileTask
-
-Use: TypeAlias = "tuple[int, int]"
-"""Point (index of a task) and operand or result index."""
-Side: TypeAlias = "tuple[View, str]"
-"""How a kernel sees a value: view and layout."""
+from tpuc_passes.planning.task import Side, Task, TileTask
 
 
 @dataclass(eq=False)
@@ -49,16 +44,6 @@ class _LiveRange:
     @property
     def points(self) -> set[int]:
         return {point for point, _ in (*self.defs, *self.uses)}
-
-
-@dataclass
-class _DefUse:
-    """One value: where it is defined and used."""
-
-    value: Value
-    definition: Use | None = None
-    uses: list[Use] = field(default_factory=list["Use"])
-    is_output: bool = False
 
 
 class LmemAllocator:
@@ -94,7 +79,9 @@ class LmemAllocator:
             for point in range(cascade.start, cascade.start + len(cascade.tasks)):
                 self.whole[point] = None
                 self.reserved[point] = cascade.lane_bytes
-        self.def_uses = self._def_uses(outputs, aliases)
+        self.outputs = outputs
+        found = def_uses(self.tasks, aliases)
+        self.def_uses = {value: item for value, item in found.items() if not _is_constant(value)}
         self._own: dict[tuple[int, frozenset[int], frozenset[int]], int] = {}
         self.lmem_concats: dict[Value, Concat] = {}
         """Those that happen in local memory, by the whole."""
@@ -115,7 +102,7 @@ class LmemAllocator:
         """
         for value, item in self.def_uses.items():
             if value not in self._joined:
-                self.live += self._live_ranges(item)
+                self.live += self._live_ranges(value, item)
         if from_tail:
             self._cut_groups()
         while (point := self._worst_point()) is not None:
@@ -125,20 +112,7 @@ class LmemAllocator:
 
     # -- what could be resident ----------------------------------------------------------------------------------------
 
-    def _def_uses(self, outputs: Collection[Value], aliases: AliasSets) -> dict[Value, _DefUse]:
-        found: dict[Value, _DefUse] = {}
-        for point, task in enumerate(self.tasks):
-            for index, operand in enumerate(task.operation.operands):
-                value = aliases.root(operand)
-                if value.defining is None or not isinstance(value.defining.op, Constant):
-                    found.setdefault(value, _DefUse(value)).uses.append((point, index))
-            for index, value in enumerate(task.operation.results):
-                found.setdefault(value, _DefUse(value)).definition = (point, index)
-        for value, item in found.items():
-            item.is_output = value in outputs
-        return found
-
-    def _live_ranges(self, item: _DefUse) -> Iterator[_LiveRange]:
+    def _live_ranges(self, value: Value, item: DefUse) -> Iterator[_LiveRange]:
         """Of one value. One that is made in DDR lies as the first tile task sees it that reads it."""
         source = self._result_side(item.definition) if item.definition is not None else None
         defs = [item.definition] if item.definition is not None and source is not None else []
@@ -148,17 +122,16 @@ class LmemAllocator:
             source = source or side
             if side is not None and side == source:
                 uses.append(use)
-        yield from self._live_range(item.value, defs, uses)
+        yield from self._live_range(value, defs, uses)
 
     def _live_range(self, value: Value, defs: list[Use], uses: list[Use]) -> Iterator[_LiveRange]:
         """Of a value between these points, if it is worth one: not where it is preloaded for a single use."""
         if uses and (defs or len({point for point, _ in uses}) > 1):
             point, index = uses[0]
             task = self.whole[point]
-            view = task.space.operands[index] if task is not None else None
             assert task is not None
-            assert view is not None
-            yield _LiveRange(value, task.operand_bytes(index, Box((0, 0, 0, 0), view.shape)), defs, uses)
+            side = task.operand(index)
+            yield _LiveRange(value, side.lane_bytes(side.shape), defs, uses)
 
     def _concat(self, concat: Concat) -> _LiveRange | None:
         """One live range for a whole and all its parts, which are made and read in place."""
@@ -169,37 +142,27 @@ class LmemAllocator:
         side = self._operand_side(item.uses[0])
         defs: list[Use] = []
         uses = [use for use in item.uses if side is not None and self._operand_side(use) == side]
-        for part, (_, offset) in zip(parts, concat.parts, strict=True):
-            if part is None or part.definition is None or part.is_output or side is None:
+        for part, (value, offset) in zip(parts, concat.parts, strict=True):
+            if part is None or part.definition is None or value in self.outputs or side is None:
                 return None
             made = self._result_side(part.definition)
-            if made is None or not self._fits_into(made, side, offset, part.value):
+            if made is None or not _fits_into(made, side, offset):
                 return None
             defs.append(part.definition)
             uses += [use for use in part.uses if self._operand_side(use) == made]
         return next(self._live_range(concat.whole, defs, sorted(uses)), None)
 
-    def _fits_into(self, part: Side, whole: Side, offset: int, value: Value) -> bool:
-        """Does a part that begins `offset` elements behind the whole's start lie in it as it would by itself?"""
-        task = next(task for task in self.whole if task is not None)
-        start = concat_start(part[0].shape, offset)
-        if part[1] != whole[1] or start is None or whole[0].shape[2:] != part[0].shape[2:]:
-            return False
-        item = value.tensor.storage.bits // 8
-        return task.chip.lmem.part_offset(whole[1], whole[0].shape, item, start, part[0].shape) is not None
-
     def _result_side(self, definition: Use) -> Side | None:
         task = self.whole[definition[0]]
         if task is None:
             return None
-        return task.space.results[definition[1]], task.layouts.results[definition[1]]
+        return task.results[definition[1]]
 
     def _operand_side(self, use: Use) -> Side | None:
         task = self.whole[use[0]]
         if task is None or use[1] not in self.addressable[use[0]]:
             return None
-        view = task.space.operands[use[1]]
-        return (view, task.layouts.operands[use[1]]) if view is not None else None
+        return task.facts.operands[use[1]]
 
     # -- what fits -----------------------------------------------------------------------------------------------------
 
@@ -231,16 +194,7 @@ class LmemAllocator:
         if key not in self._own:
             task = self.whole[point]
             assert task is not None
-            tile = task.tiles[0]
-            need = sum(scratch.bytes_per_lane for scratch in task.scratch(tile))
-            need += sum(task.group_layout(group, tile)[0] for group in task.constant_groups)
-            for index, box in enumerate(task.boxes(tile)):
-                if box is not None and index not in operands:
-                    need += task.operand_bytes(index, box)
-            for index in range(len(task.node.result_types)):
-                if index not in results:
-                    need += task.result_bytes(index, task.result_box(tile, index))
-            self._own[key] = need
+            self._own[key] = task.tile_bytes(task.tiles[0], operands, results)
         return self._own[key]
 
     def _spill(self, point: int) -> bool:
@@ -286,19 +240,18 @@ class LmemAllocator:
             return False
         self.live.remove(live)
         for value in (concat.whole, *(part for part, _ in concat.parts)):
-            self.live += self._live_ranges(self.def_uses[value])
+            self.live += self._live_ranges(value, self.def_uses[value])
         return True
 
     def _round_trip(self, live: _LiveRange) -> int:
         """Cycles that it costs to write a value back, unless that happens anyway, and to load it again."""
         point, index = live.uses[-1]
         task = self.whole[point]
-        view = task.space.operands[index] if task is not None else None
         assert task is not None
-        assert view is not None
-        cost = self.cycles.load(task, index, Box((0, 0, 0, 0), view.shape))
+        side = task.operand(index)
+        cost = self.cycles.load(side, side.shape)
         item = self.def_uses[live.value]
-        return 2 * cost if live.defs and not item.is_output and len(item.uses) == len(live.uses) else cost
+        return 2 * cost if live.defs and live.value not in self.outputs and len(item.uses) == len(live.uses) else cost
 
     def _stream(self, point: int) -> None:
         """Let a task stream its tiles from DDR."""
@@ -339,12 +292,23 @@ class LmemAllocator:
 
     def _is_written(self, value: Value, resident: set[Use]) -> bool:
         """Does anyone read the value, or what it is a part of, from DDR? `resident`: uses that need not."""
-        item = self.def_uses[value]
         for concat in self.lmem_concats.values():
             if any(part is value for part, _ in concat.parts):
-                return _is_read(item, resident) or _is_read(self.def_uses[concat.whole], resident)
-        return _is_read(item, resident) or not item.uses
+                return self._is_read(value, resident) or self._is_read(concat.whole, resident)
+        return self._is_read(value, resident) or not self.def_uses[value].uses
+
+    def _is_read(self, value: Value, resident: set[Use]) -> bool:
+        return value in self.outputs or any(use not in resident for use in self.def_uses[value].uses)
 
 
-def _is_read(item: _DefUse, resident: set[Use]) -> bool:
-    return item.is_output or any(use not in resident for use in item.uses)
+def _fits_into(part: Side, whole: Side, offset: int) -> bool:
+    """Does a part that begins `offset` elements behind the whole's start lie in it as it would by itself?"""
+    start = concat_start(part.shape, offset)
+    if part.layout != whole.layout or start is None or whole.shape[2:] != part.shape[2:]:
+        return False
+    item = part.element.bits // 8
+    return part.lmem.part_offset(whole.layout, whole.shape, item, start, part.shape) is not None
+
+
+def _is_constant(value: Value) -> bool:
+    return value.defining is not None and isinstance(value.defining.op, Constant)

@@ -118,9 +118,8 @@ class ModulePlanner:
         if self._local_kernel(operation) is None:
             return False
         task = self._tiles(operation)[0]
-        boxes = enumerate(task.boxes(task.tiles[0]))
-        size = sum(task.operand_bytes(index, box) for index, box in boxes if box is not None)
-        return size + task.result_bytes(0, task.result_box(task.tiles[0], 0)) <= self.chip.lmem.lane_bytes
+        tile = task.tiles[0]
+        return task.tile_bytes(tile) - task.work_bytes(tile) <= self.chip.lmem.lane_bytes
 
     def _local_kernel(self, operation: Operation) -> TileKernel[Any, Any] | None:
         """What does an operation that moves data in local memory."""
@@ -200,9 +199,10 @@ class ModulePlanner:
         for task in self._tiles(operation):
             tile = task.tiles[0]
             boxes = task.boxes(tile)
-            loads = sum(self.costs.cycles.load(task, i, box) for i, box in enumerate(boxes) if box is not None)
-            store = self.costs.cycles.store(task, 0, task.result_box(tile, 0))
-            costs.append(loads + self.costs.cycles.compute(task, tile, task.phase(tile), boxes) + store)
+            cycles = self.costs.cycles
+            loads = sum(cycles.load(task.operand(i), box.shape) for i, box in enumerate(boxes) if box is not None)
+            store = cycles.store(task.results[0], task.result_box(tile, 0).shape)
+            costs.append(loads + cycles.compute(task, tile, task.phase(tile), boxes) + store)
         return min(costs)
 
     def _in_ddr(self, move: MoveTask) -> int:

@@ -177,7 +177,7 @@ class Outline:
                 spot = next(packed, None) if _is_constant(value) else None
                 operands.append(value if spot is None else self._load(value, spot, constant=True))
                 continue
-            layout = task.layouts.operands[index]
+            layout = task.operand(index).layout
             if index in residency.preloaded:
                 source = self.aliases.root(value)
                 if not self._is_preloaded(source, place.buffer):
@@ -297,10 +297,10 @@ def _packed_spots(step: Step, addresses: Addresses) -> Iterator[Spot]:
 
 def _result_spot(step: Step, addresses: Addresses) -> Spot:
     task, place = step.task, step.results[0]
-    layout = task.layouts.results[0]
+    layout = task.results[0].layout
     size = place.buffer.size
     if 0 in task.residency.resident_out:
-        size = task.result_bytes(0, Box((0, 0, 0, 0), task.space.results[0].shape))
+        size = task.results[0].lane_bytes(task.results[0].shape)
     parts = tuple(task.result_box(tile, 0) for tile in task.tiles)
     spot = Spot(place.buffer, addresses[place.buffer] + place.offset, size, layout == "aligned", parts)
     scratch = max(step.scratch, key=lambda entry: entry[2], default=None)

@@ -6,30 +6,25 @@ Planning makes and compares plans without a change of the module. The chosen one
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from tpuc.api import ArrayAttr, Attribute, DictAttr, IntegerAttr, Module, Operation, StringAttr, UnitAttr
 
-TILING, VIEW, STRIPES = "tiling", "view", "stripes"
-RESIDENT_IN, PRELOADED, RESIDENT_OUT, WRITTEN_BACK = "resident_in", "preloaded", "resident_out", "written_back"
-ALIAS, CONCAT_ALIAS, LMEM_CONCAT, SLICE_VIEW = "alias", "concat_alias", "lmem_concat", "slice_view"
-CYCLES = "module.planned_cycles"
-ORDER = "module.order_profiles"
-
+_CYCLES, _ORDER = "module.planned_cycles", "module.order_profiles"
 _FORMER = {
-    RESIDENT_IN: "kept",
-    PRELOADED: "fetched",
-    RESIDENT_OUT: "held",
-    WRITTEN_BACK: "stored",
-    STRIPES: "sliced",
-    CONCAT_ALIAS: "merged",
-    LMEM_CONCAT: "assembled",
-    SLICE_VIEW: "inside",
+    "kept": "resident_in",
+    "fetched": "preloaded",
+    "held": "resident_out",
+    "stored": "written_back",
+    "sliced": "stripes",
+    "merged": "concat_alias",
+    "assembled": "lmem_concat",
+    "inside": "slice_view",
 }
-"""Names that version 0.1 has for attributes, which are still read."""
-_NAMES = (TILING, VIEW, ALIAS, *_FORMER, *_FORMER.values(), "local")
+"""Names that version 0.1 has for attributes, which are still read, and the present ones."""
+_NAMES = frozenset(("tiling", "view", "alias", "local", *_FORMER, *_FORMER.values()))
 
 
 @dataclass(frozen=True)
@@ -55,13 +50,13 @@ class Residency:
 @dataclass(frozen=True)
 class Stripes:
     """How values pass through a cascade of operations: number of the cascade, batches of a stripe, parts that rows are
-    cut into, and whether the operation's constants stay from stripe to stripe.
+    cut into, and whether the operation's constants are resident from stripe to stripe.
     """
 
     cascade: int
     batches: int
     parts: int
-    resident_constants: bool = True
+    resident: bool = True
 
 
 @dataclass(frozen=True)
@@ -113,87 +108,77 @@ class Plan:
     @staticmethod
     def of(module: Module) -> Plan:
         """As written on the operations of a module."""
-        cycles, names = module.attributes.get(CYCLES), module.attributes.get(ORDER)
+        cycles, names = module.attributes.get(_CYCLES), module.attributes.get(_ORDER)
+        profiles = names.items if isinstance(names, ArrayAttr) else ()
         return Plan(
             tuple(_read(operation) for operation in module.main.operations),
             cycles.value if isinstance(cycles, IntegerAttr) else None,
-            tuple(name.value for name in names.items if isinstance(name, StringAttr))
-            if isinstance(names, ArrayAttr)
-            else (),
+            tuple(name.value for name in profiles if isinstance(name, StringAttr)),
         )
 
     def write(self, module: Module) -> None:
         """Write it on the operations of a module, in place of any other plan."""
         for operation, plan in zip(module.main.operations, self.ops, strict=True):
-            for name in _NAMES:
-                operation.extra_attributes.pop(name, None)
+            for name in _NAMES & operation.extra_attributes.keys():
+                del operation.extra_attributes[name]
             operation.extra_attributes |= _attributes(plan, len(operation.results))
-        for name in (CYCLES, ORDER):
+        for name in (_CYCLES, _ORDER):
             module.attributes.pop(name, None)
         if self.cycles is not None:
-            module.attributes[CYCLES] = IntegerAttr(self.cycles)
+            module.attributes[_CYCLES] = IntegerAttr(self.cycles)
         if self.order_profiles:
-            module.attributes[ORDER] = ArrayAttr(tuple(StringAttr(name) for name in self.order_profiles))
+            module.attributes[_ORDER] = ArrayAttr(tuple(StringAttr(name) for name in self.order_profiles))
 
 
 def _attributes(plan: OpPlan, results: int) -> dict[str, Attribute]:
+    """What is written on an operation with so many results."""
     match plan:
         case None:
             return {}
         case Alias():
-            return {ALIAS: UnitAttr()}
+            return {"alias": UnitAttr()}
         case SliceView(offset=offset):
-            return {SLICE_VIEW: IntegerAttr(offset)}
+            return {"slice_view": IntegerAttr(offset)}
         case ConcatAlias(offsets=offsets, in_lmem=in_lmem):
-            found: dict[str, Attribute] = {CONCAT_ALIAS: _integers(offsets)}
-            if in_lmem:
-                found[LMEM_CONCAT] = UnitAttr()
-            return found
-        case TilePlan(tiling=tiling, view=view, residency=residency, stripes=stripes):
-            found = {TILING: _numbers(tiling)}
-            if view:
-                found[VIEW] = IntegerAttr(view)
-            for name, indices in ((n, getattr(residency, n)) for n in (RESIDENT_IN, PRELOADED, RESIDENT_OUT)):
-                if indices:
-                    found[name] = _integers(sorted(indices))
-            if residency != Residency.streamed(results):
-                found[WRITTEN_BACK] = _integers(sorted(residency.written_back))
-            if stripes is not None:
-                found[STRIPES] = _numbers((name, int(value)) for name, value in sorted(vars(stripes).items()))
+            mark: dict[str, Attribute] = {"lmem_concat": UnitAttr()} if in_lmem else {}
+            return {"concat_alias": _integers(offsets), **mark}
+        case TilePlan():
+            found: dict[str, Attribute] = {"tiling": _numbers(plan.tiling)}
+            if plan.view:
+                found["view"] = IntegerAttr(plan.view)
+            if plan.residency != Residency.streamed(results):
+                indices: dict[str, frozenset[int]] = vars(plan.residency)
+                found |= {name: _integers(sorted(of)) for name, of in indices.items() if of or name == "written_back"}
+            if plan.stripes is not None:
+                found["stripes"] = _numbers(sorted(vars(plan.stripes).items()))
             return found
 
 
 def _read(operation: Operation) -> OpPlan:
-    attributes = operation.extra_attributes
-
-    def get(name: str) -> Attribute | None:
-        return attributes.get(name, attributes.get(_FORMER.get(name, name)))
-
-    if ALIAS in attributes:
-        return Alias()
-    offset, offsets, tiling, view = (get(name) for name in (SLICE_VIEW, CONCAT_ALIAS, TILING, VIEW))
-    if isinstance(offset, IntegerAttr):
-        return SliceView(offset.value)
-    if isinstance(offsets, ArrayAttr):
-        return ConcatAlias(_tuple(offsets), get(LMEM_CONCAT) is not None)
-    if not isinstance(tiling, DictAttr):
-        return None
-    resident_in, preloaded, resident_out = (frozenset(_tuple(get(n))) for n in (RESIDENT_IN, PRELOADED, RESIDENT_OUT))
-    written = get(WRITTEN_BACK)
-    back = Residency.streamed(len(operation.results)).written_back if written is None else frozenset(_tuple(written))
-    stripes = get(STRIPES)
-    return TilePlan(
-        tuple(_dict(tiling).items()),
-        view.value if isinstance(view, IntegerAttr) else 0,
-        Residency(resident_in, preloaded, resident_out, back),
-        _stripes(_dict(stripes)) if isinstance(stripes, DictAttr) else None,
-    )
+    given = {_FORMER.get(name, name): attribute for name, attribute in operation.extra_attributes.items()}
+    tiling, view, stripes = (given.get(name) for name in ("tiling", "view", "stripes"))
+    match given:
+        case {"alias": _}:
+            return Alias()
+        case {"slice_view": IntegerAttr(value=offset)}:
+            return SliceView(offset)
+        case {"concat_alias": ArrayAttr() as offsets}:
+            return ConcatAlias(_tuple(offsets), "lmem_concat" in given)
+        case _ if not isinstance(tiling, DictAttr):
+            return None
+        case _:
+            streamed: dict[str, frozenset[int]] = vars(Residency.streamed(len(operation.results)))
+            sides = {name: frozenset(_tuple(given[name])) if name in given else streamed[name] for name in streamed}
+            return TilePlan(
+                tuple(_dict(tiling).items()),
+                view.value if isinstance(view, IntegerAttr) else 0,
+                Residency(**sides),
+                _stripes(_dict(stripes)) if isinstance(stripes, DictAttr) else None,
+            )
 
 
-def _stripes(numbers: dict[str, int]) -> Stripes:
-    cascade = numbers["cascade"] if "cascade" in numbers else numbers["run"]
-    resident = numbers["resident_constants"] if "resident_constants" in numbers else numbers["resident"]
-    return Stripes(cascade, numbers["batches"], numbers["parts"], bool(resident))
+def _stripes(numbers: Mapping[str, int]) -> Stripes:
+    return Stripes(numbers["cascade"], numbers["batches"], numbers["parts"], bool(numbers["resident"]))
 
 
 def _integers(values: Iterable[int]) -> ArrayAttr:
@@ -201,13 +186,15 @@ def _integers(values: Iterable[int]) -> ArrayAttr:
 
 
 def _numbers(items: Iterable[tuple[str, int]]) -> DictAttr:
-    return DictAttr(tuple((name, IntegerAttr(value)) for name, value in items))
+    return DictAttr(tuple((name, IntegerAttr(int(value))) for name, value in items))
 
 
-def _tuple(attribute: Attribute | None) -> tuple[int, ...]:
+def _tuple(attribute: Attribute) -> tuple[int, ...]:
     items = attribute.items if isinstance(attribute, ArrayAttr) else ()
     return tuple(item.value for item in items if isinstance(item, IntegerAttr))
 
 
 def _dict(attribute: DictAttr) -> dict[str, int]:
-    return {name: item.value for name, item in attribute.items if isinstance(item, IntegerAttr)}
+    """Named numbers; the number of a cascade is called `run` in version 0.1."""
+    items = ((name, item.value) for name, item in attribute.items if isinstance(item, IntegerAttr))
+    return {"cascade" if name == "run" else name: value for name, value in items}

@@ -224,13 +224,11 @@ class RegionPlanner:
 
     def _stream(self, point: int, task: TileTask) -> TilePlan:
         """The best tiling of an operation that streams from DDR to DDR; operations of one kind are cut alike."""
-        node = task.node
-        shapes = tuple((t.shape, t.storage) for t in (*node.operand_types, *node.result_types))
         first = self.choices[point][0]
         assert isinstance(first, TileTask)
-        key = (task.operation.op.name, shapes, type(first.kernel), first.kernel.tiling_key(node))
+        key = first.facts.looks
         if key not in self._streamed:
-            self._streamed[key] = choose_tiling(first, self.cycles).plan(Residency.streamed(len(node.result_types)))
+            self._streamed[key] = choose_tiling(first, self.cycles).plan(Residency.streamed(len(task.results)))
         return self._streamed[key]
 
     def _possible_concats(self) -> Iterator[Concat]:

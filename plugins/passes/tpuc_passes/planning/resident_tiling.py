@@ -7,10 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tpuc.api import Box, Shape4, TensorType, View
-
 from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.task import TileTask, tile_count
 
 _ROW_PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of parts that rows are cut into."""
@@ -44,8 +42,8 @@ def _cuts_channels(task: TileTask) -> bool:
 
 def _is_better(task: TileTask, other: TileTask, fraction: int, cycles: Cycles) -> bool:
     """Does it compute faster, in memory that is within the budget or hardly more than the other's?"""
-    budget = max(task.chip.lmem.lane_bytes // fraction, _tile_bytes(other) * 5 // 4)
-    return _tile_bytes(task) <= budget and _compute(task, cycles) < _compute(other, cycles)
+    budget = max(task.chip.lmem.lane_bytes // fraction, other.work_bytes(other.tiles[0]) * 5 // 4)
+    return task.work_bytes(task.tiles[0]) <= budget and _compute(task, cycles) < _compute(other, cycles)
 
 
 def _compute(task: TileTask, cycles: Cycles) -> int:
@@ -58,21 +56,22 @@ def _search(task: TileTask, fraction: int, stages: Sequence[bool], *, whole_chan
     budget = task.chip.lmem.lane_bytes // fraction
     names = [axis.name for axis in task.space.axes]
     best: tuple[int, TileTask, frozenset[int]] | None = None
-    operands = range(len(task.node.operand_types))
+    operands = range(len(task.facts.operands))
     local = None
     for rows in stages:
         options = [_whole_sizes(task, name, rows) for name in names]
         if whole_channels:
             options = [sizes[:1] if name == "c" else sizes for name, sizes in zip(names, options, strict=True)]
-        for sizes in sorted(itertools.product(*options), key=lambda sizes: _count(task, sizes)):
-            candidate = task.with_sizes(dict(zip(names, sizes, strict=True)))
+        candidates = (dict(zip(names, sizes, strict=True)) for sizes in itertools.product(*options))
+        for sizes in sorted(candidates, key=lambda sizes: tile_count(task.space, sizes)):
+            candidate = task.with_sizes(sizes)
             if not _within_limits(candidate):
                 continue
             addressable = frozenset(index for index in operands if _is_operand_addressable(candidate, index))
             local = addressable if local is None else local
             if not local <= addressable:
                 continue
-            need = _tile_bytes(candidate)
+            need = candidate.work_bytes(candidate.tiles[0])
             if best is None or need < best[0]:
                 best = (need, candidate, addressable)
             if need <= budget:
@@ -83,14 +82,7 @@ def _search(task: TileTask, fraction: int, stages: Sequence[bool], *, whole_chan
 def _within_limits(task: TileTask) -> bool:
     if any(axis.limit and task.sizes[axis.name] > axis.limit for axis in task.space.axes):
         return False
-    return all(_is_result_addressable(task, index) for index in range(len(task.node.result_types)))
-
-
-def _count(task: TileTask, sizes: Sequence[int]) -> int:
-    count = 1
-    for axis, size in zip(task.space.axes, sizes, strict=True):
-        count *= -(-axis.size // size)
-    return count
+    return all(_is_result_addressable(task, index) for index in range(len(task.results)))
 
 
 def _whole_sizes(task: TileTask, name: str, rows: bool) -> list[int]:
@@ -118,55 +110,22 @@ def _row_unit(task: TileTask) -> int:
     """Rows of every result that end at an aligned address."""
     alignment = task.chip.lmem.alignment
     unit = 1
-    for view, type_ in zip(task.space.results, task.node.result_types, strict=True):
-        unit = math.lcm(unit, alignment // math.gcd(alignment, view.shape[3] * type_.storage.bits // 8))
+    for side in task.results:
+        unit = math.lcm(unit, alignment // math.gcd(alignment, side.shape[3] * side.element.bits // 8))
     return unit
-
-
-def _tile_bytes(task: TileTask) -> int:
-    tile = task.tiles[0]
-    need = sum(scratch.bytes_per_lane for scratch in task.scratch(tile))
-    return need + sum(task.group_layout(group, tile)[0] for group in task.constant_groups)
 
 
 def _is_result_addressable(task: TileTask, index: int) -> bool:
     """Can the tiles of a result be parts of the whole?"""
-    view = task.space.results[index]
-    if view.strides is not None:
-        return False
-    return all(result_part(task, index, task.result_box(tile, index)) is not None for tile in task.tiles)
-
-
-def result_part(task: TileTask, index: int, box: Box) -> tuple[int, Shape4 | None] | None:
-    """Offset in bytes, and strides where the layout says something else, of a part of a result that lies whole in local
-    memory; None where the kernel cannot write it there.
-    """
-    lmem, layout, shape = task.chip.lmem, task.layouts.results[index], task.space.results[index].shape
-    item = task.node.result_types[index].storage.bits // 8
-    offset = lmem.part_offset(layout, shape, item, box.start, box.shape)
-    if offset is not None:
-        return offset, None
-    part = lmem.part_strides(layout, shape, item, box.start, box.shape)
-    if part is None or index not in task.layouts.strided_results or part[0] % lmem.alignment:
-        return None
-    return part
+    side = task.results[index]
+    boxes = (task.result_box(tile, index) for tile in task.tiles)
+    return side.view.strides is None and all(side.part(side.shape, box.start, box.shape) is not None for box in boxes)
 
 
 def _is_operand_addressable(task: TileTask, index: int) -> bool:
     """Can the kernel read the tiles of an operand from the whole?"""
-    view = task.space.operands[index]
-    if view is None or view.strides is not None:
+    side = task.facts.operands[index]
+    if side is None or side.view.strides is not None:
         return False
-    boxes = [task.boxes(tile)[index] for tile in task.tiles]
-    type_, layout = task.node.operand_types[index], task.layouts.operands[index]
-    if index in task.layouts.strided:
-        lmem, item = task.chip.lmem, type_.storage.bits // 8
-        parts = (box and lmem.part_strides(layout, view.shape, item, box.start, box.shape) for box in boxes)
-        if all(box is None or part is not None for box, part in zip(boxes, parts, strict=True)):
-            return True
-    return all(box is None or _addressable(task, layout, view, type_, box) for box in boxes)
-
-
-def _addressable(task: TileTask, layout: str, view: View, type_: TensorType, box: Box) -> bool:
-    item = type_.storage.bits // 8
-    return task.chip.lmem.part_offset(layout, view.shape, item, box.start, box.shape) is not None
+    boxes = (box for tile in task.tiles if (box := task.boxes(tile)[index]) is not None)
+    return all(side.part(side.shape, box.start, box.shape) is not None for box in boxes)

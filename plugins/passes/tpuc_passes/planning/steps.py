@@ -6,13 +6,12 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from tpuc.api import Box, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Shape4, Tile, Value, View
+from tpuc.api import Box, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Tile, Value
 
 from tpuc_passes.planning.aliases import AliasSets, Concat, concat_start
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.pack import Block, blocks_of, constant_tensors
-from tpuc_passes.planning.resident_tiling import result_part
-from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.task import Side, TileTask
 
 
 @dataclass(eq=False)
@@ -165,20 +164,20 @@ class StepBuilder:
         self.result.buffers.append(buffer)
         return buffer
 
-    def make_resident(self, value: Value, task: TileTask, layout: str, shape: Shape4) -> None:
+    def make_resident(self, value: Value, side: Side) -> None:
         """Make a buffer for a value that later steps will find; a part of a concatenation goes into that one's."""
-        lmem, item = task.chip.lmem, value.tensor.storage.bits // 8
         if value not in self._wholes:
-            self._resident[value] = (self.buffer(lmem.tensor_bytes(layout, shape, item)), 0)
+            self._resident[value] = (self.buffer(side.lane_bytes(side.shape)), 0)
             return
         whole, at = self._wholes[value]
-        extents = (1, whole.tensor.size // (shape[2] * shape[3]), shape[2], shape[3])
-        start = concat_start(shape, at)
-        offset = lmem.part_offset(layout, extents, item, start, shape) if start is not None else None
-        assert offset is not None, "only addressable parts are put together in local memory"
+        _, _, h, w = side.shape
+        extents = (1, whole.tensor.size // (h * w), h, w)
+        start = concat_start(side.shape, at)
+        part = side.part(extents, start, side.shape) if start is not None else None
+        assert part is not None, "only addressable parts are put together in local memory"
         if whole not in self._resident:
-            self._resident[whole] = (self.buffer(lmem.tensor_bytes(layout, extents, item)), 0)
-        self._resident[value] = (self._resident[whole][0], offset)
+            self._resident[whole] = (self.buffer(side.lane_bytes(extents)), 0)
+        self._resident[value] = (self._resident[whole][0], part[0])
 
     def resident(self, value: Value) -> Located:
         """The buffer of a resident value, and where it lies in there; the next step uses it."""
@@ -197,10 +196,9 @@ class TaskSteps:
         self.cycles = cycles
         self.blocks = blocks_of(task)
         self.tensors = constant_tensors(task)
-        operands = len(task.node.operand_types)
-        self.loaded: list[tuple[Box, Buffer] | None] = [None] * operands
+        self.loaded: list[tuple[Box, Buffer] | None] = [None] * len(task.facts.operands)
         self.loaded_blocks: list[tuple[Block, Buffer] | None] = [None] * len(task.constant_groups)
-        self.results: list[tuple[Buffer, int] | None] = [None] * len(task.node.result_types)
+        self.results: list[tuple[Buffer, int] | None] = [None] * len(task.results)
         self.scratch: dict[str, Buffer] = {}
         self.loads: list[TensorLoad | BlockLoad] = []
 
@@ -209,7 +207,7 @@ class TaskSteps:
         task = self.task
         for index, value in enumerate(task.operation.results):
             if index in self.residency.resident_out:
-                self.builder.make_resident(value, task, task.layouts.results[index], task.space.results[index].shape)
+                self.builder.make_resident(value, task.results[index])
                 self.results[index] = self.builder.resident(value)
         for tile in task.tiles:
             yield self.step(tile)
@@ -222,7 +220,7 @@ class TaskSteps:
         boxes = tuple(task.boxes(tile))
         operands = tuple(None if box is None else self.operand(index, box) for index, box in enumerate(boxes))
         constants = tuple(entry for index in range(len(task.constant_groups)) for entry in self.block(index, tile))
-        results = tuple(self.result(index, tile, phase) for index in range(len(task.node.result_types)))
+        results = tuple(self.result(index, tile, phase) for index in range(len(task.results)))
         scratch = tuple(self.working_memory(tile, phase, results))
         stores = tuple(self.stores(tile, results)) if phase.ends else ()
         conflicts = self.cycles.conflicts(task, tile, phase, boxes)
@@ -252,43 +250,36 @@ class TaskSteps:
 
     def operand(self, index: int, box: Box) -> Place:
         task, residency = self.task, self.residency
-        element = task.node.operand_types[index].storage
-        layout = task.layouts.operands[index]
-        tensor = LocalTensor(0, box.shape, layout, element, box.padding)
-        view = task.space.operands[index]
-        assert view is not None
+        side = task.operand(index)
+        tensor = side.local(box.shape, box.padding)
         if index in residency.resident_in or index in residency.preloaded:
             value = self.builder.aliases.root(task.operation.operands[index])
             if index in residency.preloaded and self.loaded[index] is None:
-                whole = Box((0, 0, 0, 0), view.shape)
-                self.builder.make_resident(value, task, layout, view.shape)
+                self.builder.make_resident(value, side)
                 buffer, _ = self.builder.resident(value)
-                self.load(index, whole, buffer)
-                self.loaded[index] = (whole, buffer)
-            offset, strides = addressed(task, index, box)
+                self.load(index, side.whole, buffer)
+                self.loaded[index] = (side.whole, buffer)
+            part = side.part(side.shape, box.start, box.shape)
+            assert part is not None, "only addressable parts are resident"
             buffer, base = self.builder.resident(value)
-            return Place(buffer, base + offset, replace(tensor, strides=strides))
+            return Place(buffer, base + part[0], replace(tensor, strides=part[1]))
         known = self.loaded[index]
         if known is not None and (known[0].start, known[0].shape) == (box.start, box.shape):
             known[1].last = self.builder.now
             return Place(known[1], 0, tensor)
-        buffer = self.builder.buffer(task.operand_bytes(index, box))
+        buffer = self.builder.buffer(side.lane_bytes(box.shape))
         self.load(index, box, buffer)
         self.loaded[index] = (box, buffer)
         return Place(buffer, 0, tensor)
 
     def load(self, index: int, box: Box, buffer: Buffer) -> None:
         task = self.task
-        view = task.space.operands[index]
-        assert view is not None
-        element = task.node.operand_types[index].storage
-        place = Place(buffer, 0, LocalTensor(0, box.shape, task.layouts.operands[index], element))
-        source = ddr_part(task.operation.operands[index], view, box)
+        side = task.operand(index)
         constant = self.tensors.get(index)
         value = None if constant is not None else task.operation.operands[index]
         writers = () if value is None else tuple(self.builder.aliases.writers(value))
-        cycles = self.cycles.load(task, index, box)
-        self.loads.append(TensorLoad(task, value, writers, constant or 0, place, source, cycles))
+        place, cycles = Place(buffer, 0, side.local(box.shape)), self.cycles.load(side, box.shape)
+        self.loads.append(TensorLoad(task, value, writers, constant or 0, place, side.ddr(box), cycles))
 
     def block(self, index: int, tile: Tile) -> Iterator[tuple[str, Buffer, int, int, int]]:
         task = self.task
@@ -308,20 +299,18 @@ class TaskSteps:
 
     def result(self, index: int, tile: Tile, phase: Phase) -> Place:
         task = self.task
-        box = task.result_box(tile, index)
-        element = task.node.result_types[index].storage
-        layout = task.layouts.results[index]
-        tensor = LocalTensor(0, box.shape, layout, element)
+        box, side = task.result_box(tile, index), task.results[index]
+        tensor = side.local(box.shape)
         known = self.results[index]
         if index in self.residency.resident_out:
             assert known is not None
-            part = result_part(task, index, box)
-            assert part is not None, "only addressable parts stay in local memory"
+            part = side.part(side.shape, box.start, box.shape)
+            assert part is not None, "only addressable parts are resident"
             buffer, base = known
             place = Place(buffer, base + part[0], replace(tensor, strides=part[1]))
         else:
             if phase.starts or known is None:
-                known = self.results[index] = (self.builder.buffer(task.result_bytes(index, box)), 0)
+                known = self.results[index] = (self.builder.buffer(side.lane_bytes(box.shape)), 0)
             place = Place(known[0], 0, tensor)
         place.buffer.last = max(place.buffer.last, self.builder.now)
         return place
@@ -339,26 +328,8 @@ class TaskSteps:
         task = self.task
         for index, (value, place) in enumerate(zip(task.operation.results, results, strict=True)):
             if index in self.residency.written_back:
-                box = task.result_box(tile, index)
-                target = ddr_part(value, task.space.results[index], box)
-                yield Store(value, place, target, self.cycles.store(task, index, box))
-
-
-def addressed(task: TileTask, index: int, box: Box) -> tuple[int, Shape4 | None]:
-    """Offset and strides of a part of an operand that lies whole in local memory; raises ValueError where the kernel
-    cannot address it.
-    """
-    view = task.space.operands[index]
-    assert view is not None
-    lmem, layout = task.chip.lmem, task.layouts.operands[index]
-    item = task.node.operand_types[index].storage.bits // 8
-    offset = lmem.part_offset(layout, view.shape, item, box.start, box.shape)
-    if offset is not None:
-        return offset, None
-    part = lmem.part_strides(layout, view.shape, item, box.start, box.shape)
-    if part is None or index not in task.layouts.strided:
-        raise ValueError(f"{task.node.name}: part {box} of operand {index} cannot be addressed")
-    return part
+                box, side = task.result_box(tile, index), task.results[index]
+                yield Store(value, place, side.ddr(box), self.cycles.store(side, box.shape))
 
 
 def add_bank_conflict(
@@ -380,11 +351,3 @@ def add_bank_conflict(
             buffer.conflicts.append(BankConflict(own, partner, others, cycles))
         else:
             item.cycles += cycles
-
-
-def ddr_part(value: Value, view: View, box: Box) -> DdrTensor:
-    """The part `box` of a value, its address counted from the value's."""
-    strides = view.element_strides
-    element = value.tensor.storage
-    offset = sum(start * stride for start, stride in zip(box.start, strides, strict=True))
-    return DdrTensor(offset * (element.bits // 8), box.shape, strides, element)

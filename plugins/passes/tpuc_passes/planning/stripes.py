@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
-from tpuc.api import Box, Shape4, Tile, Value, View
+from tpuc.api import Box, Shape4, Tile, Value
 
 from tpuc_passes.planning.aliases import AliasSets
 from tpuc_passes.planning.plan import Residency, Stripes, TilePlan
-from tpuc_passes.planning.task import TileTask, tiles_of
+from tpuc_passes.planning.task import Side, TileTask, tiles_of
 
 _ROWS_BEFORE = 15
 """Rows by which a band may begin early to begin aligned: as many as addresses of multiples of 16 bytes can need."""
@@ -45,6 +45,13 @@ class Band:
     def box(self, whole: Shape4) -> Box:
         """The band as a part of the tensor."""
         return Box((self.batches[0], 0, self.rows[0], 0), self.shape(whole))
+
+    def part(self, side: Side, box: Box) -> tuple[int, Shape4 | None] | None:
+        """Offset and strides of a tile's part where the band is in local memory; None where the kernel cannot address
+        it.
+        """
+        n, c, h, w = box.start
+        return side.part(self.shape(side.shape), (n - self.batches[0], c, h - self.rows[0], w), box.shape)
 
 
 def _around(one: Range, other: Range) -> Range:
@@ -108,7 +115,7 @@ class Cascade:
     @property
     def count(self) -> int:
         """Of stripes."""
-        batches = max(task.space.results[0].shape[0] for task in self.tasks)
+        batches = max(task.results[0].shape[0] for task in self.tasks)
         return -(-batches // self.stripes.batches) * self.stripes.parts
 
     def all(self) -> Iterator[Stripe]:
@@ -148,7 +155,7 @@ class Propagation:
         result = task.operation.result
         band = self._receptive_field(result)
         if self.cascade.written_back[point]:
-            share = self.shares[point] = self._share(task.space.results[0])
+            share = self.shares[point] = self._share(task.results[0].shape)
             band = share.union(band)
         if band is None:
             raise ValueError("a result that nobody reads")
@@ -176,8 +183,8 @@ class Propagation:
             band = self.fields[use].union(band)
         return band
 
-    def _share(self, view: View) -> Band:
-        n, _, h, _ = view.shape
+    def _share(self, shape: Shape4) -> Band:
+        n, _, h, _ = shape
         parts, batches = self.cascade.stripes.parts, self.cascade.stripes.batches
         first = min(self.batch * batches, n)
         return Band((first, min(first + batches, n)), (h * self.part // parts, h * (self.part + 1) // parts))
@@ -190,7 +197,7 @@ class Propagation:
         for value, uses in self.readers.items():
             if (value,) in self.bands:
                 continue
-            sides = {_side(self.cascade.tasks[point], index) for point, index in uses}
+            sides = {self.cascade.tasks[point].operand(index) for point, index in uses}
             band = self._receptive_field(value)
             assert band is not None
             together = self._addressable(value, band) if len(sides) == 1 else None
@@ -212,7 +219,7 @@ class Propagation:
     def _reads_from(self, point: int, index: int, band: Band) -> bool:
         task = self.cascade.tasks[point]
         boxes = (task.boxes(tile)[index] for tile in self.tiles[point])
-        return all(box is None or part_of(task, index, box, band) is not None for box in boxes)
+        return all(box is None or band.part(task.operand(index), box) is not None for box in boxes)
 
     def keys(self, point: int, bands: Mapping[Key, Band]) -> tuple[Key | None, ...]:
         """Whose band each operand of a task lies in."""
@@ -224,36 +231,6 @@ class Propagation:
         return tuple(keys)
 
 
-def part_of(task: TileTask, index: int, box: Box, band: Band) -> tuple[int, Shape4 | None] | None:
-    """Offset and strides of the part that a tile reads of an operand of which a band is in local memory; None where
-    the kernel cannot address it.
-    """
-    view = task.space.operands[index]
-    assert view is not None
-    shape = band.shape(view.shape)
-    n, c, h, w = box.start
-    start = (n - band.batches[0], c, h - band.rows[0], w)
-    lmem, layout = task.chip.lmem, task.layouts.operands[index]
-    item = task.node.operand_types[index].storage.bits // 8
-    offset = lmem.part_offset(layout, shape, item, start, box.shape)
-    if offset is not None:
-        return offset, None
-    return lmem.part_strides(layout, shape, item, start, box.shape) if index in task.layouts.strided else None
-
-
-def result_part(task: TileTask, box: Box, band: Band) -> int | None:
-    """Offset of a part of the result in the band that is in local memory; None where it cannot be addressed."""
-    n, c, h, w = box.start
-    start = (n - band.batches[0], c, h - band.rows[0], w)
-    item = task.node.result_types[0].storage.bits // 8
-    shape = band.shape(task.space.results[0].shape)
-    return task.chip.lmem.part_offset(task.layouts.results[0], shape, item, start, box.shape)
-
-
-def _side(task: TileTask, index: int) -> tuple[View | None, str]:
-    return task.space.operands[index], task.layouts.operands[index]
-
-
 def _legal(task: TileTask, band: Band) -> Band:
     """The band grown to what the kernel's axes allow."""
     ranges = [band.batches, band.rows]
@@ -261,7 +238,7 @@ def _legal(task: TileTask, band: Band) -> Band:
         axis = task.space.axis(name)
         first, end = ranges[number]
         if axis is None:
-            extent = task.space.results[0].shape["nchw".index(name)]
+            extent = task.results[0].shape["nchw".index(name)]
             ranges[number] = (0, extent)
             continue
         unit = max(axis.granularity, 1)
@@ -284,7 +261,7 @@ def _tiles(task: TileTask, whole: Tile) -> Iterator[Tile]:
     if all(axis.name in "nh" or task.sizes[axis.name] >= axis.size for axis in task.space.axes):
         yield whole
         return
-    n, _, h, _ = task.space.results[0].shape
+    n, _, h, _ = task.results[0].shape
     for tile in tiles_of(task.space, {**task.sizes, "n": n, "h": h}):
         yield Tile(
             tile.names,

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from tpuc.api import (
+    NO_PADS,
     Box,
     Candidate,
     Chip,
     CpuRoutine,
-    Layouts,
+    DdrTensor,
+    LmemModel,
+    LocalTensor,
     Move,
     Node,
     Operation,
     PackedConstant,
+    Pads,
     Phase,
+    ScalarType,
     Scratch,
     Shape4,
     Space,
     Tile,
     TileKernel,
+    View,
 )
 
 from tpuc_passes.planning.plan import Residency, Stripes, TilePlan
@@ -47,15 +54,78 @@ class HostTask:
     routine: CpuRoutine[Any]
 
 
+@dataclass(frozen=True)
+class Side:
+    """An operand or a result as a kernel sees it. Sides of one value are equal where the kernels agree on it.
+
+    `strided`: the kernel takes parts with any strides, from multiples of `alignment` on.
+    """
+
+    view: View
+    layout: str
+    element: ScalarType = field(compare=False)
+    lmem: LmemModel = field(compare=False)
+    strided: bool = field(compare=False)
+    alignment: int = field(compare=False)
+
+    @property
+    def shape(self) -> Shape4:
+        """Extents of the whole."""
+        return self.view.shape
+
+    @property
+    def whole(self) -> Box:
+        """All of it."""
+        return Box((0, 0, 0, 0), self.view.shape)
+
+    def lane_bytes(self, shape: Shape4) -> int:
+        """LMEM bytes per lane of a part with these extents."""
+        return self.lmem.tensor_bytes(self.layout, shape, self.element.bits // 8)
+
+    def local(self, shape: Shape4, padding: Pads = NO_PADS, address: int = 0) -> LocalTensor:
+        """A part in local memory."""
+        return LocalTensor(address, shape, self.layout, self.element, padding)
+
+    def ddr(self, box: Box) -> DdrTensor:
+        """A part in DDR, its address counted from the value's."""
+        strides = self.view.element_strides
+        offset = sum(start * stride for start, stride in zip(box.start, strides, strict=True))
+        return DdrTensor(offset * (self.element.bits // 8), box.shape, strides, self.element)
+
+    def part(self, whole: Shape4, start: Shape4, shape: Shape4) -> tuple[int, Shape4 | None] | None:
+        """Offset in bytes, and strides where the layout says something else, of a part of what is in local memory; None
+        where the kernel cannot address it.
+        """
+        item = self.element.bits // 8
+        offset = self.lmem.part_offset(self.layout, whole, item, start, shape)
+        if offset is not None:
+            return offset, None
+        part = self.lmem.part_strides(self.layout, whole, item, start, shape) if self.strided else None
+        return None if part is None or part[0] % self.alignment else part
+
+
 class KernelFacts:
     """What a candidate says of its node whatever the tiling, asked once. `view`: its number among the node's."""
 
-    def __init__(self, node: Node, candidate: Candidate, view: int = 0) -> None:
+    def __init__(self, node: Node, candidate: Candidate, chip: Chip, view: int = 0) -> None:
         self.node = node
         self.kernel = kernel = candidate.kernel
         self.space: Space = candidate.space
+        self.chip = chip
         self.view = view
-        self.layouts: Layouts = kernel.layouts(node)
+        layouts, lmem = kernel.layouts(node), chip.lmem
+        self.operands = tuple(
+            None
+            if view is None
+            else Side(view, layouts.operands[index], type_.storage, lmem, index in layouts.strided, 1)
+            for index, (view, type_) in enumerate(zip(self.space.operands, node.operand_types, strict=True))
+        )
+        self.results = tuple(
+            Side(view, layout, type_.storage, lmem, index in layouts.strided_results, lmem.alignment)
+            for index, (view, layout, type_) in enumerate(
+                zip(self.space.results, layouts.results, node.result_types, strict=True)
+            )
+        )
         self.constants: tuple[PackedConstant, ...] = tuple(kernel.constants(node))
         self._axes = {constant.name: constant.axes for constant in self.constants}
         self._shapes: dict[Any, tuple[int, int]] = {}
@@ -63,6 +133,12 @@ class KernelFacts:
         self._scratch: dict[Tile, Sequence[Scratch]] = {}
         self.resident: dict[tuple[int, tuple[str, ...]], tuple[TileTask, frozenset[int]] | None] = {}
         """Results of `resident_tiling` by scratch fraction and timing profiles."""
+
+    @property
+    def looks(self) -> Hashable:
+        """Equal for nodes of one op with the same types, that a kernel tiles alike."""
+        types = tuple((type_.shape, type_.storage) for type_ in (*self.node.operand_types, *self.node.result_types))
+        return self.node.op.name, type(self.kernel), types, self.kernel.tiling_key(self.node)
 
     def constant_shape(self, name: str, tile: Tile) -> tuple[int, int]:
         """As the kernel's; it depends on the extents along the constant's axes alone."""
@@ -89,13 +165,25 @@ class TileTask:
     """An operation under one tiling. `sizes`: tile extent per axis name. `stripes`: None outside of cascades."""
 
     operation: Operation
-    node: Node
-    kernel: TileKernel[Any, Any]
-    chip: Chip
-    sizes: Mapping[str, int]
     facts: KernelFacts
+    sizes: Mapping[str, int]
     residency: Residency
     stripes: Stripes | None = None
+
+    @property
+    def node(self) -> Node:
+        """What the kernel sees of the operation."""
+        return self.facts.node
+
+    @property
+    def kernel(self) -> TileKernel[Any, Any]:
+        """What computes the tiles."""
+        return self.facts.kernel
+
+    @property
+    def chip(self) -> Chip:
+        """What it is for."""
+        return self.facts.chip
 
     @property
     def space(self) -> Space:
@@ -103,9 +191,15 @@ class TileTask:
         return self.facts.space
 
     @property
-    def layouts(self) -> Layouts:
-        """The kernel's LMEM layouts."""
-        return self.facts.layouts
+    def results(self) -> Sequence[Side]:
+        """How the kernel sees its results."""
+        return self.facts.results
+
+    def operand(self, index: int) -> Side:
+        """How the kernel sees an operand that it loads."""
+        side = self.facts.operands[index]
+        assert side is not None
+        return side
 
     @cached_property
     def constant_groups(self) -> tuple[tuple[PackedConstant, ...], ...]:
@@ -124,7 +218,7 @@ class TileTask:
 
     def with_sizes(self, sizes: Mapping[str, int]) -> TileTask:
         """The same operation under another tiling."""
-        return TileTask(self.operation, self.node, self.kernel, self.chip, sizes, self.facts, self.residency)
+        return TileTask(self.operation, self.facts, sizes, self.residency)
 
     def planned(self, plan: TilePlan) -> TileTask:
         """The same operation, in the same view, as it is planned."""
@@ -186,15 +280,21 @@ class TileTask:
         """Working memory of a tile."""
         return self.facts.scratch(tile)
 
-    def operand_bytes(self, index: int, box: Box) -> int:
-        """LMEM bytes per lane of an operand's part."""
-        item = self.node.operand_types[index].storage.bits // 8
-        return self.chip.lmem.tensor_bytes(self.layouts.operands[index], box.shape, item)
+    def tile_bytes(self, tile: Tile, operands: Collection[int] = (), results: Collection[int] = ()) -> int:
+        """LMEM bytes per lane of a tile without operands and results that lie elsewhere."""
+        size = self.work_bytes(tile)
+        for index, box in enumerate(self.boxes(tile)):
+            if box is not None and index not in operands:
+                size += self.operand(index).lane_bytes(box.shape)
+        for index, side in enumerate(self.results):
+            if index not in results:
+                size += side.lane_bytes(self.result_box(tile, index).shape)
+        return size
 
-    def result_bytes(self, index: int, box: Box) -> int:
-        """LMEM bytes per lane of a result's part."""
-        item = self.node.result_types[index].storage.bits // 8
-        return self.chip.lmem.tensor_bytes(self.layouts.results[index], box.shape, item)
+    def work_bytes(self, tile: Tile) -> int:
+        """LMEM bytes per lane of a tile's scratch and constants."""
+        size = sum(scratch.bytes_per_lane for scratch in self.scratch(tile))
+        return size + sum(self.group_layout(group, tile)[0] for group in self.constant_groups)
 
 
 def _four(values: Sequence[int]) -> Shape4:
@@ -211,6 +311,11 @@ def tiles_of(space: Space, sizes: Mapping[str, int]) -> Iterator[Tile]:
     ]
     for ranges in itertools.product(*cuts):
         yield Tile(names, tuple(r[0] for r in ranges), tuple(r[1] for r in ranges))
+
+
+def tile_count(space: Space, sizes: Mapping[str, int]) -> int:
+    """Number of tiles of the given sizes."""
+    return math.prod(-(-axis.size // sizes[axis.name]) for axis in space.axes)
 
 
 Task: TypeAlias = TileTask | MoveTask | HostTask

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from tpuc.api import Axis, Candidate, Chip, LmemOverflow, Node, Operation, Tile
 
-from tpuc_passes.planning.buffers import TileBuffers, fitting_buffers, plan_buffers
-from tpuc_passes.planning.cost import Cycles, TaskCost
+from tpuc_passes.planning.buffers import fitting_buffers, plan_buffers
+from tpuc_passes.planning.cost import Cycles, streamed_cycles
 from tpuc_passes.planning.plan import Residency
-from tpuc_passes.planning.task import KernelFacts, TileTask
+from tpuc_passes.planning.task import KernelFacts, TileTask, tile_count
 
 _MAX_TILES = 4096  # of one op; tilings of more are not tried, which would take long
 _MOST_TILES = 1 << 16  # of one op whose smallest tiles alone fit; the plan of more takes hours
@@ -21,24 +21,14 @@ _PATIENCE = 8  # tilings with more tiles are not tried after this many that were
 def make_task(operation: Operation, candidate: Candidate, chip: Chip, view: int = 0) -> TileTask:
     """The task of an operation in one tile; `view` is the candidate's number among those of the operation."""
     node = Node.of(operation)
-    facts = KernelFacts(node, candidate, view)
+    facts = KernelFacts(node, candidate, chip, view)
     sizes = {axis.name: axis.size for axis in facts.space.axes}
-    return TileTask(operation, node, facts.kernel, chip, sizes, facts, Residency.streamed(len(operation.results)))
-
-
-def fits(buffers: TileBuffers, chip: Chip) -> bool:
-    """Do all copies of all buffers fit one lane?"""
-    return lane_bytes_of(buffers, chip) <= chip.lmem.lane_bytes
-
-
-def lane_bytes_of(buffers: TileBuffers, chip: Chip) -> int:
-    """Bytes per lane of all buffers, aligned."""
-    return buffers.lane_bytes(chip.lmem.alignment)
+    return TileTask(operation, facts, sizes, Residency.streamed(len(operation.results)))
 
 
 def choose_tiling(task: TileTask, cycles: Cycles | None = None) -> TileTask:
     """The task under its best tiling; raises LmemOverflow when not even the smallest tiles fit."""
-    costs = TaskCost(cycles or Cycles(task.chip))
+    cycles = cycles or Cycles(task.chip)
     best: tuple[int, TileTask] | None = None
     worse = 0
     for sizes in _candidates(task):
@@ -48,7 +38,7 @@ def choose_tiling(task: TileTask, cycles: Cycles | None = None) -> TileTask:
         buffers = fitting_buffers(candidate)
         if buffers is None:
             continue
-        cost = costs.cycles(candidate, buffers)
+        cost = streamed_cycles(candidate, buffers, cycles)
         if best is None or cost < best[0]:
             best, worse = (cost, candidate), 0
         else:
@@ -58,24 +48,20 @@ def choose_tiling(task: TileTask, cycles: Cycles | None = None) -> TileTask:
     if best is not None:
         return best[1]
     smallest = task.with_sizes({axis.name: _sizes_of(axis)[-1] for axis in task.space.axes})
-    count = _tile_count(smallest)
+    count = tile_count(task.space, smallest.sizes)
     if count > _MOST_TILES:
         raise LmemOverflow(
             f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: no tiling of up to "
             f"{_MAX_TILES} tiles fits local memory, and {count} of the smallest are too many to plan; split the op in "
             "the network"
         )
-    if fits(plan_buffers(smallest, double=False), task.chip):
+    need = plan_buffers(smallest, double=False).lane_bytes(task.chip.lmem)
+    if need <= task.chip.lmem.lane_bytes:
         return smallest
-    need = lane_bytes_of(plan_buffers(smallest, double=False), task.chip)
     raise LmemOverflow(
         f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: the smallest tile needs {need} "
         f"bytes of local memory per lane and there are {task.chip.lmem.lane_bytes}; split the op in the network"
     )
-
-
-def _tile_count(task: TileTask) -> int:
-    return math.prod(-(-axis.size // task.sizes[axis.name]) for axis in task.space.axes)
 
 
 def _sizes_of(axis: Axis) -> list[int]:
@@ -100,18 +86,13 @@ def _sizes_of(axis: Axis) -> list[int]:
 
 def _candidates(task: TileTask) -> Iterator[dict[str, int]]:
     """Tile sizes by growing number of tiles; at most `_MAX_TILES` tiles."""
-    axes = task.space.axes
-    options = [_sizes_of(axis) for axis in axes]
-    combinations: list[tuple[int, int, tuple[int, ...]]] = []
-    for order, sizes in enumerate(itertools.product(*options)):
-        count = 1
-        for axis, size in zip(axes, sizes, strict=True):
-            count *= -(-axis.size // size)
-        if count <= _MAX_TILES:
-            combinations.append((count, order, sizes))
-    combinations.sort()
-    for _, _, sizes in combinations:
-        yield {axis.name: size for axis, size in zip(axes, sizes, strict=True)}
+    names = [axis.name for axis in task.space.axes]
+    options = itertools.product(*(_sizes_of(axis) for axis in task.space.axes))
+    candidates = [dict(zip(names, sizes, strict=True)) for sizes in options]
+    counts = [tile_count(task.space, sizes) for sizes in candidates]
+    for index in sorted(range(len(counts)), key=counts.__getitem__):
+        if counts[index] <= _MAX_TILES:
+            yield candidates[index]
 
 
 def _may_fit(task: TileTask) -> bool:
@@ -125,12 +106,4 @@ def _may_fit(task: TileTask) -> bool:
         middle.append(start)
         stops.append(min(start + size, axis.size))
     tile = Tile(tuple(axis.name for axis in probe.space.axes), tuple(middle), tuple(stops))
-    need = sum(scratch.bytes_per_lane for scratch in probe.scratch(tile))
-    for index, box in enumerate(probe.boxes(tile)):
-        if box is not None:
-            need += probe.operand_bytes(index, box)
-    for group in probe.constant_groups:
-        need += probe.group_layout(group, tile)[0]
-    for index in range(len(probe.node.result_types)):
-        need += probe.result_bytes(index, probe.result_box(tile, index))
-    return need <= probe.chip.lmem.lane_bytes
+    return probe.tile_bytes(tile) <= probe.chip.lmem.lane_bytes
