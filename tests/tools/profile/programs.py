@@ -82,9 +82,10 @@ def cycles(instruction: Instruction) -> int:
 
 
 class Loaded(LoadedModel):
-    """The program as a compiled file."""
+    """A program as a compiled file."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Sequence[Move] = PROGRAM) -> None:
+        self._program = program
         self.inputs = (TensorInfo("x", (4, 10), ScalarType("si8"), ACTIVATIONS),)
         self.outputs = (TensorInfo("y", (4, 10), ScalarType("si8"), ACTIVATIONS),)
 
@@ -96,7 +97,7 @@ class Loaded(LoadedModel):
 
     def timeline(self, profile: str) -> Timeline:
         streams: dict[Engine, list[Command]] = {engine: [] for engine in Engine}
-        for command in derive_waits(PROGRAM):
+        for command in derive_waits(self._program):
             streams[command.engine].append(command)
         return make_timeline(dict(streams), cycles)
 

@@ -6,7 +6,7 @@ import pytest
 from tpuc.api import Engine, LayerCommands, Unsupported
 from tpuc_profile.analysis import Analysis, PlannedPlace, analyse, by_layer, name_tensors
 
-from tests.tools.profile.programs import ACTIVATIONS, WEIGHTS, Loaded
+from tests.tools.profile.programs import ACTIVATIONS, WEIGHTS, Loaded, Move, Work, ddr, lmem
 
 
 @pytest.fixture
@@ -56,6 +56,26 @@ def test_tensors_of_ddr(analysis: Analysis) -> None:
         "the file says where its inputs lie",
         "nothing was there before",
         "takes over bytes of 'x', last used in cycle 10",
+    ]
+
+
+def test_what_the_host_put_there_and_what_is_stored_in_parts() -> None:
+    program = (
+        Move(ddr(ACTIVATIONS + 256, 40), lmem(0, 10)),  # nobody has written it
+        Work(lmem(0, 10), lmem(16, 10)),
+        Move(lmem(16, 5), ddr(ACTIVATIONS + 64, 20)),
+        Move(lmem(21, 5), ddr(ACTIVATIONS + 84, 20)),  # adjoins it
+        Move(ddr(ACTIVATIONS + 64, 40), lmem(32, 10)),
+        Work(lmem(32, 10), lmem(48, 10)),
+        Move(lmem(48, 10), ddr(ACTIVATIONS, 40)),
+    )
+    loaded = Loaded(program)
+    tensors = analyse(loaded, loaded.timeline("any"), (WEIGHTS, 100)).tensors
+    assert [(t.kind, t.start, t.size_bytes, t.born, t.read) for t in tensors] == [
+        ("input", ACTIVATIONS, 40, 0, 0),
+        ("host", ACTIVATIONS + 256, 40, 0, 10),
+        ("inner", ACTIVATIONS + 64, 40, 20, 40),
+        ("output", ACTIVATIONS, 40, 50, 60),
     ]
 
 
