@@ -88,7 +88,7 @@ def network_plans(name: str, data: Path | None, folder: Path) -> Iterator[tuple[
     for chip, modes in MODES.items():
         for mode in modes:
             try:
-                memory = compiled(name, path, chip, mode, folder)[0].memory_plan
+                memory = compiled(name, path, chip, mode, folder)[1].memory_plan
             except TpucError as error:
                 print(f"{name:22} {f'{chip} {mode}':13} {error}", flush=True)
                 continue

@@ -90,7 +90,7 @@ def main() -> None:
                 for mode in arguments.mode or ["int8", "f16"]:
                     file = folder / f"{name}_{mode}_{batch}.bmodel"
                     try:
-                        file.write_bytes(traffic.compiled(name, path, "bm1684x", mode, Path(text), batch)[1])
+                        file.write_bytes(traffic.compiled(name, path, "bm1684x", mode, Path(text), batch)[1].data)
                     except TpucError as error:
                         print(f"{name:22} {mode:5} {batch:5} {error}", flush=True)
                         continue

@@ -72,7 +72,7 @@ def of_network(name: str, data: Path | None) -> dict[str, str]:
     for chip, mode, batch in NETWORKS[name]:
         with tempfile.TemporaryDirectory() as text:
             path = network_file(name, data, Path(text), batch)
-            found[f"{chip} {mode} {batch}"] = digest(compiled(name, path, chip, mode, Path(text), batch)[1])
+            found[f"{chip} {mode} {batch}"] = digest(compiled(name, path, chip, mode, Path(text), batch)[1].data)
     return found
 
 
@@ -94,7 +94,7 @@ def of_graph(seed: int) -> dict[str, str]:
                 if mode not in FLOAT_MODES:
                     options = {"tune_num": 0, "bias_num": 0}
                     table = session.calibrate(module, dataset=samples, method="max", options=options)
-                found[f"{chip} {mode}"] = digest(session.build(module, table)[1])
+                found[f"{chip} {mode}"] = digest(session.build(module, table).data)
             except TpucError:
                 found[f"{chip} {mode}"] = "refused"
     return found

@@ -37,7 +37,7 @@ def compiled(model_data: Path, names: list[str]) -> Iterator[tuple[str, str, byt
     for name in names or [*NETWORKS]:
         for chip, mode in MODES:
             session = Session(chip=chip, quantize=mode)
-            _, data = session.build(session.transform(model_data / NETWORKS[name]))
+            data = session.build(session.transform(model_data / NETWORKS[name])).data
             yield f"{name} {chip} {mode}", session.chip.description.suffix, data
 
 

@@ -81,11 +81,12 @@ def main() -> None:
                 for mode in (*MODES[chip], ENDS):
                     theirs = arguments.vendor and arguments.vendor / f"{name}_{mode}{suffix}"
                     try:
-                        session, data = compiled(name, path, chip, mode, Path(text))
+                        session, built = compiled(name, path, chip, mode, Path(text))
                         vendors = theirs.read_bytes() if theirs and theirs.exists() else None
                         known = None if vendors is None else totals(session.chip, vendors)
-                        hosts = (data,) if vendors is None else (data, vendors)
-                        row = [*cells(totals(session.chip, data), known, clock_hz), " / ".join(map(on_host, hosts))]
+                        ours = built.data
+                        hosts = (ours,) if vendors is None else (ours, vendors)
+                        row = [*cells(totals(session.chip, ours), known, clock_hz), " / ".join(map(on_host, hosts))]
                     except TpucError as error:
                         row = [str(error)]
                     line = [name, mode, *row]

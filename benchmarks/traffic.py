@@ -26,6 +26,7 @@ from tpuc.api import TpucError
 from tpuc.data import inputs_of
 from tpuc.session import Session
 from tpuc.session.boundary import Boundary
+from tpuc.session.building import Built
 from tpuc.session.running import needs_calibration
 from tpuc_profile.analysis import analyse
 
@@ -114,8 +115,8 @@ def source_options(name: str, path: Path, batch: int = 1) -> dict[str, Any]:
     return {"batch": batch} if batch > 1 and name not in DEFINITIONS else {}
 
 
-def compiled(name: str, path: Path, chip: str, mode: str, folder: Path, batch: int = 1) -> tuple[Session, bytes]:
-    """A session that has built the file of a network, and the file."""
+def compiled(name: str, path: Path, chip: str, mode: str, folder: Path, batch: int = 1) -> tuple[Session, Built]:
+    """A session that has built the file of a network, and what it built."""
     session = Session(chip=chip, quantize="int8" if mode == ENDS else mode)
     boundary = Boundary(quant_input=True, quant_output=True) if mode == ENDS else None
     module = session.transform(path, **source_options(name, path, batch))
@@ -127,16 +128,16 @@ def compiled(name: str, path: Path, chip: str, mode: str, folder: Path, batch: i
             samples, **{spec.name: random.uniform(0, 1, spec.shape).astype(np.float32) for spec in inputs_of(module)}
         )
         table = session.calibrate(module, dataset=samples, method="max", options={"tune_num": 0, "bias_num": 0})
-    return session, session.build(module, table, boundary=boundary)[1]
+    return session, session.build(module, table, boundary=boundary)
 
 
 def measure(name: str, path: Path, chip: str, mode: str, folder: Path) -> Figures:
     """The figures of one network on one chip in one mode."""
-    session, data = compiled(name, path, chip, mode, folder)
-    loaded = session.chip.load(data)
+    session, built = compiled(name, path, chip, mode, folder)
+    loaded = session.chip.load(built.data)
     constants = (session.chip.description.ddr_base, loaded.memory["weights"])
     analysis = analyse(loaded, loaded.timeline(session.chip.profiles[0]), constants)
-    plan = session.memory_plan
+    plan = built.memory_plan
     assert plan is not None
     arena = next(pool for pool in plan.pools if pool.name == ARENA)
     ends = sum(info.size_bytes for info in (*loaded.inputs, *loaded.outputs))

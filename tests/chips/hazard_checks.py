@@ -44,7 +44,7 @@ class RemovalConformance(ABC):
 
     def digits(self, digits_onnx: Path) -> Subject:
         session = self.session()
-        return self.subject(session.build(session.transform(digits_onnx))[1])
+        return self.subject(session.build(session.transform(digits_onnx)).data)
 
     def test_every_removal_that_matters_is_refused(self, digits_onnx: Path) -> None:
         """Waits are the fewest: whatever they order is a conflict, so all mutants are refused that order less."""

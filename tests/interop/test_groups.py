@@ -49,7 +49,7 @@ def test_small_networks(
 ) -> None:
     net = network(name)
     session = Session(chip="bm1684x", quantize="int8")
-    module, _ = session.build(net.module, net.table)
+    module = session.build(net.module, net.table).module
     assert check(session, module, tpuc_opt, tmp_path) == operations
 
 
@@ -74,6 +74,6 @@ def test_networks_of_real_size(file: str, tpuc_opt: Path, model_data: Path, tmp_
     noise: dict[str, Any] = {spec.name: np.random.default_rng(0).uniform(-1, 1, (1, *spec.shape)).astype(np.float32)}
     np.savez(samples, **noise)  # ranges do not matter for groups
     table = session.calibrate(module, dataset=samples, method="max", options={"tune_num": 0})
-    final, _ = session.build(module, table)
+    final = session.build(module, table).module
     convolutions = sum(operation.op.name == "tpu.Conv2D" for operation in final.main.operations)
     assert check(session, final, tpuc_opt, tmp_path) > convolutions

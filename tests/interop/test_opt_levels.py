@@ -31,7 +31,7 @@ def test_every_level_gives_the_same_bits(
     first: dict[str, bytes] = {}
     for opt in (1, 2, 3):
         session = Session(chip=chip, quantize="int8", opt=opt)
-        data = session.build(module, table)[1]
+        data = session.build(module, table).data
         path = tmp_path / f"level{opt}{session.chip.description.suffix}"
         path.write_bytes(data)
         ours = session.chip.load(data).run(inputs)

@@ -64,7 +64,7 @@ def _compare(name: str, chip: str, mode: str, seed: int, run_vendor: RunVendor, 
     np.savez(tmp_path / "sample.npz", **drawn(0))
     data_set = tmp_path / "sample.npz"
     table = session.calibrate(module, dataset=data_set, options={"tune_num": 0}) if mode.startswith("int8") else None
-    _, data = session.build(module, table)
+    data = session.build(module, table).data
     suffix = session.chip.description.suffix
     file = tmp_path / f"{name}{suffix}"
     file.write_bytes(data)

@@ -138,7 +138,7 @@ class Outlined:
 
 def outlined(path: Path, chip: str, opt: int | None = None) -> Outlined:
     session = Session(chip=chip, quantize=MODES[chip], opt=opt)
-    flat, _ = session.build(session.transform(path))
+    flat = session.build(session.transform(path)).module
     module = flat.clone()
     assert OutlineGroups().run(module, session.context())
     module.verify()
@@ -357,7 +357,7 @@ def test_addresses_are_those_of_the_file(network: Callable[[str], Network]) -> N
     """Against the commands of the file: convolutions name their filters and biases, pools operand and result."""
     net = network("digits")
     session = Session(chip="bm1684x", quantize="int8")
-    module, data = session.build(net.module, net.table)
+    module, data, _ = session.build(net.module, net.table)
     text = session.chip.load(data).disassemble()
     OutlineGroups().run(module, session.context())
     (group,) = [operation for operation in module.main.operations if operation.op.name == "tpu.Group"]
@@ -397,7 +397,7 @@ def test_a_module_without_runs_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "one.onnx"
     path.write_bytes(model([node("Relu", "x", "y")], [1, 4, 8, 8], ["y"]).SerializeToString())
     session = Session(chip="bm1684x", quantize="f32")
-    module, _ = session.build(session.transform(path))
+    module = session.build(session.transform(path)).module
     text = print_module(module)
     assert not OutlineGroups().run(module, session.context())
     assert print_module(module) == text
@@ -447,7 +447,7 @@ def test_operands_that_only_tpu_mlir_has_are_absent(chip: str, tmp_path: Path) -
     path = tmp_path / "net.onnx"
     path.write_bytes(made.SerializeToString())
     session = Session(chip=chip, quantize=MODES[chip])
-    final, _ = session.build(session.transform(path))
+    final = session.build(session.transform(path)).module
     assert OutlineGroups().run(final, session.context())
     inner = [
         inside for outer in final.main.operations for region in outer.regions for inside in region.blocks[0].operations

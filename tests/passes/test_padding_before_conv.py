@@ -25,7 +25,7 @@ def network(kernel: tuple[int, int], pads: tuple[int, int, int, int]) -> Module:
 def optimised(module: Module) -> Module:
     session = Session()
     module = module.clone()
-    session._manager(session.context()).run_pipeline("top-optimize", module)
+    session.manager(session.context()).run_pipeline("top-optimize", module)
     return module
 
 

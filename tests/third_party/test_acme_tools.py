@@ -16,10 +16,10 @@ from tpuc.api import BufferInfo, PoolInfo, TpucError
 from tpuc.cli import main
 from tpuc.errors import InvalidModel, Unsupported
 from tpuc.interpreter import Interpreter
-from tpuc.ir import Module
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager
 from tpuc.session import Session
+from tpuc.session.building import Built
 from tpuc.testing.golden import run_golden
 from tpuc.testing.planner_conformance import PlannerConformance
 
@@ -181,12 +181,12 @@ def test_the_planner_shares_nothing_and_keeps_to_the_pools(registry: Registry) -
         planner.plan(buffers[:1], [PoolInfo("fast", 9)])
 
 
-def build(registry: Registry, network: Path, samples: Path, finalize: Sequence[str]) -> tuple[Session, Module, bytes]:
+def build(registry: Registry, network: Path, samples: Path, finalize: Sequence[str]) -> tuple[Session, Built]:
     """The network for the toy chip in int8."""
     pipelines = {**PIPELINES, "finalize": tuple(finalize)}
     session = Session(registry, chip="toy", quantize="int8", pipelines=pipelines)
     module = session.transform(network)
-    return session, *session.build(module, session.calibrate(module, dataset=samples, method="max"))
+    return session, session.build(module, session.calibrate(module, dataset=samples, method="max"))
 
 
 def test_a_pipeline_chooses_the_planner(network: Path, samples: Path, registry: Registry) -> None:
@@ -196,9 +196,9 @@ def test_a_pipeline_chooses_the_planner(network: Path, samples: Path, registry: 
     sizes: list[int] = []
     results: list[Any] = []
     for finalize in (usual, separate):
-        session, module, data = build(registry, network, samples, finalize)
-        stored = Interpreter(module).run({"x": x}, "all")
-        loaded = session.chip.load(data)
+        session, built = build(registry, network, samples, finalize)
+        stored = Interpreter(built.module).run({"x": x}, "all")
+        loaded = session.chip.load(built.data)
         outputs = loaded.run({info.name: stored[info.name] for info in loaded.inputs})
         sizes.append(loaded.memory["activations"])
         results.append(next(iter(outputs.values())).tolist())

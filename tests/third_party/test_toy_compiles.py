@@ -80,7 +80,7 @@ def test_trained_network(
     for index in range(3):
         assert compiled.compare(net.inputs(index)) == integers
     if accurate:
-        _, data = session.build(net.module, net.table)
+        data = session.build(net.module, net.table).data
         loaded = session.chip.load(data)
         (output,) = loaded.outputs
         guesses = [int(loaded.run(net.inputs(index))[output.name].argmax()) for index in range(len(net.labels))]
@@ -295,7 +295,7 @@ def test_other_packages_change_nothing(registry: Registry, request: pytest.Fixtu
     net = trained("digits", 10, request, tmp_path)
     alone = [offer for offer in offers_of(ROOT, TOY_CHIP) if not offer.name.startswith("bm1684x")]
     files = [
-        Session(Registry(offers=offers), chip="toy", quantize="int8").build(net.module, net.table)[1]
+        Session(Registry(offers=offers), chip="toy", quantize="int8").build(net.module, net.table).data
         for offers in (registry.offers, alone)
     ]
     assert files[0] == files[1]

@@ -74,7 +74,7 @@ def test_the_simulator_computes_what_is_composed(name: str, registry: Registry) 
     module, inputs = sample_module({name: SAMPLES[name]}, registry)
     wanted = Interpreter(module).run(inputs)
     session = Session(registry, chip=NAME, quantize="f32")
-    _, data = session.build(module)
+    data = session.build(module).data
     got = session.chip.load(data).run(inputs)
     for key, array in wanted.items():
         np.testing.assert_allclose(got[key].reshape(array.shape), array, rtol=0, atol=2e-6 * np.abs(array).max())

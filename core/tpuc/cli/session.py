@@ -93,14 +93,12 @@ def check_one_data_source(dataset: Path | None, data_list: Path | None, required
         raise UsageError("no samples to calibrate with; give --dataset DIR or --data-list FILE.")
 
 
-def show_report(
-    app: App, session: Session, report: CompileReport, report_path: Path | None, memory_plan: Path | None
-) -> None:
+def show_report(app: App, report: CompileReport, report_path: Path | None, memory_plan: Path | None) -> None:
     """Show how a compilation went; with paths also as JSON files, and where everything lies in memory."""
     if report_path is not None:
         _write_json(report, report_path)
-    if memory_plan is not None and session.memory_plan is not None:
-        _write_json(session.memory_plan, memory_plan)
+    if memory_plan is not None and report.memory_plan is not None:
+        _write_json(report.memory_plan, memory_plan)
     app.result(report.text())
 
 

@@ -43,7 +43,7 @@ def _milliseconds(session: Session, module: Module, table: Any, found: Any, poin
         path = Path(folder) / "quantise_table"
         write_atomic(path, found.table_text(point))
         try:
-            _, data = session.build(module, table, path)
+            data = session.build(module, table, path).data
         except Unsupported as error:
             session.remark(f"no latency: {error}")
             return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpuc.api.chip import TensorInfo
+from tpuc.api.planning import MemoryPlan
 from tpuc.ir import TensorType, Uniform
 
 
@@ -44,6 +45,7 @@ class CompileReport:
     inputs: tuple[TensorInfo, ...] = ()
     outputs: tuple[TensorInfo, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    memory_plan: MemoryPlan | None = None
 
     def text(self) -> str:
         """A few lines."""

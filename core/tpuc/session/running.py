@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,10 @@ from tpuc.ir.traits import NetworkInput
 from tpuc.ir.types import Uniform
 from tpuc.session.compare import real_values, types_of
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison
+
+if TYPE_CHECKING:
+    from tpuc.session.building import Built
+    from tpuc.session.session import Session
 
 Array: TypeAlias = npt.NDArray[Any]
 Remark: TypeAlias = Callable[[str], None]
@@ -143,22 +147,17 @@ def reference_values(
 
 
 def compile_report(
-    path: Path,
-    chip: Chip,
-    mode: str,
-    module: Module,
-    loaded: LoadedModel,
-    comparisons: Sequence[StageComparison],
-    seconds: Mapping[str, float],
+    path: Path, session: Session, built: Built, loaded: LoadedModel, comparisons: Sequence[StageComparison]
 ) -> CompileReport:
     """What a compiled file is, and how long it takes by the first timing profile of its chip."""
+    chip = session.chip
     profile = chip.profiles[0]
     cycles = loaded.timeline(profile).cycles
     return CompileReport(
         str(path),
         chip.description.name,
-        mode,
-        sum(1 for operation in module.main.operations if operation.results and operation.operands),
+        session.mode,
+        sum(1 for operation in built.module.main.operations if operation.results and operation.operands),
         loaded.memory,
         cycles,
         cycles / chip.description.clock_hz * 1000,
@@ -166,7 +165,8 @@ def compile_report(
         tuple(comparisons),
         tuple(loaded.inputs),
         tuple(loaded.outputs),
-        dict(seconds),
+        dict(session.seconds),
+        built.memory_plan,
     )
 
 

@@ -26,5 +26,6 @@ def expose_values(module: Module) -> None:
 def build_exposed(
     session: Session, module: Module, calibration_table: Any = None, *, boundary: Boundary | None = None
 ) -> tuple[Module, bytes]:
-    """As `Session.build`, with every value of the lowered module as an output of the file."""
-    return session.build(module, calibration_table, boundary=boundary, after_lowering=expose_values)
+    """A module and its file, as `Session.build` makes them, with every value of the lowered module as an output."""
+    built = session.build(module, calibration_table, boundary=boundary, after_lowering=expose_values)
+    return built.module, built.data

@@ -78,7 +78,7 @@ class Trials:
             return Verdict(reason, LOWERING)
         alone = isolated(self._module, operation)
         try:
-            _, data = self._session.build(alone, self.table(alone))
+            data = self._session.build(alone, self.table(alone)).data
         except CalibrationError:
             return Verdict(None)  # the network states ranges of its own
         except TpucError as error:

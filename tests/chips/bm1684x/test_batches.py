@@ -69,7 +69,7 @@ def test_a_constant_shape_follows_the_batch_and_outputs_keep_name_and_order(tmp_
         ("relu", (3, 6, 8, 8)),
         ("map", (3, 2, 8, 8)),
     ]
-    loaded = session.chip.load(session.build(module)[1])
+    loaded = session.chip.load(session.build(module).data)
     assert [info.name for info in loaded.outputs] == ["score", "relu", "map"]
     got = loaded.run({"image": x})
     single = Interpreter(session.transform(path, output_names=("score", "relu", "map")))

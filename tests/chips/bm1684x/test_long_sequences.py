@@ -52,7 +52,7 @@ def test_two_hundred_steps_are_those_of_onnx_runtime(kind: str, mode: str, ways:
     inputs = inputs_of()
     expected = onnxruntime.InferenceSession(str(path)).run(None, inputs)
     session = Session(chip="bm1684x", quantize=mode)
-    _, data = session.build(session.transform(path), None)
+    data = session.build(session.transform(path), None).data
     assert len(data) < 4_000_000  # the recurrence is stored once, the commands grow with the steps
     results = list(session.chip.load(data).run(inputs).values())
     for found, wanted in zip(results, expected, strict=True):

@@ -55,7 +55,7 @@ def test_the_simulator_equals_the_evaluation(name: str, mode: str, network: Call
 def test_int8_keeps_the_accuracy(name: str, network: Callable[[str], Network]) -> None:
     net = network(name)
     session = Session(chip="bm1684x", quantize="int8")
-    _, data = session.build(net.module, net.table)
+    data = session.build(net.module, net.table).data
     loaded = session.chip.load(data)
     host = Interpreter(net.module)
     right_float = right_int8 = 0

@@ -94,7 +94,7 @@ def test_the_simulator_gives_what_onnx_expects(operator: str, tmp_path: Path) ->
         model, inputs = _with_constants(case)
         path = tmp_path / "case.onnx"
         path.write_bytes(model.SerializeToString())
-        _, data = session.build(session.transform(path))
+        data = session.build(session.transform(path)).data
         loaded = session.chip.load(data)
         found = loaded.run({info.name: inputs[info.name].reshape(info.shape) for info in loaded.inputs})
         for entry, expected in zip(model.graph.output, case.data_sets[0][1], strict=True):

@@ -33,8 +33,8 @@ def prepared(tmp_path: Path) -> tuple[Session, Module, object]:
 def test_stored_values_go_in_and_come_out(tmp_path: Path) -> None:
     session, module, table = prepared(tmp_path)
     x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
-    plain = session.chip.load(session.build(module, table)[1])
-    final, data = session.build(module, table, boundary=STORED)
+    plain = session.chip.load(session.build(module, table).data)
+    final, data, _ = session.build(module, table, boundary=STORED)
     assert not any(isinstance(operation.op, tpu.Cast) for operation in final.walk())
     stored = session.chip.load(data)
     (info,) = stored.inputs
@@ -59,7 +59,7 @@ def test_stored_values_go_in_and_come_out(tmp_path: Path) -> None:
 
 def test_the_file_keeps_scales_as_the_vendor_does(tmp_path: Path) -> None:
     session, module, table = prepared(tmp_path)
-    final, data = session.build(module, table, boundary=STORED)
+    final, data, _ = session.build(module, table, boundary=STORED)
     stage = BModel.from_bytes(data).nets[0].stages[0]
     scale = final.main.inputs[0].tensor.uniform.scale
     assert stage.inputs[0].scale == np.float32(1 / scale)
@@ -73,7 +73,7 @@ def test_the_file_keeps_scales_as_the_vendor_does(tmp_path: Path) -> None:
 def test_lists_choose_by_position(tmp_path: Path) -> None:
     session, module, table = prepared(tmp_path)
     boundary = Boundary(quant_output=True, quant_output_list=(2,))
-    loaded = session.chip.load(session.build(module, table, boundary=boundary)[1])
+    loaded = session.chip.load(session.build(module, table, boundary=boundary).data)
     assert [(info.name, isinstance(info.element, Uniform)) for info in loaded.outputs] == [
         ("map", False),
         ("score", True),
@@ -138,8 +138,8 @@ def test_floats_have_no_stored_form_to_take_away(tmp_path: Path) -> None:
     _, module, _ = prepared(tmp_path)
     told: list[str] = []
     session = Session(chip="bm1684x", log=told.append)
-    _, data = session.build(module, boundary=STORED)
-    assert data == session.build(module)[1]
+    data = session.build(module, boundary=STORED).data
+    assert data == session.build(module).data
     assert "input 'image' is stored as it is given: --quant-input changes nothing there" in told
     assert "output 'map' is given as it is stored: --quant-output changes nothing there" in told
 
@@ -191,8 +191,8 @@ def test_an_input_that_is_also_needed_as_float(tmp_path: Path) -> None:
 def test_digits_in_stored_integers_keep_their_labels(network: Callable[[str], Network]) -> None:
     net = network("digits")
     session = Session(chip="bm1684x", quantize="int8")
-    plain = session.chip.load(session.build(net.module, net.table)[1])
-    stored = session.chip.load(session.build(net.module, net.table, boundary=Boundary(quant_input=True))[1])
+    plain = session.chip.load(session.build(net.module, net.table).data)
+    stored = session.chip.load(session.build(net.module, net.table, boundary=Boundary(quant_input=True)).data)
     (info,) = stored.inputs
     for index in range(5):
         ((name, x),) = net.inputs(index).items()

@@ -44,7 +44,7 @@ def test_maxima_with_places_and_parts(mode: str, tmp_path: Path) -> None:
     if mode.startswith("int8"):
         np.savez(tmp_path / "samples.npz", x0=x[None])
         table = session.calibrate(module, dataset=tmp_path / "samples.npz", options={"tune_num": 0})
-    got = session.chip.load(session.build(module, table)[1]).run({"x0": x})
+    got = session.chip.load(session.build(module, table).data).run({"x0": x})
     runtime = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     wanted = dict(zip((one.name for one in runtime.get_outputs()), runtime.run(None, {"x0": x}), strict=True))
     values = {name.removesuffix("_f32"): np.asarray(array, np.float32) for name, array in got.items()}

@@ -125,7 +125,7 @@ def test_sequences_keep_their_direction(name: str, mode: str, tmp_path: Path) ->
     if mode == "int8":
         np.savez(tmp_path / "samples.npz", x=inputs["x"])
         table = session.calibrate(module, dataset=tmp_path / "samples.npz", options={"tune_num": 0})
-    _, data = session.build(module, table)
+    data = session.build(module, table).data
     (result,) = session.chip.load(data).run(inputs).values()
     a, b = result.reshape(-1).astype(np.float64), expected.reshape(-1).astype(np.float64)
     assert a @ b / np.sqrt((a @ a) * (b @ b)) >= LEAST_COSINE[mode]

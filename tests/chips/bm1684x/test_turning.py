@@ -89,7 +89,7 @@ def permutations(work: Path, mode: str) -> tuple[Session, bytes, dict[str, NDArr
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
     session = Session(chip="bm1684x", quantize=mode)
     inputs = {"x": np.random.default_rng(2).integers(-100, 100, SHAPE).astype(np.float32)}  # exact in f16
-    return session, session.build(session.transform(path))[1], inputs
+    return session, session.build(session.transform(path)).data, inputs
 
 
 @pytest.mark.parametrize("mode", ["f32", "f16"])

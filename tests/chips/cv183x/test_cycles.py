@@ -54,7 +54,7 @@ def _compiled(name: str, mode: str, model_data: Path, work: Path) -> LoadedModel
         samples = {spec.name: np.random.default_rng(0).normal(0, 1, spec.shape) for spec in inputs_of(module)}
         np.savez(work / "samples.npz", **{name: array.astype(np.float32) for name, array in samples.items()})
         table = session.calibrate(module, dataset=work / "samples.npz", options={"tune_num": 0})
-    return session.chip.load(session.build(module, table)[1])
+    return session.chip.load(session.build(module, table).data)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -86,7 +86,7 @@ def test_a_float_image_becomes_bytes_on_its_way_to_ddr(tmp_path: Path) -> None:
     module = session.transform(tmp_path / "image.onnx")
     np.savez(tmp_path / "samples.npz", image=np.random.default_rng(1).uniform(0, 1, (1, 3, 32, 32)).astype(np.float32))
     table = session.calibrate(module, dataset=tmp_path / "samples.npz", options={"tune_num": 0})
-    loaded = session.chip.load(session.build(module, table)[1])
+    loaded = session.chip.load(session.build(module, table).data)
     commands = [entry.command.instruction for entry in loaded.timeline("vendor").entries]
     copies = [command for command in commands if isinstance(command, TensorCopy)]
     assert not any(copy.direction is Direction.LOCAL for copy in copies)

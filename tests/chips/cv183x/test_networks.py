@@ -49,7 +49,7 @@ def build(net: Network, mode: str) -> Built:
 
 def _build(session: Session, module: Module, table: Any, inputs: Arrays) -> Built:
     final, exposed = build_exposed(session, module, table)
-    return Built(session, final, exposed, session.build(module, table)[1], inputs)
+    return Built(session, final, exposed, session.build(module, table).data, inputs)
 
 
 def build_file(path: Path, name: str, batch: int, mode: str, model_data: Path, work: Path) -> Built:
@@ -126,7 +126,7 @@ def test_the_accuracy_stays(name: str, network: Callable[[str], Network]) -> Non
     right = [sum(_answer(host, net, index) == label for index, label in enumerate(net.labels))]
     for mode in MODES:
         session = Session(chip="cv183x", quantize=mode)
-        lowered, _ = session.build(net.module, net.table if mode == "int8" else None)
+        lowered = session.build(net.module, net.table if mode == "int8" else None).module
         # The file computes the same integers, see above; the evaluation is faster.
         chip = Interpreter(lowered)
         right.append(sum(_answer(chip, net, index) == label for index, label in enumerate(net.labels)))

@@ -54,7 +54,7 @@ def build_network(name: str, mode: str, folder: Path) -> BuiltNetwork:
         table = session.calibrate(module, dataset=folder / "samples.npz", options={"tune_num": 0})
     final, exposed = build_exposed(session, module, table)
     (wanted,) = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"x": x})
-    return BuiltNetwork(session, final, exposed, session.build(module, table)[1], {"x": x}, np.asarray(wanted))
+    return BuiltNetwork(session, final, exposed, session.build(module, table).data, {"x": x}, np.asarray(wanted))
 
 
 def check_network(built: BuiltNetwork, run: Callable[[bytes], Mapping[str, Array]], least_cosine: float) -> None:

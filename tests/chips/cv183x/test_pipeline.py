@@ -70,8 +70,8 @@ def test_stored_values_go_in_and_come_out(network: Callable[[str], Network]) -> 
     net = network("digits")
     session = Session(chip="cv183x", quantize="int8")
     module = session.transform(net.path, output_names=("scores",))
-    plain = session.chip.load(session.build(module, net.table)[1])
-    final, data = session.build(module, net.table, boundary=STORED)
+    plain = session.chip.load(session.build(module, net.table).data)
+    final, data, _ = session.build(module, net.table, boundary=STORED)
     assert not any(operation.op.name == "tpu.Cast" for operation in final.walk())
     stored = session.chip.load(data)
     (info,), (out,) = stored.inputs, stored.outputs
@@ -89,7 +89,7 @@ def test_the_file_keeps_scales_as_the_vendor_does(network: Callable[[str], Netwo
     net = network("digits")
     session = Session(chip="cv183x", quantize="int8")
     module = session.transform(net.path, output_names=("scores",))
-    final, data = session.build(module, net.table, boundary=STORED)
+    final, data, _ = session.build(module, net.table, boundary=STORED)
     (program,) = CviModel.from_bytes(data).programs
     tensors = {tensor.name: tensor for tensor in program.tensors}
     for name, value, is_input in (
@@ -120,7 +120,7 @@ def _many_headed(path: Path, heads: int) -> Path:
 def test_inputs_and_outputs_beyond_five_lie_in_the_programs_own_memory(heads: int, tmp_path: Path) -> None:
     """Five memories are left for one tensor each; the others share one where nothing else lies."""
     session = Session(chip="cv183x", quantize="bf16")
-    final, data = session.build(session.transform(_many_headed(tmp_path / "heads.onnx", heads)))
+    final, data, _ = session.build(session.transform(_many_headed(tmp_path / "heads.onnx", heads)))
     loaded = session.chip.load(data)
     x = np.random.default_rng(1).normal(size=(1, 3, 4, 4)).astype(np.float32)
     got, wanted = loaded.run({"image": x}), Interpreter(final).run({"image": x})
@@ -139,7 +139,7 @@ def test_inputs_and_outputs_beyond_five_lie_in_the_programs_own_memory(heads: in
 
 @pytest.fixture(scope="module")
 def whole(network: Callable[[str], Network]) -> bytes:
-    return Session(chip="cv183x", quantize="bf16").build(network("digits").module)[1]
+    return Session(chip="cv183x", quantize="bf16").build(network("digits").module).data
 
 
 @pytest.mark.parametrize("size", [0, 10, 60, 3000])

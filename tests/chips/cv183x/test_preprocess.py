@@ -33,7 +33,7 @@ def test_bytes_give_what_normalised_floats_give(preprocess: dict[str, Any] | Non
     session = Session(chip="cv183x", quantize="bf16")
     top = session.transform(_write(tmp_path / "net.onnx"), preprocess=preprocess)
     fused, plain = (
-        session.chip.load(session.build(top, boundary=boundary)[1]) for boundary in (Boundary(True, form), Boundary())
+        session.chip.load(session.build(top, boundary=boundary).data) for boundary in (Boundary(True, form), Boundary())
     )
     rows, columns = preprocess.get("resize_dims", (12, 18))
     rgb = np.random.default_rng(3).integers(0, 256, (2, rows, columns, 3)).astype(np.uint8)

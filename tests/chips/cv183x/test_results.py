@@ -45,7 +45,7 @@ def test_extremes_and_parts(mode: str, tmp_path: Path) -> None:
     if mode == "int8":
         np.savez(tmp_path / "samples.npz", x=x[None])
         table = session.calibrate(module, dataset=tmp_path / "samples.npz", method="max", options={"tune_num": 0})
-    got = session.chip.load(session.build(module, table)[1]).run({"x": x})
+    got = session.chip.load(session.build(module, table).data).run({"x": x})
     values = {name.removesuffix("_f32"): np.asarray(array, np.float32) for name, array in got.items()}
     windows = x[0, 0, :4].reshape(2, 2, 3, 2).swapaxes(1, 2).reshape(2, 3, 4)
     tap = windows.argmax(2)

@@ -75,7 +75,7 @@ def test_int8_keeps_the_right_answers(name: str, floor: int, model_data: Path, t
     session = Session(chip="bm1684x", quantize="int8")
     module = session.transform(text, model_data=weights, batch=1)
     np.savez(tmp_path / "samples.npz", data=np.concatenate(calibration))
-    final, _ = session.build(module, session.calibrate(module, dataset=tmp_path / "samples.npz"))
+    final = session.build(module, session.calibrate(module, dataset=tmp_path / "samples.npz")).module
     interpreter = Interpreter(final)
     outputs = [interpreter.run({"data": x})[interpreter.output_names[0]] for x in samples]
     assert sum(int(y.argmax()) == label for y, label in zip(outputs, labels, strict=True)) >= floor

@@ -200,7 +200,7 @@ def check_chip(
     if table is None or not tuned:
         _check_meaning(subject, final, values, chip, mode, table)
     if plain:
-        data = Session(chip=chip, quantize=mode).build(subject.module, table)[1]
+        data = Session(chip=chip, quantize=mode).build(subject.module, table).data
         _check_plain(session.chip.load(data).run(inputs), values)
     if run_vendor is not None and all(array.ndim for array in inputs.values()):  # its tools take no scalar inputs
         file = subject.folder / f"graph{session.chip.description.suffix}"

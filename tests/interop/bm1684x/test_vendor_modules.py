@@ -50,7 +50,7 @@ def test_the_vendors_module_compiles_here_with_the_same_results(
     arguments = ("--model_name", name, "--model_def", f"{name}.onnx", "--mlir", f"{name}.mlir")
     _vendor("model_transform", *arguments, cwd=tmp_path)
     session = Session(chip="bm1684x", quantize="f32")
-    _, data = session.build(session.load(tmp_path / f"{name}.mlir"))
+    data = session.build(session.load(tmp_path / f"{name}.mlir")).data
     inputs, wanted = _reference(source)
     got = session.chip.load(data).run(inputs)
     assert len(got) == len(wanted)

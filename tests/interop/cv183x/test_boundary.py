@@ -30,7 +30,7 @@ def test_four_inputs_and_four_outputs(mode: str, run_vendor: RunVendor, tmp_path
     if mode == "int8":
         np.savez(tmp_path / "samples.npz", **{name: array[None] for name, array in inputs.items()})
         table = session.calibrate(module, dataset=tmp_path / "samples.npz", options={"tune_num": 0})
-    data = session.build(module, table)[1]
+    data = session.build(module, table).data
     target = tmp_path / "net.cvimodel"
     target.write_bytes(data)
     loaded = session.chip.load(data)

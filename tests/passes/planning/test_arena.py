@@ -69,9 +69,9 @@ def check_everywhere(path: Path) -> None:
     assert peak == live
     for chip in CHIPS:
         session = Session(chip=chip, quantize="f32" if chip == "bm1684x" else "bf16")
-        session.build(module)
-        assert session.memory_plan is not None
-        peak, live = verify(session.memory_plan, "activations")
+        plan = session.build(module).memory_plan
+        assert plan is not None
+        peak, live = verify(plan, "activations")
         assert peak == live
 
 
@@ -99,10 +99,10 @@ def test_definitions_are_at_the_bound(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("chip", CHIPS)
 def test_constants_lie_one_behind_the_other(chip: str) -> None:
     session = Session(chip=chip, quantize="f32" if chip == "bm1684x" else "bf16")
-    session.build(session.transform(DIGITS))
-    assert session.memory_plan is not None
+    plan = session.build(session.transform(DIGITS)).memory_plan
+    assert plan is not None
     alignment = 4096 if chip == "bm1684x" else 16
-    constants = [buffer for buffer in session.memory_plan.buffers if buffer.pool == "weights"]
+    constants = [buffer for buffer in plan.buffers if buffer.pool == "weights"]
     assert len(constants) >= 4  # three convolutions and the classifier, tables of a softmax on the chip
     at = 0
     for buffer in constants:
@@ -119,8 +119,7 @@ def test_inputs_and_outputs_may_lie_alone(chip: str) -> None:
         ),
     }
     session = Session(chip=chip, quantize="f32" if chip == "bm1684x" else "bf16", pipelines=pipelines)
-    session.build(session.transform(DIGITS))
-    plan = session.memory_plan
+    plan = session.build(session.transform(DIGITS)).memory_plan
     assert plan is not None
     verify(plan, "activations")
     bases = {pool.name: pool.address for pool in plan.pools}

@@ -54,10 +54,10 @@ def test_values_are_the_same_in_less_memory(chip: str, mode: str, size: int, tmp
     outputs, peaks, reasons = [], [], []
     for pipelines in (APART, PIPELINES):
         session = Session(chip=chip, quantize=mode, pipelines=pipelines, opt=1)  # no slices: they need no such memory
-        _, data = session.build(session.transform(path))
-        (output,) = session.chip.load(data).run(inputs).values()  # its name may say its type
+        built = session.build(session.transform(path))
+        (output,) = session.chip.load(built.data).run(inputs).values()  # its name may say its type
         outputs.append(output)
-        plan = session.memory_plan
+        plan = built.memory_plan
         assert plan is not None
         peaks.append(next(pool.peak_bytes for pool in plan.pools if pool.name == "activations"))
         reasons.append([buffer.reason for buffer in plan.buffers if buffer.reason.startswith("in place of")])

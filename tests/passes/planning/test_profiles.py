@@ -88,7 +88,7 @@ def test_no_profile_is_forgotten(
     for profiles in ((PROFILES[0],), (PROFILES[1],), PROFILES):
         session = Session(chip="cv183x", quantize="bf16")
         monkeypatch.setattr(type(session.chip), "profiles", profiles)
-        final, data = session.build(session.transform(network), None)
+        final, data, _ = session.build(session.transform(network), None)
         loaded = session.chip.load(data)
         found[profiles] = [loaded.timeline(name).cycles for name in PROFILES]
     best = [min(times) for times in zip(*found.values(), strict=True)]
@@ -114,6 +114,6 @@ def test_one_profile_is_planned_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     network = tmp_path / "drawn.onnx"
     network.write_bytes(Drawn(0).model().SerializeToString())
     session = Session(chip="bm1684x", quantize="f16")
-    final, _ = session.build(session.transform(network), None)
+    final = session.build(session.transform(network), None).module
     assert len(plans) == 1
     assert not Plan.of(final).order_profiles

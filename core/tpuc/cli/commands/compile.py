@@ -108,4 +108,4 @@ def command(
         tolerance=tolerance,
         boundary=boundary,
     )
-    show_report(app, session, report, report_path, memory_plan)
+    show_report(app, report, report_path, memory_plan)

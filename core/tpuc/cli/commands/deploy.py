@@ -85,7 +85,7 @@ def command(
         tolerance=tolerance,
         boundary=boundary,
     )
-    show_report(app, session, report, report_path, memory_plan)
+    show_report(app, report, report_path, memory_plan)
 
 
 def asymmetric_mode(mode: str) -> str:

@@ -45,7 +45,7 @@ def test_a_conflict_costs_what_the_command_takes_longer_within_one_bank() -> Non
 def test_no_command_of_a_small_network_waits_for_a_bank(network: Callable[[str], Network]) -> None:
     digits = network("digits")
     session = Session(chip="bm1684x", quantize="int8")
-    (net,) = BModel.from_bytes(session.build(digits.module, digits.table)[1]).nets
+    (net,) = BModel.from_bytes(session.build(digits.module, digits.table).data).nets
     commands = [
         command.instruction
         for group in net.stages[0].groups

@@ -1,0 +1,140 @@
+"""A TOP module becomes a compiled file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tpuc.api.planning import MemoryPlan
+from tpuc.data import inputs_of, open_samples
+from tpuc.errors import CalibrationError
+from tpuc.files import file_stem, write_atomic
+from tpuc.ir import Module
+from tpuc.schedule import PassManager
+from tpuc.schedule.results import ARTIFACT, CALIBRATION_TABLE, MEMORY_PLAN
+from tpuc.session.boundary import Boundary
+from tpuc.session.overflow import has_limits, seen_magnitudes
+from tpuc.session.reports import CompileReport
+from tpuc.session.running import compile_report, needs_calibration
+from tpuc.session.settings import CalibrationSettings, CompileSettings, DeploySettings, SampleSettings, chosen
+from tpuc.session.verification import StageTest, Verification
+
+if TYPE_CHECKING:
+    from tpuc.session.session import Session
+
+
+class Built(NamedTuple):
+    """The addressed TPU module, the bytes of the compiled file, and where everything lies in DDR."""
+
+    module: Module
+    data: bytes
+    memory_plan: MemoryPlan | None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a build is told besides the module. `after_lowering` may change the TPU module before memory is planned."""
+
+    calibration_table: Any = None
+    quantize_table: Path | None = None
+    boundary: Boundary | None = None
+    after_lowering: Callable[[Module], None] | None = None
+
+
+def calibrate(session: Session, module: Module, settings: CalibrationSettings) -> Any:
+    """A table of ranges with `write(path)`, by the pass `calibrate`."""
+    context = session.context()
+    definition = session.registry.get("tpuc.passes", "calibrate")
+    options = {
+        "dataset": str(settings.get("dataset") or ""),
+        "data_list": str(settings.get("data_list") or ""),
+        "input_num": settings.get("input_num", 0),
+        "method": settings.get("method", "kld"),
+        "histogram_bin_num": settings.get("histogram_bin_num", 2048),
+        **(settings.get("options") or {}),
+    }
+    with session.timed("calibrate"):
+        session.manager(context).run(module, [definition(**options)], "calibrate")
+    return context.result(CALIBRATION_TABLE)
+
+
+def prepared(session: Session, path: Path, module: Module, settings: CompileSettings) -> DeploySettings:
+    """What deploying a network that was just imported takes: ranges of its values, found now where they are needed."""
+    deploy = DeploySettings(**chosen(settings, DeploySettings))
+    source = SampleSettings(**chosen(settings, SampleSettings))
+    has_samples = source.get("dataset") is not None or source.get("data_list") is not None
+    if has_limits(session.mode) and has_samples:
+        deploy["ranges"] = seen_magnitudes(module, open_samples(inputs_of(module), **source))
+    if needs_calibration(session.mode, module) and deploy.get("calibration_table") is None:
+        if not has_samples:
+            raise CalibrationError(
+                f"{path}: {session.mode} needs calibration: give samples with --dataset or --data-list, or a table "
+                "with --calibration-table"
+            )
+        method = settings.get("calibration_method", "kld")
+        table = calibrate(session, module, {**source, "method": method, "options": {"lint": True}})
+        if session.work_dir is not None:
+            table.write(session.work_dir / f"{file_stem(module.name)}_cali_table")
+        deploy["calibration_table"] = table
+    return deploy
+
+
+def deploy(session: Session, module: Module, model: Path, settings: DeploySettings) -> CompileReport:
+    """Build, check, compare stages on a test input, and only then write."""
+    table = settings.get("calibration_table")
+    built = build(session, module, Recipe(table, settings.get("quantize_table"), settings.get("boundary")))
+    loaded = session.chip.load(built.data, str(model))
+    loaded.check()
+    test = StageTest(
+        settings.get("test_input", ()),
+        settings.get("test_reference"),
+        settings.get("excepts", ()),
+        settings.get("tolerance", ()),
+    )
+    with session.timed("verify"):
+        verification = Verification(session, module, built.module, loaded, table, settings.get("ranges"))
+        comparisons = verification.run(test)
+    report = compile_report(model, session, built, loaded, comparisons)
+    write_atomic(model, built.data)
+    session.registry.hooks.hook.artifact_written(path=model, kind="model")
+    return report
+
+
+def build(session: Session, module: Module, recipe: Recipe) -> Built:
+    """Lower, plan and generate; the TOP module stays as it is."""
+    module, boundary = module.clone(), recipe.boundary
+    context = session.context(None if boundary is None else boundary.wishes(len(module.main.outputs)))
+    manager = session.manager(context)
+    if needs_calibration(session.mode, module):
+        if recipe.calibration_table is None:
+            raise CalibrationError(
+                f"{module.name}: {session.mode} needs a calibration table; make one with `tpuc calibrate` and give it "
+                "with --calibration-table"
+            )
+        with session.timed("calibrate"):
+            context.leave(CALIBRATION_TABLE, recipe.calibration_table)
+            manager.run_pipeline("calibrate", module)
+    tag = f"_{session.chip.description.name}_{session.mode}"
+    with session.timed("lower"):
+        _lower(session, manager, module, recipe)
+    if recipe.after_lowering is not None:
+        recipe.after_lowering(module)
+    session.keep(module, f"{tag}_tpu")
+    with session.timed("finalize"):
+        manager.run_pipeline("finalize", module)
+    session.keep(module, f"{tag}_final")
+    with session.timed("generate"):
+        manager.run(module, ["generate-code"], "generate")
+    return Built(module, context.result(ARTIFACT), context.find(MEMORY_PLAN))
+
+
+def _lower(session: Session, manager: PassManager, module: Module, recipe: Recipe) -> None:
+    if recipe.quantize_table is not None:
+        definition = session.registry.get("tpuc.passes", "import-quantise-table")
+        manager.run(module, [definition(table=str(recipe.quantize_table))], "lower")
+    manager.run_pipeline("lower", module)
+    if recipe.boundary is not None:
+        manager.run(module, recipe.boundary.passes(session.registry), "lower")
+    manager.run_pipeline("tpu-optimize", module)

@@ -1,0 +1,83 @@
+"""What the steps of a session may be told, by the names of the command line's options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from tpuc.session.boundary import Boundary
+
+
+class NetworkSettings(TypedDict, total=False):
+    """About a network file.
+
+    `batch` becomes the leading extent of every input; `preprocess` says how images become inputs; `random_weights`
+    draws weights where the format keeps them elsewhere.
+    """
+
+    model_name: str
+    model_data: Path | None
+    input_shapes: Sequence[Sequence[int]]
+    batch: int | None
+    output_names: Sequence[str]
+    preprocess: Mapping[str, Any] | None
+    random_weights: bool
+
+
+class SampleSettings(TypedDict, total=False):
+    """Where samples are, and how many of them are taken (0: all of a data list, or the usual number)."""
+
+    dataset: Path | None
+    data_list: Path | None
+    input_num: int
+
+
+class TestSettings(TypedDict, total=False):
+    """A sample on which stages are compared, and how far they may differ."""
+
+    test_input: Sequence[Path]
+    excepts: Sequence[str]
+    tolerance: Sequence[float]
+
+
+class TransformTestSettings(TestSettings, total=False):
+    """Comparison of a TOP module with another engine; `test_result` is an npz that receives every value."""
+
+    batch: int | None
+    test_result: Path | None
+
+
+class CalibrationSettings(SampleSettings, total=False):
+    """How ranges are found. `options` are further options of the pass `calibrate`, such as `tune_num`."""
+
+    method: str
+    histogram_bin_num: int
+    options: Mapping[str, Any] | None
+
+
+class DeploySettings(TestSettings, total=False):
+    """From a TOP module to a compiled file.
+
+    `calibration_table` is a table or its path. `ranges` are the largest magnitudes of values, where they are known: a
+    remark says what is too large for a float type.
+    """
+
+    calibration_table: Any
+    quantize_table: Path | None
+    test_reference: Path | None
+    boundary: Boundary | None
+    ranges: Mapping[str, float] | None
+
+
+class CompileSettings(NetworkSettings, SampleSettings, TestSettings, total=False):
+    """From a network file to a compiled file."""
+
+    calibration_table: Path | None
+    calibration_method: str
+    boundary: Boundary | None
+
+
+def chosen(settings: Mapping[str, Any], group: type[Any]) -> dict[str, Any]:
+    """Those of the settings that belong to a group."""
+    return {name: settings[name] for name in settings.keys() & group.__annotations__.keys()}
