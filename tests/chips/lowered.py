@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api import F32, Op, TensorType
-from tpuc.schedule import PIPELINES
+from tpuc.api import F32, Module, Op, TensorType
+from tpuc.schedule import PIPELINES, PassManager
+from tpuc.session import Session
 from tpuc.testing.kernel_conformance import Operand, Sample
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 
@@ -40,6 +41,12 @@ class HasOp(Protocol):
 def path_of(case: HasOp) -> tuple[str, str]:
     """What chooses the lowering of a case: its op, and the mode of that if there are several."""
     return case.op.name, str(getattr(case.op, "mode", ""))
+
+
+def lowered_ops(session: Session, module: Module) -> list[tuple[Op, list[str]]]:
+    """The ops that a module of floats is lowered to, with the types of their results."""
+    PassManager(session.context()).run_pipeline("lower", module)
+    return [(one.op, [str(result.type) for result in one.results]) for one in module.main.operations]
 
 
 def sample_of(case: LayerCase, operands: Sequence[Operand]) -> Sample:

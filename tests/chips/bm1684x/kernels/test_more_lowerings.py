@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tpuc.api import F32, Module, Op, TensorType
+from tpuc.api import F32, Module, TensorType
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.schedule import PIPELINES, PassManager
+from tpuc.schedule import PIPELINES
 from tpuc.session import Session
 from tpuc.session.compare import real_values
 from tpuc.testing.kernel_conformance import Sample, sample_module
@@ -16,7 +16,7 @@ from tpuc_bm1684x.lowerings import TABLE
 
 from tests.chips.bm1684x.kernels.lowered import check_file
 from tests.chips.bm1684x.kernels.more_cases import CASES, FUNCTIONS, Case
-from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, own_ranges
+from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, lowered_ops, own_ranges
 from tests.turns import in_turn
 
 # Of the greatest magnitude: operands, constants and results are rounded to 24, 11 and 8 bits, and sums cancel.
@@ -63,9 +63,5 @@ def test_lowered_ops_compute_the_op(name: str, mode: str) -> None:
 @pytest.mark.parametrize("name", COMPOSED)
 def test_compositions_are_the_same_in_every_mode_of_floats(name: str) -> None:
     """So that compiling and running them in one of these modes is enough."""
-    lowered: list[list[tuple[Op, list[str]]]] = []
-    for mode in SHARES:
-        module, _, _ = module_of(COMPOSED[name])
-        PassManager(Session(chip="bm1684x", quantize=mode).context()).run_pipeline("lower", module)
-        lowered.append([(one.op, [str(result.type) for result in one.results]) for one in module.main.operations])
-    assert lowered[0] == lowered[1] == lowered[2]
+    found = [lowered_ops(Session(chip="bm1684x", quantize=mode), module_of(COMPOSED[name])[0]) for mode in SHARES]
+    assert found[0] == found[1] == found[2]

@@ -19,10 +19,16 @@ from tpuc_ops import top
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 
 from tests.chips.bm1684x.kernels.lowered import check_file
-from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, path_of
+from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, lowered_ops, path_of
 from tests.turns import in_turn
 
-MODES = ("f32", "f16", "bf16", "int8", "int8-asym")
+FLOATS, INTEGERS = ("f32", "f16", "bf16"), ("int8", "int8-asym")
+MODES = (*FLOATS, *INTEGERS)
+ALIKE = (
+    *(top.Arg, top.Bitwise, top.Cast, top.Compare, top.CompareConst, top.Concat, top.CumProd, top.CumSum, top.Mod),
+    *(top.GatherElements, top.GatherND, top.Pad, top.Pow3, top.Slice, top.Tile, top.TopK, top.Trilu),
+)
+"""Ops that take and give f32 in every mode of floats, where they stand alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +211,24 @@ def _table(values: dict[str, Array]) -> CalibrationTable:
     return CalibrationTable(entries)
 
 
-@pytest.mark.parametrize(("name", "mode"), in_turn(CASES, MODES, path_of))
+SAME = {name: case for name, case in CASES.items() if isinstance(case.op, ALIKE)}
+OTHERS = {name: case for name, case in CASES.items() if name not in SAME}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_ops_are_lowered_alike_in_every_mode_of_floats(name: str) -> None:
+    """So that compiling and running them in one of these modes is enough."""
+    modules = [
+        (Session(chip="bm1684x", quantize=mode), _module(SAME[name].operands, SAME[name].op)[0]) for mode in FLOATS
+    ]
+    found = [lowered_ops(session, module) for session, module in modules]
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [*in_turn(OTHERS, MODES, path_of), *in_turn(SAME, ("f32", *INTEGERS), path_of)],
+)
 def test_the_lowered_op_means_the_same(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case.operands, case.op)
