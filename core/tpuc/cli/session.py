@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tpuc.cli.app import App
 from tpuc.errors import HazardError, IllegalCommand, UsageError
-from tpuc.files import write_atomic
+from tpuc.files import check_writable, write_atomic
 
 if TYPE_CHECKING:
     from tpuc.api.chip import Chip, LoadedModel
@@ -83,6 +83,13 @@ def check_inputs(*paths: Path | None) -> None:
     for path in paths:
         if path is not None and not path.exists():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+def check_outputs(*paths: Path | None) -> None:
+    """Raise for the first file that could not be written, before a long run that would lose it."""
+    for path in paths:
+        if path is not None:
+            check_writable(path)
 
 
 def check_one_data_source(dataset: Path | None, data_list: Path | None, required: bool = False) -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.options import boundary_options, planning_options, preprocess_options
-from tpuc.cli.session import check_inputs, check_one_data_source, open_session, show_report
-from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES, Shapes
-from tpuc.files import check_writable
+from tpuc.cli.session import check_inputs, check_one_data_source, check_outputs, open_session, show_report
+from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
 
 if TYPE_CHECKING:
-    from tpuc.session import Boundary
+    from tpuc.session.settings import CompileSettings
 
 
 @click.command("compile", cls=Command)
@@ -47,23 +45,8 @@ if TYPE_CHECKING:
 def command(
     app: App,
     network: Path,
-    model_data: Path | None,
-    random_weights: bool,
     chip: str,
     quantize: str,
-    dataset: Path | None,
-    data_list: Path | None,
-    input_num: int,
-    calibration_table: Path | None,
-    calibration_method: str,
-    input_shapes: Shapes,
-    batch: int | None,
-    output_names: tuple[str, ...],
-    preprocess: Mapping[str, Any],
-    boundary: Boundary | None,
-    test_input: tuple[Path, ...],
-    excepts: tuple[str, ...],
-    tolerance: tuple[float, ...],
     symmetric_divisor: int | None,
     planner: str | None,
     opt: int | None,
@@ -71,15 +54,14 @@ def command(
     output: Path,
     report_path: Path | None,
     work_dir: Path | None,
+    **settings: Unpack[CompileSettings],
 ) -> None:
     """Compile a network for a chip."""
+    dataset, data_list = settings.get("dataset"), settings.get("data_list")
     check_one_data_source(dataset, data_list)
-    check_inputs(network, model_data, dataset, data_list, calibration_table, *test_input)
-    check_writable(output)
-    if memory_plan is not None:
-        check_writable(memory_plan)
-    if report_path is not None:
-        check_writable(report_path)
+    given = (settings.get("model_data"), dataset, data_list, settings.get("calibration_table"))
+    check_inputs(network, *given, *settings.get("test_input", ()))
+    check_outputs(output, memory_plan, report_path)
     session = open_session(
         app,
         chip=chip,
@@ -89,23 +71,4 @@ def command(
         planner=planner,
         opt=opt,
     )
-    report = session.compile(
-        network,
-        output,
-        model_data=model_data,
-        random_weights=random_weights,
-        input_shapes=input_shapes,
-        batch=batch,
-        output_names=output_names,
-        preprocess=preprocess,
-        dataset=dataset,
-        data_list=data_list,
-        input_num=input_num,
-        calibration_table=calibration_table,
-        calibration_method=calibration_method,
-        test_input=test_input,
-        excepts=excepts,
-        tolerance=tolerance,
-        boundary=boundary,
-    )
-    show_report(app, report, report_path, memory_plan)
+    show_report(app, session.compile(network, output, **settings), report_path, memory_plan)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.options import boundary_options, planning_options
-from tpuc.cli.session import check_inputs, open_session, show_report
+from tpuc.cli.session import check_inputs, check_outputs, open_session, show_report
 from tpuc.cli.values import EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE
 from tpuc.errors import UsageError
-from tpuc.files import check_writable
 
 if TYPE_CHECKING:
-    from tpuc.session import Boundary
+    from tpuc.session.settings import DeploySettings
 
 
 @click.command("deploy", cls=Command)
@@ -43,13 +42,6 @@ def command(
     chip: str,
     quantize: str,
     asymmetric: bool,
-    quantize_table: Path | None,
-    calibration_table: Path | None,
-    tolerance: tuple[float, ...],
-    test_input: tuple[Path, ...],
-    test_reference: Path | None,
-    boundary: Boundary | None,
-    excepts: tuple[str, ...],
     symmetric_divisor: int | None,
     planner: str | None,
     opt: int | None,
@@ -57,14 +49,12 @@ def command(
     output: Path,
     report_path: Path | None,
     work_dir: Path | None,
+    **settings: Unpack[DeploySettings],
 ) -> None:
     """Turn a TOP module into a compiled file."""
-    check_inputs(mlir, quantize_table, calibration_table, test_reference, *test_input)
-    check_writable(output)
-    if memory_plan is not None:
-        check_writable(memory_plan)
-    if report_path is not None:
-        check_writable(report_path)
+    given = (settings.get("quantize_table"), settings.get("calibration_table"), settings.get("test_reference"))
+    check_inputs(mlir, *given, *settings.get("test_input", ()))
+    check_outputs(output, memory_plan, report_path)
     session = open_session(
         app,
         chip=chip,
@@ -74,18 +64,7 @@ def command(
         planner=planner,
         opt=opt,
     )
-    report = session.deploy(
-        session.load(mlir),
-        output,
-        calibration_table=calibration_table,
-        quantize_table=quantize_table,
-        test_input=test_input,
-        test_reference=test_reference,
-        excepts=excepts,
-        tolerance=tolerance,
-        boundary=boundary,
-    )
-    show_report(app, report, report_path, memory_plan)
+    show_report(app, session.deploy(session.load(mlir), output, **settings), report_path, memory_plan)
 
 
 def asymmetric_mode(mode: str) -> str:

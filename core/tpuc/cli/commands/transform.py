@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.options import preprocess_options
-from tpuc.cli.session import check_inputs, open_session
-from tpuc.cli.values import EMPTY, FILE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES, Shapes
+from tpuc.cli.session import check_inputs, check_outputs, open_session
+from tpuc.cli.values import EMPTY, FILE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
 from tpuc.errors import UsageError
-from tpuc.files import check_writable
+
+if TYPE_CHECKING:
+    from tpuc.session.settings import NetworkSettings
 
 
 @click.command("transform", cls=Command)
@@ -35,44 +36,29 @@ from tpuc.files import check_writable
 @pass_app
 def command(
     app: App,
-    model_name: str,
     model_def: Path,
-    model_data: Path | None,
-    random_weights: bool,
-    input_shapes: Shapes,
-    batch: int | None,
-    preprocess: Mapping[str, Any],
-    output_names: tuple[str, ...],
     test_input: tuple[Path, ...],
     test_result: Path | None,
     tolerance: tuple[float, ...],
     excepts: tuple[str, ...],
     post_handle_type: str | None,
     mlir: Path,
+    **settings: Unpack[NetworkSettings],
 ) -> None:
     """Turn a network into a TOP module (.mlir and .npz)."""
     if not test_input and (test_result is not None or excepts or tolerance):
         raise UsageError("--test-result, --excepts and --tolerance belong to a comparison; add --test-input FILE.")
     if post_handle_type is not None:
         raise UsageError("--post-handle-type: no post-processing can be fused yet; leave it out.")
-    check_inputs(model_def, model_data, *test_input)
-    check_writable(mlir)
+    check_inputs(model_def, settings.get("model_data"), *test_input)
+    check_outputs(mlir)
     session = open_session(app)
-    module = session.transform(
-        model_def,
-        model_name=model_name,
-        model_data=model_data,
-        random_weights=random_weights,
-        input_shapes=input_shapes,
-        batch=batch,
-        output_names=output_names,
-        preprocess=preprocess,
-    )
+    module = session.transform(model_def, **settings)
     if test_input:
         report = session.verify_transform(
             model_def,
             module,
-            batch=batch,
+            batch=settings.get("batch"),
             test_input=test_input,
             test_result=test_result,
             excepts=excepts,
