@@ -163,7 +163,7 @@ from tpuc.ir.attributes import (
     StringAttr,
     UnitAttr,
 )
-from tpuc.ir.builder import Builder, infer_types
+from tpuc.ir.builder import Builder, free_name, infer_types
 from tpuc.ir.dtypes import as_stored, numpy_dtype, scalar_of
 from tpuc.ir.rewriter import Pattern, Rewriter, apply_patterns, drop_unused_weights, remove_dead
 from tpuc.ir.text import parse_module, print_module, read_module
@@ -393,6 +393,7 @@ __all__ = [
     "elementwise_view",
     "file_stem",
     "find_hazards",
+    "free_name",
     "import_modules",
     "infer_types",
     "make_timeline",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tpuc.errors import PluginError
@@ -34,6 +34,16 @@ class Table:
         """Everything registered so far."""
         return self._cells
 
+    def _registers(self, ops: Sequence[type[Op]]) -> Callable[[type[CellT]], type[CellT]]:
+        """Class decorator: register an instance for each of `ops`."""
+
+        def register(cell: type[CellT]) -> type[CellT]:
+            for op in ops:
+                self._add(op.name, cell())
+            return cell
+
+        return register
+
     def _add(self, key: Hashable, cell: Any) -> None:
         if key in self._cells:
             raise PluginError(f"table {self.owner}.{self.dialect}: {key!r} is registered twice; keep one of the two")
@@ -59,13 +69,7 @@ class LegalisationTable(Table):
 
     def legalises(self, *ops: type[Op]) -> Callable[[type[CellT]], type[CellT]]:
         """Class decorator: register an instance for each of `ops`."""
-
-        def register(legalisation: type[CellT]) -> type[CellT]:
-            for op in ops:
-                self._add(op.name, legalisation())
-            return legalisation
-
-        return register
+        return self._registers(ops)
 
 
 class KernelTable(Table):
@@ -73,13 +77,7 @@ class KernelTable(Table):
 
     def runs(self, *ops: type[Op]) -> Callable[[type[CellT]], type[CellT]]:
         """Class decorator: register an instance for each of `ops`."""
-
-        def register(kernel: type[CellT]) -> type[CellT]:
-            for op in ops:
-                self._add(op.name, kernel())
-            return kernel
-
-        return register
+        return self._registers(ops)
 
 
 class ImporterTable(Table):

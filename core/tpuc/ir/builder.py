@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tpuc.errors import InvalidModel
@@ -94,17 +94,9 @@ class Builder:
             element = scalar_of(array.dtype)
         elif isinstance(element, str):
             element = ScalarType(element)
-        name = self.free_weight_name(name)
+        name = free_name(name, self.module.weights.__contains__)
         self.module.weights[name] = array
         return self.build(self._constant_op(), (), TensorType(tuple(array.shape), element), name)
-
-    def free_weight_name(self, name: str) -> str:
-        """`name`, or the first of `name_1`, `name_2`, ... that no weight has."""
-        weights, free, number = self.module.weights, name, 0
-        while free in weights:
-            number += 1
-            free = f"{name}_{number}"
-        return free
 
     def none(self) -> Value:
         """A value for an operand that is not there."""
@@ -125,6 +117,15 @@ class Builder:
             if isinstance(operation.op, trait):
                 return operation.op
         raise ValueError(f"the module has no {what} to take the op from; give it to the builder")
+
+
+def free_name(name: str, is_taken: Callable[[str], bool]) -> str:
+    """`name`, or the first of `name_1`, `name_2`, ... that is not taken."""
+    free, number = name, 0
+    while is_taken(free):
+        number += 1
+        free = f"{name}_{number}"
+    return free
 
 
 def infer_types(op: Op, operands: Sequence[Value], name: str = "") -> tuple[TensorType, ...]:

@@ -31,6 +31,7 @@ from tpuc.api import (
     Unsupported,
     Value,
     file_stem,
+    free_name,
 )
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
@@ -228,11 +229,9 @@ class TopBuilder:
         return self.body.append(Operation(op, operands, [type], location)).result
 
     def _unique(self, name: str) -> str:
-        candidate, count = name, 1
-        while candidate in self._taken or self.is_foreign(candidate):
-            candidate, count = f"{name}_{count}", count + 1
-        self._taken.add(candidate)
-        return candidate
+        free = free_name(name, lambda name: name in self._taken or self.is_foreign(name))
+        self._taken.add(free)
+        return free
 
 
 def module_name(name: str) -> str:

@@ -61,8 +61,7 @@ class DeformConvAny(Sampled[top.DeformConv2D]):
         window, (oh, ow) = op.window(), size
         taps = window.taps
         apart = do.reshape(moves, n, taps, 2, count)
-        part = top.Slice(offset=(0, 0, way, 0), steps=(1,) * 4, ends=(n, taps, way + 1, count))
-        chosen = do.reshape(do(part, apart, None, None, None, dims=(n, taps, 1, count)), n, taps * count)
+        chosen = do.reshape(do.slice(apart, (0, 0, way, 0), (n, taps, way + 1, count)), n, taps * count)
         tap = np.divmod(np.arange(taps), window.kernel[1])[way] * window.dilations[way]
         places = np.indices((oh, ow))[way].reshape(1, -1) * window.strides[way] - window.pads[way]
         fixed = (tap[:, None] + places).astype(np.float32).reshape(1, -1)
@@ -78,5 +77,4 @@ def _part(do: Composer, value: Value, axis: int, number: int, count: int) -> Val
     offset = tuple(number * size if index == axis else 0 for index in range(len(dims)))
     dims[axis] = size
     ends = tuple(start + extent for start, extent in zip(offset, dims, strict=True))
-    op = top.Slice(offset=offset, steps=(1,) * len(dims), ends=ends)
-    return do(op, value, None, None, None, dims=dims)
+    return do.slice(value, offset, ends)

@@ -36,8 +36,7 @@ class DetAny(Composed[top.Det]):
 
         def element(row: int, column: int) -> Value:
             at, count = row * size + column, flat.tensor.dims[0]
-            op = top.Slice(offset=(0, at), steps=(1, 1), ends=(count, at + 1))
-            return do(op, flat, None, None, None, dims=(count, 1))
+            return do.slice(flat, (0, at), (count, at + 1))
 
         elements = [[element(row, column) for column in range(size)] for row in range(size)]
 

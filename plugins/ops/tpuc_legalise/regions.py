@@ -50,8 +50,7 @@ class RoiAlignAny(Sampled[top.RoiAlign]):
         count = rois.tensor.dims[0]
 
         def column(index: int) -> Value:
-            part = top.Slice(offset=(0, index), steps=(1, 1), ends=(count, index + 1))
-            return do(part, rois, None, None, None, dims=(count, 1))
+            return do.slice(rois, (0, index), (count, index + 1))
 
         number, *edges = (column(index) for index in range(5))
         half = -0.5 if op.align_corners else 0.0

@@ -183,8 +183,7 @@ class GridSamplerAny(Sampled[top.GridSampler]):
         taps: list[list[_Tap]] = []
         for axis, size in enumerate(sizes):
             at = len(sizes) - 1 - axis
-            part = top.Slice(offset=(0, 0, at), steps=(1, 1, 1), ends=(n, points, at + 1))
-            column = do.reshape(do(part, flat, None, None, None, dims=(n, points, 1)), n, points)
+            column = do.reshape(do.slice(flat, (0, 0, at), (n, points, at + 1)), n, points)
             way = Axis(do, size, op.padding_mode, op.align_corners)
             taps.append(way.taps(op.mode, way.place(column)))
         total = sampled(do, table_of_places(do, x), sizes, taps)
@@ -221,8 +220,7 @@ class MaxPoolWithMaskAny(Composed[top.MaxPoolWithMask]):
                 start + (count - 1) * stride + 1
                 for start, count, stride in zip((down, across), dims[2:], window.strides, strict=True)
             ]
-            part = top.Slice(offset=(0, 0, down, across), steps=(1, 1, *window.strides), ends=(n, c, *ends))
-            tap = do(part, padded, None, None, None, dims=dims)
+            tap = do.slice(padded, (0, 0, down, across), (n, c, *ends), (1, 1, *window.strides))
             row = np.arange(dims[2])[:, None] * window.strides[0] + down - above
             column = np.arange(dims[3])[None] * window.strides[1] + across - left
             places = column * rows + row if op.by_column else row * columns + column

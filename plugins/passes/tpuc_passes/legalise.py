@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from tpuc.api import (
-    F32,
     NO_LOWERING,
+    Builder,
     Legalisation,
-    Location,
     Module,
-    NoneType,
     Op,
     Operation,
     Pass,
@@ -21,6 +19,7 @@ from tpuc.api import (
     TensorType,
     Unsupported,
     Value,
+    free_name,
 )
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
@@ -96,16 +95,13 @@ class _Legaliser:
         operation.erase()
         self.has_changed = True
         for made in build.made:
-            if not is_kept(made):
-                self._visit(made, origin)
+            self._visit(made, origin)
 
     def unique(self, name: str) -> str:
         """A name that no operation has yet."""
-        candidate, number = name, 1
-        while candidate in self._names or candidate in self.module.weights:
-            candidate, number = f"{name}_{number}", number + 1
-        self._names.add(candidate)
-        return candidate
+        free = free_name(name, lambda name: name in self._names or name in self.module.weights)
+        self._names.add(free)
+        return free
 
 
 class _Builder:
@@ -113,6 +109,7 @@ class _Builder:
 
     def __init__(self, legaliser: _Legaliser, anchor: Operation, legalisation: Legalisation[Op]) -> None:
         self._legaliser, self._anchor, self._legalisation = legaliser, anchor, legalisation
+        self._builder = Builder(legaliser.module, before=anchor, constant=top.Weight(), absent=top.None_())
         self.made: list[Operation] = []
 
     def __call__(
@@ -122,20 +119,14 @@ class _Builder:
         own = self._anchor.location.names
         given = name if name in own else self._legaliser.unique(name)
         mode = compute_type or self._legaliser.cells.mode_of(self._anchor)
-        attributes = {COMPUTE_TYPE: StringAttr(mode)} if mode != self._legaliser.cells.mode else {}
-        return self._add(Operation(op, operands, [result], Location((given,)), dict(attributes)))
-
-    def weight(self, name: str, array: Array) -> Value:
-        name = self._legaliser.unique(name)
-        self._legaliser.module.weights[name] = as_array(array.astype(np.float32, copy=False))
-        return self._add(Operation(top.Weight(), (), [TensorType(array.shape, F32)], Location((name,))))
-
-    def none(self) -> Value:
-        return self._add(Operation(top.None_(), (), [NoneType()]))
-
-    def _add(self, operation: Operation) -> Value:
-        block = self._anchor.block
-        assert block is not None
-        block.insert_before(self._anchor, operation)
+        operation = self._builder.operation(op, operands, result, given)
+        if mode != self._legaliser.cells.mode:
+            operation.extra_attributes[COMPUTE_TYPE] = StringAttr(mode)
         self.made.append(operation)
         return operation.result
+
+    def weight(self, name: str, array: Array) -> Value:
+        return self._builder.weight(self._legaliser.unique(name), as_array(array.astype(np.float32, copy=False)))
+
+    def none(self) -> Value:
+        return self._builder.none()

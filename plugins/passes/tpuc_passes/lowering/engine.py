@@ -8,6 +8,7 @@ from typing import Any
 
 from tpuc.api import (
     ABSENT,
+    FLOAT_MODES,
     NO_LOWERING,
     Elementwise,
     InvalidModel,
@@ -26,6 +27,7 @@ from tpuc.api import (
     Unsupported,
     Value,
     Wants,
+    free_name,
 )
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import Dequantise, Quantise
@@ -187,16 +189,15 @@ class Lowerer:
         if isinstance(value.type, NoneType) or self._constant(operand) is not None or want is Wants.AS_IS:
             return value
         type_ = value.tensor
-        description = self.chip
         if want is Wants.EXACT:
-            return self.cast(value, description.float_type(type_, self.exact)) if type_.is_quantised else value
+            return self.cast(value, self.chip.float_type(type_, self.exact)) if type_.is_quantised else value
         if want in (Wants.FLOAT, Wants.INDEX):
-            return self.cast(value, description.float_type(type_, "f32"))
-        if mode in ("f32", "f16", "bf16"):
-            return self.cast(value, description.float_type(type_, mode))
+            return self.cast(value, self.chip.float_type(type_, "f32"))
+        if mode in FLOAT_MODES:
+            return self.cast(value, self.chip.float_type(type_, mode))
         if type_.is_quantised:
             return value
-        return self.cast(value, description.quantise(operand.tensor, mode, operand.name))
+        return self.cast(value, self.chip.quantise(operand.tensor, mode, operand.name))
 
     def cast(self, value: Value, wanted: TensorType) -> Value:
         """The value in another element type; casts are shared."""
@@ -215,12 +216,11 @@ class Lowerer:
         cell = self.find(op, self.mode)
         if cell is None:
             return build(op, [value], wanted)
-        description = self.chip
-        node = LoweringNode(op, (value.tensor,), (wanted,), name, (value,), (None,), self.mode, description)
+        node = LoweringNode(op, (value.tensor,), (wanted,), name, (value,), (None,), self.mode, self.chip)
         reason = cell.refuse(node)
         if reason is not None:
             raise Unsupported(
-                f"value '{value.name}': {op.name} to {wanted.storage} on {description.name}: {reason}; choose another "
+                f"value '{value.name}': {op.name} to {wanted.storage} on {self.chip.name}: {reason}; choose another "
                 "mode for the ops that use it"
             )
         (result,) = cell.lower(node, build)
@@ -231,10 +231,7 @@ class Lowerer:
 
     def unique(self, name: str) -> str:
         """A name that no operation has yet."""
-        candidate, number = name, 1
-        while candidate in self.names or candidate in self.module.weights:
-            candidate, number = f"{name}_{number}", number + 1
-        return candidate
+        return free_name(name, lambda name: name in self.names or name in self.module.weights)
 
 
 class _Builder:
