@@ -261,57 +261,57 @@ class TileKernel(Generic[OpT, AssemblerT]):
     keep no state.
     """
 
-    def refuse(self, node: Node) -> str | None:
+    def refuse(self, node: Node[OpT]) -> str | None:
         """Why this chip cannot run the node, in a sentence without a full stop; None: it can."""
         return None
 
-    def space(self, node: Node) -> Space:
+    def space(self, node: Node[OpT]) -> Space:
         """The iteration space of the node."""
         raise NotImplementedError
 
-    def kernels(self, node: Node) -> Sequence[Candidate]:
+    def kernels(self, node: Node[OpT]) -> Sequence[Candidate]:
         """The ways to run a node that is not refused, the best for a lone op first; planning takes one of them.
 
         Neighbours stay in local memory where a value has the same view on both sides. Default: this kernel in `space`.
         """
         return (Candidate(self, self.space(node)),)
 
-    def tiling_key(self, node: Node) -> Hashable:
+    def tiling_key(self, node: Node[OpT]) -> Hashable:
         """Nodes with equal keys are cut alike, so that the search is made once: attributes that decide extents, halos
         and sizes of constants, without values. Default: the op with all its attributes.
         """
         return node.op
 
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+    def reads(self, node: Node[OpT], space: Space, tile: Tile) -> Sequence[Box | None]:
         """Per operand the part that a tile reads, None where nothing is read. Default: the tile's own n, c, h, w,
         where an operand extent of 1 is read whole (broadcast).
         """
         return [default_box(view, tile) if view is not None else None for view in space.operands]
 
-    def layouts(self, node: Node) -> Layouts:
+    def layouts(self, node: Node[OpT]) -> Layouts:
         """Layouts of operands and results in LMEM. Default: `aligned` for all."""
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",) * len(node.result_types))
 
-    def constants(self, node: Node) -> Sequence[PackedConstant]:
+    def constants(self, node: Node[OpT]) -> Sequence[PackedConstant]:
         """The packed constants."""
         return ()
 
-    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+    def constant_shape(self, node: Node[OpT], name: str, tile: Tile) -> tuple[int, int]:
         """`(lanes, bytes per lane)` of a constant's block for a tile; lanes is 1 for broadcast blocks."""
         raise NotImplementedError
 
-    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+    def pack(self, node: Node[OpT], name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         """A constant's block for a tile: uint8 of exactly `constant_shape`.
 
         `arrays` are the node's constant operands by position, None where the operand is computed.
         """
         raise NotImplementedError
 
-    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+    def scratch(self, node: Node[OpT], tile: Tile) -> Sequence[Scratch]:
         """Working memory for a tile."""
         return ()
 
-    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: AssemblerT) -> None:
+    def emit(self, node: Node[OpT], placed: PlacedTile, phase: Phase, asm: AssemblerT) -> None:
         """Append the compute instructions of one tile to the chip's assembler."""
         raise NotImplementedError
 
@@ -351,19 +351,19 @@ class RowMove(Move):
 class MoveKernel(Generic[OpT]):
     """Base of kernels that only move data (Permute, Concat, Slice, Pad, Reshape)."""
 
-    def refuse(self, node: Node) -> str | None:
+    def refuse(self, node: Node[OpT]) -> str | None:
         """Why this chip cannot run the node; None: it can."""
         return None
 
-    def is_alias(self, node: Node) -> bool:
+    def is_alias(self, node: Node[OpT]) -> bool:
         """Is the result the same bytes as the first operand? Then it needs no instruction and shares the address."""
         return False
 
-    def local(self, node: Node) -> TileKernel[Any, Any] | None:
+    def local(self, node: Node[OpT]) -> TileKernel[Any, Any] | None:
         """The same move in local memory, for operands that are there already and a result that stays; None: no way."""
         return None
 
-    def moves(self, node: Node) -> Sequence[Move]:
+    def moves(self, node: Node[OpT]) -> Sequence[Move]:
         """The copies that make the result."""
         return ()
 
@@ -377,15 +377,15 @@ class CpuRoutine(Generic[OpT]):
     function: ClassVar[str]
     """Its name in the runtime."""
 
-    def refuse(self, node: Node) -> str | None:
+    def refuse(self, node: Node[OpT]) -> str | None:
         """Why the function cannot compute the node; None: it can."""
         return None
 
-    def arguments(self, node: Node) -> Mapping[str, HostArgument]:
+    def arguments(self, node: Node[OpT]) -> Mapping[str, HostArgument]:
         """What the function is told beside its tensors."""
         return {}
 
-    def shapes(self, node: Node) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
+    def shapes(self, node: Node[OpT]) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
         """Extents of operands and results as the function sees them."""
         return [type_.dims for type_ in node.operand_types], [type_.dims for type_ in node.result_types]
 
@@ -393,7 +393,7 @@ class CpuRoutine(Generic[OpT]):
 class KernelChoice(Generic[OpT]):
     """Base of cells that serve the nodes of one op by different kernels."""
 
-    def kernel(self, node: Node) -> TileKernel[Any, Any] | MoveKernel[Any] | CpuRoutine[Any]:
+    def kernel(self, node: Node[OpT]) -> TileKernel[Any, Any] | MoveKernel[Any] | CpuRoutine[Any]:
         """The kernel of a node."""
         raise NotImplementedError
 

@@ -50,13 +50,13 @@ class Legalisation(Generic[OpT]):
         """Has the chip what every node needs, beside the ops in `into`? Asked for tables of support too."""
         return True
 
-    def refuse(self, node: LoweringNode) -> str | None:
+    def refuse(self, node: LoweringNode[OpT]) -> str | None:
         """Why the node cannot be legalised for this chip, in a sentence without a full stop; None: it can.
 
         `operands` of the node are values of the network; `constants` are given.
         """
         return None
 
-    def rewrite(self, node: LoweringNode, build: LegalisationBuilder) -> Sequence[Value]:
+    def rewrite(self, node: LoweringNode[OpT], build: LegalisationBuilder) -> Sequence[Value]:
         """One value per result, called as the node's results are."""
         raise NotImplementedError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-from tpuc.ir import Node, Op, TensorType, Value
+from tpuc.ir import Node, Op, OpT_co, TensorType, Value
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -34,7 +34,7 @@ class Wants(Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class LoweringNode(Node):
+class LoweringNode(Node[OpT_co]):
     """A TOP node on its way to a chip.
 
     `operands` are lowered values that already have the wanted types; constants keep their float TOP weight.
@@ -101,17 +101,17 @@ class Lowering(Generic[OpT]):
         """Of a lowering for a kind of ops: does it serve this one? Asked without a node, for tables of support."""
         return True
 
-    def refuse(self, node: LoweringNode) -> str | None:
+    def refuse(self, node: LoweringNode[OpT]) -> str | None:
         """Why this chip cannot compute this node in this mode, in a sentence without a full stop; None: it can.
 
         `operands` of the node are not lowered yet and may be empty here; `constants` are given.
         """
         return None
 
-    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+    def requires(self, node: LoweringNode[OpT]) -> Sequence[Wants]:
         """What each operand must be; constants are never cast. Default: the mode's own type everywhere."""
         return (Wants.MODE,) * len(node.operand_types)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+    def lower(self, node: LoweringNode[OpT], build: LoweringBuilder) -> Sequence[Value]:
         """Build the TPU ops; returns one value per result."""
         raise NotImplementedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuc.ir.builtin import Call, Return
 from tpuc.ir.dialect import Dialect, OpResolver
-from tpuc.ir.op import ABSENT, Node, Op, OpField, UnregisteredOp, op_fields
+from tpuc.ir.op import ABSENT, Node, Op, OpField, OpT_co, UnregisteredOp, op_fields
 from tpuc.ir.operation import Block, Function, Location, Module, Operation, Region, Value
 from tpuc.ir.types import (
     BF16,
@@ -43,6 +43,7 @@ __all__ = [
     "NoneType",
     "Op",
     "OpField",
+    "OpT_co",
     "OpResolver",
     "OpaqueType",
     "Operation",

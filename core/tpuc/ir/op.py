@@ -7,7 +7,7 @@ import functools
 import types
 import typing
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias
 
 from tpuc.ir.attributes import FieldKind
 from tpuc.ir.types import F32, TensorType, Types
@@ -15,9 +15,16 @@ from tpuc.ir.types import F32, TensorType, Types
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from typing_extensions import TypeVar
+
     from tpuc.ir.operation import Operation
 
     Array: TypeAlias = npt.NDArray[Any]
+    OpT_co = TypeVar("OpT_co", bound="Op", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    OpT_co = TypeVar("OpT_co", covariant=True)  # Python 3.11 knows no defaults: those are for type checkers
 
 
 class Op:
@@ -94,10 +101,10 @@ def op_fields(op: type[Op]) -> tuple[OpField, ...]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Node:
-    """A read-only view of an operation for hooks: its op, types and name."""
+class Node(Generic[OpT_co]):
+    """A read-only view of an operation for hooks: its op, types and name. Hooks know which op they serve."""
 
-    op: Any  # the concrete Op; hooks know which one they serve
+    op: OpT_co
     operand_types: tuple[TensorType, ...]
     result_types: tuple[TensorType, ...]
     name: str = ""
@@ -108,7 +115,7 @@ class Node:
         return self.result_types[0]
 
     @staticmethod
-    def of(operation: Operation) -> Node:
+    def of(operation: Operation) -> Node[Any]:
         """The view of an operation; absent operands have an empty f32 tensor type of shape (0,)."""
         return operation.node()
 
