@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.api import Lowering, LoweringTable, Op, Operation, StringAttr, Value
+from tpuc.api import Lowering, LoweringNode, LoweringTable, Op, Operation, StringAttr, Value
 from tpuc.errors import Unsupported
 from tpuc.ir import Module
 from tpuc.ir.op import UnregisteredOp
@@ -32,6 +32,7 @@ PRIMITIVES: Sequence[type[Op]] = (
         top.AddConst,
         top.Clip,
         top.Compare,
+        top.CompareConst,
         top.Concat,
         top.Conv,
         top.Div,
@@ -56,6 +57,7 @@ PRIMITIVES: Sequence[type[Op]] = (
         top.Round,
         top.Sigmoid,
         top.Slice,
+        top.Softplus,
         top.Sub,
         top.SubConst,
         top.Tanh,
@@ -119,6 +121,18 @@ CASES: dict[str, Case] = {
     "grid_nearest": Case(
         top.GridSampler(mode="nearest", padding_mode="border", align_corners=True), ((2, 3, 5, 6), (2, 4, 3, 2))
     ),
+    "reciprocal": Case(top.Reciprocal(const_val=2.5), ((3, 7),)),
+    "pow": Case(top.Pow(exponent=5.0), ((3, 7),)),
+    "pow_below": Case(top.Pow(exponent=-3.0), ((3, 7),)),
+    "pow_first": Case(top.Pow(exponent=1.0), ((3, 7),)),
+    "pow2": Case(top.Pow2(const_val=3.0), ((3, 7),)),
+    "pow3": Case(top.Pow3(), ((3, 7),), (np.array([0.0, 1.0, 2.0, 3.0, -1.0, -2.0, 4.0], np.float32),)),
+    "pow3_computed": Case(top.Pow3(), ((3, 7),), (np.array([2.0], np.float32),)),
+    "sigmoid": Case(top.Sigmoid(scale=2.0, bias=0.5), ((3, 7),)),
+    "sigmoid_log": Case(top.Sigmoid(log=True), ((3, 7),)),
+    "sigmoid_log_scaled": Case(top.Sigmoid(scale=2.0, bias=0.5, log=True), ((3, 7),)),
+    "softsign": Case(top.Softsign(), ((3, 7),)),
+    "instance_norm_long": Case(top.InstanceNorm(), ((1, 2, 48, 60),), (filters(2), filters(2, seed=7))),
     "det": Case(top.Det(), ((2, 3, 3),)),
     "einsum": Case(top.Einsum(mode="abc,cd->abd"), ((2, 3, 4),), (filters(4, 5),)),
     "max_pool_with_mask": Case(top.MaxPoolWithMask(kernel_shape=(2, 2), strides=(2, 2)), ((1, 3, 4, 6),)),
@@ -128,7 +142,16 @@ UNSHOWN = {top.DeformConv2D.name, top.RoiAlign.name}
 
 
 class Native(Lowering[Any]):
-    """Never asked to lower."""
+    """Never asked to lower. Only squares, roots and plain sigmoids."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        match node.op:
+            case top.Pow(exponent=exponent) if exponent not in (-0.5, 0.5, 2.0):
+                return "no such power"
+            case top.Sigmoid(scale=scale, log=log) if scale != 1.0 or log:
+                return "plain sigmoids"
+            case _:
+                return None
 
 
 def bare_chip() -> Registry:
@@ -187,6 +210,12 @@ def test_a_legalised_op_computes_the_same(name: str) -> None:
     assert Legalise().run(module, context(registry))
     assert_equal(module, before)
     assert set(ops(module)) <= {op.name.removeprefix("top.") for op in PRIMITIVES}
+
+
+def test_a_base_that_has_no_logarithm_is_refused() -> None:
+    module = network_of(Case(top.Pow2(const_val=-2.0), ((3, 7),)))
+    with pytest.raises(Unsupported, match=r"top.Pow2 f32 on bare: a base above 0, this one is -2"):
+        Legalise().run(module, context(bare_chip()))
 
 
 def test_every_legalisation_has_a_case() -> None:

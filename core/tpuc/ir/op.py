@@ -14,7 +14,6 @@ from tpuc.ir.types import F32, TensorType, Types
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
     from typing_extensions import TypeVar
 
     from tpuc.ir.operation import Operation

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from tpuc.api import (
@@ -27,6 +27,7 @@ from tpuc.api import (
 )
 from tpuc_ops import top, tpu
 from tpuc_ops.arrays import Array
+from tpuc_ops.elementwise import Function
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import (
     Rounding,
@@ -43,6 +44,8 @@ STEPS = 127
 """Of signed bytes on both sides of 0."""
 _UNSIGNED_STEPS = 255
 """Of unsigned bytes above 0."""
+_POWERS = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}
+"""Modes of `tpu.Active` by exponent."""
 _GREATEST_SHIFT = 30  # numerators stay below 2**31
 
 
@@ -137,6 +140,41 @@ class FunctionTable(Lowering[Any]):
         return [
             build(tpu.Lut(), [node.operands[0], build.weight("table", table.reshape(1, -1, 1, 256), element)], result)
         ]
+
+
+class FunctionFloat(Lowering[Function]):
+    """Base of functions in floats: the mode of `tpu.Active`, of those that the chip's kernels have."""
+
+    modes: ClassVar[Collection[str]]
+
+    def serves(self, op: type[Op]) -> bool:
+        return issubclass(op, Function) and op.active in self.modes
+
+    def refuse(self, node: LoweringNode[Function]) -> str | None:
+        return None if self.mode(node.op) in self.modes else "no kernel computes it with these attributes"
+
+    def mode(self, op: Function) -> str:
+        """The mode that computes `op`."""
+        return op.active_mode()
+
+    def lower(self, node: LoweringNode[Function], build: LoweringBuilder) -> Sequence[Value]:
+        active = tpu.Active(mode=self.mode(node.op), coeffs=node.op.coefficients())
+        return [build(active, node.operands, node.float_result_type())]
+
+
+class PowFloat(Lowering[top.Pow]):
+    """Squares and roots."""
+
+    def refuse(self, node: LoweringNode[top.Pow]) -> str | None:
+        known = ", ".join(map(str, _POWERS))
+        return None if node.op.exponent in _POWERS else f"exponents {known}, this one is {node.op.exponent:g}"
+
+    def lower(self, node: LoweringNode[top.Pow], build: LoweringBuilder) -> Sequence[Value]:
+        return [build(tpu.Active(mode=_POWERS[node.op.exponent]), node.operands, self.result(node))]
+
+    def result(self, node: LoweringNode[top.Pow]) -> TensorType:
+        """The type of the result."""
+        return node.float_result_type()
 
 
 # Movements.

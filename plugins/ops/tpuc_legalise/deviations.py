@@ -13,6 +13,8 @@ from tpuc_ops.shapes import positive_axis
 from tpuc_legalise.composer import MOVES, Composed, Composer, Part
 from tpuc_legalise.table import TABLE
 
+_LONG = 1 << 11
+"""Elements of a row that one lane works on alone."""
 _INTO = (*MOVES, top.Add, top.AddConst, top.Mul, top.Pow, top.Reduce, top.Sub)
 
 
@@ -20,7 +22,7 @@ def _normalised(do: Composer, value: Value, axes: tuple[int, ...], eps: float, *
     """``(x - mean) / sqrt(variance + eps)`` along `axes`, or without the mean."""
     if centred:
         value = do(top.Sub(), value, do(top.Reduce(axes=axes, mode="ReduceMean"), value))
-    variance = do(top.Reduce(axes=axes, mode="ReduceMean"), do(top.Mul(), value, value))
+    variance = do(top.Reduce(axes=axes, mode="ReduceMean"), do(top.Pow(exponent=2.0), value))
     return do(top.Mul(), value, do(top.Pow(exponent=-0.5), do(top.AddConst(const_val=eps), variance)))
 
 
@@ -67,7 +69,19 @@ class PerChannel(Composed[top.GroupNorm]):
         x, *affine = node.operands[0], *parts[1:]
         n, channels, *rest = x.tensor.dims
         groups = op.num_groups if isinstance(op, top.GroupNorm) else channels
-        rows = do.reshape(x, n, groups, channels * math.prod(rest) // groups)
-        value = _normalised(do, rows, (2,), op.eps, centred=True)
+        rows, axes = (n, groups, channels * math.prod(rest) // groups), (2,)
+        parts_of_rows = _parts(node, n * groups, rows[2])
+        if parts_of_rows > 1:
+            rows, axes = (n * groups, parts_of_rows, rows[2] // parts_of_rows), (1, 2)
+        value = _normalised(do, do.reshape(x, *rows), axes, op.eps, centred=True)
         value = do.reshape(value, n, channels, *rest)
         return _affine(do, value, affine, (1, channels, *(1,) * len(rest)))
+
+
+def _parts(node: LoweringNode, rows: int, extent: int) -> int:
+    """Into how many parts rows are cut that are long and would leave more than half of the chip's lanes empty."""
+    assert node.chip is not None
+    lanes = node.chip.lanes
+    if rows >= lanes // 2 or extent <= _LONG:
+        return 1
+    return next((parts for parts in range(lanes, extent) if extent % parts == 0), 1)

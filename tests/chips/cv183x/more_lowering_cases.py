@@ -313,7 +313,11 @@ _CHIP = _REGISTRY.get("tpuc.chips", "cv183x").description
 SHARED = {
     name: dataclasses.replace(
         case,
-        modes=tuple(mode for mode in ("int8", "bf16") if _REGISTRY.lowering(_CHIP, type(case.op), mode)),
+        modes=tuple(
+            mode
+            for mode in ("int8", "bf16")
+            if _REGISTRY.lowering(_CHIP, type(case.op), mode) or _REGISTRY.legalisation(_CHIP, type(case.op))
+        ),
     )
     for name, case in layer_cases.CASES.items()
 }

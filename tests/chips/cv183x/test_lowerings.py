@@ -165,8 +165,6 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, 
         t(3, 1),
         FAR_PLACES,
     ),
-    "base": (top.Pow2(const_val=-2.0), [IMAGE], [None], IMAGE, "a base above 0, this one is -2"),
-    "bases": (top.Pow3(), [t(1), IMAGE], [np.zeros(1, np.float32), None], IMAGE, "bases above 0"),
     "computed_scale": (
         top.Scale(),
         [IMAGE, t(4)],

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
+from tpuc_chip_parts import lowering
 from tpuc_chip_parts.lowering import FunctionTable
 from tpuc_ops import top, tpu
 from tpuc_ops.elementwise import Function
@@ -32,27 +33,15 @@ _TABLES: Sequence[type[Op]] = (
 )
 
 
-class FunctionFloat(Lowering[Function]):
-    """The chip's float arithmetic, by the mode of `tpu.Active`."""
+@TABLE.lowers(Function, *FLOATS)
+class FunctionFloat(lowering.FunctionFloat):
+    """The chip's float arithmetic."""
 
-    def serves(self, op: type[Op]) -> bool:
-        return issubclass(op, Function) and op.active in MODES
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        op: Function = node.op
-        if isinstance(op, top.Sigmoid) and (op.scale, op.bias) != (1.0, 0.0):
-            return "a sigmoid with scale 1 and bias 0"
-        return None
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Function = node.op
-        active = tpu.Active(mode=op.active_mode(), coeffs=op.coefficients())
-        return [build(active, node.operands, node.float_result_type())]
+    modes = MODES
 
 
 for _op in _TABLES:
     TABLE.lowers(_op, *INTEGERS)(FunctionTable)
-TABLE.lowers(Function, *FLOATS)(FunctionFloat)
 
 
 @TABLE.lowers(top.Clip, *FLOATS)

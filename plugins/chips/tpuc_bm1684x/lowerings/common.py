@@ -64,11 +64,6 @@ def float_weight(build: LoweringBuilder, suffix: str, array: Array, mode: str) -
     return build.weight(f"{suffix}_{mode}", narrow.view(np.uint16), mode)
 
 
-def number_beside(build: LoweringBuilder, suffix: str, number: float, value: Value) -> Value:
-    """A constant of one f32 that adds no dimension to the value, not even to one without any."""
-    return build.weight(suffix, np.full((1,) * min(value.tensor.rank, 1), number, np.float32))
-
-
 def float_operands(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
     """The operands, constants in the mode's own type."""
     if node.mode not in ("f16", "bf16"):

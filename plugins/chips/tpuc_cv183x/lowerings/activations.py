@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
-from tpuc_chip_parts.lowering import FunctionTable, quantised_constant, result_with_sign, slope_refusal, with_one_slope
+from tpuc_chip_parts.lowering import (
+    FunctionFloat,
+    FunctionTable,
+    PowFloat,
+    quantised_constant,
+    result_with_sign,
+    slope_refusal,
+    with_one_slope,
+)
 from tpuc_ops import top, tpu
 from tpuc_ops.elementwise import Function
 
@@ -41,20 +49,19 @@ _TABLES: Sequence[type[Op]] = (
 )
 
 
-class FunctionBf16(Lowering[Function]):
-    """By the mode of `tpu.Active`: tables of values and slopes. Both forms of GELU are one."""
+@TABLE.lowers(Function, "bf16")
+class FunctionBf16(FunctionFloat):
+    """By tables of values and slopes. Both forms of GELU are one."""
 
-    def serves(self, op: type[Op]) -> bool:
-        return issubclass(op, Function) and op.active in ActiveKernel.kernels
+    modes = ActiveKernel.kernels
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: Function = node.op
-        return [build(tpu.Active(mode=op.active, coeffs=op.coefficients()), node.operands, node.float_result_type())]
+    def mode(self, op: Function) -> str:
+        return op.active if isinstance(op, top.GELU) else op.active_mode()
 
 
+TABLE.lowers(top.Pow, "bf16")(PowFloat)
 for _op in _TABLES:
     TABLE.lowers(_op, "int8")(FunctionTable)
-TABLE.lowers(Function, "bf16")(FunctionBf16)
 
 
 @TABLE.lowers(top.Clip, "bf16")

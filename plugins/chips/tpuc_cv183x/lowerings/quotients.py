@@ -27,7 +27,8 @@ class DivAny(Lowering[top.Div]):
     """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        return (Wants.MODE if _divides_by_constant(node) else Wants.AS_IS,) * len(node.operand_types)
+        stays = node.mode == "int8" and not _divides_by_constant(node)
+        return (Wants.AS_IS if stays else Wants.MODE,) * len(node.operand_types)
 
     def refuse(self, node: LoweringNode) -> str | None:
         if len(node.operand_types) != 2:
@@ -65,15 +66,3 @@ def _as_bf16(value: Value, name: str, build: LoweringBuilder) -> Value:
     if type_.storage == BF16:
         return value
     return cast(value, type_.shape_only().with_element(BF16), f"{name}_bf16", build)
-
-
-@TABLE.lowers(top.Reciprocal, "bf16")
-class ReciprocalBf16(Lowering[top.Reciprocal]):
-    """The quotient of a number."""
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Reciprocal = node.op
-        rank = len(node.result_type.dims)
-        number = build.weight("number", as_bf16(np.full((1,) * rank, op.const_val, np.float32)), "bf16")
-        lowered = tpu.Div(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=True)
-        return [build(lowered, [node.operands[0], number], node.float_result_type())]

@@ -32,4 +32,6 @@ class Sigmoid(Activation):
         return np.log(result) if self.log else result
 
     def active_mode(self) -> str:
+        if (self.scale, self.bias) != (1.0, 0.0):
+            return ""
         return "LOG_SIGMOID" if self.log else self.active

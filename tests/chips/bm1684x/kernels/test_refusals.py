@@ -24,14 +24,14 @@ from tpuc_ops.top.einsum import Einsum
 from tpuc_ops.top.grid_sampler import GridSampler
 from tpuc_ops.top.gru import GRU
 from tpuc_ops.top.interp import Interp
-from tpuc_ops.top.layer_norm import LayerNorm
 from tpuc_ops.top.max_pool_with_mask import MaxPoolWithMask
 from tpuc_ops.top.normalize import Normalize
-from tpuc_ops.top.pow2 import Pow2
+from tpuc_ops.top.pow import Pow
 from tpuc_ops.top.prelu import PRelu as TopPRelu
 from tpuc_ops.top.roi_align import RoiAlign
 from tpuc_ops.top.scale import Scale
 from tpuc_ops.top.sigmoid import Sigmoid
+from tpuc_ops.top.softmax import Softmax as TopSoftmax
 from tpuc_ops.tpu.active import Active
 from tpuc_ops.tpu.add import Add
 from tpuc_ops.tpu.add_const import AddConst
@@ -267,7 +267,7 @@ DEFORMED = DeformConv2D(kernel_shape=(1, 1))
 WINDOW = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
 
 LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
-    (top(Sigmoid(log=True), X), top(Sigmoid(scale=2.0), X), "a sigmoid with scale 1"),
+    (top(Sigmoid(log=True), X), top(Sigmoid(scale=2.0), X), "no kernel computes it with these attributes"),
     (top(TopPRelu(), X, w(4, 1, 1)), top(TopPRelu(), X, X), "the slope must be a constant"),
     (top(TopPRelu(), X, w(1)), top(TopPRelu(), X, w(8)), "one slope, or one per channel; there are 8 for 4 channels"),
     (
@@ -296,8 +296,8 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
         top(TopDeconv(kernel_shape=(1, 1, 1)), (1, 4, 8, 8, 8), w(4, 4, 1, 1, 1)),
         "only windows over 1 or 2 dimensions, this one has 3",
     ),
-    (top(Pow2(const_val=2.0), X), top(Pow2(const_val=-1.0), X), "a base above 0, this one is -1"),
-    (top(LayerNorm(), X, w(8)), top(LayerNorm(), X, (8,)), "the weight must be a constant"),
+    (top(Pow(exponent=0.5), X), top(Pow(exponent=3.0), X), "exponents 2.0, 0.5, -0.5, this one is 3"),
+    (top(TopSoftmax(), X), top(TopSoftmax(log=True), X), "no kernel gives its logarithm"),
     (top(INTERP, X), top(INTERP, (1, 4, 8)), "only images of 4 dimensions, this one has 3"),
     (
         top(AvgPool(kernel_shape=(16, 3), strides=(16, 3)), (1, 4, 40, 40)),
