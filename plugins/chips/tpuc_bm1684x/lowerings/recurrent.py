@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import F32, LoweringNode, TensorType, Value
+from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_ops import top, tpu
+from tpuc_ops.inner import InnerOps
 from tpuc_ops.shapes import is_absent
 from tpuc_ops.tpu.recurrent_steps import GATES
 
 from tpuc_bm1684x.isa.geometry import LANES, round_up
 from tpuc_bm1684x.kernels.recurrent import MOST_STEPS, MOST_WEIGHT_BYTES
 from tpuc_bm1684x.lowerings.common import ALL, Array
-from tpuc_bm1684x.lowerings.speller import Part, Spelled, Speller
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
@@ -56,7 +56,7 @@ class _Sizes:
 @TABLE.lowers(top.LSTM, *ALL)
 @TABLE.lowers(top.GRU, *ALL)
 @TABLE.lowers(top.RNN, *ALL)
-class RecurrentAny(Spelled):
+class RecurrentAny(Lowering[Any]):
     """One run of steps per direction."""
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -72,18 +72,20 @@ class RecurrentAny(Spelled):
             return f"a recurrence of at most {MOST_WEIGHT_BYTES} bytes per lane, this one has {weight}"
         return None
 
-    def spell(self, node: LoweringNode, do: Speller, parts: Sequence[Part]) -> Sequence[Value]:
-        op: Any = node.op
-        sizes = _Sizes.of(node)
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.FLOAT,) * len(node.operand_types)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        op, do, sizes = node.op, InnerOps(node, build, F32), _Sizes.of(node)
         x = node.operands[0]
         if op.batch_first:
-            x = do.permute(x, 1, 0, 2)
-        x = do.reshape(x, sizes.steps * sizes.count, sizes.inputs)
+            x = do.permute(x, (1, 0, 2))
+        x = do.reshape(x, (sizes.steps * sizes.count, sizes.inputs))
         ways = range(1 + op.bidirectional)
         runs = [self._run(node, do, sizes, x, way) for way in ways]
-        all_h = [do.reshape(do.permute(h, 1, 0), sizes.steps, 1, sizes.count, sizes.hidden) for h, _ in runs]
+        all_h = [do.reshape(do.permute(h, (1, 0)), (sizes.steps, 1, sizes.count, sizes.hidden)) for h, _ in runs]
         last = [self._last(do, sizes, h, way) for way, h in zip(ways, all_h, strict=True)]
-        last_c = [do.reshape(do.permute(c, 1, 0), 1, sizes.count, sizes.hidden) for _, c in runs if c is not None]
+        last_c = [do.reshape(do.permute(c, (1, 0)), (1, sizes.count, sizes.hidden)) for _, c in runs if c is not None]
         names = node.result_names
         found = [self._joined(do, all_h, 1, (2, 0, 1, 3) if op.batch_first else None, names[0])]
         order = (1, 0, 2) if op.batch_first else None
@@ -92,25 +94,23 @@ class RecurrentAny(Spelled):
         ]
         return found
 
-    def _last(self, do: Speller, sizes: _Sizes, h: Value, way: int) -> Value:
+    def _last(self, do: InnerOps, sizes: _Sizes, h: Value, way: int) -> Value:
         """The h of the last step that was made."""
         at = 0 if way else sizes.steps - 1
         dims = (1, 1, sizes.count, sizes.hidden)
-        op = top.Slice(offset=(at, 0, 0, 0), steps=(1,) * 4, ends=(at + 1, *dims[1:]))
-        return do.reshape(do(op, h, None, None, None, dims=dims), *dims[1:])
+        return do.reshape(do.slice(h, (at, 0, 0, 0), (at + 1, *dims[1:])), dims[1:])
 
     def _joined(
-        self, do: Speller, values: Sequence[Value], axis: int, order: tuple[int, ...] | None, name: str
+        self, do: InnerOps, values: Sequence[Value], axis: int, order: tuple[int, ...] | None, name: str
     ) -> Value:
         """Both directions in one tensor, called `name`."""
         dims = list(values[0].tensor.dims)
         dims[axis] = len(values)
-        inner = None if order else name
-        value = do(top.Concat(axis=axis), *values, dims=dims, name=inner)
-        return do.permute(value, *order, name=name) if order else value
+        value = do.do(tpu.Concat(axis=axis), values, dims, None if order else name)
+        return do.permute(value, order, name) if order else value
 
-    def _run(self, node: LoweringNode, do: Speller, sizes: _Sizes, x: Value, way: int) -> tuple[Value, Value | None]:
-        op: Any = node.op
+    def _run(self, node: LoweringNode, do: InnerOps, sizes: _Sizes, x: Value, way: int) -> tuple[Value, Value | None]:
+        op, build = node.op, do.build
         weight, recurrence = node.constants[1], node.constants[2]
         assert weight is not None
         assert recurrence is not None
@@ -125,8 +125,11 @@ class RecurrentAny(Spelled):
             added[2 * sizes.hidden :] = bias[0, 2 * sizes.hidden :]
             own = bias[1].copy()
             own[: 2 * sizes.hidden] = 0
-        gates = do(top.MatMul(right_transpose=True), x, sizes.spread(weight[way]), sizes.spread(added).reshape(-1))
-        gates = do.permute(gates, 1, 0)
+        filters = build.weight(f"filter{way}", sizes.spread(weight[way]))
+        biases = build.weight(f"sums{way}", sizes.spread(added).reshape(-1))
+        dims = (x.tensor.dims[0], filters.tensor.dims[0])
+        gates = do.do(tpu.MatMul(right_transpose=True), [x, filters, biases, build.none(), build.none()], dims)
+        gates = do.permute(gates, (1, 0))
         steps = tpu.RecurrentSteps(
             kind=sizes.kind,
             hidden_size=sizes.hidden,
@@ -135,17 +138,19 @@ class RecurrentAny(Spelled):
             linear_before_reset=before,
             activation=getattr(op, "activation", "Tanh"),
         )
-        build, name = do.build, f"{node.name}_way{way}"
+        name = f"{node.name}_way{way}"
         operands = [gates, build.weight(f"recurrence{way}", sizes.spread(recurrence[way]))]
         operands.append(build.none() if own is None else build.weight(f"bias{way}", sizes.spread(own).reshape(-1)))
         operands += [self._state(node, do, sizes, index, way) for index in ((4, 5) if sizes.kind == "LSTM" else (4,))]
         h_columns = sizes.steps * sizes.count
         if sizes.kind != "LSTM":
-            return build(steps, operands, TensorType((sizes.hidden, h_columns), F32), name), None
-        both = build(steps, operands, TensorType((sizes.hidden, h_columns + sizes.count), F32), name)
-        return _columns(do, both, 0, h_columns), _columns(do, both, h_columns, h_columns + sizes.count)
+            return do.do(steps, operands, (sizes.hidden, h_columns), name), None
+        columns = h_columns + sizes.count
+        both = do.do(steps, operands, (sizes.hidden, columns), name)
+        h = do.slice(both, (0, 0), (sizes.hidden, h_columns))
+        return h, do.slice(both, (0, h_columns), (sizes.hidden, columns))
 
-    def _state(self, node: LoweringNode, do: Speller, sizes: _Sizes, index: int, way: int) -> Value:
+    def _state(self, node: LoweringNode, do: InnerOps, sizes: _Sizes, index: int, way: int) -> Value:
         """An initial state `[hidden, n]` of one direction."""
         if not _is_there(node, index):
             return do.build.none()
@@ -157,19 +162,11 @@ class RecurrentAny(Spelled):
             return do.build.weight(f"state{index}_{way}", np.ascontiguousarray(plain, np.float32))
         value = node.operands[index]
         if node.op.batch_first:
-            value = do.permute(value, 1, 0, 2)
+            value = do.permute(value, (1, 0, 2))
         dims = (1, sizes.count, sizes.hidden)
         if ways > 1:
-            op = top.Slice(offset=(way, 0, 0), steps=(1, 1, 1), ends=(way + 1, *dims[1:]))
-            value = do(op, value, None, None, None, dims=dims)
-        return do.permute(do.reshape(value, *dims[1:]), 1, 0)
-
-
-def _columns(do: Speller, value: Value, first: int, end: int) -> Value:
-    rows = value.tensor.dims[0]
-    return do(
-        top.Slice(offset=(0, first), steps=(1, 1), ends=(rows, end)), value, None, None, None, dims=(rows, end - first)
-    )
+            value = do.slice(value, (way, 0, 0), (way + 1, *dims[1:]))
+        return do.permute(do.reshape(value, dims[1:]), (1, 0))
 
 
 def _is_there(node: LoweringNode, index: int) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-import numpy as np
-from tpuc.api import BF16, LoweringBuilder, LoweringNode, Op, TensorType, Value
+from tpuc.api import BF16, LoweringBuilder, LoweringNode, Value
 from tpuc_ops import tpu
+from tpuc_ops.inner import InnerOps
 
 from tpuc_cv183x.lowerings.casts import cast
 from tpuc_cv183x.lowerings.common import Array, as_bf16, bf16, with_scale
@@ -18,12 +17,11 @@ _MOST_PLACES = 2048
 """Of a window: larger ones are two, so that local memory holds what they see."""
 
 
-class Halves:
+class Halves(InnerOps):
     """Inner ops of one node; the last one is called as the node is, all others get a suffix of their own."""
 
     def __init__(self, node: LoweringNode, build: LoweringBuilder) -> None:
-        self.node, self.build = node, build
-        self._count = 0
+        super().__init__(node, build, BF16)
 
     def operand(self, index: int = 0) -> Value:
         """An operand of the node as bf16; infinite constants become the largest numbers."""
@@ -32,24 +30,19 @@ class Halves:
             return self.constant(constant)
         if value.tensor.storage == BF16:
             return value
-        return cast(value, value.tensor.shape_only().with_element(BF16), self._name(), self.build)
+        return cast(value, value.tensor.shape_only().with_element(BF16), self.name(), self.build)
 
     def integers(self, index: int = 0) -> Value:
         """The bytes of a quantised operand as bf16, without their scale."""
         value = self.node.operands[index]
         plain = with_scale(value.tensor, 1.0).at(None)
-        value = self.build(tpu.Reshape(shape=plain.dims), [value], plain, self._name())
-        return cast(value, plain.shape_only().with_element(BF16), self._name(), self.build)
+        value = self.build(tpu.Reshape(shape=plain.dims), [value], plain, self.name())
+        return cast(value, plain.shape_only().with_element(BF16), self.name(), self.build)
 
     def constant(self, array: Array) -> Value:
         """A constant as bf16."""
         self._count += 1
         return self.build.weight(f"constant{self._count}_bf16", as_bf16(array), "bf16")
-
-    def do(self, op: Op, operands: Sequence[Value], dims: Sequence[int] | None = None) -> Value:
-        """An op whose result has the extents `dims`, or those that its operands broadcast to."""
-        shape = tuple(dims) if dims is not None else np.broadcast_shapes(*(value.tensor.dims for value in operands))
-        return self.build(op, operands, TensorType(shape, BF16), self._name())
 
     def last(self, value: Value) -> list[Value]:
         """The result: `value` under the node's name."""
@@ -60,27 +53,6 @@ class Halves:
         type_ = self.node.result_types[position].shape_only().with_element(BF16)
         name = self.node.result_names[position] if self.node.result_names else self.node.name
         return self.build(tpu.Reshape(shape=type_.dims), [value], type_, name)
-
-    def named(self, mode: str, value: Value) -> Value:
-        """The node's result as a function of `tpu.Active`."""
-        type_ = self.node.result_type.shape_only().with_element(BF16)
-        return self.build(tpu.Active(mode=mode), [value], type_, self.node.name)
-
-    def _name(self) -> str:
-        self._count += 1
-        return f"{self.node.name}_step{self._count}"
-
-    def reshape(self, value: Value, dims: Sequence[int]) -> Value:
-        """The same elements under other extents."""
-        dims = tuple(dims)
-        return value if value.tensor.dims == dims else self.do(tpu.Reshape(shape=dims), [value], dims)
-
-    def permute(self, value: Value, order: Sequence[int]) -> Value:
-        """Another order of dimensions."""
-        dims = [value.tensor.dims[axis] for axis in order]
-        if list(order) == sorted(order):
-            return value
-        return self.do(tpu.Permute(order=tuple(order)), [value], dims)
 
     def function(self, mode: str, value: Value) -> Value:
         """A function of `tpu.Active`."""
