@@ -212,10 +212,17 @@ def test_a_legalised_op_computes_the_same(name: str) -> None:
     assert set(ops(module)) <= {op.name.removeprefix("top.") for op in PRIMITIVES}
 
 
-def test_a_base_that_has_no_logarithm_is_refused() -> None:
-    module = network_of(Case(top.Pow2(const_val=-2.0), ((3, 7),)))
-    with pytest.raises(Unsupported, match=r"top.Pow2 f32 on bare: a base above 0, this one is -2"):
-        Legalise().run(module, context(bare_chip()))
+REFUSED: dict[str, tuple[Case, str]] = {
+    "base": (Case(top.Pow2(const_val=-2.0), ((3, 7),)), "a base above 0, this one is -2"),
+    "normalize": (Case(top.Normalize(), ((1, 6, 3, 4), (6,))), "the scale must be a constant"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_legalisation_cannot_do_is_refused_by_a_sentence(name: str) -> None:
+    case, sentence = REFUSED[name]
+    with pytest.raises(Unsupported, match=f"{case.op.name} f32 on bare: {sentence}"):
+        Legalise().run(network_of(case), context(bare_chip()))
 
 
 def test_every_legalisation_has_a_case() -> None:

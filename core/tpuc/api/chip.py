@@ -32,6 +32,8 @@ class ChipDescription:
     Packed constants begin at `ddr_base`; activations behind them, or at `activations_base` where they have a memory of
     their own. `boundary_bases` are memories for one network input or output each, inputs first; those that are left
     over lie one behind the other from `boundary_rest` on, or with the activations where there is no such memory.
+
+    `works_along_width`: is a plane of many rows of one element slower than one wide row? Compositions lay rows so.
     """
 
     name: str
@@ -48,6 +50,7 @@ class ChipDescription:
     activations_base: int | None = None
     boundary_bases: tuple[int, ...] = ()
     boundary_rest: int | None = None
+    works_along_width: bool = False
 
     def quantise(self, type: TensorType, mode: str, name: str) -> TensorType:
         """The stored type of a calibrated value in an integer mode."""

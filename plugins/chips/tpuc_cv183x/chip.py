@@ -42,6 +42,7 @@ DESCRIPTION = ChipDescription(
     clock_hz=650_000_000,  # of the vendor's cycle estimator
     activations_base=gmem(SHARED),
     boundary_bases=tuple(gmem(base) for base in range(FIRST_IO, BASE_REGISTERS)),
+    works_along_width=True,
     boundary_rest=gmem(PRIVATE),  # no other program and no activation ever lies there
 )
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from tpuc.api import (
-    ABSENT,
     F32,
     Calibrated,
     Lowering,
@@ -326,25 +325,6 @@ def pooled_in_strips(
         )
         value = pool(inner, build if last else InnerBuilder(build, name))
     return value
-
-
-# Normalisations.
-
-
-class ConstantWeights(Lowering[Any]):
-    """Base of normalisations: the second and third operand are constants or not there."""
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        for label, type_, constant in zip(("weight", "bias"), node.operand_types[1:], node.constants[1:], strict=False):
-            if constant is None and type_ is not ABSENT:
-                return f"the {label} must be a constant"
-        return None
-
-    def constants(self, node: LoweringNode) -> tuple[Array | None, Array | None]:
-        """Weight and bias."""
-        given = [constant if constant is not None and constant.size else None for constant in node.constants[1:3]]
-        weight, bias = [*given, None, None][:2]
-        return weight, bias
 
 
 # Rectifiers.

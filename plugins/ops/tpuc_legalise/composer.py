@@ -15,6 +15,8 @@ Part: TypeAlias = "Value | Array | float | None"
 
 MOVES = (top.Permute, top.Reshape, top.Slice)
 """Ops that every composition may have."""
+_WIDEST = 2048
+"""Elements beside each other that windows of chips reach over."""
 MANTISSA_BITS = {"f32": 24, "f16": 11, "bf16": 8}
 
 
@@ -93,6 +95,19 @@ class Composer:
 
 def _array(part: Array | float) -> Array:
     return np.asarray(part, np.float32).reshape(np.shape(part) or (1,))
+
+
+def rows_of(node: LoweringNode, count: int) -> tuple[int, ...]:
+    """The first operand as `count` rows in channels of their own: `[1, rows, a, b]`, b as long as windows may be; where
+    the chip has no use for the width, what is of three dimensions or more stays so.
+    """
+    assert node.chip is not None
+    type_ = node.operand_types[0]
+    extent = type_.size // count
+    if type_.rank > 2 and not node.chip.works_along_width:
+        return (1, count, extent)
+    width = next(width for width in range(min(extent, _WIDEST), 0, -1) if extent % width == 0)
+    return (1, count, extent // width, width)
 
 
 def compute_type(node: LoweringNode) -> str:

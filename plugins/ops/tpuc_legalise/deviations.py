@@ -10,7 +10,7 @@ from tpuc.api import LoweringNode, Value
 from tpuc_ops import top
 from tpuc_ops.shapes import positive_axis
 
-from tpuc_legalise.composer import MOVES, Composed, Composer, Part
+from tpuc_legalise.composer import MOVES, Composed, Composer, Part, compute_type, rows_of
 from tpuc_legalise.table import TABLE
 
 _LONG = 1 << 11
@@ -18,29 +18,24 @@ _LONG = 1 << 11
 _INTO = (*MOVES, top.Add, top.AddConst, top.Mul, top.Pow, top.Reduce, top.Sub)
 
 
-def _normalised(do: Composer, value: Value, axes: tuple[int, ...], eps: float, *, centred: bool) -> Value:
-    """``(x - mean) / sqrt(variance + eps)`` along `axes`, or without the mean."""
-    if centred:
+def _normalised(do: Composer, value: Value, first: int, eps: float, *, centred: bool) -> Value:
+    """``(x - mean) / sqrt(variance + eps)`` from dimension `first` on, or without the mean."""
+    axes = tuple(range(first, value.tensor.rank))
+    # A short mean is rounded as the values are: what is left of it goes in a second step.
+    for _ in range((1 if compute_type(do.node) == "f32" else 2) if centred else 0):
         value = do(top.Sub(), value, do(top.Reduce(axes=axes, mode="ReduceMean"), value))
     variance = do(top.Reduce(axes=axes, mode="ReduceMean"), do(top.Pow(exponent=2.0), value))
     return do(top.Mul(), value, do(top.Pow(exponent=-0.5), do(top.AddConst(const_val=eps), variance)))
 
 
 def _affine(do: Composer, value: Value, parts: Sequence[Part], shape: Sequence[int]) -> list[Value]:
-    """Times the weight, plus the bias, as far as they are there; the last op gives the result of the node."""
-    given = [None if part is None else _shaped(do, part, shape) for part in (*parts, None, None)[:2]]
-    steps: list[tuple[top.Mul | top.Add, Part]] = [
-        (op, part) for op, part in zip((top.Mul(), top.Add()), given, strict=True) if part is not None
-    ]
-    for index, (op, part) in enumerate(steps):
-        value = do(op, value, part, last=index == len(steps) - 1)
-    return [value if steps else do.reshape(value, *value.tensor.dims, last=True)]
-
-
-def _shaped(do: Composer, part: Part, shape: Sequence[int]) -> Part:
-    if isinstance(part, Value):
-        return do.reshape(part, *shape)
-    return np.asarray(part, np.float32).reshape(shape)
+    """Times the weight, plus the bias, as far as they are there, in the result's extents."""
+    dims = do.node.result_type.dims
+    given = [(op, part) for op, part in zip((top.Mul(), top.Add()), parts, strict=False) if part is not None]
+    for index, (op, part) in enumerate(given):
+        factors = do.reshape(part, *shape) if isinstance(part, Value) else np.asarray(part, np.float32).reshape(shape)
+        value = do(op, value, factors, last=index == len(given) - 1 and value.tensor.dims == dims)
+    return [value if value.name == do.node.name else do.reshape(value, *dims, last=True)]
 
 
 @TABLE.legalises(top.LayerNorm, top.RMSNorm)
@@ -50,12 +45,12 @@ class LastDimensions(Composed[top.LayerNorm]):
     into = _INTO
 
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: top.LayerNorm | top.RMSNorm = node.op
         x, *affine = node.operands[0], *parts[1:]
-        rank = x.tensor.rank
-        start = positive_axis(op.axis, rank) if isinstance(op, top.LayerNorm) else rank - 1
-        value = _normalised(do, x, tuple(range(start, rank)), op.eps, centred=isinstance(op, top.LayerNorm))
-        return _affine(do, value, affine, x.tensor.dims[start:])
+        dims, centred = x.tensor.dims, isinstance(node.op, top.LayerNorm)
+        start = positive_axis(node.op.axis, len(dims)) if centred else len(dims) - 1
+        rows = rows_of(node, math.prod(dims[:start]))
+        value = _normalised(do, do.reshape(x, *rows), 2, node.op.eps, centred=centred)
+        return _affine(do, value, affine, (1, 1, *rows[2:]))
 
 
 @TABLE.legalises(top.InstanceNorm, top.GroupNorm)
@@ -65,23 +60,23 @@ class PerChannel(Composed[top.GroupNorm]):
     into = _INTO
 
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: top.GroupNorm | top.InstanceNorm = node.op
         x, *affine = node.operands[0], *parts[1:]
         n, channels, *rest = x.tensor.dims
-        groups = op.num_groups if isinstance(op, top.GroupNorm) else channels
-        rows, axes = (n, groups, channels * math.prod(rest) // groups), (2,)
-        parts_of_rows = _parts(node, n * groups, rows[2])
-        if parts_of_rows > 1:
-            rows, axes = (n * groups, parts_of_rows, rows[2] // parts_of_rows), (1, 2)
-        value = _normalised(do, do.reshape(x, *rows), axes, op.eps, centred=True)
-        value = do.reshape(value, n, channels, *rest)
-        return _affine(do, value, affine, (1, channels, *(1,) * len(rest)))
+        count = n * (node.op.num_groups if isinstance(node.op, top.GroupNorm) else channels)
+        spread = _spread(node, count)
+        rows = do.reshape(x, *(spread or rows_of(node, count)))
+        value = _normalised(do, rows, 1 if spread else 2, node.op.eps, centred=True)
+        if not any(part is not None for part in affine):
+            return [do.reshape(value, *x.tensor.dims, last=True)]
+        images = (n, channels, *(rest if len(rest) == 2 else (1, math.prod(rest))))
+        return _affine(do, do.reshape(value, *images), affine, (1, channels, 1, 1))
 
 
-def _parts(node: LoweringNode, rows: int, extent: int) -> int:
-    """Into how many parts rows are cut that are long and would leave more than half of the chip's lanes empty."""
+def _spread(node: LoweringNode, rows: int) -> tuple[int, ...] | None:
+    """`[rows, parts, extent]` of rows that are long and would leave more than half of the chip's lanes empty."""
     assert node.chip is not None
-    lanes = node.chip.lanes
+    lanes, extent = node.chip.lanes, node.operand_types[0].size // rows
     if rows >= lanes // 2 or extent <= _LONG:
-        return 1
-    return next((parts for parts in range(lanes, extent) if extent % parts == 0), 1)
+        return None
+    parts = next((parts for parts in range(lanes, extent) if extent % parts == 0), None)
+    return parts and (rows, parts, extent // parts)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tpuc.api import LoweringNode, Value
 from tpuc_ops import top
 from tpuc_ops.shapes import positive_axis
 
-from tpuc_legalise.composer import MOVES, Composed, Composer, Part
+from tpuc_legalise.composer import MOVES, Composed, Composer, Part, rows_of
 from tpuc_legalise.table import TABLE
 
 
@@ -21,12 +22,19 @@ class SoftmaxAny(Composed[top.Softmax]):
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         op: top.Softmax = node.op
         x = node.operands[0]
-        axes = (positive_axis(op.axis, x.tensor.rank),)
+        dims = x.tensor.dims
+        axis = positive_axis(op.axis, len(dims))
+        before, count, behind = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
+        rows = (1, before, count, behind) if behind > 1 else rows_of(node, before)
+        axes = (2,) if behind > 1 else tuple(range(2, len(rows)))
+        x, last = do.reshape(x, *rows), rows == dims
         below = do(top.Sub(), x, do(top.Reduce(axes=axes, mode="ReduceMax"), x))
         if op.beta != 1.0:
             below = do(top.MulConst(const_val=op.beta), below)
         powers = do(top.Exp(), below)
         total = do(top.Reduce(axes=axes, mode="ReduceSum"), powers)
-        return [
-            do(top.Sub(), below, do(top.Log(), total), last=True) if op.log else do(top.Div(), powers, total, last=True)
-        ]
+        if op.log:
+            value = do(top.Sub(), below, do(top.Log(), total), last=last)
+        else:
+            value = do(top.Div(), powers, total, last=last)
+        return [value if last else do.reshape(value, *dims, last=True)]

@@ -121,8 +121,6 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, 
         t(1, 4, 40),
         "only images of 4 dimensions, this one has 3",
     ),
-    "norm_weight": (top.LayerNorm(), [t(3, 8), t(8)], [None, None], t(3, 8), "the weight must be a constant"),
-    "normalize_scale": (top.Normalize(), [IMAGE, t(1)], [None, None], IMAGE, "the scale must be a constant"),
     "gather_both": (
         top.Gather(),
         [t(9, 4), t(3)],

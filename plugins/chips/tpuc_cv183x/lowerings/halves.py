@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from tpuc.api import BF16, LoweringBuilder, LoweringNode, Value
 from tpuc_ops import tpu
 from tpuc_ops.inner import InnerOps
@@ -13,8 +11,6 @@ from tpuc_cv183x.lowerings.common import Array, as_bf16, bf16, with_scale
 
 _STEEP = 2.0**126
 """Times the least bf16 number it is 1."""
-_MOST_PLACES = 2048
-"""Of a window: larger ones are two, so that local memory holds what they see."""
 
 
 class Halves(InnerOps):
@@ -77,26 +73,6 @@ class Halves(InnerOps):
     def inverted(self, truth: Value) -> Value:
         """1 for 0 and 0 for 1."""
         return self.plus(self.times(truth, -1.0), 1.0)
-
-    def powers(self, value: Value, exponent: float) -> Value:
-        """Positive numbers to an exponent."""
-        match exponent:
-            case 1.0:
-                return value
-            case 2.0:
-                return self.function("SQUARE", value)
-            case 0.5:
-                return self.function("SQRT", value)
-            case -0.5:
-                return self.function("RSQRT", value)
-            case _:
-                return self.function("EXP", self.times(self.function("LN", value), exponent))
-
-    def planes(self, value: Value, rows: int) -> Value:
-        """`[1, rows, a, b]`: every row a plane of its own, b as long as windows may be."""
-        count = math.prod(value.tensor.dims) // rows
-        width = max(width for width in range(1, min(count, _MOST_PLACES) + 1) if count % width == 0)
-        return self.reshape(value, (1, rows, count // width, width))
 
     def pooled(self, value: Value, mode: str, kernel: tuple[int, int]) -> Value:
         """The average or maximum of all rows, all columns, or both; `kernel` has their extents, or 1."""
