@@ -68,8 +68,10 @@ class PerChannel(Composed[top.GroupNorm]):
         value = _normalised(do, rows, 1 if spread else 2, node.op.eps, centred=True)
         if not any(part is not None for part in affine):
             return [do.reshape(value, *x.tensor.dims, last=True)]
-        images = (n, channels, *(rest if len(rest) == 2 else (1, math.prod(rest))))
-        return _affine(do, do.reshape(value, *images), affine, (1, channels, 1, 1))
+        assert node.chip is not None
+        wide = node.chip.works_along_width and len(rest) != 2
+        images = (n, channels, 1, math.prod(rest)) if wide else x.tensor.dims
+        return _affine(do, do.reshape(value, *images), affine, (1, channels, *(1,) * (len(images) - 2)))
 
 
 def _spread(node: LoweringNode, rows: int) -> tuple[int, ...] | None:

@@ -11,7 +11,7 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.top.normalize import EPSILON
 
-from tpuc_legalise.composer import MOVES, Composed, Composer, Part
+from tpuc_legalise.composer import MOVES, Composed, Composer, Part, compute_type
 from tpuc_legalise.table import TABLE
 
 _POINT = top.Conv(kernel_shape=(1, 1), strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))
@@ -68,7 +68,11 @@ class LRNAny(Composed[top.LRN]):
         band = _band(images[1], op.size) * np.float32(op.alpha / op.size)
         bias = np.full((images[1],), op.bias, np.float32)
         total = do(_POINT, squares, band[:, :, None, None], bias)
-        factors = do(top.Pow(exponent=-op.beta), total)
+        if op.beta == 0.75 and compute_type(node) != "f32":  # a short logarithm is less exact than roots
+            root = do(top.Pow(exponent=-0.5), total)
+            factors = do(top.Mul(), root, do(top.Pow(exponent=0.5), root))
+        else:
+            factors = do(top.Pow(exponent=-op.beta), total)
         result = do(top.Mul(), x, factors, last=images == dims)
         return [result if images == dims else do.reshape(result, *dims, last=True)]
 

@@ -28,11 +28,11 @@ class SoftmaxAny(Composed[top.Softmax]):
         rows = (1, before, count, behind) if behind > 1 else rows_of(node, before)
         axes = (2,) if behind > 1 else tuple(range(2, len(rows)))
         x, last = do.reshape(x, *rows), rows == dims
-        below = do(top.Sub(), x, do(top.Reduce(axes=axes, mode="ReduceMax"), x))
+        below = do(top.Sub(), x, x if count == 1 else do(top.Reduce(axes=axes, mode="ReduceMax"), x))
         if op.beta != 1.0:
             below = do(top.MulConst(const_val=op.beta), below)
         powers = do(top.Exp(), below)
-        total = do(top.Reduce(axes=axes, mode="ReduceSum"), powers)
+        total = powers if count == 1 else do(top.Reduce(axes=axes, mode="ReduceSum"), powers)
         if op.log:
             value = do(top.Sub(), below, do(top.Log(), total), last=last)
         else:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_chip_parts.inner import InnerOps
 from tpuc_ops import top, tpu
-from tpuc_ops.inner import InnerOps
 from tpuc_ops.shapes import is_absent
 from tpuc_ops.tpu.recurrent_steps import GATES
 

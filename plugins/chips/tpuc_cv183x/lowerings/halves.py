@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tpuc.api import BF16, LoweringBuilder, LoweringNode, Value
+from tpuc_chip_parts.inner import InnerOps
 from tpuc_ops import tpu
-from tpuc_ops.inner import InnerOps
 
 from tpuc_cv183x.lowerings.casts import cast
 from tpuc_cv183x.lowerings.common import Array, as_bf16, bf16, with_scale

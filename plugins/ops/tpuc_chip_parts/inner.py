@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import LoweringBuilder, LoweringNode, Op, ScalarType, TensorType, Value
-
 from tpuc_ops import tpu
 from tpuc_ops.shapes import broadcast
 
