@@ -280,6 +280,16 @@ def test_a_chip_may_have_a_legalisation_of_its_own() -> None:
     assert ops(module) == ["Relu"]
 
 
+def test_all_refusals_of_a_network_are_told_at_once() -> None:
+    net = Network(3, 7)
+    power = net.op(top.Pow2(const_val=-2.0), net.input)
+    module = net.finish(net.op(top.Erf(), power))
+    with pytest.raises(Unsupported) as caught:
+        Legalise().run(module, context(bare_chip()))
+    assert "top.Pow2 f32 on bare: a base above 0" in str(caught.value)
+    assert "top.Erf f32 on bare: the chip has no lowering for it" in str(caught.value)
+
+
 def test_an_op_that_no_package_defines_is_refused_by_its_name() -> None:
     net = Network(2, 3)
     module = net.finish(net.op(top.Relu(), net.input))

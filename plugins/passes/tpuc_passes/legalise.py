@@ -40,7 +40,9 @@ class Legalise(Pass):
     mode: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises Unsupported with all refusals at once, and UsageError as `convert-top-to-tpu`."""
+        """See Pass; raises Unsupported with all refusals at once, also those of ops that nothing lowers, and UsageError
+        as `convert-top-to-tpu`.
+        """
         legaliser = _Legaliser(module, Cells.of(context, self.name, self.mode))
         legaliser.run()
         return legaliser.has_changed
@@ -52,6 +54,7 @@ class _Legaliser:
     cells: Cells
     has_changed: bool = False
     _refusals: list[str] = field(default_factory=list[str])
+    _fails: bool = False
     _names: set[str] = field(default_factory=set[str])
 
     def run(self) -> None:
@@ -60,7 +63,7 @@ class _Legaliser:
         for operation in list(block.operations[:-1]):
             if not is_kept(operation) and not isinstance(operation.op, (Quantise, Dequantise)):
                 self._visit(operation, operation)
-        if self._refusals:
+        if self._fails:
             raise Unsupported(together(self._refusals))
 
     def _visit(self, operation: Operation, origin: Operation) -> None:
@@ -77,9 +80,13 @@ class _Legaliser:
             reason = other if cell is None or other is None else reason
         if legalisation is not None and reason is None:
             self._rewrite(operation, origin, legalisation)
-        elif operation is not origin or legalisation is not None:
+        else:  # what is only not lowered is left to the lowering, unless this pass fails anyway
             via = "" if operation is origin else f"it is composed of {operation.op.name}: "
-            self._refusals.append(self.cells.refusal(origin, self.cells.mode_of(origin), f"{via}{reason}"))
+            self._refuse(origin, f"{via}{reason}", is_final=operation is not origin or legalisation is not None)
+
+    def _refuse(self, origin: Operation, reason: str, *, is_final: bool = True) -> None:
+        self._refusals.append(self.cells.refusal(origin, self.cells.mode_of(origin), reason))
+        self._fails = self._fails or is_final
 
     def _rewrite(self, operation: Operation, origin: Operation, legalisation: Legalisation[Op]) -> None:
         mode = self.cells.mode_of(operation)
@@ -87,7 +94,7 @@ class _Legaliser:
         try:
             results = legalisation.rewrite(self.cells.node(self.module, operation, mode), build)
         except ValueError as error:
-            self._refusals.append(self.cells.refusal(origin, self.cells.mode_of(origin), str(error)))
+            self._refuse(origin, str(error))
             return
         for old, new in zip(operation.results, results, strict=True):
             assert new.name == old.name, f"{operation.op.name}: '{new.name}' stands for '{old.name}'"
