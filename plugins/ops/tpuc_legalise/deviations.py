@@ -81,4 +81,4 @@ def _spread(node: LoweringNode, rows: int) -> tuple[int, ...] | None:
     if rows >= lanes // 2 or extent <= _LONG:
         return None
     parts = next((parts for parts in range(lanes, extent) if extent % parts == 0), None)
-    return parts and (rows, parts, extent // parts)
+    return None if parts is None else (rows, parts, extent // parts)
