@@ -207,10 +207,9 @@ class PermuteAny(ShapeLowering):
 class Depth2SpaceAny(ShapeLowering):
     """The dimensions of blocks and channels apart, in another order, and together again."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Depth2Space = node.op
+    def lower(self, node: LoweringNode[top.Depth2Space], build: LoweringBuilder) -> Sequence[Value]:
         type_ = node.operands[0].tensor
-        split, order = _block_order(op, type_.dims)
+        split, order = _block_order(node.op, type_.dims)
         value = build(tpu.Reshape(shape=split), node.operands, type_.with_shape(split), f"{node.name}_split")
         dims = tuple(split[axis] for axis in order)
         value = build(tpu.Permute(order=order), [value], type_.with_shape(dims), f"{node.name}_ordered")
@@ -233,11 +232,10 @@ def _block_order(op: top.Depth2Space, dims: tuple[int, ...]) -> tuple[tuple[int,
 class SplitAny(ShapeLowering):
     """One slice per result."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Split = node.op
+    def lower(self, node: LoweringNode[top.Split], build: LoweringBuilder) -> Sequence[Value]:
         source = node.operands[0]
         dims = source.tensor.dims
-        axis = positive_axis(op.axis, len(dims))
+        axis = positive_axis(node.op.axis, len(dims))
         values: list[Value] = []
         at = 0
         for result, name in zip(node.result_types, node.result_names, strict=True):
@@ -258,14 +256,13 @@ def images_refusal(node: LoweringNode) -> str | None:
     return f"only images of 4 dimensions, this one has {rank}" if rank != 4 else None
 
 
-def whole_factors(node: LoweringNode) -> tuple[int, int] | None:
+def whole_factors(node: LoweringNode[top.Interp]) -> tuple[int, int] | None:
     """Whole factors between the extents of an Interp, where that is also what the network says."""
-    op: top.Interp = node.op
     (_, _, h, w), (_, _, rows, columns) = node.operand_types[0].dims, node.result_type.dims
-    if op.coord_mode == "align_corners" or rows % h or columns % w:
+    if node.op.coord_mode == "align_corners" or rows % h or columns % w:
         return None
     down, right = rows // h, columns // w
-    for scale, factor in ((op.scale_h, down), (op.scale_w, right)):
+    for scale, factor in ((node.op.scale_h, down), (node.op.scale_w, right)):
         if scale > 0 and scale != factor:
             return None
     return down, right

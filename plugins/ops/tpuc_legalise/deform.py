@@ -26,8 +26,8 @@ class DeformConvAny(Sampled[top.DeformConv2D]):
             return "images and offsets must be computed"
         return None
 
-    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: top.DeformConv2D = node.op
+    def compose(self, node: LoweringNode[top.DeformConv2D], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
+        op = node.op
         x, offset = node.operands[0], node.operands[2]
         filters, bias = node.constants[1], node.constants[4] if len(node.constants) > 4 else None
         assert filters is not None

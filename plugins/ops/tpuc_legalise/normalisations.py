@@ -33,15 +33,14 @@ class NormalizeAny(Composed[top.Normalize]):
     def refuse(self, node: LoweringNode) -> str | None:
         return "the scale must be a constant" if node.constants[1] is None else None
 
-    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: top.Normalize = node.op
+    def compose(self, node: LoweringNode[top.Normalize], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         value, scale = node.operands[0], node.constants[1]
         assert scale is not None
         dims = value.tensor.dims
         images = _images(dims)
         x = do.reshape(value, *images)
         squares = do(top.Mul(), x, x)
-        if op.across_spatial:
+        if node.op.across_spatial:
             rows = do.reshape(squares, dims[0], 1, 1, math.prod(dims[1:]))
             total = do(top.Reduce(axes=(3,), mode="ReduceSum"), rows)
         else:
@@ -59,8 +58,8 @@ class LRNAny(Composed[top.LRN]):
 
     into = (*MOVES, top.Conv, top.Mul, top.Pow)
 
-    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: top.LRN = node.op
+    def compose(self, node: LoweringNode[top.LRN], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
+        op = node.op
         dims = node.operands[0].tensor.dims
         images = _images(dims)
         x = do.reshape(node.operands[0], *images)
@@ -90,8 +89,8 @@ class BatchNormAny(Composed[top.BatchNorm]):
 
     into = (*MOVES, top.Add, top.AddConst, top.Mul, top.Pow, top.Relu, top.Sub)
 
-    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: top.BatchNorm = node.op
+    def compose(self, node: LoweringNode[top.BatchNorm], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
+        op = node.op
         rank = len(node.operand_types[0].dims)
         shape = (1, -1, *(1,) * (rank - 2))
 

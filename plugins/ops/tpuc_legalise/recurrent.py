@@ -96,8 +96,10 @@ class RecurrentAny(Composed[top.LSTM]):
         steps = sequence_sizes(node.operand_types[0].dims, node.op.batch_first)[0]
         return f"at most {MOST_STEPS} steps, this one has {steps}" if steps > MOST_STEPS else None
 
-    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: top.LSTM | top.GRU | top.RNN = node.op
+    def compose(
+        self, node: LoweringNode[top.LSTM | top.GRU | top.RNN], do: Composer, parts: Sequence[Part]
+    ) -> Sequence[Value]:
+        op = node.op
         steps, count, inputs = sequence_sizes(node.operand_types[0].dims, op.batch_first)
         x = do.permute(node.operands[0], 1, 0, 2) if op.batch_first else node.operands[0]
         x = do.reshape(x, steps * count, inputs)
@@ -124,10 +126,15 @@ class RecurrentAny(Composed[top.LSTM]):
         return found
 
     def _way(
-        self, node: LoweringNode, do: Composer, parts: Sequence[Part], number: int, x: Value
+        self,
+        node: LoweringNode[top.LSTM | top.GRU | top.RNN],
+        do: Composer,
+        parts: Sequence[Part],
+        number: int,
+        x: Value,
     ) -> tuple[_Way, Value]:
         """One direction, and the inputs' gates of all steps."""
-        op: top.LSTM | top.GRU | top.RNN = node.op
+        op = node.op
         weight, recurrence = np.asarray(parts[1]), np.asarray(parts[2])
         rows, hidden = weight.shape[1], op.hidden_size
         given = parts[3] if len(parts) > 3 else None

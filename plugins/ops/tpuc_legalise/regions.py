@@ -33,18 +33,17 @@ class RoiAlignAny(Sampled[top.RoiAlign]):
         top.SubConst,
     )
 
-    def refuse(self, node: LoweringNode) -> str | None:
-        op: top.RoiAlign = node.op
-        if op.mode != "Avg":
-            return f"only mode Avg, this one is {op.mode}"
-        if op.sampling_ratio < 1:
+    def refuse(self, node: LoweringNode[top.RoiAlign]) -> str | None:
+        if node.op.mode != "Avg":
+            return f"only mode Avg, this one is {node.op.mode}"
+        if node.op.sampling_ratio < 1:
             return "a sampling_ratio of at least 1; with 0 the number of samples depends on the regions"
         if node.constants[0] is not None or node.constants[1] is not None:
             return "images and regions must be computed"
         return None
 
-    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: top.RoiAlign = node.op
+    def compose(self, node: LoweringNode[top.RoiAlign], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
+        op = node.op
         x, rois = node.operands[:2]
         n, c, height, width = x.tensor.dims
         count = rois.tensor.dims[0]

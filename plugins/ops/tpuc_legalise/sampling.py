@@ -173,8 +173,7 @@ class GridSamplerAny(Sampled[top.GridSampler]):
             return "images and grid must be computed"
         return None
 
-    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: top.GridSampler = node.op
+    def compose(self, node: LoweringNode[top.GridSampler], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         x, grid = node.operands
         n, c, *sizes = x.tensor.dims
         result = node.result_type.dims
@@ -184,8 +183,8 @@ class GridSamplerAny(Sampled[top.GridSampler]):
         for axis, size in enumerate(sizes):
             at = len(sizes) - 1 - axis
             column = do.reshape(do.slice(flat, (0, 0, at), (n, points, at + 1)), n, points)
-            way = Axis(do, size, op.padding_mode, op.align_corners)
-            taps.append(way.taps(op.mode, way.place(column)))
+            way = Axis(do, size, node.op.padding_mode, node.op.align_corners)
+            taps.append(way.taps(node.op.mode, way.place(column)))
         total = sampled(do, table_of_places(do, x), sizes, taps)
         return [do.reshape(do.permute(total, 0, 2, 1), n, c, *result[2:], last=True)]
 
@@ -202,8 +201,8 @@ class MaxPoolWithMaskAny(Composed[top.MaxPoolWithMask]):
             return f"images of at most {largest_whole(node)} places, this one has {places}"
         return f"at most {_MOST_TAPS} taps, this window has {taps}" if taps > _MOST_TAPS else None
 
-    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: top.MaxPoolWithMask = node.op
+    def compose(self, node: LoweringNode[top.MaxPoolWithMask], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
+        op = node.op
         x = node.operands[0]
         n, c, rows, columns = x.tensor.dims
         window, dims = op.window(), node.result_type.dims

@@ -19,8 +19,8 @@ class SoftmaxAny(Composed[top.Softmax]):
 
     into = (*MOVES, top.Div, top.Exp, top.Log, top.MulConst, top.Reduce, top.Sub)
 
-    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op: top.Softmax = node.op
+    def compose(self, node: LoweringNode[top.Softmax], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
+        op = node.op
         x = node.operands[0]
         dims = x.tensor.dims
         axis = positive_axis(op.axis, len(dims))

@@ -50,8 +50,10 @@ for _op in _TABLES:
 class ClipFloat(Lowering[Any]):
     """Two bounds, of which one may be the end of the f32 numbers."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Clip | top.MaxConst | top.MinConst = node.op
+    def lower(
+        self, node: LoweringNode[top.Clip | top.MaxConst | top.MinConst], build: LoweringBuilder
+    ) -> Sequence[Value]:
+        op = node.op
         low = op.min if isinstance(op, top.Clip) else op.const_val if isinstance(op, top.MaxConst) else -_LARGEST
         high = op.max if isinstance(op, top.Clip) else op.const_val if isinstance(op, top.MinConst) else _LARGEST
         return [build(tpu.Clip(min=low, max=high), node.operands, node.float_result_type())]

@@ -13,19 +13,18 @@ _MOST_COPIES = 256
 """A step backwards is one copy per element; a transfer by index takes over where there are more."""
 
 
-def bordered(node: LoweringNode, build: LoweringBuilder) -> Value:
+def bordered(node: LoweringNode[top.Pad], build: LoweringBuilder) -> Value:
     """Modes reflect and edge, dimension by dimension."""
-    op: top.Pad = node.op
     value, rank = node.operands[0], len(node.result_type.dims)
     for axis in range(rank):
-        before, after = op.paddings[axis], op.paddings[rank + axis]
+        before, after = node.op.paddings[axis], node.op.paddings[rank + axis]
         name = f"{node.name}_axis{axis}"
         if min(before, after) < 0:
             extent = value.tensor.dims[axis]
             value = part(build, value, axis, max(-before, 0), extent + min(after, 0), f"{name}_cut")
         before, after = max(before, 0), max(after, 0)
         if before or after:
-            value = _bordered(build, value, axis, (before, after), op.mode, name)
+            value = _bordered(build, value, axis, (before, after), node.op.mode, name)
     return build(tpu.Reshape(shape=node.result_type.dims), [value], value.tensor.at(None))
 
 
@@ -50,18 +49,17 @@ def _bordered(build: LoweringBuilder, value: Value, axis: int, counts: tuple[int
     return joined(build, parts, axis, name)
 
 
-def is_far_backwards(node: LoweringNode) -> bool:
+def is_far_backwards(node: LoweringNode[top.Slice]) -> bool:
     """Do steps backwards take many copies?"""
-    op: top.Slice = node.op
     count = 1
-    for step, extent in zip(op.steps, node.result_type.dims, strict=True):
+    for step, extent in zip(node.op.steps, node.result_type.dims, strict=True):
         count *= extent if step < 0 else 1
     return count > _MOST_COPIES
 
 
-def taken_backwards(node: LoweringNode, build: LoweringBuilder) -> Value:
+def taken_backwards(node: LoweringNode[top.Slice], build: LoweringBuilder) -> Value:
     """The steps forwards as a slice, then each dimension that goes backwards by an index."""
-    op: top.Slice = node.op
+    op = node.op
     value, dims = node.operands[0], node.operand_types[0].dims
     ranges = slice_ranges(dims, op.offset, op.steps, node.result_type.dims)
     lengths = node.result_type.dims

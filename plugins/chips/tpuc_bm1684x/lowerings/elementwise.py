@@ -120,8 +120,8 @@ class SumInt8(BinaryInt8):
 
     many = AddFloat()
 
-    def lower_two(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Add | top.Sub = node.op
+    def lower_two(self, node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         result = node.quantised_result_type()
         values, scales = self.operands(node, build)
         coefficients = op.coeff or (1.0,) * len(values)
@@ -188,9 +188,10 @@ class MulInt8(BinaryInt8):
 class MulConstFloat(Lowering[top.MulConst]):
     """The number is an immediate."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.MulConst = node.op
-        lowered = tpu.MulConst(const_val=rounded(op.const_val, node.mode), do_relu=op.do_relu, relu_limit=op.relu_limit)
+    def lower(self, node: LoweringNode[top.MulConst], build: LoweringBuilder) -> Sequence[Value]:
+        lowered = tpu.MulConst(
+            const_val=rounded(node.op.const_val, node.mode), do_relu=node.op.do_relu, relu_limit=node.op.relu_limit
+        )
         return [build(lowered, node.operands, node.float_result_type())]
 
 
@@ -198,12 +199,11 @@ class MulConstFloat(Lowering[top.MulConst]):
 class MulConstInt8(Lowering[top.MulConst]):
     """Number * Sx / Sy as a multiplier and a shift."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.MulConst = node.op
+    def lower(self, node: LoweringNode[top.MulConst], build: LoweringBuilder) -> Sequence[Value]:
         result = node.quantised_result_type()
-        multiplier, shift = decompose_rescale(node.operands[0].tensor, result, op.const_val)
+        multiplier, shift = decompose_rescale(node.operands[0].tensor, result, node.op.const_val)
         scale = tpu.MulShift(multiplier=multiplier, rshift=shift)
-        if not op.do_relu:
+        if not node.op.do_relu:
             return [build(scale, node.operands, result)]
         scaled = build(scale, node.operands, result, f"{node.name}_scaled")
-        return [build(tpu.Relu(relu_limit=op.relu_limit), [scaled], result)]
+        return [build(tpu.Relu(relu_limit=node.op.relu_limit), [scaled], result)]

@@ -74,15 +74,14 @@ class CompareAny(ExactFloats):
 class CompareConstAny(ExactFloats):
     """With an immediate; in f32 when 16 bits do not hold the number."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.CompareConst = node.op
+    def lower(self, node: LoweringNode[top.CompareConst], build: LoweringBuilder) -> Sequence[Value]:
         (value,) = self.operands(node, build)
-        number = np.full((1,), op.const_val, np.float32)
+        number = np.full((1,), node.op.const_val, np.float32)
         kind = value.tensor.element
         assert isinstance(kind, ScalarType)
         if not _is_exact(number, kind):
             value = _cast(node, build, value, F32, 0)
-        lowered = tpu.CompareConst(mode=op.mode, const_val=float(number[0]), inversed=op.inversed)
+        lowered = tpu.CompareConst(mode=node.op.mode, const_val=float(number[0]), inversed=node.op.inversed)
         return [build(lowered, [value], node.result_type.with_element(value.tensor.element))]
 
 
@@ -124,8 +123,8 @@ class WhereAny(Lowering[top.Where]):
         branches = zip(node.operand_types[1:3], node.constants[1:3], strict=True)
         return all(not is_absent(type_) and constant is None for type_, constant in branches)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Where = node.op
+    def lower(self, node: LoweringNode[top.Where], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         numbers = [
             self._number(node, 1, op.x_is_const, op.x_const_val),
             self._number(node, 2, op.y_is_const, op.y_const_val),
@@ -179,11 +178,10 @@ class TriluAny(Lowering[top.Trilu]):
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Trilu = node.op
+    def lower(self, node: LoweringNode[top.Trilu], build: LoweringBuilder) -> Sequence[Value]:
         (value,) = node.operands
         ones = np.ones(value.tensor.dims[-2:], np.uint8)
-        mask = build.weight("mask", (np.triu if op.upper else np.tril)(ones, op.diagonal), "ui8")
+        mask = build.weight("mask", (np.triu if node.op.upper else np.tril)(ones, node.op.diagonal), "ui8")
         zero = float(stored_values(np.zeros((), np.float32), value.tensor))
         lowered: Op = tpu.Where(y_is_const=True, y_const_val=zero)
         return [build(lowered, [mask, value, build.none()], value.tensor.at(None))]

@@ -13,9 +13,9 @@ from tpuc_ops.quant.arithmetic import decompose_search
 from tpuc_bm1684x.lowerings.common import float_weight, has_zero_points
 
 
-def lower_computed(node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+def lower_computed(node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Sequence[Value]:
     """Matrix by matrix. Integers of two computed tensors without zero points stay integers; else floats."""
-    op: top.MatMul = node.op
+    op = node.op
     values, result = _operands(node, build)
     left, right = values
     dims = result.dims

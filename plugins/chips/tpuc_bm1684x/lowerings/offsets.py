@@ -26,14 +26,15 @@ _LARGEST_CONSTANT = 1 << 30
 class AddConstFloat(Lowering[Any]):
     """The number is an immediate; the reverse difference is a product with -1 before."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.AddConst | top.SubConst = node.op
-        factor, constant = _as_sum(op)
+    def lower(self, node: LoweringNode[top.AddConst | top.SubConst], build: LoweringBuilder) -> Sequence[Value]:
+        factor, constant = _as_sum(node.op)
         result = node.float_result_type()
         values = node.operands
         if factor < 0:
             values = (build(tpu.MulConst(const_val=-1.0), values, result, f"{node.name}_negative"),)
-        lowered = tpu.AddConst(const_val=rounded(constant, node.mode), do_relu=op.do_relu, relu_limit=op.relu_limit)
+        lowered = tpu.AddConst(
+            const_val=rounded(constant, node.mode), do_relu=node.op.do_relu, relu_limit=node.op.relu_limit
+        )
         return [build(lowered, values, result)]
 
 
@@ -42,17 +43,16 @@ class AddConstFloat(Lowering[Any]):
 class AddConstInt8(Lowering[Any]):
     """Sx / Sy as a multiplier and a shift, the number over Sy in the same fixed point; 8 bits without zero points."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.AddConst | top.SubConst = node.op
+    def lower(self, node: LoweringNode[top.AddConst | top.SubConst], build: LoweringBuilder) -> Sequence[Value]:
         result = node.quantised_result_type()
-        factor, constant = _as_sum(op)
+        factor, constant = _as_sum(node.op)
         multiplier, shift, stored = _fixed_point(factor, constant, node.operands[0].tensor, result)
         lowered = tpu.AddConst(
             const_val=float(stored),
             multiplier=multiplier,
             rshift=shift,
-            do_relu=op.do_relu,
-            relu_limit=op.relu_limit,
+            do_relu=node.op.do_relu,
+            relu_limit=node.op.relu_limit,
         )
         return [build(lowered, node.operands, result)]
 

@@ -27,8 +27,8 @@ class ArgAny(Lowering[top.Arg]):
         exact = node.mode in INTEGERS and node.op.mode == "ArgMin"
         return (Wants.FLOAT if exact else Wants.AS_IS,)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Arg = node.op
+    def lower(self, node: LoweringNode[top.Arg], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         (value,) = node.operands
         lowered = tpu.Arg(axis=op.axis, keepdims=op.keepdims, mode=op.mode, select_last_index=op.select_last_index)
         results = [build(lowered, [value], node.result_type.with_element(F32), node.result_names[0])]
@@ -55,8 +55,8 @@ class TopKAny(Lowering[top.TopK]):
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,) * len(node.operand_types)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.TopK = node.op
+    def lower(self, node: LoweringNode[top.TopK], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         value = node.operands[0]
         dims = value.tensor.dims
         axis, length = positive_axis(op.axis, len(dims)), dims[op.axis]
@@ -104,8 +104,8 @@ class RunningFloat(Lowering[Any]):
         wanted = Wants.FLOAT if node.mode in INTEGERS else Wants.AS_IS
         return (wanted, *(Wants.AS_IS,) * (len(node.operand_types) - 1))
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.CumSum | top.CumProd = node.op
+    def lower(self, node: LoweringNode[top.CumSum | top.CumProd], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         value = node.operands[0]
         mode = "Sum" if isinstance(op, top.CumSum) else "Prod"
         scan = tpu.Scan(axis=op.axis, mode=mode, exclusive=op.exclusive, reverse=op.reverse)

@@ -34,11 +34,10 @@ WIDEST_BYTES = 1 << 17
 """Bytes pooled in one step: half of a lane."""
 
 
-def _refuse(node: LoweringNode) -> str | None:
-    op: top.MaxPool | top.AvgPool = node.op
-    if len(op.kernel_shape) > 2:
-        return f"only windows over 1 or 2 dimensions, this one has {len(op.kernel_shape)}"
-    if _is_far(op) and not _is_apart(node):
+def _refuse(node: LoweringNode[top.MaxPool | top.AvgPool]) -> str | None:
+    if len(node.op.kernel_shape) > 2:
+        return f"only windows over 1 or 2 dimensions, this one has {len(node.op.kernel_shape)}"
+    if _is_far(node.op) and not _is_apart(node):
         return f"a stride above {MAX_WINDOW_STEP} needs windows that do not overlap, without padding"
     return None
 
@@ -47,10 +46,9 @@ def _is_far(op: top.MaxPool | top.AvgPool) -> bool:
     return max(op.window().strides) > MAX_WINDOW_STEP and max(op.strides) > 1
 
 
-def _is_apart(node: LoweringNode) -> bool:
+def _is_apart(node: LoweringNode[top.MaxPool | top.AvgPool]) -> bool:
     """Windows that neither overlap nor reach beyond the operand."""
-    op: top.MaxPool | top.AvgPool = node.op
-    window, size = op.window(), op.size(node)
+    window, size = node.op.window(), node.op.size(node)
     apart = all(kernel <= stride for kernel, stride in zip(window.kernel, window.strides, strict=True))
     return apart and not any(window.pads) and not any(window.overhang(size))
 
@@ -105,15 +103,14 @@ def _pool2d(op: top.MaxPool | top.AvgPool, mode: str, multiplier: int = 1, rshif
 class MaxPoolAny(PoolLowering):
     """The maximum of stored values; the result keeps the operand's type."""
 
-    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+    def plain(self, node: LoweringNode[top.MaxPool], build: LoweringBuilder) -> Value:
         result = node.operands[0].tensor.with_shape(node.result_type.dims).at(None)
-        op: top.MaxPool = node.op
-        pads = op.pads
+        pads = node.op.pads
         if max(pads) <= MAX_WINDOW_STEP:
-            return build(_pool2d(op, "Max"), node.operands, result)
+            return build(_pool2d(node.op, "Max"), node.operands, result)
         source = node.operands[0]
         value = padded(build, source, pads, f"{node.name}_padded", lowest_stored(source.tensor))
-        return build(dataclasses.replace(_pool2d(op, "Max"), pads=(0, 0, 0, 0)), [value], result)
+        return build(dataclasses.replace(_pool2d(node.op, "Max"), pads=(0, 0, 0, 0)), [value], result)
 
 
 class AvgPoolBase(PoolLowering):
@@ -123,13 +120,13 @@ class AvgPoolBase(PoolLowering):
         floats = _factors(node) is not None or strip_count(node, WIDEST_BYTES) > 1
         return (Wants.FLOAT if floats and node.mode in INTEGERS else Wants.MODE,)
 
-    def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+    def plain(self, node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:
         if max(node.op.pads) > MAX_WINDOW_STEP:
             return self._padded(node, build)
         factors = _factors(node)
         if factors is None:
             return self.full(node, build)
-        op: top.AvgPool = node.op
+        op = node.op
         upper, left, bottom, right = op.pads
         down, across = op.window().overhang(op.size(node))
         reaching = dataclasses.replace(
@@ -144,9 +141,9 @@ class AvgPoolBase(PoolLowering):
         operands = [value, float_weight(build, "factors", factors, result.storage.name)]
         return build(tpu.Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), operands, result)
 
-    def _padded(self, node: LoweringNode, build: LoweringBuilder) -> Value:
+    def _padded(self, node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:
         """The padding as an op of its own; where it does not count, a map of factors says so."""
-        op: top.AvgPool = node.op
+        op = node.op
         factors = _factors(node)
         source = padded(build, node.operands[0], op.pads, f"{node.name}_padded")
         last = factors is None
@@ -168,9 +165,9 @@ class AvgPoolBase(PoolLowering):
         raise NotImplementedError
 
 
-def _factors(node: LoweringNode) -> Array | None:
+def _factors(node: LoweringNode[top.AvgPool]) -> Array | None:
     """Elements of the window over those that count, for every place; None where they are the same everywhere."""
-    op: top.AvgPool = node.op
+    op = node.op
     counts = window_counts(op.size(node), op.window(), op.count_include_pad)
     taps = op.window().taps
     return None if (counts == taps).all() else (taps / counts).astype(np.float32)
@@ -190,8 +187,8 @@ class AvgPoolInt8(AvgPoolBase):
     f32 scale, and an offset (SPEC 3.2, T14).
     """
 
-    def full(self, node: LoweringNode, build: LoweringBuilder) -> Value:
-        op: top.AvgPool = node.op
+    def full(self, node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:
+        op = node.op
         if not node.operands[0].tensor.is_quantised:
             return build(_pool2d(op, "Avg"), node.operands, node.float_result_type())
         # The chip gives averages the sign of what they are of.

@@ -22,13 +22,12 @@ from tpuc_bm1684x.lowerings.windows import back_from_row, over_a_row, row_window
 _ROUNDING = "HalfUp"
 
 
-def _conv_refusal(node: LoweringNode) -> str | None:
-    op: top.Conv = node.op
+def _conv_refusal(node: LoweringNode[top.Conv]) -> str | None:
     if node.constants[1] is None:
         return "the filter must be a constant"
-    if len(op.kernel_shape) > 2:
-        return f"only windows over 1 or 2 dimensions, this one has {len(op.kernel_shape)}"
-    return far_refusal(op)
+    if len(node.op.kernel_shape) > 2:
+        return f"only windows over 1 or 2 dimensions, this one has {len(node.op.kernel_shape)}"
+    return far_refusal(node.op)
 
 
 class ConvBase(Lowering[top.Conv]):
@@ -150,13 +149,14 @@ class MatMulFloat(Lowering[top.MatMul]):
     def refuse(self, node: LoweringNode) -> str | None:
         return _matmul_refusal(node)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+    def lower(self, node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Sequence[Value]:
         if is_turned(node):
             return lower_turned(node, build, self.lower)
         if _is_computed(node):
             return lower_computed(node, build)
-        op: top.MatMul = node.op
-        lowered = tpu.MatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        lowered = tpu.MatMul(
+            right_transpose=node.op.right_transpose, do_relu=node.op.do_relu, relu_limit=node.op.relu_limit
+        )
         right = node.constants[1]
         assert right is not None
         operands = [*node.operands, build.none(), build.none()]
@@ -174,12 +174,12 @@ class MatMulInt8(Lowering[top.MatMul]):
     def refuse(self, node: LoweringNode) -> str | None:
         return _matmul_refusal(node)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+    def lower(self, node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Sequence[Value]:
         if is_turned(node):
             return lower_turned(node, build, self.lower)
         if _is_computed(node):
             return lower_computed(node, build)
-        op: top.MatMul = node.op
+        op = node.op
         right, bias = node.constants[1], node.constants[2]
         assert right is not None
         result = node.quantised_result_type()

@@ -30,11 +30,10 @@ class _Sizes:
     hidden: int
 
     @classmethod
-    def of(cls, node: LoweringNode) -> _Sizes:
-        op: top.LSTM | top.GRU | top.RNN = node.op
+    def of(cls, node: LoweringNode[top.LSTM | top.GRU | top.RNN]) -> _Sizes:
         first, second, inputs = node.operand_types[0].dims
-        steps, count = (second, first) if op.batch_first else (first, second)
-        return cls(op.name.removeprefix("top."), steps, count, inputs, op.hidden_size)
+        steps, count = (second, first) if node.op.batch_first else (first, second)
+        return cls(node.op.name.removeprefix("top."), steps, count, inputs, node.op.hidden_size)
 
     @property
     def gates(self) -> int:

@@ -65,14 +65,13 @@ class ReduceAny(Lowering[top.Reduce]):
         wanted = Wants.FLOAT if node.mode in INTEGERS and floats else Wants.MODE
         return (wanted,) * len(node.operand_types)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Reduce = node.op
+    def lower(self, node: LoweringNode[top.Reduce], build: LoweringBuilder) -> Sequence[Value]:
         value = node.operands[0]
         type_ = value.tensor
         axes = _axes(node)
         lowered, result = _reduction(node, _count(node))
         if axes == list(range(axes[0], axes[0] + len(axes))):
-            lowered = dataclasses.replace(lowered, axes=tuple(axes), keepdims=op.keepdims)
+            lowered = dataclasses.replace(lowered, axes=tuple(axes), keepdims=node.op.keepdims)
             return [reduced(build, lowered, value, result, node.name)]
         kept = [axis for axis in range(type_.rank) if axis not in axes]
         dims = tuple(type_.dims[axis] for axis in (*kept, *axes))

@@ -26,11 +26,10 @@ TABLE.lowers(top.Depth2Space, *ALL)(Depth2SpaceAny)
 class SliceAny(ShapeLowering):
     """A regular part of the stored values."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Slice = node.op
+    def lower(self, node: LoweringNode[top.Slice], build: LoweringBuilder) -> Sequence[Value]:
         if is_far_backwards(node):
             return [taken_backwards(node, build)]
-        lowered = tpu.Slice(offset=op.offset, steps=op.steps, ends=op.ends)
+        lowered = tpu.Slice(offset=node.op.offset, steps=node.op.steps, ends=node.op.ends)
         return [build(lowered, node.operands[:1], self.result(node))]
 
 
@@ -38,8 +37,8 @@ class SliceAny(ShapeLowering):
 class UpsampleAny(ShapeLowering):
     """Repeated stored values; a relu clamps them."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Upsample = node.op
+    def lower(self, node: LoweringNode[top.Upsample], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         lowered = tpu.Upsample(scale_h=op.scale_h, scale_w=op.scale_w, do_relu=op.do_relu, relu_limit=op.relu_limit)
         return [build(lowered, node.operands, self.result(node))]
 
@@ -48,17 +47,16 @@ class UpsampleAny(ShapeLowering):
 class PadAny(ShapeLowering):
     """Stored values with a border of what the pad value is stored as, or of parts of the tensor."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Pad = node.op
-        if op.mode != "constant":
+    def lower(self, node: LoweringNode[top.Pad], build: LoweringBuilder) -> Sequence[Value]:
+        if node.op.mode != "constant":
             return [bordered(node, build)]
         type_ = node.operands[0].tensor
-        value = op.val
+        value = node.op.val
         if type_.is_quantised:
             uniform, dtype = type_.uniform, numpy_dtype(type_.storage)
             stored = quantise_float(value, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
             value = float(stored)
-        return [build(tpu.Pad(paddings=op.paddings, val=value), node.operands[:1], self.result(node))]
+        return [build(tpu.Pad(paddings=node.op.paddings, val=value), node.operands[:1], self.result(node))]
 
 
 @TABLE.lowers(top.Concat, *ALL)
@@ -68,8 +66,8 @@ class ConcatAny(ShapeLowering):
     As soon as one operand is a float, all become floats. Constants are stored as the others are.
     """
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Concat = node.op
+    def lower(self, node: LoweringNode[top.Concat], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         indices = range(len(node.operands))
         wanted = common_element(node, indices)
         parts = [as_element(node, build, index, wanted) for index in indices]

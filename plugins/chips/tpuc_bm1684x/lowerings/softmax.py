@@ -24,7 +24,8 @@ class SoftmaxFloat(Lowering[top.Softmax]):
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,) * len(node.operand_types)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Softmax = node.op
+    def lower(self, node: LoweringNode[top.Softmax], build: LoweringBuilder) -> Sequence[Value]:
         absent = build.none()
-        return [build(tpu.Softmax(axis=op.axis, beta=op.beta), [*node.operands, *(absent,) * 5], f32_result(node))]
+        return [
+            build(tpu.Softmax(axis=node.op.axis, beta=node.op.beta), [*node.operands, *(absent,) * 5], f32_result(node))
+        ]

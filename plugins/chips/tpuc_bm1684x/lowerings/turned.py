@@ -19,10 +19,9 @@ from tpuc_bm1684x.lowerings.repetition import broadcast
 Lower: TypeAlias = "Callable[[LoweringNode, LoweringBuilder], Sequence[Value]]"
 
 
-def is_turned(node: LoweringNode) -> bool:
+def is_turned(node: LoweringNode[top.MatMul]) -> bool:
     """Does the product need anything besides its plain form?"""
-    op: top.MatMul = node.op
-    return op.left_transpose or op.output_transpose or _has_vector(node) or _batches(node) is not None
+    return node.op.left_transpose or node.op.output_transpose or _has_vector(node) or _batches(node) is not None
 
 
 def _has_vector(node: LoweringNode) -> bool:
@@ -38,9 +37,9 @@ def _batches(node: LoweringNode) -> tuple[int, ...] | None:
     return common if (left[:-2], right[:-2]) != (common, common) else None
 
 
-def lower_turned(node: LoweringNode, build: LoweringBuilder, lower: Lower) -> Sequence[Value]:
+def lower_turned(node: LoweringNode[top.MatMul], build: LoweringBuilder, lower: Lower) -> Sequence[Value]:
     """Exchange and repeat the operands, multiply by `lower`, exchange the result."""
-    op: top.MatMul = node.op
+    op = node.op
     batches = _batches(node)
     sides = [_side(node, build, index, op.left_transpose and index == 0, batches) for index in (0, 1)]
     (left, left_constant), (right, right_constant) = sides

@@ -70,8 +70,10 @@ for _op in _TABLES:
 class ClipBf16(Lowering[Any]):
     """Two bf16 bounds, of which one may be the end of the numbers."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Clip | top.MaxConst | top.MinConst = node.op
+    def lower(
+        self, node: LoweringNode[top.Clip | top.MaxConst | top.MinConst], build: LoweringBuilder
+    ) -> Sequence[Value]:
+        op = node.op
         low = op.min if isinstance(op, top.Clip) else op.const_val if isinstance(op, top.MaxConst) else -LARGEST
         high = op.max if isinstance(op, top.Clip) else op.const_val if isinstance(op, top.MinConst) else LARGEST
         return [build(tpu.Clip(min=bf16(low), max=bf16(high)), node.operands, node.float_result_type())]

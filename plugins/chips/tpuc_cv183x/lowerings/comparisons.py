@@ -77,8 +77,8 @@ class CompareConstAny(InHalves):
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.EXACT if node.op.mode in COMPARISONS else Wants.AS_IS,)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.CompareConst = node.op
+    def lower(self, node: LoweringNode[top.CompareConst], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         steps = Halves(node, build)
         value = steps.operand()
         bound = _bound(op.const_val, MIRRORED.get(op.mode, op.mode) if op.inversed else op.mode)
@@ -108,8 +108,8 @@ def _constant_refusal(node: LoweringNode, count: int) -> str | None:
 class WhereAny(InHalves):
     """Each branch times its own truth, and the sum: one of them is always 0."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Where = node.op
+    def lower(self, node: LoweringNode[top.Where], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         steps = Halves(node, build)
         given = node.constants[0]
         if given is not None:

@@ -51,8 +51,7 @@ class BinaryBf16(Lowering[Any]):
 class AddBf16(BinaryBf16):
     """Plain sums of two: the chip rounds each."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Add = node.op
+    def lower(self, node: LoweringNode[top.Add], build: LoweringBuilder) -> Sequence[Value]:
         result = node.float_result_type()
         total, *others = _weighted(node, build)
         if not others:
@@ -60,7 +59,7 @@ class AddBf16(BinaryBf16):
         for index, other in enumerate(others[:-1], 1):
             dims = np.broadcast_shapes(total.tensor.dims, other.tensor.dims)
             total = build(tpu.Add(), [total, other], result.with_shape(dims).at(None), f"{node.name}_sum{index}")
-        lowered = tpu.Add(do_relu=op.do_relu, relu_limit=op.relu_limit)
+        lowered = tpu.Add(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit)
         return [build(lowered, [total, others[-1]], result)]
 
 
@@ -114,8 +113,8 @@ class SumInt8(Lowering[Any]):
     few per cent to where the multipliers say the factors best.
     """
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Add | top.Sub = node.op
+    def lower(self, node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         result = node.quantised_result_type()
         coefficients = list(op.coeff or (1.0,) * len(node.operands))
         if isinstance(op, top.Sub):
@@ -158,9 +157,10 @@ class MulInt8(Lowering[top.Mul]):
 class MulConstBf16(Lowering[top.MulConst]):
     """The number is a bf16 immediate."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.MulConst = node.op
-        lowered = tpu.MulConst(const_val=bf16(op.const_val), do_relu=op.do_relu, relu_limit=op.relu_limit)
+    def lower(self, node: LoweringNode[top.MulConst], build: LoweringBuilder) -> Sequence[Value]:
+        lowered = tpu.MulConst(
+            const_val=bf16(node.op.const_val), do_relu=node.op.do_relu, relu_limit=node.op.relu_limit
+        )
         return [build(lowered, node.operands, node.float_result_type())]
 
 
@@ -169,8 +169,8 @@ class MulConstBf16(Lowering[top.MulConst]):
 class AddConstBf16(Lowering[Any]):
     """The number is a bf16 immediate; the reverse difference is a product with -1 before."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.AddConst | top.SubConst = node.op
+    def lower(self, node: LoweringNode[top.AddConst | top.SubConst], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         result = node.float_result_type()
         values = node.operands
         constant = op.const_val

@@ -35,8 +35,8 @@ class ArgAny(Lowering[top.Arg]):
             )
         return None
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Arg = node.op
+    def lower(self, node: LoweringNode[top.Arg], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         steps, dims, count = Halves(node, build), node.operand_types[0].dims, _extent(node)
         axis = positive_axis(op.axis, len(dims))
         scale = self._scale(node)

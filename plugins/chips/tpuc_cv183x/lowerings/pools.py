@@ -140,8 +140,8 @@ class AvgPoolInt8(Lowering[top.AvgPool]):
     def refuse(self, node: LoweringNode) -> str | None:
         return _refuse(node)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.AvgPool = node.op
+    def lower(self, node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         source = node.operands[0].tensor
         if strip_count(node, WIDEST_BYTES) > 1:
             value = Halves(node, build).operand()

@@ -18,13 +18,12 @@ from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import pad_apart, stride_refusal, strides_apart, taps_nearer
 
 
-def _refusal(node: LoweringNode) -> str | None:
-    op: top.Conv = node.op
+def _refusal(node: LoweringNode[top.Conv]) -> str | None:
     if node.constants[1] is None:
         return "the filter must be a constant"
-    if len(op.kernel_shape) != 2:
-        return f"only 2-D windows, this one has {len(op.kernel_shape)} dimensions"
-    return stride_refusal(op)
+    if len(node.op.kernel_shape) != 2:
+        return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
+    return stride_refusal(node.op)
 
 
 def _within_fields(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, top.Conv, Array]:
@@ -131,12 +130,13 @@ class MatMulBf16(Lowering[top.MatMul]):
     def refuse(self, node: LoweringNode) -> str | None:
         return computed_refusal(node) if is_computed(node) else None
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.MatMul = node.op
+    def lower(self, node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Sequence[Value]:
         right = node.constants[1]
         if right is None or is_computed(node):
             return lower_computed(node, build)
-        lowered = tpu.MatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        lowered = tpu.MatMul(
+            right_transpose=node.op.right_transpose, do_relu=node.op.do_relu, relu_limit=node.op.relu_limit
+        )
         absent = build.none()
         stored = build.weight("filter_bf16", as_bf16(right), "bf16")
         operands = [node.operands[0], stored, node.operands[2], absent, absent]
@@ -150,8 +150,8 @@ class MatMulInt8(Lowering[top.MatMul]):
     def refuse(self, node: LoweringNode) -> str | None:
         return computed_refusal(node) if is_computed(node) else None
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.MatMul = node.op
+    def lower(self, node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         right = node.constants[1]
         if right is None or is_computed(node):
             return lower_computed(node, build)

@@ -38,8 +38,8 @@ class DivAny(Lowering[top.Div]):
             return "a constant divisor must not contain 0"
         return None
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Div = node.op
+    def lower(self, node: LoweringNode[top.Div], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         if _divides_by_constant(node):
             place = 0 if op.is_reverse else 1
             divisor = node.constants[place]

@@ -26,9 +26,8 @@ TABLE.lowers(top.Depth2Space, "bf16", "int8")(Depth2SpaceAny)
 class SliceAny(ShapeLowering):
     """A regular part of the stored values."""
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Slice = node.op
-        lowered = tpu.Slice(offset=op.offset, steps=op.steps, ends=op.ends)
+    def lower(self, node: LoweringNode[top.Slice], build: LoweringBuilder) -> Sequence[Value]:
+        lowered = tpu.Slice(offset=node.op.offset, steps=node.op.steps, ends=node.op.ends)
         return [build(lowered, node.operands[:1], self.result(node))]
 
 
@@ -39,8 +38,8 @@ class UpsampleAny(ShapeLowering):
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.MODE,) * len(node.operand_types)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Upsample = node.op
+    def lower(self, node: LoweringNode[top.Upsample], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         (value,) = node.operands
         if op.do_relu:
             value = build(tpu.Relu(relu_limit=op.relu_limit), [value], value.tensor.at(None), f"{node.name}_relu")
@@ -54,17 +53,20 @@ class PadAny(ShapeLowering):
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.MODE,) * len(node.operand_types)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Pad = node.op
+    def lower(self, node: LoweringNode[top.Pad], build: LoweringBuilder) -> Sequence[Value]:
         type_ = node.operands[0].tensor
-        value = op.val
+        value = node.op.val
         if type_.is_quantised:
             uniform, dtype = type_.uniform, numpy_dtype(type_.storage)
             stored = quantise_float(value, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
             value = float(stored)
         elif type_.storage == BF16:
             value = bf16(value)
-        return [build(tpu.Pad(paddings=op.paddings, mode=op.mode, val=value), node.operands[:1], self.result(node))]
+        return [
+            build(
+                tpu.Pad(paddings=node.op.paddings, mode=node.op.mode, val=value), node.operands[:1], self.result(node)
+            )
+        ]
 
 
 @TABLE.lowers(top.Concat, "bf16", "int8")
@@ -82,8 +84,8 @@ class ConcatAny(ShapeLowering):
             return "all operands are constants; fold it into the network"
         return None
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Concat = node.op
+    def lower(self, node: LoweringNode[top.Concat], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
         types = [v.tensor for v, constant in zip(node.operands, node.constants, strict=True) if constant is None]
         has_constants = len(types) < len(node.operands)
         if all(type_.is_quantised for type_ in types):

@@ -27,15 +27,13 @@ class SoftmaxFloat(Lowering[top.Softmax]):
     def refuse(self, node: LoweringNode) -> str | None:
         return "the runtime computes those that end a network" if _stays_on_chip(node) else None
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Softmax = node.op
-        lowered = tpu.Softmax(axis=op.axis, beta=op.beta, log=op.log)
+    def lower(self, node: LoweringNode[top.Softmax], build: LoweringBuilder) -> Sequence[Value]:
+        lowered = tpu.Softmax(axis=node.op.axis, beta=node.op.beta, log=node.op.log)
         return [build(lowered, node.operands, node.operands[0].tensor.at(None))]
 
 
-def _stays_on_chip(node: LoweringNode) -> bool:
-    op: top.Softmax = node.op
+def _stays_on_chip(node: LoweringNode[top.Softmax]) -> bool:
     dims = node.operand_types[0].dims
-    if dims[positive_axis(op.axis, len(dims))] > _MOST_PLACES:
+    if dims[positive_axis(node.op.axis, len(dims))] > _MOST_PLACES:
         return False
-    return not all(isinstance(user, _ENDS) for user in node.users) or op.log or op.beta != 1.0
+    return not all(isinstance(user, _ENDS) for user in node.users) or node.op.log or node.op.beta != 1.0

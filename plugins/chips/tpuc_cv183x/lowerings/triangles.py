@@ -22,13 +22,12 @@ class CumSumAny(Lowering[top.CumSum]):
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,) * len(node.operand_types)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.CumSum = node.op
+    def lower(self, node: LoweringNode[top.CumSum], build: LoweringBuilder) -> Sequence[Value]:
         steps, dims = Halves(node, build), node.result_type.dims
-        axis = positive_axis(op.axis, len(dims))
+        axis = positive_axis(node.op.axis, len(dims))
         shape = (math.prod(dims[:axis]), dims[axis], 1, math.prod(dims[axis + 1 :]))
-        ones = np.tril(np.ones((dims[axis], dims[axis]), np.float32), -1 if op.exclusive else 0)
-        filters = (ones[::-1, ::-1] if op.reverse else ones)[:, :, None, None]
+        ones = np.tril(np.ones((dims[axis], dims[axis]), np.float32), -1 if node.op.exclusive else 0)
+        filters = (ones[::-1, ::-1] if node.op.reverse else ones)[:, :, None, None]
         weight = build.weight("triangle_bf16", as_bf16(np.ascontiguousarray(filters)), "bf16")
         value = steps.reshape(steps.operand(), shape)
         conv = tpu.Conv2D(kernel_shape=(1, 1), with_bias=False)
@@ -42,9 +41,8 @@ class TriluAny(Lowering[top.Trilu]):
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,) * len(node.operand_types)
 
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op: top.Trilu = node.op
+    def lower(self, node: LoweringNode[top.Trilu], build: LoweringBuilder) -> Sequence[Value]:
         steps = Halves(node, build)
-        keep = np.triu if op.upper else np.tril
-        mask = keep(np.ones(node.result_type.dims[-2:], np.float32), op.diagonal)
+        keep = np.triu if node.op.upper else np.tril
+        mask = keep(np.ones(node.result_type.dims[-2:], np.float32), node.op.diagonal)
         return steps.last(steps.do(tpu.Mul(), [steps.operand(), steps.constant(mask)]))
