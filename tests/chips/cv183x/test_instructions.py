@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpuc.api import CorruptFile, Engine, IllegalCommand
+from tpuc.api import Command, CorruptFile, Engine, IllegalCommand, derive_waits
+from tpuc.api.encoding import BitLayout
 from tpuc_cv183x import isa
 from tpuc_cv183x.isa import (
     Arithmetic,
@@ -31,7 +32,7 @@ from tpuc_cv183x.isa import (
     split_columns,
 )
 from tpuc_cv183x.isa.geometry import split_gmem
-from tpuc_cv183x.isa.stream import decode
+from tpuc_cv183x.isa.stream import decode, decode_cmdbuf, encode_cmdbuf
 from tpuc_cv183x.isa.tables import END, from_storage, load_table, to_storage
 from tpuc_cv183x.machine import Machine
 
@@ -106,6 +107,35 @@ def test_random_descriptors_keep_every_bit(data: st.DataObject) -> None:
         return
     if command.number:
         assert command.instruction.encode(command.number, command.wait) == logical
+
+
+def _elsewhere(engine: Engine) -> BitLayout:
+    """The fields of a descriptor in the opposite order, without the one for two channels per cycle."""
+    table = load_table(engine)
+    places: dict[str, tuple[int, int]] = {}
+    bit = 0
+    for name, (_, width) in reversed(table.fields.items()):
+        if name != "double_conv":
+            places[name] = (bit, width)
+            bit += width
+    return BitLayout("other descriptor", 128, places, table.resets)
+
+
+def test_a_family_with_another_layout_has_the_same_instructions() -> None:
+    instructions: list[Any] = [make_case(name, 2).instruction for name in GENERATORS]
+    single = [one for one in instructions if not getattr(one, "double", False)]
+    commands = derive_waits(single)
+    section = encode_cmdbuf(commands, _elsewhere)
+    (segment,) = decode_cmdbuf(section, _elsewhere)
+    plain = encode_cmdbuf(commands)
+    assert section != plain
+    assert encode_cmdbuf(segment.order) == plain
+
+
+def test_a_family_without_a_field_refuses_what_needs_it() -> None:
+    command = Command(small_conv(input_shape=(4, 4, 4), double=True), 1, 0)
+    with pytest.raises(IllegalCommand, match="other descriptor: it has no field 'double_conv', which would be 1"):
+        encode_cmdbuf([command], _elsewhere)
 
 
 def test_the_storage_form_comes_back() -> None:

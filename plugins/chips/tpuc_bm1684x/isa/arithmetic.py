@@ -23,6 +23,7 @@ from tpuc_bm1684x.isa.types import (
     Shape4,
     Source,
     dtype_of,
+    regions_of,
     rounding_code,
 )
 
@@ -183,12 +184,11 @@ class Arithmetic(ComputeInstruction):
             raise IllegalCommand(f"{self.mnemonic()}: float to integer has no rounding {self.rounding.value}")
 
     def reads(self) -> Sequence[Region]:
-        regions = [source.region(self.shape) for source in (self.left, self.right) if isinstance(source, Operand)]
-        if isinstance(self.third, Operand):
-            regions.append(self.third.region(self.shape if self.operation in _SELECT else (1, self.shape[1], 1, 1)))
-        if self.operation is Op.MULTIPLY_ADD:
-            regions.append(self.result.region(self.shape))
-        return regions
+        third_shape = self.shape if self.operation in _SELECT else (1, self.shape[1], 1, 1)
+        old = self.result if self.operation is Op.MULTIPLY_ADD else None
+        return regions_of(
+            (self.left, self.shape), (self.right, self.shape), (self.third, third_shape), (old, self.shape)
+        )
 
     def writes(self) -> Sequence[Region]:
         return [self.result.region(self.shape)]

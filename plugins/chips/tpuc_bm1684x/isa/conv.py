@@ -16,7 +16,7 @@ from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 from tpuc_bm1684x.isa.codecs import Tensor, extents, operation
 from tpuc_bm1684x.isa.elementwise import flush
 from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
-from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Scalar, Shape4, Source
+from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Scalar, Shape4, Source, regions_of
 from tpuc_bm1684x.isa.windows import PAD_VALUE, WindowInstruction, pad_values
 
 if TYPE_CHECKING:
@@ -134,19 +134,15 @@ class Conv(WindowInstruction):
         return (1, self.result_shape[1], groups * self.kernel[0] * self.kernel[1], self.packing)
 
     def reads(self) -> Sequence[Region]:
-        regions = [self.input.region(self._input_dims())]
         channels = (1, self.result_shape[1], 1, 1)
-        if isinstance(self.weight, Operand):
-            regions.append(self.weight.region(self._weight_dims()))
-        if self.bias is not None:
-            regions.append(self.bias.region(channels))
-        if isinstance(self.kernel_zero_point, Operand):
-            regions.append(self.kernel_zero_point.region(channels))
-        if isinstance(self.pad_value, Operand):
-            regions.append(self.pad_value.region((1, self.input_shape[0], 1, 2)))
-        if self.accumulate:
-            regions.append(self._old_result().region(self.result_shape))
-        return regions
+        return regions_of(
+            (self.input, self._input_dims()),
+            (self.weight, self._weight_dims()),
+            (self.bias, channels),
+            (self.kernel_zero_point, channels),
+            (self.pad_value, (1, self.input_shape[0], 1, 2)),
+            (self._old_result() if self.accumulate else None, self.result_shape),
+        )
 
     def writes(self) -> Sequence[Region]:
         return [self.result.region(self.result_shape)]

@@ -16,15 +16,7 @@ from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 from tpuc_bm1684x.isa.codecs import Tensor, operation, rounding
 from tpuc_bm1684x.isa.command import ComputeInstruction
 from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
-from tpuc_bm1684x.isa.types import (
-    Array,
-    DType,
-    Layout,
-    Operand,
-    Scalar,
-    Shape4,
-    Source,
-)
+from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Scalar, Shape4, Source, regions_of
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -134,7 +126,7 @@ class MatMul(ComputeInstruction):
         return Operand(self.result.address, DType.F32 if self.left.dtype.is_float else DType.INT32)
 
     def reads(self) -> Sequence[Region]:
-        return [source.region(shape) for source, shape in self.sources() if isinstance(source, Operand)]
+        return regions_of(*self.sources())
 
     def writes(self) -> Sequence[Region]:
         return [self.result.region(self._result_dims())]
@@ -267,14 +259,12 @@ class SplitMatMul(ComputeInstruction):
         return (self.result_rows, self.right_pieces, 1, self.right_width)
 
     def reads(self) -> Sequence[Region]:
-        regions = [self.right.region(self.right_dims())]
-        if isinstance(self.left, Operand):
-            regions.append(self.left.region(self._left_dims()))
-        if self.bias is not None:
-            regions.append(self.bias.region((1, self.right_pieces, 1, self.right_width)))
-        if self.accumulate:
-            regions.append(self.result.region(self._result_dims()))
-        return regions
+        return regions_of(
+            (self.right, self.right_dims()),
+            (self.left, self._left_dims()),
+            (self.bias, (1, self.right_pieces, 1, self.right_width)),
+            (self.result if self.accumulate else None, self._result_dims()),
+        )
 
     def writes(self) -> Sequence[Region]:
         return [self.result.region(self._result_dims())]

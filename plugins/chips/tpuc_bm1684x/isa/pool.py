@@ -15,16 +15,7 @@ from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 from tpuc_bm1684x.isa.codecs import Tensor, extents, operation, rounding
 from tpuc_bm1684x.isa.elementwise import canonical, flush
 from tpuc_bm1684x.isa.sums import alternating_sum, without_denormals
-from tpuc_bm1684x.isa.types import (
-    Array,
-    DType,
-    Layout,
-    Operand,
-    Pair,
-    Scalar,
-    Shape4,
-    Source,
-)
+from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Pair, Scalar, Shape4, Source, regions_of
 from tpuc_bm1684x.isa.windows import PAD_VALUE, WindowInstruction, pad_values
 
 if TYPE_CHECKING:
@@ -152,14 +143,12 @@ class PoolOrDepthwise(WindowInstruction):
 
     def reads(self) -> Sequence[Region]:
         channels = self.shape[1]
-        regions = [self.input.region(self._input_dims())]
-        if isinstance(self.weight, Operand):
-            regions.append(self.weight.region((1, channels, *self.kernel)))
-        if self.bias is not None:
-            regions.append(self.bias.region((1, channels, 1, 1)))
-        if isinstance(self.pad_value, Operand):
-            regions.append(self.pad_value.region((1, channels, 1, 2)))
-        return regions
+        return regions_of(
+            (self.input, self._input_dims()),
+            (self.weight, (1, channels, *self.kernel)),
+            (self.bias, (1, channels, 1, 1)),
+            (self.pad_value, (1, channels, 1, 2)),
+        )
 
     def writes(self) -> Sequence[Region]:
         return [self.result.region(self.shape)]

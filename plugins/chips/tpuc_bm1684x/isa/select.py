@@ -21,7 +21,7 @@ from tpuc_bm1684x.isa.elementwise import (
     maximum,
     minimum,
 )
-from tpuc_bm1684x.isa.types import Operand, Shape4, Source
+from tpuc_bm1684x.isa.types import Operand, Shape4, Source, regions_of
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -95,12 +95,12 @@ class CompareSelect(ComputeInstruction):
     second: Operand | None = None
 
     def reads(self) -> Sequence[Region]:
-        sources = (self.left, self.right, self.when_true, self.when_false)
-        return [source.region(self.shape) for source in sources if isinstance(source, Operand)]
+        return regions_of(
+            *((source, self.shape) for source in (self.left, self.right, self.when_true, self.when_false))
+        )
 
     def writes(self) -> Sequence[Region]:
-        results = [self.result] if self.second is None else [self.result, self.second]
-        return [result.region(self.shape) for result in results]
+        return regions_of((self.result, self.shape), (self.second, self.shape))
 
     def execute(self, machine: Machine) -> None:
         left, right = machine.fetch(self.left, self.shape), machine.fetch(self.right, self.shape)

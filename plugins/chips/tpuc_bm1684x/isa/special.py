@@ -14,7 +14,7 @@ from tpuc.api.encoding import Cases, Coded, Constant, Encoding, Ignored, Number,
 from tpuc_bm1684x.isa.codecs import Tensor, extents, operation, plain_address
 from tpuc_bm1684x.isa.command import ComputeInstruction
 from tpuc_bm1684x.isa.elementwise import canonical, flush, reciprocal_root
-from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Shape4, Source, dtype_of
+from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Shape4, Source, dtype_of, regions_of
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -179,8 +179,7 @@ class ScaleBias(ComputeInstruction):
 
     def reads(self) -> Sequence[Region]:
         channels = (1, self.shape[1], 1, 1)
-        tables = [source.region(channels) for source in (self.scale, self.bias) if isinstance(source, Operand)]
-        return [self.input.region(self.shape), *tables]
+        return regions_of((self.input, self.shape), (self.scale, channels), (self.bias, channels))
 
     def writes(self) -> Sequence[Region]:
         return [self.result.region(self.shape)]

@@ -194,6 +194,11 @@ Source = Operand | Scalar
 """What most operands may be: a tensor or an immediate."""
 
 
+def regions_of(*sources: tuple[Source | None, Shape4]) -> list[Region]:
+    """The bytes of those sources that are tensors, each with its extents."""
+    return [source.region(shape) for source, shape in sources if isinstance(source, Operand)]
+
+
 def natural_strides(shape: Shape4, unit: int, layout: Layout, lane: int) -> Strides:
     """Strides that a layout code stands for; `unit` = elements per 64 bytes."""
     _, c, h, w = shape

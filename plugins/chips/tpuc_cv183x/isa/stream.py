@@ -26,6 +26,7 @@ from tpuc_cv183x.isa.tables import (
     NUMBER,
     WAIT,
     Layouts,
+    encode,
     from_storage,
     load_table,
     to_storage,
@@ -121,19 +122,24 @@ def decode(engine: Engine, logical: bytes, layouts: Layouts = load_table) -> Com
     return Command(instruction, fields[NUMBER[engine]], fields[WAIT[engine]])
 
 
+def _described(command: Command) -> Cv183xInstruction:
+    assert isinstance(command.instruction, Cv183xInstruction), "an instruction of another chip"
+    return command.instruction
+
+
 # -- cmdbuf ------------------------------------------------------------------------------------------------------------
 
 
-def encode_cmdbuf(commands: Iterable[Command]) -> bytes:
+def encode_cmdbuf(commands: Iterable[Command], layouts: Layouts = load_table) -> bytes:
     """The CMDBUF section of commands in program order."""
     parts: list[bytes] = []
     for command in commands:
-        logical = command.instruction.encode(command.number, command.wait)
+        logical = encode(_described(command), command.number, command.wait, layouts)
         parts += [RECORD.pack(MAGIC, len(logical), _CODES[command.engine], 0, 0), logical]
     return b"".join(parts)
 
 
-def decode_cmdbuf(section: bytes) -> list[Segment]:
+def decode_cmdbuf(section: bytes, layouts: Layouts = load_table) -> list[Segment]:
     """The segments of a CMDBUF section: a new one begins where an engine's ids restart, or after a CPU record."""
     segments: list[list[Command]] = [[]]
     last = dict.fromkeys(Engine, 0)
@@ -142,7 +148,7 @@ def decode_cmdbuf(section: bytes) -> list[Segment]:
             segments.append([])
             continue
         try:
-            command = decode(engine, logical)
+            command = decode(engine, logical, layouts)
         except IllegalCommand as error:
             raise IllegalCommand(f"record {index + 1}: {error}") from error
         if command.number <= last[engine] and segments[-1]:
