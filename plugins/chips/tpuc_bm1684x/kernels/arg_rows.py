@@ -26,7 +26,7 @@ from tpuc_bm1684x.isa import ArithmeticOp, CompareOp, CompareSelect, DType, Oper
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.arg import ArgKernel
 from tpuc_bm1684x.kernels.common import axis_extents
-from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.kernels.elementwise import arithmetic, convert, part_from
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
@@ -69,16 +69,14 @@ class ArgRowsKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape, source = placed.result.shape, operand(placed.operand(0))
         row, best, found = (Operand(placed.scratch[name].address, DType.F32) for name in _BUFFERS)
-        # AR CAST between equal float types rounds to whole numbers.
-        move = ArithmeticOp.COPY if source.dtype is DType.F32 else ArithmeticOp.CAST
         first, end = placed.tile.range("k")
         for number in range(first, end):
-            values = _row(source, placed.operand(0).shape, number - first)
+            values = part_from(source, placed.operand(0).shape, row=number - first)
             if number == 0:
-                arithmetic(asm, move, shape, best, values)
+                convert(asm, shape, best, values)
                 arithmetic(asm, ArithmeticOp.COPY, shape, found, Scalar.of(0.0, DType.F32))
                 continue
-            arithmetic(asm, move, shape, row, values)
+            convert(asm, shape, row, values)
             self._compare(node.op, shape, row, best, found, number, asm)
         if phase.ends:
             arithmetic(asm, ArithmeticOp.COPY, shape, operand(placed.result), found)
@@ -109,11 +107,6 @@ class ArgRowsKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
             )
         )
         arithmetic(asm, ArithmeticOp.MAX if op.mode == "ArgMax" else ArithmeticOp.MIN, shape, best, best, row)
-
-
-def _row(whole: Operand, shape: Shape4, number: int) -> Operand:
-    strides = whole.strides(shape)
-    return Operand(whole.address + number * strides[2] * whole.dtype.bytes, whole.dtype, strides)
 
 
 class AnyArgKernel(KernelChoice[tpu.Arg]):

@@ -36,7 +36,7 @@ from tpuc_bm1684x.isa import (
 )
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, in_spaces, parallel_axes
-from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.kernels.elementwise import arithmetic, convert
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
@@ -103,8 +103,7 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
         self, node: Node, placed: PlacedTile, shape: Shape4, source: Operand, result: Operand, asm: Bm1684xAssembler
     ) -> None:
         if source.dtype is result.dtype:
-            # AR CAST between equal float types rounds to whole numbers.
-            arithmetic(asm, ArithmeticOp.COPY, shape, result, source)
+            convert(asm, shape, result, source)
             return
         middle = Operand(placed.scratch["f32"].address, DType.F32) if "f32" in placed.scratch else None
         if node.operand_types[0].is_quantised:

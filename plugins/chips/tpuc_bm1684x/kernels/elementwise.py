@@ -141,6 +141,19 @@ def arithmetic(
         asm.record(part)
 
 
+def convert(asm: Bm1684xAssembler, shape: Shape4, result: Operand, source: Operand) -> None:
+    """Record a copy, or a cast where the types differ: AR CAST between equal float types rounds to whole numbers."""
+    operation = ArithmeticOp.COPY if source.dtype is result.dtype else ArithmeticOp.CAST
+    arithmetic(asm, operation, shape, result, source)
+
+
+def part_from(whole: Operand, shape: Shape4, *, slot: int = 0, row: int = 0) -> Operand:
+    """What remains of a tensor of `shape` from a slot of lanes and a row on, in the strides of the whole."""
+    strides = whole.strides(shape)
+    offset = slot * strides[1] + row * strides[2]
+    return Operand(whole.address + offset * whole.dtype.bytes, whole.dtype, strides)
+
+
 def _trimmed(source: SourceT, shape: Shape4) -> SourceT:
     """Explicit strides without steps that are never taken."""
     if not isinstance(source, Operand) or not isinstance(source.layout, tuple):

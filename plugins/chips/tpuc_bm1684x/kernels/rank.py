@@ -37,7 +37,7 @@ from tpuc_bm1684x.isa import (
     TransferOp,
 )
 from tpuc_bm1684x.isa.geometry import LANES, round_up
-from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.kernels.elementwise import arithmetic, part_from
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import operand
@@ -64,12 +64,6 @@ def _sides(tile: Tile, channels: int) -> list[tuple[int, int, _Side]]:
     earlier = max(min(max(-((c0 - k1) // LANES), 0), count), later)
     ranges = ((0, later, _Side.LATER), (later, earlier, _Side.AROUND), (earlier, count, _Side.EARLIER))
     return [part for part in ranges if part[0] < part[1]]
-
-
-def _slots(whole: Operand, shape: Shape4, first: int) -> Operand:
-    """From a slot of lanes on."""
-    strides = whole.strides(shape)
-    return Operand(whole.address + first * strides[1] * whole.dtype.bytes, whole.dtype, strides)
 
 
 class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
@@ -177,7 +171,7 @@ class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
         (n, c, _, _), row_shape = placed.operand(0).shape, placed.operand(1).shape
         first, end = slots
         shape = (n, min(end * LANES, c) - first * LANES, 1, row_shape[3])
-        before, other = (_slots(found[name], (n, c, 1, row_shape[3]), first) for name in ("before", "other"))
+        before, other = (part_from(found[name], (n, c, 1, row_shape[3]), slot=first) for name in ("before", "other"))
         batch, slot, _, _ = found["column"].strides(placed.operand(0).shape)
         column = Operand(found["column"].address + first * slot * 4, DType.F32, (batch, slot, 0, 0))
         row = Operand(found["row"].address, DType.F32, (found["row"].strides(row_shape)[0], 0, 0, 1))

@@ -12,7 +12,6 @@ from tpuc.api import (
     Phase,
     PlacedTile,
     Scratch,
-    Shape4,
     Space,
     Tile,
     TileKernel,
@@ -23,7 +22,7 @@ from tpuc_ops import tpu
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand
 from tpuc_bm1684x.kernels.common import apart_refusal, parallel_axes, reduced_axes, reduced_extents
-from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.kernels.elementwise import arithmetic, convert, part_from
 from tpuc_bm1684x.kernels.reduce import ReduceKernel
 from tpuc_bm1684x.kernels.scan import LONGEST
 from tpuc_bm1684x.lmem import Bm1684xLmem
@@ -58,24 +57,14 @@ class ReduceProductKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape, result, source = placed.operand(0).shape, operand(placed.result), operand(placed.operand(0))
         factors = Operand(placed.scratch["factors"].address, DType.F32)
-        # AR CAST between equal float types rounds to whole numbers.
-        arithmetic(asm, _move(source.dtype), shape, factors, source)
+        convert(asm, shape, factors, source)
         length = shape[2]
         while length > 1:
             half = length // 2
-            first, last = _rows(factors, shape, 0), _rows(factors, shape, length - half)
+            first, last = part_from(factors, shape), part_from(factors, shape, row=length - half)
             arithmetic(asm, ArithmeticOp.MUL, (shape[0], shape[1], half, shape[3]), first, first, last)
             length -= half
-        arithmetic(asm, _move(result.dtype), placed.result.shape, result, _rows(factors, shape, 0))
-
-
-def _move(dtype: DType) -> ArithmeticOp:
-    return ArithmeticOp.COPY if dtype is DType.F32 else ArithmeticOp.CAST
-
-
-def _rows(whole: Operand, shape: Shape4, first: int) -> Operand:
-    strides = whole.strides(shape)
-    return Operand(whole.address + first * strides[2] * whole.dtype.bytes, whole.dtype, strides)
+        convert(asm, placed.result.shape, result, part_from(factors, shape))
 
 
 class AnyReduceKernel(KernelChoice[tpu.Reduce]):

@@ -11,7 +11,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar
 from tpuc_bm1684x.isa.geometry import LANE_BYTES, LANES
 from tpuc_bm1684x.kernels.common import axis_extents, parallel_axes
-from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.kernels.elementwise import arithmetic, convert, part_from
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import operand
 
@@ -62,12 +62,16 @@ class ScanKernel(TileKernel[tpu.Scan, Bm1684xAssembler]):
                 asm,
                 combine,
                 _rows(shape, rest),
-                _part(target, shape, changed),
-                _part(current, shape, changed),
-                _part(current, shape, before),
+                part_from(target, shape, row=changed),
+                part_from(current, shape, row=changed),
+                part_from(current, shape, row=before),
             )
             arithmetic(
-                asm, ArithmeticOp.COPY, _rows(shape, step), _part(target, shape, kept), _part(current, shape, kept)
+                asm,
+                ArithmeticOp.COPY,
+                _rows(shape, step),
+                part_from(target, shape, row=kept),
+                part_from(current, shape, row=kept),
             )
             current, step = target, step * 2
             buffers.reverse()
@@ -75,25 +79,19 @@ class ScanKernel(TileKernel[tpu.Scan, Bm1684xAssembler]):
 
     def _finish(self, op: tpu.Scan, current: Operand, placed: PlacedTile, asm: Bm1684xAssembler) -> None:
         shape, result = placed.result.shape, operand(placed.result)
-        # AR CAST between equal float types rounds to whole numbers.
-        move = ArithmeticOp.COPY if result.dtype is DType.F32 else ArithmeticOp.CAST
         if not op.exclusive:
-            arithmetic(asm, move, shape, result, current)
+            convert(asm, shape, result, current)
             return
         last = shape[2] - 1
         target, source, first = (0, 1, last) if op.reverse else (1, 0, 0)
         if last:
-            arithmetic(asm, move, _rows(shape, last), _part(result, shape, target), _part(current, shape, source))
+            convert(
+                asm, _rows(shape, last), part_from(result, shape, row=target), part_from(current, shape, row=source)
+            )
         start = Scalar.of(0.0 if op.mode == "Sum" else 1.0, result.dtype)
-        arithmetic(asm, ArithmeticOp.COPY, _rows(shape, 1), _part(result, shape, first), start)
+        arithmetic(asm, ArithmeticOp.COPY, _rows(shape, 1), part_from(result, shape, row=first), start)
 
 
 def _rows(shape: Shape4, count: int) -> Shape4:
     n, c, _, w = shape
     return (n, c, count, w)
-
-
-def _part(whole: Operand, shape: Shape4, first: int) -> Operand:
-    """From row `first` on."""
-    strides = whole.strides(shape)
-    return Operand(whole.address + first * strides[2] * whole.dtype.bytes, whole.dtype, strides)
