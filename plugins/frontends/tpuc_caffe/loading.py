@@ -6,18 +6,16 @@ import math
 import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 from tpuc.api import InvalidModel
 from tpuc_importing.files import read_bytes
+from tpuc_ops.arrays import Array
 
 from tpuc_caffe.schema import TEXT, UNPACKED, WEIGHTS, Fields, new_net
-
-Array: TypeAlias = npt.NDArray[Any]
 
 UNKNOWN_FIELD = "has no field named"
 MOST_TEXT_BYTES = 1 << 26

@@ -10,12 +10,14 @@ from typing import Any
 from tpuc.api import F32, ForeignNode, ImportOptions, InvalidModel, Module, TensorType
 from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_importing.finding import Importer, ImporterFinder
+from tpuc_importing.graphs import needed
 from tpuc_importing.obstacles import show_names
 from tpuc_importing.walking import Walk
+from tpuc_ops.arrays import Array
 
 from tpuc_caffe.importers.common import plain_function
 from tpuc_caffe.layers import Layer, Network, Shape
-from tpuc_caffe.weights import Array, LayerWeights, MissingWeights
+from tpuc_caffe.weights import LayerWeights, MissingWeights
 
 INPUT_TYPES = frozenset({"Input", "Data", "ImageData", "MemoryData", "HDF5Data", "WindowData", "AnnotatedData"})
 TRAINING_TYPES = frozenset(
@@ -144,12 +146,7 @@ def _cut(
             hint = f" Did you mean '{close[0]}'?" if close else " Look up the tops of its layers."
             raise InvalidModel(f"{network.source}: has no blob named '{name}' (--output-names).{hint}")
     if wanted:
-        needed, kept = {*wanted}, list[Layer]()
-        for layer in reversed(layers):
-            if not needed.isdisjoint(layer.tops):
-                needed.update(layer.bottoms)
-                kept.append(layer)
-        return [*dict.fromkeys(wanted)], kept[::-1]
+        return [*dict.fromkeys(wanted)], needed(layers, wanted, lambda layer: layer.tops, lambda layer: layer.bottoms)
     unread = dict.fromkeys(inputs)
     for layer in layers:
         for name in layer.bottoms:

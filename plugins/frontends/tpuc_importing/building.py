@@ -28,7 +28,6 @@ from tpuc.api import (
     Return,
     StringAttr,
     TensorType,
-    Unsupported,
     Value,
     file_stem,
     free_name,
@@ -37,6 +36,8 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import show
 from tpuc_ops.top.input import image_input
+
+from tpuc_importing.obstacles import place_of, refusal
 
 LARGEST_TENSOR = 1 << 31
 """Elements; no chip holds such a tensor, and nothing should be computed on the way to finding that out."""
@@ -152,7 +153,7 @@ class TopBuilder:
 
     def refuse(self, node: ForeignNode, reason: str) -> Exception:
         """The error to raise for a node that cannot be imported: it names file, node and op."""
-        return Unsupported(f"{node.source}: node '{node.name}' ({node.op_type}): {reason.rstrip('.')}.")
+        return refusal(node, reason)
 
     def infer(self, op: Op, operands: Sequence[Value], names: Sequence[str]) -> Sequence[TensorType]:
         """The types of the results, which are to have these names."""
@@ -181,8 +182,7 @@ class TopBuilder:
 
     def place(self) -> str:
         """File and node, as every sentence begins."""
-        node = self.node
-        return self.source.path if node is None else f"{self.source.path}: node '{node.name}' ({node.op_type})"
+        return self.source.path if self.node is None else place_of(self.node)
 
     # The module
 

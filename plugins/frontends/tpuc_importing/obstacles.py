@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tpuc.api import Unsupported, visible
+from tpuc.api import ForeignNode, Unsupported, visible
 
 SHOWN_NODES = 5
 """Of each unknown operator: the first ones are enough to find it."""
@@ -94,6 +94,16 @@ class Obstacles:
             f"a package that imports {'it' if one else 'them'}, or cut the network before {'it' if one else 'them'} "
             "with --output-names."
         )
+
+
+def place_of(node: ForeignNode) -> str:
+    """File and node, as sentences about a node begin."""
+    return f"{node.source}: node '{node.name}' ({node.op_type})"
+
+
+def refusal(node: ForeignNode, reason: str) -> Unsupported:
+    """The error for a node that cannot be imported."""
+    return Unsupported(f"{place_of(node)}: {reason.rstrip('.')}.")
 
 
 def show_names(names: Sequence[str], node: str = "node") -> str:

@@ -9,7 +9,7 @@ from tpuc.api import ForeignNode, InvalidModel, Unsupported
 
 from tpuc_importing.building import TopBuilder
 from tpuc_importing.finding import Importer, ImporterFinder
-from tpuc_importing.obstacles import Obstacles
+from tpuc_importing.obstacles import Obstacles, place_of
 
 BuilderT = TypeVar("BuilderT", bound=TopBuilder)
 
@@ -53,5 +53,4 @@ class Walk(Generic[BuilderT]):
 
     def contradicted(self, node: ForeignNode, error: Exception) -> InvalidModel:
         """The error for a node that is none of its operator's."""
-        place = f"{node.source}: node '{node.name}' ({node.op_type})"
-        return InvalidModel(f"{place}: {self.contradiction(error)}")
+        return InvalidModel(f"{place_of(node)}: {self.contradiction(error)}")

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import ABSENT, F32, Op, TensorType, UsageError
+from tpuc_ops.arrays import Array
 
-Array: TypeAlias = npt.NDArray[Any]
 Scales: TypeAlias = "float | Sequence[float]"
 ZeroPoints: TypeAlias = "int | Sequence[int]"
 

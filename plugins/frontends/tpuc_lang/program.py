@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from tpuc.api import F32, Module, StringAttr, TensorType, Value, file_stem, parse_module, print_module, write_atomic
 from tpuc_importing.building import ModuleSource, TopBuilder
+from tpuc_ops.arrays import Array
 
-from tpuc_lang.graph import GRAPH, Array, Graph, LangError, Step, Tensor, current_graph
+from tpuc_lang.graph import GRAPH, Graph, LangError, Step, Tensor, current_graph
 
 SEED = 0
 

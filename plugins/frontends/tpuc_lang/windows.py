@@ -6,18 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
-from tpuc_lang.graph import (
-    FLOATS,
-    Array,
-    LangError,
-    Quantisation,
-    Tensor,
-    ZeroPoints,
-    constant,
-    floats_only,
-    make_one,
-)
+from tpuc_lang.graph import FLOATS, LangError, Quantisation, Tensor, ZeroPoints, constant, floats_only, make_one
 
 RESULT_DTYPES = ("int32", "uint32", "float32", "float16")
 EXACT_BITS = 24

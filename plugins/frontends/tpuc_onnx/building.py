@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from onnx import TensorProto
 from tpuc.api import F32, ForeignNode, Op, TensorType, TpucError, Unsupported, Value
 from tpuc_importing.building import ModuleSource, TopBuilder
+from tpuc_ops.arrays import Array
 
 from tpuc_onnx.shapes import TypeTable
 
-Array: TypeAlias = npt.NDArray[Any]
 Importer: TypeAlias = "Callable[[ForeignNode, OnnxBuilder], Value | Sequence[Value]]"
 
 

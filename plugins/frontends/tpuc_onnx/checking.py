@@ -6,6 +6,7 @@ from typing import Any
 
 from onnx import AttributeProto, checker
 from tpuc.api import ForeignNode, InvalidModel
+from tpuc_importing.obstacles import place_of
 
 from tpuc_onnx.graph import GraphNode
 
@@ -34,9 +35,7 @@ def check_node(node: GraphNode) -> None:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = lines[0].rstrip(".") if lines else "it is malformed"
         if not any(words in reason for words in _NOT_WRONG):
-            raise InvalidModel(
-                f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): {reason}. Export the network again."
-            ) from error
+            raise InvalidModel(f"{place_of(foreign)}: {reason}. Export the network again.") from error
 
 
 def _check_split(node: ForeignNode) -> None:

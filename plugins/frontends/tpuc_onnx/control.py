@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper
-from tpuc.api import ForeignNode, Unsupported
+from tpuc.api import ForeignNode
+from tpuc_importing.obstacles import refusal
 
 from tpuc_onnx.checking import check_node
-from tpuc_onnx.expansion import identity, needed, own_prefix, renamed
+from tpuc_onnx.expansion import identity, needed_protos, own_prefix, renamed
 from tpuc_onnx.graph import GraphNode, foreign_node
 from tpuc_onnx.shapes import TypeTable
 from tpuc_onnx.tensors import tensor_array
@@ -60,7 +61,9 @@ def _branches(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
         yield from _inlined(_attribute(node, branch), {}, f"{prefix}{branch}/", ways[-1], types, node.foreign.source)
     for name, taken, other in zip(outputs, *ways, strict=True):
         if name and types.shape(taken) != types.shape(other):
-            raise _refused(node, f"its branches give '{name}' different shapes, and which one runs depends on the data")
+            raise refusal(
+                node.foreign, f"its branches give '{name}' different shapes, and which one runs depends on the data"
+            )
         if name:
             yield helper.make_node("Where", [foreign.inputs[0], taken, other], [name], name=name)
 
@@ -75,7 +78,7 @@ def _loop(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
     step = 0
     while going and (trips is None or step < trips):
         if step == MOST_STEPS:
-            raise _refused(node, f"it runs more than {MOST_STEPS} steps, which are too many to write out")
+            raise refusal(node.foreign, f"it runs more than {MOST_STEPS} steps, which are too many to write out")
         inside = f"{prefix}{step}/"
         types.constants[f"{inside}step"] = np.array(step, np.int64)
         types.constants[f"{inside}going"] = np.array(True)
@@ -98,18 +101,18 @@ def _loop(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
 def _scan(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
     foreign, body = node.foreign, _attribute(node, "body")
     if foreign.version < 9:
-        raise _refused(node, "scans of opset 8 are not supported, only those since opset 9")
+        raise refusal(node.foreign, "scans of opset 8 are not supported, only those since opset 9")
     count: int = foreign.attributes["num_scan_inputs"]
     if not 0 < count <= len(foreign.inputs):
-        raise _refused(node, f"num_scan_inputs is {count}, and it has {len(foreign.inputs)} operands")
+        raise refusal(node.foreign, f"num_scan_inputs is {count}, and it has {len(foreign.inputs)} operands")
     states, sources = list(foreign.inputs[: len(foreign.inputs) - count]), foreign.inputs[-count:]
     axes, ways = _per_input(node, "scan_input_axes", count), _per_input(node, "scan_input_directions", count)
     shapes = [types.shape(name) for name in sources]
     if any(shape is None for shape in shapes):
-        raise _refused(node, "the shape of what it scans depends on the data")
+        raise refusal(node.foreign, "the shape of what it scans depends on the data")
     steps = {shape[axis] for shape, axis in zip(shapes, axes, strict=True) if shape is not None}
     if len(steps) != 1 or max(steps) > MOST_STEPS:
-        raise _refused(node, f"it scans {sorted(steps)} steps; there must be one number of at most {MOST_STEPS}")
+        raise refusal(node.foreign, f"it scans {sorted(steps)} steps; there must be one number of at most {MOST_STEPS}")
     (total,) = steps
     scanned: list[list[str]] = [[] for _ in range(len(body.output) - len(states))]
     for step in range(total):
@@ -149,13 +152,13 @@ def _inlined(
         for entry, result in zip(graph.output, results, strict=False)
         if result
     ]
-    yield from needed(nodes, results)
+    yield from needed_protos(nodes, results)
 
 
 def _stacked(node: GraphNode, parts: Sequence[str], axis: int, target: str) -> Iterator[onnx.NodeProto]:
     """All parts behind each other along a new axis."""
     if not parts:
-        raise _refused(node, f"it never runs, so '{target}' has no elements")
+        raise refusal(node.foreign, f"it never runs, so '{target}' has no elements")
     rows = [f"{part}_row" for part in parts]
     for part, row in zip(parts, rows, strict=True):
         proto = helper.make_node("Unsqueeze", [part], [row], name=row, axes=[axis])
@@ -170,7 +173,7 @@ def _stacked(node: GraphNode, parts: Sequence[str], axis: int, target: str) -> I
 def _attribute(node: GraphNode, name: str) -> Any:
     graph = node.foreign.attributes.get(name)
     if not isinstance(graph, onnx.GraphProto):
-        raise _refused(node, f"it has no graph '{name}'")
+        raise refusal(node.foreign, f"it has no graph '{name}'")
     return graph
 
 
@@ -181,10 +184,7 @@ def _per_input(node: GraphNode, name: str, count: int) -> Sequence[int]:
 def _number(node: GraphNode, types: TypeTable, name: str, meaning: str) -> int:
     array = types.constants.get(name)
     if array is None or array.size != 1:
-        raise _refused(node, f"{meaning} depends on the data (tensor '{name}'), and compiled networks are static")
+        raise refusal(
+            node.foreign, f"{meaning} depends on the data (tensor '{name}'), and compiled networks are static"
+        )
     return int(array.reshape(()))
-
-
-def _refused(node: GraphNode, reason: str) -> Unsupported:
-    foreign = node.foreign
-    return Unsupported(f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): {reason}.")

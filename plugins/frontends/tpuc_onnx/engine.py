@@ -5,16 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy.typing as npt
 import onnx
 from onnx import external_data_helper
 from tpuc.api import HostEngine, Unsupported
+from tpuc_ops.arrays import Array
 
 from tpuc_onnx.loading import load_model
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 class OnnxRuntimeEngine(HostEngine):

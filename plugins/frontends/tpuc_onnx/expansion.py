@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, helper
 from tpuc.api import ForeignNode
+from tpuc_importing.graphs import needed
 
 from tpuc_onnx.graph import GraphNode, foreign_node
 from tpuc_onnx.shapes import TypeTable
@@ -31,7 +32,7 @@ def function_nodes(node: GraphNode, types: TypeTable, model_opsets: Mapping[str,
     opsets |= {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in body.opset_import}
     protos = renamed(body.node, names, prefix, {name: own for name, own in results.items() if own}, given)
     wanted = [name for name in foreign.outputs if name]
-    return [GraphNode(proto, foreign_node(proto, opsets, foreign.source)) for proto in needed(protos, wanted)]
+    return [GraphNode(proto, foreign_node(proto, opsets, foreign.source)) for proto in needed_protos(protos, wanted)]
 
 
 def own_prefix(node: ForeignNode) -> str:
@@ -66,14 +67,9 @@ def renamed(
     return copies
 
 
-def needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx.NodeProto]:
+def needed_protos(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx.NodeProto]:
     """The nodes that the outputs depend on, in the same order."""
-    read, kept = set(outputs), list[onnx.NodeProto]()
-    for node in reversed(nodes):
-        if not read.isdisjoint(node.output):
-            read.update(_all_reads(node))
-            kept.append(node)
-    return kept[::-1]
+    return needed(nodes, outputs, lambda node: node.output, _all_reads)
 
 
 def _schema(node: ForeignNode) -> Any:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import AttributeProto, helper
 from onnx.reference import ReferenceEvaluator
 from tpuc.api import ForeignNode, InvalidModel
+from tpuc_importing.obstacles import place_of
+from tpuc_ops.arrays import Array
 
 from tpuc_onnx.graph import GraphNode
 from tpuc_onnx.shapes import TypeTable
-
-Array: TypeAlias = npt.NDArray[Any]
 
 UNREPEATABLE = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -47,7 +46,7 @@ def fold(node: GraphNode, types: TypeTable) -> Sequence[Array] | None:
         size = math.prod(types.shape(name) or ())
         if size > MOST_ELEMENTS:
             raise InvalidModel(
-                f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its constant result '{name}' would have "
+                f"{place_of(foreign)}: its constant result '{name}' would have "
                 f"{size} elements. Export the network again, or check --input-shapes."
             )
     return _evaluate(node, {name: types.constants[name] for name in filter(None, foreign.inputs)})
@@ -90,6 +89,6 @@ def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | 
 
 def _not_computable(node: ForeignNode, error: Exception) -> InvalidModel:
     return InvalidModel(
-        f"{node.source}: node '{node.name}' ({node.op_type}): its operands are constants, but it cannot be computed: "
+        f"{place_of(node)}: its operands are constants, but it cannot be computed: "
         f"{str(error).rstrip('.')}. Export the network again, or check --input-shapes."
     )

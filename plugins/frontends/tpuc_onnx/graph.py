@@ -6,16 +6,15 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy.typing as npt
 import onnx
 from onnx import AttributeProto, helper
 from tpuc.api import ForeignNode, InvalidModel, Unsupported
+from tpuc_importing.graphs import needed
+from tpuc_ops.arrays import Array
 
 from tpuc_onnx.tensors import tensor_array
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -73,16 +72,17 @@ def read_graph(model: onnx.ModelProto, path: Path, output_names: Sequence[str] =
     producers = _producers(nodes, given, source)
     known = {*producers, *given}
     outputs = _outputs(graph, output_names, known, source)
-    needed = _needed(_ordered(nodes, producers, source), outputs)
-    _check_origins(needed, known, source)
-    read = {name for node in needed for name in node.reads} | {*outputs}
+    ordered = _ordered(nodes, producers, source)
+    chosen = needed(ordered, outputs, lambda node: node.foreign.outputs, lambda node: node.reads)
+    _check_origins(chosen, known, source)
+    read = {name for node in chosen for name in node.reads} | {*outputs}
     return Graph(
         source,
         path.stem,
         opsets,
         tuple(GraphInput(e.name, e.type.tensor_type.elem_type, _declared_shape(e)) for e in inputs),
         outputs,
-        tuple(needed),
+        tuple(chosen),
         {name: tensor_array(tensor, source) for name, tensor in constants.items() if name in read},
     )
 
@@ -197,16 +197,6 @@ def _ordered(nodes: Sequence[GraphNode], producers: Mapping[str, GraphNode], sou
                     raise _cycle(list(active.values()), producers[name], source)
                 _enter(producers[name], stack, active, done)
     return order
-
-
-def _needed(ordered: Sequence[GraphNode], outputs: Sequence[str]) -> list[GraphNode]:
-    """The nodes that the outputs depend on, in the same order."""
-    read, needed = set(outputs), list[GraphNode]()
-    for node in reversed(ordered):
-        if not read.isdisjoint(node.foreign.outputs):
-            read.update(node.reads)
-            needed.append(node)
-    return needed[::-1]
 
 
 def _check_origins(nodes: Sequence[GraphNode], known: set[str], source: str) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import ForeignNode
+from tpuc_ops.arrays import Array
 
-from tpuc_onnx.script import Array, Script
+from tpuc_onnx.script import Script
 
 MOST_STEPS = 1024
 """Longer layers are refused: each step becomes operations of its own."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
-Array: TypeAlias = npt.NDArray[Any]
+from tpuc_ops.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from onnx import TensorProto
 from tpuc.api import ForeignNode
 from tpuc_importing.finding import importer_key
+from tpuc_ops.arrays import Array
 
 from tpuc_onnx.dynamic import is_scaled_back
 from tpuc_onnx.graph import Graph, GraphNode, foreign_node
@@ -20,7 +19,6 @@ from tpuc_onnx.reductions import reduce_log_sum, reduce_log_sum_exp, reduce_sum_
 from tpuc_onnx.script import Script
 from tpuc_onnx.shapes import TypeTable
 
-Array: TypeAlias = npt.NDArray[Any]
 OPSET = 22
 """The rewrites are written in the operators of this opset."""
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import helper
 from tpuc.api import ForeignNode, Unsupported
+from tpuc_importing.obstacles import refusal
+from tpuc_ops.arrays import Array
 
 from tpuc_onnx.expansion import own_prefix
 from tpuc_onnx.graph import Graph
 from tpuc_onnx.shapes import TypeTable
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Script:
 
     def refused(self, reason: str) -> Unsupported:
         """The error for what cannot be written."""
-        return Unsupported(f"{self.node.source}: node '{self.node.name}' ({self.node.op_type}): {reason}.")
+        return refusal(self.node, reason)
 
     def attributes(self, *names: str) -> dict[str, Any]:
         """Those attributes of the node that are there, to be passed on."""

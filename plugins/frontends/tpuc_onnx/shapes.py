@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import checker, helper, numpy_helper, shape_inference
 from tpuc.api import ForeignNode, InvalidModel
+from tpuc_importing.obstacles import place_of
+from tpuc_ops.arrays import Array
 
 from tpuc_onnx.graph import Graph, GraphInput, GraphNode
 
-Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
 
 MOST_ELEMENTS = 1 << 31
@@ -170,7 +170,7 @@ class TypeTable:
         except (shape_inference.InferenceError, checker.ValidationError, TypeError, ValueError) as error:
             shapes = ", ".join(f"'{name}' {show_shape(self.shape(name) or ())}" for name in types)
             raise InvalidModel(
-                f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its operands do not fit ({shapes}): "
+                f"{place_of(foreign)}: its operands do not fit ({shapes}): "
                 f"{_last_words(error)}. Export the network again, or check --input-shapes."
             ) from error
         self._types.update(found)
@@ -178,7 +178,7 @@ class TypeTable:
             shape = self.shape(name)
             if shape is not None and (min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS):
                 raise InvalidModel(
-                    f"{foreign.source}: node '{foreign.name}' ({foreign.op_type}): its result '{name}' would have the "
+                    f"{place_of(foreign)}: its result '{name}' would have the "
                     f"shape {show_shape(shape)}. Export the network again, or check --input-shapes."
                 )
 

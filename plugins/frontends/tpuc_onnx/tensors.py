@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import external_data_helper, helper, numpy_helper
 from tpuc.api import InvalidModel
-
-Array: TypeAlias = npt.NDArray[Any]
+from tpuc_ops.arrays import Array
 
 
 def tensor_array(tensor: onnx.TensorProto, source: str) -> Array:

@@ -21,6 +21,7 @@ from tpuc.api import (
 )
 from tpuc_importing.building import ModuleSource
 from tpuc_importing.finding import ImporterFinder, importer_key
+from tpuc_importing.obstacles import place_of
 from tpuc_importing.walking import Walk
 
 from tpuc_onnx.building import OnnxBuilder
@@ -168,7 +169,7 @@ class _Walk(Walk[OnnxBuilder]):
         expected, got = self._types.shape(name), value.tensor.dims
         if expected is not None and expected != got and (expected, got) != ((), (1,)):
             raise PluginError(
-                f"{node.source}: node '{node.name}' ({node.op_type}): its importer gives '{name}' the shape "
+                f"{place_of(node)}: its importer gives '{name}' the shape "
                 f"{show_shape(got)}, and ONNX says {show_shape(expected)}. The importer's author must mend it."
             )
         self.build.values[name] = value

@@ -26,9 +26,10 @@ from tpuc.api import (
 )
 from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import show
 
-from tpuc_tflite.graph import MOST_ELEMENTS, Array, Graph, Shape, TensorEntry, element_of, real_values
+from tpuc_tflite.graph import MOST_ELEMENTS, Graph, Shape, TensorEntry, element_of, real_values
 
 Order: TypeAlias = tuple[int, ...]
 

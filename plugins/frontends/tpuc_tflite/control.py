@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from tpuc.api import ForeignNode, Unsupported
+from tpuc.api import ForeignNode
+from tpuc_importing.obstacles import refusal
 
 from tpuc_tflite.building import TfliteBuilder
 from tpuc_tflite.graph import Graph
@@ -29,7 +30,7 @@ def control_nodes(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[in
     They must be imported one after the other: what follows may depend on what folding made of those before.
     """
     if node.name.count("/step") + node.name.count("/branch") > DEEPEST:
-        raise _refused(node, f"its subgraphs lie more than {DEEPEST} deep in each other")
+        raise refusal(node, f"its subgraphs lie more than {DEEPEST} deep in each other")
     return _if(node, build, subgraphs) if node.op_type == "IF" else _while(node, build, subgraphs)
 
 
@@ -50,7 +51,7 @@ def _if(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[int, Graph])
     for index, name in enumerate(node.outputs):
         taken, other = (inner.outputs[index] for inner in both)
         if build.is_known(taken) and build.is_known(other) and build.shape(taken) != build.shape(other):
-            raise _refused(node, f"its branches give '{name}' different shapes, and which one runs depends on the data")
+            raise refusal(node, f"its branches give '{name}' different shapes, and which one runs depends on the data")
         operands = (node.inputs[0], taken, other)
         yield ForeignNode("SELECT_V2", name, operands, (name,), {}, "", node.version, node.source)
 
@@ -63,12 +64,12 @@ def _while(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[int, Grap
         yield from asked.nodes()
         going = build.constant(asked.outputs[0]) if asked.outputs else None
         if going is None or going.size != 1:
-            raise _refused(node, "whether it goes on depends on the data, and compiled networks are static")
+            raise refusal(node, "whether it goes on depends on the data, and compiled networks are static")
         if not going.any():
             hand_over(build, carried, node.outputs)
             return
         if step == MOST_STEPS:
-            raise _refused(node, f"it runs more than {MOST_STEPS} steps, which are too many to write out")
+            raise refusal(node, f"it runs more than {MOST_STEPS} steps, which are too many to write out")
         inner = _Inlined(node, build, body, carried, f"{node.name}/step{step}/")
         yield from inner.nodes()
         carried = inner.outputs
@@ -81,7 +82,7 @@ class _Inlined:
         self, node: ForeignNode, build: TfliteBuilder, graph: Graph, operands: Sequence[str], prefix: str
     ) -> None:
         if len(operands) != len(graph.inputs):
-            raise _refused(node, f"it gives {len(operands)} operands to a subgraph of {len(graph.inputs)}")
+            raise refusal(node, f"it gives {len(operands)} operands to a subgraph of {len(graph.inputs)}")
         self._graph = graph
         self._prefix = prefix
         self._build = build
@@ -118,9 +119,5 @@ def hand_over(build: TfliteBuilder, sources: Sequence[str], targets: Sequence[st
 def _subgraph(node: ForeignNode, subgraphs: Mapping[int, Graph], attribute: str) -> Graph:
     graph = subgraphs.get(int(node.attributes.get(attribute, -1)))
     if graph is None:
-        raise _refused(node, f"the file has no subgraph for its {attribute}")
+        raise refusal(node, f"the file has no subgraph for its {attribute}")
     return graph
-
-
-def _refused(node: ForeignNode, reason: str) -> Unsupported:
-    return Unsupported(f"{node.source}: node '{node.name}' ({node.op_type}): {reason}.")

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import HostEngine, ImportOptions, Unsupported
+from tpuc_ops.arrays import Array
 
 from tpuc_tflite.building import NCHW, Order
-from tpuc_tflite.graph import Array, Graph
+from tpuc_tflite.graph import Graph
 
 _NHWC: Order = (0, 2, 3, 1)
 

@@ -8,9 +8,11 @@ from typing import TypeAlias
 
 import numpy as np
 from tpuc.api import ForeignNode, InvalidModel
+from tpuc_importing.obstacles import place_of
+from tpuc_ops.arrays import Array
 
 from tpuc_tflite.building import TfliteBuilder
-from tpuc_tflite.graph import Array, TensorEntry
+from tpuc_tflite.graph import TensorEntry
 from tpuc_tflite.slicing import strided_slices
 
 Fold: TypeAlias = Callable[[ForeignNode, Sequence[Array], Sequence[TensorEntry]], Sequence[Array]]
@@ -71,7 +73,7 @@ def fold(node: ForeignNode, build: TfliteBuilder) -> Sequence[Array] | None:
             folded = rule(node, [array for array in arrays if array is not None], results)
     except _BROKEN as error:
         raise InvalidModel(
-            f"{node.source}: node '{node.name}' ({node.op_type}): its operands are constants, but it cannot be "
+            f"{place_of(node)}: its operands are constants, but it cannot be "
             f"computed: {str(error).rstrip('.')}. Export the network again."
         ) from error
     return [array.astype(_DTYPES[entry.kind]) for array, entry in zip(folded, results, strict=True)]

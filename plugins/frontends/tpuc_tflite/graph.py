@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import F32, ElementType, ForeignNode, ScalarType, Uniform, UniformPerAxis
+from tpuc_ops.arrays import Array
 
-Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
 
 MOST_ELEMENTS = 1 << 28

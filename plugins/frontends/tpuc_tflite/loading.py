@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from tpuc.api import ForeignNode, InvalidModel, Unsupported
 from tpuc_importing.files import read_bytes
+from tpuc_ops.arrays import Array
 
-from tpuc_tflite.graph import MOST_ELEMENTS, Array, Graph, Quantisation, Shape, TensorEntry
+from tpuc_tflite.graph import MOST_ELEMENTS, Graph, Quantisation, Shape, TensorEntry
 from tpuc_tflite.options import OptionReader, members
 from tpuc_tflite.sparse import Level, densify
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tpuc_tflite.graph import Array
+from tpuc_ops.arrays import Array
 
 _SUFFIXES = ("AsNumpy", "IsNone", "Length")
 _FRAME = frozenset({"Init", "GetRootAs"})

@@ -6,7 +6,8 @@ import dataclasses
 import difflib
 from collections.abc import Sequence
 
-from tpuc.api import ForeignNode, InvalidModel, UsageError
+from tpuc.api import InvalidModel, UsageError
+from tpuc_importing.graphs import needed
 
 from tpuc_tflite.graph import Graph
 
@@ -24,12 +25,8 @@ def needed_part(graph: Graph, output_names: Sequence[str]) -> Graph:
 
 
 def _without_idle_nodes(graph: Graph, outputs: tuple[str, ...]) -> Graph:
-    read, nodes = set(outputs), list[ForeignNode]()
-    for node in reversed(graph.nodes):
-        if not read.isdisjoint(node.outputs):
-            read.update(node.inputs)
-            nodes.append(node)
-    return dataclasses.replace(graph, nodes=tuple(nodes[::-1]), outputs=outputs)
+    nodes = needed(graph.nodes, outputs, lambda node: node.outputs, lambda node: node.inputs)
+    return dataclasses.replace(graph, nodes=tuple(nodes), outputs=outputs)
 
 
 def _check_output(graph: Graph, name: str) -> None:

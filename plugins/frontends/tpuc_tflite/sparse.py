@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from tpuc_ops.arrays import Array
 
-from tpuc_tflite.graph import Array, Shape
+from tpuc_tflite.graph import Shape
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from tpuc.api import (
 )
 from tpuc_importing.building import ModuleSource
 from tpuc_importing.finding import Importer, ImporterFinder, importer_key
+from tpuc_importing.obstacles import place_of
 from tpuc_importing.walking import Walk
 from tpuc_ops.shapes import show
 
@@ -163,7 +164,7 @@ class _Walk(Walk[TfliteBuilder]):
         if self._is_reshaped or expected == got or math.prod(expected) == math.prod(got) == 1 or not expected:
             return
         raise InvalidModel(
-            f"{node.source}: node '{node.name}' ({node.op_type}): tensor '{name}' is stated as {show(expected)}, "
+            f"{place_of(node)}: tensor '{name}' is stated as {show(expected)}, "
             f"and its operands make it {show(got)}. Export the network again."
         )
 

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Op, Value
 from tpuc_importing.finding import Importer
+from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Function
 from tpuc_ops.shapes import positive_axis
 
 from tpuc_caffe.weights import Blob
 
-Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
 Parameters: TypeAlias = Mapping[str, Any]
 

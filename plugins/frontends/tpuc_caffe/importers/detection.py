@@ -7,8 +7,9 @@ import math
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
-from tpuc_caffe.importers.common import TABLE, Array, Parameters, check_bottoms, pair, parameters
+from tpuc_caffe.importers.common import TABLE, Parameters, check_bottoms, pair, parameters
 
 MOST_PRIORS = 1 << 22
 """Of a layer: published networks have some thousands."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
 from tpuc_importing.operands import reshape
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
 from tpuc_caffe.importers.common import (
     TABLE,
-    Array,
     Parameters,
     Shape,
     arrays_of,

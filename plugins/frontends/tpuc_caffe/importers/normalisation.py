@@ -6,9 +6,10 @@ import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
 from tpuc_importing.operands import chain
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 from tpuc_ops.top.normalize import EPSILON
 
-from tpuc_caffe.importers.common import TABLE, Array, Parameters, arrays_of, only_bottom, parameters, stored
+from tpuc_caffe.importers.common import TABLE, Parameters, arrays_of, only_bottom, parameters, stored
 from tpuc_caffe.weights import Blob
 
 ONE = {"type": "constant", "value": 1.0}

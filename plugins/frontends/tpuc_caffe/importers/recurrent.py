@@ -8,8 +8,9 @@ import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
 from tpuc_importing.operands import reshape
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
-from tpuc_caffe.importers.common import TABLE, Array, arrays_of, check_bottoms, parameters
+from tpuc_caffe.importers.common import TABLE, arrays_of, check_bottoms, parameters
 from tpuc_caffe.weights import TRAINABLE, Blob
 
 

@@ -8,8 +8,9 @@ import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
 from tpuc_importing.operands import constant_input, integers, reshape
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
-from tpuc_onnx.importers.common import TABLE, Array, Shape, axes_of
+from tpuc_onnx.importers.common import TABLE, Shape, axes_of
 
 
 @TABLE.imports("Concat")

@@ -6,8 +6,9 @@ import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
 from tpuc_importing.operands import required_constant
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
-from tpuc_onnx.importers.common import TABLE, Array
+from tpuc_onnx.importers.common import TABLE
 
 
 @TABLE.imports("GatherElements")

@@ -9,9 +9,10 @@ import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
 from tpuc_importing.operands import reshape
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, Array, is_integer
+from tpuc_onnx.importers.common import TABLE, is_integer
 
 
 @TABLE.imports("QuantizeLinear")

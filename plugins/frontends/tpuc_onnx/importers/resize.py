@@ -9,8 +9,9 @@ import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
 from tpuc_importing.operands import constant_input, integers, permute
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
-from tpuc_onnx.importers.common import TABLE, Array, Shape
+from tpuc_onnx.importers.common import TABLE, Shape
 from tpuc_onnx.resampling import Resampling
 
 COORDINATES_SINCE = 11

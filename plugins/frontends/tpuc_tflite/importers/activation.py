@@ -8,7 +8,7 @@ from tpuc_ops import top
 from tpuc_ops.quant.lengths import STEPS
 
 from tpuc_tflite.building import NCHW, Arranged, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, images, unary
+from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, images, in_order, unary
 
 _LARGEST = float(np.finfo(np.float32).max)
 MOST_NEIGHBOURS = 1 << 10
@@ -61,7 +61,7 @@ def softmax(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     log = node.op_type == "LOG_SOFTMAX"
     beta = 1.0 if log else float(node.attributes.get("beta", 1.0))
     op = top.Softmax(axis=order.index(len(order) - 1), beta=beta, log=log)
-    return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
+    return in_order(node, build, op)
 
 
 @TABLE.imports("L2_NORMALIZATION")

@@ -83,11 +83,13 @@ def _activation(node: ForeignNode, build: TfliteBuilder, code: int) -> Op | None
 def unary(op: Callable[[ForeignNode], Op]) -> Callable[[ForeignNode, TfliteBuilder], Arranged]:
     """An importer of a function of one value, which keeps its operand's order."""
 
-    def importer(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-        order = build.order(node.inputs[0])
-        return Arranged(build.build(op(node), [build.value(node.inputs[0], order)], node.outputs[0]), order)
+    return lambda node, build: in_order(node, build, op(node))
 
-    return importer
+
+def in_order(node: ForeignNode, build: TfliteBuilder, op: Op) -> Arranged:
+    """`op` on the first operand, in the order in which that is kept."""
+    order = build.order(node.inputs[0])
+    return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
 
 
 def plain_function(op: type[Function]) -> Callable[[ForeignNode, TfliteBuilder], Arranged]:

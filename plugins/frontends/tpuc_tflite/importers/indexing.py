@@ -6,10 +6,10 @@ import numpy as np
 from tpuc.api import F32, ForeignNode, TensorType, Value
 from tpuc_importing.operands import integers, required_constant
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 from tpuc_ops.quant.casts import Quantise
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
-from tpuc_tflite.graph import Array
 from tpuc_tflite.importers.common import TABLE, axis_of
 
 MOST_CLASSES = 1 << 20

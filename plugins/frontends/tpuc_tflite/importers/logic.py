@@ -9,7 +9,7 @@ from tpuc_importing.operands import integers, required_constant
 from tpuc_ops import top
 
 from tpuc_tflite.building import Arranged, Results, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, real_value
+from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, in_order, real_value
 from tpuc_tflite.importers.reduction import remaining
 
 _COMPARISONS = {
@@ -35,9 +35,7 @@ def compare(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 @TABLE.imports("LOGICAL_NOT")
 def logical_not(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """True where the operand is 0."""
-    order = build.order(node.inputs[0])
-    op = top.CompareConst(mode="Equal", const_val=0.0)
-    return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
+    return in_order(node, build, top.CompareConst(mode="Equal", const_val=0.0))
 
 
 @TABLE.imports("SELECT", "SELECT_V2")
@@ -82,4 +80,4 @@ def cumsum(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     axis = axis_of(node, build, integers(required_constant(node, build, 1, "the axis"))[0])
     exclusive, reverse = (bool(node.attributes.get(name, False)) for name in ("exclusive", "reverse"))
     op = top.CumSum(axis=order.index(axis), exclusive=exclusive, reverse=reverse)
-    return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
+    return in_order(node, build, op)

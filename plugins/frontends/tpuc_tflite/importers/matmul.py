@@ -7,9 +7,10 @@ import math
 import numpy as np
 from tpuc.api import ForeignNode, Value
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
-from tpuc_tflite.graph import Array, Shape
+from tpuc_tflite.graph import Shape
 from tpuc_tflite.importers.common import TABLE, finish
 from tpuc_tflite.importers.convolution import bias_of
 

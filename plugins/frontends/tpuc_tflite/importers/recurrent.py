@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from tpuc.api import ForeignNode, Value
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
 from tpuc_tflite.building import Results, TfliteBuilder
-from tpuc_tflite.graph import Array
 from tpuc_tflite.importers.common import TABLE, finish, float_only
 
 _TANH = 4

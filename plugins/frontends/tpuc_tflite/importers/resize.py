@@ -6,9 +6,9 @@ import numpy as np
 from tpuc.api import ForeignNode, TensorType, Value
 from tpuc_importing.operands import integers, required_constant
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
 from tpuc_tflite.building import NCHW, Arranged, TfliteBuilder
-from tpuc_tflite.graph import Array
 from tpuc_tflite.importers.common import TABLE, images
 
 LARGEST = 1 << 16

@@ -12,7 +12,7 @@ from tpuc_ops import top
 
 from tpuc_tflite.building import NCHW, Arranged, Later, Results, TfliteBuilder, only_ones_move
 from tpuc_tflite.graph import Shape
-from tpuc_tflite.importers.common import TABLE, axis_of, finish, images
+from tpuc_tflite.importers.common import TABLE, axis_of, finish, images, in_order
 from tpuc_tflite.slicing import strided_slices
 
 _SYMMETRIC = 1
@@ -109,7 +109,7 @@ def pad(node: ForeignNode, build: TfliteBuilder) -> Arranged:
         assert real is not None
         number = float(real.reshape(-1)[0])
     op = top.Pad(paddings=paddings, mode="reflect" if node.op_type == "MIRROR_PAD" else "constant", val=number)
-    return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
+    return in_order(node, build, op)
 
 
 def _with_border(node: ForeignNode, build: TfliteBuilder, pairs: Sequence[Sequence[int]]) -> Arranged:
