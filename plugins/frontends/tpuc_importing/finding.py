@@ -67,21 +67,29 @@ class ImporterFinder:
         return self._found[key]
 
     def _look_up(self, dialects: Sequence[str], key: str) -> Importer | None:
-        offered = [offer for dialect in dialects for offer in self._offered(dialect, key)]
-        if len(offered) > 1:
-            packages = ", ".join(sorted(provider for provider, _ in offered))
+        found = {dialect: importer for dialect in dialects if (importer := self._importer(dialect, key)) is not None}
+        if len(found) > 1:
+            packages = ", ".join(sorted(self._provider(dialect, key) for dialect in found))
             raise PluginConflict(
                 f"importer '{key}' for {self._form} is offered for several dialects: {packages}. Uninstall one of them."
             )
-        return offered[0][1] if offered else None
+        return next(iter(found.values()), None)
 
-    def _offered(self, dialect: str, key: str) -> list[tuple[str, Importer]]:
-        """The importer of a dialect, if it has one, behind the package that provides it."""
-        cell = self._registry.find_cell("tpuc.importers", (self._form,), dialect, key)
+    def _importer(self, dialect: str, key: str) -> Importer | None:
+        cell = self._cell(dialect, key)
         if cell is not None:
-            return [(cell.offer.provider, cell.value)]
+            return cell.value
         op = self._functions_of(dialect).get(key)
-        return [] if op is None else [(self._registry.offer("tpuc.dialects", dialect).provider, self._function(op))]
+        return None if op is None else self._function(op)
+
+    def _provider(self, dialect: str, key: str) -> str:
+        """The package whose importer it is."""
+        cell = self._cell(dialect, key)
+        offer = self._registry.offer("tpuc.dialects", dialect) if cell is None else cell.offer
+        return offer.provider
+
+    def _cell(self, dialect: str, key: str) -> Any:
+        return self._registry.find_cell("tpuc.importers", (self._form,), dialect, key)
 
     def _functions_of(self, dialect: str) -> Mapping[str, type[Function]]:
         if dialect not in self._functions:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tpuc.api import HostEngine, ImportOptions, Unsupported
+from tpuc.api import Dialect, HostEngine, ImportOptions, Unsupported
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
 
 from tpuc_tflite.building import NCHW, Order
@@ -97,6 +98,12 @@ class _OwnImporters:
 
         importer = TABLE.cells.get(key)
         return None if importer is None else _Cell(importer)
+
+    def has(self, group: str, name: str) -> bool:
+        return name == top.DIALECT.name
+
+    def get(self, group: str, name: str) -> Dialect:
+        return top.DIALECT
 
 
 ENGINE = LiteRtEngine()
