@@ -272,7 +272,7 @@ class TileKernel(Generic[OpT, AssemblerT]):
     def kernels(self, node: Node[OpT]) -> Sequence[Candidate]:
         """The ways to run a node that is not refused, the best for a lone op first; planning takes one of them.
 
-        Neighbours stay in local memory where a value has the same view on both sides. Default: this kernel in `space`.
+        A value may be resident in local memory where def and use have the same view. Default: this kernel in `space`.
         """
         return (Candidate(self, self.space(node)),)
 

@@ -62,18 +62,18 @@ class GenerateCode(Pass):
         emitter.run(PlannedFunction.of(context, module))
         plan = context.find(MEMORY_PLAN)
         if plan is not None:
-            layers = _layers(module, emitter.makers, asm.instructions)
+            layers = _layers(module, emitter.operations, asm.instructions)
             context.leave(MEMORY_PLAN, replace(plan, layers=tuple(layers)))
         return chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
 
 
 def _layers(
-    module: Module, makers: Sequence[Operation], instructions: Sequence[Instruction]
+    module: Module, operations: Sequence[Operation], instructions: Sequence[Instruction]
 ) -> Iterator[LayerCommands]:
     """The commands of every operation that does something, in the order of the network."""
     ranges: dict[Operation, dict[str, list[list[int]]]] = {}
     counts = dict.fromkeys(Engine, 0)
-    for operation, instruction in zip(makers, instructions, strict=True):
+    for operation, instruction in zip(operations, instructions, strict=True):
         counts[instruction.engine] += 1
         number = counts[instruction.engine]
         mine = ranges.setdefault(operation, {}).setdefault(instruction.engine.name.lower(), [])

@@ -1,4 +1,4 @@
-"""Decides what stays in local memory between ops, and how each op is cut into tiles."""
+"""Decides what is resident in local memory between ops, and how each op is cut into tiles."""
 
 from __future__ import annotations
 

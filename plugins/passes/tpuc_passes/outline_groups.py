@@ -1,4 +1,4 @@
-"""Shows what stays in local memory as layer groups."""
+"""Shows what is resident in local memory as layer groups."""
 
 from __future__ import annotations
 

@@ -26,13 +26,13 @@ class Estimate:
     """
 
     transfers: int
-    alone: float
-    beside: float
+    blocked: float
+    overlapped: float
     lane_bytes: int
 
     def time(self, more: int) -> float:
         """Estimated time with `more` cycles of transfers elsewhere."""
-        return self.alone + time_of(self.transfers + more, self.beside)
+        return self.blocked + time_of(self.transfers + more, self.overlapped)
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ class ScheduleProfile:
         """The cost of the cascade with so many bytes of a lane; None where it takes more."""
         if self.lane_bytes > budget:
             return None
-        alone = beside = 0.0
+        blocked = overlapped = 0.0
         for one in self.stripes:
             for own, used in zip(one.compute, one.live, strict=True):
                 share = min((budget - self.constants - used) / max(one.passing, 1), 1.0)
-                beside += one.weight * own * share
-                alone += one.weight * own * (1 - share)
-        return Estimate(self.transfers, alone, beside, self.lane_bytes)
+                overlapped += one.weight * own * share
+                blocked += one.weight * own * (1 - share)
+        return Estimate(self.transfers, blocked, overlapped, self.lane_bytes)
 
 
 class CascadeCosts:

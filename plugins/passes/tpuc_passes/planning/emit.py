@@ -29,7 +29,7 @@ class Emitter:
         self.constants_of = constants_of
         self._cycles = cycles
         self.host_calls: list[HostCall] = []
-        self.makers: list[Operation] = []
+        self.operations: list[Operation] = []
         """For which operation each instruction is."""
 
     def run(self, planned: PlannedFunction) -> None:
@@ -38,7 +38,7 @@ class Emitter:
             placed = schedule_and_place(planned.region(tasks, self._cycles, self.address_of), self.chip)
             for item in placed.order:
                 self._emit(item, placed.addresses)
-                self.makers += [_maker(item)] * (len(self.asm.instructions) - len(self.makers))
+                self.operations += [_operation_of(item)] * (len(self.asm.instructions) - len(self.operations))
             if routine is not None:
                 self._call(routine)
 
@@ -84,7 +84,7 @@ class Emitter:
         return TensorInfo(value.name, shape, value.tensor.element, self.address_of(value))
 
 
-def _maker(item: Item) -> Operation:
+def _operation_of(item: Item) -> Operation:
     """The operation that an item serves: loads the one that reads, stores the one that has computed."""
     if isinstance(item, Store):
         assert item.value.defining is not None

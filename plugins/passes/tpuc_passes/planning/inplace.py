@@ -54,7 +54,7 @@ def chains(
 
 
 def boundary_alone(spans: Sequence[Lifetime], function: Function, aliases: AliasSets) -> list[Lifetime]:
-    """The lifetimes with those of inputs and outputs stretched over the whole program."""
+    """The lifetimes, those of inputs and outputs extended over the whole program."""
     ends = [operation.result for operation in function.operations if isinstance(operation.op, NetworkInput)]
     boundary = {aliases.place(value)[0] for value in (*ends, *function.outputs)}
     last = len(function.operations)
@@ -66,7 +66,7 @@ def _may_follow(before: Lifetime, born: Lifetime, task: TileTask, aliases: Alias
     if before.last != point or before.size_bytes != born.size_bytes or before.first >= point:
         return False
     if value.defining is None or isinstance(value.defining.op, NetworkInput):
-        return False  # what the caller wrote stays as it was
+        return False  # what the caller wrote is not overwritten
     residency = task.residency
     reading = [i for i, one in enumerate(task.operation.operands) if aliases.place(one)[0] is value]
     if 0 not in residency.written_back or any(i in residency.resident_in | residency.preloaded for i in reading):

@@ -236,6 +236,6 @@ def _is_resident(operation: Operation, plan: OpPlan) -> bool:
     if not isinstance(plan, TilePlan):
         return False
     residency = plan.residency
-    at_hand = residency.resident_in | residency.preloaded
-    stays = 0 in residency.resident_out or 0 not in residency.written_back
-    return stays and at_hand == frozenset(range(len(operation.operands)))
+    operands = residency.resident_in | residency.preloaded
+    result = 0 in residency.resident_out or 0 not in residency.written_back
+    return result and operands == frozenset(range(len(operation.operands)))

@@ -184,9 +184,9 @@ class Outline:
                     spot = Spot(place.buffer, addresses[place.buffer], place.buffer.size, layout == "aligned", ())
                     self._forget(source)
                     self._local[source] = self._load(self._in_ddr(source), spot, constant=False)
-                operands.append(self._at_hand(value))
+                operands.append(self._in_lmem(value))
             elif index in residency.resident_in:
-                operands.append(self._at_hand(value))
+                operands.append(self._in_lmem(value))
             else:
                 parts = tuple(box for tile in task.tiles if (box := task.boxes(tile)[index]) is not None)
                 spot = Spot(place.buffer, addresses[place.buffer], place.buffer.size, layout == "aligned", parts)
@@ -215,20 +215,20 @@ class Outline:
 
     def _in_ddr(self, value: Value) -> Value:
         """What holds the bytes of a value in DDR. What only shares bytes is copied when it is asked for."""
-        for operation in behind(value, lambda one: one not in self._ddr and one.defining in self._inside):
+        for operation in producers_of(value, lambda one: one not in self._ddr and one.defining in self._inside):
             assert self._is_free(operation), f"'{operation.name}' is read from DDR but stays in local memory"
             operands = [self._ddr.get(operand, operand) for operand in operation.operands]
             self._ddr[operation.result] = self._copy(operation, operands, None).result
         return self._ddr.get(value, value)
 
-    def _at_hand(self, value: Value) -> Value:
+    def _in_lmem(self, value: Value) -> Value:
         """A value in local memory. Views of it and concatenations there are copied when they are asked for."""
-        for operation in behind(value, lambda one: one not in self._local):
+        for operation in producers_of(value, lambda one: one not in self._local):
             plan = self.ops[operation]
             assert isinstance(plan, Alias) or (isinstance(plan, ConcatAlias) and plan.in_lmem), operation.name
             operands = [self._local[operand] for operand in operation.operands]
             inner = [operand.defining for operand in operands]
-            spots = [self._spots[maker] for maker in inner if maker is not None]
+            spots = [self._spots[producer] for producer in inner if producer is not None]
             first = min(spots, key=lambda spot: spot.address)
             whole = first.size if isinstance(plan, Alias) else first.buffer.size
             spot = Spot(first.buffer, first.address, whole, first.aligned, (whole_box(operation.result.type),))
@@ -263,8 +263,8 @@ class Outline:
         return self.block.append(operation)
 
 
-def behind(value: Value, counts: Callable[[Value], bool]) -> Iterator[Operation]:
-    """The operations that make a value out of values of which `counts` is false, each after its makers.
+def producers_of(value: Value, counts: Callable[[Value], bool]) -> Iterator[Operation]:
+    """The operations that make a value out of values of which `counts` is false, each after its operands.
 
     `counts` is asked again behind each of them, and must be false for what has been made.
     """
@@ -336,15 +336,17 @@ class _Flow:
 
     def _begin(self, operation: Operation) -> None:
         for result in operation.results:
-            for maker in behind(result, lambda one: one.defining in self.numbers and one.defining not in self.begun):
-                self._begin_alone(maker)
+            for producer in producers_of(
+                result, lambda one: one.defining in self.numbers and one.defining not in self.begun
+            ):
+                self._begin_one(producer)
 
-    def _begin_alone(self, operation: Operation) -> None:
-        """An operation whose makers have begun."""
-        makers = [maker for value in operation.operands if (maker := value.defining) in self.numbers]
-        ready = max((self.ready[maker] for maker in makers), default=1)
+    def _begin_one(self, operation: Operation) -> None:
+        """An operation whose operands have begun."""
+        producers = [producer for value in operation.operands if (producer := value.defining) in self.numbers]
+        ready = max((self.ready[producer] for producer in producers), default=1)
         if operation not in self.issued:  # shares bytes: takes no time, and is there as soon as the last operand is
-            time = max((self.begun[maker] for maker in makers), default=self.now)
+            time = max((self.begun[producer] for producer in producers), default=self.now)
             self.ready[operation] = ready
         else:
             time = max(self.now, ready)

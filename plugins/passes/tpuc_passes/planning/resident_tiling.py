@@ -1,4 +1,4 @@
-"""How an operation is cut when its operands and results stay whole in local memory."""
+"""How an operation is cut when its operands and results are resident, whole, in local memory."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def _search(task: TileTask, fraction: int, stages: Sequence[bool], *, whole_chan
             local = addressable if local is None else local
             if not local <= addressable:
                 continue
-            need = candidate.work_bytes(candidate.tiles[0])
-            if best is None or need < best[0]:
-                best = (need, candidate, addressable)
-            if need <= budget:
+            work_bytes = candidate.work_bytes(candidate.tiles[0])
+            if best is None or work_bytes < best[0]:
+                best = (work_bytes, candidate, addressable)
+            if work_bytes <= budget:
                 return candidate, addressable
     return best[1:] if best is not None else None
 

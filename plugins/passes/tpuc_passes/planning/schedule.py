@@ -83,7 +83,7 @@ class Scheduler:
         self.ending: dict[int, list[Buffer]] = {}  # those buffers by the last step that needs them otherwise
         self.late: set[Buffer] = set()  # those that nothing else needs any more
         self.late_bytes = 0
-        self.stayed = 0  # the last step that late ones have space in
+        self.late_until = 0  # the last step at which late ones fit
         self.unwritten: Counter[Value] = Counter()
         self.loads: list[tuple[Load, int]] = []
         for index, step in enumerate(steps.steps):
@@ -118,13 +118,13 @@ class Scheduler:
         return -(-buffer.size // self.alignment) * self.alignment
 
     def _free_space(self, index: int) -> None:
-        """Results that wait to be stored stay where they are during step `index`, or are stored before it."""
+        """Results that wait to be written back keep their bytes during step `index`, or are stored before it."""
         for buffer in self.ending.pop(index - 1, ()):
             if buffer in self.stores_left and buffer not in self.late:
                 self.late.add(buffer)
                 self.late_bytes += self._size(buffer)
         if index < len(self.steps.steps) and self.bytes[index] + self.late_bytes <= self.capacity:
-            self.stayed = index
+            self.late_until = index
             self.bytes[index] += self.late_bytes
             return
         while self.waiting:
@@ -144,7 +144,7 @@ class Scheduler:
         self.order.append(store)
         buffer = store.place.buffer
         if buffer in self.late:
-            self.last[buffer] = max(self.last[buffer], self.stayed)
+            self.last[buffer] = max(self.last[buffer], self.late_until)
         self.stores_left[buffer] -= 1
         if not self.stores_left[buffer]:
             del self.stores_left[buffer]

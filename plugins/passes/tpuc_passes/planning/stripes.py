@@ -93,8 +93,8 @@ class Cascade:
         made = {task.operation.result for task in tasks}
         whole: list[frozenset[int]] = []
         for task in tasks:
-            at_hand = task.residency.resident_in | task.residency.preloaded
-            whole.append(frozenset(i for i in at_hand if aliases.root(task.operation.operands[i]) not in made))
+            resident = task.residency.resident_in | task.residency.preloaded
+            whole.append(frozenset(i for i in resident if aliases.root(task.operation.operands[i]) not in made))
         stripes = tasks[0].stripes
         assert stripes is not None
         return Cascade(tasks, stripes, [0 in task.residency.written_back for task in tasks], aliases, whole)

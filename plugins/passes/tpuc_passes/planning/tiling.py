@@ -55,12 +55,13 @@ def choose_tiling(task: TileTask, cycles: Cycles | None = None) -> TileTask:
             f"{_MAX_TILES} tiles fits local memory, and {count} of the smallest are too many to plan; split the op in "
             "the network"
         )
-    need = plan_buffers(smallest, double=False).lane_bytes(task.chip.lmem)
-    if need <= task.chip.lmem.lane_bytes:
+    lane_bytes = plan_buffers(smallest, double=False).lane_bytes(task.chip.lmem)
+    if lane_bytes <= task.chip.lmem.lane_bytes:
         return smallest
     raise LmemOverflow(
-        f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: the smallest tile needs {need} "
-        f"bytes of local memory per lane and there are {task.chip.lmem.lane_bytes}; split the op in the network"
+        f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: the smallest tile needs "
+        f"{lane_bytes} bytes of local memory per lane and there are {task.chip.lmem.lane_bytes}; split the op in the "
+        "network"
     )
 
 
