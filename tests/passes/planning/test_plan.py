@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
-from tpuc.api import DictAttr, Module
+from tpuc.api import DictAttr, Module, UsageError
 from tpuc.ir.text import parse_module, print_module
 from tpuc.registry import Registry
 from tpuc.session import Session
+from tpuc.testing.kernel_conformance import Sample, compile_kernels
+from tpuc_ops import tpu
 from tpuc_passes.planning.plan import Alias, ConcatAlias, Plan, Residency, SliceView, Stripes, TilePlan
 
 from tests.passes.planning.test_cascades import LANE_BYTES, Drawn
@@ -109,3 +112,12 @@ def test_the_plan_of_a_network_is_written_once_and_read_back(
     assert plan.cycles is not None
     assert any(isinstance(op, TilePlan) and op.stripes is not None for op in plan.ops)
     assert Plan.of(again(final)) == plan
+
+
+@pytest.mark.chip("bm1684x")
+def test_a_tiling_of_an_axis_that_an_op_does_not_have_is_refused() -> None:
+    x = np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)
+    sample = Sample(tpu.Add(), [x, x], tilings=[{"h": 2}, {"depth": 2}])
+    with pytest.raises(UsageError) as caught:
+        compile_kernels({"sum": sample}, "bm1684x")
+    assert str(caught.value) == "node 'sum_2' has no axis 'depth' to cut; it has c, h, n, w."
