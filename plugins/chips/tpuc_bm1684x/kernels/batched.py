@@ -31,16 +31,15 @@ class BatchedMatMulKernel(TileKernel[tpu.MatMul, Bm1684xAssembler]):
     input channels as the columns have elements.
     """
 
-    def refuse(self, node: Node) -> str | None:
-        op: tpu.MatMul = node.op
+    def refuse(self, node: Node[tpu.MatMul]) -> str | None:
         left, right, *others = node.operand_types
-        if op.left_transpose or op.output_transpose:
+        if node.op.left_transpose or node.op.output_transpose:
             return "left_transpose and output_transpose are not supported"
         if any(not is_absent(type_) for type_ in others):
             return "a product of computed tensors takes no bias"
         if left.dims[:-2] != right.dims[:-2]:
             return "both operands have the same number of matrices; repeat or reshape one of them"
-        if len(op.multipliers) > 1:
+        if len(node.op.multipliers) > 1:
             return "one multiplier for all columns"
         if max(math.prod(left.dims[:-2]), *left.dims[-2:], *right.dims[-2:]) > MAX_EXTENT:
             return f"at most {MAX_EXTENT} matrices, rows and columns"

@@ -15,9 +15,9 @@ from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.product import Product, ProductKernel
 
 
-def deconvolution_refusal(node: Node) -> str | None:
+def deconvolution_refusal(node: Node[tpu.Deconv]) -> str | None:
     """What no kind of transposed convolution can do."""
-    op: tpu.Deconv = node.op
+    op = node.op
     window = op.window()
     if max(window.dilations) > MAX_WINDOW_STEP + 1:
         return f"dilation at most {MAX_WINDOW_STEP + 1}, this one is {max(window.dilations)}"

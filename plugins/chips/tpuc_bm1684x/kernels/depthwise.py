@@ -100,8 +100,8 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
         size = Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)
         return (Scratch("sum", size), record_scratch(tile.size("c")))
 
-    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        op: tpu.Conv2D = node.op
+    def emit(self, node: Node[tpu.Conv2D], placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        op = node.op
         x, result = placed.operand(0), placed.result
         wide = Widened.of(placed, asm)
         target = Operand(placed.scratch["sum"].address, DType.INT32) if op.multiplier else wide.result

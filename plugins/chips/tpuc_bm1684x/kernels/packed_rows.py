@@ -43,12 +43,11 @@ def _one_slot(tile: Tile) -> Tile:
 class PackedRowsKernel(ConvKernel):
     """As ConvKernel, with a 1×kw window over `kh * c` channels."""
 
-    def pays(self, node: Node) -> bool:
+    def pays(self, node: Node[tpu.Conv2D]) -> bool:
         """Is the convolution faster this way, the packing included?"""
-        op: tpu.Conv2D = node.op
         _, channels, _, width = self.product(node).input.shape
         _, filters, rows, columns = self.product(node).output.shape
-        kh, kw = op.kernel_shape[0], op.kernel_shape[1]
+        kh, kw = node.op.kernel_shape[0], node.op.kernel_shape[1]
         if kh < 2 or kh * channels > self._packing(node):
             return False
         plain = slots_of(filters) * -(-rows * columns // _PIXELS) * kh * kw

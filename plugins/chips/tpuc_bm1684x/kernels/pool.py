@@ -28,10 +28,9 @@ class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
     With zero points the sum is an int32, to which scale and offset are applied in f32.
     """
 
-    def refuse(self, node: Node) -> str | None:
-        op: tpu.Pool2D = node.op
-        return (average_refusal(node) if op.pool_mode == "Avg" else None) or window_refusal(
-            op.window(), op.window().overhang(spatial(node.operand_types[0].dims, 2))
+    def refuse(self, node: Node[tpu.Pool2D]) -> str | None:
+        return (average_refusal(node) if node.op.pool_mode == "Avg" else None) or window_refusal(
+            node.op.window(), node.op.window().overhang(spatial(node.operand_types[0].dims, 2))
         )
 
     def space(self, node: Node) -> Space:
@@ -40,8 +39,8 @@ class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
         limits = window_limits((node.op.kernel_shape[0], node.op.kernel_shape[1]), node.op.strides)
         return Space(parallel_axes(result.shape, limits=limits), (source,), (result,))
 
-    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        op: tpu.Pool2D = node.op
+    def reads(self, node: Node[tpu.Pool2D], space: Space, tile: Tile) -> Sequence[Box | None]:
+        op = node.op
         (view,) = space.operands
         assert view is not None
         return [window_box(tile, view, tile.range("c"), (op.kernel_shape[0], op.kernel_shape[1]), op.strides, op.pads)]
@@ -59,8 +58,8 @@ class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
         assert box is not None
         return widening_scratch(node, box.shape, tile_shape(tile))
 
-    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        op: tpu.Pool2D = node.op
+    def emit(self, node: Node[tpu.Pool2D], placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        op = node.op
         x, result = placed.operand(0), placed.result
         dtype = dtype_of(x.element)
         average = op.pool_mode == "Avg"
@@ -104,9 +103,9 @@ class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
         emit_relu(node, result, asm)
 
 
-def average_refusal(node: Node) -> str | None:
+def average_refusal(node: Node[tpu.Pool2D]) -> str | None:
     """The refusal for averages that are no plain sum times a number."""
-    op: tpu.Pool2D = node.op
+    op = node.op
     overhang = any(op.window().overhang(spatial(node.operand_types[0].dims, 2)))
     if (any(op.pads) and not op.count_include_pad) or overhang:
         return "an average that does not count padding needs windows without padding"

@@ -214,9 +214,9 @@ def padding_value(node: Node, padding: Sequence[int]) -> Scalar | None:
     return Scalar.of(point, dtype_of(node.operand_types[0].storage)) if point and any(padding) else None
 
 
-def convolution_refusal(node: Node) -> str | None:
+def convolution_refusal(node: Node[tpu.Conv2D]) -> str | None:
     """What no kind of convolution can do."""
-    op: tpu.Conv2D = node.op
+    op = node.op
     if any(op.inserts or ()) or op.kernel_zp:
         return "zeros between rows and zero points of the kernel have no kernel"
     if op.multiplier and op.quant_mode != "MultiplierShift":
@@ -242,17 +242,16 @@ class MatMulKernel(RowsFilter, ProductKernel):
             return "left_transpose and output_transpose are not supported"
         return None
 
-    def product(self, node: Node) -> Product:
-        op: tpu.MatMul = node.op
+    def product(self, node: Node[tpu.MatMul]) -> Product:
         depth, width = node.operand_types[0].dims[-1], node.result_type.dims[-1]
         rows = node.operand_types[0].size // depth
         return Product(
             View((rows, depth, 1, 1)),
             View((rows, width, 1, 1)),
             has_bias=node.operand_types[2] is not ABSENT,
-            multipliers=op.multipliers,
-            right_shifts=op.rshifts,
-            rounding=Rounding(op.round_mode),
+            multipliers=node.op.multipliers,
+            right_shifts=node.op.rshifts,
+            rounding=Rounding(node.op.round_mode),
         )
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:

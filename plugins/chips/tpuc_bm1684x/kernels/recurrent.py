@@ -62,12 +62,11 @@ class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
     Steps are the reduction axis: the states live in working memory from its first tile to its last.
     """
 
-    def refuse(self, node: Node) -> str | None:
-        op: tpu.RecurrentSteps = node.op
-        if op.steps > MOST_STEPS:
-            return f"at most {MOST_STEPS} steps, there are {op.steps}"
+    def refuse(self, node: Node[tpu.RecurrentSteps]) -> str | None:
+        if node.op.steps > MOST_STEPS:
+            return f"at most {MOST_STEPS} steps, there are {node.op.steps}"
         rows = node.operand_types[0].dims[0]
-        if node.operand_types[0].storage.name != "f32" or rows % (LANES * GATES[op.kind]):
+        if node.operand_types[0].storage.name != "f32" or rows % (LANES * GATES[node.op.kind]):
             return f"gates of f32, each of a multiple of {LANES} rows"
         if self._filter_bytes(node) > MOST_WEIGHT_BYTES:
             return (

@@ -46,18 +46,17 @@ class ScanKernel(TileKernel[tpu.Scan, Bm1684xAssembler]):
         size = Bm1684xLmem().tensor_bytes("aligned", shape, 4)
         return (Scratch("even", size), Scratch("odd", size))
 
-    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        op: tpu.Scan = node.op
+    def emit(self, node: Node[tpu.Scan], placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape, current = placed.result.shape, operand(placed.operand(0))
         buffers = [Operand(placed.scratch[name].address, DType.F32) for name in ("even", "odd")]
         if current.dtype is not DType.F32:
             arithmetic(asm, ArithmeticOp.CAST, shape, buffers[1], current)
             current = buffers[1]
-        combine = ArithmeticOp.ADD if op.mode == "Sum" else ArithmeticOp.MUL
+        combine = ArithmeticOp.ADD if node.op.mode == "Sum" else ArithmeticOp.MUL
         length, step = shape[2], 1
         while step < length:
             target, rest = buffers[0], length - step
-            kept, changed, before = (0, step, 0) if not op.reverse else (rest, 0, step)
+            kept, changed, before = (0, step, 0) if not node.op.reverse else (rest, 0, step)
             arithmetic(
                 asm,
                 combine,
@@ -75,7 +74,7 @@ class ScanKernel(TileKernel[tpu.Scan, Bm1684xAssembler]):
             )
             current, step = target, step * 2
             buffers.reverse()
-        self._finish(op, current, placed, asm)
+        self._finish(node.op, current, placed, asm)
 
     def _finish(self, op: tpu.Scan, current: Operand, placed: PlacedTile, asm: Bm1684xAssembler) -> None:
         shape, result = placed.result.shape, operand(placed.result)

@@ -34,21 +34,19 @@ Array: TypeAlias = npt.NDArray[Any]
 class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
     """e**(x - max) over its sum."""
 
-    def refuse(self, node: Node) -> str | None:
-        op: tpu.Softmax = node.op
-        if op.log:
+    def refuse(self, node: Node[tpu.Softmax]) -> str | None:
+        if node.op.log:
             return "log softmax has no kernel yet"
         if node.operand_types[0].storage.name != "f32":
             return f"only f32, this one is {node.operand_types[0].storage.name}"
-        width = node.operand_types[0].dims[op.axis]
+        width = node.operand_types[0].dims[node.op.axis]
         if width > MAX_EXTENT:
             return f"at most {MAX_EXTENT} values along the axis, this one has {width}"
         return None
 
-    def _view(self, node: Node) -> View:
+    def _view(self, node: Node[tpu.Softmax]) -> View:
         dims = node.operand_types[0].dims
-        op: tpu.Softmax = node.op
-        axis = op.axis % len(dims)
+        axis = node.op.axis % len(dims)
         blocks = row_blocks(dims) if axis == len(dims) - 1 else None
         if blocks is not None:
             return blocks

@@ -44,8 +44,8 @@ class BatchedMatMulKernel(TileKernel[tpu.MatMul, Cv183xAssembler]):
     Batches lie along h, one per tile.
     """
 
-    def refuse(self, node: Node) -> str | None:
-        op: tpu.MatMul = node.op
+    def refuse(self, node: Node[tpu.MatMul]) -> str | None:
+        op = node.op
         left, right, *others = node.operand_types
         if op.left_transpose or op.right_transpose or op.output_transpose:
             return "operands and result as they are multiplied; permute them before"

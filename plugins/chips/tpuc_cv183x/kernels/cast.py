@@ -64,8 +64,8 @@ class ChipKernel(TileKernel[tpu.Cast, Cv183xAssembler]):
     converts them, which takes no longer than one of bytes.
     """
 
-    def refuse(self, node: Node) -> str | None:
-        op: tpu.Cast = node.op
+    def refuse(self, node: Node[tpu.Cast]) -> str | None:
+        op = node.op
         source, result = node.operand_types[0].storage, node.result_type.storage
         rounds = not result.is_float
         if not all(one == F32 or is_computable(one) for one in (source, result)):

@@ -296,14 +296,13 @@ class HardKernel(TableKernel):
     _slopes: ClassVar[tuple[float, float]] = (1 / 6, 0.5)
     work = ("line",)
 
-    def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
-        op: tpu.Active = node.op
-        slope, offset = self._slopes if op.mode == "HSWISH" else (op.coeffs or self._slopes)[:2]
+    def compute(self, node: Node[tpu.Active], placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
+        slope, offset = self._slopes if node.op.mode == "HSWISH" else (node.op.coeffs or self._slopes)[:2]
         x, result, line = operand(placed.operand(0)), operand(placed.result), work["line"]
         steps.do(ArithmeticOp.MUL, line, x, slope)
         steps.do(ArithmeticOp.ADD, line, line, offset)
         steps.do(ArithmeticOp.MAX, line, line, 0.0)
-        times_x = op.mode == "HSWISH"
+        times_x = node.op.mode == "HSWISH"
         steps.do(ArithmeticOp.MIN, line if times_x else result, line, 1.0)
         if times_x:
             steps.do(ArithmeticOp.MUL, result, line, x)

@@ -14,9 +14,9 @@ from tpuc_cv183x.kernels.depthwise import DepthwiseConvKernel
 from tpuc_cv183x.kernels.product import ProductKernel, requantise_refusal
 
 
-def deconvolution_refusal(node: Node) -> str | None:
+def deconvolution_refusal(node: Node[tpu.Deconv]) -> str | None:
     """What no kind of transposed convolution can do."""
-    op: tpu.Deconv = node.op
+    op = node.op
     window = op.window()
     if max(window.dilations) > MAX_WINDOW_STEP + 1:
         return f"dilation at most {MAX_WINDOW_STEP + 1}, this one is {max(window.dilations)}"

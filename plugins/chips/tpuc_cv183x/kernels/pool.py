@@ -47,8 +47,8 @@ class PoolKernel(TileKernel[tpu.Pool2D, Cv183xAssembler]):
         window = _window(node)
         return [window_box(tile, view, tile.range("c"), window.kernel, window.strides, window.pads)]
 
-    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
-        op: tpu.Pool2D = node.op
+    def emit(self, node: Node[tpu.Pool2D], placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
+        op = node.op
         x, result = placed.operand(0), placed.result
         source, target, window = operand(x), operand(result), _window(node)
         size = (x.shape[2], x.shape[3])
@@ -94,8 +94,8 @@ def _window(node: Node) -> Window:
     return Window.of(window.kernel, strides, window.pads, window.dilations)
 
 
-def _average_refusal(node: Node) -> str | None:
-    op: tpu.Pool2D = node.op
+def _average_refusal(node: Node[tpu.Pool2D]) -> str | None:
+    op = node.op
     overhang = any(op.window().overhang(spatial(node.operand_types[0].dims, 2)))
     if (any(op.pads) and not op.count_include_pad) or overhang:
         return "an average that does not count padding needs windows without padding"

@@ -195,9 +195,9 @@ def requantise_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[
     return None
 
 
-def convolution_refusal(node: Node) -> str | None:
+def convolution_refusal(node: Node[tpu.Conv2D]) -> str | None:
     """What no kind of convolution can do."""
-    op: tpu.Conv2D = node.op
+    op = node.op
     if any(op.inserts or ()) or op.kernel_zp:
         return "zeros between rows and zero points of the kernel have no kernel"
     return (
@@ -223,8 +223,8 @@ class MatMulKernel(RowsFilter, ProductKernel):
     Places of one image are computed 8 or 16 at once, but loaded element by element.
     """
 
-    def refuse(self, node: Node) -> str | None:
-        op: tpu.MatMul = node.op
+    def refuse(self, node: Node[tpu.MatMul]) -> str | None:
+        op = node.op
         if op.left_transpose or op.output_transpose:
             return "left_transpose and output_transpose are not supported"
         if op.input_zp or op.right_zp:
@@ -235,8 +235,7 @@ class MatMulKernel(RowsFilter, ProductKernel):
             or types_refusal([node.operand_types[1]], MAX_DMA_EXTENT // 2)
         )
 
-    def product(self, node: Node) -> Product:
-        op: tpu.MatMul = node.op
+    def product(self, node: Node[tpu.MatMul]) -> Product:
         depth, width = node.operand_types[0].dims[-1], node.result_type.dims[-1]
         rows = node.operand_types[0].size // depth
         if groups_of(width) <= (_SEPARATE_FLOATS if _is_float(node) else _SEPARATE):
@@ -248,6 +247,6 @@ class MatMulKernel(RowsFilter, ProductKernel):
             left,
             result,
             has_bias=node.operand_types[2] is not ABSENT,
-            multipliers=op.multipliers,
-            right_shifts=op.rshifts,
+            multipliers=node.op.multipliers,
+            right_shifts=node.op.rshifts,
         )

@@ -15,9 +15,8 @@ class SoftmaxRoutine(CpuRoutine[tpu.Softmax]):
 
     function = "softmax"
 
-    def refuse(self, node: Node) -> str | None:
-        op: tpu.Softmax = node.op
-        if op.log or op.beta != 1.0:
+    def refuse(self, node: Node[tpu.Softmax]) -> str | None:
+        if node.op.log or node.op.beta != 1.0:
             return "beta 1 and no logarithm"
         if node.operand_types[0].storage != F32 or node.result_type.storage != F32:
             return "f32 operand and result, the runtime takes no others"
