@@ -193,7 +193,7 @@ def compile_kernels(samples: Mapping[str, Sample], chip: str, registry: Registry
     registry = registry if registry is not None else Registry()
     assembly = _Assembly(registry, samples)
     module = assembly.module
-    context = PassContext(registry, registry.get("tpuc.chips", chip), {"opt": 1, "tilings": assembly.tilings})
+    context = PassContext(registry, registry.get("tpuc.chips", chip), {"tilings": assembly.tilings})
     manager = PassManager(context)
     manager.run(module, PIPELINES["finalize"], "finalize")
     manager.run(module, ["generate-code"], "generate")

@@ -32,6 +32,6 @@ def test_a_kernel_that_computes_something_else_is_caught(monkeypatch: pytest.Mon
     subject = subject_of(m, tmp_path)
     check_import(subject)
     assert judged(lambda: check_chip(subject, "bm1684x", "f16"), subject).kind == "ok"
-    monkeypatch.setattr(PReluKernel, "spaces", ElementwiseKernel.spaces)
+    monkeypatch.setattr(PReluKernel, "kernels", ElementwiseKernel.kernels)
     verdict = judged(lambda: check_chip(subject, "bm1684x", "f16"), subject)
     assert (verdict.kind, verdict.cause) == ("wrong", "simulator of bm1684x: tpu.PRelu")
