@@ -279,44 +279,43 @@ class Nested(FieldCodec):
 # -- alternatives ------------------------------------------------------------------------------------------------------
 
 
-class When(FieldCodec):
+class Choice(FieldCodec):
+    """One of several descriptions, by what the instruction says."""
+
+    @abstractmethod
+    def chosen(self, instruction: Any) -> FieldCodec:
+        """The description of this instruction, or of a draft whose attributes so far decide."""
+
+    def write(self, instruction: Any, fields: dict[str, int]) -> None:
+        self.chosen(instruction).write(instruction, fields)
+
+    def read(self, draft: Draft, fields: Fields) -> None:
+        self.chosen(draft).read(draft, fields)
+
+    def ignores(self, instruction: Any, name: str) -> bool:
+        return self.chosen(instruction).ignores(instruction, name)
+
+
+class When(Choice):
     """One description where a condition holds, another one elsewhere."""
 
     def __init__(self, condition: Condition, *then: FieldCodec, otherwise: Sequence[FieldCodec] = ()) -> None:
         self._condition = condition
         self._then, self._otherwise = Encoding(*then), Encoding(*otherwise)
 
-    def _chosen(self, instruction: Any) -> Encoding:
+    def chosen(self, instruction: Any) -> FieldCodec:
         return self._then if self._condition(instruction) else self._otherwise
 
-    def write(self, instruction: Any, fields: dict[str, int]) -> None:
-        self._chosen(instruction).write(instruction, fields)
 
-    def read(self, draft: Draft, fields: Fields) -> None:
-        self._chosen(draft).read(draft, fields)
-
-    def ignores(self, instruction: Any, name: str) -> bool:
-        return self._chosen(instruction).ignores(instruction, name)
-
-
-class Cases(FieldCodec):
+class Cases(Choice):
     """A description for each value of an attribute; `others` for values without one of their own."""
 
     def __init__(self, attribute: str, cases: Mapping[Any, FieldCodec], others: FieldCodec | None = None) -> None:
         self._attribute, self._cases = attribute, cases
         self._others = others or Encoding()
 
-    def _chosen(self, instruction: Any) -> FieldCodec:
+    def chosen(self, instruction: Any) -> FieldCodec:
         return self._cases.get(instruction.__dict__[self._attribute], self._others)
-
-    def write(self, instruction: Any, fields: dict[str, int]) -> None:
-        self._chosen(instruction).write(instruction, fields)
-
-    def read(self, draft: Draft, fields: Fields) -> None:
-        self._chosen(draft).read(draft, fields)
-
-    def ignores(self, instruction: Any, name: str) -> bool:
-        return self._chosen(instruction).ignores(instruction, name)
 
 
 class Present(FieldCodec):

@@ -80,4 +80,4 @@ class CompileSettings(NetworkSettings, SampleSettings, TestSettings, total=False
 
 def chosen(settings: Mapping[str, Any], group: type[Any]) -> dict[str, Any]:
     """Those of the settings that belong to a group."""
-    return {name: settings[name] for name in settings.keys() & group.__annotations__.keys()}
+    return {name: value for name, value in settings.items() if name in group.__annotations__}
