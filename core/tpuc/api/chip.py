@@ -34,6 +34,8 @@ class ChipDescription:
     over lie one behind the other from `boundary_rest` on, or with the activations where there is no such memory.
 
     `works_along_width`: is a plane of many rows of one element slower than one wide row? Compositions lay rows so.
+
+    `has_infinity`: do the chip's floats hold infinities? Where they do not, numbers beyond all others are the largest.
     """
 
     name: str
@@ -51,6 +53,7 @@ class ChipDescription:
     boundary_bases: tuple[int, ...] = ()
     boundary_rest: int | None = None
     works_along_width: bool = False
+    has_infinity: bool = True
 
     def quantise(self, type: TensorType, mode: str, name: str) -> TensorType:
         """The stored type of a calibrated value in an integer mode."""

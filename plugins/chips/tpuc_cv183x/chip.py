@@ -43,6 +43,7 @@ DESCRIPTION = ChipDescription(
     activations_base=gmem(SHARED),
     boundary_bases=tuple(gmem(base) for base in range(FIRST_IO, BASE_REGISTERS)),
     works_along_width=True,
+    has_infinity=False,  # it reads one as NaN
     boundary_rest=gmem(PRIVATE),  # no other program and no activation ever lies there
 )
 

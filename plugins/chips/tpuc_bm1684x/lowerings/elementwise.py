@@ -8,6 +8,7 @@ from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
 from tpuc_chip_parts.lowering import bytes_of
+from tpuc_chip_parts.numbers import MulConstFloat
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.arithmetic import Decomposition, decompose_search
 
@@ -20,7 +21,6 @@ from tpuc_bm1684x.lowerings.common import (
     decompose_rescale,
     decompose_together,
     has_zero_points,
-    rounded,
 )
 from tpuc_bm1684x.lowerings.table import TABLE
 
@@ -184,15 +184,7 @@ class MulInt8(BinaryInt8):
         return [build(op, values, result)]
 
 
-@TABLE.lowers(top.MulConst, *FLOATS)
-class MulConstFloat(Lowering[top.MulConst]):
-    """The number is an immediate."""
-
-    def lower(self, node: LoweringNode[top.MulConst], build: LoweringBuilder) -> Sequence[Value]:
-        lowered = tpu.MulConst(
-            const_val=rounded(node.op.const_val, node.mode), do_relu=node.op.do_relu, relu_limit=node.op.relu_limit
-        )
-        return [build(lowered, node.operands, node.float_result_type())]
+TABLE.lowers(top.MulConst, *FLOATS)(MulConstFloat)
 
 
 @TABLE.lowers(top.MulConst, *INTEGERS)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc_chip_parts.numbers import AddConstFloat, as_sum
 from tpuc_ops import top, tpu
 
 from tpuc_bm1684x.lowerings.common import (
@@ -14,28 +15,13 @@ from tpuc_bm1684x.lowerings.common import (
     decompose8,
     decompose_together,
     has_zero_points,
-    rounded,
 )
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _LARGEST_CONSTANT = 1 << 30
 
-
-@TABLE.lowers(top.AddConst, *FLOATS)
-@TABLE.lowers(top.SubConst, *FLOATS)
-class AddConstFloat(Lowering[Any]):
-    """The number is an immediate; the reverse difference is a product with -1 before."""
-
-    def lower(self, node: LoweringNode[top.AddConst | top.SubConst], build: LoweringBuilder) -> Sequence[Value]:
-        factor, constant = _as_sum(node.op)
-        result = node.float_result_type()
-        values = node.operands
-        if factor < 0:
-            values = (build(tpu.MulConst(const_val=-1.0), values, result, f"{node.name}_negative"),)
-        lowered = tpu.AddConst(
-            const_val=rounded(constant, node.mode), do_relu=node.op.do_relu, relu_limit=node.op.relu_limit
-        )
-        return [build(lowered, values, result)]
+TABLE.lowers(top.AddConst, *FLOATS)(AddConstFloat)
+TABLE.lowers(top.SubConst, *FLOATS)(AddConstFloat)
 
 
 @TABLE.lowers(top.AddConst, *INTEGERS)
@@ -45,7 +31,7 @@ class AddConstInt8(Lowering[Any]):
 
     def lower(self, node: LoweringNode[top.AddConst | top.SubConst], build: LoweringBuilder) -> Sequence[Value]:
         result = node.quantised_result_type()
-        factor, constant = _as_sum(node.op)
+        factor, constant = as_sum(node.op)
         multiplier, shift, stored = _fixed_point(factor, constant, node.operands[0].tensor, result)
         lowered = tpu.AddConst(
             const_val=float(stored),
@@ -55,13 +41,6 @@ class AddConstInt8(Lowering[Any]):
             relu_limit=node.op.relu_limit,
         )
         return [build(lowered, node.operands, result)]
-
-
-def _as_sum(op: top.AddConst | top.SubConst) -> tuple[float, float]:
-    """Factor of the operand, and the number that is added."""
-    if not isinstance(op, top.SubConst):
-        return 1.0, op.const_val
-    return (-1.0, op.const_val) if op.is_reverse else (1.0, -op.const_val)
 
 
 def _fixed_point(factor: float, constant: float, source: TensorType, result: TensorType) -> tuple[int, int, int]:

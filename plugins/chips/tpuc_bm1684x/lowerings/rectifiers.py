@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
 from tpuc_chip_parts.lowering import FunctionTable, quantised_constant, slope_refusal, with_one_slope
+from tpuc_chip_parts.numbers import LeakyReluFloat
 from tpuc_ops import top, tpu
 
 from tpuc_bm1684x.lowerings.common import (
@@ -20,14 +21,7 @@ from tpuc_bm1684x.lowerings.common import (
 )
 from tpuc_bm1684x.lowerings.table import TABLE
 
-
-@TABLE.lowers(top.LeakyRelu, *FLOATS)
-class LeakyReluFloat(Lowering[top.LeakyRelu]):
-    """The slope is an immediate."""
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        alpha = rounded(node.op.alpha, node.mode)
-        return [build(tpu.LeakyRelu(alpha=alpha), node.operands, node.float_result_type())]
+TABLE.lowers(top.LeakyRelu, *FLOATS)(LeakyReluFloat)
 
 
 @TABLE.lowers(top.PRelu, *FLOATS)

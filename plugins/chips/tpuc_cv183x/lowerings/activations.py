@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
 from tpuc_chip_parts.lowering import (
@@ -17,12 +16,12 @@ from tpuc_chip_parts.lowering import (
     slope_refusal,
     with_one_slope,
 )
+from tpuc_chip_parts.numbers import ClipFloat, LeakyReluFloat
 from tpuc_ops import top, tpu
 from tpuc_ops.elementwise import Function
 
 from tpuc_cv183x.kernels.powers import ActiveKernel
 from tpuc_cv183x.lowerings.common import (
-    LARGEST,
     bf16,
     bf16_operands,
     may_move_scale,
@@ -62,29 +61,9 @@ class FunctionBf16(FunctionFloat):
 TABLE.lowers(top.Pow, "bf16")(PowFloat)
 for _op in _TABLES:
     TABLE.lowers(_op, "int8")(FunctionTable)
-
-
-@TABLE.lowers(top.Clip, "bf16")
-@TABLE.lowers(top.MaxConst, "bf16")
-@TABLE.lowers(top.MinConst, "bf16")
-class ClipBf16(Lowering[Any]):
-    """Two bf16 bounds, of which one may be the end of the numbers."""
-
-    def lower(
-        self, node: LoweringNode[top.Clip | top.MaxConst | top.MinConst], build: LoweringBuilder
-    ) -> Sequence[Value]:
-        op = node.op
-        low = op.min if isinstance(op, top.Clip) else op.const_val if isinstance(op, top.MaxConst) else -LARGEST
-        high = op.max if isinstance(op, top.Clip) else op.const_val if isinstance(op, top.MinConst) else LARGEST
-        return [build(tpu.Clip(min=bf16(low), max=bf16(high)), node.operands, node.float_result_type())]
-
-
-@TABLE.lowers(top.LeakyRelu, "bf16")
-class LeakyReluBf16(Lowering[top.LeakyRelu]):
-    """The slope is an immediate."""
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        return [build(tpu.LeakyRelu(alpha=bf16(node.op.alpha)), node.operands, node.float_result_type())]
+for _op in (top.Clip, top.MaxConst, top.MinConst):
+    TABLE.lowers(_op, "bf16")(ClipFloat)
+TABLE.lowers(top.LeakyRelu, "bf16")(LeakyReluFloat)
 
 
 @TABLE.lowers(top.PRelu, "bf16")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
 from tpuc_chip_parts.lowering import bytes_of, result_with_sign
+from tpuc_chip_parts.numbers import AddConstFloat, MulConstFloat
 from tpuc_ops import top, tpu
 
 from tpuc_cv183x.lowerings.common import (
@@ -153,31 +154,6 @@ class MulInt8(Lowering[top.Mul]):
         return [build(op, [term.value for term in terms], result)]
 
 
-@TABLE.lowers(top.MulConst, "bf16")
-class MulConstBf16(Lowering[top.MulConst]):
-    """The number is a bf16 immediate."""
-
-    def lower(self, node: LoweringNode[top.MulConst], build: LoweringBuilder) -> Sequence[Value]:
-        lowered = tpu.MulConst(
-            const_val=bf16(node.op.const_val), do_relu=node.op.do_relu, relu_limit=node.op.relu_limit
-        )
-        return [build(lowered, node.operands, node.float_result_type())]
-
-
-@TABLE.lowers(top.AddConst, "bf16")
-@TABLE.lowers(top.SubConst, "bf16")
-class AddConstBf16(Lowering[Any]):
-    """The number is a bf16 immediate; the reverse difference is a product with -1 before."""
-
-    def lower(self, node: LoweringNode[top.AddConst | top.SubConst], build: LoweringBuilder) -> Sequence[Value]:
-        op = node.op
-        result = node.float_result_type()
-        values = node.operands
-        constant = op.const_val
-        if isinstance(op, top.SubConst):
-            if op.is_reverse:
-                values = (build(tpu.MulConst(const_val=-1.0), values, result, f"{node.name}_negative"),)
-            else:
-                constant = -constant
-        lowered = tpu.AddConst(const_val=bf16(constant), do_relu=op.do_relu, relu_limit=op.relu_limit)
-        return [build(lowered, values, result)]
+TABLE.lowers(top.MulConst, "bf16")(MulConstFloat)
+TABLE.lowers(top.AddConst, "bf16")(AddConstFloat)
+TABLE.lowers(top.SubConst, "bf16")(AddConstFloat)
