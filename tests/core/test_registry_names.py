@@ -60,6 +60,37 @@ def test_unknown_group_is_a_mistake_of_the_caller() -> None:
         Registry(offers=[]).names("tpuc.chip")
 
 
+class Judge:
+    """What the names of an added group are subclasses of."""
+
+    api_version = 1
+
+
+class Strict(Judge):
+    """One of them."""
+
+
+JUDGES = Offer("tpuc.groups", "tpuc.judges", "acme", "1.0", f"{__name__}:Judge")
+
+
+def test_a_package_may_add_a_group() -> None:
+    registry = Registry(offers=[JUDGES, offer("judges", "strict", Strict), offer("judges", "other", FakeChip)])
+    assert registry.names("tpuc.judges") == ["other", "strict"]
+    assert registry.get("tpuc.judges", "strict") is Strict
+    assert sentence(UsageError, registry, "judges", "x") == "no judge named 'x'. Installed: other, strict."
+    assert "is the class FakeChip, not a subclass of Judge" in sentence(PluginError, registry, "judges", "other")
+
+
+def test_a_group_that_two_packages_add_conflicts_on_use_not_on_listing() -> None:
+    again = Offer("tpuc.groups", "tpuc.judges", "dup-plugin", "0.3", f"{__name__}:Strict")
+    offers = [JUDGES, again, offer("judges", "strict", Strict)]
+    assert [row.state for row in Registry(offers=offers).describe("tpuc.judges")] == ["available"]
+    assert "offered by two packages: acme 1.0, dup-plugin 0.3" in sentence(
+        PluginConflict, Registry(offers=offers), "judges", "strict"
+    )
+    assert Registry(prefer=["acme"], offers=offers).get("tpuc.judges", "strict") is Strict
+
+
 DOUBLE = (chip("newchip", "tpux-newchip", "0.3"), chip("newchip", "dup-plugin", "0.3"))
 
 

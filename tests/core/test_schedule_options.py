@@ -9,7 +9,7 @@ import pytest
 from tpuc.errors import UsageError
 from tpuc.ir import Module
 from tpuc.schedule import Pass, PassContext, parse_pass_text
-from tpuc.schedule.options import build_pass
+from tpuc.schedule.options import build_object
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ TILE_OPTIONS = "axis, keep-limit, depth, share, label, sizes, pair, limit"
 def build(text: str) -> Any:
     definitions: dict[str, type[Pass]] = {"plain": Plain, "tile": Tile, "needy": Needy}
     parsed = parse_pass_text(text)
-    return build_pass(definitions[parsed.name], parsed)
+    return build_object("pass", definitions[parsed.name], parsed)
 
 
 @pytest.mark.parametrize(

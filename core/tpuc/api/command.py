@@ -25,6 +25,7 @@ from tpuc.cli.values import (
 )
 from tpuc.files import check_writable
 from tpuc.hookspecs import hookimpl
+from tpuc.schedule.options import build_object, parse_pass_text
 
 __all__ = [
     "COUNT",
@@ -43,6 +44,7 @@ __all__ = [
     "Command",
     "CommandGroup",
     "Shapes",
+    "build_object",
     "check_inputs",
     "check_output",
     "check_writable",
@@ -50,6 +52,7 @@ __all__ = [
     "hookimpl",
     "open_compiled",
     "open_session",
+    "parse_pass_text",
     "pass_app",
     "preprocess_options",
 ]

@@ -1,11 +1,27 @@
-"""What plugins may use to run networks on the host: samples and the interpreter. Imports numpy."""
+"""What plugins may use to run networks on the host: samples, the interpreter and sessions. Imports numpy."""
 
 from __future__ import annotations
 
-from tpuc.data import Preprocess, SampleInput, SampleReader, SampleSource, inputs_of, open_samples, preprocess_of
+from tpuc.data import (
+    SUFFIXES,
+    Placement,
+    Preprocess,
+    SampleInput,
+    SampleReader,
+    SampleSource,
+    fit,
+    image_size,
+    inputs_of,
+    open_samples,
+    preprocess_of,
+)
 from tpuc.interpreter import ABSENT_SLOT, Interpreter, Plan, Step, make_plan
 from tpuc.interpreter.interpreter import Array
 from tpuc.npz import read_npz, write_npz
+from tpuc.registry import Registry
+from tpuc.session import Session
+from tpuc.session.compare import real_values
+from tpuc.session.running import Runner, paired_inputs
 from tpuc.similarity import cosine, decibels, euclidean, finite_pair, sqnr_db
 from tpuc.work import (
     Job,
@@ -21,29 +37,38 @@ from tpuc.work import (
 
 __all__ = [
     "ABSENT_SLOT",
+    "SUFFIXES",
     "Array",
     "Interpreter",
     "Job",
+    "Placement",
     "Plan",
     "Pool",
     "PortableModule",
     "Preprocess",
+    "Registry",
+    "Runner",
     "SampleInput",
     "SampleReader",
     "SampleSource",
+    "Session",
     "Step",
     "cosine",
     "decibels",
     "euclidean",
     "finite_pair",
+    "fit",
     "give_back_memory",
+    "image_size",
     "inputs_of",
     "make_plan",
     "one_blas_thread",
     "open_pool",
     "open_samples",
+    "paired_inputs",
     "preprocess_of",
     "read_npz",
+    "real_values",
     "shares",
     "small_units_of",
     "sqnr_db",

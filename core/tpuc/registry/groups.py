@@ -1,8 +1,9 @@
-"""The entry-point groups: what a name in each of them is called, and what kind of object it stands for."""
+"""Entry-point groups: what a name in each of them is called, and what kind of object it stands for."""
 
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -62,10 +63,19 @@ GROUPS: Mapping[str, Group] = {
         Group("tpuc.calibrators", "calibration method"),
         Group("tpuc.planners", "memory planner"),
         Group("tpuc.engines", "engine", "tpuc.api.frontend:HostEngine"),
-        Group("tpuc.datasets", "data set type", "tpuc.api.evaluation:DatasetType", is_class=True),
-        Group("tpuc.postprocess", "post-processing", "tpuc.api.evaluation:Postprocess", is_class=True),
-        Group("tpuc.metrics", "metric", "tpuc.api.evaluation:Metric", is_class=True),
         Group("tpuc.commands", "command", "click:Command"),
         Group("tpuc.hooks", "hook plugin"),
+        Group("tpuc.groups", "plugin group"),
     )
 }
+"""Those of the compiler itself; packages add others in the group `tpuc.groups`."""
+
+_WORD_BEGINS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def added_group(name: str, base: str) -> Group:
+    """The group that a package adds: `base` is the class, as `module:Class`, that its names are subclasses of.
+
+    What a name in it is called is what the class is called.
+    """
+    return Group(name, _WORD_BEGINS.sub(" ", base.rpartition(":")[2]).lower(), base, is_class=True)

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tpuc.registry.groups import GROUPS
-
 
 @dataclass(frozen=True)
 class Offer:
@@ -52,7 +50,7 @@ def normalise(package: str) -> str:
 
 @functools.cache
 def installed_offers() -> tuple[Offer, ...]:
-    """Every entry point in our groups, sorted; read once per process."""
+    """Every entry point in a group `tpuc.*`, sorted; read once per process."""
     import importlib.metadata
 
     offers: list[Offer] = []
@@ -68,6 +66,6 @@ def installed_offers() -> tuple[Offer, ...]:
         offers += [
             Offer(point.group, point.name, package, distribution.version, point.value)
             for point in distribution.entry_points
-            if point.group in GROUPS
+            if point.group.startswith("tpuc.")
         ]
     return tuple(sorted(offers, key=lambda offer: (offer.group, offer.name, normalise(offer.package), offer.path)))

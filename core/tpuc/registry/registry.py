@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tpuc.errors import PluginError, UsageError
-from tpuc.registry.groups import API_VERSION, GROUPS
+from tpuc.registry.groups import API_VERSION, GROUPS, Group, added_group
 from tpuc.registry.offers import Offer, installed_offers, normalise
 from tpuc.registry.tables import Cell, MergedTable, TableName, conflict, ranked
 
@@ -54,6 +54,10 @@ class Registry:
         self._objects: dict[Offer, Any] = {}
         self._merged: dict[tuple[str, str, str], MergedTable] = {}
 
+    def __reduce__(self) -> tuple[type[Registry], tuple[Any, ...]]:
+        """On the way to another process, which has the same packages: the choices."""
+        return Registry, (self.prefer, self.enabled)
+
     @functools.cached_property
     def offers(self) -> Sequence[Offer]:
         """Everything installed, sorted."""
@@ -74,10 +78,23 @@ class Registry:
                 raise unknown("plugin package", name, packages)
         for name in self.enabled:
             if not any(offer.answers_to(name) for offer in self.offers):
-                optional = [offer for group in GROUPS for offer in self._in(group) if not self._takes_part(offer)]
+                optional = [offer for group in self.groups for offer in self._in(group) if not self._takes_part(offer)]
                 raise unknown("plugin", name, sorted({offer.name for offer in optional} | set(packages)))
 
     # Names
+
+    @functools.cached_property
+    def groups(self) -> Sequence[str]:
+        """Our own groups and those that packages add. Imports nothing."""
+        added = sorted({offer.name for offer in self.offers if offer.group == "tpuc.groups"} - set(GROUPS))
+        return (*GROUPS, *added)
+
+    def group(self, name: str) -> Group:
+        """What the names of a group stand for. Imports nothing."""
+        own = GROUPS.get(name)
+        if own is not None:
+            return own
+        return added_group(name, ranked(self._by_name["tpuc.groups", name], self.prefer)[0].path)
 
     def names(self, group: str) -> list[str]:
         """Every name in a group, sorted. Imports nothing."""
@@ -91,10 +108,10 @@ class Registry:
         """Who stands for a name; raises UsageError when nobody does, PluginConflict when several do."""
         offers = self._by_name.get((group, name))
         if not offers:
-            raise unknown(GROUPS[group].kind, name, self.names(group))
+            raise unknown(self.group(group).kind, name, self.names(group))
         chosen = ranked(offers, self.prefer)
         if len(chosen) > 1:
-            raise conflict(f"{GROUPS[group].kind} '{name}'", chosen)
+            raise conflict(f"{self.group(group).kind} '{name}'", chosen)
         return chosen[0]
 
     def get(self, group: str, name: str) -> Any:
@@ -130,7 +147,7 @@ class Registry:
         """All cells of an owner and a dialect."""
         place = (group, owner, dialect)
         if place not in self._merged:
-            self._merged[place] = MergedTable(group, owner, dialect, self.tables(group, owner, dialect))
+            self._merged[place] = MergedTable(self.group(group), owner, dialect, self.tables(group, owner, dialect))
         return self._merged[place]
 
     def cell(self, group: str, owner: str, dialect: str, key: Hashable) -> Cell | None:
@@ -177,7 +194,7 @@ class Registry:
     # Inside
 
     def _in(self, group: str) -> list[Offer]:
-        if group not in GROUPS:
+        if group not in self.groups:
             raise KeyError(f"{group!r} is no plugin group")
         return [offer for offer in self.offers if offer.group == group]
 
@@ -196,7 +213,7 @@ class Registry:
         """Does an offer act on its own? Not a hook plugin, and not a table for somebody else's chip and dialect."""
         if offer.group == "tpuc.hooks":
             return self._is_enabled(offer)
-        owners = GROUPS[offer.group].owners
+        owners = self.group(offer.group).owners
         if owners is None:
             return True
         name = TableName.parse(offer.name)
@@ -212,7 +229,7 @@ class Registry:
         return any(normalise(offer.package) == normalise(table.package) for offer in offers)
 
     def _state(self, offer: Offer) -> str:
-        group = GROUPS[offer.group]
+        group = self.group(offer.group)
         if group.owners is not None and TableName.parse(offer.name) is None:
             return "misnamed"
         if not self._takes_part(offer):
@@ -228,14 +245,15 @@ class Registry:
         return "preferred" if offer is chosen[0] else "overridden"
 
     def _load(self, offer: Offer) -> Any:
+        if offer.group not in GROUPS:
+            self.offer("tpuc.groups", offer.group)  # raises where several packages add the group
         if offer not in self._objects:
-            self._objects[offer] = load_checked(offer)
+            self._objects[offer] = load_checked(offer, self.group(offer.group))
         return self._objects[offer]
 
 
-def load_checked(offer: Offer) -> Any:
+def load_checked(offer: Offer, group: Group) -> Any:
     """Import a plugin object and check it; raises PluginError naming package, version, cause and way out."""
-    group = GROUPS[offer.group]
     what = f"{group.kind} '{offer.name}' of {offer.provider}"
     try:
         value = offer.load()
@@ -255,15 +273,15 @@ def load_checked(offer: Offer) -> Any:
             f"{what} is written for api_version {version}, this tpuc supports {API_VERSION}. "
             f"Install another version of {offer.package} or of tpuc."
         )
-    misfit = group.misfit(value) or _misplaced(offer, value)
+    misfit = group.misfit(value) or _misplaced(offer, group, value)
     if misfit:
         raise PluginError(f"{what} cannot be used: {offer.path} is {misfit}. Its author must correct the entry point.")
     return value
 
 
-def _misplaced(offer: Offer, value: Any) -> str | None:
+def _misplaced(offer: Offer, group: Group, value: Any) -> str | None:
     """Is it a table for another owner or dialect than its entry name says?"""
-    name = TableName.parse(offer.name) if GROUPS[offer.group].owners else None
+    name = TableName.parse(offer.name) if group.owners else None
     if name is None:
         return None
     owner, dialect = getattr(value, "owner", name.owner), getattr(value, "dialect", name.dialect)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuc.errors import PluginConflict, PluginError
-from tpuc.registry.groups import GROUPS
+from tpuc.registry.groups import Group
 from tpuc.registry.offers import Offer, normalise
 
 
@@ -75,8 +75,8 @@ def conflict(what: str, offers: Sequence[Offer]) -> PluginError:
 class MergedTable:
     """The cells of every table that takes part for one owner and dialect, by key, in order of entry."""
 
-    def __init__(self, group: str, owner: str, dialect: str, tables: Sequence[tuple[Offer, Any]]) -> None:
-        self._group = GROUPS[group]
+    def __init__(self, group: Group, owner: str, dialect: str, tables: Sequence[tuple[Offer, Any]]) -> None:
+        self._group = group
         self._owner, self._dialect = owner, dialect
         self._claims: dict[Hashable, list[Cell]] = {}
         for offer, table in tables:

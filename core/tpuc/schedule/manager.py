@@ -12,7 +12,7 @@ from tpuc.files import write_atomic
 from tpuc.ir.dtypes import shown
 from tpuc.ir.types import DYNAMIC, ShapeNotStatic, TensorType
 from tpuc.registry.registry import unknown
-from tpuc.schedule.options import build_pass, parse_pass_text
+from tpuc.schedule.options import build_object, parse_pass_text
 from tpuc.schedule.passes import Pass, PassContext
 from tpuc.schedule.pipelines import PIPELINES, Pipelines
 
@@ -102,7 +102,7 @@ class PassManager:
                 f"pass '{parsed.name}' of {offer.provider} calls itself '{definition.name}'. "
                 "Its author must use one name for both."
             )
-        return build_pass(definition, parsed)
+        return build_object("pass", definition, parsed)
 
     def _run_one(self, item: Pass, module: Module, stage: str) -> bool:
         events = self.context.registry.hooks.hook

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tpuc.errors import UsageError
-from tpuc.schedule.passes import Pass
 
 T = TypeVar("T")
 
@@ -63,13 +62,11 @@ def split_outside_brackets(text: str, whole: str) -> list[str]:
     return parts if parts != [""] else []
 
 
-def build_pass(definition: type[Pass], text: PassText) -> Pass:
-    """A pass object with the options of its text; raises UsageError for options it does not have or cannot read."""
-    return build_object("pass", definition, text)
-
-
 def build_object(kind: str, definition: type[T], text: PassText) -> T:
-    """An object whose fields are its options, as `build_pass`; `kind` is what sentences call it."""
+    """An object with the options of its text, which are its fields; `kind` is what sentences call it.
+
+    Raises UsageError for options that it does not have, and for those that cannot be read.
+    """
     fields = {field.name.replace("_", "-"): field for field in _fields(definition)}
     hints = typing.get_type_hints(definition)
     values: dict[str, Any] = {}

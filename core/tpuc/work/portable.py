@@ -19,13 +19,10 @@ class PortableModule:
 
     def __reduce__(self) -> tuple[Callable[..., PortableModule], tuple[Any, ...]]:
         weights = {name: self.module.weights[name] for name in self.module.weights}
-        return _restore, (print_module(self.module), weights, self.registry.prefer, self.registry.enabled)
+        return _restore, (print_module(self.module), weights, self.registry)
 
 
-def _restore(
-    text: str, weights: Mapping[str, Any], prefer: tuple[str, ...], enabled: tuple[str, ...]
-) -> PortableModule:
-    registry = Registry(prefer=prefer, enabled=enabled)
+def _restore(text: str, weights: Mapping[str, Any], registry: Registry) -> PortableModule:
     module = parse_module(text, registry.resolve_op)
     for name, array in weights.items():
         module.weights[name] = array

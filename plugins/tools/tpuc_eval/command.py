@@ -21,7 +21,8 @@ from tpuc.api.command import (
 )
 
 if TYPE_CHECKING:
-    from tpuc.api.evaluation import Metric, Postprocess, RunnableFile
+    from tpuc_eval.protocols import Metric, Postprocess
+    from tpuc_eval.runnable import RunnableFile
 
 ALIASES = {"topx": "top-k", "top-x": "top-k", "topk": "top-k", "coco-map": "coco", "roc-auc": "auc"}
 
@@ -73,10 +74,11 @@ def command(
     if metric and postprocess_type:
         raise UsageError("--metric and --postprocess-type are two names of the same option; give one of them.")
     check_inputs(*paths, dataset, label_file, coco_annotation)
-    from tpuc.api.evaluation import DataRequest, configured
     from tpuc.api.host import open_pool
 
     from tpuc_eval.evaluation import evaluate
+    from tpuc_eval.options import configured
+    from tpuc_eval.protocols import DataRequest
 
     form = configured(app.registry, "tpuc.datasets", dataset_type or _usual_type(dataset))
     judge: Metric = configured(app.registry, "tpuc.metrics", _unaliased(metric or postprocess_type or form.metric))
@@ -115,7 +117,7 @@ def _unaliased(text: str) -> str:
 
 def _candidates(app: App, text: str) -> Sequence[Postprocess]:
     """The post-processing that was named, or every detector."""
-    from tpuc.api.evaluation import configured
+    from tpuc_eval.options import configured
 
     if text:
         return (configured(app.registry, "tpuc.postprocess", text),)
@@ -129,7 +131,7 @@ def _candidates(app: App, text: str) -> Sequence[Postprocess]:
 
 def _runnable(app: App, paths: Sequence[Path], preprocess: Mapping[str, Any]) -> list[RunnableFile]:
     """Modules say themselves how images become inputs; what the options say is for the other networks then."""
-    from tpuc.api.evaluation import RunnableFile
+    from tpuc_eval.runnable import RunnableFile
 
     modules = [path for path in paths if path.suffix == ".mlir"]
     if preprocess and modules and len(modules) < len(paths):

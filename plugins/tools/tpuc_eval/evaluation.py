@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpuc.api import CalibrationError
-from tpuc.api.evaluation import LabelledSamples, Metric, Postprocess, RunnableFile
 from tpuc.api.host import Pool, units_of
 
 from tpuc_eval.job import EvaluationJob
+from tpuc_eval.protocols import LabelledSamples, Metric, Postprocess
+from tpuc_eval.runnable import RunnableFile
 
 Progress = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
 Remark = Callable[[str], None]

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuc.api import CalibrationError, UsageError
-from tpuc.api.evaluation import LabelledSamples, Metric, Outputs, Postprocess, RunnableFile, Sample
 from tpuc.api.host import Job
+
+from tpuc_eval.protocols import LabelledSamples, Metric, Outputs, Postprocess, Sample
+from tpuc_eval.runnable import RunnableFile
 
 
 @dataclass(frozen=True)

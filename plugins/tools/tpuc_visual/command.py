@@ -35,7 +35,7 @@ def command(
     check_inputs(exact, quantised, *inputs)
     if output is not None:
         check_writable(output)
-    from tpuc.api.evaluation import read_module
+    from tpuc.api import read_module
 
     from tpuc_visual.graph import layers_of
     from tpuc_visual.page import Networks

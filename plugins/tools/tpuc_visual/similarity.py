@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Module, TensorType, UsageError
-from tpuc.api.evaluation import Array, paired_inputs, real_values
-from tpuc.api.host import Interpreter, cosine, euclidean, inputs_of, sqnr_db
+from tpuc.api.host import Array, Interpreter, cosine, euclidean, inputs_of, paired_inputs, real_values, sqnr_db
 
 IMAGE_AXES = 4
 """Axes of inputs that may differ in name: images, which a fused preprocessing takes as pixels."""

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuc.api.evaluation import LabelledSamples, Sample, SampleInput
+from tpuc.api.host import SampleInput
+from tpuc_eval.protocols import LabelledSamples, Sample
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import UsageError
-from tpuc.api.evaluation import Array, Metric, Outputs, Postprocess, Sample
+from tpuc.api.host import Array
+from tpuc_eval.protocols import Metric, Outputs, Postprocess, Sample
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from PIL import Image
-from tpuc.api.evaluation import DataRequest, RunnableFile
 from tpuc.api.host import open_pool
 from tpuc.cli import main
 from tpuc.registry import Registry
@@ -21,6 +20,8 @@ from tpuc_eval.datasets.arrays import Arrays
 from tpuc_eval.evaluation import Evaluation, evaluate
 from tpuc_eval.metrics.topk import TopK
 from tpuc_eval.postprocess.scores import Scores
+from tpuc_eval.protocols import DataRequest
+from tpuc_eval.runnable import RunnableFile
 
 from tests.tools.eval.dying import DyingSamples
 
@@ -297,8 +298,8 @@ def test_nothing_to_evaluate_is_one_sentence(
         (["X", "--dataset", EVALUATION, "--metric=auc", "--postprocess-type=topx"], "are two names of the same option"),
         (["X", "--dataset", EVALUATION, "--metric=top-l"], "no metric named 'top-l'. Did you mean 'top-k'?"),
         (["X", "--dataset", EVALUATION, "--metric=top-k{n=3}"], "metric 'top-k' has no option 'n'"),
-        (["X", "--dataset", EVALUATION, "--dataset-type=voc"], "no data set type named 'voc'"),
-        (["X", "--dataset", EVALUATION, "--postprocess=yolo"], "no post-processing named 'yolo'"),
+        (["X", "--dataset", EVALUATION, "--dataset-type=voc"], "no dataset type named 'voc'"),
+        (["X", "--dataset", EVALUATION, "--postprocess=yolo"], "no postprocess named 'yolo'"),
         (["X", "--dataset", EVALUATION, "--workers=2", "--cluster=a"], "--workers and --cluster exclude each other"),
         (["X", "--dataset", EVALUATION, "--metric=auc"], "gives 10 scores per sample, and metric 'auc' needs one"),
         (["X", "--dataset", EVALUATION, "--label-offset=1"], "a label is 10, but the network has 10 classes"),

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 from tpuc.api import TpucError
-from tpuc.api.evaluation import DataRequest, LabelledSamples, Objects, SampleInput
-from tpuc.api.host import Preprocess
+from tpuc.api.host import Preprocess, SampleInput
 from tpuc_eval.datasets.arrays import Arrays
 from tpuc_eval.datasets.coco import Coco
 from tpuc_eval.datasets.imagenet import ImageNet
+from tpuc_eval.protocols import DataRequest, LabelledSamples, Objects
 
 RGB = SampleInput("image", (1, 3, 4, 6), preprocess=Preprocess(pixel_format="rgb", mean=(1.0,), scale=(0.5,)))
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import TpucError, UsageError
-from tpuc.api.evaluation import Detections, Metric, Objects
 from tpuc_eval.metrics.auc import Auc, roc_auc
 from tpuc_eval.metrics.best_box import BestBox
 from tpuc_eval.metrics.coco import NAMES, CocoAp
 from tpuc_eval.metrics.topk import TopK
+from tpuc_eval.protocols import Detections, Metric, Objects
 
 BIG = (100.0, 100.0, 200.0, 200.0)  # 10000 pixels: large in COCO's words, which begins at 96 * 96
 

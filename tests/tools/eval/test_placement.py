@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tpuc.api.evaluation import Placement, image_size
-from tpuc.api.host import Preprocess
+from tpuc.api.host import Placement, Preprocess, image_size
 
 SHAPE = (1, 3, 64, 96)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc.api.evaluation import Detections, Placement, Postprocess, Sample
+from tpuc.api.host import Placement
 from tpuc_eval.job import fitting
 from tpuc_eval.postprocess.boxes import overlaps, suppress
 from tpuc_eval.postprocess.faces import BlazeFace, YuNet
@@ -19,6 +19,7 @@ from tpuc_eval.postprocess.scores import ReconstructionError, Scores
 from tpuc_eval.postprocess.ssd import Boxes, DetectionRows, Ssd
 from tpuc_eval.postprocess.yolo_anchors import YoloV3, YoloV5
 from tpuc_eval.postprocess.yolo_free import YoloV8, YoloX
+from tpuc_eval.protocols import Detections, Postprocess, Sample
 
 Array = NDArray[Any]
 

@@ -11,7 +11,6 @@ from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.text import columns
 from tpuc.errors import PluginError
-from tpuc.registry.groups import GROUPS
 
 if TYPE_CHECKING:
     from tpuc.registry import Registry, Row
@@ -23,26 +22,28 @@ if TYPE_CHECKING:
 @pass_app
 def command(app: App, check: bool, as_json: bool) -> int:
     """List installed plugins."""
-    rows = [row for group in GROUPS for row in app.registry.describe(group)]
+    rows = [row for group in app.registry.groups for row in app.registry.describe(group)]
     problems = find_problems(app.registry) if check else []
     if as_json:
         listed = [dataclasses.asdict(row) for row in rows]
         app.result_json({"plugins": listed, "problems": problems} if check else {"plugins": listed})
     else:
-        app.result(show(rows))
+        app.result(show(app.registry, rows))
         for problem in problems:
             app.remark(problem)
     return 1 if problems else 0
 
 
-def show(rows: list[Row]) -> str:
+def show(registry: Registry, rows: list[Row]) -> str:
     """One line per plugin, under the word for its group."""
-    lines = columns([("kind", "name", "package", "object", "state"), *map(_cells, rows)])
-    return lines if rows else "no plugins are installed"
+    if not rows:
+        return "no plugins are installed"
+    head = ("kind", "name", "package", "object", "state")
+    return columns([head, *(_cells(registry.group(row.group).kind, row) for row in rows)])
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    return (GROUPS[row.group].kind, row.name, f"{row.package} {row.version}", row.path, row.state)
+def _cells(kind: str, row: Row) -> tuple[str, ...]:
+    return (kind, row.name, f"{row.package} {row.version}", row.path, row.state)
 
 
 def find_problems(registry: Registry) -> list[str]:
@@ -51,8 +52,10 @@ def find_problems(registry: Registry) -> list[str]:
 
     problems: list[str] = []
     for offer in registry.offers:
+        if offer.group not in registry.groups:
+            continue  # of a tool that is not installed
         try:
-            load_checked(offer)
+            load_checked(offer, registry.group(offer.group))
         except PluginError as error:
             problems.append(str(error))
     return problems

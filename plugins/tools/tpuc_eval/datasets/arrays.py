@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 from tpuc.api import CalibrationError, UsageError
-from tpuc.api.evaluation import Array, DataRequest, DatasetType, LabelledSamples, Sample, SampleInput, fit
-from tpuc.api.host import read_npz
+from tpuc.api.host import Array, SampleInput, fit, read_npz
+
+from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Sample
 
 PIXEL_CHANNELS = (1, 3, 4)
 """Channels of a network input that takes pictures: grey, colour, colour with alpha."""

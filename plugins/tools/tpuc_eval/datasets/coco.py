@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import CalibrationError, UsageError
-from tpuc.api.evaluation import DataRequest, DatasetType, LabelledSamples, Objects
 
 from tpuc_eval.datasets.images import ImageFiles, images_in
 from tpuc_eval.datasets.labels import class_names
+from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Objects
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import CalibrationError, UsageError
-from tpuc.api.evaluation import DataRequest, DatasetType, LabelledSamples
 
 from tpuc_eval.datasets.images import ImageFiles, images_in
 from tpuc_eval.datasets.labels import LabelFile, read_labels
+from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples
 
 WAYS = "Give a folder per class, or --label-file with lines 'FILE INDEX'."
 

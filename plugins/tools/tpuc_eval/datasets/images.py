@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import CalibrationError
-from tpuc.api.evaluation import SUFFIXES, LabelledSamples, Sample, SampleInput, fit, image_size
+from tpuc.api.host import SUFFIXES, SampleInput, fit, image_size
+
+from tpuc_eval.protocols import LabelledSamples, Sample
 
 
 @dataclass(frozen=True)

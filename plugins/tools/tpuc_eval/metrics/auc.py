@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc.api.evaluation import Metric
 
 from tpuc_eval.metrics.predictions import no_label, scores_of
+from tpuc_eval.protocols import Metric
 
 
 def roc_auc(scores: NDArray[Any], positive: NDArray[np.bool_]) -> float:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api.evaluation import Detections, Metric, Objects
 
 from tpuc_eval.metrics.predictions import detections_of, no_objects
 from tpuc_eval.postprocess.boxes import overlaps
+from tpuc_eval.protocols import Detections, Metric, Objects
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api.evaluation import Detections, Metric, Objects
 
 from tpuc_eval.metrics.predictions import detections_of, no_objects
+from tpuc_eval.protocols import Detections, Metric, Objects
 
 NAMES = (
     *("AP", "AP50", "AP75", "AP small", "AP medium", "AP large"),

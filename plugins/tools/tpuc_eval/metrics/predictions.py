@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import TpucError, UsageError
-from tpuc.api.evaluation import Detections, Objects
+
+from tpuc_eval.protocols import Detections, Objects
 
 
 def scores_of(metric: str, prediction: Any, source: str) -> NDArray[np.float64]:

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from tpuc.api import UsageError
-from tpuc.api.evaluation import Metric
 
 from tpuc_eval.metrics.predictions import no_label, scores_of
+from tpuc_eval.protocols import Metric
 
 Ranked: TypeAlias = tuple[int, tuple[int, ...]]
 """How many classes there are, and the first of them, the best one first."""

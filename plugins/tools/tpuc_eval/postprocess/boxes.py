@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc.api.evaluation import Detections, Placement, Postprocess, Sample
+from tpuc.api.host import Placement
+
+from tpuc_eval.protocols import Detections, Postprocess, Sample
 
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import UsageError
-from tpuc.api.evaluation import Detections, Outputs, Sample
 
 from tpuc_eval.postprocess.boxes import Detector, around, placement_of, sigmoid
 from tpuc_eval.postprocess.grids import all_corners, cell_count
 from tpuc_eval.postprocess.scores import only_row
+from tpuc_eval.protocols import Detections, Outputs, Sample
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc.api.evaluation import Detections, Outputs, Placement, Postprocess, Sample
+from tpuc.api.host import Placement
 
 from tpuc_eval.postprocess.boxes import Detector, Floats, around, placement_of, softmax
 from tpuc_eval.postprocess.scores import only_row
+from tpuc_eval.protocols import Detections, Outputs, Postprocess, Sample
 
 VARIANCES = (0.1, 0.1, 0.2, 0.2)
 """By which SSD scales offsets of centres and logarithms of sizes, as its PriorBox layers state them."""

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc.api.evaluation import Detections, Outputs, Sample
 
 from tpuc_eval.postprocess.boxes import Detector, Floats, around, placement_of, sigmoid
 from tpuc_eval.postprocess.grids import are_maps, as_map, cell_count, corners
 from tpuc_eval.postprocess.scores import only_row
+from tpuc_eval.protocols import Detections, Outputs, Sample
 
 # width and height of the three anchors of strides 8, 16 and 32 that v3 and v5 were trained on COCO with
 COCO_ANCHORS = (

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc.api.evaluation import Detections, Outputs, Sample
 
 from tpuc_eval.postprocess.boxes import Detector, Floats, around, placement_of, sigmoid, softmax
 from tpuc_eval.postprocess.grids import all_corners, are_maps, as_map, cell_count, corners
 from tpuc_eval.postprocess.scores import only_row
+from tpuc_eval.protocols import Detections, Outputs, Sample
 
 BINS = 16  # of the distribution of each distance in v8
 

@@ -1,4 +1,4 @@
-"""What evaluation plugins need: data sets with labels, post-processing, metrics, and networks to run. Imports numpy."""
+"""What evaluation plugins are written with: data sets with labels, post-processing and metrics."""
 
 from __future__ import annotations
 
@@ -6,46 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from tpuc.api.host import Array, Placement, SampleInput
 
-from tpuc.data import SUFFIXES, Placement, SampleInput, fit, image_size
-from tpuc.ir.text import read_module
-from tpuc.schedule.options import build_object, parse_pass_text
-from tpuc.session.compare import real_values
-from tpuc.session.runnable import RunnableFile
-from tpuc.session.running import paired_inputs
-
-if TYPE_CHECKING:
-    from tpuc.registry import Registry
-
-Array: TypeAlias = NDArray[Any]
 Outputs: TypeAlias = Mapping[str, Array]
-
-__all__ = [
-    "SUFFIXES",
-    "Array",
-    "DataRequest",
-    "DatasetType",
-    "Detections",
-    "LabelledSamples",
-    "Metric",
-    "Objects",
-    "Outputs",
-    "Placement",
-    "Postprocess",
-    "RunnableFile",
-    "Sample",
-    "SampleInput",
-    "configured",
-    "fit",
-    "image_size",
-    "paired_inputs",
-    "read_module",
-    "real_values",
-]
 
 
 @dataclass(frozen=True)
@@ -177,17 +144,3 @@ class Metric(ABC):
     def agreement(self, digests: Sequence[Any], others: Sequence[Any]) -> Mapping[str, float]:
         """How alike the predictions of two networks are, whatever is true; empty where that has no meaning."""
         return {}
-
-
-def configured(registry: Registry, group: str, text: str) -> Any:
-    """An object of an evaluation group from its text, `NAME` or `NAME{option=value,...}`; raises UsageError.
-
-    Names are found whatever their case, and `_` and `-` are the same.
-    """
-    from tpuc.registry.groups import GROUPS
-
-    parsed = parse_pass_text(text)
-    typed = parsed.name.lower().replace("_", "-")
-    names = {name.lower().replace("_", "-"): name for name in registry.names(group)}
-    definition = registry.get(group, names.get(typed, parsed.name))
-    return build_object(GROUPS[group].kind, definition, parsed)

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from tpuc.api.host import Array, Registry, Runner, SampleInput, Session, real_values
 
-from tpuc.data import SampleInput
-from tpuc.registry import Registry
-from tpuc.session.compare import real_values
-from tpuc.session.running import Runner
-from tpuc.session.session import Session
-
-Array: TypeAlias = npt.NDArray[Any]
 Rows: TypeAlias = Sequence[Mapping[str, Array]]
 
 
@@ -41,20 +34,20 @@ class OpenedFile:
         }
 
 
+@dataclass(frozen=True)
 class RunnableFile:
     """The path of a network in any runnable format, with the choices of plugins that running it needs.
 
     `preprocess` says how images become inputs where the file does not.
     """
 
-    def __init__(self, path: Path, registry: Registry, preprocess: Mapping[str, Any] | None = None) -> None:
-        self.path = path
-        self.preprocess: Mapping[str, Any] = {} if preprocess is None else preprocess
-        self.registry = registry
+    path: Path
+    registry: Registry
+    preprocess: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def __reduce__(self) -> tuple[Callable[..., RunnableFile], tuple[Any, ...]]:
-        choices = (self.registry.prefer, self.registry.enabled)
-        return _restore, (str(self.path.resolve()), dict(self.preprocess), *choices)
+    def __getstate__(self) -> dict[str, Any]:
+        """On the way to another process, whose working folder may be another one."""
+        return {**self.__dict__, "path": self.path.resolve()}
 
     def open(self, remark: Callable[[str], None]) -> OpenedFile:
         """The network; `remark` hears what users of it should know.
@@ -77,7 +70,3 @@ def _of_pixels(one: SampleInput, remark: Callable[[str], None]) -> SampleInput:
     if set(one.preprocess.mean) != {0.0} or set(one.preprocess.scale) != {1.0}:
         remark(f"input '{one.name}' takes bytes of images, so the network normalises them: mean and scale do not count")
     return dataclasses.replace(one, preprocess=plain)
-
-
-def _restore(path: str, preprocess: dict[str, Any], prefer: tuple[str, ...], enabled: tuple[str, ...]) -> RunnableFile:
-    return RunnableFile(Path(path), Registry(prefer=prefer, enabled=enabled), preprocess)
