@@ -1,8 +1,8 @@
-"""Work over many samples: in this process, in several, or on a cluster, with the same result to the last bit."""
+"""Work over many samples: in this process, in several, or by an executor, with the same result to the last bit."""
 
 from __future__ import annotations
 
-from tpuc.work.job import UNIT_SAMPLES, Job, Pool, one_blas_thread, open_pool, shares, small_units_of, units_of
+from tpuc.work.job import UNIT_SAMPLES, Job, Pool, Sealed, one_blas_thread, open_pool, shares, small_units_of, units_of
 from tpuc.work.memory import give_back_memory
 from tpuc.work.portable import PortableModule
 
@@ -11,6 +11,7 @@ __all__ = [
     "Job",
     "Pool",
     "PortableModule",
+    "Sealed",
     "give_back_memory",
     "one_blas_thread",
     "open_pool",

@@ -9,11 +9,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from tpuc.errors import UsageError
 from tpuc.work.blas import blas_threads
 from tpuc.work.memory import give_back_memory
+
+if TYPE_CHECKING:
+    from tpuc.registry import Registry
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -52,8 +55,12 @@ class Job(ABC, Generic[T]):
 
 
 class Pool(ABC):
-    """Those who work. Use as a context manager. `threads` is how many of them are in this process."""
+    """Those who work. Use as a context manager. `threads` is how many of them are in this process.
 
+    Executors, named in the group `tpuc.executors`, are subclasses that are made of an address.
+    """
+
+    api_version: ClassVar[int] = 1
     threads: int = 1
 
     @abstractmethod
@@ -90,18 +97,18 @@ class LocalPool(Pool):
         """Nobody is there."""
 
 
-def open_pool(workers: int = 0, cluster: str = "") -> Pool:
+def open_pool(workers: int = 0, cluster: str = "", registry: Registry | None = None) -> Pool:
     """`workers` processes on this machine (1: this one, in one thread; 0: this one, with a thread per core), or the
-    dask cluster at an address.
+    cluster at an address, by the executor `cluster`.
 
     Raises UsageError when both are asked for, or when the cluster is not there.
     """
     if cluster:
         if workers > 1:
             raise UsageError("--workers and --cluster exclude each other; the cluster has its own workers.")
-        from tpuc.work.cluster import ClusterPool
+        from tpuc.registry import Registry
 
-        return ClusterPool(cluster)
+        return (registry or Registry()).get("tpuc.executors", "cluster")(cluster)
     if workers > 1:
         from tpuc.work.processes import ProcessPool
 

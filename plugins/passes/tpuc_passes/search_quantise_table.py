@@ -64,7 +64,7 @@ class SearchQuantiseTable(Pass):
         float_sums = frozenset(context.find(FLOAT_SUMS, ()))
         network = PortableModule(calibrated, context.registry)
         units = units_of(len(samples), 1)  # few samples, much work each
-        with open_pool(self.workers, self.cluster) as pool:
+        with open_pool(self.workers, self.cluster, context.registry) as pool:
             single = SensitivityJob(network, samples, chip, mode, floats, shifts, elements, float_sums)
             net, _ = single.open()
             layers = candidates(net)

@@ -86,7 +86,7 @@ def command(
     samples = form.open(DataRequest(dataset, label_file, coco_annotation, count, label_offset), app.remark)
     if refusal := judge.refuse(samples.truth(0)):
         raise UsageError(refusal)
-    with open_pool(workers, cluster) as pool:
+    with open_pool(workers, cluster, app.registry) as pool:
         result = evaluate(
             _runnable(app, paths, preprocess),
             samples,

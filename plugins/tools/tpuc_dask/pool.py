@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
 
-from tpuc.errors import TpucError, UsageError
-from tpuc.work.job import Job, Pool, Sealed
+from tpuc.api import TpucError, UsageError
+from tpuc.api.host import Job, Pool, Sealed
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""Work on the workers of a dask cluster, for `--cluster ADDRESS`."""
