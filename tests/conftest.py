@@ -10,8 +10,9 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
-from tpuc.api import Chip, Module, PassContext
+from tpuc.api import Chip, LoadedModel, Module, PassContext
 from tpuc.registry import Registry
 from tpuc_passes.generate_code import GenerateCode
 
@@ -147,19 +148,77 @@ def no_network() -> Iterator[None]:
         yield
 
 
+class Proofs:
+    """Every file that a test compiles is loaded, and its waits must order all conflicts.
+
+    Who loads a file proves it. What nobody loads is loaded at the end of the test. The same bytes are proved once.
+    """
+
+    generate: Generate
+    """What makes a file and does not look at it."""
+
+    def __init__(self) -> None:
+        self.generate = GenerateCode._generate
+        self._open: dict[bytes, tuple[Chip, bytes]] = {}
+        self._proved: set[bytes] = set()
+        self._chips: set[type[Chip]] = set()
+
+    def watch(self, patch: pytest.MonkeyPatch) -> None:
+        """From now on all files are proved."""
+
+        def generate(self_: GenerateCode, chip: Chip, module: Module, context: PassContext) -> bytes:
+            data = self.generate(self_, chip, module, context)
+            self._watch_loads(type(chip), patch)
+            if (digest := sha256(data).digest()) not in self._proved:
+                self._open[digest] = chip, data
+            return data
+
+        patch.setattr(GenerateCode, "_generate", generate)
+
+    def _watch_loads(self, definition: type[Chip], patch: pytest.MonkeyPatch) -> None:
+        load = definition.load
+
+        def proved(chip: Chip, data: bytes, source: str = "<bytes>") -> LoadedModel:
+            loaded = load(chip, data, source)
+            if self._open and (digest := sha256(data).digest()) in self._open:
+                del self._open[digest]
+                loaded.check()
+                self._proved.add(digest)
+            return loaded
+
+        if definition not in self._chips:
+            self._chips.add(definition)
+            patch.setattr(definition, "load", proved)
+
+    def finish(self) -> None:
+        """Prove the files that nobody has loaded."""
+        for chip, data in list(self._open.values()):
+            chip.load(data, f"file compiled for {chip.description.name}")
+
+    def forget(self) -> None:
+        """The files of a test that has ended are of no account."""
+        self._open.clear()
+
+
+PROOFS = Proofs()
+
+
 @pytest.fixture(scope="session", autouse=True)
-def generate_unproved() -> Iterator[Generate]:
-    """Every file that a test compiles is loaded, and its waits must order all conflicts; this is what does not look."""
-    generate = GenerateCode._generate
-
-    def proved(self: GenerateCode, chip: Chip, module: Module, context: PassContext) -> bytes:
-        data = generate(self, chip, module, context)
-        chip.load(data, f"file compiled for {chip.description.name}").check()
-        return data
-
+def proofs() -> Iterator[Proofs]:
+    """All files are proved."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GenerateCode, "_generate", proved)
-        yield generate
+        PROOFS.watch(patch)
+        yield PROOFS
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    """A test fails when a file that it made has a hazard."""
+    try:
+        yield
+        PROOFS.finish()
+    finally:
+        PROOFS.forget()
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from tpuc.session import Session
 from tpuc_passes.generate_code import GenerateCode
 
 from tests.chips.mutants import Mutant, Subject, try_mutants
-from tests.conftest import Generate
+from tests.conftest import Proofs
 
 
 def without_waits(instructions: Sequence[Instruction]) -> list[Command]:
@@ -103,15 +103,16 @@ class HazardConformance(RemovalConformance):
         assert capsys.readouterr().err == ""
 
     def test_a_file_with_a_hazard_is_not_written(
-        self, digits_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generate_unproved: Generate
+        self, digits_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proofs: Proofs
     ) -> None:
-        """Neither by the command nor, as in all tests, by the pass that generates code."""
+        """The command refuses it; and in all tests a file is refused that is made in any other way."""
         monkeypatch.setattr(self.derives, without_waits)
         session = self.session()
         expected = "may run at the same time and both use"
+        session.build(session.transform(digits_onnx))
         with pytest.raises(HazardError, match=f"file compiled for {self.chip}: .* {expected}"):
-            session.build(session.transform(digits_onnx))
-        monkeypatch.setattr(GenerateCode, "_generate", generate_unproved)
+            proofs.finish()
+        monkeypatch.setattr(GenerateCode, "_generate", proofs.generate)
         path = tmp_path / f"net{self.others[0].suffix}"
         with pytest.raises(HazardError, match=rf"{path.name}: \w+ 0: .* {expected}"):
             self.session().compile(digits_onnx, path)
