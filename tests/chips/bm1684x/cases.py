@@ -11,6 +11,7 @@ from tpuc_bm1684x.isa import DType, Layout, Operand, Scalar
 from tpuc_bm1684x.isa.geometry import LMEM_BASE
 from tpuc_bm1684x.isa.types import ROUNDINGS
 
+from tests.chips.bm1684x.copy_cases import linear, matrix
 from tests.chips.bm1684x.draw import FLOATS, INTEGERS, RESULT, A, B, C, Case, D, Draw
 from tests.chips.bm1684x.window_cases import conv, dma, float_conv, matmul, pool, rows, split_matmul
 
@@ -303,6 +304,8 @@ GENERATORS: dict[str, Callable[[Draw], Case]] = {
     "split_matmul": split_matmul,
     "dma": dma,
     "rows": rows,
+    "matrix": matrix,
+    "linear": linear,
 }
 
 

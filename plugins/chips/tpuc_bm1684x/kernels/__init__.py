@@ -9,13 +9,13 @@ from tpuc_ops import tpu
 from tpuc_bm1684x.kernels.activation import ReluKernel
 from tpuc_bm1684x.kernels.active import ActiveKernel
 from tpuc_bm1684x.kernels.arg_rows import AnyArgKernel
-from tpuc_bm1684x.kernels.batched import AnyMatMulKernel
 from tpuc_bm1684x.kernels.binary import DivKernel, ExtremeKernel, MulKernel, SumKernel
 from tpuc_bm1684x.kernels.cast import CastKernel
 from tpuc_bm1684x.kernels.deconv import DeconvKernel
 from tpuc_bm1684x.kernels.depthwise import AnyConvKernel
 from tpuc_bm1684x.kernels.logic import BitwiseKernel, ComparisonKernel, RowIndexKernel, WhereKernel
 from tpuc_bm1684x.kernels.lut import LutKernel
+from tpuc_bm1684x.kernels.matrices import AnyMatMulKernel
 from tpuc_bm1684x.kernels.pad import AnyPadKernel
 from tpuc_bm1684x.kernels.pool import PoolKernel
 from tpuc_bm1684x.kernels.rank import RankKernel

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from tpuc.api import Axis, Box, LocalTensor, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc.api import (
+    Axis,
+    Box,
+    KernelChoice,
+    LocalTensor,
+    Node,
+    Phase,
+    PlacedTile,
+    Scratch,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+)
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.shapes import is_absent
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, DType, Layout, MatMulOp, Operand
@@ -15,8 +30,8 @@ from tpuc_bm1684x.isa import MatMul as MatMulCommand
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES, round_up
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.binary import emit_rescale
-from tpuc_bm1684x.kernels.common import matrices_view
-from tpuc_bm1684x.kernels.row_products import batch_of, turn
+from tpuc_bm1684x.kernels.common import matrices_view, zero_point_refusal
+from tpuc_bm1684x.kernels.row_products import ConstantMatMulKernel, batch_of, turn
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
@@ -24,12 +39,23 @@ from tpuc_bm1684x.operands import MAX_EXTENT, operand
 class MatricesKernel(TileKernel[tpu.MatMul, Bm1684xAssembler]):
     """Matrix by matrix; of 8-bit integers and 16-bit floats."""
 
-    def suits(self, node: Node) -> bool:
-        """Does the matrix command take these types and extents?"""
-        left, right = (type_.storage for type_ in node.operand_types[:2])
-        extents = (*matrices_view(node.operand_types[0].dims), *matrices_view(node.operand_types[1].dims))
-        alike = left == right if left.is_float else left.bits == right.bits == 8
-        return alike and left.bits <= 16 and max(extents) <= MAX_EXTENT
+    def refuse(self, node: Node[tpu.MatMul]) -> str | None:
+        left, right, *others = node.operand_types
+        if node.op.left_transpose or node.op.output_transpose:
+            return "left_transpose and output_transpose are not supported"
+        if any(not is_absent(type_) for type_ in others):
+            return "a product of computed tensors takes no bias"
+        if left.dims[:-2] != right.dims[:-2]:
+            return "both operands have the same number of matrices; repeat or reshape one of them"
+        if len(node.op.multipliers) > 1:
+            return "one multiplier for all columns"
+        if max(*matrices_view(left.dims), *matrices_view(right.dims)) > MAX_EXTENT:
+            return f"at most {MAX_EXTENT} matrices, rows and columns"
+        first, second = left.storage, right.storage
+        alike = first == second if first.is_float else first.bits == second.bits == 8
+        if not alike:
+            return f"operands of 8-bit integers or of one float type, these are {first.name} and {second.name}"
+        return zero_point_refusal([left, right])
 
     def space(self, node: Node) -> Space:
         views = [View(matrices_view(type_.dims)) for type_ in node.operand_types[:2]]
@@ -82,10 +108,6 @@ class TurnedMatricesKernel(MatricesKernel):
     columns of the right one its filters.
     """
 
-    def suits(self, node: Node) -> bool:
-        extents = (*matrices_view(node.operand_types[0].dims), *matrices_view(node.operand_types[1].dims))
-        return all(type_.storage.name == "f32" for type_ in node.operand_types[:2]) and max(extents) <= MAX_EXTENT
-
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         n, rows, columns, _ = tile_shape(tile)
         depth = node.operand_types[0].dims[-1]
@@ -137,3 +159,20 @@ class TurnedMatricesKernel(MatricesKernel):
                     weight=Operand(right.address + place * sizes[0], DType.F32, Layout.COMPACT),
                 )
             )
+
+
+class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
+    """A right operand of two dimensions is a constant; of more, computed.
+
+    Rows of computed tensors come to the lanes as they lie in DDR: across the lanes, as the plain convolution wants
+    them, each element is a transfer of its own.
+    """
+
+    def __init__(self) -> None:
+        self._constant, self._rows, self._turned = ConstantMatMulKernel(), MatricesKernel(), TurnedMatricesKernel()
+
+    def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
+        left, right, *_ = node.operand_types
+        if len(right.dims) == 2:
+            return self._constant
+        return self._turned if left.storage.name == "f32" else self._rows

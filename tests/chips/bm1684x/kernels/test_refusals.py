@@ -59,6 +59,7 @@ from tests.chips.bm1684x.kernels.nodes import node, t, top
 I8 = quantised_element("int8", 0.05)
 POINT = quantised_element("int8", 0.05, 3)
 F16 = ScalarType("f16")
+I16 = ScalarType("i16")
 
 
 def q(*dims: int) -> TensorType:
@@ -151,6 +152,16 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
         node(MatMul(), [t(2, 65535, 3), t(2, 3, 4)]),
         node(MatMul(), [t(2, 65536, 3), t(2, 3, 4)]),
         "at most 65535 matrices, rows and columns",
+    ),
+    (
+        node(MatMul(), [t(2, 2, 3, element=F16), t(2, 3, 4, element=F16)]),
+        node(MatMul(), [t(2, 2, 3, element=F16), t(2, 3, 4)]),
+        "one float type, these are f16 and f32",
+    ),
+    (
+        node(MatMul(multipliers=(1,), rshifts=(1,)), [q(2, 2, 3), q(2, 3, 4)], q(2, 2, 4)),
+        node(MatMul(), [t(2, 2, 3, element=I16), t(2, 3, 4, element=I16)]),
+        "8-bit integers or of one float type, these are i16 and i16",
     ),
     (node(MatMul(), [t(3, 3), t(3, 4)]), node(MatMul(left_transpose=True), [t(3, 3), t(3, 4)]), "left_transpose"),
     (node(Add(), [t(2, 3)] * 2), node(Add(), [t(2, 3)] * 3), "two operands, this one has 3"),
