@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 from tpuc.session import Session
 
-from tests.frontends.onnx.backend import Case, cases
+from tests.frontends.onnx.backend import Case, cases_of
 
 QUICK = ("GatherElements", "ScatterND", "Where", "TopK", "CumSum", "Pad")
 OPERATORS = (
@@ -88,8 +88,8 @@ def _with_constants(case: Case) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]
 def test_the_simulator_gives_what_onnx_expects(operator: str, tmp_path: Path) -> None:
     count = 0
     session = Session(chip="bm1684x", quantize="f32")
-    for case in cases():
-        if case.op_type != operator or case.name in NOT_ON_CHIP or len(case.model.graph.node) != 1:
+    for case in cases_of(operator):
+        if case.name in NOT_ON_CHIP or len(case.model.graph.node) != 1:
             continue
         model, inputs = _with_constants(case)
         path = tmp_path / "case.onnx"

@@ -278,7 +278,12 @@ FLOATS = {
 }
 
 
-@pytest.mark.parametrize("samples", [INTEGERS, FLOATS, WIDE], ids=["integers", "floats", "wide"])
+# Plans of many large ops side by side take long, so these are by themselves.
+@pytest.mark.parametrize(
+    "samples",
+    [INTEGERS, FLOATS, *({name: sample} for name, sample in WIDE.items())],
+    ids=["integers", "floats", *(f"wide-{name}" for name in WIDE)],
+)
 def test_the_simulator_equals_the_evaluation(samples: dict[str, Sample]) -> None:
     registry = Registry()
     compiled = compile_kernels(samples, "cv183x", registry)

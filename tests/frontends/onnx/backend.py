@@ -11,8 +11,9 @@ and results without elements are no outputs: nothing arrives at run time.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,22 @@ def cases() -> tuple[Case, ...]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the suite computes overflows on purpose
         loaded: Sequence[Any] = load_model_tests(kind="node")
+    return _by_name(loaded)
+
+
+def cases_of(operator: str) -> tuple[Case, ...]:
+    """Those of one operator; the others are not made where the operator has a file of its own."""
+    from onnx.backend.test.case import node
+
+    if importlib.util.find_spec(f"{node.__name__}.{operator.lower()}") is None:
+        return tuple(case for case in cases() if case.op_type == operator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module(f"{node.__name__}.{operator.lower()}")
+    return _by_name(case for case in node._NodeTestCases if case.model.graph.node[0].op_type == operator)
+
+
+def _by_name(loaded: Iterable[Any]) -> tuple[Case, ...]:
     return tuple(
         Case(case.name, case.model, [tuple(map(_arrays, pair)) for pair in case.data_sets], case.rtol, case.atol)
         for case in sorted(loaded, key=lambda case: case.name)

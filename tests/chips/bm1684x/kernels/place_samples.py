@@ -175,7 +175,7 @@ ORDER = {
 _ROW = few(3, 200)
 for _name, _largest in (("largest", True), ("smallest", False)):
     ORDER[_name] = Sample(tpu.Rank(largest=_largest), [_ROW, _ROW], tilings=({"k": 64}, {"n": 1, "c": 64, "k": 128}))
-_LONG = few(2, 2500)
+_LONG = few(1, 2500)
 ORDER["rank_long"] = Sample(tpu.Rank(), [_LONG, _LONG], tilings=({"c": 192, "k": 192},))
 ORDER["rank_bytes"] = Sample(tpu.Rank(), [i8(2, 100), i8(2, 100)])
 ORDER["rank_half"] = Sample(tpu.Rank(), [half(uniform(1, 100)), half(uniform(1, 100))])

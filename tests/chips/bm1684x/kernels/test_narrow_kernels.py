@@ -19,11 +19,15 @@ class TestAsymmetric(KernelConformance):
     samples = ASYMMETRIC
 
 
-@pytest.mark.parametrize("kind", ["f16", "bf16"])
-def test_narrow_floats_equal_the_evaluation(kind: str) -> None:
-    errors = _run(narrow(kind))
+@pytest.mark.parametrize(
+    ("kind", "turn"),
+    [("f16", 0), ("bf16", 1), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in (("f16", 1), ("bf16", 0)))],
+)
+def test_narrow_floats_equal_the_evaluation(kind: str, turn: int) -> None:
+    """Every second sample, so that the quick run takes each in one of the two kinds."""
+    errors = _run(dict(list(narrow(kind).items())[turn::2]))
     exact = {name: error for name, error in errors.items() if name.startswith(_EXACT)}
-    assert len(exact) > 20
+    assert len(exact) > 15
     assert not any(exact.values()), exact
 
 
