@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.turns import in_turn, quick_pairs
+from tests.turns import in_turn, quick_pairs, runs_in_turn
 
 CASES = {"add": "sum", "add_far": "sum", "add_wide": "sum", "conv": "window", "pool": "window"}
 MODES = ("f32", "f16", "int8")
@@ -22,3 +22,14 @@ def test_the_other_pairs_are_slow() -> None:
     assert len(parameters) == len(CASES) * len(MODES)
     quick = {parameter.values for parameter in parameters if not parameter.marks}
     assert quick == quick_pairs(CASES, MODES, lambda kind: kind)
+
+
+def test_every_case_runs_in_floats_and_in_integers() -> None:
+    runs = [("one", "f32"), ("one", "int8"), ("two", "int8-asym"), ("two", "f16")]
+    parameters = runs_in_turn(("a", "b", "c"), runs)
+    assert len(parameters) == 12
+    quick = {parameter.values for parameter in parameters if [mark.name for mark in parameter.marks] == ["chip"]}
+    assert quick == {
+        *(("a", "one", "int8"), ("b", "two", "int8-asym"), ("c", "one", "int8")),
+        *(("a", "one", "f32"), ("b", "two", "f16"), ("c", "one", "f32")),
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 import pytest
@@ -32,4 +32,22 @@ def in_turn(cases: Mapping[str, T], modes: Sequence[str], kind: Callable[[T], Ha
         pytest.param(name, mode, marks=() if (name, mode) in quick else pytest.mark.slow, id=f"{name}-{mode}")
         for name in cases
         for mode in modes
+    ]
+
+
+def runs_in_turn(cases: Collection[str], runs: Sequence[tuple[str, str]]) -> list[ParameterSet]:
+    """Every case on every chip in every mode; quick is each case once in floats and once in integers."""
+    names = {name: name for name in cases}
+    modes = {f"{chip}-{mode}": (chip, mode) for chip, mode in runs}
+    integers = [run for run, (_, mode) in modes.items() if mode.startswith("int8")]
+    floats = [run for run in modes if run not in integers]
+    quick = {pair for some in (integers, floats) for pair in quick_pairs(names, some, lambda _: "case")}
+    return [
+        pytest.param(
+            *(name, *modes[run]),
+            marks=[pytest.mark.chip(modes[run][0]), *([] if (name, run) in quick else [pytest.mark.slow])],
+            id=f"{name}-{run}",
+        )
+        for name in cases
+        for run in modes
     ]

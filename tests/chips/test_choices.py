@@ -11,6 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 
+from tests.turns import runs_in_turn
+
 BRANCHES = {
     "number": ("x", "s"),
     "number-first": ("s", "x"),
@@ -21,7 +23,7 @@ BRANCHES = {
     "list": ("list", "x"),
 }
 RUNS = [
-    pytest.param(chip, mode, marks=pytest.mark.chip(chip), id=f"{chip}-{mode}")
+    (chip, mode)
     for chip, modes in (("bm1684x", ("f32", "f16", "bf16", "int8", "int8-asym")), ("cv183x", ("int8", "bf16")))
     for mode in modes
 ]
@@ -49,10 +51,9 @@ def _network(branches: tuple[str, str]) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize(("chip", "mode"), RUNS)
-@pytest.mark.parametrize("branches", BRANCHES.values(), ids=BRANCHES)
-def test_choice_compiles_and_is_exact(branches: tuple[str, str], chip: str, mode: str, tmp_path: Path) -> None:
-    onnx.save(_network(branches), tmp_path / "choice.onnx")
+@pytest.mark.parametrize(("branches", "chip", "mode"), runs_in_turn(BRANCHES, RUNS))
+def test_choice_compiles_and_is_exact(branches: str, chip: str, mode: str, tmp_path: Path) -> None:
+    onnx.save(_network(BRANCHES[branches]), tmp_path / "choice.onnx")
     samples = np.random.default_rng(0).normal(0, 1, (6, 5)).astype(np.float32)
     for index, sample in enumerate(samples):
         np.savez(tmp_path / f"{index}.npz", x=sample.reshape(1, 5))

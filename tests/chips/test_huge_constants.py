@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
+from _pytest.mark import ParameterSet
 from tpuc.session import Session
 
 from tests.chips.huge_networks import NETWORKS, HugeNetwork, X
+from tests.turns import quick_pairs
 
 FLOATS = [("cv183x", "bf16"), ("bm1684x", "f32"), ("bm1684x", "f16"), ("bm1684x", "bf16")]
 INTEGERS = [("cv183x", "int8"), ("bm1684x", "int8"), ("bm1684x", "int8-asym")]
@@ -20,15 +22,23 @@ BYTE_STEP = 6 / 255
 """Of a byte over the range of the samples; operand and result are rounded to half of it each."""
 
 
-def _cells() -> list[Any]:
-    return [
-        pytest.param(net, chip, mode, marks=pytest.mark.chip(chip), id=f"{name}-{chip}-{mode}")
-        for name, net in NETWORKS.items()
-        for chip, mode in (*FLOATS, *(INTEGERS if net.in_integers else ()))
-    ]
+def _quick(networks: Mapping[str, HugeNetwork], runs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Chips and modes take turns over the networks of each operator."""
+    modes = {f"{chip}-{mode}": (chip, mode) for chip, mode in runs}
+    for name, run in quick_pairs(networks, tuple(modes), lambda net: net.nodes[0].op_type):
+        yield name, *modes[run]
 
 
-@pytest.mark.parametrize(("net", "chip", "mode"), _cells())
+def _cells() -> Iterator[ParameterSet]:
+    of_integers = {name: net for name, net in NETWORKS.items() if net.in_integers}
+    quick = {*_quick(NETWORKS, FLOATS), *_quick(of_integers, INTEGERS)}
+    for name, net in NETWORKS.items():
+        for chip, mode in (*FLOATS, *(INTEGERS if net.in_integers else ())):
+            marks = [pytest.mark.chip(chip), *([] if (name, chip, mode) in quick else [pytest.mark.slow])]
+            yield pytest.param(net, chip, mode, marks=marks, id=f"{name}-{chip}-{mode}")
+
+
+@pytest.mark.parametrize(("net", "chip", "mode"), list(_cells()))
 def test_huge_constants_give_what_onnx_runtime_gives(net: HugeNetwork, chip: str, mode: str, tmp_path: Path) -> None:
     data = net.model()
     path, sample = tmp_path / "huge.onnx", tmp_path / "x.npz"

@@ -17,6 +17,7 @@ from tpuc.testing.values import build_exposed
 from tests.fuzz.graphs.judge import RUNS, check_chip, check_import, judged
 from tests.fuzz.graphs.maker import SAMPLES, Maker
 from tests.fuzz.graphs.single import subject_of
+from tests.turns import runs_in_turn
 
 
 def slopes_of_two_dimensions(m: Maker) -> None:
@@ -94,8 +95,7 @@ GRAPHS: dict[str, Callable[[Maker], None]] = {
 REFUSED = {("strides_above_the_window", "bm1684x"): "a window of at least the stride"}
 
 
-@pytest.mark.parametrize(("chip", "mode"), [pytest.param(*run, marks=pytest.mark.chip(run[0])) for run in RUNS])
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("name", "chip", "mode"), runs_in_turn(GRAPHS, RUNS))
 def test_small_graphs_are_computed(name: str, chip: str, mode: str, tmp_path: Path) -> None:
     m = Maker(np.random.default_rng(1), 18)
     GRAPHS[name](m)

@@ -15,8 +15,10 @@ from tpuc_passes.planning.plan import Plan, TilePlan
 
 from tests.chips.bm1684x.moved_networks import NETWORKS, SIZE
 from tests.conftest import RunVendor
+from tests.turns import in_turn
 
 Arrays = dict[str, NDArray[Any]]
+MODES = ("int8", "f16", "f32")
 
 
 def build(name: str, mode: str, work: Path) -> tuple[Session, Module, bytes, Arrays]:
@@ -32,8 +34,7 @@ def build(name: str, mode: str, work: Path) -> tuple[Session, Module, bytes, Arr
     return session, final, data, inputs
 
 
-@pytest.mark.parametrize("mode", ["int8", "f16", "f32"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "mode"), in_turn({name: name for name in NETWORKS}, MODES, lambda _: "move"))
 def test_what_is_moved_stays_in_local_memory(name: str, mode: str, tmp_path: Path) -> None:
     session, final, data, inputs = build(name, mode, tmp_path)
     names = [operation.name for operation in final.main.operations]
