@@ -26,6 +26,7 @@ from pathlib import Path
 from tpuc.api import Chip, TpucError
 from tpuc.session import Session
 from tpuc_cv183x.container import CpuRoutine, CviModel
+from tpuc_cv183x.isa import CV183X
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -45,7 +46,7 @@ def totals(chip: Chip, data: bytes) -> list[int]:
 
 def on_host(data: bytes) -> str:
     """The functions that the host computes in a file, each with the elements that it reads; `-` for none."""
-    program = CviModel.from_bytes(data).programs[0]
+    program = CviModel.from_bytes(data, CV183X).programs[0]
     calls = (
         f"{routine.body.function} {sum(prod(program.tensor(name).shape) for name in routine.inputs):,}"
         for routine in program.routines

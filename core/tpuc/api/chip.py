@@ -77,10 +77,10 @@ class ChipDescription:
 class LmemModel(ABC):
     """Local memory: how much a tensor takes in a layout, and where buffers may start. Bytes are per lane."""
 
-    lanes: ClassVar[int]
-    lane_bytes: ClassVar[int]
-    alignment: ClassVar[int]
-    bank_bytes: ClassVar[int] = 0
+    lanes: int
+    lane_bytes: int
+    alignment: int
+    bank_bytes: int = 0
     """Size of a bank where it matters which banks an instruction reads and writes, else 0."""
 
     @abstractmethod

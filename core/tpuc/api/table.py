@@ -79,6 +79,11 @@ class KernelTable(Table):
         """Class decorator: register an instance for each of `ops`."""
         return self._registers(ops)
 
+    def serves(self, cells: Mapping[type[Op], Any]) -> None:
+        """Register cells that are made already: kernels of a chip that is given to them."""
+        for op, cell in cells.items():
+            self._add(op.name, cell)
+
 
 class ImporterTable(Table):
     """Foreign op → how to build ours. Keys are `OpType`, or `domain::OpType` outside the default domain."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tpuc.api import BF16, Assembler, DdrTensor, LocalBlock, LocalTensor, ScalarType
+from tpuc.api import BF16, Assembler, DdrTensor, Instruction, LocalBlock, LocalTensor, ScalarType
 
-from tpuc_cv183x.isa import DType, Fill, Scalar, TensorCopy, TransposeCW, natural_strides
+from tpuc_cv183x.isa import Cv183xInstruction, DType, Fill, Scalar, Target, TensorCopy, TransposeCW, natural_strides
 from tpuc_cv183x.lmem import WIDENED
 from tpuc_cv183x.operands import MAX_DMA_EXTENT, dtype_of, is_computable
 
@@ -21,8 +21,16 @@ class Cv183xAssembler(Assembler):
     even, saturating.
     """
 
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self.target = target
+
+    def record(self, instruction: Instruction) -> None:
+        assert isinstance(instruction, Cv183xInstruction), "an instruction of another chip"
+        super().record(instruction.on(self.target))
+
     def load(self, target: LocalTensor, source: DdrTensor) -> None:
-        for one in _pieces(_bytes(source)):
+        for one in _pieces(_bytes(source), self.target):
             self.record(
                 TensorCopy(
                     source=one.ddr.address,
@@ -44,13 +52,16 @@ class Cv183xAssembler(Assembler):
                     destination=target.address,
                     shape=target.shape,
                     dtype=dtype_of(target.element),
-                    source_strides=natural_strides(target.shape, 1)[:3],
+                    source_strides=natural_strides(self.target, target.shape, 1)[:3],
                     destination_strides=(target.strides[0] if n > 1 else 0, target.strides[3], 0),
                 )
             )
             return
         narrowed = target.element if source.layout == WIDENED else None
-        pieces = _pieces(_bytes(target)) if narrowed is None else _pieces(target, DType.BF16.bytes)
+        if narrowed is None:
+            pieces = _pieces(_bytes(target), self.target)
+        else:
+            pieces = _pieces(target, self.target, DType.BF16.bytes)
         for one in pieces:
             self.record(
                 TensorCopy(
@@ -141,7 +152,7 @@ class _Piece:
     local: tuple[int, int, int]
 
 
-def _pieces(tensor: DdrTensor, local_bytes: int = 0) -> list[_Piece]:
+def _pieces(tensor: DdrTensor, chip: Target, local_bytes: int = 0) -> list[_Piece]:
     """A tensor whose planes are dense as one of single rows, which go faster. Rows too far apart for their field take
     the place of batches, one command for each batch. `local_bytes`: of an element in local memory, where it is another
     one there.
@@ -153,7 +164,7 @@ def _pieces(tensor: DdrTensor, local_bytes: int = 0) -> list[_Piece]:
         tensor = replace(tensor, shape=(n, c, 1, h * w), strides=(sn, sc, 0, 1))
     elif w == 1 and h <= MAX_DMA_EXTENT and sh == 1:
         tensor = replace(tensor, shape=(n, c, 1, h), strides=(sn, sc, 0, 1))
-    local = natural_strides(tensor.shape, local_bytes or size)[:3]
+    local = natural_strides(chip, tensor.shape, local_bytes or size)[:3]
     if tensor.shape[2] == 1 or sh * size <= MAX_DMA_EXTENT:
         return [_Piece(tensor, 0, local)]
     return [

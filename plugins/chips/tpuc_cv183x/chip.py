@@ -1,4 +1,4 @@
-"""Facts about CV183x and the chip object; sources: isa notes in docs/chips/cv183x.md."""
+"""The chip objects and their facts; sources: isa notes in docs/chips/cv183x.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tpuc.api import (
 )
 from tpuc_ops.quant.elements import symmetric_element
 
-from tpuc_cv183x.isa.geometry import BASE_REGISTERS, FIRST_IO, LANE_BYTES, LANES, PRIVATE, SHARED, WEIGHTS, gmem
+from tpuc_cv183x.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE, SHARED, WEIGHTS, gmem
+from tpuc_cv183x.isa.target import CV183X, Target
 from tpuc_cv183x.lmem import Cv183xLmem
 
 
@@ -30,22 +31,25 @@ def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> 
     return symmetric_element(type, divisor, name)
 
 
-DESCRIPTION = ChipDescription(
-    name="cv183x",
-    modes=("int8", "bf16"),
-    suffix=".cvimodel",
-    lanes=LANES,
-    lmem_bytes=LANES * LANE_BYTES,
-    ddr_base=gmem(WEIGHTS),
-    ddr_alignment=16,  # as the vendor's compiler does (isa notes, "Alignment rules")
-    quantised_element=quantised_element,
-    clock_hz=650_000_000,  # of the vendor's cycle estimator
-    activations_base=gmem(SHARED),
-    boundary_bases=tuple(gmem(base) for base in range(FIRST_IO, BASE_REGISTERS)),
-    works_along_width=True,
-    has_infinity=False,  # it reads one as NaN
-    boundary_rest=gmem(PRIVATE),  # no other program and no activation ever lies there
-)
+def describe(target: Target) -> ChipDescription:
+    """What the compiler is to know of a chip."""
+    return ChipDescription(
+        name=target.name,
+        modes=("int8", "bf16"),
+        suffix=".cvimodel",
+        lanes=target.lanes,
+        lmem_bytes=target.lmem_bytes,
+        ddr_base=gmem(WEIGHTS),
+        ddr_alignment=16,  # as the vendor's compiler does (isa notes, "Alignment rules")
+        quantised_element=quantised_element,
+        families=target.families,
+        clock_hz=target.clock_hz,
+        activations_base=gmem(SHARED),
+        boundary_bases=tuple(gmem(base) for base in range(FIRST_IO, BASE_REGISTERS)),
+        boundary_rest=gmem(PRIVATE),  # no other program and no activation ever lies there
+        works_along_width=True,
+        has_infinity=False,  # it reads one as NaN
+    )
 
 
 PROFILES = {
@@ -58,17 +62,20 @@ PROFILES = {
 
 
 class Cv183x(Chip):
-    """CV183x: 32 lanes of 32 KiB, one TIU, one TDMA engine, and the functions of its runtime on the host."""
+    """Lanes of 32 KiB, one TIU, one TDMA engine, and the functions of the runtime on the host."""
 
-    description = DESCRIPTION
-    lmem = Cv183xLmem()
     profiles = tuple(PROFILES)
     profile_notes = PROFILES
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.description = describe(target)
+        self.lmem = Cv183xLmem(target)
 
     def assembler(self) -> Assembler:
         from tpuc_cv183x.assembler import Cv183xAssembler
 
-        return Cv183xAssembler()
+        return Cv183xAssembler(self.target)
 
     def cycles(self, instruction: Instruction, profile: str) -> int:
         from tpuc_cv183x.timing import cycles
@@ -78,12 +85,12 @@ class Cv183x(Chip):
     def write(self, module: Module, layout: CompiledLayout, recorder: Recorder) -> bytes:
         from tpuc_cv183x.codegen import write_model
 
-        return write_model(layout, recorder)
+        return write_model(layout, recorder, self.target)
 
     def load(self, data: bytes, source: str = "<bytes>") -> LoadedModel:
         from tpuc_cv183x.loaded import load_model
 
-        return load_model(data, source)
+        return load_model(data, source, self.target)
 
 
-CHIP = Cv183x()
+CHIP = Cv183x(CV183X)

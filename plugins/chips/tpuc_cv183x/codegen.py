@@ -22,7 +22,7 @@ from tpuc_cv183x.container import (
     write_arguments,
 )
 from tpuc_cv183x.container.model import DEFAULT_TIME, RANK
-from tpuc_cv183x.isa import encode_cmdbuf
+from tpuc_cv183x.isa import Target, encode_cmdbuf
 from tpuc_cv183x.isa.geometry import PRIVATE, split_gmem
 from tpuc_cv183x.isa.tables import ID_LIMIT
 
@@ -37,12 +37,12 @@ _FILE_TYPES = {
 }
 
 
-def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
+def write_model(layout: CompiledLayout, recorder: Recorder, target: Target) -> bytes:
     """One program: a TPU routine for every run of instructions, a CPU routine for every host call."""
     tensors = {info.name: _tensor(info, is_input=True) for info in layout.inputs}
     tensors |= {info.name: _tensor(info, is_input=False) for info in layout.outputs if info.name not in tensors}
     calls = [_with_own_shapes(call, tensors) for call in layout.host_calls]
-    routines, sections = _routines(layout, calls, recorder.instructions)
+    routines, sections = _routines(layout, calls, recorder.instructions, target)
     if layout.weights:
         sections.insert(0, Section(SectionKind.WEIGHT, "weight", layout.weights))
     program = Program(
@@ -53,7 +53,8 @@ def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
         shared_bytes=layout.activations_bytes,
         private_bytes=_private_bytes((*layout.inputs, *layout.outputs)),
     )
-    return CviModel(layout.name, (program,), tuple(sections), time=layout.build_time or DEFAULT_TIME).to_bytes()
+    time = layout.build_time or DEFAULT_TIME
+    return CviModel(target, layout.name, (program,), tuple(sections), time=time).to_bytes()
 
 
 def _private_bytes(infos: Iterable[TensorInfo]) -> int:
@@ -83,7 +84,7 @@ def _with_own_shapes(call: HostCall, tensors: dict[str, Tensor]) -> HostCall:
 
 
 def _routines(
-    layout: CompiledLayout, calls: Sequence[HostCall], instructions: Sequence[Instruction]
+    layout: CompiledLayout, calls: Sequence[HostCall], instructions: Sequence[Instruction], target: Target
 ) -> tuple[list[Routine], list[Section]]:
     routines: list[Routine] = []
     sections: list[Section] = []
@@ -94,7 +95,7 @@ def _routines(
         wanted = _names(call.inputs if call is not None else layout.outputs)
         for part in _segments(instructions[at:end]):
             name = f"subfunc_{len(routines)}"
-            sections.append(Section(SectionKind.CMDBUF, name, encode_cmdbuf(derive_waits(part))))
+            sections.append(Section(SectionKind.CMDBUF, name, encode_cmdbuf(derive_waits(part), target)))
             routines.append(Routine(TpuRoutine(name), ready, wanted))
         at = end
         if call is not None:

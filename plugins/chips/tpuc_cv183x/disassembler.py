@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from tpuc.api import Command, CorruptFile, Engine, IllegalCommand
 
 from tpuc_cv183x.container import CpuRoutine, CviModel, Program, Tensor, TpuRoutine, read_arguments
-from tpuc_cv183x.container.model import CHIP
-from tpuc_cv183x.isa.command import Cv183xInstruction
+from tpuc_cv183x.isa import Cv183xInstruction, Target
 from tpuc_cv183x.simulator import load_segments
 
 
-def disassemble(data: bytes) -> str:
+def disassemble(data: bytes, target: Target) -> str:
     """All programs, routines and commands of a file; damaged streams end with the reason."""
-    model = CviModel.from_bytes(data)
-    lines = [f"cvimodel {model.name!r} for {CHIP}, by {model.producer}, {len(data)} bytes"]
+    model = CviModel.from_bytes(data, target)
+    lines = [f"cvimodel {model.name!r} for {target.name}, by {model.producer}, {len(data)} bytes"]
     lines += [f"  section {item.name} {item.kind.name.lower()}, {len(item.data)} bytes" for item in model.sections]
     for number, program in enumerate(model.programs):
         lines += _program_lines(model, program, number)

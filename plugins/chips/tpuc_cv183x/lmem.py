@@ -1,27 +1,30 @@
-"""Local memory of CV183x: 32 lanes of 32 KiB; how many bytes a tensor takes in each layout."""
+"""Local memory: lanes of 32 KiB; how many bytes a tensor takes in each layout."""
 
 from __future__ import annotations
 
 from tpuc.api import LmemModel, Shape4
 
-from tpuc_cv183x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
+from tpuc_cv183x.isa.geometry import EU_BYTES, LANE_BYTES, round_up
+from tpuc_cv183x.isa.target import Target
 
 WIDENED = "widened"
 """The layout of bytes that lie in local memory as bf16, laid out as bf16 is: a store makes bytes of them."""
 
 
 class Cv183xLmem(LmemModel):
-    """Channel c lies in lane c mod 32, group c div 32 (isa notes, "LMEM tensor layout")."""
+    """Channel c lies in lane c mod `lanes`, group c div `lanes` (isa notes, "LMEM tensor layout")."""
 
-    lanes = LANES
     lane_bytes = LANE_BYTES
     alignment = EU_BYTES
+
+    def __init__(self, target: Target) -> None:
+        self.lanes = target.lanes
 
     def tensor_bytes(self, layout: str, shape: Shape4, item_bytes: int) -> int:
         """Bytes per lane: each (n, group) plane of h*w elements, rounded up to 16 bytes."""
         n, c, h, w = shape
         item_bytes = _stored_bytes(layout, item_bytes)
-        return n * -(-c // LANES) * round_up(h * w * item_bytes, EU_BYTES)
+        return n * -(-c // self.lanes) * round_up(h * w * item_bytes, EU_BYTES)
 
     def part_offset(self, layout: str, shape: Shape4, item_bytes: int, start: Shape4, part: Shape4) -> int | None:
         return super().part_offset("aligned", shape, _stored_bytes(layout, item_bytes), start, part)
@@ -34,8 +37,3 @@ class Cv183xLmem(LmemModel):
 
 def _stored_bytes(layout: str, item_bytes: int) -> int:
     return 2 * item_bytes if layout == WIDENED else item_bytes
-
-
-def planes_bytes(shape: Shape4, item_bytes: int = 1) -> int:
-    """Bytes per lane of one plane of a tensor: batches, groups and rows together."""
-    return Cv183xLmem().tensor_bytes("aligned", shape, item_bytes)

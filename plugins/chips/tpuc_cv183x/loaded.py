@@ -9,6 +9,7 @@ from tpuc.api.simulation import SimulatedModel, errors_name, stored_element
 
 from tpuc_cv183x.container import CviModel, SectionKind, Tensor, TensorType
 from tpuc_cv183x.disassembler import disassemble
+from tpuc_cv183x.isa import Target
 from tpuc_cv183x.isa.types import Array
 from tpuc_cv183x.simulator import Simulator
 
@@ -33,9 +34,9 @@ class LoadedCviModel(SimulatedModel):
 
     ddr_spaces = ("gmem",)
 
-    def __init__(self, data: bytes, source: str) -> None:
-        self._data = data
-        self._model = CviModel.from_bytes(data)
+    def __init__(self, data: bytes, source: str, target: Target) -> None:
+        self._data, self._target = data, target
+        self._model = CviModel.from_bytes(data, target)
         self._simulator = Simulator(self._model, source=source)
         inputs = [_info(tensor, is_input=True) for tensor in self._simulator.inputs]
         outputs = [_info(tensor, is_input=False) for tensor in self._simulator.outputs]
@@ -60,7 +61,7 @@ class LoadedCviModel(SimulatedModel):
         return moved_bytes(instruction)
 
     def disassemble(self) -> str:
-        return disassemble(self._data)
+        return disassemble(self._data, self._target)
 
     @property
     def memory(self) -> Mapping[str, int]:
@@ -76,10 +77,10 @@ class LoadedCviModel(SimulatedModel):
         }
 
 
-def load_model(data: bytes, source: str) -> LoadedCviModel:
+def load_model(data: bytes, source: str, target: Target) -> LoadedCviModel:
     """Decode a file; raises CorruptFile, IllegalCommand or Unsupported that name it."""
     with errors_name(source):
-        return LoadedCviModel(data, source)
+        return LoadedCviModel(data, source, target)
 
 
 def _info(tensor: Tensor, *, is_input: bool) -> TensorInfo:

@@ -6,66 +6,70 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from tpuc.api import IllegalCommand
 
-from tpuc_cv183x.isa.geometry import BASE_REGISTERS, LANE_BYTES, LANES, is_gmem, round_up, split_gmem
+from tpuc_cv183x.isa.geometry import BASE_REGISTERS, LANE_BYTES, is_gmem, split_gmem
+from tpuc_cv183x.isa.target import Target
 from tpuc_cv183x.isa.types import Array, Operand, Scalar, Shape4, Source, Strides
 
 
 class Machine:
-    """Local memory `lmem: [32, 32768]` and eight GMEM areas, one behind each base register, all of bytes."""
+    """Local memory `lmem: [lanes, 32768]` and eight GMEM areas, one behind each base register, all of bytes."""
 
-    def __init__(self) -> None:
-        self.lmem = np.zeros((LANES, LANE_BYTES), np.uint8)
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.lmem = np.zeros((target.lanes, LANE_BYTES), np.uint8)
         self.gmem: list[Array] = [np.zeros(0, np.uint8) for _ in range(BASE_REGISTERS)]
 
     # -- compute side ------------------------------------------------------------------------------------------------
 
     def _lanes(self, address: int, shape: Shape4, strides: Strides, dtype: np.dtype[np.generic]) -> Array:
-        """A view `[n, groups, 32, h, w]` of whole groups of 32 channels; the channels start at the address's lane."""
+        """A view `[n, groups, lanes, h, w]` of whole groups of channels; the channels start at the address's lane."""
         n, c, h, w = shape
         sn, sc, sh, sw = strides
         lane, offset = divmod(address, LANE_BYTES)
-        groups = round_up(lane + c, LANES) // LANES
+        lanes = self.target.lanes
+        groups = self.target.groups_of(lane + c)
         last = offset + (n - 1) * sn + (groups - 1) * sc + (h - 1) * sh + (w - 1) * sw + dtype.itemsize
-        if min(shape) < 1 or last > LANE_BYTES or lane >= LANES:
+        if min(shape) < 1 or last > LANE_BYTES or lane >= lanes:
             raise IllegalCommand(
                 f"tensor {'x'.join(map(str, shape))} at lane {lane}, byte {offset:#x}: outside local memory; "
                 "move or split it"
             )
         flat = np.ndarray((), dtype, self.lmem.data, offset)
-        return as_strided(flat, (n, groups, LANES, h, w), (sn, sc, LANE_BYTES, sh, sw))
+        return as_strided(flat, (n, groups, lanes, h, w), (sn, sc, LANE_BYTES, sh, sw))
 
     def load_raw(self, address: int, shape: Shape4, strides: Strides, dtype: np.dtype[np.generic]) -> Array:
         """A tensor of one plane; a view where possible."""
         view = self._lanes(address, shape, strides, dtype)
-        n, groups, _, h, w = view.shape
+        n, groups, lanes, h, w = view.shape
         first = address // LANE_BYTES
         if groups == 1:
             return view[:, 0, first : first + shape[1]]
-        return view.reshape(n, groups * LANES, h, w)[:, first : first + shape[1]]
+        return view.reshape(n, groups * lanes, h, w)[:, first : first + shape[1]]
 
     def store_raw(self, address: int, shape: Shape4, strides: Strides, values: Array) -> None:
         """Write a tensor of one plane; with strides of 0 the last element stays."""
         view = self._lanes(address, shape, strides, values.dtype)
         first, end = address // LANE_BYTES, address // LANE_BYTES + shape[1]
-        for group in range(view.shape[1]):
-            low, high = max(first, group * LANES), min(end, (group + 1) * LANES)
-            view[:, group, low - group * LANES : high - group * LANES] = values[:, low - first : high - first]
+        _, groups, lanes, *_ = view.shape
+        for group in range(groups):
+            low, high = max(first, group * lanes), min(end, (group + 1) * lanes)
+            view[:, group, low - group * lanes : high - group * lanes] = values[:, low - first : high - first]
 
     def load(self, operand: Operand, shape: Shape4) -> Array:
         """The values of a tensor; bf16 as bits."""
-        strides, dtype = operand.strides(shape), operand.dtype
+        strides, dtype = operand.strides(shape, self.target), operand.dtype
         if dtype.planes == 1:
             return self.load_raw(operand.address, shape, strides, dtype.numpy)
-        return self.load_planes(operand.address, shape, strides, operand.step(shape), dtype.numpy)
+        return self.load_planes(operand.address, shape, strides, operand.step(shape, self.target), dtype.numpy)
 
     def store(self, operand: Operand, shape: Shape4, values: Array) -> None:
         """Write values of the operand's type, broadcast to `shape`."""
-        strides, dtype = operand.strides(shape), operand.dtype
+        strides, dtype = operand.strides(shape, self.target), operand.dtype
         values = np.broadcast_to(values, shape)
         if dtype.planes == 1:
             self.store_raw(operand.address, shape, strides, values)
         else:
-            self.store_planes(operand.address, shape, strides, operand.step(shape), values)
+            self.store_planes(operand.address, shape, strides, operand.step(shape, self.target), values)
 
     def load_planes(
         self, address: int, shape: Shape4, strides: Strides, step: int, dtype: np.dtype[np.generic]

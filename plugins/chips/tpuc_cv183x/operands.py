@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuc.api import LocalTensor, ScalarType, Shape4
 
-from tpuc_cv183x.isa import DType, Operand
+from tpuc_cv183x.isa import DType, Operand, Target
 
 MAX_EXTENT = 4095 - 32
 """12-bit size fields of compute commands, and a margin without which the vendor's model stops."""
@@ -39,11 +39,11 @@ def operand(local: LocalTensor) -> Operand:
     return Operand(local.address, dtype, (n, c, h, w))
 
 
-def strided(local: LocalTensor, shape: Shape4) -> Operand:
+def strided(local: LocalTensor, shape: Shape4, target: Target) -> Operand:
     """A tensor as an operand of a command over `shape`: extents of 1 are repeated by a stride of 0."""
     plain = operand(local)
     if local.shape == shape:
         return plain
-    steps = plain.strides(local.shape)
+    steps = plain.strides(local.shape, target)
     n, c, h, w = (0 if own != wanted else step for own, wanted, step in zip(local.shape, shape, steps, strict=True))
     return Operand(local.address, plain.dtype, (n, c, h, w))

@@ -35,6 +35,7 @@ from tpuc_cv183x.container.model import Value
 from tpuc_cv183x.cpu import run_function
 from tpuc_cv183x.isa.geometry import FIRST_IO, GMEM_BITS, PRIVATE, SHARED, WEIGHTS, split_gmem
 from tpuc_cv183x.isa.stream import Segment, decode_cmdbuf, decode_dmabuf
+from tpuc_cv183x.isa.target import Target
 from tpuc_cv183x.isa.types import Array
 from tpuc_cv183x.machine import Machine
 
@@ -78,15 +79,15 @@ class Simulator:
         weights = model.section(SectionKind.WEIGHT)
         self._weights = np.frombuffer(weights.data if weights else b"", np.uint8)
         self._weights_touched = self._writes(WEIGHTS)
-        self.machine = Machine()
+        self.machine = Machine(model.target)
         for base, size in enumerate(_memory_sizes(self.program, source)):
             self.machine.gmem[base] = np.zeros(size, np.uint8)
         self.machine.gmem[WEIGHTS] = self._weights.copy()
 
     @classmethod
-    def from_bytes(cls, data: bytes, program: int = 0, source: str = "cvimodel") -> Simulator:
+    def from_bytes(cls, data: bytes, target: Target, program: int = 0, source: str = "cvimodel") -> Simulator:
         """Load a file; raises CorruptFile, IllegalCommand or Unsupported."""
-        return cls(CviModel.from_bytes(data), program, source)
+        return cls(CviModel.from_bytes(data, target), program, source)
 
     @property
     def segments(self) -> tuple[DecodedStreams, ...]:
@@ -203,10 +204,10 @@ def load_segments(model: CviModel, body: TpuRoutine) -> list[Segment]:
     """The commands of a TPU routine; a command buffer is preferred to a DMA buffer, as in the runtime."""
     cmdbuf = model.section(SectionKind.CMDBUF, body.cmdbuf) if body.cmdbuf else None
     if cmdbuf is not None:
-        return decode_cmdbuf(cmdbuf.data)
+        return decode_cmdbuf(cmdbuf.data, model.target)
     dmabuf = model.section(SectionKind.DMABUF, body.dmabuf) if body.dmabuf else None
     if dmabuf is not None:
-        return decode_dmabuf(dmabuf.data)
+        return decode_dmabuf(dmabuf.data, model.target)
     name = body.cmdbuf or body.dmabuf
     raise CorruptFile(f"no section {name!r} with commands; the file is damaged")
 

@@ -6,16 +6,18 @@ import math
 from collections.abc import Callable
 from math import prod
 
-from tpuc.api import Engine, Instruction, UsageError
+from tpuc.api import Instruction, UsageError
 
 from tpuc_cv183x.isa.arithmetic import Arithmetic, ArithmeticOp
+from tpuc_cv183x.isa.command import DmaInstruction
 from tpuc_cv183x.isa.conv import Conv
 from tpuc_cv183x.isa.depthwise import Depthwise
 from tpuc_cv183x.isa.finish import PartialSum
-from tpuc_cv183x.isa.geometry import EU_BYTES, LANES, round_up
+from tpuc_cv183x.isa.geometry import EU_BYTES
 from tpuc_cv183x.isa.lookup import ChannelSum, Lookup
 from tpuc_cv183x.isa.matmul import MatMul
 from tpuc_cv183x.isa.pool import AveragePool, MaxPool
+from tpuc_cv183x.isa.target import Target
 from tpuc_cv183x.isa.types import Operand, Scalar, Shape4
 from tpuc_cv183x.timing_dma import measured_transfer, vendor_transfer
 
@@ -35,7 +37,7 @@ def cycles(instruction: Instruction, profile: str = "vendor") -> int:
     if profile not in PROFILES:
         raise UsageError(f"cv183x: no timing profile {profile!r}; it has {', '.join(PROFILES)}")
     measured = profile == "measured"
-    if instruction.engine is Engine.DMA:
+    if isinstance(instruction, DmaInstruction):
         return max(1, (measured_transfer if measured else vendor_transfer)(instruction))
     if measured and isinstance(instruction, Conv):
         return max(1, _measured_conv(instruction))
@@ -49,10 +51,10 @@ def _compute(instruction: Instruction) -> int:
     raise TypeError(f"no cycles known for {type(instruction).__name__}")
 
 
-def _vectors(result: Operand, shape: Shape4) -> int:
+def _vectors(target: Target, result: Operand, shape: Shape4) -> int:
     """Vector steps: 16 bytes of one channel group after another."""
     n, c, h, w = shape
-    groups = round_up(result.lane + c, LANES) // LANES
+    groups = target.groups_of(result.lane + c)
     width = EU_BYTES // 2 if result.dtype.is_float else EU_BYTES
     return n * groups * -(-h * w // width)
 
@@ -80,13 +82,13 @@ def _conv(conv: Conv) -> int:
     loop += _shift(conv.is_float, conv.block is not None) + (2 if conv.bias is not None else 0) + _PARTIAL[conv.partial]
     if conv.block is not None:
         loop = max(loop, REQUANTISE_LEAST)
-    return WINDOW_START + _vectors(conv.result, conv.result_shape) * loop + _finish(conv.block is not None)
+    return WINDOW_START + _vectors(conv.target, conv.result, conv.result_shape) * loop + _finish(conv.block is not None)
 
 
 def _measured_conv(conv: Conv) -> int:
     """Products only: within 0.5 % of all convolutions in a trace of ResNet-50 on a CV1835."""
     channels = -(-conv.input_shape[0] // (2 if conv.double else 1))
-    return _vectors(conv.result, conv.result_shape) * prod(conv.kernel) * channels
+    return _vectors(conv.target, conv.result, conv.result_shape) * prod(conv.kernel) * channels
 
 
 def _slowdown(outputs: int, stride: int, gaps: int, rows: float = 1.0) -> float:
@@ -104,7 +106,7 @@ def _depthwise(conv: Depthwise) -> int:
     if conv.block is not None:
         loop = max(loop, REQUANTISE_LEAST)
     loop += (2 if conv.bias is not None else 0) + (2 if conv.is_float and (taps > 1 or conv.block is not None) else 3)
-    return _vectors(conv.result, conv.result_shape) * loop + _finish(conv.block is not None)
+    return _vectors(conv.target, conv.result, conv.result_shape) * loop + _finish(conv.block is not None)
 
 
 def _pool_slowdown(pool: MaxPool | AveragePool, width: int) -> float:
@@ -117,20 +119,20 @@ def _pool_slowdown(pool: MaxPool | AveragePool, width: int) -> float:
 
 def _max_pool(pool: MaxPool) -> int:
     loop = prod(pool.kernel) * _pool_slowdown(pool, EU_BYTES) + 2
-    return int(_vectors(pool.result, pool.result_shape) * loop)
+    return int(_vectors(pool.target, pool.result, pool.result_shape) * loop)
 
 
 def _average_pool(pool: AveragePool) -> int:
     width = EU_BYTES // 2 if pool.is_float else EU_BYTES
     loop = int(prod(pool.kernel) * _pool_slowdown(pool, width)) + _shift(pool.is_float, False)
-    return _vectors(pool.result, pool.result_shape) * loop + FINISH
+    return _vectors(pool.target, pool.result, pool.result_shape) * loop + FINISH
 
 
 def _matmul(product: MatMul) -> int:
     requantises = product.multiplier is not None
     loop = product.depth + _shift(product.is_float, requantises) + _PARTIAL[product.partial]
     loop += (2 if product.bias is not None and not requantises else 0) + (2 if product.accumulate else 0)
-    return WINDOW_START + _vectors(product.result, product.result_shape) * loop + _finish(requantises)
+    return WINDOW_START + _vectors(product.target, product.result, product.result_shape) * loop + _finish(requantises)
 
 
 # -- element by element ------------------------------------------------------------------------------------------------
@@ -158,20 +160,22 @@ def _arithmetic(command: Arithmetic) -> int:
         latency -= 0.5
     if command.result.dtype.planes > 1:
         latency += 1
-    if command.result.strides(command.shape)[1] % EU_BYTES:
+    if command.result.strides(command.shape, command.target)[1] % EU_BYTES:
         latency *= _MISALIGNED
     return (
-        int(_vectors(command.result, command.shape) * latency) + ELEMENT_START + _finish(command.multiplier is not None)
+        int(_vectors(command.target, command.result, command.shape) * latency)
+        + ELEMENT_START
+        + _finish(command.multiplier is not None)
     )
 
 
 def _lookup(command: Lookup) -> int:
     rows = 32 if command.is_float else 16
-    return _vectors(command.result, command.shape) * (rows + 3) + ELEMENT_START + FINISH
+    return _vectors(command.target, command.result, command.shape) * (rows + 3) + ELEMENT_START + FINISH
 
 
 def _channel_sum(command: ChannelSum) -> int:
-    return _vectors(command.input, command.input_shape) * 3 + ELEMENT_START + FINISH
+    return _vectors(command.target, command.input, command.input_shape) * 3 + ELEMENT_START + FINISH
 
 
 _COMPUTE: dict[type[Instruction], Callable[..., int]] = {

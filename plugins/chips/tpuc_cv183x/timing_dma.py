@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from tpuc.api import Engine, Instruction
 
+from tpuc_cv183x.isa.command import DmaInstruction
 from tpuc_cv183x.isa.compression import Compression
 from tpuc_cv183x.isa.dma import RotateChannels, Steps, TensorCopy, TransposeCW, TransposeNC
 from tpuc_cv183x.isa.dma_special import Fill, LinearCopy, MatrixCopy
 from tpuc_cv183x.isa.geometry import EU_BYTES, GMEM_BASE, is_gmem, round_up, split_gmem
 from tpuc_cv183x.isa.types import Shape4
 
-CLOCK_MHZ = 650
-DDR_BYTES_PER_CYCLE = 1886 * 4 / CLOCK_MHZ
-"""A 32-bit bus at 1886 MT/s (chip.md)."""
+DDR_BYTES_PER_SECOND = 1886_000_000 * 4
+"""A 32-bit bus at 1886 MT/s, whatever the chip (chip.md)."""
 WORD_BYTES, BLOCK_BYTES, BURST_BYTES, PAGE_BYTES = 16, 64, 256, 4096
 """The bus moves words in bursts that stay inside a page; memory answers in whole blocks."""
 LOAD_GAP_BYTES = 16
@@ -123,14 +123,14 @@ def _is_local(source: Side | None, destination: Side) -> bool:
     return not is_gmem(destination.address) and source is not None and not is_gmem(source.address)
 
 
-def vendor_transfer(instruction: Instruction) -> int:
+def vendor_transfer(instruction: DmaInstruction) -> int:
     """What the memory bus needs; copies within local memory count as if they went over it, fills there as nothing."""
     source, destination = _sides(instruction)
     if source is not None and _is_local(source, destination):
         bus = max(source.words(), destination.words()) * WORD_BYTES
     else:
         bus = sum(memory_bytes(side) for side in (source, destination) if side is not None and is_gmem(side.address))
-    return int(bus / DDR_BYTES_PER_CYCLE)
+    return int(bus / (DDR_BYTES_PER_SECOND / instruction.target.clock_hz))
 
 
 # -- measured ----------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ _MEASURED = {
 """(is load, is compressed): start cycles and bytes per cycle, fits of a trace of ResNet-50 on a CV1835."""
 
 
-def measured_transfer(instruction: Instruction) -> int:
+def measured_transfer(instruction: DmaInstruction) -> int:
     """Start-up and bytes; a compressed tensor counts with the bytes that it holds."""
     source, destination = _sides(instruction)
     if source is not None and _is_local(source, destination):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from tpuc_cv183x.isa import (
+    CV183X,
     Arithmetic,
     ArithmeticOp,
     AveragePool,
@@ -25,7 +26,6 @@ from tpuc_cv183x.isa import (
     natural_strides,
     split_columns,
 )
-from tpuc_cv183x.isa.geometry import LANES
 from tpuc_cv183x.isa.windows import Window
 
 from tests.chips.cv183x.dma_cases import DMA_GENERATORS
@@ -91,7 +91,7 @@ def conv(draw: Draw, floats: bool, block: bool) -> Case:
         else result_type(draw, *kinds, bias_signed=(bias_signed and has_bias) or has_block_bias)
     )
     shape = (n, oc, *out)
-    natural = natural_strides(shape, dtype.bytes)
+    natural = natural_strides(CV183X, shape, dtype.bytes)
     result = Operand(draw.address(RESULT, lanes=True), dtype)
     if result.lane:
         groups = (result.lane + oc + 31) // 32
@@ -183,10 +183,10 @@ def pool(draw: Draw, floats: bool, average: bool) -> Case:
 def matmul(draw: Draw, floats: bool, requantise: bool, partial: bool = False) -> Case:
     kinds = (BF16, BF16) if floats else (draw.pick(INT8, UINT8), draw.pick(INT8, UINT8))
     rows, depth, columns = draw.number(1, 7), draw.number(1, 70), draw.number(1, 90)
-    result_split = split_columns(columns, kinds[0])
+    result_split = split_columns(columns, kinds[0], CV183X)
     if draw.chance(4):
         result_split = (draw.number(1, 34), draw.pick(8, 16, 24))
-    left_split = split_columns(depth, kinds[0])
+    left_split = split_columns(depth, kinds[0], CV183X)
     if draw.chance(4):
         width = draw.number(1, 20)
         left_split = (-(-depth // width), width)
@@ -236,7 +236,7 @@ def arithmetic(draw: Draw, op: ArithmeticOp, floats: bool) -> Case:
     if floats:
         left = right = result = BF16
     elif op is ArithmeticOp.SHIFT:
-        draw.lmem[:, B:RESULT] = draw.rng.integers(-16, 17, (LANES, RESULT - B)).astype(np.uint8)
+        draw.lmem[:, B:RESULT] = draw.rng.integers(-16, 17, (CV183X.lanes, RESULT - B)).astype(np.uint8)
         left, right, result = INT16, INT8, INT16
     elif scaled:
         left, right = (draw.pick(INT16, UINT16) if wide else draw.pick(INT8, UINT8) for _ in range(2))
@@ -253,7 +253,7 @@ def arithmetic(draw: Draw, op: ArithmeticOp, floats: bool) -> Case:
         left = right = result = draw.pick(INT8, UINT8)
     target = draw.tensor(RESULT, result, shape, lanes=True)
     if op is ArithmeticOp.MAC and not floats:
-        strides = target.strides(shape)
+        strides = target.strides(shape, CV183X)
         target = Operand(target.address, result, strides, strides[0] * shape[0])
     other = None
     if op is not ArithmeticOp.COPY:
@@ -261,9 +261,9 @@ def arithmetic(draw: Draw, op: ArithmeticOp, floats: bool) -> Case:
         fixed = Scalar(draw.number(-16, 17) & 0xFF, INT8) if op is ArithmeticOp.SHIFT else draw.scalar(right)
         other = fixed if constant else draw.tensor(B, right, shape, beside=target)
         if isinstance(other, Operand) and draw.chance(5):
-            n, c, h, w = other.strides(shape)
+            n, c, h, w = other.strides(shape, CV183X)
             layout = draw.pick((n, c, 0, w), (n, c, h, 0), (n, c, 0, 0), (0, c, h, w), (n, 0, h, w))
-            other = Operand(other.address, right, layout, other.step(shape) if right.planes > 1 else 0)
+            other = Operand(other.address, right, layout, other.step(shape, CV183X) if right.planes > 1 else 0)
     requantise = op is ArithmeticOp.MUL and result.planes == 1 and not floats and draw.chance()
     return draw.case(
         Arithmetic(

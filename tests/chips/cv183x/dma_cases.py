@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from tpuc_cv183x.isa import (
+    CV183X,
     Compression,
     DType,
     Fill,
@@ -32,7 +33,7 @@ Steps = tuple[int, int, int]
 def local(draw: Draw, start: int, shape: Shape4, size: int) -> tuple[int, Steps]:
     """A place in local memory."""
     address = draw.address(start, lanes=True)
-    _n, c, h, _ = natural_strides(shape, size)
+    _n, c, h, _ = natural_strides(CV183X, shape, size)
     if draw.chance(3):
         h += size * draw.number(0, 3)
         c = -(-h * shape[2] // 16) * 16
@@ -133,7 +134,7 @@ def rotate(draw: Draw) -> Case:
 def matrix(draw: Draw, direction: str, turned: bool = False) -> Case:
     kind = INT8 if turned else draw.pick(INT8, BF16)
     rows, columns = draw.number(1, 20), draw.number(1, 90)
-    split = split_columns(rows if turned else columns, kind)
+    split = split_columns(rows if turned else columns, kind, CV183X)
     stride = columns * kind.bytes + draw.pick(0, 0, 3 * kind.bytes)
     there, here = gmem(draw.number(0, BASES), draw.number(0, 64)), draw.address(RESULT, lanes=split[0] < 3)
     return draw.case(
@@ -168,7 +169,7 @@ def decompressed(draw: Draw, kind: DType, zero_guard: bool = False) -> Case:
     """The load of such a stream."""
     case = compressed(draw, kind, zero_guard)
     store: TensorCopy = case.instruction
-    machine = Machine()
+    machine = Machine(CV183X)
     case.load(machine)
     store.execute(machine)
     for base in range(BASES):

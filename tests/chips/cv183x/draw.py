@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tpuc_cv183x.isa import DType, Layout, Operand, Scalar, lane_address, natural_strides
-from tpuc_cv183x.isa.geometry import LANES
+from tpuc_cv183x.isa import CV183X, DType, Layout, Operand, Scalar, lane_address, natural_strides
 from tpuc_cv183x.machine import Machine
 
 Array = np.ndarray[Any, Any]
@@ -48,7 +47,7 @@ class Draw:
     gmem: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lmem = self._fill((LANES, WINDOW_BYTES))
+        self.lmem = self._fill((CV183X.lanes, WINDOW_BYTES))
         self.gmem = self._fill((BASES, GMEM_BYTES))
 
     def _fill(self, size: tuple[int, int]) -> Array:
@@ -85,7 +84,7 @@ class Draw:
 
     def address(self, start: int, lanes: bool = False) -> int:
         """An address at `start`, sometimes in another lane."""
-        return lane_address(self.number(0, LANES) if lanes and self.chance(3) else 0, start)
+        return lane_address(self.number(0, CV183X.lanes) if lanes and self.chance(3) else 0, start)
 
     def beside(self, start: int, result: Operand) -> int:
         """An address at `start` that an operand with 16-bit addresses beside `result` can have."""
@@ -102,8 +101,8 @@ class Draw:
     ) -> Operand:
         """An operand with aligned, compact or gapped strides."""
         address = self.address(start, lanes) if beside is None else self.beside(start, beside)
-        strides = natural_strides(shape, dtype.bytes, self.pick(Layout.ALIGNED, Layout.ALIGNED, Layout.COMPACT))
-        groups = (address // 0x8000 + shape[1] + LANES - 1) // LANES
+        strides = natural_strides(CV183X, shape, dtype.bytes, self.pick(Layout.ALIGNED, Layout.ALIGNED, Layout.COMPACT))
+        groups = (address // 0x8000 + shape[1] + CV183X.lanes - 1) // CV183X.lanes
         n, c, h, w = strides
         if gaps and self.chance(3):
             step = self.number(1, 3)
@@ -122,8 +121,8 @@ class Draw:
         data = np.ascontiguousarray(values).view(np.uint8).reshape(values.shape[0], -1)
         lane, offset = divmod(address, 0x8000)
         for channel, row in enumerate(data, lane):
-            start = offset + channel // LANES * row.size
-            self.lmem[channel % LANES, start : start + row.size] = row
+            start = offset + channel // CV183X.lanes * row.size
+            self.lmem[channel % CV183X.lanes, start : start + row.size] = row
 
     def scalar(self, dtype: DType) -> Scalar:
         if dtype.is_float:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from tpuc.api import Region
 from tpuc_cv183x.container import CviModel
+from tpuc_cv183x.isa import CV183X
 from tpuc_cv183x.isa.geometry import split_gmem
 
 from tests.chips.cv183x.cases import GENERATORS, make_case
@@ -82,7 +83,7 @@ def write_programs(folder: Path) -> None:
 def file_inputs(data: bytes) -> dict[str, Array]:
     """Random inputs of a compiled file."""
     rng = np.random.default_rng(183)
-    program = CviModel.from_bytes(data).programs[0]
+    program = CviModel.from_bytes(data, CV183X).programs[0]
     inputs: dict[str, Array] = {}
     for tensor in map(program.tensor, program.inputs):
         kind = tensor.type.numpy
@@ -101,7 +102,7 @@ def write_outputs(folder: Path) -> None:
         inputs = file_inputs(path.read_bytes())
         arrays |= {f"{name}.in.{key}": value for key, value in inputs.items()}
         results = run_file(folder, path, inputs)
-        wanted = CviModel.from_bytes(path.read_bytes()).programs[0].outputs
+        wanted = CviModel.from_bytes(path.read_bytes(), CV183X).programs[0].outputs
         arrays |= {f"{name}.out.{key}": results[key] for key in wanted}
     np.savez_compressed(FOLDER / "outputs.npz", **arrays)  # type: ignore[arg-type]
 

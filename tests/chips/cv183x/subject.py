@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from tpuc.api import DecodedStreams, Engine
 from tpuc_cv183x.container import CviModel
+from tpuc_cv183x.isa import CV183X
 from tpuc_cv183x.isa.geometry import WEIGHTS
 from tpuc_cv183x.simulator import Simulator
 
@@ -32,7 +33,7 @@ class FileSubject:
     """See Subject."""
 
     def __init__(self, data: bytes) -> None:
-        self._simulator = RandomStart(CviModel.from_bytes(data))
+        self._simulator = RandomStart(CviModel.from_bytes(data, CV183X))
         self._inputs = random_inputs(self._simulator.inputs)
         self.parts: Sequence[DecodedStreams] = self._simulator.segments
 

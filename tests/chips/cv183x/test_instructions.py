@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tpuc.api import Command, CorruptFile, Engine, IllegalCommand, derive_waits
 from tpuc.api.encoding import BitLayout
 from tpuc_cv183x import isa
 from tpuc_cv183x.isa import (
+    CV183X,
     Arithmetic,
     ArithmeticOp,
     ChannelBlock,
@@ -61,13 +63,13 @@ def test_there_is_a_golden_for_every_operation() -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_functional_model_gives_the_same_bytes(name: str) -> None:
-    machine = Machine()
+    machine = Machine(CV183X)
     machine.gmem[:BASES] = [np.zeros(GMEM_BYTES, np.uint8) for _ in range(BASES)]
     program = PROGRAMS[name]
     for numbers, before, _ in program["regions"]:
         target = place(machine, numbers)
         target[...] = np.frombuffer(bytes.fromhex(before), np.uint8).reshape(target.shape)
-    command = decode(Engine(program["engine"]), bytes.fromhex(program["command"]))
+    command = decode(Engine(program["engine"]), bytes.fromhex(program["command"]), CV183X)
     command.instruction.check()  # type: ignore[attr-defined]
     command.instruction.execute(machine)
     for numbers, before, after in program["regions"]:
@@ -79,7 +81,7 @@ def test_instructions_come_back_from_their_bytes(name: str) -> None:
     for seed in range(5):
         instruction: Any = make_case(name, seed).instruction
         data = instruction.encode(7, 3)
-        command = decode(instruction.engine, data)
+        command = decode(instruction.engine, data, CV183X)
         again: Any = command.instruction
         assert (command.number, command.wait) == (7, 3)
         assert again.encode(7, 3) == data
@@ -102,7 +104,7 @@ def test_random_descriptors_keep_every_bit(data: st.DataObject) -> None:
         word = word & ~(((1 << width) - 1) << offset) | value << offset
     logical = word.to_bytes(table.length_bytes, "little")
     try:
-        command = decode(engine, logical)
+        command = decode(engine, logical, CV183X)
     except IllegalCommand:
         return
     if command.number:
@@ -121,21 +123,24 @@ def _elsewhere(engine: Engine) -> BitLayout:
     return BitLayout("other descriptor", 128, places, table.resets)
 
 
+ELSEWHERE = replace(CV183X, name="elsewhere", layouts=_elsewhere)
+
+
 def test_a_family_with_another_layout_has_the_same_instructions() -> None:
     instructions: list[Any] = [make_case(name, 2).instruction for name in GENERATORS]
     single = [one for one in instructions if not getattr(one, "double", False)]
     commands = derive_waits(single)
-    section = encode_cmdbuf(commands, _elsewhere)
-    (segment,) = decode_cmdbuf(section, _elsewhere)
-    plain = encode_cmdbuf(commands)
+    section = encode_cmdbuf(commands, ELSEWHERE)
+    (segment,) = decode_cmdbuf(section, ELSEWHERE)
+    plain = encode_cmdbuf(commands, CV183X)
     assert section != plain
-    assert encode_cmdbuf(segment.order) == plain
+    assert encode_cmdbuf(segment.order, CV183X) == plain
 
 
 def test_a_family_without_a_field_refuses_what_needs_it() -> None:
     command = Command(small_conv(input_shape=(4, 4, 4), double=True), 1, 0)
     with pytest.raises(IllegalCommand, match="other descriptor: it has no field 'double_conv', which would be 1"):
-        encode_cmdbuf([command], _elsewhere)
+        encode_cmdbuf([command], ELSEWHERE)
 
 
 def test_the_storage_form_comes_back() -> None:
@@ -238,7 +243,7 @@ def test_a_value_too_large_for_its_field_is_refused() -> None:
     [(10, INT8, (1, 10)), (20, INT8, (2, 16)), (1024, INT8, (32, 32)), (20, BF16, (3, 8)), (513, INT8, (17, 32))],
 )
 def test_columns_are_spread_as_the_vendor_does(columns: int, dtype: DType, split: tuple[int, int]) -> None:
-    assert split_columns(columns, dtype) == split
+    assert split_columns(columns, dtype, CV183X) == split
 
 
 def test_every_exported_name_exists() -> None:

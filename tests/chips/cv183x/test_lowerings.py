@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from tpuc.api import F32, LoweringNode, Op, TensorType
-from tpuc_cv183x.chip import DESCRIPTION
+from tpuc_cv183x.chip import CHIP
 from tpuc_cv183x.lowerings import TABLE
 from tpuc_ops import top
 
@@ -227,7 +227,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, 
 
 def _refusal(name: str, mode: str) -> str | None:
     op, operands, constants, result, _ = REFUSALS[name]
-    node = LoweringNode(op, tuple(operands), (result,), "y", (), tuple(constants), mode, DESCRIPTION)
+    node = LoweringNode(op, tuple(operands), (result,), "y", (), tuple(constants), mode, CHIP.description)
     return TABLE.cells[op.name, mode].refuse(node)
 
 

@@ -15,6 +15,7 @@ from tpuc.data import quantise
 from tpuc.interpreter import Interpreter
 from tpuc.session import Boundary, Session
 from tpuc_cv183x.container import CviModel
+from tpuc_cv183x.isa import CV183X
 from tpuc_cv183x.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE
 
 from tests.chips.command_line import tpuc, tpuc_apart
@@ -91,7 +92,7 @@ def test_the_file_keeps_scales_as_the_vendor_does(network: Callable[[str], Netwo
     session = Session(chip="cv183x", quantize="int8")
     module = session.transform(net.path, output_names=("scores",))
     final, data, _ = session.build(module, net.table, boundary=STORED)
-    (program,) = CviModel.from_bytes(data).programs
+    (program,) = CviModel.from_bytes(data, CV183X).programs
     tensors = {tensor.name: tensor for tensor in program.tensors}
     for name, value, is_input in (
         (program.inputs[0], final.main.inputs[0], True),
@@ -134,7 +135,7 @@ def test_inputs_and_outputs_beyond_five_lie_in_the_programs_own_memory(heads: in
     rest = places.pop(PRIVATE, [])
     assert places == {memory: [0] for memory in range(FIRST_IO, BASE_REGISTERS)}
     assert rest == [offset * 128 for offset in range(1 + heads - len(places))]  # 2 x 4 x 4 of float32
-    (program,) = CviModel.from_bytes(data).programs
+    (program,) = CviModel.from_bytes(data, CV183X).programs
     assert program.private_bytes == 128 * len(rest)
 
 

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 from tpuc.api import Region
+from tpuc_cv183x.isa import CV183X
 from tpuc_cv183x.isa.geometry import GMEM_BASE, GMEM_BITS, split_gmem
 from tpuc_cv183x.machine import Machine
 
@@ -35,7 +36,7 @@ def memories_of(machine: Machine) -> Memories:
 )
 @pytest.mark.parametrize("name", GENERATORS)
 def test_regions_are_what_instructions_touch(name: str, seeds: range) -> None:
-    machine = Machine()
+    machine = Machine(CV183X)
     for seed in seeds:
         case = make_case(name, seed)
         case.load(machine)

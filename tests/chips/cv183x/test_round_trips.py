@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tpuc.api import Engine, IllegalCommand
+from tpuc_cv183x.isa import CV183X
 from tpuc_cv183x.isa.stream import decode
 from tpuc_cv183x.isa.tables import ENABLE, NUMBER, load_table
 
@@ -38,7 +39,7 @@ def test_descriptors_come_back_from_random_fields(name: str) -> None:
 
     def read(fields: Mapping[str, int]) -> Any:
         try:
-            return decode(engine, layout.pack(fields)).instruction
+            return decode(engine, layout.pack(fields), CV183X).instruction
         except IllegalCommand:
             return None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc_cv183x.container import CpuRoutine, CviModel, Program, Routine, Tensor, TensorType, write_arguments
+from tpuc_cv183x.isa import CV183X
 from tpuc_cv183x.simulator import Simulator
 
 from tests.chips.cv183x.draw import Array
@@ -20,7 +21,7 @@ SHAPE = (2, 5, 3, 4)
 @pytest.mark.parametrize("name", FILES)
 def test_vendor_files_give_the_same_outputs_here_and_there(name: str, run_vendor: RunVendor) -> None:
     path = FOLDER / f"{name}.cvimodel"
-    simulator = Simulator.from_bytes(path.read_bytes())
+    simulator = Simulator.from_bytes(path.read_bytes(), CV183X)
     rng = np.random.default_rng(7)
     inputs: dict[str, Array] = {}
     for tensor in simulator.inputs:
@@ -34,7 +35,7 @@ def test_vendor_files_give_the_same_outputs_here_and_there(name: str, run_vendor
 def test_a_file_read_and_written_again_runs_the_same_there(run_vendor: RunVendor, tmp_path: Path) -> None:
     path = FOLDER / "net20_cv183x_int8.cvimodel"
     ours = tmp_path / "again.cvimodel"
-    ours.write_bytes(CviModel.from_bytes(path.read_bytes()).to_bytes())
+    ours.write_bytes(CviModel.from_bytes(path.read_bytes(), CV183X).to_bytes())
     x = np.random.default_rng(1).standard_normal((1, 3, 32, 32)).astype(np.float32)
     name = "y_Softmax_f32"
     assert np.array_equal(run_vendor(ours, {"x": x})[name], run_vendor(path, {"x": x})[name])
@@ -43,7 +44,7 @@ def test_a_file_read_and_written_again_runs_the_same_there(run_vendor: RunVendor
 def cpu_file(function: str, arguments: dict[str, float | str], source: TensorType, target: TensorType) -> CviModel:
     x, y = Tensor("x", source, SHAPE, 3), Tensor("y", target, SHAPE, 4)
     routine = Routine(CpuRoutine(function, write_arguments(arguments)), ("x",), ("y",))
-    return CviModel("net", (Program(("x",), ("y",), (x, y), (routine,)),), ())
+    return CviModel(CV183X, "net", (Program(("x",), ("y",), (x, y), (routine,)),), ())
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_quant_is_exact(
     path = tmp_path / "quant.cvimodel"
     path.write_bytes(data)
     x = (np.random.default_rng(0).integers(-256, 256, SHAPE) / 2).astype(source.numpy)
-    result = Simulator.from_bytes(data).run({"x": x})["y"]
+    result = Simulator.from_bytes(data, CV183X).run({"x": x})["y"]
     assert np.array_equal(result.reshape(-1), run_vendor(path, {"x": x})["y"].reshape(-1))
 
 
@@ -70,5 +71,5 @@ def test_softmax_is_exact_to_float_rounding(run_vendor: RunVendor, tmp_path: Pat
     path = tmp_path / "softmax.cvimodel"
     path.write_bytes(data)
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
-    result = Simulator.from_bytes(data).run({"x": x})["y"]
+    result = Simulator.from_bytes(data, CV183X).run({"x": x})["y"]
     np.testing.assert_allclose(result, run_vendor(path, {"x": x})["y"].reshape(SHAPE), rtol=1e-6)  # order of its sum

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tpuc.api import DecodedStreams, Engine, IllegalCommand
 from tpuc_cv183x.container import CviModel
+from tpuc_cv183x.isa import CV183X
 from tpuc_cv183x.isa.geometry import WEIGHTS, round_up, split_gmem
 from tpuc_cv183x.simulator import CpuStep, Simulator
 
@@ -29,7 +30,7 @@ class OracleSubject:
 
     def __init__(self, data: bytes, folder: Path) -> None:
         self._module = load_oracle(folder)
-        simulator = Simulator(CviModel.from_bytes(data))
+        simulator = Simulator(CviModel.from_bytes(data, CV183X))
         self.parts: Sequence[DecodedStreams] = simulator.segments
         assert simulator.steps[: len(self.parts)] == self.parts
         given = [tensor for step in simulator.steps if isinstance(step, CpuStep) for tensor in step.inputs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tpuc_cv183x.isa import CV183X
 from tpuc_cv183x.machine import Machine
 
 from tests.chips.cv183x.cases import GENERATORS, make_case
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.interop
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_the_functional_model_leaves_the_same_memories(runner: OracleRunner, name: str) -> None:
-    machine = Machine()
+    machine = Machine(CV183X)
     for seed in range(FIRST_SEED, FIRST_SEED + CASES_PER_GENERATOR):
         case = make_case(name, seed)
         case.instruction.check()

@@ -17,13 +17,13 @@ from tpuc.api.container import Record, Schema
 
 from tpuc_cv183x.container.lz4 import decompress_block
 from tpuc_cv183x.isa.geometry import BASE_REGISTERS, GMEM_BITS, gmem
+from tpuc_cv183x.isa.target import Target
 
 MAGIC = b"CviModel"
 HEADER = struct.Struct("<8sIBB16s16s2s")
 VERSION = (1, 4, 0)
 PADDING = b"Cv"
 """What the vendor writes at the end of the header."""
-CHIP = "cv183x"
 DEFAULT_TIME = "1970-01-01 00:00:00"
 DEFAULT_PRODUCER = "tpuc"
 NO_ADDRESS = -1
@@ -167,8 +167,9 @@ class Weight:
 
 @dataclass(frozen=True)
 class CviModel:
-    """A whole file. `time` is a text that the caller chooses, so that equal programs give equal files."""
+    """A whole file for a chip. `time` is a text that the caller chooses, so that equal programs give equal files."""
 
+    target: Target
     name: str
     programs: tuple[Program, ...]
     sections: tuple[Section, ...]
@@ -194,16 +195,16 @@ class CviModel:
             "weight_map": [_weight_record(weight) for weight in self.weights],
             "programs": [_program_record(program) for program in self.programs],
             "sections": records,
-            "target": CHIP,
+            "target": self.target.name,
             "mlir_version": self.producer,
         }
         body = _schema().write(record, "Model") + bytes(area)
         size = len(body) - len(area)
         digest = hashlib.md5(body, usedforsecurity=False).digest()
-        return HEADER.pack(MAGIC, size, *VERSION[:2], digest, CHIP.encode(), PADDING) + body
+        return HEADER.pack(MAGIC, size, *VERSION[:2], digest, self.target.name.encode(), PADDING) + body
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> CviModel:
+    def from_bytes(cls, data: bytes, target: Target) -> CviModel:
         """Read a file; raises CorruptFile, or Unsupported for another chip or version."""
         if len(data) < HEADER.size:
             raise CorruptFile(
@@ -218,15 +219,16 @@ class CviModel:
             raise CorruptFile(
                 f"cvimodel of {len(data)} bytes: the header promises a body of {size}; the file is truncated"
             )
-        target = chip.rstrip(b"\0").decode("ascii", "replace")
-        if target != CHIP:
-            raise Unsupported(f"cvimodel for chip {target!r}: only {CHIP} is known here; recompile it")
+        name = chip.rstrip(b"\0").decode("ascii", "replace")
+        if name != target.name:
+            raise Unsupported(f"cvimodel for chip {name!r}: only {target.name} is known here; recompile it")
         record = _schema().read(data[HEADER.size : HEADER.size + size], "Model")
         area = memoryview(data)[HEADER.size + size :]
         programs = tuple(_read_program(item) for item in record.get("programs", []))
         if not programs:
             raise CorruptFile("cvimodel: it holds no program; the file is damaged")
         return cls(
+            target,
             record.get("name", ""),
             programs,
             tuple(_read_section(item, area) for item in record.get("sections", [])),

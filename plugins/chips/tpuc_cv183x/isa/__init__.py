@@ -2,7 +2,7 @@
 
 Compute operands: `Operand(address, dtype, layout=ALIGNED, plane_step=0)` with `address` = lane * 0x8000 + offset
 (`lane_address`), dtype INT8, UINT8, INT16, UINT16 (two byte planes, `plane_step` apart) or BF16, layout
-`Layout.ALIGNED`, `COMPACT`, `CHANNEL` or explicit byte strides (n, c per group of 32 channels, h, w; 0 repeats).
+`Layout.ALIGNED`, `COMPACT`, `CHANNEL` or explicit byte strides (n, c per group of channels, h, w; 0 repeats).
 `Scalar.of(value, dtype)` is an immediate. Right operands, weights, biases and blocks start in the same pair of lanes as
 the result. DMA addresses: local ones as above; GMEM as `gmem(base register, offset)`. Shapes are (n, c, h, w), pads
 (top, left, bottom, right), pairs (height, width), DMA strides (n, c, h) in bytes. Every class also takes `layer`.
@@ -15,7 +15,7 @@ compute
     MaxPool       result, result_shape, input, input_size, kernel; stride, pads, insert, insert_last, pad_value
     AveragePool   the same with factor (byte, or bf16 bits), shift
     MatMul        rows, depth, result, result_split (channels, width), left, left_split, right; bias (address),
-                  bias_signed, multiplier, shift, accumulate, left_shift, relu, partial; `split_columns(columns, dtype)`
+                  bias_signed, multiplier, shift, accumulate, left_shift, relu, partial; `split_columns`
     Arithmetic    operation: ArithmeticOp MUL | MAC | ADD | SUB | MAX | MIN | SHIFT | AND | OR | XOR | COPY, shape,
                   result, left; right (Operand or Scalar), shift, left_shift, multiplier, relu, floor
     Lookup        shape, result, input, table (address)
@@ -32,7 +32,7 @@ DMA
     LinearCopy    source, destination, size
 
 Every instruction has `reads()`, `writes()` (regions), `check()` (raises IllegalCommand), `encode(number, wait)`
-(logical form), `execute(machine)` and `describe()`. `encode_cmdbuf(commands)` writes the section of a file.
+(logical form), `execute(machine)` and `describe()`. `encode_cmdbuf` writes the section of a file.
 """
 
 from __future__ import annotations
@@ -50,9 +50,11 @@ from tpuc_cv183x.isa.lookup import ChannelSum, Lookup
 from tpuc_cv183x.isa.matmul import MatMul, split_columns
 from tpuc_cv183x.isa.pool import AveragePool, MaxPool
 from tpuc_cv183x.isa.stream import Segment, decode_cmdbuf, decode_dmabuf, encode_cmdbuf, encode_dmabuf
+from tpuc_cv183x.isa.target import CV183X, Target
 from tpuc_cv183x.isa.types import DType, Layout, Operand, Scalar, natural_strides
 
 __all__ = [
+    "CV183X",
     "Arithmetic",
     "ArithmeticOp",
     "AveragePool",
@@ -79,6 +81,7 @@ __all__ = [
     "RotateChannels",
     "Scalar",
     "Segment",
+    "Target",
     "TensorCopy",
     "TransposeCW",
     "TransposeNC",

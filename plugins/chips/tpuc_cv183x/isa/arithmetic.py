@@ -142,7 +142,8 @@ class Arithmetic(ComputeInstruction):
         if self.result.dtype.is_float:
             return self.result
         kind = DType.INT16 if self.result.dtype.signed else DType.UINT16
-        return Operand(self.result.address, kind, self.result.strides(self.shape), self.result.step(self.shape))
+        place = (self.shape, self.target)
+        return Operand(self.result.address, kind, self.result.strides(*place), self.result.step(*place))
 
     # -- checking ----------------------------------------------------------------------------------------------------
 
@@ -192,15 +193,15 @@ class Arithmetic(ComputeInstruction):
             raise IllegalCommand(f"{name}: the result {self.result} must be {wanted}, as its operands are")
 
     def reads(self) -> Sequence[Region]:
-        regions = self.left.regions(self.shape)
+        regions = self.left.regions(self.shape, self.target)
         if isinstance(self.right, Operand):
-            regions += self.right.regions(self.shape)
+            regions += self.right.regions(self.shape, self.target)
         if self.operation is ArithmeticOp.MAC:
-            regions += self._accumulator.regions(self.shape)
+            regions += self._accumulator.regions(self.shape, self.target)
         return regions
 
     def writes(self) -> Sequence[Region]:
-        return self.result.regions(self.shape)
+        return self.result.regions(self.shape, self.target)
 
     # -- execution ---------------------------------------------------------------------------------------------------
 

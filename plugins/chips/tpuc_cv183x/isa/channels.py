@@ -21,6 +21,7 @@ from tpuc_cv183x.isa.finish import (
     round_shift,
     wrap,
 )
+from tpuc_cv183x.isa.target import Target
 from tpuc_cv183x.isa.types import NEAR_MASK, Array, DType, Layout, Operand, Shape4
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ THIRD = ("opd2*", "opt_opd2*", "short_opd2*")
 class Finishes(Protocol):
     """What `finish_channels` needs to know of a convolution."""
 
+    @property
+    def target(self) -> Target: ...
     @property
     def result(self) -> Operand: ...
     @property
@@ -62,7 +65,7 @@ class _ChannelParameters(FieldCodec):
         fields |= {"opd2_n": 1, "opd2_c": channels, "opd2_h": 1, "opd2_w": 1}
         if bias is not None and block is None:
             fields |= {"opd2_addr": bias & NEAR_MASK, "opt_opd2_sign": int(instruction.bias_signed)}
-            fields["opd2_b_str"] = bias_step(channels, instruction.result.dtype)
+            fields["opd2_b_str"] = bias_step(channels, instruction.result.dtype, instruction.target)
         if block is not None:
             fields |= {"opd2_addr": block.address & NEAR_MASK, "opt_opd2_int8": 1, "opd2_b_str": 0, "opt_chl_quan": 1}
             fields |= {"opt_opd2_sign": int(block.has_bias), "tsk_opd_num": 3 if block.has_bias else 2}

@@ -86,7 +86,9 @@ class Tensor(FieldCodec):
         if self._layout is None:
             assert self._shape is not None
             fields[self._code] = 3
-            fields.update(zip(self._strides, operand.strides(self._shape(instruction)), strict=True))
+            fields.update(
+                zip(self._strides, operand.strides(self._shape(instruction), instruction.target), strict=True)
+            )
         elif operand.layout is self._layout:
             fields[self._code] = int(self._layout)
         else:
@@ -94,7 +96,7 @@ class Tensor(FieldCodec):
                 f"{instruction.mnemonic()}: operand {operand} must have the layout {self._layout.name.lower()}; copy it"
             )
         if self._shape is not None and self._has_step(instruction, dtype):
-            fields[self._step] = operand.step(self._shape(instruction))
+            fields[self._step] = operand.step(self._shape(instruction), instruction.target)
 
     def _has_step(self, instruction: Any, dtype: DType) -> bool:
         return dtype.planes > 1 or (self._planes is not None and self._planes(instruction))
@@ -117,11 +119,12 @@ class Tensor(FieldCodec):
             return Operand(address, dtype, self._layout or Layout.ALIGNED)
         shape = self._shape(draft)
         layout = self._read_layout(fields) if self._layout is None else self._layout
-        stated = Operand(address, dtype, layout).strides(shape)
+        target = draft.target
+        stated = Operand(address, dtype, layout).strides(shape, target)
         if self._layout is None:
-            layout = Layout.ALIGNED if stated == Operand(address, dtype).strides(shape) else stated
+            layout = Layout.ALIGNED if stated == Operand(address, dtype).strides(shape, target) else stated
         operand = Operand(address, dtype, layout)
-        if not self._has_step(draft, dtype) or fields[self._step] == operand.step(shape):
+        if not self._has_step(draft, dtype) or fields[self._step] == operand.step(shape, target):
             return operand
         return Operand(address, dtype, layout, fields[self._step])
 

@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from tpuc.api import Engine, IllegalCommand, Region
 from tpuc.api.encoding import EncodedInstruction
 
-from tpuc_cv183x.isa.geometry import BASE_REGISTERS, GMEM_BITS, LANE_BYTES, LANES, is_gmem, split_gmem
+from tpuc_cv183x.isa.geometry import BASE_REGISTERS, GMEM_BITS, LANE_BYTES, is_gmem, split_gmem
 from tpuc_cv183x.isa.tables import LAYER, encode
+from tpuc_cv183x.isa.target import CV183X, Target
 from tpuc_cv183x.isa.types import NEAR_MASK, Operand, format_address
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cv183xInstruction(EncodedInstruction):
-    """One descriptor. `layer`: a free number that names the layer in disassemblies and profiles."""
+    """One descriptor. `layer`: a free number that names the layer in disassemblies and profiles.
 
-    hidden = frozenset({"leftover", "layer", "operation"})
+    `target`: the chip that it is for; assemblers and decoders set their own.
+    """
+
+    hidden = frozenset({"leftover", "layer", "operation", "target"})
 
     layer: int = 0
+    target: Target = CV183X
 
     def fields(self) -> dict[str, int]:
         return {LAYER[self.engine]: self.layer, **super().fields()}
 
     def encode(self, number: int, wait: int) -> bytes:
         """The logical form, as a cmdbuf holds it."""
-        return encode(self, number, wait)
+        return encode(self, number, wait, self.target.layouts)
+
+    def on(self, target: Target) -> Self:
+        """The same for another chip."""
+        return self if self.target is target else replace(self, target=target)
 
     def check_region(self, region: Region) -> None:
-        check_region(self.mnemonic(), region)
+        check_region(self.mnemonic(), region, self.target)
 
     def shown_value(self, name: str, value: Any) -> Any:
         return f"[{format_address(value)}]" if name in ("bias", "table") and isinstance(value, int) else value
 
 
-def check_region(mnemonic: str, region: Region) -> None:
+def check_region(mnemonic: str, region: Region, target: Target) -> None:
     """Refuse regions outside their memory."""
     if region.space == "lmem":
-        legal = 0 <= region.start <= region.end <= LANE_BYTES and 0 <= region.first_lane < region.end_lane <= LANES
+        within = 0 <= region.start <= region.end <= LANE_BYTES
+        legal = within and 0 <= region.first_lane < region.end_lane <= target.lanes
     else:
         legal = 0 <= region.start <= region.end <= BASE_REGISTERS << GMEM_BITS
     if not legal:

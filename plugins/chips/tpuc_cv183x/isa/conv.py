@@ -121,7 +121,7 @@ class Conv(WindowInstruction):
             )
         check_multiple(name, "input address", self.input.offset, 16)
         check_multiple(name, "result address", self.result.offset, 16)
-        check_multiple(name, "result n stride", self.result.strides(self.result_shape)[0], 16)
+        check_multiple(name, "result n stride", self.result.strides(self.result_shape, self.target)[0], 16)
         if not self.double:
             return
         ic = self.input_shape[0]
@@ -132,18 +132,18 @@ class Conv(WindowInstruction):
             )
 
     def reads(self) -> Sequence[Region]:
-        regions = self.input.regions(self._dims) + self.weight.regions(self.weight_shape)
-        oc = self.result_shape[1]
+        target, oc = self.target, self.result_shape[1]
+        regions = self.input.regions(self._dims, target) + self.weight.regions(self.weight_shape, target)
         if self.block is not None:
-            regions.append(self.block.region(oc))
+            regions.append(self.block.region(oc, target))
         if self.bias is not None:
-            regions += bias_regions(self.bias, oc, self.input.dtype)
+            regions += bias_regions(self.bias, oc, self.input.dtype, target)
         if self.partial.reads:
-            regions += self.result.regions(self.result_shape, self._planes)
+            regions += self.result.regions(self.result_shape, target, self._planes)
         return regions
 
     def writes(self) -> Sequence[Region]:
-        return self.result.regions(self.result_shape, self._planes if self.partial.writes else 1)
+        return self.result.regions(self.result_shape, self.target, self._planes if self.partial.writes else 1)
 
     def execute(self, machine: Machine) -> None:
         dtype, oc = self.input.dtype, self.result_shape[1]

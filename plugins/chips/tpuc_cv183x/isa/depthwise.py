@@ -101,22 +101,23 @@ class Depthwise(WindowInstruction):
             ("input", self.input, self.input_shape),
             ("result", self.result, self.result_shape),
         ):
-            check_multiple(name, f"{what} n stride", operand.strides(shape)[0], 16)
+            check_multiple(name, f"{what} n stride", operand.strides(shape, self.target)[0], 16)
         if isinstance(self.weight, Operand):
             check_near(name, "the weight", self.weight.address, self.result)
 
     def reads(self) -> Sequence[Region]:
-        regions, channels = self.input.regions(self.input_shape), self.result_shape[1]
+        target, channels = self.target, self.result_shape[1]
+        regions = self.input.regions(self.input_shape, target)
         if isinstance(self.weight, Operand):
-            regions += self.weight.regions(self.weight_shape)
+            regions += self.weight.regions(self.weight_shape, target)
         if self.block is not None:
-            regions.append(self.block.region(channels))
+            regions.append(self.block.region(channels, target))
         if self.bias is not None:
-            regions += bias_regions(self.bias, channels, self.input.dtype)
+            regions += bias_regions(self.bias, channels, self.input.dtype, target)
         return regions
 
     def writes(self) -> Sequence[Region]:
-        return self.result.regions(self.result_shape)
+        return self.result.regions(self.result_shape, self.target)
 
     def execute(self, machine: Machine) -> None:
         dtype, channels = self.input.dtype, self.result_shape[1]

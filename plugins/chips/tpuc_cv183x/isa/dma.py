@@ -29,13 +29,14 @@ from tpuc_cv183x.isa.codecs import Extents, extents
 from tpuc_cv183x.isa.command import DmaInstruction, check_multiple, format_direction
 from tpuc_cv183x.isa.compression import COMPRESSION, Compression, compress, decompress, stream_limit
 from tpuc_cv183x.isa.geometry import GMEM_BITS, LANE_BYTES, is_gmem
+from tpuc_cv183x.isa.target import Target
 from tpuc_cv183x.isa.types import Array, DType, Shape4, Strides, lane_region, natural_strides
 
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
 
 Steps = tuple[int, int, int]
-"""N, C, H strides in bytes; W is the element. In local memory C is per group of 32 channels."""
+"""N, C, H strides in bytes; W is the element. In local memory C is per group of channels."""
 _FORMAT_BYTES = {1: 1, 2: 2}
 _CONVERTIBLE_LIMIT = np.float32(2.0**64)
 
@@ -66,18 +67,18 @@ def direction_of(source: int, destination: int) -> Direction:
     return Direction.STORE if is_gmem(destination) else Direction.LOCAL
 
 
-def default_steps(address: int, shape: Shape4, item_bytes: int) -> Steps:
+def default_steps(target: Target, address: int, shape: Shape4, item_bytes: int) -> Steps:
     """Dense in GMEM, ALIGNED in local memory."""
     if is_gmem(address):
         _, c, h, w = shape
         return (c * h * w * item_bytes, h * w * item_bytes, w * item_bytes)
-    return natural_strides(shape, item_bytes)[:3]
+    return natural_strides(target, shape, item_bytes)[:3]
 
 
-def dma_region(address: int, shape: Shape4, steps: Steps, item_bytes: int) -> Region:
+def dma_region(target: Target, address: int, shape: Shape4, steps: Steps, item_bytes: int) -> Region:
     """The bytes of a tensor at a DMA address."""
     if not is_gmem(address):
-        return lane_region(*divmod(address, LANE_BYTES), shape, (*steps, item_bytes), item_bytes)
+        return lane_region(target, *divmod(address, LANE_BYTES), shape, (*steps, item_bytes), item_bytes)
     span = sum((size - 1) * step for size, step in zip(shape[:3], steps, strict=True)) + shape[3] * item_bytes
     return Region("gmem", address, address + span, tensor=RegionTensor(item_bytes, shape, (*steps, item_bytes)))
 
@@ -151,7 +152,7 @@ _STRIDES = Encoding(
     strides(
         "destination_strides",
         "dst",
-        lambda copy: default_steps(copy.destination, copy.result_shape(), copy.result_dtype.bytes),
+        lambda copy: copy.default_result_steps(),
     ),
     Ignored("wait_id*", "check_bf16*", "const_val"),
 )
@@ -197,7 +198,11 @@ class _Transfer(DmaInstruction):
 
     def default_source_steps(self) -> Steps:
         """Source strides that are not given."""
-        return default_steps(self.source, self.shape, self.dtype.bytes)
+        return default_steps(self.target, self.source, self.shape, self.dtype.bytes)
+
+    def default_result_steps(self) -> Steps:
+        """Destination strides that are not given."""
+        return default_steps(self.target, self.destination, self.result_shape(), self.result_dtype.bytes)
 
     def source_steps(self) -> Steps:
         """Source strides, default filled in."""
@@ -205,13 +210,15 @@ class _Transfer(DmaInstruction):
 
     def result_steps(self) -> Steps:
         """Destination strides, default filled in."""
-        return self.destination_strides or default_steps(self.destination, self.result_shape(), self.result_dtype.bytes)
+        return self.destination_strides or self.default_result_steps()
 
     def reads(self) -> Sequence[Region]:
-        return [dma_region(self.source, self.shape, self.source_steps(), self.dtype.bytes)]
+        return [dma_region(self.target, self.source, self.shape, self.source_steps(), self.dtype.bytes)]
 
     def writes(self) -> Sequence[Region]:
-        return [dma_region(self.destination, self.result_shape(), self.result_steps(), self.result_dtype.bytes)]
+        return [
+            dma_region(self.target, self.destination, self.result_shape(), self.result_steps(), self.result_dtype.bytes)
+        ]
 
     def details(self) -> list[str]:
         details = [format_direction(self.source, self.destination)]
@@ -222,7 +229,7 @@ class _Transfer(DmaInstruction):
             ("source", self.source_steps(), self.source, self.shape, self.dtype),
             ("destination", self.result_steps(), self.destination, self.result_shape(), self.result_dtype),
         ):
-            if steps != default_steps(address, shape, dtype.bytes):
+            if steps != default_steps(self.target, address, shape, dtype.bytes):
                 details.append(f"{name}_strides={','.join(map(str, steps))}")
         return details
 

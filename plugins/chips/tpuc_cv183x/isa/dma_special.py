@@ -113,7 +113,7 @@ class MatrixCopy(DmaInstruction):
 
     def default_local_steps(self) -> Steps:
         """Strides in local memory that are not given."""
-        return default_steps(self._local, self.local_shape, self.dtype.bytes)
+        return default_steps(self.target, self._local, self.local_shape, self.dtype.bytes)
 
     def local_steps(self) -> Steps:
         """Strides in local memory, default filled in."""
@@ -138,10 +138,12 @@ class MatrixCopy(DmaInstruction):
     def _remote_region(self) -> Region:
         if self.compression is not None:
             return Region("gmem", self.source, self.source + stream_limit(self.rows * self.columns, self.dtype.bytes))
-        return dma_region(self._remote, (1, self.rows, 1, self.columns), (0, self.row_step, 0), self.dtype.bytes)
+        return dma_region(
+            self.target, self._remote, (1, self.rows, 1, self.columns), (0, self.row_step, 0), self.dtype.bytes
+        )
 
     def _local_region(self) -> Region:
-        return dma_region(self._local, self.local_shape, self.local_steps(), self.dtype.bytes)
+        return dma_region(self.target, self._local, self.local_shape, self.local_steps(), self.dtype.bytes)
 
     def reads(self) -> Sequence[Region]:
         return [self._remote_region() if self.direction is Direction.LOAD else self._local_region()]
@@ -209,7 +211,7 @@ class Fill(DmaInstruction):
 
     def default_steps(self) -> Steps:
         """Strides that are not given."""
-        return default_steps(self.destination, self.shape, self.dtype.bytes)
+        return default_steps(self.target, self.destination, self.shape, self.dtype.bytes)
 
     def steps(self) -> Steps:
         """Strides, default filled in."""
@@ -219,7 +221,7 @@ class Fill(DmaInstruction):
         return []
 
     def writes(self) -> Sequence[Region]:
-        return [dma_region(self.destination, self.shape, self.steps(), self.dtype.bytes)]
+        return [dma_region(self.target, self.destination, self.shape, self.steps(), self.dtype.bytes)]
 
     def details(self) -> list[str]:
         parts = [f"{self.value:#x} -> {format_dma_address(self.destination)}"]
@@ -264,7 +266,7 @@ class LinearCopy(DmaInstruction):
         return [self._region(self.destination)]
 
     def _region(self, address: int) -> Region:
-        return dma_region(address, (1, 1, 1, self.size), (0, 0, 0), 1)
+        return dma_region(self.target, address, (1, 1, 1, self.size), (0, 0, 0), 1)
 
     def details(self) -> list[str]:
         return [f"{format_direction(self.source, self.destination)} {self.size} bytes"]

@@ -11,7 +11,8 @@ from tpuc.api import IllegalCommand, Region
 from tpuc_ops.quant.arithmetic import Rounding, requantise_qdm, saturate, shift_right
 
 from tpuc_cv183x.isa.bf16 import F32Array, add_toward_zero, flush, narrow, saturate_sums
-from tpuc_cv183x.isa.geometry import LANE_BYTES, LANES, round_up
+from tpuc_cv183x.isa.geometry import LANE_BYTES
+from tpuc_cv183x.isa.target import Target
 from tpuc_cv183x.isa.types import Array, DType, Operand, Shape4, format_address, lane_region
 
 if TYPE_CHECKING:
@@ -55,10 +56,10 @@ class ChannelBlock:
         """Bytes of one channel's record."""
         return 9 if self.has_bias else 5
 
-    def region(self, channels: int) -> Region:
+    def region(self, channels: int, target: Target) -> Region:
         """Where the records of `channels` channels lie."""
         size = self.channel_bytes
-        return lane_region(*divmod(self.address, LANE_BYTES), (1, channels, 1, size), (0, size, size, 1), 1)
+        return lane_region(target, *divmod(self.address, LANE_BYTES), (1, channels, 1, size), (0, size, size, 1), 1)
 
     def load(self, machine: Machine, channels: int) -> tuple[Array, Array, Array]:
         """Bias, multiplier and shift as `[c, 1, 1]` int64."""
@@ -79,25 +80,25 @@ def bias_shape(channels: int) -> Shape4:
     return (1, channels, 1, 1)
 
 
-def bias_step(channels: int, dtype: DType) -> int:
+def bias_step(channels: int, dtype: DType, target: Target) -> int:
     """Bytes from the first plane of a bias to the second (chip.md)."""
-    return round_up(channels, LANES) // LANES * dtype.bytes
+    return target.groups_of(channels) * dtype.bytes
 
 
-def bias_regions(address: int, channels: int, dtype: DType) -> list[Region]:
+def bias_regions(address: int, channels: int, dtype: DType, target: Target) -> list[Region]:
     """Where both planes of a bias lie."""
     size = dtype.bytes
     lane, offset = divmod(address, LANE_BYTES)
-    step = bias_step(channels, dtype)
+    step = bias_step(channels, dtype, target)
     return [
-        lane_region(lane, offset + plane * step, bias_shape(channels), (size, size, size, size), size)
+        lane_region(target, lane, offset + plane * step, bias_shape(channels), (size, size, size, size), size)
         for plane in range(2)
     ]
 
 
 def load_bias(machine: Machine, address: int, channels: int, dtype: DType, is_signed: bool) -> Array:
     """`[c, 1, 1]`: int64 of a 16-bit bias, or float32 beside bf16 operands."""
-    size, step = dtype.bytes, bias_step(channels, dtype)
+    size, step = dtype.bytes, bias_step(channels, dtype, machine.target)
     place = (address, bias_shape(channels), (size, size, size, size), step)
     if dtype.is_float:
         return machine.load_halves(*place).reshape(channels, 1, 1)
@@ -107,7 +108,7 @@ def load_bias(machine: Machine, address: int, channels: int, dtype: DType, is_si
 
 def load_sums(machine: Machine, result: Operand, shape: Shape4) -> Array:
     """Partial sums: int32, or float32 beside bf16 operands."""
-    strides, step = result.strides(shape), result.step(shape)
+    strides, step = result.strides(shape, machine.target), result.step(shape, machine.target)
     if result.dtype.is_float:
         return machine.load_halves(result.address, shape, strides, step)
     return machine.load_planes(result.address, shape, strides, step, np.dtype(np.int32))
@@ -115,7 +116,7 @@ def load_sums(machine: Machine, result: Operand, shape: Shape4) -> Array:
 
 def store_sums(machine: Machine, result: Operand, shape: Shape4, sums: Array) -> None:
     """Write partial sums."""
-    strides, step = result.strides(shape), result.step(shape)
+    strides, step = result.strides(shape, machine.target), result.step(shape, machine.target)
     if result.dtype.is_float:
         machine.store_halves(result.address, shape, strides, step, saturate_sums(sums))
     else:

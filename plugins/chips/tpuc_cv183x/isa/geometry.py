@@ -1,11 +1,8 @@
-"""Sizes and addresses of a CV183x (isa notes, chip.md: verified on the vendor's functional model)."""
+"""Sizes and addresses that all chips of the family share (isa notes, chip.md: verified on the functional model)."""
 
 from __future__ import annotations
 
-LANES = 32
 LANE_BYTES = 1 << 15
-LMEM_BYTES = LANES * LANE_BYTES
-BANK_BYTES = 4096
 EU_BYTES = 16
 """A lane handles 16 bytes per cycle: 16 int8 or 8 bf16 elements."""
 GMEM_BASE = 1 << 32

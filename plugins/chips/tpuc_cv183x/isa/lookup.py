@@ -14,14 +14,13 @@ from tpuc_cv183x.isa.channels import INPUT_STRIDES, KERNEL_STRIDES, THIRD
 from tpuc_cv183x.isa.codecs import FLOAT, Extents, Tensor, extents, strides_of
 from tpuc_cv183x.isa.command import ComputeInstruction
 from tpuc_cv183x.isa.finish import round_shift
-from tpuc_cv183x.isa.geometry import LANES
-from tpuc_cv183x.isa.types import DType, Layout, Operand, Shape4
+from tpuc_cv183x.isa.types import DType, Layout, Operand, Pair, Shape4
 
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
 
 TABLE_ENTRIES = 256
-_TABLE_SHAPE: dict[bool, Shape4] = {False: (1, LANES, 16, 16), True: (1, LANES, 32, 8)}
+_TABLE_SIZE: dict[bool, Pair] = {False: (16, 16), True: (32, 8)}
 
 
 class _WholeTensor(Tensor):
@@ -63,7 +62,7 @@ class Lookup(ComputeInstruction):
         extents("shape", "res0"),
         Extents("opd0", lambda lookup: lookup.shape),
         Number("table", "opd1_addr"),
-        Extents("opd1", lambda lookup: _TABLE_SHAPE[lookup.is_float]),
+        Extents("opd1", lambda lookup: (1, lookup.target.lanes, *_TABLE_SIZE[lookup.is_float])),
         Derived("opt_opd1_sign", lambda lookup: lookup.is_float),
         Derived("opt_opd2_int8", lambda lookup: lookup.is_float),
         Ignored("opt_left_shift", "quan_m", "opd0_ins_val", "opd0_ins_fp", *THIRD),
@@ -88,21 +87,21 @@ class Lookup(ComputeInstruction):
 
     def reads(self) -> Sequence[Region]:
         size = TABLE_ENTRIES * self.input.dtype.bytes
-        table = Region("lmem", self.table, self.table + size, 0, min(LANES, self.shape[1]))
-        return [*self.input.regions(self.shape), table]
+        table = Region("lmem", self.table, self.table + size, 0, min(self.target.lanes, self.shape[1]))
+        return [*self.input.regions(self.shape, self.target), table]
 
     def writes(self) -> Sequence[Region]:
-        return self.result.regions(self.shape)
+        return self.result.regions(self.shape, self.target)
 
     def execute(self, machine: Machine) -> None:
-        kind = np.dtype(np.uint16 if self.is_float else np.uint8)
-        size = kind.itemsize
-        index = machine.load_raw(self.input.address, self.shape, self.input.strides(self.shape), kind) & 0xFF
-        entries = (1, LANES, 1, TABLE_ENTRIES)
-        table = machine.load_raw(self.table, entries, (0, 0, 0, size), kind).reshape(LANES, TABLE_ENTRIES)
-        lanes = (self.input.lane + np.arange(self.shape[1])) % LANES
+        target, kind = machine.target, np.dtype(np.uint16 if self.is_float else np.uint8)
+        size, strides = kind.itemsize, self.input.strides(self.shape, target)
+        index = machine.load_raw(self.input.address, self.shape, strides, kind) & 0xFF
+        entries = (1, target.lanes, 1, TABLE_ENTRIES)
+        table = machine.load_raw(self.table, entries, (0, 0, 0, size), kind).reshape(target.lanes, TABLE_ENTRIES)
+        lanes = (self.input.lane + np.arange(self.shape[1])) % target.lanes
         values = table[lanes[None, :, None, None], index]
-        machine.store_raw(self.result.address, self.shape, self.result.strides(self.shape), values)
+        machine.store_raw(self.result.address, self.shape, self.result.strides(self.shape, target), values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,10 +140,10 @@ class ChannelSum(ComputeInstruction):
             )
 
     def reads(self) -> Sequence[Region]:
-        return self.input.regions(self.input_shape)
+        return self.input.regions(self.input_shape, self.target)
 
     def writes(self) -> Sequence[Region]:
-        return self.result.regions(self.result_shape)
+        return self.result.regions(self.result_shape, self.target)
 
     def execute(self, machine: Machine) -> None:
         sums = machine.load(self.input, self.input_shape).sum(axis=(0, 2, 3), dtype=np.int64)

@@ -39,19 +39,19 @@ from tpuc_cv183x.isa.finish import (
     sum_planes,
     wrap,
 )
-from tpuc_cv183x.isa.geometry import LANES
+from tpuc_cv183x.isa.target import Target
 from tpuc_cv183x.isa.types import NEAR_MASK, Array, DType, Layout, Operand, Pair, Shape4, natural_strides
 
 if TYPE_CHECKING:
     from tpuc_cv183x.machine import Machine
 
 
-def split_columns(columns: int, dtype: DType) -> Pair:
+def split_columns(columns: int, dtype: DType, target: Target) -> Pair:
     """(channels, width): how the vendor spreads the columns of a matrix over the lanes (chip.md)."""
     unit = dtype.vector
     if columns < unit:
         return 1, columns
-    width = unit * -(-columns // (LANES * unit))
+    width = unit * -(-columns // (target.lanes * unit))
     return -(-columns // width), width
 
 
@@ -198,15 +198,16 @@ class MatMul(ComputeInstruction):
             raise IllegalCommand(f"{name}: accumulation works on shifted integer results only; use partial sums")
 
     def reads(self) -> Sequence[Region]:
-        regions = self.left.regions(self.left_shape) + self.right.regions(self.right_shape)
+        target = self.target
+        regions = self.left.regions(self.left_shape, target) + self.right.regions(self.right_shape, target)
         if self.bias is not None:
-            regions += Operand(self.bias, self._bias_kind).regions(self.bias_shape)
+            regions += Operand(self.bias, self._bias_kind).regions(self.bias_shape, target)
         if self.partial.reads or self.accumulate:
-            regions += self.result.regions(self.result_shape, self.planes)
+            regions += self.result.regions(self.result_shape, target, self.planes)
         return regions
 
     def writes(self) -> Sequence[Region]:
-        return self.result.regions(self.result_shape, self.planes if self.partial.writes else 0)
+        return self.result.regions(self.result_shape, self.target, self.planes if self.partial.writes else 0)
 
     @property
     def _bias_kind(self) -> DType:
@@ -254,7 +255,7 @@ class MatMul(ComputeInstruction):
         total = total.astype(np.int64)
         if self.accumulate:
             kind = DType.INT16 if dtype.signed else DType.UINT16
-            step = self.result.step(self.result_shape)
+            step = self.result.step(self.result_shape, self.target)
             old = machine.load(Operand(self.result.address, kind, Layout.ALIGNED, step), self.result_shape)
             total += old.astype(np.int64) << self.left_shift
         return round_shift(total, self.shift, self.relu, dtype)
@@ -263,7 +264,7 @@ class MatMul(ComputeInstruction):
         assert self.bias is not None
         (planes, *_), kind = self.bias_shape, self._bias_kind
         one = (1, *self.result_shape[1:])
-        strides = natural_strides(one, kind.bytes)
+        strides = natural_strides(self.target, one, kind.bytes)
         if self.is_float:
             return machine.load_halves(self.bias, one, strides, strides[0])
         if planes == 4:

@@ -56,10 +56,10 @@ class _Pool(WindowInstruction):
             )
 
     def writes(self) -> Sequence[Region]:
-        return self.result.regions(self.result_shape)
+        return self.result.regions(self.result_shape, self.target)
 
     def reads(self) -> Sequence[Region]:
-        return self.input.regions(self.input_shape)
+        return self.input.regions(self.input_shape, self.target)
 
     def _padded(self, machine: Machine) -> Array:
         return self.window.pad(machine.load(self.input, self.input_shape), pad_array(self.pad_value, self.input.dtype))

@@ -25,21 +25,19 @@ from tpuc_cv183x.isa.tables import (
     LAYER,
     NUMBER,
     WAIT,
-    Layouts,
     encode,
     from_storage,
-    load_table,
     to_storage,
 )
+from tpuc_cv183x.isa.target import Target
 
 RECORD = struct.Struct("<BBBBI")
-MAGIC = 0xA5
 ENGINE_CODES = {0: Engine.COMPUTE, 2: Engine.DMA}
 CPU_CODE = 1
 _CODES = {engine: code for code, engine in ENGINE_CODES.items()}
 
 DMABUF_HEADER = struct.Struct("<HHIIIIIII64s32x")
-DMABUF_MAGIC, CHIP_MAGIC = 0xB5B5, 0x1835
+DMABUF_MAGIC = 0xB5B5
 CPU_RECORD = struct.Struct("<IIIII8x196s")
 CPU_SYNC = 2
 GAP_BYTES = 128
@@ -103,9 +101,9 @@ def _dma_class(fields: Fields) -> type[Cv183xInstruction]:
             raise IllegalCommand(f"DMA descriptor: no special function {code}; the stream is damaged")
 
 
-def decode(engine: Engine, logical: bytes, layouts: Layouts = load_table) -> Command:
+def decode(engine: Engine, logical: bytes, target: Target) -> Command:
     """The command of one logical descriptor; enable and end bits are not kept."""
-    layout = layouts(engine)
+    layout = target.layouts(engine)
     if len(logical) != layout.length_bytes:
         raise CorruptFile(
             f"{layout.name} of {len(logical)} bytes: it must have {layout.length_bytes}; the file is damaged"
@@ -113,7 +111,7 @@ def decode(engine: Engine, logical: bytes, layouts: Layouts = load_table) -> Com
     fields = layout.unpack(logical)
     kind = _compute_class(fields) if engine is Engine.COMPUTE else _dma_class(fields)
     try:
-        plain = kind.encoding.instruction(kind, fields, layer=fields[LAYER[engine]])
+        plain = kind.encoding.instruction(kind, fields, layer=fields[LAYER[engine]], target=target)
         written = ENABLE[engine] | plain.fields()
     except ValueError as error:  # a code that an enumeration does not have
         raise IllegalCommand(f"{engine.name.lower()} descriptor: {error}; the stream is damaged") from error
@@ -130,25 +128,25 @@ def _described(command: Command) -> Cv183xInstruction:
 # -- cmdbuf ------------------------------------------------------------------------------------------------------------
 
 
-def encode_cmdbuf(commands: Iterable[Command], layouts: Layouts = load_table) -> bytes:
+def encode_cmdbuf(commands: Iterable[Command], target: Target) -> bytes:
     """The CMDBUF section of commands in program order."""
     parts: list[bytes] = []
     for command in commands:
-        logical = encode(_described(command), command.number, command.wait, layouts)
-        parts += [RECORD.pack(MAGIC, len(logical), _CODES[command.engine], 0, 0), logical]
+        logical = encode(_described(command), command.number, command.wait, target.layouts)
+        parts += [RECORD.pack(target.record_magic, len(logical), _CODES[command.engine], 0, 0), logical]
     return b"".join(parts)
 
 
-def decode_cmdbuf(section: bytes, layouts: Layouts = load_table) -> list[Segment]:
+def decode_cmdbuf(section: bytes, target: Target) -> list[Segment]:
     """The segments of a CMDBUF section: a new one begins where an engine's ids restart, or after a CPU record."""
     segments: list[list[Command]] = [[]]
     last = dict.fromkeys(Engine, 0)
-    for index, (engine, logical) in enumerate(split_cmdbuf(section)):
+    for index, (engine, logical) in enumerate(split_cmdbuf(section, target)):
         if engine is None:
             segments.append([])
             continue
         try:
-            command = decode(engine, logical, layouts)
+            command = decode(engine, logical, target)
         except IllegalCommand as error:
             raise IllegalCommand(f"record {index + 1}: {error}") from error
         if command.number <= last[engine] and segments[-1]:
@@ -160,7 +158,7 @@ def decode_cmdbuf(section: bytes, layouts: Layouts = load_table) -> list[Segment
     return [Segment(tuple(segment)) for segment in segments if segment]
 
 
-def split_cmdbuf(section: bytes) -> list[tuple[Engine | None, bytes]]:
+def split_cmdbuf(section: bytes, target: Target) -> list[tuple[Engine | None, bytes]]:
     """The records of a CMDBUF section as engine (None: CPU) and logical descriptor."""
     at, records = 0, list[tuple[Engine | None, bytes]]()
     while at < len(section):
@@ -168,10 +166,10 @@ def split_cmdbuf(section: bytes) -> list[tuple[Engine | None, bytes]]:
             raise CorruptFile(f"command buffer of {len(section)} bytes: cut off in record {len(records) + 1}")
         magic, length, engine, _, mask = RECORD.unpack_from(section, at)
         size = length or mask
-        if magic != MAGIC:
+        if magic != target.record_magic:
             raise CorruptFile(
-                f"command buffer: record {len(records) + 1} starts with {magic:#x}, a CV183x one with {MAGIC:#x}; "
-                "the file is damaged or for another chip"
+                f"command buffer: record {len(records) + 1} starts with {magic:#x}, one of {target.name} with "
+                f"{target.record_magic:#x}; the file is damaged or for another chip"
             )
         logical = section[at + RECORD.size : at + RECORD.size + size]
         if len(logical) < size:
@@ -187,15 +185,17 @@ def split_cmdbuf(section: bytes) -> list[tuple[Engine | None, bytes]]:
 # -- dmabuf ------------------------------------------------------------------------------------------------------------
 
 
-def encode_dmabuf(segments: Sequence[Segment]) -> bytes:
+def encode_dmabuf(segments: Sequence[Segment], target: Target) -> bytes:
     """The DMABUF of whole segments; base registers and clocks are left to the runtime."""
     queues = {engine: [segment.stream(engine) for segment in segments] for engine in Engine}
     compute_area, dma_area, places = bytearray(), bytearray(), list[tuple[int, int]]()
     for compute, dma in zip(queues[Engine.COMPUTE], queues[Engine.DMA], strict=True):
         compute_area += bytes(-len(compute_area) % 256)
         places.append((len(compute_area), len(dma_area)))
-        compute_area += b"".join(to_storage(data) for data in _ended(Engine.COMPUTE, compute)) + bytes(GAP_BYTES)
-        dma_area += b"".join(_ended(Engine.DMA, dma))
+        compute_area += b"".join(to_storage(data) for data in _ended(Engine.COMPUTE, compute, target)) + bytes(
+            GAP_BYTES
+        )
+        dma_area += b"".join(_ended(Engine.DMA, dma, target))
     records_end = DMABUF_HEADER.size + CPU_RECORD.size * len(segments)
     compute_start = round_up(records_end, 256)
     dma_start = round_up(compute_start + len(compute_area), 64)
@@ -206,29 +206,29 @@ def encode_dmabuf(segments: Sequence[Segment]) -> bytes:
     counts = [sum(map(len, queues[engine])) for engine in Engine]
     total = dma_start + len(dma_area)
     bases = bytes(8 * BASE_REGISTERS)
-    header = DMABUF_HEADER.pack(DMABUF_MAGIC, CHIP_MAGIC, total, len(segments), *counts, 0, 0, 0, bases)
+    header = DMABUF_HEADER.pack(DMABUF_MAGIC, target.number, total, len(segments), *counts, 0, 0, 0, bases)
     body = header + records
     body += bytes(compute_start - len(body)) + bytes(compute_area)
     return body + bytes(dma_start - len(body)) + bytes(dma_area)
 
 
-def _ended(engine: Engine, commands: Sequence[Command]) -> list[bytes]:
+def _ended(engine: Engine, commands: Sequence[Command], target: Target) -> list[bytes]:
     """Logical descriptors, the last one with its end bits."""
     encoded = [command.instruction.encode(command.number, command.wait) for command in commands]
     if encoded:
         word = int.from_bytes(encoded[-1], "little")
         for name, value in END[engine].items():
-            word |= value << load_table(engine).fields[name][0]
+            word |= value << target.layouts(engine).fields[name][0]
         encoded[-1] = word.to_bytes(len(encoded[-1]), "little")
     return encoded
 
 
-def decode_dmabuf(data: bytes) -> list[Segment]:
+def decode_dmabuf(data: bytes, target: Target) -> list[Segment]:
     """The segments of a DMABUF; within one, compute commands come first."""
     if len(data) < DMABUF_HEADER.size:
         raise CorruptFile(f"dmabuf of {len(data)} bytes: the header alone has {DMABUF_HEADER.size}; it is truncated")
     magic, chip, total, count, *_ = DMABUF_HEADER.unpack_from(data)
-    if (magic, chip) != (DMABUF_MAGIC, CHIP_MAGIC):
+    if (magic, chip) != (DMABUF_MAGIC, target.number):
         raise CorruptFile(f"dmabuf: starts with {magic:#x}, {chip:#x}; it is damaged or for another chip")
     if total > len(data) or DMABUF_HEADER.size + count * CPU_RECORD.size > len(data):
         raise CorruptFile(f"dmabuf of {len(data)} bytes: the header promises {total}; it is truncated")
@@ -237,10 +237,10 @@ def decode_dmabuf(data: bytes) -> list[Segment]:
         place = DMABUF_HEADER.size + index * CPU_RECORD.size
         _, compute, dma, compute_at, dma_at, _ = CPU_RECORD.unpack_from(data, place)
         commands = [
-            decode(Engine.COMPUTE, from_storage(data[at : at + 112]))
+            decode(Engine.COMPUTE, from_storage(data[at : at + 112]), target)
             for at in range(compute_at, compute_at + 112 * compute, 112)
         ]
         dma_places = range(dma_at, dma_at + 64 * (dma & 0xFFFF), 64)
-        commands += [decode(Engine.DMA, data[at : at + 64]) for at in dma_places]
+        commands += [decode(Engine.DMA, data[at : at + 64], target) for at in dma_places]
         segments.append(Segment(tuple(commands)))
     return segments

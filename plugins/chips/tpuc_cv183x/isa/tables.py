@@ -44,7 +44,7 @@ def load_table(engine: Engine) -> BitLayout:
 Layouts = Callable[[Engine], BitLayout]
 
 
-def encode(instruction: EncodedInstruction, number: int, wait: int, layouts: Layouts = load_table) -> bytes:
+def encode(instruction: EncodedInstruction, number: int, wait: int, layouts: Layouts) -> bytes:
     """The logical form of a descriptor."""
     if not 0 < number <= ID_LIMIT or not 0 <= wait <= ID_LIMIT:
         raise IllegalCommand(

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from tpuc.api import Region, RegionTensor
 
-from tpuc_cv183x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
+from tpuc_cv183x.isa.geometry import EU_BYTES, LANE_BYTES, round_up
+from tpuc_cv183x.isa.target import Target
 
 Array = npt.NDArray[Any]
 Shape4 = tuple[int, int, int, int]
 Strides = tuple[int, int, int, int]
-"""N, C, H, W in bytes; C is the step from one group of 32 channels to the next. 0 repeats an element."""
+"""N, C, H, W in bytes; C is the step from one group of channels, one a lane, to the next. 0 repeats an element."""
 Pair = tuple[int, int]
 NEAR_MASK = 0xFFFF
 """Right and third operands have 16-bit addresses: within the pair of lanes where the result starts."""
@@ -76,7 +77,7 @@ class Layout(enum.IntEnum):
     """Where the elements of a tensor lie in a lane; the value is the `short_*_str` code."""
 
     ALIGNED = 0
-    """Each group of 32 channels starts on a 16-byte boundary."""
+    """Each group of channels starts on a 16-byte boundary."""
     COMPACT = 1
     """No gaps."""
     CHANNEL = 2
@@ -146,21 +147,21 @@ class Operand:
         """Byte offset, the same in all lanes."""
         return self.address % LANE_BYTES
 
-    def strides(self, shape: Shape4) -> Strides:
-        """Byte strides for a tensor of `shape`; C is per group of 32 channels."""
+    def strides(self, shape: Shape4, target: Target) -> Strides:
+        """Byte strides for a tensor of `shape`; C is per group of channels."""
         if isinstance(self.layout, Layout):
-            return natural_strides(shape, self.dtype.bytes, self.layout)
+            return natural_strides(target, shape, self.dtype.bytes, self.layout)
         return self.layout
 
-    def step(self, shape: Shape4) -> int:
+    def step(self, shape: Shape4, target: Target) -> int:
         """Bytes between planes."""
-        return self.plane_step or shape[0] * self.strides(shape)[0]
+        return self.plane_step or shape[0] * self.strides(shape, target)[0]
 
-    def regions(self, shape: Shape4, planes: int = 0) -> list[Region]:
+    def regions(self, shape: Shape4, target: Target, planes: int = 0) -> list[Region]:
         """The bytes of a tensor of `shape`: its span in every lane that it uses, plane by plane."""
-        strides, step = self.strides(shape), self.step(shape)
+        strides, step = self.strides(shape, target), self.step(shape, target)
         return [
-            lane_region(self.lane, self.offset + plane * step, shape, strides, self.dtype.bytes)
+            lane_region(target, self.lane, self.offset + plane * step, shape, strides, self.dtype.bytes)
             for plane in range(planes or self.dtype.planes)
         ]
 
@@ -174,10 +175,10 @@ Source = Operand | Scalar
 """What a right operand may be: a tensor or an immediate."""
 
 
-def natural_strides(shape: Shape4, item_bytes: int, layout: Layout = Layout.ALIGNED) -> Strides:
+def natural_strides(target: Target, shape: Shape4, item_bytes: int, layout: Layout = Layout.ALIGNED) -> Strides:
     """Byte strides that a layout code stands for (chip.md, "LMEM tensor layout")."""
     _, c, h, w = shape
-    groups = round_up(c, LANES) // LANES
+    groups = target.groups_of(c)
     if layout is Layout.CHANNEL:
         return (groups * item_bytes, item_bytes, item_bytes, item_bytes)
     plane = h * w * item_bytes
@@ -186,14 +187,14 @@ def natural_strides(shape: Shape4, item_bytes: int, layout: Layout = Layout.ALIG
     return (groups * plane, plane, w * item_bytes, item_bytes)
 
 
-def lane_region(lane: int, offset: int, shape: Shape4, strides: Strides, item_bytes: int) -> Region:
+def lane_region(target: Target, lane: int, offset: int, shape: Shape4, strides: Strides, item_bytes: int) -> Region:
     """The region of a tensor in local memory."""
     n, c, h, w = shape
-    groups = round_up(lane + c, LANES) // LANES
+    groups = target.groups_of(lane + c)
     sn, sc, sh, sw = strides
     span = (n - 1) * sn + (groups - 1) * sc + (h - 1) * sh + (w - 1) * sw
-    lanes = (0, LANES) if groups > 1 and lane < LANES else (lane, lane + c)
-    tensor = RegionTensor(item_bytes, (n, h, w), (sn, sh, sw), lane, c, sc, LANES)
+    lanes = (0, target.lanes) if groups > 1 and lane < target.lanes else (lane, lane + c)
+    tensor = RegionTensor(item_bytes, (n, h, w), (sn, sh, sw), lane, c, sc, target.lanes)
     return Region("lmem", offset, offset + span + item_bytes, *lanes, tensor)
 
 

@@ -1,4 +1,4 @@
-"""The kernel table of CV183x: TPU op → instructions, or functions of the runtime."""
+"""The kernel tables: TPU op → instructions, or functions of the runtime."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from tpuc.api import KernelTable
 from tpuc_chip_parts.copies import AliasKernel
 from tpuc_ops import tpu
 
+from tpuc_cv183x.isa import CV183X, Target
 from tpuc_cv183x.kernels.activation import ClipKernel, ReluKernel
 from tpuc_cv183x.kernels.batched import AnyMatMulKernel
 from tpuc_cv183x.kernels.cast import CastKernel
@@ -27,31 +28,42 @@ from tpuc_cv183x.kernels.unary import (
 )
 from tpuc_cv183x.kernels.upsample import UpsampleKernel
 
-TABLE = KernelTable("cv183x", "tpu")
-TABLE.runs(tpu.Conv2D)(AnyConvKernel)
-TABLE.runs(tpu.Deconv)(DeconvKernel)
-TABLE.runs(tpu.MatMul)(AnyMatMulKernel)
-TABLE.runs(tpu.Pool2D)(PoolKernel)
-TABLE.runs(tpu.Add)(SumKernel)
-TABLE.runs(tpu.Sub)(DifferenceKernel)
-TABLE.runs(tpu.Mul)(MulKernel)
-TABLE.runs(tpu.Max)(MaxKernel)
-TABLE.runs(tpu.Min)(MinKernel)
-TABLE.runs(tpu.Div)(DivisionKernel)
-TABLE.runs(tpu.AddConst)(AddConstKernel)
-TABLE.runs(tpu.MulConst)(MulConstKernel)
-TABLE.runs(tpu.MulShift)(MulShiftKernel)
-TABLE.runs(tpu.Relu)(ReluKernel)
-TABLE.runs(tpu.Clip)(ClipKernel)
-TABLE.runs(tpu.LeakyRelu)(LeakyReluKernel)
-TABLE.runs(tpu.PRelu)(PReluKernel)
-TABLE.runs(tpu.Active)(ActiveKernel)
-TABLE.runs(tpu.Lut)(AnyLutKernel)
-TABLE.runs(tpu.Cast)(CastKernel)
-TABLE.runs(tpu.Softmax)(SoftmaxRoutine)
-TABLE.runs(tpu.Upsample)(UpsampleKernel)
-TABLE.runs(tpu.Reshape)(AliasKernel)
-TABLE.runs(tpu.Permute)(AnyPermuteKernel)
-TABLE.runs(tpu.Concat)(ConcatKernel)
-TABLE.runs(tpu.Slice)(SliceKernel)
-TABLE.runs(tpu.Pad)(AnyPadKernel)
+
+def kernel_table(target: Target) -> KernelTable:
+    """The kernels for a chip."""
+    table = KernelTable(target.name, "tpu")
+    table.serves(
+        {
+            tpu.Conv2D: AnyConvKernel(target),
+            tpu.Deconv: DeconvKernel(target),
+            tpu.MatMul: AnyMatMulKernel(target),
+            tpu.Pool2D: PoolKernel(target),
+            tpu.Add: SumKernel(target),
+            tpu.Sub: DifferenceKernel(target),
+            tpu.Mul: MulKernel(target),
+            tpu.Max: MaxKernel(target),
+            tpu.Min: MinKernel(target),
+            tpu.Div: DivisionKernel(target),
+            tpu.AddConst: AddConstKernel(target),
+            tpu.MulConst: MulConstKernel(target),
+            tpu.MulShift: MulShiftKernel(target),
+            tpu.Relu: ReluKernel(target),
+            tpu.Clip: ClipKernel(target),
+            tpu.LeakyRelu: LeakyReluKernel(target),
+            tpu.PRelu: PReluKernel(target),
+            tpu.Active: ActiveKernel(target),
+            tpu.Lut: AnyLutKernel(target),
+            tpu.Cast: CastKernel(target),
+            tpu.Softmax: SoftmaxRoutine(),
+            tpu.Upsample: UpsampleKernel(target),
+            tpu.Reshape: AliasKernel(),
+            tpu.Permute: AnyPermuteKernel(target),
+            tpu.Concat: ConcatKernel(),
+            tpu.Slice: SliceKernel(),
+            tpu.Pad: AnyPadKernel(target),
+        }
+    )
+    return table
+
+
+TABLE = kernel_table(CV183X)

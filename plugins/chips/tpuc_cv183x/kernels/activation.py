@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tpuc.api import LocalTensor, Node, Phase, PlacedTile, Space, TileKernel
+from tpuc.api import LocalTensor, Node, Phase, PlacedTile, Space
 from tpuc_ops.integers import integer_bounds
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, Scalar
-from tpuc_cv183x.kernels.common import element_refusal, flat_space
+from tpuc_cv183x.kernels.common import LaneKernel, element_refusal, flat_space
 from tpuc_cv183x.operands import operand
 
 
@@ -50,7 +50,7 @@ def emit_bound(
     )
 
 
-class ClampKernel(TileKernel[Any, Cv183xAssembler]):
+class ClampKernel(LaneKernel[Any]):
     """Base: bounds from below and above; source and result share scale and type."""
 
     def bounds(self, node: Node) -> tuple[float | None, float | None]:
@@ -61,7 +61,7 @@ class ClampKernel(TileKernel[Any, Cv183xAssembler]):
         return element_refusal(node)
 
     def space(self, node: Node) -> Space:
-        return flat_space(node)
+        return flat_space(self.lanes, node)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         source, result = placed.operand(0), placed.result

@@ -13,32 +13,30 @@ from tpuc_ops.shapes import is_absent
 from tpuc_ops.window import Pair
 
 from tpuc_cv183x.assembler import Cv183xAssembler
-from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, MatMul, Operand
-from tpuc_cv183x.isa.geometry import EU_BYTES, LANES
+from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, MatMul, Operand, Target
+from tpuc_cv183x.isa.geometry import EU_BYTES
 from tpuc_cv183x.kernels.activation import emit_limit, has_relu
-from tpuc_cv183x.kernels.common import element_refusal
-from tpuc_cv183x.kernels.packing import groups_of
+from tpuc_cv183x.kernels.common import LaneKernel, element_refusal
 from tpuc_cv183x.kernels.product import PARTIAL, MatMulKernel, requantise_refusal
-from tpuc_cv183x.lmem import planes_bytes
 from tpuc_cv183x.operands import MAX_EXTENT, operand
 
 
-def spread(columns: int, item_bytes: int) -> Pair:
+def spread(columns: int, item_bytes: int, lanes: int) -> Pair:
     """(channels, width) by which columns lie over the lanes: first the fewest steps of all lanes, then the least
     memory; the width divides the columns, so that rows are dense in DDR.
     """
     vector = EU_BYTES // item_bytes
     splits = [(columns // width, width) for width in range(1, columns + 1) if columns % width == 0]
-    return min(splits, key=lambda split: (steps_of(split, vector), -split[1]))
+    return min(splits, key=lambda split: (steps_of(split, vector, lanes), -split[1]))
 
 
-def steps_of(split: Pair, vector: int) -> int:
+def steps_of(split: Pair, vector: int, lanes: int) -> int:
     """How often all lanes work on a row of the result."""
     channels, width = split
-    return groups_of(channels) * -(-width // vector)
+    return -(-channels // lanes) * -(-width // vector)
 
 
-class BatchedMatMulKernel(TileKernel[tpu.MatMul, Cv183xAssembler]):
+class BatchedMatMulKernel(LaneKernel[tpu.MatMul]):
     """The chip's own matrix product: a row is an image, whose columns lie over lanes and places.
 
     Batches lie along h, one per tile.
@@ -71,14 +69,14 @@ class BatchedMatMulKernel(TileKernel[tpu.MatMul, Cv183xAssembler]):
     def space(self, node: Node) -> Space:
         count, rows, depth, width = self._extents(node)
         item = node.operand_types[0].storage.bits // 8
-        inner, outer = spread(depth, item), spread(width, item)
+        inner, outer = (spread(columns, item, self.lanes.count) for columns in (depth, width))
         left = View((rows, inner[0], count, inner[1]), (depth, inner[1], rows * depth, 1))
         right = View((depth, outer[0], count, outer[1]), (width, outer[1], depth * width, 1))
         result = View((rows, outer[0], count, outer[1]), (width, outer[1], rows * width, 1))
         most = max(1, MAX_EXTENT // inner[1])
         axes = (
             Axis("h", count, limit=1),
-            Axis("c", outer[0], granularity=LANES, limit=MAX_EXTENT),
+            Axis("c", outer[0], granularity=self.lanes.count, limit=MAX_EXTENT),
             Axis("n", rows, limit=MAX_EXTENT),
             Axis("k", inner[0], reduction=True, limit=most),
         )
@@ -98,19 +96,20 @@ class BatchedMatMulKernel(TileKernel[tpu.MatMul, Cv183xAssembler]):
 
     def _is_cut(self, node: Node, tile: Tile) -> bool:
         depth, item = self._extents(node)[2], node.operand_types[0].storage.bits // 8
-        return tile.size("k") < spread(depth, item)[0]
+        return tile.size("k") < spread(depth, item, self.lanes.count)[0]
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if not self._is_cut(node, tile):
             return ()
         item = node.operand_types[0].storage.bits // 8
         shape = self._rows(node, tile)
-        return (Scratch("sums", (2 if item > 1 else 4) * planes_bytes(shape, item)),)
+        return (Scratch("sums", (2 if item > 1 else 4) * self.planes_bytes(shape, item)),)
 
     def _rows(self, node: Node, tile: Tile) -> tuple[int, int, int, int]:
         """The tile's part of the result as a tensor."""
         n, c, h, _ = tile_shape(tile)
-        _, width = spread(self._extents(node)[3], node.operand_types[0].storage.bits // 8)
+        item = node.operand_types[0].storage.bits // 8
+        _, width = spread(self._extents(node)[3], item, self.lanes.count)
         return (n, c, h, width)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
@@ -153,8 +152,8 @@ def _is_signed(node: Node) -> bool:
 class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
     """A right operand of two dimensions is a constant; of more, computed."""
 
-    def __init__(self) -> None:
-        self._constant, self._computed = MatMulKernel(), BatchedMatMulKernel()
+    def __init__(self, target: Target) -> None:
+        self._constant, self._computed = MatMulKernel(target), BatchedMatMulKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler]:
         return self._constant if len(node.operand_types[1].dims) == 2 else self._computed

@@ -29,9 +29,9 @@ from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
-from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar, TensorCopy, natural_strides
-from tpuc_cv183x.kernels.common import flat_space
-from tpuc_cv183x.lmem import WIDENED, planes_bytes
+from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar, Target, TensorCopy, natural_strides
+from tpuc_cv183x.kernels.common import LaneKernel, flat_space
+from tpuc_cv183x.lmem import WIDENED
 from tpuc_cv183x.operands import MAX_EXTENT, is_computable, operand
 
 _BF16_BYTES, _F32_BYTES = 2, 4
@@ -57,7 +57,7 @@ class QuantRoutine(CpuRoutine[tpu.Cast]):
         return {"from": "INT8", "scale": float(np.float32(node.operand_types[0].uniform.scale)), "to": "NONE"}
 
 
-class ChipKernel(TileKernel[tpu.Cast, Cv183xAssembler]):
+class ChipKernel(LaneKernel[tpu.Cast]):
     """On the chip: halves of float32, a bf16 product, and a copy within local memory that converts bytes.
 
     Bytes of float32 that lie in rows over the lanes, where no neighbour reads them, are left as bf16: their store
@@ -85,15 +85,16 @@ class ChipKernel(TileKernel[tpu.Cast, Cv183xAssembler]):
         return None
 
     def space(self, node: Node) -> Space:
-        return _space(node)
+        is_wide = F32 in (node.operand_types[0].storage, node.result_type.storage)
+        return flat_space(self.lanes, node, MAX_EXTENT // _F32_BYTES if is_wide else MAX_EXTENT)
 
     def layouts(self, node: Node) -> Layouts:
-        return Layouts(("aligned",), (WIDENED if _is_widened(node) else "aligned",))
+        return Layouts(("aligned",), (WIDENED if self._is_widened(node) else "aligned",))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         shape = tile_shape(tile)
-        half = [Scratch("half", planes_bytes(shape, _BF16_BYTES))] if _has_half(node) else []
-        carry = [Scratch("carry", _WORD_PLANES * planes_bytes(shape))] if _rounds_half(node) else []
+        half = [Scratch("half", self.planes_bytes(shape, _BF16_BYTES))] if self._has_half(node) else []
+        carry = [Scratch("carry", _WORD_PLANES * self.planes_bytes(shape))] if _rounds_half(node) else []
         return (*half, *carry)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
@@ -108,7 +109,7 @@ class ChipKernel(TileKernel[tpu.Cast, Cv183xAssembler]):
         if _rounds_half(node):
             _round_half(source, placed.scratch["carry"].address, values, asm)
         elif source.element == F32:
-            upper = Operand(source.address + _UPPER, DType.BF16, natural_strides(shape, _F32_BYTES))
+            upper = Operand(source.address + _UPPER, DType.BF16, natural_strides(self.target, shape, _F32_BYTES))
             _compute(ArithmeticOp.COPY, values, upper, shape, asm)
         elif source.element != BF16:
             _convert(operand(source), values, shape, asm)
@@ -122,17 +123,20 @@ class ChipKernel(TileKernel[tpu.Cast, Cv183xAssembler]):
         elif result.element != BF16 and not widened:
             _convert(values, operand(result), shape, asm)
 
+    def _is_widened(self, node: Node) -> bool:
+        """Do bytes lie in local memory as bf16, which their store converts?"""
+        if node.operand_types[0].storage != F32 or node.result_type.storage.is_float:
+            return False
+        return self.space(node).results[0].shape != elementwise_view(node.result_type.dims)
 
-def _space(node: Node) -> Space:
-    is_wide = F32 in (node.operand_types[0].storage, node.result_type.storage)
-    return flat_space(node, MAX_EXTENT // _F32_BYTES if is_wide else MAX_EXTENT)
-
-
-def _is_widened(node: Node) -> bool:
-    """Do bytes lie in local memory as bf16, which their store converts?"""
-    if node.operand_types[0].storage != F32 or node.result_type.storage.is_float:
-        return False
-    return _space(node).results[0].shape != elementwise_view(node.result_type.dims)
+    def _has_half(self, node: Node) -> bool:
+        """Is there a bf16 number that neither operand nor result hold?"""
+        if self._is_widened(node):
+            return False
+        source, result = node.operand_types[0].storage, node.result_type.storage
+        if source == BF16:
+            return _factor(node) != 1.0
+        return BF16 not in (source, result)
 
 
 def _factor(node: Node) -> float:
@@ -144,16 +148,6 @@ def _factor(node: Node) -> float:
     return float(np.float32(scale).astype(ml_dtypes.bfloat16))
 
 
-def _has_half(node: Node) -> bool:
-    """Is there a bf16 number that neither operand nor result hold?"""
-    if _is_widened(node):
-        return False
-    source, result = node.operand_types[0].storage, node.result_type.storage
-    if source == BF16:
-        return _factor(node) != 1.0
-    return BF16 not in (source, result)
-
-
 def _rounds_half(node: Node) -> bool:
     return node.op.round_half and node.operand_types[0].storage == F32
 
@@ -163,11 +157,11 @@ def _round_half(source: LocalTensor, carry: int, target: Operand, asm: Cv183xAss
     leaves when everything below is shifted out, -1 or 0.
     """
     shape = source.shape
-    strides = natural_strides(shape, _F32_BYTES)
+    strides = natural_strides(asm.target, shape, _F32_BYTES)
     lower = Operand(source.address, DType.INT16, strides, 1)
     upper = Operand(source.address + _UPPER, DType.INT16, strides, 1)
     signs = Operand(carry, DType.INT16)
-    words = Operand(target.address, DType.INT16, natural_strides(shape, _BF16_BYTES), 1)
+    words = Operand(target.address, DType.INT16, natural_strides(asm.target, shape, _BF16_BYTES), 1)
     _compute(ArithmeticOp.SHIFT, signs, lower, shape, asm, Scalar.of(1 - _WORD_BITS, DType.INT8))
     _compute(ArithmeticOp.SUB, words, upper, shape, asm, signs)
 
@@ -191,8 +185,8 @@ def _convert(source: Operand, target: Operand, shape: Shape4, asm: Cv183xAssembl
             shape=shape,
             dtype=source.dtype,
             destination_dtype=target.dtype,
-            source_strides=natural_strides(shape, source.dtype.bytes)[:3],
-            destination_strides=natural_strides(shape, target.dtype.bytes)[:3],
+            source_strides=natural_strides(asm.target, shape, source.dtype.bytes)[:3],
+            destination_strides=natural_strides(asm.target, shape, target.dtype.bytes)[:3],
         )
     )
 
@@ -202,15 +196,15 @@ def _widen(half: Operand, result: LocalTensor, asm: Cv183xAssembler) -> None:
     n, c, h, w = result.shape
     everything = Operand(result.address, DType.UINT8)
     _compute(ArithmeticOp.XOR, everything, everything, (n, c, h, w * _F32_BYTES), asm, everything)
-    target = Operand(result.address + _UPPER, DType.BF16, natural_strides(result.shape, _F32_BYTES))
+    target = Operand(result.address + _UPPER, DType.BF16, natural_strides(asm.target, result.shape, _F32_BYTES))
     _compute(ArithmeticOp.COPY, target, half, result.shape, asm)
 
 
 class CastKernel(KernelChoice[tpu.Cast]):
     """float32 and int8 meet on the host, unless they are to do so in bf16; everything else on the chip."""
 
-    def __init__(self) -> None:
-        self._quant, self._chip = QuantRoutine(), ChipKernel()
+    def __init__(self, target: Target) -> None:
+        self._quant, self._chip = QuantRoutine(), ChipKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler] | CpuRoutine[Any]:
         source, result = node.operand_types[0].storage, node.result_type.storage

@@ -1,13 +1,17 @@
-"""What the CV183x kernels share: limits of the command fields, spaces, sliding windows."""
+"""What the CV183x kernels share: their base, views and spaces, refusals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from tpuc.api import (
     Node,
+    Op,
+    Shape4,
     Space,
     TensorType,
+    TileKernel,
     Uniform,
     View,
     broadcast_views,
@@ -15,17 +19,25 @@ from tpuc.api import (
 )
 from tpuc_chip_parts.lanes import Lanes
 
-from tpuc_cv183x.isa.geometry import LANES
+from tpuc_cv183x.assembler import Cv183xAssembler
+from tpuc_cv183x.isa import Target
+from tpuc_cv183x.lmem import Cv183xLmem
 from tpuc_cv183x.operands import MAX_EXTENT, is_computable
 
+OpT = TypeVar("OpT", bound=Op)
 _SMALL_PLANE = 16  # a lane works on 16 elements at once
-MAX_WINDOW_STEP = 15  # 4-bit pads, strides, inserted zeros
-ACROSS_LANES = Lanes(LANES, MAX_EXTENT, MAX_WINDOW_STEP)
-parallel_axes, window_refusal, window_limits = (
-    ACROSS_LANES.parallel_axes,
-    ACROSS_LANES.window_refusal,
-    ACROSS_LANES.window_limits,
-)
+
+
+class LaneKernel(TileKernel[OpT, Cv183xAssembler]):
+    """Base of kernels that work on tiles: they know the lanes of the chip that they are for."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.lanes = Lanes(target.lanes, MAX_EXTENT, target.largest_step)
+
+    def planes_bytes(self, shape: Shape4, item_bytes: int = 1) -> int:
+        """Bytes per lane of one plane of a tensor: batches, groups and rows together."""
+        return Cv183xLmem(self.target).tensor_bytes("aligned", shape, item_bytes)
 
 
 def views_of(node: Node) -> tuple[tuple[View, ...], View]:
@@ -56,24 +68,24 @@ def element_refusal(node: Node) -> str | None:
     return None
 
 
-def elementwise_space(node: Node, width_limit: int = MAX_EXTENT) -> Space:
+def elementwise_space(lanes: Lanes, node: Node, width_limit: int = MAX_EXTENT) -> Space:
     """The space of an op without reductions."""
     operands, result = views_of(node)
-    return Space(parallel_axes(result.shape, limits=(MAX_EXTENT, width_limit)), operands, (result,))
+    return Space(lanes.parallel_axes(result.shape, limits=(MAX_EXTENT, width_limit)), operands, (result,))
 
 
-def flat_space(node: Node, width_limit: int = MAX_EXTENT) -> Space:
+def flat_space(lanes: Lanes, node: Node, width_limit: int = MAX_EXTENT) -> Space:
     """As `elementwise_space`, for ops to which every element is like every other.
 
     Tensors of one shape that fill the lanes badly lie in long rows over the lanes instead.
     """
     shapes = {type_.dims for type_ in (*node.operand_types, node.result_type)}
     _, c, h, w = elementwise_view(node.result_type.dims)
-    poor = h * w < _SMALL_PLANE or c < LANES // 2
-    view = ACROSS_LANES.rows(node.result_type.size) if len(shapes) == 1 and poor else None
+    poor = h * w < _SMALL_PLANE or c < lanes.count // 2
+    view = lanes.rows(node.result_type.size) if len(shapes) == 1 and poor else None
     if view is None:
-        return elementwise_space(node, width_limit)
-    axes = parallel_axes(view.shape, limits=(MAX_EXTENT, width_limit))
+        return elementwise_space(lanes, node, width_limit)
+    axes = lanes.parallel_axes(view.shape, limits=(MAX_EXTENT, width_limit))
     return Space(axes, (view,) * len(node.operand_types), (view,))
 
 

@@ -23,15 +23,13 @@ from tpuc.api import (
     Shape4,
     Space,
     Tile,
-    TileKernel,
 )
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import functions, top, tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar
-from tpuc_cv183x.kernels.common import element_refusal, flat_space
-from tpuc_cv183x.lmem import planes_bytes
+from tpuc_cv183x.kernels.common import LaneKernel, element_refusal, flat_space
 from tpuc_cv183x.operands import operand
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -121,7 +119,7 @@ class Steps:
         self.do(ArithmeticOp.SUB, scaled, scaled, whole)
 
 
-class TableKernel(TileKernel[Any, Cv183xAssembler]):
+class TableKernel(LaneKernel[Any]):
     """Base: one bf16 operand, tables that every lane holds, and working memory of a tile's size."""
 
     tables: ClassVar[Sequence[str]] = ()
@@ -131,7 +129,7 @@ class TableKernel(TileKernel[Any, Cv183xAssembler]):
         return element_refusal(node)
 
     def space(self, node: Node) -> Space:
-        return flat_space(node)
+        return flat_space(self.lanes, node)
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         return [PackedConstant(name, broadcast=True) for name in self.tables]
@@ -147,7 +145,7 @@ class TableKernel(TileKernel[Any, Cv183xAssembler]):
         raise NotImplementedError
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        size = planes_bytes(tile_shape(tile), BF16_BYTES)
+        size = self.planes_bytes(tile_shape(tile), BF16_BYTES)
         return [Scratch(name, size) for name in self.work]
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:

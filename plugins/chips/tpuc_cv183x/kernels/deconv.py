@@ -9,25 +9,26 @@ from tpuc_chip_parts.tiles import Product, TurnedFilter
 from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
-from tpuc_cv183x.kernels.common import MAX_WINDOW_STEP, element_refusal
+from tpuc_cv183x.isa import Target
+from tpuc_cv183x.kernels.common import LaneKernel, element_refusal
 from tpuc_cv183x.kernels.depthwise import DepthwiseConvKernel
 from tpuc_cv183x.kernels.product import ProductKernel, requantise_refusal
 
 
-def deconvolution_refusal(node: Node[tpu.Deconv]) -> str | None:
-    """What no kind of transposed convolution can do."""
+def deconvolution_refusal(node: Node[tpu.Deconv], most: int) -> str | None:
+    """What no kind of transposed convolution can do; `most` zeros may be inserted or padded."""
     op = node.op
     window = op.window()
-    if max(window.dilations) > MAX_WINDOW_STEP + 1:
-        return f"dilation at most {MAX_WINDOW_STEP + 1}, this one is {max(window.dilations)}"
+    if max(window.dilations) > most + 1:
+        return f"dilation at most {most + 1}, this one is {max(window.dilations)}"
     extra = op.output_padding or (0, 0)
     for extent, stride, added, first, last in zip(
         window.extents, window.strides, extra, window.pads[:2], window.pads[2:], strict=True
     ):
         if extent < stride:
             return f"a window of at least the stride, this one is {extent} for {stride}"
-        if extent - 1 - min(first, last - added) > MAX_WINDOW_STEP or stride - 1 > MAX_WINDOW_STEP:
-            return f"a window of at most {MAX_WINDOW_STEP + 1} places beyond its padding, this one has {extent}"
+        if extent - 1 - min(first, last - added) > most or stride - 1 > most:
+            return f"a window of at most {most + 1} places beyond its padding, this one has {extent}"
         if max(first, last) >= extent or added > last:
             return "padding below the window's extent, and at least the output padding"
     return element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name)) or requantise_refusal(
@@ -35,11 +36,11 @@ def deconvolution_refusal(node: Node[tpu.Deconv]) -> str | None:
     )
 
 
-class _Transposed(TurnedFilter):
+class _Transposed(TurnedFilter, LaneKernel[tpu.Deconv]):
     """What both kinds do: the node as a convolution of what has zeros inserted."""
 
     def refuse(self, node: Node) -> str | None:
-        return deconvolution_refusal(node)
+        return deconvolution_refusal(node, self.target.largest_step)
 
     def product(self, node: Node) -> Product:
         return Product.of_transposed(node)
@@ -63,8 +64,9 @@ class GroupedDeconvKernel(TileKernel[tpu.Deconv, Cv183xAssembler]):
 class DeconvKernel(KernelChoice[tpu.Deconv]):
     """Full or depthwise; other groups are spelled out by the lowering."""
 
-    def __init__(self) -> None:
-        self._full, self._depthwise, self._other = FullDeconvKernel(), DepthwiseDeconvKernel(), GroupedDeconvKernel()
+    def __init__(self, target: Target) -> None:
+        self._full, self._depthwise = FullDeconvKernel(target), DepthwiseDeconvKernel(target)
+        self._other = GroupedDeconvKernel()
 
     def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler]:
         if node.op.group == 1:

@@ -22,15 +22,14 @@ from tpuc_chip_parts.tiles import PerChannelKernel
 from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
-from tpuc_cv183x.isa import ChannelBlock, Depthwise, Operand
-from tpuc_cv183x.isa.geometry import EU_BYTES, LANES, round_up
+from tpuc_cv183x.isa import ChannelBlock, Depthwise, Operand, Target
+from tpuc_cv183x.isa.geometry import EU_BYTES, round_up
 from tpuc_cv183x.kernels.activation import emit_limit, has_relu
-from tpuc_cv183x.kernels.common import parallel_axes, window_limits
+from tpuc_cv183x.kernels.common import LaneKernel
 from tpuc_cv183x.kernels.packing import (
     BLOCK_BYTES,
     BLOCK_WITH_BIAS_BYTES,
     channel_blocks,
-    groups_of,
     pack_bias,
     pack_planes,
 )
@@ -40,18 +39,19 @@ from tpuc_cv183x.operands import dtype_of, operand
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class DepthwiseConvKernel(PerChannelKernel[Cv183xAssembler]):
+class DepthwiseConvKernel(LaneKernel[Any], PerChannelKernel[Cv183xAssembler]):
     """One filter per channel; sums are finished as those of a full convolution."""
 
     def refuse(self, node: Node) -> str | None:
-        return convolution_refusal(node)
+        return convolution_refusal(self.lanes, node)
 
     def space(self, node: Node) -> Space:
         product = self.product(node)
         operands: list[View | None] = [None] * len(node.operand_types)
         operands[0] = product.input
-        limits = window_limits(product.extent, product.strides)
-        return Space(parallel_axes(product.output.shape, "cnhw", limits=limits), tuple(operands), (product.output,))
+        limits = self.lanes.window_limits(product.extent, product.strides)
+        axes = self.lanes.parallel_axes(product.output.shape, "cnhw", limits=limits)
+        return Space(axes, tuple(operands), (product.output,))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         names = [PackedConstant("filter", ("c",))]
@@ -66,18 +66,18 @@ class DepthwiseConvKernel(PerChannelKernel[Cv183xAssembler]):
         taps = node.op.window().taps * (node.operand_types[0].storage.bits // 8)
         block = BLOCK_WITH_BIAS_BYTES if _has_bias(node) else BLOCK_BYTES
         size = {"filter": round_up(taps, EU_BYTES), "bias": 4, "block": block}[name]
-        return min(channels, LANES), groups_of(channels) * size
+        return min(channels, self.lanes.count), self.lanes.slots_of(channels) * size
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         c0, c1 = tile.range("c")
         channels = node.result_type.dims[1]
         if name == "filter":
-            return pack_planes(self.filter_array(node, arrays).reshape(channels, -1)[c0:c1])
+            return pack_planes(self.lanes, self.filter_array(node, arrays).reshape(channels, -1)[c0:c1])
         bias = arrays[2].reshape(-1)[c0:c1] if _has_bias(node) and arrays[2] is not None else None
         if name == "bias":
             assert bias is not None
-            return pack_bias(bias)
-        return channel_blocks(bias, *self.product(node).requantisation((c0, c1)))
+            return pack_bias(self.lanes, bias)
+        return channel_blocks(self.lanes, bias, *self.product(node).requantisation((c0, c1)))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         product = self.product(node)
@@ -110,8 +110,9 @@ def _has_bias(node: Node) -> bool:
 class AnyConvKernel(KernelChoice[tpu.Conv2D]):
     """Full or depthwise convolution; other groups are spelled out by the lowering."""
 
-    def __init__(self) -> None:
-        self._full, self._depthwise, self._other = ConvKernel(), DepthwiseConvKernel(), GroupedConvKernel()
+    def __init__(self, target: Target) -> None:
+        self._full, self._depthwise = ConvKernel(target), DepthwiseConvKernel(target)
+        self._other = GroupedConvKernel()
 
     def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler]:
         if node.op.group == 1:

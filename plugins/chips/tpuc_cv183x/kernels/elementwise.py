@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from tpuc.api import ABSENT, Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
+from tpuc.api import ABSENT, Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile
 from tpuc_chip_parts.tiles import tile_shape
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar
 from tpuc_cv183x.kernels.activation import emit_limit
-from tpuc_cv183x.kernels.common import element_refusal, flat_space, views_of
-from tpuc_cv183x.lmem import planes_bytes
+from tpuc_cv183x.kernels.common import LaneKernel, element_refusal, flat_space, views_of
 from tpuc_cv183x.operands import operand, strided
 
 MAX_SHIFT = 31
@@ -24,7 +23,7 @@ _BYTE = {True: 128, False: 255}
 """Largest magnitude of a signed, or unsigned, byte."""
 
 
-class ElementwiseKernel(TileKernel[Any, Cv183xAssembler]):
+class ElementwiseKernel(LaneKernel[Any]):
     """Base: operands and result are tiles of the same place; operands repeat along their extents of 1."""
 
     def refuse(self, node: Node) -> str | None:
@@ -33,7 +32,7 @@ class ElementwiseKernel(TileKernel[Any, Cv183xAssembler]):
         return element_refusal(node) or repeat_refusal(node)
 
     def space(self, node: Node) -> Space:
-        return flat_space(node)
+        return flat_space(self.lanes, node)
 
     def layouts(self, node: Node) -> Layouts:
         operands = len(node.operand_types)
@@ -41,7 +40,7 @@ class ElementwiseKernel(TileKernel[Any, Cv183xAssembler]):
 
     def sources(self, placed: PlacedTile) -> list[Operand]:
         """The operands over the result's extents."""
-        return [strided(local, placed.result.shape) for local in placed.operands if local is not None]
+        return [strided(local, placed.result.shape, self.target) for local in placed.operands if local is not None]
 
 
 def repeat_refusal(node: Node) -> str | None:
@@ -87,7 +86,7 @@ class SumKernel(ElementwiseKernel):
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if not node.result_type.is_quantised:
             return ()
-        return (Scratch("high", planes_bytes(tile_shape(tile)), behind=True),)
+        return (Scratch("high", self.planes_bytes(tile_shape(tile)), behind=True),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         if node.result_type.is_quantised:

@@ -12,10 +12,9 @@ from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
-from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand
-from tpuc_cv183x.kernels.common import element_refusal, flat_space
+from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Target
+from tpuc_cv183x.kernels.common import LaneKernel, element_refusal, flat_space
 from tpuc_cv183x.kernels.unary import LutKernel
-from tpuc_cv183x.lmem import planes_bytes
 from tpuc_cv183x.operands import operand
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -24,7 +23,7 @@ _ENTRIES = 256
 _HALF_BYTES = 2
 
 
-class HalfTableKernel(TileKernel[tpu.Lut, Cv183xAssembler]):
+class HalfTableKernel(LaneKernel[tpu.Lut]):
     """The chip looks words up by their low byte, into which the operand's bytes are spread before."""
 
     def refuse(self, node: Node) -> str | None:
@@ -36,7 +35,7 @@ class HalfTableKernel(TileKernel[tpu.Lut, Cv183xAssembler]):
         return element_refusal(_without_constant(node))
 
     def space(self, node: Node) -> Space:
-        space = flat_space(_without_constant(node))
+        space = flat_space(self.lanes, _without_constant(node))
         return Space(space.axes, (*space.operands, None), space.results)
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
@@ -51,12 +50,12 @@ class HalfTableKernel(TileKernel[tpu.Lut, Cv183xAssembler]):
         return np.ascontiguousarray(table).reshape(1, -1).view(np.uint8)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        return (Scratch("words", planes_bytes(tile_shape(tile), _HALF_BYTES)),)
+        return (Scratch("words", self.planes_bytes(tile_shape(tile), _HALF_BYTES)),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         shape, source = placed.result.shape, Operand(placed.operand(0).address, DType.UINT8)
         words = Operand(placed.scratch["words"].address, DType.BF16)
-        low = Operand(words.address, DType.UINT8, words.strides(shape))
+        low = Operand(words.address, DType.UINT8, words.strides(shape, self.target))
         asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=shape, result=low, left=source))
         table = placed.constants["table"].address
         asm.record(Lookup(shape=shape, result=operand(placed.result), input=words, table=table))
@@ -69,8 +68,8 @@ def _without_constant(node: Node) -> Node:
 class AnyLutKernel(KernelChoice[tpu.Lut]):
     """By the width of an entry."""
 
-    def __init__(self) -> None:
-        self._bytes, self._halves = LutKernel(), HalfTableKernel()
+    def __init__(self, target: Target) -> None:
+        self._bytes, self._halves = LutKernel(target), HalfTableKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler]:
         return self._halves if node.operand_types[1].storage.is_float else self._bytes

@@ -12,8 +12,8 @@ from tpuc_chip_parts.tiles import kept_part, padded_box, tile_shape
 from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
-from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar
-from tpuc_cv183x.kernels.common import parallel_axes
+from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar, Target
+from tpuc_cv183x.kernels.common import LaneKernel
 from tpuc_cv183x.kernels.shape import DdrCopyKernel
 from tpuc_cv183x.operands import is_computable, operand
 
@@ -64,7 +64,7 @@ def _segments(extent: int, before: int, after: int, *, mirrored: bool) -> list[S
     return segments
 
 
-class LocalPadKernel(TileKernel[tpu.Pad, Cv183xAssembler]):
+class LocalPadKernel(LaneKernel[tpu.Pad]):
     """The result is filled with the value, then the operand is copied to its place."""
 
     def serves(self, node: Node) -> bool:
@@ -77,7 +77,7 @@ class LocalPadKernel(TileKernel[tpu.Pad, Cv183xAssembler]):
     def space(self, node: Node) -> Space:
         n, c, h, w = node.result_type.dims
         a, b, d, e = node.operand_types[0].dims
-        return Space(parallel_axes((n, c, h, w)), (View((a, b, d, e)),), (View((n, c, h, w)),))
+        return Space(self.lanes.parallel_axes((n, c, h, w)), (View((a, b, d, e)),), (View((n, c, h, w)),))
 
     def tiling_key(self, node: Node) -> Any:
         return node.op.paddings
@@ -93,14 +93,14 @@ class LocalPadKernel(TileKernel[tpu.Pad, Cv183xAssembler]):
         if part is None:
             return
         place, kept = part
-        steps = result.strides(shape)
+        steps = result.strides(shape, self.target)
         source = operand(x)
         asm.record(
             Arithmetic(
                 operation=ArithmeticOp.COPY,
                 shape=kept,
                 result=Operand(result.address + offset_of(place, steps), result.dtype, steps),
-                left=Operand(source.address, source.dtype, source.strides(x.shape)),
+                left=Operand(source.address, source.dtype, source.strides(x.shape, self.target)),
             )
         )
 
@@ -122,8 +122,8 @@ def _fill(target: Operand, shape: tuple[int, int, int, int], value: float, asm: 
 class AnyPadKernel(KernelChoice[tpu.Pad]):
     """In local memory where that is possible."""
 
-    def __init__(self) -> None:
-        self._local, self._moves = LocalPadKernel(), PadKernel()
+    def __init__(self, target: Target) -> None:
+        self._local, self._moves = LocalPadKernel(target), PadKernel()
 
     def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler] | MoveKernel[Any]:
         return self._local if self._local.serves(node) else self._moves

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import Box, Node, Phase, PlacedTile, Space, Tile, TileKernel, View, elementwise_view
+from tpuc.api import Box, Node, Phase, PlacedTile, Space, Tile, View, elementwise_view
 from tpuc_chip_parts.tiles import window_box
 from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer
@@ -13,7 +13,7 @@ from tpuc_ops.window import Window, spatial
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import ArithmeticOp, AveragePool, DType, MaxPool, Scalar
 from tpuc_cv183x.kernels.activation import emit_bound, emit_limit
-from tpuc_cv183x.kernels.common import element_refusal, parallel_axes, window_limits, window_refusal
+from tpuc_cv183x.kernels.common import LaneKernel, element_refusal
 from tpuc_cv183x.operands import operand
 
 _LOWEST = {DType.INT8: -128, DType.UINT8: 0, DType.BF16: 0xFF7F}
@@ -21,7 +21,7 @@ _LOWEST = {DType.INT8: -128, DType.UINT8: 0, DType.BF16: 0xFF7F}
 _MAX_FACTOR, _MAX_SHIFT = 255, 31
 
 
-class PoolKernel(TileKernel[tpu.Pool2D, Cv183xAssembler]):
+class PoolKernel(LaneKernel[tpu.Pool2D]):
     """Maximum; average as the sum times an unsigned byte, shifted half up, or times 1 / window in bf16."""
 
     def refuse(self, node: Node) -> str | None:
@@ -30,16 +30,16 @@ class PoolKernel(TileKernel[tpu.Pool2D, Cv183xAssembler]):
         return (
             (_average_refusal(node) if node.op.pool_mode == "Avg" else None)
             or element_refusal(node)
-            or window_refusal(_window(node), overhang)
+            or self.lanes.window_refusal(_window(node), overhang)
         )
 
     def space(self, node: Node) -> Space:
         source = View(elementwise_view(node.operand_types[0].dims))
         n, c, *_ = node.result_type.dims
         height, width = node.op.window().output(spatial(node.operand_types[0].dims, 2))
-        limits = window_limits((node.op.kernel_shape[0], node.op.kernel_shape[1]), _window(node).strides)
+        limits = self.lanes.window_limits((node.op.kernel_shape[0], node.op.kernel_shape[1]), _window(node).strides)
         result = (n, c, height, width)
-        return Space(parallel_axes(result, limits=limits), (source,), (View(result),))
+        return Space(self.lanes.parallel_axes(result, limits=limits), (source,), (View(result),))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         (view,) = space.operands

@@ -15,7 +15,7 @@ from tpuc.api import ABSENT, KernelChoice, LocalTensor, Node, PlacedTile, Space,
 from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
-from tpuc_cv183x.isa import ArithmeticOp, MoveFunction, Operand, TensorCopy, natural_strides
+from tpuc_cv183x.isa import ArithmeticOp, MoveFunction, Operand, Target, TensorCopy, natural_strides
 from tpuc_cv183x.kernels.activation import emit_limit
 from tpuc_cv183x.kernels.circles import CircleKernel
 from tpuc_cv183x.kernels.curves import (
@@ -96,7 +96,7 @@ class SplitKernel(TableKernel):
     ) -> None:
         """Record the commands that give `result` of `x`, of the same extents."""
         shape = x.shape
-        strides = natural_strides(shape, 2)[:3]
+        strides = natural_strides(self.target, shape, 2)[:3]
         steps.asm.record(
             TensorCopy(
                 source=x.address,
@@ -137,8 +137,8 @@ class DivisionKernel(SplitKernel):
         steps.do(
             ArithmeticOp.MUL,
             operand(placed.result),
-            strided(over, shape),
-            strided(reciprocal, shape),
+            strided(over, shape, self.target),
+            strided(reciprocal, shape, self.target),
             relu=node.op.do_relu,
         )
         emit_limit(node, placed.result, steps.asm)
@@ -147,19 +147,22 @@ class DivisionKernel(SplitKernel):
 class ActiveKernel(KernelChoice[tpu.Active]):
     """By the function's mode."""
 
-    kernels: ClassVar[Mapping[str, TileKernel[Any, Cv183xAssembler]]] = {
-        **dict.fromkeys(MODES, SlopeKernel()),
-        **dict.fromkeys(_SPLITS, SplitKernel()),
-        **dict.fromkeys(CircleKernel.modes, CircleKernel()),
-        "EXP": ExponentialKernel(),
-        "HSIGMOID": HardKernel(),
-        "HSWISH": HardKernel(),
-        "SQUARE": SquareKernel(),
-        "ABSVAL": AbsoluteKernel(),
+    kernels: ClassVar[Mapping[str, type[TableKernel]]] = {
+        **dict.fromkeys(MODES, SlopeKernel),
+        **dict.fromkeys(_SPLITS, SplitKernel),
+        **dict.fromkeys(CircleKernel.modes, CircleKernel),
+        "EXP": ExponentialKernel,
+        "HSIGMOID": HardKernel,
+        "HSWISH": HardKernel,
+        "SQUARE": SquareKernel,
+        "ABSVAL": AbsoluteKernel,
     }
 
+    def __init__(self, target: Target) -> None:
+        self._kernels = {mode: kernel(target) for mode, kernel in self.kernels.items()}
+
     def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler]:
-        return self.kernels.get(node.op.mode, _OtherKernel())
+        return self._kernels.get(node.op.mode, _OtherKernel())
 
 
 class _OtherKernel(TileKernel[tpu.Active, Cv183xAssembler]):

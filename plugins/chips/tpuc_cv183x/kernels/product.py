@@ -18,6 +18,7 @@ from tpuc.api import (
     Tile,
     View,
 )
+from tpuc_chip_parts.lanes import Lanes
 from tpuc_chip_parts.tiles import Product, ProductSpace, RowsFilter, WindowKernel, tile_shape
 from tpuc_ops import tpu
 
@@ -32,26 +33,17 @@ from tpuc_cv183x.isa import (
     Operand,
     PartialSum,
 )
-from tpuc_cv183x.isa.geometry import LANES, round_up
+from tpuc_cv183x.isa.geometry import round_up
 from tpuc_cv183x.kernels.activation import emit_limit, has_relu
-from tpuc_cv183x.kernels.common import (
-    MAX_EXTENT,
-    element_refusal,
-    parallel_axes,
-    types_refusal,
-    window_limits,
-    window_refusal,
-)
+from tpuc_cv183x.kernels.common import LaneKernel, element_refusal, types_refusal
 from tpuc_cv183x.kernels.packing import (
     BLOCK_BYTES,
     BLOCK_WITH_BIAS_BYTES,
     channel_blocks,
-    groups_of,
     pack_bias,
     pack_filter,
 )
-from tpuc_cv183x.lmem import planes_bytes
-from tpuc_cv183x.operands import MAX_DMA_EXTENT, dtype_of, operand
+from tpuc_cv183x.operands import MAX_DMA_EXTENT, MAX_EXTENT, dtype_of, operand
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -68,7 +60,7 @@ _SEPARATE, _SEPARATE_FLOATS = 11, 5
 _DOUBLE_FROM = 3  # input channels from which two per cycle pay, an odd one with a channel of zero weights
 
 
-class ProductKernel(WindowKernel[Cv183xAssembler]):
+class ProductKernel(LaneKernel[Any], WindowKernel[Cv183xAssembler]):
     """Base of both. Integers: sums with the bias are requantised per channel (QDM). bf16: float32 sums and bias.
 
     Partial sums lie in planes of bytes, or of halves, of a buffer of their own; the last step writes the result there.
@@ -82,9 +74,9 @@ class ProductKernel(WindowKernel[Cv183xAssembler]):
         product = self.product(node)
         operands: list[View | None] = [None] * len(node.operand_types)
         operands[0] = product.input
-        reduction = Axis("k", product.input.shape[1], reduction=True, granularity=LANES, limit=MAX_EXTENT)
-        limits = window_limits(product.extent, product.strides)
-        axes = (*parallel_axes(product.output.shape, "cnhw", limits=limits), reduction)
+        reduction = Axis("k", product.input.shape[1], reduction=True, granularity=self.lanes.count, limit=MAX_EXTENT)
+        limits = self.lanes.window_limits(product.extent, product.strides)
+        axes = (*self.lanes.parallel_axes(product.output.shape, "cnhw", limits=limits), reduction)
         return ProductSpace(axes, tuple(operands), (product.output,), product)
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
@@ -98,7 +90,7 @@ class ProductKernel(WindowKernel[Cv183xAssembler]):
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         channels = tile.size("c")
-        lanes, groups = min(channels, LANES), groups_of(channels)
+        lanes, groups = min(channels, self.lanes.count), self.lanes.slots_of(channels)
         product = self.product(node)
         if name == "bias":
             return lanes, groups * 4
@@ -117,17 +109,17 @@ class ProductKernel(WindowKernel[Cv183xAssembler]):
             bias = bias.reshape(-1)[c0:c1]
         if name == "bias":
             assert bias is not None
-            return pack_bias(bias)
+            return pack_bias(self.lanes, bias)
         if name == "block":
-            return channel_blocks(bias, *product.requantisation((c0, c1)))
+            return channel_blocks(self.lanes, bias, *product.requantisation((c0, c1)))
         k0, k1 = tile.range("k")
-        return pack_filter(self.filter_array(node, arrays)[c0:c1, k0:k1], self._depth(node, k1 - k0))
+        return pack_filter(self.lanes, self.filter_array(node, arrays)[c0:c1, k0:k1], self._depth(node, k1 - k0))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if tile.size("k") == self.product(node).input.shape[1]:
             return ()
         planes = 2 if node.operand_types[0].storage.is_float else 4
-        return (Scratch("sums", planes * planes_bytes(tile_shape(tile), _item(node))),)
+        return (Scratch("sums", planes * self.planes_bytes(tile_shape(tile), _item(node))),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         product = self.product(node)
@@ -195,7 +187,7 @@ def requantise_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[
     return None
 
 
-def convolution_refusal(node: Node[tpu.Conv2D]) -> str | None:
+def convolution_refusal(lanes: Lanes, node: Node[tpu.Conv2D]) -> str | None:
     """What no kind of convolution can do."""
     op = node.op
     if any(op.inserts or ()) or op.kernel_zp:
@@ -203,7 +195,7 @@ def convolution_refusal(node: Node[tpu.Conv2D]) -> str | None:
     return (
         element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name))
         or requantise_refusal(node, op.multiplier, op.rshift)
-        or window_refusal(op.window())
+        or lanes.window_refusal(op.window())
     )
 
 
@@ -211,7 +203,7 @@ class ConvKernel(ProductKernel):
     """Convolution without groups."""
 
     def refuse(self, node: Node) -> str | None:
-        return convolution_refusal(node)
+        return convolution_refusal(self.lanes, node)
 
     def product(self, node: Node) -> Product:
         return Product.of_convolution(node)
@@ -238,7 +230,7 @@ class MatMulKernel(RowsFilter, ProductKernel):
     def product(self, node: Node[tpu.MatMul]) -> Product:
         depth, width = node.operand_types[0].dims[-1], node.result_type.dims[-1]
         rows = node.operand_types[0].size // depth
-        if groups_of(width) <= (_SEPARATE_FLOATS if _is_float(node) else _SEPARATE):
+        if self.lanes.slots_of(width) <= (_SEPARATE_FLOATS if _is_float(node) else _SEPARATE):
             left, result = View((rows, depth, 1, 1)), View((rows, width, 1, 1))
         else:
             left = View((1, depth, rows, 1), (rows * depth, 1, depth, 1))

@@ -29,8 +29,8 @@ from tpuc_chip_parts.copies import (
 from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
-from tpuc_cv183x.isa import Arithmetic, ArithmeticOp
-from tpuc_cv183x.kernels.common import parallel_axes
+from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, Target
+from tpuc_cv183x.kernels.common import LaneKernel
 from tpuc_cv183x.kernels.copies import moves_of
 from tpuc_cv183x.operands import MAX_DMA_EXTENT, MAX_EXTENT, operand
 
@@ -49,7 +49,7 @@ class PermuteKernel(DdrCopyKernel):
         return permuted_copies(node)
 
 
-class ExchangeKernel(TileKernel[tpu.Permute, Cv183xAssembler]):
+class ExchangeKernel(LaneKernel[tpu.Permute]):
     """Bytes (n, c, w) to (n, w, c): the store exchanges channels and columns, which go as rows of many elements."""
 
     def space(self, node: Node) -> Space:
@@ -57,7 +57,7 @@ class ExchangeKernel(TileKernel[tpu.Permute, Cv183xAssembler]):
         assert exchange is not None
         n, c, w = exchange
         source, result = View((n, c, 1, w)), View((n, c, 1, w), (c * w, 1, c, c))
-        return Space(parallel_axes(source.shape), (source,), (result,))
+        return Space(self.lanes.parallel_axes(source.shape), (source,), (result,))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         result = placed.result
@@ -90,8 +90,8 @@ def _exchange(node: Node) -> tuple[int, int, int] | None:
 class AnyPermuteKernel(KernelChoice[tpu.Permute]):
     """An exchange of two dimensions where it is one; strided copies otherwise."""
 
-    def __init__(self) -> None:
-        self._exchange, self._copies = ExchangeKernel(), PermuteKernel()
+    def __init__(self, target: Target) -> None:
+        self._exchange, self._copies = ExchangeKernel(target), PermuteKernel()
 
     def kernel(self, node: Node) -> TileKernel[Any, Cv183xAssembler] | MoveKernel[Any]:
         return self._exchange if _exchange(node) is not None else self._copies

@@ -7,18 +7,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel
+from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
-from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar, natural_strides
-from tpuc_cv183x.isa.geometry import LANES
+from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar, Target, natural_strides
 from tpuc_cv183x.kernels.activation import emit_limit
-from tpuc_cv183x.kernels.common import element_refusal, elementwise_space, flat_space
+from tpuc_cv183x.kernels.common import LaneKernel, element_refusal, elementwise_space, flat_space
 from tpuc_cv183x.kernels.elementwise import MAX_SHIFT, ElementwiseKernel
-from tpuc_cv183x.kernels.packing import by_lane, groups_of
-from tpuc_cv183x.lmem import planes_bytes
 from tpuc_cv183x.operands import operand
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -26,7 +23,7 @@ Array: TypeAlias = npt.NDArray[Any]
 _ENTRIES = 256
 
 
-class LutKernel(TileKernel[tpu.Lut, Cv183xAssembler]):
+class LutKernel(LaneKernel[tpu.Lut]):
     """Every lane holds the whole table, or those of its channels; the stored byte, taken without sign, is the index."""
 
     def refuse(self, node: Node) -> str | None:
@@ -36,7 +33,8 @@ class LutKernel(TileKernel[tpu.Lut, Cv183xAssembler]):
 
     def space(self, node: Node) -> Space:
         alone = _without_constant(node)
-        space = elementwise_space(alone) if _by_channel(node) else flat_space(alone)
+        space_of = elementwise_space if _by_channel(node) else flat_space
+        space = space_of(self.lanes, alone)
         return Space(space.axes, (*space.operands, None), space.results)
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
@@ -46,17 +44,18 @@ class LutKernel(TileKernel[tpu.Lut, Cv183xAssembler]):
         if not _by_channel(node):
             return 1, _ENTRIES
         channels = tile.size("c")
-        return min(channels, LANES), groups_of(channels) * _ENTRIES
+        return min(channels, self.lanes.count), self.lanes.slots_of(channels) * _ENTRIES
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         table = arrays[1]
         assert table is not None
         rows = np.ascontiguousarray(table).reshape(-1, _ENTRIES).view(np.uint8)
-        return by_lane(rows[slice(*tile.range("c"))]) if _by_channel(node) else rows
+        return self.lanes.by_lane(rows[slice(*tile.range("c"))]) if _by_channel(node) else rows
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         x, result, table = placed.operand(0), placed.result, placed.constants["table"].address
-        for shape, offset, group in _table_parts(result.shape) if _by_channel(node) else [(result.shape, 0, 0)]:
+        parts = _table_parts(result.shape, self.target) if _by_channel(node) else [(result.shape, 0, 0)]
+        for shape, offset, group in parts:
             asm.record(
                 Lookup(
                     shape=shape,
@@ -71,15 +70,15 @@ def _by_channel(node: Node) -> bool:
     return node.operand_types[1].size != _ENTRIES
 
 
-def _table_parts(shape: Shape4) -> Iterator[tuple[Shape4, int, int]]:
+def _table_parts(shape: Shape4, target: Target) -> Iterator[tuple[Shape4, int, int]]:
     """Parts of a tile whose channels lie in lanes of their own: shape, offset in bytes, and index of the channels."""
     n, c, h, w = shape
-    image, plane, _, _ = natural_strides(shape, 1)
-    if c <= LANES:
+    image, plane, _, _ = natural_strides(target, shape, 1)
+    if c <= target.lanes:
         yield shape, 0, 0
         return
-    for group in range(groups_of(c)):
-        channels = min(LANES, c - group * LANES)
+    for group in range(target.groups_of(c)):
+        channels = min(target.lanes, c - group * target.lanes)
         for index in range(n):
             yield (1, channels, h, w), index * image + group * plane, group
 
@@ -176,7 +175,7 @@ class PReluKernel(ElementwiseKernel):
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         size = node.operand_types[0].storage.bits // 8
-        return (Scratch("below", planes_bytes(tile_shape(tile), size)),)
+        return (Scratch("below", self.planes_bytes(tile_shape(tile), size)),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         x, slope = self.sources(placed)
@@ -217,7 +216,7 @@ class LeakyReluKernel(ElementwiseKernel):
         return super().refuse(node)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        return (Scratch("scaled", planes_bytes(tile_shape(tile), 2)),)
+        return (Scratch("scaled", self.planes_bytes(tile_shape(tile), 2)),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         shape, x, result = placed.result.shape, operand(placed.operand(0)), operand(placed.result)

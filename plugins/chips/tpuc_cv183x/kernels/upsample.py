@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import Axis, Box, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
+from tpuc.api import Axis, Box, Node, Phase, PlacedTile, Space, Tile, View
 from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, Operand
-from tpuc_cv183x.kernels.common import element_refusal, parallel_axes
+from tpuc_cv183x.kernels.common import LaneKernel, element_refusal
 from tpuc_cv183x.operands import MAX_EXTENT, operand
 
 _MAX_REPEATS = 64
 
 
-class UpsampleKernel(TileKernel[tpu.Upsample, Cv183xAssembler]):
+class UpsampleKernel(LaneKernel[tpu.Upsample]):
     """One copy with steps in the result for each place in a block."""
 
     def refuse(self, node: Node[tpu.Upsample]) -> str | None:
@@ -30,7 +30,7 @@ class UpsampleKernel(TileKernel[tpu.Upsample, Cv183xAssembler]):
         n, c, h, w = node.result_type.dims
         source = node.operand_types[0].dims
         axes = (
-            *parallel_axes((n, c, h, w), "nc"),
+            *self.lanes.parallel_axes((n, c, h, w), "nc"),
             Axis("h", h, granularity=node.op.scale_h, limit=MAX_EXTENT),
             Axis("w", w, granularity=node.op.scale_w, limit=MAX_EXTENT),
         )
@@ -47,7 +47,7 @@ class UpsampleKernel(TileKernel[tpu.Upsample, Cv183xAssembler]):
     def emit(self, node: Node[tpu.Upsample], placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         op = node.op
         x, result = placed.operand(0), operand(placed.result)
-        n, c, h, w = result.strides(placed.result.shape)
+        n, c, h, w = result.strides(placed.result.shape, self.target)
         steps = (n, c, h * op.scale_h, w * op.scale_w)
         for row in range(op.scale_h):
             for column in range(op.scale_w):

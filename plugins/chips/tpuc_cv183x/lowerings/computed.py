@@ -115,7 +115,9 @@ class _Product:
         *rest, columns = right.tensor.dims
         vector = EU_BYTES * 8 // right.tensor.storage.bits
         wide = round_up(columns, vector)
-        own, better = (steps_of(spread(extent, EU_BYTES // vector), vector) for extent in (columns, wide))
+        assert self.node.chip is not None
+        lanes = self.node.chip.lanes
+        own, better = (steps_of(spread(extent, EU_BYTES // vector, lanes), vector, lanes) for extent in (columns, wide))
         if self.node.constants[1] is not None or own < _AWKWARD * better:
             return right
         pad = tpu.Pad(paddings=(*(0,) * (2 * len(rest) + 1), wide - columns))
