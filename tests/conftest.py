@@ -76,12 +76,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _keep_bytecode_elsewhere(config: pytest.Config) -> None:
-    """The tree stays free of bytecode, and yet processes that tests start do not all compile it anew."""
-    folder = tempfile.mkdtemp(prefix="tpuc-bytecode-")
-    config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
+    """The packages stay free of bytecode, and yet workers and processes that tests start do not all compile them anew.
+
+    It lies in pytest's cache, so that the next run has it too, without that of modules that a test has written.
+    """
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    if cache is not None:
+        folder = cache.mkdir("bytecode")
+        passing = folder.joinpath(*Path(tempfile.gettempdir()).parts[1:])
+    else:
+        folder = passing = Path(tempfile.mkdtemp(prefix="tpuc-bytecode-"))
+    config.add_cleanup(partial(shutil.rmtree, passing, ignore_errors=True))
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
-    patch.setenv("PYTHONPYCACHEPREFIX", folder)
+    patch.setenv("PYTHONPYCACHEPREFIX", str(folder))
     patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
 
 
