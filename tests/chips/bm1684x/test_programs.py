@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from tpuc.api import Engine
-from tpuc_bm1684x.isa import RawCommand
+from tpuc.api import Engine, IllegalCommand
+from tpuc_bm1684x.isa import DType, LinearCopy, MatrixCopy, RawCommand
+from tpuc_bm1684x.isa.geometry import DDR_BASE, lmem
 from tpuc_bm1684x.isa.stream import decode_fields
 from tpuc_bm1684x.isa.tables import identify
 from tpuc_bm1684x.machine import Machine
@@ -43,3 +46,39 @@ def test_the_simulator_gives_what_the_functional_model_gave(name: str) -> None:
     expected = GOLDENS[f"{name}.out"].view(place.dtype.numpy)
     got = machine.read(place.address, place.shape, place.strides, place.dtype)
     assert not differences(expected, got, any_nan=name.endswith("_edges")), instruction.describe()
+
+
+MATRIX = MatrixCopy(
+    source=DDR_BASE,
+    destination=lmem(0),
+    rows=3,
+    columns=10,
+    row_stride=10,
+    width=4,
+    pieces=3,
+    local_strides=(16, 16),
+    dtype=DType.INT8,
+)
+RUN = LinearCopy(source=DDR_BASE, destination=lmem(0), count=1, dtype=DType.INT8)
+
+
+@pytest.mark.parametrize(
+    ("copy", "sentence"),
+    [
+        (replace(MATRIX, destination=DDR_BASE), r"dma\.matrix: exactly one side must be local memory"),
+        (replace(MATRIX, source=lmem(64)), r"dma\.matrix: exactly one side must be local memory"),
+        (
+            replace(MATRIX, source=lmem(0), destination=DDR_BASE, transpose=True),
+            r"dma\.matrix_transpose: from local memory it cannot transpose",
+        ),
+        (replace(MATRIX, pieces=2), r"dma\.matrix: 2 pieces of 4 do not hold 10 columns; use 3"),
+        (replace(MATRIX, pieces=4), r"dma\.matrix: 4 pieces of 4 do not hold 10 columns; use 3"),
+        (replace(MATRIX, transpose=True), r"dma\.matrix_transpose: 3 pieces of 4 do not hold 3 columns; use 1"),
+        (replace(RUN, count=0), r"dma\.linear: no elements; use at least 1"),
+    ],
+)
+def test_copies_that_the_engine_does_not_make_are_refused(copy: MatrixCopy | LinearCopy, sentence: str) -> None:
+    MATRIX.check()
+    RUN.check()
+    with pytest.raises(IllegalCommand, match=sentence):
+        copy.check()

@@ -1,4 +1,4 @@
-"""A few dozen random graphs, each on two chips; `python benchmarks/fuzz.py graphs --count 1000` is the long run."""
+"""A few random graphs, each on two chips; `python benchmarks/fuzz.py graphs --count 1000` is the long run."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tests.fuzz.graphs.single import one_node, subject_of
 from tests.fuzz.graphs.table import OPERATORS
 
 SEEDS = range(7000, 7024)
+QUICK = SEEDS[:14]
 MOST_REFUSED = 0.1
 """Of graphs by the front end: a net that everything falls through holds nothing."""
 
@@ -33,16 +34,16 @@ def _two_of(seed: int) -> list[tuple[str, str]]:
 
 
 def test_all_chips_and_modes_have_their_turn() -> None:
-    turns = Counter(run for seed in SEEDS for run in _two_of(seed))
+    turns = Counter(run for seed in QUICK for run in _two_of(seed))
     assert turns.keys() == set(RUNS)
-    assert min(turns.values()) >= 6
+    assert min(turns.values()) >= 4
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, about values that no graph should have
 @pytest.mark.parametrize(
     ("seed", "chosen"),
     [
-        *(pytest.param(seed, _two_of(seed), id=str(seed)) for seed in SEEDS),
+        *(pytest.param(seed, _two_of(seed), id=str(seed)) for seed in QUICK),
         *(pytest.param(seed, list(RUNS), marks=pytest.mark.slow, id=f"{seed}-all") for seed in SEEDS),
     ],
 )
