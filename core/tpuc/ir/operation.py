@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import TYPE_CHECKING, Any, overload
 
 from tpuc.errors import InvalidModel
 from tpuc.ir.attributes import Attribute
 from tpuc.ir.op import ABSENT, Node, Op, UnregisteredOp
+from tpuc.ir.traits import Constant
 from tpuc.ir.types import FunctionType, TensorType, Type
 from tpuc.ir.weights import Weights
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,11 @@ class Value:
     def defining(self) -> Operation | None:
         """The operation that computes it, None for block arguments."""
         return self.owner if isinstance(self.owner, Operation) else None
+
+    @property
+    def is_constant(self) -> bool:
+        """Is it one of the module's weights? The array may be in a file that is not there."""
+        return self.defining is not None and isinstance(self.defining.op, Constant)
 
     @property
     def users(self) -> list[Operation]:
@@ -347,6 +356,10 @@ class Module:
         for module in self.modules:
             return module.main
         raise InvalidModel(f"module '{self.name}' has no function 'main' to run; name one so")
+
+    def constant(self, value: Value) -> npt.NDArray[Any] | None:
+        """The array of a weight, None for what is computed or absent."""
+        return self.weights[value.name] if value.is_constant else None
 
     def walk(self) -> Iterator[Operation]:
         """Every operation of every function, in order."""

@@ -162,12 +162,7 @@ def _weight(tpu: Module, top: Module, sources: Mapping[str, Operation], value: V
 
 
 def _constants(module: Module, operations: Iterable[Operation]) -> list[Array]:
-    names = {
-        operand.name
-        for operation in operations
-        for operand in operation.operands
-        if operand.defining is not None and isinstance(operand.defining.op, Constant)
-    }
+    names = {operand.name for operation in operations for operand in operation.operands if operand.is_constant}
     return [module.weights[name] for name in names]
 
 

@@ -64,15 +64,11 @@ def _may_fold(operation: Operation) -> bool:
     if not operation.is_registered or operation.regions or not all(value.name for value in operation.results):
         return False
     present = [value for value in operation.operands if not isinstance(value.type, NoneType)]
-    if not present or not all(_is_constant(value) for value in present):
+    if not present or not all(value.is_constant for value in present):
         return False
     if any(isinstance(user.op, Return) for value in operation.results for user in value.users):
         return False
     return all(_is_plain_f32(value) for value in operation.results)
-
-
-def _is_constant(value: Value) -> bool:
-    return value.defining is not None and isinstance(value.defining.op, Constant)
 
 
 def _is_plain_f32(value: Value) -> bool:
@@ -80,4 +76,4 @@ def _is_plain_f32(value: Value) -> bool:
 
 
 def _array(value: Value, module: Module) -> Any:
-    return module.weights[value.name] if _is_constant(value) else np.zeros(0, np.float32)
+    return module.weights[value.name] if value.is_constant else np.zeros(0, np.float32)

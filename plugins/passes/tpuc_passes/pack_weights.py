@@ -6,10 +6,10 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Constant, Module, Operation, Pass, PassContext, StringAttr
+from tpuc.api import Module, Pass, PassContext, StringAttr
 
 from tpuc_passes.planning.kernels import COEFFICIENTS
-from tpuc_passes.planning.pack import Array, pack_moves, pack_task
+from tpuc_passes.planning.pack import pack_moves, pack_task
 from tpuc_passes.planning.planned import PlannedFunction
 from tpuc_passes.planning.task import HostTask, TileTask
 
@@ -30,7 +30,7 @@ class PackWeights(Pass):
         for task in PlannedFunction.of(context, module).tasks:
             if isinstance(task, HostTask):
                 continue
-            arrays = [_constant(module, task.operation, i) for i in range(len(task.node.operand_types))]
+            arrays = [module.constant(operand) for operand in task.operation.operands]
             packed = pack_task(task, arrays) if isinstance(task, TileTask) else pack_moves(task, arrays)
             if packed.size:
                 digest = hashlib.blake2b(np.ascontiguousarray(packed).data, digest_size=16).digest()
@@ -39,10 +39,3 @@ class PackWeights(Pass):
                 task.operation.extra_attributes[COEFFICIENTS] = StringAttr(name)
                 changed = True
         return changed
-
-
-def _constant(module: Module, operation: Operation, index: int) -> Array | None:
-    operand = operation.operands[index]
-    if operand.defining is not None and isinstance(operand.defining.op, Constant):
-        return module.weights[operand.name]
-    return None

@@ -61,7 +61,7 @@ def dequantise_weights(module: Module, *, but_filters: bool = False) -> None:
             continue
         # The bias first: its scale is said by the filter.
         for index, operand in reversed(list(enumerate(operation.operands))):
-            if operand.defining is None or not isinstance(operand.defining.op, Constant):
+            if not operand.is_constant:
                 continue
             real = _real(module, operation, index, product)
             if real is not None:

@@ -64,7 +64,7 @@ class SplitError(Pass):
         exact, rounded = Interpreter(module), Interpreter(quantised)
         cones: dict[str, Cone | None] = {}
         for operation in layers:
-            computed = [v.name for v in operation.operands if isinstance(v.type, TensorType) and not _is_constant(v)]
+            computed = [v.name for v in operation.operands if isinstance(v.type, TensorType) and not v.is_constant]
             cones[operation.name] = find_cone(quantised, values, operation.result.name, computed)
         errors = {operation.name: LayerError(operation.name, operation.op.name) for operation in layers}
         for sample in context.progress(samples, "comparing", len(samples)):
@@ -83,16 +83,12 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value.type, TensorType)
 
 
-def _is_constant(value: Any) -> bool:
-    return value.defining is not None and isinstance(value.defining.op, Constant)
-
-
 def _operands(module: Module, operation: Any, wanted: Mapping[str, Array]) -> list[Array]:
     result: list[Array] = []
     for value in operation.operands:
         if not isinstance(value.type, TensorType):
             result.append(np.zeros((0,), np.float32))
-        elif _is_constant(value):
+        elif value.is_constant:
             result.append(as_stored(module.weights[value.name], value.type))
         else:
             result.append(wanted[value.name])

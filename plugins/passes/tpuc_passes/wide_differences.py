@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc.api import Constant, Location, Module, Op, Operation, ScalarType, Value
+from tpuc.api import Location, Module, Op, Operation, ScalarType, Value
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
@@ -27,7 +27,7 @@ def differences_to_floats(module: Module) -> None:
         if not _widens(operation):
             continue
         for index, operand in enumerate(operation.operands):
-            if operand.defining is None or not isinstance(operand.defining.op, Constant):
+            if not operand.is_constant:
                 operation.set_operand(index, before(operation, Dequantise(), [operand]))
         difference = operation.result
         difference.type = difference.tensor.with_element(_F32)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Constant, InvalidModel, Module, TensorType, Value, file_stem, print_module, write_atomic
+from tpuc.api import InvalidModel, Module, TensorType, Value, file_stem, print_module, write_atomic
 from tpuc_importing.building import ModuleSource, TopBuilder
 
 from tpuc_check.trial import computes
@@ -159,8 +159,7 @@ class ModuleSubject(Subject):
         ]
 
     def _is_computed(self, value: Value) -> bool:
-        is_constant = value.defining is not None and isinstance(value.defining.op, Constant)
-        return isinstance(value.type, TensorType) and not is_constant
+        return isinstance(value.type, TensorType) and not value.is_constant
 
     def input_shapes(self, kept: Collection[int]) -> dict[str, tuple[int, ...]]:
         """See Subject."""

@@ -60,17 +60,10 @@ class Trials:
 
     def verdict(self, operation: Operation) -> Verdict:
         """What becomes of the op."""
-        key = (operation.op, *(self._signature(operand) for operand in operation.operands))
+        key = (operation.op, *((operand.type, operand.is_constant) for operand in operation.operands))
         if key not in self._verdicts:
             self._verdicts[key] = self._try(operation)
         return self._verdicts[key]
-
-    def _signature(self, value: Value) -> Any:
-        return value.type, self._array(value) is not None
-
-    def _array(self, value: Value) -> Any:
-        is_constant = value.defining is not None and isinstance(value.defining.op, Constant)
-        return self._module.weights[value.name] if is_constant else None
 
     def _try(self, operation: Operation) -> Verdict:
         reason = self._refusal(operation)
@@ -91,7 +84,7 @@ class Trials:
         description, mode = self._session.chip.description, self._session.mode
         op, registry = operation.op, self._session.registry
         given = (registry.lowering(description, op, mode), registry.legalisation(description, op))
-        node, constants = operation.node(), tuple(self._array(operand) for operand in operation.operands)
+        node, constants = operation.node(), tuple(self._module.constant(operand) for operand in operation.operands)
         bare = LoweringNode(node.op, node.operand_types, node.result_types, node.name, (), constants, mode, description)
         reasons = [cell.value.refuse(bare) for cell in given if cell is not None]
         return None if None in reasons else (reasons or [NO_LOWERING])[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 import numpy as np
-from tpuc.api import Calibrated, Constant, FusesRelu, Module, Operation, ScalarType, UniformPerAxis, Value
+from tpuc.api import Calibrated, FusesRelu, Module, Operation, ScalarType, UniformPerAxis, Value
 from tpuc.api.host import Array
 from tpuc_ops import top
 from tpuc_ops.elementwise import Activation
@@ -55,10 +55,7 @@ def eligible(
 
 
 def _is_product(operation: Operation) -> bool:
-    if not isinstance(operation.op, top.Conv):
-        return False
-    filters = operation.operands[1].defining
-    return filters is not None and isinstance(filters.op, Constant)
+    return isinstance(operation.op, top.Conv) and operation.operands[1].is_constant
 
 
 def _is_depthwise(operation: Operation) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Constant, FusesRelu, Location, Module, Operation, TensorType, Value
+from tpuc.api import FusesRelu, Location, Module, Operation, TensorType, Value
 from tpuc.api.host import Array
 from tpuc_ops import top
 
@@ -94,8 +94,7 @@ def constant(module: Module, operation: Operation, position: int) -> Array | Non
     """A constant operand's array."""
     if position >= len(operation.operands):
         return None
-    defining = operation.operands[position].defining
-    return module.weights[defining.name] if defining is not None and isinstance(defining.op, Constant) else None
+    return module.constant(operation.operands[position])
 
 
 def set_constant(module: Module, operation: Operation, position: int, array: Array) -> None:
@@ -126,19 +125,22 @@ def _has_limit(operation: Operation) -> bool:
     return isinstance(operation.op, FusesRelu) and fields["do_relu"] and fields["relu_limit"] > 0
 
 
-def _is_constant(operation: Operation, position: int) -> bool:
-    defining = operation.operands[position].defining
-    return defining is not None and isinstance(defining.op, Constant)
+def _is_matrix_product(operation: Operation) -> bool:
+    """Does it multiply the last dimension with a constant matrix?"""
+    op = operation.op
+    if not isinstance(op, top.MatMul) or op.left_transpose or op.output_transpose:
+        return False
+    return operation.operands[1].is_constant and operation.operands[1].tensor.rank == 2
 
 
 def _output_channels(operation: Operation) -> int:
     """Channels that have filters of their own, 0 when there are none to scale."""
     op = operation.op
-    if isinstance(op, top.Conv) and _is_constant(operation, 1):
+    if isinstance(op, top.Conv) and operation.operands[1].is_constant:
         return operation.result.tensor.dims[1]
-    if isinstance(op, top.MatMul) and _is_constant(operation, 1) and not (op.left_transpose or op.output_transpose):
-        return operation.result.tensor.dims[-1] if operation.operands[1].tensor.rank == 2 else 0
-    if isinstance(op, top.LayerNorm) and len(operation.operands) > 1 and _is_constant(operation, 1):
+    if _is_matrix_product(operation):
+        return operation.result.tensor.dims[-1]
+    if isinstance(op, top.LayerNorm) and len(operation.operands) > 1 and operation.operands[1].is_constant:
         last = operation.result.tensor.dims[-1]
         return last if operation.operands[1].tensor.size == last else 0
     return 0
@@ -146,11 +148,9 @@ def _output_channels(operation: Operation) -> int:
 
 def _input_channels(operation: Operation) -> int:
     op = operation.op
-    if isinstance(op, top.Conv) and _is_constant(operation, 1) and not op.inserts:
+    if isinstance(op, top.Conv) and operation.operands[1].is_constant and not op.inserts:
         return operation.operands[0].tensor.dims[1]
-    if isinstance(op, top.MatMul) and _is_constant(operation, 1) and not (op.left_transpose or op.output_transpose):
-        return operation.operands[0].tensor.dims[-1] if operation.operands[1].tensor.rank == 2 else 0
-    return 0
+    return operation.operands[0].tensor.dims[-1] if _is_matrix_product(operation) else 0
 
 
 def _columns(operation: Operation, filters: Array) -> Array:

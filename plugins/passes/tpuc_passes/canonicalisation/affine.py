@@ -14,8 +14,6 @@ from tpuc_passes.canonicalisation.common import (
     Array,
     Names,
     bypass,
-    constant_array,
-    is_constant,
     new_weight,
     sole_producer,
 )
@@ -108,7 +106,7 @@ class AffineIntoProduct(Pattern):
 
 def computed_operand(operation: Operation) -> int | None:
     """Position of the only operand that is not a constant."""
-    computed = [i for i, value in enumerate(operation.operands) if not is_constant(value)]
+    computed = [i for i, value in enumerate(operation.operands) if not value.is_constant]
     computed = [i for i in computed if not isinstance(operation.operands[i].type, NoneType)]
     return computed[0] if len(computed) == 1 else None
 
@@ -179,5 +177,5 @@ def _bias(producer: Operation, module: Module) -> Array | None:
 
 
 def _float64(value: Value, module: Module) -> Array | None:
-    array = constant_array(value, module)
+    array = module.constant(value)
     return None if array is None else array.astype(np.float64)

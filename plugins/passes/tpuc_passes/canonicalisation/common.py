@@ -27,16 +27,6 @@ class Names:
         return name
 
 
-def is_constant(value: Value) -> bool:
-    """Is it a weight? Its array may be in a file that is not there."""
-    return value.defining is not None and isinstance(value.defining.op, Constant)
-
-
-def constant_array(value: Value, module: Module) -> Array | None:
-    """The array of a constant, None for everything that is computed or absent."""
-    return module.weights[value.name] if is_constant(value) else None
-
-
 def new_weight(rewriter: Rewriter, names: Names, wanted: str, array: Array) -> Value:
     """A new float32 constant before the operation that is being rewritten."""
     return rewriter.weight(names.new(wanted), np.ascontiguousarray(array, np.float32))

@@ -10,7 +10,7 @@ from typing import Any
 from tpuc.api import NoneType, Operation, Pattern, Rewriter, Value
 from tpuc_ops import top
 
-from tpuc_passes.canonicalisation.common import Names, constant_array, is_constant, new_weight, sole_producer
+from tpuc_passes.canonicalisation.common import Names, new_weight, sole_producer
 from tpuc_passes.canonicalisation.recognition import is_near
 
 SOFTMAX_FLOOR = -1e30
@@ -159,7 +159,7 @@ class AffineIntoNorm(Pattern):
         if operation.op not in (top.Mul(), top.Add()) or len(operation.operands) != 2:
             return False
         for value, constant in (operation.operands, operation.operands[::-1]):
-            if not is_constant(constant) or value.type != operation.result.type:
+            if not constant.is_constant or value.type != operation.result.type:
                 continue
             norm, axes = _normalised(value)
             index = 1 if isinstance(operation.op, top.Mul) else 2
@@ -217,7 +217,7 @@ def _divided_by_root(operation: Operation) -> tuple[Value, Value, float, Value |
         found, weight = _inverse_root(factor), None
         if found is None and factor.defining is not None and factor.defining.op == top.Mul():
             for inverse, constant in (factor.defining.operands, factor.defining.operands[::-1]):
-                if is_constant(constant):
+                if constant.is_constant:
                     found, weight = _inverse_root(inverse), constant
         if found is not None:
             return (a, *found, weight)
@@ -318,7 +318,7 @@ def _along(constant: Value | None, axes: tuple[int, ...], of: Value, rewriter: R
     """
     if constant is None:
         return rewriter.none()
-    array, rank = constant_array(constant, rewriter.module), of.tensor.rank
+    array, rank = rewriter.module.constant(constant), of.tensor.rank
     if array is None or array.ndim > rank:
         return None
     dims = (1,) * (rank - array.ndim) + array.shape

@@ -12,7 +12,7 @@ import numpy as np
 from tpuc.api import Operation, Pattern, Rewriter, Value
 from tpuc_ops import top
 
-from tpuc_passes.canonicalisation.common import Names, constant_array, new_weight
+from tpuc_passes.canonicalisation.common import Names, new_weight
 
 _FAR = 15  # strides up to here fit the 4-bit fields that convolution engines have
 
@@ -30,7 +30,7 @@ class PatchesIntoChannels(Pattern):
         op: Any = operation.op
         if max(op.strides) <= _FAR:
             return False
-        filters = constant_array(operation.operands[1], rewriter.module)
+        filters = rewriter.module.constant(operation.operands[1])
         if filters is None or filters.ndim != 4 or op.group != 1 or op.inserts or max(op.dilations) > 1:
             return False
         n, c, height, width = operation.operands[0].tensor.dims

@@ -11,7 +11,7 @@ import numpy as np
 from tpuc.api import Operation, Pattern, Rewriter, Value
 from tpuc_ops import top
 
-from tpuc_passes.canonicalisation.common import Names, constant_array, new_weight
+from tpuc_passes.canonicalisation.common import Names, new_weight
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SpaceToDepthIntoConv(Pattern):
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: Any = operation.op
         parts = _parts(operation.operands[0])
-        filters = constant_array(operation.operands[1], rewriter.module) if parts else None
+        filters = rewriter.module.constant(operation.operands[1]) if parts else None
         if filters is None or filters.ndim != 4 or op.group != 1 or op.inserts or max(op.dilations) > 1:
             return False
         source, (rows, columns) = parts[0].source, parts[0].step

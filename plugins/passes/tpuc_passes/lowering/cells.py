@@ -91,7 +91,7 @@ class Cells:
             node.result_types,
             node.name,
             operation.operands if operands is None else operands,
-            tuple(constant_of(module, operand) for operand in operation.operands),
+            tuple(module.constant(operand) for operand in operation.operands),
             mode,
             self.chip,
             tuple(result.name for result in operation.results),
@@ -102,13 +102,6 @@ class Cells:
     def refusal(self, operation: Operation, mode: str, reason: str) -> str:
         """A refusal as a sentence without a full stop."""
         return f"node '{operation.name}': {operation.op.name} {mode} on {self.chip.name}: {reason}"
-
-
-def constant_of(module: Module, value: Value) -> Array | None:
-    """The array of a constant, None for what is computed."""
-    if value.defining is not None and isinstance(value.defining.op, Constant):
-        return module.weights[value.name]
-    return None
 
 
 def is_kept(operation: Operation) -> bool:

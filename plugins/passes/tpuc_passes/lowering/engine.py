@@ -32,7 +32,7 @@ from tpuc.api import (
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
-from tpuc_passes.lowering.cells import Array, Cells, as_array, constant_of, is_kept, together
+from tpuc_passes.lowering.cells import Array, Cells, as_array, is_kept, together
 
 _WHOLE = (Wants.INDEX, Wants.EXACT)
 _ELEMENT_OF = {"int8": "i8", "uint8": "ui8", "int16": "i16", "int32": "i32", "float32": "f32", "float16": "f16"}
@@ -165,9 +165,6 @@ class Lowerer:
     def _node(self, operation: Operation, operands: tuple[Value, ...], mode: str) -> LoweringNode:
         return self.cells.node(self.module, operation, mode, operands)
 
-    def _constant(self, value: Value) -> Array | None:
-        return constant_of(self.module, value)
-
     def _lower(self, choice: Choice) -> None:
         operation, mode, cell = choice.operation, choice.mode, choice.cell
         bare = self._node(operation, (), mode)
@@ -186,7 +183,7 @@ class Lowerer:
 
     def _operand(self, operand: Value, want: Wants, mode: str) -> Value:
         value = self.values[operand]
-        if isinstance(value.type, NoneType) or self._constant(operand) is not None or want is Wants.AS_IS:
+        if isinstance(value.type, NoneType) or operand.is_constant or want is Wants.AS_IS:
             return value
         type_ = value.tensor
         if want is Wants.EXACT:

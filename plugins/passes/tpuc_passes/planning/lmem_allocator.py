@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tpuc.api import Constant, Value
+from tpuc.api import Value
 
 from tpuc_passes.planning.aliases import AliasSets, Concat, concat_start
 from tpuc_passes.planning.cost import Cycles
@@ -81,7 +81,7 @@ class LmemAllocator:
                 self.reserved[point] = cascade.lane_bytes
         self.outputs = outputs
         found = def_uses(self.tasks, aliases)
-        self.def_uses = {value: item for value, item in found.items() if not _is_constant(value)}
+        self.def_uses = {value: item for value, item in found.items() if not value.is_constant}
         self._own: dict[tuple[int, frozenset[int], frozenset[int]], int] = {}
         self.lmem_concats: dict[Value, Concat] = {}
         """Those that happen in local memory, by the whole."""
@@ -308,7 +308,3 @@ def _fits_into(part: Side, whole: Side, offset: int) -> bool:
         return False
     item = part.element.bits // 8
     return part.lmem.part_offset(whole.layout, whole.shape, item, start, part.shape) is not None
-
-
-def _is_constant(value: Value) -> bool:
-    return value.defining is not None and isinstance(value.defining.op, Constant)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from tpuc.api import (
     ChipDescription,
-    Constant,
     Function,
     IntegerAttr,
     NetworkInput,
@@ -54,11 +53,7 @@ def lifetimes(function: Function, tasks: Iterable[Task], aliases: AliasSets) -> 
         residency = task.residency if isinstance(task, TileTask) else Residency.streamed(len(operation.results))
         begin, end = cascades.get(operation, (point, point))
         for index, operand in enumerate(operation.operands):
-            if (
-                index not in residency.resident_in
-                and isinstance(operand.type, TensorType)
-                and not _is_constant(operand)
-            ):
+            if index not in residency.resident_in and isinstance(operand.type, TensorType) and not operand.is_constant:
                 touch(operand, point)
                 touch(operand, end)
         for index in sorted(residency.written_back):
@@ -79,10 +74,6 @@ def _cascades(tasks: Mapping[Operation, Task], points: Mapping[Operation, int]) 
         if isinstance(task, TileTask) and task.stripes is not None:
             members.setdefault(task.stripes.cascade, []).append(operation)
     return {one: (points[group[0]], points[group[-1]]) for group in members.values() for one in group}
-
-
-def _is_constant(value: Value) -> bool:
-    return value.defining is not None and isinstance(value.defining.op, Constant)
 
 
 def boundary_addresses(function: Function, aliases: AliasSets, description: ChipDescription) -> dict[Value, int]:

@@ -11,7 +11,6 @@ from tpuc.api import (
     Block,
     BoolAttr,
     Box,
-    Constant,
     DialectAttr,
     IntegerAttr,
     Location,
@@ -174,7 +173,7 @@ class Outline:
         for index, value in enumerate(operation.operands):
             place = step.operands[index] if index < len(step.operands) else None
             if place is None:
-                spot = next(packed, None) if _is_constant(value) else None
+                spot = next(packed, None) if value.is_constant else None
                 operands.append(value if spot is None else self._load(value, spot, constant=True))
                 continue
             layout = task.operand(index).layout
@@ -281,10 +280,6 @@ def producers_of(value: Value, counts: Callable[[Value], bool]) -> Iterator[Oper
 
 def _local_type(type_: Type) -> Type:
     return type_.at(None) if isinstance(type_, TensorType) else type_
-
-
-def _is_constant(value: Value) -> bool:
-    return value.defining is not None and isinstance(value.defining.op, Constant)
 
 
 def _packed_spots(step: Step, addresses: Addresses) -> Iterator[Spot]:

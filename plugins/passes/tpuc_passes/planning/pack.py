@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Constant, PackedConstant, RowMove, Tile
+from tpuc.api import PackedConstant, RowMove, Tile
 
 from tpuc_passes.planning.task import MoveTask, TileTask
 
@@ -73,7 +73,7 @@ def constant_tensors(task: TileTask) -> dict[int, int]:
     at = _end_of(blocks_of(task))
     offsets: dict[int, int] = {}
     for index, (operand, view) in enumerate(zip(task.operation.operands, task.space.operands, strict=True)):
-        if view is not None and operand.defining is not None and isinstance(operand.defining.op, Constant):
+        if view is not None and operand.is_constant:
             offsets[index] = -(-at // alignment) * alignment
             at = offsets[index] + operand.tensor.size_bytes
     return offsets
@@ -115,8 +115,7 @@ def move_constants(task: MoveTask) -> dict[int, int]:
     read |= {move.index for move in task.moves if isinstance(move, RowMove)}
     at, offsets = 0, dict[int, int]()
     for index in sorted(read):
-        producer = operands[index].defining
-        if producer is not None and isinstance(producer.op, Constant):
+        if operands[index].is_constant:
             offsets[index] = at
             at += -(-operands[index].tensor.size_bytes // _MOVED_ALIGNMENT) * _MOVED_ALIGNMENT
     return offsets
