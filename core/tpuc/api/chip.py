@@ -67,7 +67,12 @@ class ChipDescription:
     @property
     def compute_type(self) -> str:
         """The float mode in which compositions of several ops are computed: the most exact one that the chip has."""
-        return next((mode for mode in ("f32", "bf16", "f16") if mode in self.modes), "f32")
+        return self.float_mode or "f32"
+
+    @property
+    def float_mode(self) -> str | None:
+        """The most exact float mode, None for a chip that computes with integers alone."""
+        return next((mode for mode in ("f32", "bf16", "f16") if mode in self.modes), None)
 
     def float_type(self, type: TensorType, mode: str) -> TensorType:
         """The stored type in a float mode; f32 in the integer modes."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tpuc.api import (
     CALIBRATION_TABLE,
@@ -23,9 +22,8 @@ from tpuc_ops import top
 from tpuc_passes.accuracy.bias import SHIFTS, apply_shifts, find_shifts, observe
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.accuracy.notes import parse_notes
-from tpuc_passes.calibration.table import CalibrationTable, read_table
-from tpuc_passes.import_calibration import ImportCalibration
-from tpuc_passes.propagate_calibration import PropagateCalibration
+from tpuc_passes.calibration.table import CalibrationTable, as_table
+from tpuc_passes.propagate_calibration import calibrated_copy
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class CorrectBias(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError when the notes in the table do not fit the network."""
-        table = self._table(context)
+        table = as_table(self.table or context.find(CALIBRATION_TABLE))
         if table is None:
             return False
         floats = context.find(QUANTISE_TABLE, {})
@@ -56,14 +54,8 @@ class CorrectBias(Pass):
             drop_unused_weights(module)
         return changed
 
-    def _table(self, context: PassContext) -> CalibrationTable | None:
-        given: Any = self.table or context.find(CALIBRATION_TABLE)
-        return read_table(Path(given)) if isinstance(given, (str, Path)) else given
-
     def _find(self, module: Module, context: PassContext) -> dict[str, Array]:
-        calibrated = module.clone()
-        ImportCalibration(self.table).run(calibrated, context)
-        PropagateCalibration().run(calibrated, context)
+        calibrated = calibrated_copy(module, context, self.table)
         dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
         samples = list(open_samples(inputs_of(module), dataset, data_list, self.input_num))
         chip = context.chip.description if context.chip is not None else None

@@ -19,7 +19,7 @@ from tpuc.api import (
     Value,
 )
 
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold, read_table
+from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold, as_table
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ImportCalibration(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError when the table names none, or not all, of the module's values."""
         given: CalibrationTable | str | Path | None = self.table or context.find(CALIBRATION_TABLE)
-        table = read_table(Path(given)) if isinstance(given, (str, Path)) else given
+        table = as_table(given)
         context.leave(CALIBRATION_TABLE, table)
         if table is None:
             raise CalibrationError(

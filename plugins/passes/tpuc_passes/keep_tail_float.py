@@ -41,8 +41,7 @@ class KeepTailFloat(Pass):
         """See Pass; changes only what is in the results of the run."""
         if context.find(MODE, ""):
             return False  # a network that is quantised already says itself where it is float
-        modes = chip_of(context, self.name).description.modes
-        float_mode = next((mode for mode in ("f32", "bf16", "f16") if mode in modes), None)
+        float_mode = chip_of(context, self.name).description.float_mode
         if float_mode is None or str(context.options.get("quantize", "")) in ("", "f32", "f16", "bf16"):
             return False
         cells = Cells.of(context, self.name, str(context.options["quantize"]))

@@ -18,6 +18,7 @@ from tpuc.api import (
     Unsupported,
     UsageError,
     Value,
+    free_name,
 )
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
@@ -45,16 +46,15 @@ class PrepareQuantised(Pass):
         """See Pass; raises UsageError for a float mode other than the default one."""
         if not has_scales(module):
             return False
-        modes = chip_of(context, self.name).description.modes
+        chip = chip_of(context, self.name).description
         asked = str(context.options.get("quantize") or "f32")
         differences_to_floats(module)
         self._check(module, asked)
         table = dict(context.find(QUANTISE_TABLE, {}))
-        float_mode = next((mode for mode in ("f32", "bf16", "f16") if mode in modes), None)
-        if float_mode is not None:
-            table |= dict.fromkeys(_floats(module), float_mode)
+        if chip.float_mode is not None:
+            table |= dict.fromkeys(_floats(module), chip.float_mode)
         context.leave(QUANTISE_TABLE, table)
-        mode = "int8-asym" if "int8-asym" in modes else "int8"
+        mode = "int8-asym" if "int8-asym" in chip.modes else "int8"
         context.leave(MODE, mode)
         if asked not in ("int8", "int8-asym"):
             context.remark(f"{module.name}: is quantised already, so it is compiled in mode '{mode}'")
@@ -110,14 +110,12 @@ def _make_signed(module: Module) -> None:
 def _quantise_input(operation: Operation, names: set[str]) -> None:
     """The input becomes floats, and a Quantise follows."""
     value: Value = operation.result
-    name, number = f"{value.name}_i8", 1
-    while name in names:
-        name, number = f"{value.name}_i8_{number}", number + 1
+    name = free_name(f"{value.name}_i8", names.__contains__)
     names.add(name)
     cast = Operation(Quantise(), [value], [value.tensor], Location((name,)))
     for floats in (operation.operands[0], value):
         floats.type = floats.tensor.with_element(_F32)
     block = operation.block
     assert block is not None
-    block.insert_before(block.operations[block.operations.index(operation) + 1], cast)
+    block.insert_after(operation, cast)
     replace_uses(value, cast.result, but=cast)

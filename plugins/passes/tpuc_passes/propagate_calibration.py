@@ -14,6 +14,7 @@ from tpuc_passes.calibration.propagation import (
     forward,
     keep_sign,
 )
+from tpuc_passes.import_calibration import ImportCalibration
 
 
 @dataclass(frozen=True)
@@ -34,3 +35,11 @@ class PropagateCalibration(Pass):
         changed += [keep_sign(operation) for operation in operations]
         module.main.update_type()
         return any(changed)
+
+
+def calibrated_copy(module: Module, context: PassContext, table: str = "") -> Module:
+    """A copy of a module with the thresholds of a table, given as for `import-calibration`."""
+    calibrated = module.clone()
+    ImportCalibration(table).run(calibrated, context)
+    PropagateCalibration().run(calibrated, context)
+    return calibrated

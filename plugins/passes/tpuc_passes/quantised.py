@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import (
+    Builder,
     Constant,
     InvalidModel,
     Module,
@@ -26,7 +27,6 @@ from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
 
 Array: TypeAlias = npt.NDArray[Any]
 
-_F32 = ScalarType("f32")
 PRODUCTS = (top.Conv, top.Deconv, top.MatMul)
 """Ops with a filter and an int32 bias, whose scale is the product of the operands' scales."""
 
@@ -90,17 +90,9 @@ def _real(module: Module, operation: Operation, index: int, product: bool) -> Ar
 
 
 def _replace(module: Module, operation: Operation, index: int, array: Array) -> None:
-    old = operation.operands[index]
-    name, number = f"{old.name}_f32", 1
-    while name in module.weights:
-        name, number = f"{old.name}_f32_{number}", number + 1
-    module.weights[name] = np.ascontiguousarray(array)
-    assert old.defining is not None
-    location = type(old.defining.location)((name,))
-    weight = Operation(top.Weight(), (), [TensorType(tuple(array.shape), _F32)], location)
-    assert operation.block is not None
-    operation.block.insert_before(operation, weight)
-    operation.set_operand(index, weight.result)
+    build = Builder(module, before=operation, constant=top.Weight())
+    name = f"{operation.operands[index].name}_f32"
+    operation.set_operand(index, build.weight(name, np.ascontiguousarray(array)))
 
 
 def bypass_casts(module: Module) -> None:
@@ -114,8 +106,7 @@ def bypass_casts(module: Module) -> None:
             source.type = source.tensor.with_element(result.tensor.element)
         if result in outputs:
             same = Operation(top.Reshape(shape=result.tensor.dims), [source], [source.tensor], operation.location)
-            assert operation.block is not None
-            source = operation.block.insert_before(operation, same).result
+            source = insert_before(operation, same)
         replace_uses(result, source)
     remove_dead(module)
 
@@ -126,10 +117,14 @@ def changes_to_products(module: Module) -> None:
         if isinstance(operation.op, Quantise) and operation.operands[0].tensor.is_quantised:
             op = top.MulConst(const_val=1.0)
             product = Operation(op, operation.operands, [operation.result.tensor], operation.location)
-            assert operation.block is not None
-            operation.block.insert_before(operation, product)
-            replace_uses(operation.result, product.result)
+            replace_uses(operation.result, insert_before(operation, product))
             operation.erase()
+
+
+def insert_before(anchor: Operation, operation: Operation) -> Value:
+    """Put an operation before another one; its result."""
+    assert anchor.block is not None
+    return anchor.block.insert_before(anchor, operation).result
 
 
 def replace_uses(old: Value, new: Value, but: Operation | None = None) -> None:

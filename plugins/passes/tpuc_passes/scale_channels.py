@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from tpuc.api import (
     CALIBRATION_TABLE,
@@ -22,7 +20,7 @@ from tpuc.api.host import Array
 
 from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS, channel_elements, eligible
 from tpuc_passes.accuracy.notes import parse_notes
-from tpuc_passes.calibration.table import CalibrationTable, read_table
+from tpuc_passes.calibration.table import CalibrationTable, as_table
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.results import MODE
 
@@ -44,8 +42,7 @@ class ScaleChannels(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError when the notes in the table do not fit the network."""
-        given: Any = self.table or context.find(CALIBRATION_TABLE)
-        table: CalibrationTable | None = read_table(Path(given)) if isinstance(given, (str, Path)) else given
+        table = as_table(self.table or context.find(CALIBRATION_TABLE))
         mode = str(context.find(MODE) or context.options.get("quantize") or "")
         if table is None or mode not in MODES or context.chip is None:
             return False

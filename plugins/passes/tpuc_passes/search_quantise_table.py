@@ -12,11 +12,10 @@ from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples, un
 from tpuc_passes.accuracy.search import LayerLoss, Point, Search, quiet
 from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, rounded, sources, total, ways
 from tpuc_passes.correct_bias import noted_shifts
-from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.keep_tail_float import KeepTailFloat
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.planning.kernels import chip_of
-from tpuc_passes.propagate_calibration import PropagateCalibration
+from tpuc_passes.propagate_calibration import calibrated_copy
 from tpuc_passes.results import FLOAT_SUMS
 from tpuc_passes.scale_channels import MODES, noted_elements
 
@@ -47,10 +46,8 @@ class SearchQuantiseTable(Pass):
         """See Pass; raises CalibrationError without thresholds or samples."""
         chip = chip_of(context, self.name).description
         mode = str(context.options.get("quantize") or "int8")
-        float_mode = self.float_mode or next(one for one in ("f32", "bf16", "f16", mode) if one in chip.modes)
-        calibrated = module.clone()
-        ImportCalibration().run(calibrated, context)
-        PropagateCalibration().run(calibrated, context)
+        float_mode = self.float_mode or chip.float_mode or mode
+        calibrated = calibrated_copy(module, context)
         KeepTailFloat().run(calibrated, context)
         table = context.result(CALIBRATION_TABLE)
         shifts = noted_shifts(module, table)

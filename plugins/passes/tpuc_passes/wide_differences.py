@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tpuc.api import Location, Module, Op, Operation, ScalarType, Value
+from tpuc.api import Location, Module, Op, Operation, ScalarType, Value, free_name
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
-from tpuc_passes.quantised import computed_values, replace_uses
+from tpuc_passes.quantised import computed_values, insert_before, replace_uses
 
 _F32 = ScalarType("f32")
 
@@ -17,11 +17,11 @@ def differences_to_floats(module: Module) -> None:
 
     def before(anchor: Operation, op: Op, operands: list[Value]) -> Value:
         """A new float value."""
-        name, number = f"{operands[0].name}_real", 1
-        while name in names:
-            name, number = f"{operands[0].name}_real_{number}", number + 1
+        name = free_name(f"{operands[0].name}_real", names.__contains__)
         names.add(name)
-        return _insert(anchor, Operation(op, operands, [operands[0].tensor.with_element(_F32)], Location((name,))))
+        return insert_before(
+            anchor, Operation(op, operands, [operands[0].tensor.with_element(_F32)], Location((name,)))
+        )
 
     for operation in list(module.main.operations):
         if not _widens(operation):
@@ -34,13 +34,8 @@ def differences_to_floats(module: Module) -> None:
         for square, _ in list(difference.uses):
             real = before(square, square.op, [difference])
             rounded = Operation(Quantise(), [real], [square.result.tensor], square.location)
-            replace_uses(square.result, _insert(square, rounded))
+            replace_uses(square.result, insert_before(square, rounded))
             square.erase()
-
-
-def _insert(anchor: Operation, operation: Operation) -> Value:
-    assert anchor.block is not None
-    return anchor.block.insert_before(anchor, operation).result
 
 
 def _widens(operation: Operation) -> bool:

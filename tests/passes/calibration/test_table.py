@@ -43,7 +43,7 @@ def test_reads_a_table_of_the_peer() -> None:
     assert next(iter(parsed.entries)) == "input_1"
     assert parsed.remarks[2:4] == ("quantization threshold calculation method: ['kl']", "histogram number: 2048")
     assert parsed.remarks[-1] == "tune number: 5"
-    assert parsed.asymmetric_ops == ("model_conv2d_Relu",)
+    assert parsed.sections["asym_op"] == ("model_conv2d_Relu",)
     assert parsed.sections["int4_th"] == ("input_1 200.0000000 -228.5714286 200.0000000",)
 
 

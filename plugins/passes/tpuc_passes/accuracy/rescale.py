@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import FusesRelu, Location, Module, Operation, TensorType, Value
+from tpuc.api import Builder, FusesRelu, Module, Operation, Value
 from tpuc.api.host import Array
 from tpuc_ops import top
 
@@ -100,16 +100,10 @@ def constant(module: Module, operation: Operation, position: int) -> Array | Non
 def set_constant(module: Module, operation: Operation, position: int, array: Array) -> None:
     """Let an operand be a new constant; other readers of the old one keep it."""
     old = operation.operands[position]
-    base, number = old.name or f"{operation.name}_{position}", 1
-    while f"{base}_{number}" in module.weights:
-        number += 1
+    build = Builder(module, before=operation, constant=top.Weight())
+    name = old.name or f"{operation.name}_{position}"
     array = np.ascontiguousarray(array, np.float32)
-    module.weights[f"{base}_{number}"] = array
-    type = TensorType(array.shape, operation.results[0].tensor.storage)
-    weight = Operation(top.Weight(), (), [type], Location((f"{base}_{number}",)))
-    assert operation.block is not None
-    operation.block.insert_before(operation, weight)
-    operation.set_operand(position, weight.result)
+    operation.set_operand(position, build.weight(name, array, operation.result.tensor.storage))
 
 
 def _filters(module: Module, operation: Operation) -> Array:

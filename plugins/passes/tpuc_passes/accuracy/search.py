@@ -25,6 +25,11 @@ class Point:
     loss: float
     milliseconds: float | None = None
 
+    @property
+    def cost(self) -> float:
+        """The latency; while nobody knows it, the float layers."""
+        return float(len(self.floats)) if self.milliseconds is None else self.milliseconds
+
 
 @dataclass(frozen=True)
 class Search:
@@ -38,12 +43,23 @@ class Search:
     points: tuple[Point, ...]
 
     def choose(self, min_cosine: float | None = None, max_milliseconds: float | None = None) -> Point | None:
-        """See the function `choose`."""
-        return choose(self.points, min_cosine, max_milliseconds)
+        """The best point within the limits: the least float one that is good enough, else the most accurate one that is
+        fast enough. None when a limit cannot be kept.
+        """
+        fast = [
+            point
+            for point in self.points
+            if max_milliseconds is None or (point.milliseconds is not None and point.milliseconds <= max_milliseconds)
+        ]
+        if not fast:
+            return None
+        if min_cosine is not None:
+            return next((point for point in fast if point.cosine >= min_cosine), None)
+        return min(fast, key=lambda point: (point.loss, len(point.floats)))
 
     def front(self) -> tuple[Point, ...]:
-        """See the function `front`."""
-        return front(self.points)
+        """The points than which no other is both as accurate and as fast; without latencies, as few float layers."""
+        return tuple(point for point in self.points if not any(_is_better(other, point) for other in self.points))
 
     def remarks(self) -> list[str]:
         """The head of both tables."""
@@ -95,36 +111,7 @@ def _gone(sources: Sequence[Source], floats: Sequence[str]) -> float:
     return sum(source.energy for source in sources if source.layers <= together)
 
 
-def choose(points: Sequence[Point], min_cosine: float | None, max_milliseconds: float | None) -> Point | None:
-    """The best point within the limits: the least float one that is good enough, else the most accurate one that is
-    fast enough. None when a limit cannot be kept.
-    """
-    fast = [
-        point
-        for point in points
-        if max_milliseconds is None or (point.milliseconds is not None and point.milliseconds <= max_milliseconds)
-    ]
-    if not fast:
-        return None
-    if min_cosine is not None:
-        return next((point for point in fast if point.cosine >= min_cosine), None)
-    return min(fast, key=lambda point: (point.loss, len(point.floats)))
-
-
-def front(points: Sequence[Point]) -> tuple[Point, ...]:
-    """The points than which no other is both as accurate and as fast; without latencies, as few float layers."""
-
-    def cost(point: Point) -> float:
-        return float(len(point.floats)) if point.milliseconds is None else point.milliseconds
-
-    return tuple(
-        point
-        for point in points
-        if not any(
-            other is not point
-            and other.loss <= point.loss
-            and cost(other) <= cost(point)
-            and (other.loss < point.loss or cost(other) < cost(point))
-            for other in points
-        )
-    )
+def _is_better(one: Point, other: Point) -> bool:
+    """Is it as accurate and as fast, and in one of these more?"""
+    ours, theirs = (one.loss, one.cost), (other.loss, other.cost)
+    return ours != theirs and ours[0] <= theirs[0] and ours[1] <= theirs[1]

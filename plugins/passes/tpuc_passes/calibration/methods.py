@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,10 +28,6 @@ def _centres(statistics: TensorStatistics) -> Floats:
     return np.arange(0.5, bins, dtype=np.float64) * (statistics.absmax / bins)
 
 
-def _is_blank(statistics: TensorStatistics) -> bool:
-    return not statistics.counts.any()
-
-
 def _divergence(reference: Floats, expanded: Floats) -> float:
     """Kullback-Leibler divergence of two histograms; what is missing in the second has a tiny probability."""
     if not expanded.any():
@@ -51,8 +48,19 @@ class Max(Calibrator):
         return statistics.absmax
 
 
+class HistogramMethod(Calibrator):
+    """A method that looks at counts; without any it keeps the largest magnitude."""
+
+    def threshold(self, statistics: TensorStatistics) -> float:
+        return self.best(statistics) if statistics.counts.any() else statistics.absmax
+
+    @abstractmethod
+    def best(self, statistics: TensorStatistics) -> float:
+        """The threshold by counts that are not all 0."""
+
+
 @dataclass(frozen=True)
-class Kld(Calibrator):
+class Kld(HistogramMethod):
     """Smallest Kullback-Leibler divergence between the clipped distribution and its expansion from `levels` levels.
 
     Candidates are every `levels` bins up to and including the last one; of equal ones the lowest wins.
@@ -61,9 +69,7 @@ class Kld(Calibrator):
     name = "kld"
     levels: int = 128
 
-    def threshold(self, statistics: TensorStatistics) -> float:
-        if _is_blank(statistics):
-            return statistics.absmax
+    def best(self, statistics: TensorStatistics) -> float:
         bins = statistics.counts.size
         counts = np.pad(statistics.counts.astype(np.float64), (0, -bins % self.levels))
         candidates = range(self.levels, counts.size + 1, self.levels)
@@ -84,7 +90,7 @@ class Kld(Calibrator):
 
 
 @dataclass(frozen=True)
-class Percentile(Calibrator):
+class Percentile(HistogramMethod):
     """The end of the bin below which a part of the non-zero absolute values lies: `percent` at the inputs, rising to
     `last_percent` at the end of the network, where outliers are what the answer depends on (SPEC 3.5).
     """
@@ -93,9 +99,7 @@ class Percentile(Calibrator):
     percent: float = 99.99
     last_percent: float = 99.999999
 
-    def threshold(self, statistics: TensorStatistics) -> float:
-        if _is_blank(statistics):
-            return statistics.absmax
+    def best(self, statistics: TensorStatistics) -> float:
         below = np.cumsum(statistics.counts)
         first, end = 1 - self.percent / 100, 1 - self.last_percent / 100
         # Evenly on a logarithmic scale.
@@ -105,7 +109,7 @@ class Percentile(Calibrator):
 
 
 @dataclass(frozen=True)
-class Mse(Calibrator):
+class Mse(HistogramMethod):
     """Smallest mean squared error of clipping plus rounding (OCTAV: a fixed point found by Newton's method)."""
 
     name = "mse"
@@ -113,9 +117,7 @@ class Mse(Calibrator):
     steps: int = 20
     tolerance: float = 1e-6
 
-    def threshold(self, statistics: TensorStatistics) -> float:
-        if _is_blank(statistics):
-            return statistics.absmax
+    def best(self, statistics: TensorStatistics) -> float:
         counts, centres = statistics.counts, _centres(statistics)
         # Sums over the bins from i upwards; one more entry for "none".
         above = np.append(np.cumsum(counts[::-1])[::-1], 0)
@@ -132,42 +134,36 @@ class Mse(Calibrator):
 
 
 @dataclass(frozen=True)
-class AciqGauss(Calibrator):
+class AciqGauss(HistogramMethod):
     """The best clipping of 8-bit values under a normal distribution (ACIQ), by the root mean square."""
 
     name = "aciq-gauss"
     factor: float = 3.92403337
 
-    def threshold(self, statistics: TensorStatistics) -> float:
-        if _is_blank(statistics):
-            return statistics.absmax
+    def best(self, statistics: TensorStatistics) -> float:
         return self.factor * math.sqrt(np.average(_centres(statistics) ** 2, weights=statistics.counts))
 
 
 @dataclass(frozen=True)
-class AciqLaplace(Calibrator):
+class AciqLaplace(HistogramMethod):
     """The best clipping of 8-bit values under a Laplace distribution (ACIQ), by the mean absolute value."""
 
     name = "aciq-laplace"
     factor: float = 9.89675982
 
-    def threshold(self, statistics: TensorStatistics) -> float:
-        if _is_blank(statistics):
-            return statistics.absmax
+    def best(self, statistics: TensorStatistics) -> float:
         return self.factor * float(np.average(_centres(statistics), weights=statistics.counts))
 
 
 @dataclass(frozen=True)
-class Entropy(Calibrator):
+class Entropy(HistogramMethod):
     """The divergence of `kld` with finer candidates, every `stride` bins (the entropy calibration of TensorRT)."""
 
     name = "entropy"
     levels: int = 128
     stride: int = 16
 
-    def threshold(self, statistics: TensorStatistics) -> float:
-        if _is_blank(statistics):
-            return statistics.absmax
+    def best(self, statistics: TensorStatistics) -> float:
         bins = statistics.counts.size
         candidates = np.arange(bins, 0, -self.stride)[::-1]
         candidates = candidates[candidates >= min(self.levels, bins)]
@@ -185,16 +181,14 @@ class Entropy(Calibrator):
 
 
 @dataclass(frozen=True)
-class Cosine(Calibrator):
+class Cosine(HistogramMethod):
     """Highest cosine similarity between the values and their quantised form, candidates every `stride` bins."""
 
     name = "cosine"
     levels: int = 128
     stride: int = 16
 
-    def threshold(self, statistics: TensorStatistics) -> float:
-        if _is_blank(statistics):
-            return statistics.absmax
+    def best(self, statistics: TensorStatistics) -> float:
         counts, centres = statistics.counts, _centres(statistics)
         bins = counts.size
         candidates = np.arange(bins, 0, -self.stride)[::-1] * (statistics.absmax / bins)

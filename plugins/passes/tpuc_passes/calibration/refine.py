@@ -25,8 +25,7 @@ from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.calibration.tune import Candidates, Tuner, candidates_of, choose, total
 from tpuc_passes.calibration.verdict import Judge, Verdict, seconds_of
-from tpuc_passes.import_calibration import ImportCalibration
-from tpuc_passes.propagate_calibration import PropagateCalibration
+from tpuc_passes.propagate_calibration import calibrated_copy
 
 JUDGES, MOST_JUDGES = 4, 200
 JUDGE_SECONDS = 0.5
@@ -238,11 +237,8 @@ class Refiner:
         return self._kept_judge
 
     def _calibrated(self, entries: Entries) -> Module:
-        calibrated = self.module.clone()
         context = dataclasses.replace(self.context, results={CALIBRATION_TABLE: CalibrationTable(entries)})
-        ImportCalibration().run(calibrated, context)
-        PropagateCalibration().run(calibrated, context)
-        return calibrated
+        return calibrated_copy(self.module, context)
 
     def _quantised(self, entries: Entries) -> FakeNetwork:
         calibrated = self._calibrated(entries)

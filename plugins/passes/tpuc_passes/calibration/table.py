@@ -35,11 +35,6 @@ class CalibrationTable:
     remarks: tuple[str, ...] = ()
     sections: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
-    @property
-    def asymmetric_ops(self) -> tuple[str, ...]:
-        """Ops that TPU-MLIR's partly asymmetric mode lists."""
-        return self.sections.get("asym_op", ())
-
     def write(self, path: Path) -> None:
         """Write the table as text, whole or not at all."""
         write_atomic(path, format_table(self))
@@ -76,6 +71,11 @@ def format_table(table: CalibrationTable) -> str:
         else:
             lines += ["", f"#{section}", *content]
     return "\n".join(lines) + "\n"
+
+
+def as_table(given: CalibrationTable | str | Path | None) -> CalibrationTable | None:
+    """A table, or the table of a file."""
+    return read_table(Path(given)) if isinstance(given, (str, Path)) else given
 
 
 def read_table(path: Path) -> CalibrationTable:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Constant, Module, NetworkInput, Operation, Pattern, Return, Rewriter, TensorType, Value
+from tpuc.api import Constant, Module, NetworkInput, Operation, Pattern, Return, Rewriter, TensorType, Value, free_name
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -20,9 +20,7 @@ class Names:
 
     def new(self, wanted: str) -> str:
         """`wanted`, with a number when it is taken."""
-        name, count = wanted, 1
-        while name in self._taken:
-            name, count = f"{wanted}_{count}", count + 1
+        name = free_name(wanted, self._taken.__contains__)
         self._taken.add(name)
         return name
 
