@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import (
     Builder,
     Constant,
@@ -23,9 +21,8 @@ from tpuc.api import (
     remove_dead,
 )
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
-
-Array: TypeAlias = npt.NDArray[Any]
 
 PRODUCTS = (top.Conv, top.Deconv, top.MatMul)
 """Ops with a filter and an int32 bias, whose scale is the product of the operands' scales."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeAlias
 
-import numpy.typing as npt
 from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Tile
 from tpuc_chip_parts.tiles import tile_shape
+from tpuc_ops.arrays import Array
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
@@ -28,8 +27,6 @@ from tpuc_bm1684x.kernels.series import SERIES as _SERIES
 from tpuc_bm1684x.kernels.series import Series, table_bytes, table_row
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
 from tpuc_bm1684x.lmem import Bm1684xLmem
-
-Array: TypeAlias = npt.NDArray[Any]
 
 _SATURATED = 80.0  # a sigmoid is 0 or 1 to f32 precision long before; its exponential and quotient stay finite
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import (
     Axis,
     Box,
@@ -22,6 +20,7 @@ from tpuc.api import (
     View,
 )
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import (
@@ -40,8 +39,6 @@ from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.pool import lowest
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
-
-Array: TypeAlias = npt.NDArray[Any]
 
 _PART = 4096
 """Elements along the axis at once; beyond it only buffers grow."""

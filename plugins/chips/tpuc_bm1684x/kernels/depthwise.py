@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
     KernelChoice,
@@ -22,6 +21,7 @@ from tpuc.api import (
 )
 from tpuc_chip_parts.tiles import PerChannelKernel, tile_shape
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
 
@@ -45,8 +45,6 @@ from tpuc_bm1684x.kernels.product import ConvKernel, convolution_refusal
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, operand
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):

@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import LocalBlock, PackedConstant, Scratch, Shape4
+from tpuc_ops.arrays import Array
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar, SpecialFunction, SpecialOp
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.lmem import Bm1684xLmem
-
-Array: TypeAlias = npt.NDArray[Any]
 
 # |r| <= ln(2)/2: the first dropped term, r**8 / 8!, is below 6e-9, a tenth of an f32 step at 1.
 _TERMS = 8

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import numpy.typing as npt
 from tpuc.api import LocalTensor, Node, Phase, PlacedTile, Space, Tile
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
@@ -15,7 +14,6 @@ from tpuc_bm1684x.kernels.packing import slots_of
 from tpuc_bm1684x.kernels.product import ConvKernel, Product, padding_value
 from tpuc_bm1684x.operands import dtype_of, operand
 
-Array: TypeAlias = npt.NDArray[Any]
 Strides: TypeAlias = tuple[int, int, int, int]
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import (
     Candidate,
     LocalTensor,
@@ -21,6 +19,7 @@ from tpuc.api import (
     TileKernel,
 )
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Gather, Layout, Operand
@@ -28,8 +27,6 @@ from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES
 from tpuc_bm1684x.kernels.common import elementwise_space, elementwise_spaces, in_spaces
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
-
-Array: TypeAlias = npt.NDArray[Any]
 
 _ENTRIES = 256
 _LONGEST = MAX_EXTENT // EU_BYTES * EU_BYTES  # part of a plane in one command: parts start at vectors

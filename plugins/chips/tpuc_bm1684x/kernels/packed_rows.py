@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import Layouts, LocalTensor, Node, Phase, PlacedTile, Scratch, Shape4, Tile
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 from tpuc_ops.integers import zero_point
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
@@ -25,8 +24,6 @@ from tpuc_bm1684x.kernels.packing import pack_filter, slots_of
 from tpuc_bm1684x.kernels.product import ConvKernel, Product, padding_value
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, operand
-
-Array: TypeAlias = npt.NDArray[Any]
 
 _PIXELS = 4  # results per cycle and lane of the convolution array, 8 and 16 bit
 

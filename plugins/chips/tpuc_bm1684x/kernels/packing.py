@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import PlacedTile, Scratch
+from tpuc_ops.arrays import Array
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, DType, Operand
 from tpuc_bm1684x.kernels.common import ACROSS_LANES
-
-Array: TypeAlias = npt.NDArray[Any]
 
 RECORD_BYTES = 64
 """A per-channel parameter record takes one vector, whatever it holds (isa notes, "per-channel requant")."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
     Axis,
@@ -25,6 +23,7 @@ from tpuc.api import (
 from tpuc_chip_parts import tiles
 from tpuc_chip_parts.tiles import ProductSpace, RowsFilter, WindowKernel
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
 
@@ -45,8 +44,6 @@ from tpuc_bm1684x.kernels.packing import (
 )
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
-
-Array: TypeAlias = npt.NDArray[Any]
 
 # Input channels in one filter piece, by item size (isa notes, "Weights, bias, quant tables in LMEM").
 _PACKING = {1: 64, 2: 32, 4: 1}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import (
     Axis,
     Box,
@@ -24,6 +22,7 @@ from tpuc.api import (
     View,
 )
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import (
@@ -41,8 +40,6 @@ from tpuc_bm1684x.kernels.elementwise import arithmetic, part_from
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import operand
-
-Array: TypeAlias = npt.NDArray[Any]
 
 LONGEST = 1 << 15
 """Elements of a row: the work grows with their square."""

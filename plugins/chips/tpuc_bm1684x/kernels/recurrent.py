@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import (
     Axis,
     Box,
@@ -26,6 +24,7 @@ from tpuc.api import (
     as_stored,
 )
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import is_absent
 from tpuc_ops.tpu.recurrent_steps import GATES
 
@@ -45,7 +44,6 @@ from tpuc_bm1684x.kernels.packing import by_lane, pack_filter, slots_of
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
-Array: TypeAlias = npt.NDArray[Any]
 Op = ArithmeticOp
 
 MOST_STEPS = 1000

@@ -7,10 +7,8 @@ import functools
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import (
     Axis,
     Box,
@@ -29,6 +27,7 @@ from tpuc.api import (
     Tile,
     View,
 )
+from tpuc_ops.arrays import Array
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import (
@@ -52,8 +51,6 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 from tpuc_bm1684x.timing import cycles
 from tpuc_bm1684x.vectors import vector_loads, vector_stores
-
-Array: TypeAlias = npt.NDArray[Any]
 
 MOST_ROWS = 1024
 """Rows that are not cut; more of them are seen as batches."""

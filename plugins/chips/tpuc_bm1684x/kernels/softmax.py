@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
-import numpy.typing as npt
 from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
@@ -27,8 +26,6 @@ from tpuc_bm1684x.kernels.exponential import (
 from tpuc_bm1684x.kernels.pool import lowest
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):

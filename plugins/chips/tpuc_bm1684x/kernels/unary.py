@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
-import numpy.typing as npt
 from tpuc.api import Candidate, Node, PackedConstant, Phase, PlacedTile, Space, Tile, View
+from tpuc_ops.arrays import Array
 from tpuc_ops.integers import is_integer, zero_point
 from tpuc_ops.quant.arithmetic import Rounding
 
@@ -19,8 +18,6 @@ from tpuc_bm1684x.kernels.common import elementwise_space
 from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.operands import operand
-
-Array: TypeAlias = npt.NDArray[Any]
 
 _HALVES = (ArithmeticOp.MAX, ArithmeticOp.MIN)
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import LoweringBuilder, LoweringNode, ScalarType, TensorType, Value, numpy_dtype
+from tpuc_ops.arrays import Array
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import (
     Decomposition,
     decompose_search,
 )
-
-Array: TypeAlias = npt.NDArray[Any]
 
 FLOATS = ("f32", "f16", "bf16")
 INTEGERS = ("int8", "int8-asym")

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, TypeAlias
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import (
     LocalBlock,
     Node,
@@ -26,13 +25,13 @@ from tpuc.api import (
 )
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import functions, top, tpu
+from tpuc_ops.arrays import Array
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar
 from tpuc_cv183x.kernels.common import LaneKernel, element_refusal, flat_space
 from tpuc_cv183x.operands import operand
 
-Array: TypeAlias = npt.NDArray[Any]
 Curve: TypeAlias = Callable[[Array], Array]
 
 ENTRIES = 256

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
     KernelChoice,
@@ -20,6 +19,7 @@ from tpuc.api import (
 )
 from tpuc_chip_parts.tiles import PerChannelKernel
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import ChannelBlock, Depthwise, Operand, Target
@@ -35,8 +35,6 @@ from tpuc_cv183x.kernels.packing import (
 )
 from tpuc_cv183x.kernels.product import ConvKernel, convolution_refusal
 from tpuc_cv183x.operands import dtype_of, operand
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 class DepthwiseConvKernel(LaneKernel[Any], PerChannelKernel[Cv183xAssembler]):

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import KernelChoice, Node, PackedConstant, Phase, PlacedTile, Scratch, Space, Tile, TileKernel
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Target
 from tpuc_cv183x.kernels.common import LaneKernel, element_refusal, flat_space
 from tpuc_cv183x.kernels.unary import LutKernel
 from tpuc_cv183x.operands import operand
-
-Array: TypeAlias = npt.NDArray[Any]
 
 _ENTRIES = 256
 _HALF_BYTES = 2

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc_chip_parts.lanes import Lanes
+from tpuc_ops.arrays import Array
 
 from tpuc_cv183x.isa.geometry import EU_BYTES, round_up
-
-Array: TypeAlias = npt.NDArray[Any]
 
 BLOCK_BYTES, BLOCK_WITH_BIAS_BYTES = 5, 9
 """Per-channel requantisation: multiplier int32, shift uint8; with a bias int32 before them."""

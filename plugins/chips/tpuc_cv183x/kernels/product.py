@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
-import numpy.typing as npt
 from tpuc.api import (
     ABSENT,
     Axis,
@@ -21,6 +19,7 @@ from tpuc.api import (
 from tpuc_chip_parts.lanes import Lanes
 from tpuc_chip_parts.tiles import Product, ProductSpace, RowsFilter, WindowKernel, tile_shape
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import (
@@ -44,8 +43,6 @@ from tpuc_cv183x.kernels.packing import (
     pack_filter,
 )
 from tpuc_cv183x.operands import MAX_DMA_EXTENT, MAX_EXTENT, dtype_of, operand
-
-Array: TypeAlias = npt.NDArray[Any]
 
 PARTIAL = {
     Phase.ONLY: PartialSum.OFF,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar, Target, natural_strides
@@ -17,8 +16,6 @@ from tpuc_cv183x.kernels.activation import emit_limit
 from tpuc_cv183x.kernels.common import LaneKernel, element_refusal, elementwise_space, flat_space
 from tpuc_cv183x.kernels.elementwise import MAX_SHIFT, ElementwiseKernel
 from tpuc_cv183x.operands import operand
-
-Array: TypeAlias = npt.NDArray[Any]
 
 _ENTRIES = 256
 

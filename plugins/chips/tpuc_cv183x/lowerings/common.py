@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import (
     ElementType,
     LoweringBuilder,
@@ -21,9 +20,8 @@ from tpuc.api import (
 )
 from tpuc_chip_parts.lowering import STEPS
 from tpuc_ops import top, tpu
+from tpuc_ops.arrays import Array
 from tpuc_ops.quant.arithmetic import decompose_frexp31
-
-Array: TypeAlias = npt.NDArray[Any]
 
 MAX_SHIFT = 31
 MANTISSA_BITS = 31

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import Uniform, UniformPerAxis
 
+from tpuc_ops.arrays import Array
 from tpuc_ops.quant.arithmetic import (
     Decomposition,
     Rounding,
@@ -21,8 +20,6 @@ from tpuc_ops.quant.arithmetic import (
     saturate,
 )
 from tpuc_ops.quant.elements import SMALLEST_THRESHOLD
-
-Array: TypeAlias = npt.NDArray[Any]
 
 _FILTER_STEPS = 127.0
 """Of signed bytes on both sides of 0."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import F32, Location, Module, Node, Op, Operation, TensorType, Value
 from tpuc.api.host import preprocess_of
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 
 from tpuc_passes.boundary.images import PIXELS, ImageBytes
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 def fuse_image(module: Module, operation: Operation, format_name: str, *, has_f32: bool = True) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import Constant, Module, NetworkInput, Operation, Pattern, Return, Rewriter, TensorType, Value, free_name
-
-Array: TypeAlias = npt.NDArray[Any]
+from tpuc_ops.arrays import Array
 
 
 class Names:

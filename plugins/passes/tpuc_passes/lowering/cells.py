@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import (
     QUANTISE_TABLE,
     ChipDescription,
@@ -25,11 +24,10 @@ from tpuc.api import (
     UsageError,
     Value,
 )
+from tpuc_ops.arrays import Array
 
 from tpuc_passes.planning.kernels import chip_of
 from tpuc_passes.results import FLOAT_SUMS, MODE
-
-Array: TypeAlias = npt.NDArray[Any]
 
 COMPUTE_TYPE = "compute_type"
 """Attribute of an operation: the float mode that it is lowered in, whatever the mode of the network is."""

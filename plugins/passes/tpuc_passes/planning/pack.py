@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tpuc.api import PackedConstant, RowMove, Tile
+from tpuc_ops.arrays import Array
 
 from tpuc_passes.planning.task import MoveTask, TileTask
-
-Array: TypeAlias = npt.NDArray[Any]
 
 _MOVED_ALIGNMENT = 64
 """Bytes; moves of 4-byte elements need 4."""
