@@ -21,10 +21,11 @@ from tpuc.api import (
     Value,
 )
 
+from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.arena import Lived, buffer_list, find_planner, make_plan
 from tpuc_passes.planning.inplace import boundary_alone, chains, expanded
 from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of
-from tpuc_passes.planning.memory import POOL, Lifetime, align, boundary_addresses, lifetimes, set_address
+from tpuc_passes.planning.memory import POOL, Lifetime, boundary_addresses, lifetimes, set_address
 from tpuc_passes.planning.planned import PlannedFunction
 
 WEIGHTS = "weights"

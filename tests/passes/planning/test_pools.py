@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tpuc.api import PoolAllocation, PoolInfo, TpucError, UsageError
+from tpuc_passes.planning.arena import make_plan
 from tpuc_passes.planning.planners.greedy import GREEDY
 from tpuc_passes.planning.pools import PARAMETER, WORKSPACE, Pools, read_pools
 from tpuc_passes.planning.usmp import (
@@ -14,7 +15,6 @@ from tpuc_passes.planning.usmp import (
     buffer_array,
     plan_program,
     rewrite,
-    run_algorithm,
     shared_pools,
 )
 
@@ -208,8 +208,8 @@ def test_each_step_can_be_called_alone() -> None:
     assert [(b.name, b.size_bytes, b.conflicts, b.pool_candidates) for b in buffers] == [
         ("t", 8, frozenset(), ("sram",))
     ]
-    plan = run_algorithm(GREEDY, buffers, pools.workspace, lived)
-    empty = run_algorithm(GREEDY, [], pools.parameter, [])
+    plan = make_plan(GREEDY, buffers, pools.workspace, lived)
+    empty = make_plan(GREEDY, [], pools.parameter, [])
     assert rewrite(net, pools, plan, empty).places == {"t": PoolAllocation("sram", 0)}
 
 

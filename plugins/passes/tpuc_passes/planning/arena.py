@@ -19,6 +19,7 @@ from tpuc.api import (
     UsageError,
 )
 
+from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.planners.packing import Packing
 
 
@@ -38,7 +39,7 @@ def buffer_list(lived: Sequence[Lived], alignment: int = 1) -> list[BufferInfo]:
     return [
         BufferInfo(
             one.name,
-            -(-one.size_bytes // alignment) * alignment,
+            align(one.size_bytes, alignment),
             alignment,
             frozenset(
                 other.name

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tpuc.api import Box, LmemModel, Phase, Tile
 
+from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.task import TileTask, tiles_of
 
 
@@ -52,7 +53,7 @@ class TileBuffers:
         sizes = [(buffer.bytes_per_lane, buffer.parts) for buffer in (*self.operands, *self.groups, *self.results)]
         sizes += [(size, 1) for size in self.scratch.values()]
         copies = 2 if self.double else 1
-        return sum(-(-size // lmem.alignment) * lmem.alignment * min(copies, max(parts, 1)) for size, parts in sizes)
+        return sum(align(size, lmem.alignment) * min(copies, max(parts, 1)) for size, parts in sizes)
 
 
 def fitting_buffers(task: TileTask) -> TileBuffers | None:

@@ -10,7 +10,7 @@ from tpuc.api import Box, Phase, Shape4, Tile
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.steps import Buffer, Place, StepBuilder, Store, TaskSteps
 from tpuc_passes.planning.stripes import Band, Cascade, Key, Stripe
-from tpuc_passes.planning.task import TileTask
+from tpuc_passes.planning.task import Side, TileTask
 
 
 class CascadeSteps:
@@ -68,11 +68,7 @@ class _StripedSteps(TaskSteps):
             buffer = common.builder.buffer(side.lane_bytes(part.shape))
             self.load(index, part, buffer)
             common.buffers[key] = (band, buffer)
-        buffer = common.buffers[key][1]
-        buffer.last = max(buffer.last, common.builder.now)
-        found = band.part(side, box)
-        assert found is not None, "stripes are made so that their parts can be addressed"
-        return Place(buffer, found[0], replace(side.local(box.shape, box.padding), strides=found[1]))
+        return self._place(key, side, box)
 
     def block(self, index: int, tile: Tile) -> Iterator[tuple[str, Buffer, int, int, int]]:
         if not self.resident:
@@ -95,11 +91,15 @@ class _StripedSteps(TaskSteps):
         side = task.results[index]
         if key not in common.buffers:
             common.buffers[key] = (band, common.builder.buffer(side.lane_bytes(band.shape(side.shape))))
-        buffer = common.buffers[key][1]
-        buffer.last = max(buffer.last, common.builder.now)
+        return self._place(key, side, box)
+
+    def _place(self, key: Key, side: Side, box: Box) -> Place:
+        """A part of a band that has a buffer; the next step uses it."""
+        band, buffer = self.common.buffers[key]
+        buffer.last = max(buffer.last, self.builder.now)
         found = band.part(side, box)
         assert found is not None, "stripes are made so that their parts can be addressed"
-        return Place(buffer, found[0], replace(side.local(box.shape), strides=found[1]))
+        return Place(buffer, found[0], replace(side.local(box.shape, box.padding), strides=found[1]))
 
     def stores(self, tile: Tile, results: Sequence[Place]) -> Iterator[Store]:
         common, task = self.common, self.task

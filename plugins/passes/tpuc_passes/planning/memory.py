@@ -16,6 +16,7 @@ from tpuc.api import (
 )
 
 from tpuc_passes.planning.aliases import AliasSets
+from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.plan import Residency
 from tpuc_passes.planning.task import Task, TileTask
 
@@ -99,8 +100,3 @@ def address_of(value: Value) -> int:
 def set_address(value: Value, address: int) -> None:
     """Write a DDR address into a value's type."""
     value.type = value.tensor.at(IntegerAttr(address))
-
-
-def align(size_bytes: int, alignment: int) -> int:
-    """Round up to a multiple of `alignment`."""
-    return -(-size_bytes // alignment) * alignment

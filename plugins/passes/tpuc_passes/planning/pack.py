@@ -10,6 +10,7 @@ import numpy as np
 from tpuc.api import PackedConstant, RowMove, Tile
 from tpuc_ops.arrays import Array
 
+from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.task import MoveTask, TileTask
 
 _MOVED_ALIGNMENT = 64
@@ -50,7 +51,7 @@ def blocks_of(task: TileTask) -> dict[tuple[int, tuple[tuple[int, int], ...]], B
         size, places = task.group_layout(group, tile)
         broadcast = group[0].broadcast
         lanes = 1 if broadcast else task.group_lanes(group, tile)
-        at = -(-at // alignment) * alignment
+        at = align(at, alignment)
         pitch = size if broadcast else task.chip.block_pitch(lanes, size)
         block = blocks[group_index, key] = Block(group_index, key, tile, at, lanes, size, pitch, broadcast, places)
         at += block.stored_bytes
@@ -72,7 +73,7 @@ def constant_tensors(task: TileTask) -> dict[int, int]:
     offsets: dict[int, int] = {}
     for index, (operand, view) in enumerate(zip(task.operation.operands, task.space.operands, strict=True)):
         if view is not None and operand.is_constant:
-            offsets[index] = -(-at // alignment) * alignment
+            offsets[index] = align(at, alignment)
             at = offsets[index] + operand.tensor.size_bytes
     return offsets
 
@@ -115,7 +116,7 @@ def move_constants(task: MoveTask) -> dict[int, int]:
     for index in sorted(read):
         if operands[index].is_constant:
             offsets[index] = at
-            at += -(-operands[index].tensor.size_bytes // _MOVED_ALIGNMENT) * _MOVED_ALIGNMENT
+            at += align(operands[index].tensor.size_bytes, _MOVED_ALIGNMENT)
     return offsets
 
 

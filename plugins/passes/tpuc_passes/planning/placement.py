@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from tpuc.api import LmemModel
 
+from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.schedule import LiveRanges
 from tpuc_passes.planning.steps import Addresses, BankConflict, Buffer
 
@@ -47,13 +48,13 @@ def _place_in_order(buffers: Sequence[Buffer], live: LiveRanges, lmem: LmemModel
     alignment, capacity = lmem.alignment, lmem.lane_bytes
     count = len(buffers)
     first, last = np.array([live[buffer] for buffer in buffers]).reshape(-1, 2).T
-    size = np.array([-(-buffer.size // alignment) * alignment for buffer in buffers])
+    size = np.array([align(buffer.size, alignment) for buffer in buffers])
     start = np.zeros(count, np.int64)
     addresses: dict[Buffer, int] = {}
     for index, buffer in enumerate(buffers):
         beside = np.flatnonzero((first[:index] <= last[index]) & (last[:index] >= first[index]))
         beside = beside[np.argsort(start[beside], kind="stable")]
-        low = 0 if buffer.above is None else -(-(addresses[buffer.above] + 1) // alignment) * alignment
+        low = 0 if buffer.above is None else align(addresses[buffer.above] + 1, alignment)
         ends = np.maximum.accumulate(np.concatenate(([low], start[beside] + size[beside])))
         gaps = np.concatenate((start[beside], [capacity])) - ends
         fitting = np.flatnonzero(gaps >= size[index])

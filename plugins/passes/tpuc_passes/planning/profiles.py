@@ -17,9 +17,9 @@ from tpuc.api import (
 )
 
 from tpuc_passes.planning.aliases import AliasSets
+from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.emit import Emitter
-from tpuc_passes.planning.memory import align
 from tpuc_passes.planning.planned import PlannedFunction
 
 _ADDRESSES = 1.01
@@ -33,7 +33,7 @@ def times_of(planned: PlannedFunction, cycles: Cycles) -> Sequence[int]:
     their waits, at made-up addresses in DDR. Empty where its buffers cannot be placed.
     """
     chip = cycles.chip
-    address_of = _Addresses(chip, planned.aliases).of
+    address_of = _DdrAddresses(chip, planned.aliases).of
     parts: list[DecodedStreams] = []
     for tasks, _ in planned.regions():
         if not tasks:
@@ -67,7 +67,7 @@ def least_loss(plans: Sequence[Sequence[int]]) -> int:
     return possible[0] if worst(possible[0]) <= _ADDRESSES * worst(found) else found
 
 
-class _Addresses:
+class _DdrAddresses:
     """Addresses for values that do not share bytes, one behind the other."""
 
     def __init__(self, chip: Chip, aliases: AliasSets) -> None:

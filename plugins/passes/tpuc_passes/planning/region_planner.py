@@ -196,7 +196,7 @@ class RegionPlanner:
             elif point in striped:
                 plans.append(striped[point])
             else:
-                plans.append(self._stream(point, task) if resident is None else resident.plan(resident.residency))
+                plans.append(self._stream(point) if resident is None else resident.plan(resident.residency))
         return RegionPlan(tuple(plans), lmem_concats)
 
     def _allocate(
@@ -222,13 +222,13 @@ class RegionPlanner:
             if len(concats) == before:
                 return tasks, tuple(concat.whole for concat in concats)
 
-    def _stream(self, point: int, task: TileTask) -> TilePlan:
+    def _stream(self, point: int) -> TilePlan:
         """The best tiling of an operation that streams from DDR to DDR; operations of one kind are cut alike."""
         first = self.choices[point][0]
         assert isinstance(first, TileTask)
         key = first.facts.looks
         if key not in self._streamed:
-            self._streamed[key] = choose_tiling(first, self.cycles).plan(Residency.streamed(len(task.results)))
+            self._streamed[key] = choose_tiling(first, self.cycles).plan(Residency.streamed(len(first.results)))
         return self._streamed[key]
 
     def _possible_concats(self) -> Iterator[Concat]:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from tpuc.api import Value
 
+from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.steps import BlockLoad, Buffer, Step, Steps, Store, TensorLoad
 from tpuc_passes.planning.task import MoveTask
 
@@ -57,7 +58,7 @@ def live_bytes(live: LiveRanges, count: int, alignment: int) -> np.ndarray:
     """Bytes per lane that are in use at each of so many steps, and behind the last one."""
     change = np.zeros(count + 2, np.int64)
     for buffer, (first, last) in live.items():
-        size = -(-buffer.size // alignment) * alignment
+        size = align(buffer.size, alignment)
         change[first] += size
         change[last + 1] -= size
     return np.cumsum(change)[: count + 1]
@@ -115,7 +116,7 @@ class Scheduler:
         return Schedule(self.order, max(self.dma, self.compute), live)
 
     def _size(self, buffer: Buffer) -> int:
-        return -(-buffer.size // self.alignment) * self.alignment
+        return align(buffer.size, self.alignment)
 
     def _free_space(self, index: int) -> None:
         """Results that wait to be written back keep their bytes during step `index`, or are stored before it."""

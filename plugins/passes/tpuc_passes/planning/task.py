@@ -33,6 +33,7 @@ from tpuc.api import (
     View,
 )
 
+from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.plan import Residency, Stripes, TilePlan
 
 
@@ -266,7 +267,7 @@ class TileTask:
         places: dict[str, tuple[int, int]] = {}
         for constant in group:
             alignment = constant.alignment or self.chip.lmem.alignment
-            at = -(-at // alignment) * alignment
+            at = align(at, alignment)
             _, size = self.facts.constant_shape(constant.name, tile)
             places[constant.name] = (at, size)
             at += size

@@ -98,13 +98,11 @@ def _candidates(task: TileTask) -> Iterator[dict[str, int]]:
 
 def _may_fit(task: TileTask) -> bool:
     """A quick look at the middle tile alone with single buffers, before all tiles are walked."""
-    probe = task.with_sizes(task.sizes)
-    middle: list[int] = []
+    starts: list[int] = []
     stops: list[int] = []
-    for axis in probe.space.axes:
-        size = probe.sizes[axis.name]
-        start = min(size, axis.size - size) // size * size
-        middle.append(start)
-        stops.append(min(start + size, axis.size))
-    tile = Tile(tuple(axis.name for axis in probe.space.axes), tuple(middle), tuple(stops))
-    return probe.tile_bytes(tile) <= probe.chip.lmem.lane_bytes
+    for axis in task.space.axes:
+        size = task.sizes[axis.name]
+        starts.append(min(size, axis.size - size) // size * size)
+        stops.append(min(starts[-1] + size, axis.size))
+    tile = Tile(tuple(axis.name for axis in task.space.axes), tuple(starts), tuple(stops))
+    return task.tile_bytes(tile) <= task.chip.lmem.lane_bytes

@@ -77,7 +77,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Use:
+class BufferUse:
     """What the analysis finds out about a buffer: its kind, its life in calls, and who touches it."""
 
     tensor: ProgramTensor
@@ -137,9 +137,9 @@ def _call(operation: Operation, outputs: Sequence[str], targets: Sequence[str], 
     return Call(operation.name, tuple(read), tuple(outputs), (), target)
 
 
-def analyse(program: Program) -> dict[str, Use]:
+def analyse(program: Program) -> dict[str, BufferUse]:
     """Step 2: every buffer of the program between and inside operators, with its life and the targets that touch it."""
-    uses: dict[str, Use] = {}
+    uses: dict[str, BufferUse] = {}
     outside = {*program.inputs, *program.outputs}
     for point, call in enumerate(program.calls):
         for name in call.tensors:
@@ -149,14 +149,14 @@ def analyse(program: Program) -> dict[str, Use]:
             known = uses.get(name)
             if known is None:
                 kind = WORKSPACE if tensor.data is None else PARAMETER
-                uses[name] = Use(tensor, kind, point, point, (call.target,))
+                uses[name] = BufferUse(tensor, kind, point, point, (call.target,))
             else:
                 targets = tuple(dict.fromkeys((*known.targets, call.target)))
-                uses[name] = Use(tensor, known.kind, known.first, point, targets)
+                uses[name] = BufferUse(tensor, known.kind, known.first, point, targets)
     return uses
 
 
-def buffer_array(uses: Mapping[str, Use], pools: Pools, kind: str) -> tuple[list[BufferInfo], list[Lived]]:
+def buffer_array(uses: Mapping[str, BufferUse], pools: Pools, kind: str) -> tuple[list[BufferInfo], list[Lived]]:
     """Step 3: the buffers of one kind with conflicts and ordered candidate pools, filtered by the targets' access.
 
     Constants exist all the time, so all of them conflict.
@@ -177,13 +177,6 @@ def buffer_array(uses: Mapping[str, Use], pools: Pools, kind: str) -> tuple[list
     return buffer_list(lived), lived
 
 
-def run_algorithm(
-    planner: Planner, buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo], lived: Sequence[Lived]
-) -> MemoryPlan:
-    """Step 4: places by a planner, checked."""
-    return make_plan(planner, buffers, pools, lived)
-
-
 def rewrite(program: Program, pools: Pools, workspace: MemoryPlan, parameter: MemoryPlan) -> PlacedProgram:
     """Step 5: the program with an offset into a pool for every planned buffer."""
     places = {b.name: PoolAllocation(b.pool, b.offset) for plan in (workspace, parameter) for b in plan.buffers}
@@ -191,13 +184,13 @@ def rewrite(program: Program, pools: Pools, workspace: MemoryPlan, parameter: Me
 
 
 def plan_program(program: Program, pools: Pools, planner: Planner) -> PlacedProgram:
-    """Steps 2 to 5."""
+    """Steps 2 to 5; step 4, places by a planner, is `make_plan`."""
     pools = Pools(pools.workspace or DEFAULT_POOLS.workspace, pools.parameter or DEFAULT_POOLS.parameter)
     uses = analyse(program)
     plans: list[MemoryPlan] = []
     for kind, members in ((WORKSPACE, pools.workspace), (PARAMETER, pools.parameter)):
         buffers, lived = buffer_array(uses, pools, kind)
-        plans.append(run_algorithm(planner, buffers, members, lived))
+        plans.append(make_plan(planner, buffers, members, lived))
     return rewrite(program, pools, plans[0], plans[1])
 
 

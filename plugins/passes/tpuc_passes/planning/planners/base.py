@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tpuc.api import BufferInfo, Planner, PoolAllocation, PoolInfo, TpucError, UsageError
 
+from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.planners.orders import ORDERS
 from tpuc_passes.planning.planners.packing import Packing
 
@@ -55,7 +56,7 @@ def check_problem(buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo]) -> N
         if pool.offset % pool.alignment:
             raise UsageError(
                 f"pool '{pool.name}' starts at {pool.offset}, which is not a multiple of its alignment "
-                f"{pool.alignment}; start it at {-(-pool.offset // pool.alignment) * pool.alignment}."
+                f"{pool.alignment}; start it at {align(pool.offset, pool.alignment)}."
             )
         by_name[pool.name] = pool
     names: set[str] = set()
@@ -144,7 +145,7 @@ def _fill(
             for start, end in taken:
                 if at + size <= start:
                     break
-                at = max(at, -(-end // alignment) * alignment)
+                at = max(at, align(end, alignment))
             if pool.size_bytes is None or at + size <= pool.size_bytes:
                 places[member] = (name, at)
                 fallen += rank * size

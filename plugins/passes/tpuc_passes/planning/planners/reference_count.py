@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tpuc.api import InvalidModel
 
+from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.planners.base import Packed, PackingPlanner
 from tpuc_passes.planning.planners.packing import Packing
 
@@ -137,7 +138,7 @@ class ReferenceCounts:
                 break
             rejected[record.value] = missed
         if taken is None:
-            offset = -(-self.top // self.alignment) * self.alignment
+            offset = align(self.top, self.alignment)
             self.top = offset + size
             actions.append(f"allocate {value} at {offset} (new)")
         else:
