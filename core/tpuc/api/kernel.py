@@ -170,12 +170,12 @@ class PackedConstant:
 class Scratch:
     """Working memory of a tile: bytes per lane. It lives from the first to the last phase of a reduction.
 
-    With `behind` it lies at a higher address than the tile's results.
+    With `above_results` it lies at a higher address than the tile's results.
     """
 
     name: str
     bytes_per_lane: int
-    behind: bool = False
+    above_results: bool = False
 
 
 @dataclass(frozen=True)

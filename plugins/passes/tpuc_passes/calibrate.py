@@ -33,12 +33,12 @@ taken: of 1.3, 1.6 and 2.0 it is the best or near it for three face detectors an
 class Calibrate(Pass):
     """One pass over the samples for ranges and histograms, so memory does not grow with their number; then tuning on
     `tune_num` of them (0: none) with `tune_candidates` thresholds per value, by the error of ops and by what reaches
-    the network's answers: of the tables the one that keeps the answers best is taken (`kld` is compared with
-    `percentile` too), with thresholds per channel around functions of one tensor where answers are better for them;
+    the network's outputs: of the tables the one that keeps the outputs best is taken (`kld` is compared with
+    `percentile` too), with thresholds per channel around functions of one tensor where outputs are better for them;
     then the mean errors of products on `bias_num` samples (0: none), which `correct-bias` takes out of them where that
     helps. These samples are spread over the data set.
 
-    Network inputs keep their largest magnitude whatever the method, unless answers are clearly better for less:
+    Network inputs keep their largest magnitude whatever the method, unless outputs are clearly better for less:
     where values are few and evenly spread (pixels) a divergence of histograms says nothing. Networks that take long
     are tuned and corrected on fewer samples, by a time reckoned from their operations. With `headroom` thresholds are
     made for values so many times larger than those of the samples, and tables are not compared; that is 1.6 where the

@@ -17,7 +17,7 @@ _HEAVY = (top.Conv, top.Deconv, top.MatMul, top.LSTM, top.AvgPool, top.MaxPool, 
 _MOVES = (ShapeOnly, top.Permute, top.Slice)
 
 MOST_MOVED = 1 << 18
-"""Elements that are copied as floats where bytes would do. The answers of YOLOv5s at 640 pixels, 2.1 million, took 9 %
+"""Elements that are copied as floats where bytes would do. The outputs of YOLOv5s at 640 pixels, 2.1 million, took 9 %
 of the whole network's cycles more on bm1684x; those of detectors for 320 pixels nothing.
 """
 

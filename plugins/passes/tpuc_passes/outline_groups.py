@@ -111,8 +111,8 @@ def _connected(steps: Steps) -> list[tuple[int, int]]:
 def _outline(module: Module, operations: Sequence[Operation], outline: Outline) -> None:
     """Put operations into a group behind the last of them, and take them away."""
     body = module.main.body
-    leaving, results = outline.run()
-    names = [value.name for value in leaving]
+    live_out, results = outline.run()
+    names = [value.name for value in live_out]
     op = tpu.Group(flow=outline.flow())
     outline.block.append(Operation(tpu.Yield(), results, (), Location(tuple(names))))
     inside = dict.fromkeys(outline.block.operations)
@@ -121,7 +121,7 @@ def _outline(module: Module, operations: Sequence[Operation], outline: Outline) 
     following = body.operations[body.position(operations[-1]) + 1]
     group = Builder(module, before=following).enclose(op, outline.block, inputs, [v.type for v in results], names)
     members = dict.fromkeys(operations)
-    for value, result in zip(leaving, group.results, strict=True):
+    for value, result in zip(live_out, group.results, strict=True):
         for user, index in list(value.uses):
             if user not in members:
                 user.set_operand(index, result)

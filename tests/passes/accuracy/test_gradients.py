@@ -1,4 +1,4 @@
-"""Gradients against differences: what a small change of a value does to the answers."""
+"""Gradients against differences: what a small change of a value does to the outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import Module, Op, Value
 from tpuc_ops import top
-from tpuc_passes.accuracy.gradients import Gradients, answers
+from tpuc_passes.accuracy.gradients import Gradients, output_slots
 from tpuc_passes.accuracy.network import FakeNetwork, State
 
 from tests.passes.graphs import Network
@@ -29,7 +29,7 @@ def slope(module: Module, x: np.ndarray[Any, Any], direction: np.ndarray[Any, An
     """
     net = FakeNetwork(module)
     state = net.run({"v0": x}, integer=False, keep=True)
-    slots = answers(net)
+    slots = output_slots(net)
     powers = dict.fromkeys(range(net.plan.slots), 1.0)
     found = gradients(net, state, 3, powers)
     (source,) = (item.slot for item in net.plan.inputs)
@@ -119,13 +119,13 @@ def test_squares_of_gradients_foretell_the_error_of_small_noise(seed: int) -> No
     assert np.mean(foretold) == pytest.approx(float((exact**2).mean()), rel=0.6)
 
 
-def test_boxes_and_scores_in_one_output_are_two_answers() -> None:
+def test_boxes_and_scores_in_one_output_are_two_outputs() -> None:
     net = Network(1, 4, 6, 6)
     boxes = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 4, 1, 1), net.none)
     scores = net.op(top.Sigmoid(), net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(2, 4, 1, 1), net.none))
     joined = net.op(top.Reshape(shape=(1, 6, 36)), net.op(top.Concat(axis=1), boxes, scores))
     fake = FakeNetwork(net.finish(net.op(top.Permute(order=(0, 2, 1)), joined)))
-    assert {fake.plan.names[slot] for slot in answers(fake)} == {boxes.name, scores.name}
+    assert {fake.plan.names[slot] for slot in output_slots(fake)} == {boxes.name, scores.name}
 
 
 def test_an_op_without_a_rule_starts_gradients_anew() -> None:

@@ -15,7 +15,7 @@ from tpuc.session import Session
 from tpuc.work import open_pool
 from tpuc_ops import top
 from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.calibration.importance import BINS, Importance, _importance, by_cost, choose_by_answers, costs
+from tpuc_passes.calibration.importance import BINS, Importance, _importance, by_cost, choose_by_outputs, costs
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.calibration.verdict import Judge, seconds_of
 from tpuc_passes.import_calibration import ImportCalibration
@@ -54,8 +54,8 @@ class TestCosts:
     def test_one_loud_element_that_nobody_hears_is_cut_off(self) -> None:
         entries = {"a": TensorThreshold(8.0, -8.0, 8.0)}
         quiet, loud = [(0.5 + n / 100, 1.0) for n in range(50)], (7.99, 1e-4)
-        assert choose_by_answers(entries, {"a": importance(*quiet, loud)})["a"].threshold == pytest.approx(4.0)
-        assert choose_by_answers(entries, {"a": importance(*quiet, (7.99, 9.0))})["a"].threshold > 7.9
+        assert choose_by_outputs(entries, {"a": importance(*quiet, loud)})["a"].threshold == pytest.approx(4.0)
+        assert choose_by_outputs(entries, {"a": importance(*quiet, (7.99, 9.0))})["a"].threshold > 7.9
 
     def test_the_dearest_value_comes_first(self) -> None:
         entries = {name: TensorThreshold(8.0, -8.0, 8.0) for name in "ab"}

@@ -86,7 +86,7 @@ class SumKernel(ElementwiseKernel):
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if not node.result_type.is_quantised:
             return ()
-        return (Scratch("high", self.planes_bytes(tile_shape(tile)), behind=True),)
+        return (Scratch("high", self.planes_bytes(tile_shape(tile)), above_results=True),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         if node.result_type.is_quantised:

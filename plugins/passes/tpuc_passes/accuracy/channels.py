@@ -104,7 +104,7 @@ def _first_bin(limit: float) -> int:
 
 
 def choose_channels(costs: Array, limit: float, threshold: float, *, signed: bool, headroom: float = UNSEEN) -> Array:
-    """The thresholds of a value's channels that cost the answers least, by `bin_costs` summed over samples.
+    """The thresholds of a value's channels that cost the outputs least, by `bin_costs` summed over samples.
 
     `threshold` is the tensor's, which channels keep where nothing was seen; half of the cost of what is cut off is that
     of values `headroom` times larger.

@@ -12,8 +12,8 @@ from tpuc.api.host import ABSENT_SLOT, Array, Step
 from tpuc_ops import top
 from tpuc_ops.convolution import convolve
 
-from tpuc_passes.accuracy.answers import PUT_TOGETHER
 from tpuc_passes.accuracy.network import KEEPS_VALUES, FakeNetwork, State
+from tpuc_passes.accuracy.outputs import REARRANGING
 from tpuc_passes.accuracy.transposed import image_gradient, matrix_gradient, pool_gradient
 
 MOST_ELEMENTS = 1 << 24
@@ -38,7 +38,7 @@ class Gradients:
         outputs a unit of error gives.
 
         `parts` are states with all values of the steps from a first one on, the last steps first, with the values that
-        count as answers in the first state; the values that are done with are dropped. `powers` are the mean squares of
+        count as outputs in the first state; the values that are done with are dropped. `powers` are the mean squares of
         the outputs and of what is read without a rule, by slot.
         """
         plan = self.net.plan
@@ -55,7 +55,7 @@ class Gradients:
         def add(slot: int, gradient: Array) -> None:
             gradients[slot] = gradients[slot] + gradient if slot in gradients else gradient
 
-        for slot in self.answers():
+        for slot in output_slots(self.net):
             seed(slot)
         for index in range(len(plan.steps) - 1, -1, -1):
             if index < first:
@@ -91,10 +91,6 @@ class Gradients:
                 seed(slot)
             elif (one := found[position]) is not None:
                 add(slot, one)
-
-    def answers(self) -> list[int]:
-        """The slots that count, see `answers`."""
-        return answers(self.net)
 
     def _step(
         self, index: int, step: Step, operands: list[Array], results: list[Array], given: list[Array | None]
@@ -165,9 +161,9 @@ class Gradients:
         return result
 
 
-def answers(net: FakeNetwork) -> list[int]:
-    """The slots that say what a network answers: its outputs, or what they are only put together from (boxes and scores
-    in one tensor are two answers), or what a final Softmax takes, whose results are mostly 0 or 1.
+def output_slots(net: FakeNetwork) -> list[int]:
+    """The slots that errors are measured in: outputs, or what they are only put together from (boxes and scores in one
+    tensor are two outputs), or what a final Softmax takes, whose results are mostly 0 or 1.
     """
     producers = {slot: step for step in net.plan.steps for slot in step.results}
     result: list[int] = []
@@ -175,7 +171,7 @@ def answers(net: FakeNetwork) -> list[int]:
     while stack:
         slot = stack.pop()
         step = producers.get(slot)
-        if step is not None and isinstance(step.operation.op, (top.Softmax, *PUT_TOGETHER)):
+        if step is not None and isinstance(step.operation.op, (top.Softmax, *REARRANGING)):
             stack += [one for one in reversed(step.operands) if one not in net.constants and one]
         elif slot not in result:
             result.append(slot)
@@ -251,9 +247,9 @@ def _reduce(op: Any, operands: list[Array], _: Array, gradient: Array) -> Sequen
     if op.mode not in ("ReduceMean", "ReduceSum"):
         return None
     x = operands[0]
-    kept = [1 if axis in {a % x.ndim for a in op.axes} else size for axis, size in enumerate(x.shape)]
+    dims = [1 if axis in {a % x.ndim for a in op.axes} else size for axis, size in enumerate(x.shape)]
     share = gradient.size / x.size if op.mode == "ReduceMean" else 1.0
-    return [np.broadcast_to(gradient.reshape(kept) * np.float32(share), x.shape)]
+    return [np.broadcast_to(gradient.reshape(dims) * np.float32(share), x.shape)]
 
 
 def _nothing(operands: list[Array]) -> list[Array | None]:

@@ -82,20 +82,20 @@ class SensitivityJob(FakeJob):
 
         def one(index: int) -> list[Score]:
             exact = net.run(reader.read(index), integer=False, keep=True)
-            wanted = answers(net, exact)
+            wanted = compared_outputs(net, exact)
             scores: list[Score] = []
             for layer, steps in zip(layers, affected, strict=True):
                 state = exact.copy()
                 net.run_step(layer, state, integer=True)
                 _finish(net, steps, state)
-                scores.append(score(answers(net, state), wanted))
+                scores.append(score(compared_outputs(net, state), wanted))
             for slot, steps in zip(values, reached, strict=True):
                 state, array, grid = exact.copy(), exact.values[slot], net.grids[slot]
                 assert array is not None
                 assert grid is not None
                 state.values[slot] = grid.round(array)
                 _finish(net, steps, state)
-                scores.append(score(answers(net, state), wanted))
+                scores.append(score(compared_outputs(net, state), wanted))
             return scores
 
         return lambda unit: [one(index) for index in unit]
@@ -119,7 +119,7 @@ class MixedJob(FakeJob):
 
         def one(index: int) -> list[Score]:
             sample = reader.read(index)
-            wanted = answers(net, net.run(sample, integer=False, keep=True))
+            wanted = compared_outputs(net, net.run(sample, integer=False, keep=True))
             base = net.start(sample)
             scores: list[Score] = []
             for choice, scaled, start in zip(self.choices, elements, starts, strict=True):
@@ -128,7 +128,7 @@ class MixedJob(FakeJob):
                 for place in range(start if scores else 0, len(net.plan.steps)):
                     name = net.plan.steps[place].operation.name
                     net.run_step(place, state, integer=name not in choice and name not in self.floats)
-                scores.append(score(answers(net, state), wanted))
+                scores.append(score(compared_outputs(net, state), wanted))
             return scores
 
         return lambda unit: [one(index) for index in unit]
@@ -164,17 +164,17 @@ def rounded(net: FakeNetwork) -> dict[int, tuple[str, ...]]:
     """The values that lie on grids of their own, by slot, with all ops that compute or read them or what ops have made
     of them that keep values, those too: while one of these runs on integers the value is rounded.
     """
-    origin: dict[int, int] = {}
+    root: dict[int, int] = {}
     found: dict[int, list[str]] = {}
     for step in net.plan.steps:
         name = step.operation.name
         keeps = isinstance(step.operation.op, KEEPS_VALUES)
-        touched = [origin[slot] for slot in step.operands if slot in origin]
+        touched = [root[slot] for slot in step.operands if slot in root]
         for slot in step.results:
             if keeps and touched:
-                origin[slot] = touched[0]
+                root[slot] = touched[0]
             elif net.grids.get(slot) is not None:
-                origin[slot] = slot
+                root[slot] = slot
                 touched.append(slot)
         if net.can_be_integer(step) and name not in net.floats:
             for slot in dict.fromkeys(touched):
@@ -212,7 +212,7 @@ def ways(net: FakeNetwork, found: Sequence[Source], elements: Collection[str]) -
     return result
 
 
-def answers(net: FakeNetwork, state: State) -> dict[str, Array]:
+def compared_outputs(net: FakeNetwork, state: State) -> dict[str, Array]:
     """The outputs, those of a softmax as they were before it: probabilities of a few samples are mostly 0 or 1."""
     producers = {slot: step for step in net.plan.steps for slot in step.results}
     result = net.outputs(state)

@@ -10,10 +10,10 @@ from tpuc.api import CalibrationError, Calibrator, Module, PassContext
 from tpuc.api.host import Pool, PortableModule, SampleSource, small_units_of
 
 from tpuc_passes.calibration.collect import Counting, StatisticsJob, UnitResult, merge_histograms
+from tpuc_passes.calibration.headroom import with_headroom, with_output_headroom
 from tpuc_passes.calibration.methods import Max, usable_threshold
 from tpuc_passes.calibration.progress_file import Progress, fingerprint, load, save
 from tpuc_passes.calibration.refine import Refined, Refinement, Refiner
-from tpuc_passes.calibration.room import with_headroom, with_room
 from tpuc_passes.calibration.table import TensorThreshold
 
 SAVE_EVERY = 8
@@ -101,7 +101,7 @@ class Engine:
         return entries
 
     def refine(self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement) -> Refined:
-        """What keeps the answers best."""
+        """What keeps the outputs best."""
         entries = self.thresholds(progress, calibrator, given)
         refiner = Refiner(self.module, self.context, self.pool, progress, options)
         if options.tune_num:
@@ -112,5 +112,5 @@ class Engine:
             entries |= with_headroom(free, self.module, options.headroom)
         shifts = refiner.shifts(entries) if options.bias_num else {}
         if options.tune_num:
-            entries = with_room(entries, self.module)
+            entries = with_output_headroom(entries, self.module)
         return Refined(entries, refiner.channels, shifts, refiner.tuned)

@@ -1,4 +1,4 @@
-"""Tuning by what the network's answers feel: rounding and clipping errors weighed with sensitivities."""
+"""Tuning by the error of network outputs: rounding and clipping errors weighed with sensitivities."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ def merged(samples: Iterable[Mapping[str, Importance]]) -> dict[str, Importance]
 def costs(
     importance: Importance, limit: float, thresholds: Sequence[float], *, signed: bool, headroom: float = UNSEEN
 ) -> Floats:
-    """Expected squared error of the answers per threshold. Half of what is cut off is that of values `headroom` times
+    """Expected squared error of the outputs per threshold. Half of what is cut off is that of values `headroom` times
     larger.
 
     Rounding errors are as good as independent: their squares add up. What is cut off has the sign of its value and may
-    add up in the answers as it is. The larger of both counts.
+    add up in the outputs as it is. The larger of both counts.
     """
     squares = np.mean(importance.squares, axis=0, dtype=np.float64)
     sums = np.asarray(importance.sums, np.float64)
@@ -117,10 +117,10 @@ def costs(
     return result
 
 
-def choose_by_answers(
+def choose_by_outputs(
     entries: Mapping[str, TensorThreshold], importance: Mapping[str, Importance], headroom: float = UNSEEN
 ) -> dict[str, TensorThreshold]:
-    """The entries with the threshold that costs the answers least, a little above or below the method's own."""
+    """The entries with the threshold that costs the outputs least, a little above or below the method's own."""
     result = dict(entries)
     for name, one in importance.items():
         entry = entries[name]
@@ -134,7 +134,7 @@ def choose_by_answers(
 
 
 def by_cost(entries: Mapping[str, TensorThreshold], importance: Mapping[str, Importance]) -> list[str]:
-    """The values by what their quantisation costs the answers, the dearest first."""
+    """The values by what their quantisation costs the outputs, the most expensive first."""
     found = {name: _cost(entries[name], one) for name, one in importance.items()}
     return sorted(found, key=lambda name: -found[name])
 
@@ -142,7 +142,7 @@ def by_cost(entries: Mapping[str, TensorThreshold], importance: Mapping[str, Imp
 def decibels_gained(
     before: Mapping[str, TensorThreshold], after: Mapping[str, TensorThreshold], importance: Mapping[str, Importance]
 ) -> float:
-    """By how much the expected squared error of the answers falls, all values together."""
+    """By how much the expected squared error of the outputs falls, all values together."""
     whole = sum(_cost(before[name], one) for name, one in importance.items())
     left = sum(_cost(after[name], one) for name, one in importance.items())
     return 10 * math.log10(whole / left) if whole > 0 and left > 0 else 0.0

@@ -3,7 +3,7 @@
 Values are compared with the preprocessing that the network input states: images of bytes become
 ``[(0 - mean) * scale, (255 - mean) * scale]`` per channel. A wrong mean or scale shows when values leave that range, or
 fill only a corner of it. The order of colours shows only through the network: a classifier that is clearly surer of its
-answers when red and blue are exchanged was probably trained with the other order; one that hardly looks at colours does
+outputs when red and blue are exchanged was probably trained with the other order; one that hardly looks at colours does
 not tell. Networks without a vector of classes at the end, and mistakes that stay inside the range, cannot be seen here.
 """
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 from tpuc.api.host import Array, Job, Plan, PortableModule, SampleReader, SampleSource
 
 from tpuc_passes.accuracy.bias import ProductMeans, product_means
-from tpuc_passes.accuracy.gradients import answers
+from tpuc_passes.accuracy.gradients import output_slots
 from tpuc_passes.accuracy.network import FakeNetwork, Filters, State
 from tpuc_passes.calibration.importance import Importance, Weigher
 from tpuc_passes.calibration.table import TensorThreshold
@@ -87,7 +87,7 @@ class _Observer:
     def _behind_middle(self) -> frozenset[int]:
         steps = self.net.plan.steps[self.middle :]
         slots = {slot for step in steps for slot in (*step.operands, *step.results)}
-        return frozenset(slots | set(answers(self.net)))
+        return frozenset(slots | set(output_slots(self.net)))
 
     def _parts(self, sample: Mapping[str, Array], state: State) -> Iterator[tuple[int, State]]:
         yield self.middle, state

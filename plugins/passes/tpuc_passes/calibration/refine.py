@@ -1,4 +1,4 @@
-"""From thresholds of single tensors to a table for the network: candidates, and the one that keeps the answers best."""
+"""From thresholds of single tensors to a table for the network: candidates, and the one that keeps the outputs best."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpuc_passes.accuracy.network import FakeNetwork, Filters
 from tpuc_passes.calibration.importance import (
     Importance,
     by_cost,
-    choose_by_answers,
+    choose_by_outputs,
     decibels_gained,
     merged,
 )
@@ -92,7 +92,7 @@ class Refiner:
     _filters: Filters = field(default_factory=dict[int, "tuple[Array, Array]"])
 
     def tune(self, entries: Entries, others: Sequence[Entries], given: frozenset[str]) -> dict[str, TensorThreshold]:
-        """The best of each method's thresholds tuned op by op, and the last one's tuned by what reaches the answers."""
+        """The best of each method's thresholds tuned op by op, and the last one's tuned by what reaches the outputs."""
         places = self._spread(self._affordable(self.options.tune_num))
         self.tuned = len(places)
         if not self.tuned:
@@ -111,8 +111,8 @@ class Refiner:
         free = {name: one for name, one in importance.items() if name not in given}
         shifts = self._filter_shifts()
         if self.options.headroom:
-            return self._with_headroom(choose_by_answers(last, free, self.options.headroom), shifts)
-        candidates.append(choose_by_answers(last, free))
+            return self._with_headroom(choose_by_outputs(last, free, self.options.headroom), shifts)
+        candidates.append(choose_by_outputs(last, free))
         verdicts = self._compared("tables", [(one, shifts) for one in candidates], [])
         place = _best(verdicts)
         best, verdict = self._try_inputs(candidates[place], shifts, verdicts[place], given)
@@ -147,9 +147,9 @@ class Refiner:
     def _try_inputs(
         self, entries: dict[str, TensorThreshold], shifts: Mapping[str, Array], verdict: Verdict, given: frozenset[str]
     ) -> tuple[dict[str, TensorThreshold], Verdict]:
-        """Network inputs cut off where little depends on it, if answers are clearly better for that."""
+        """Network inputs cut off where little depends on it, if outputs are clearly better for that."""
         importance = {name: one for name, one in self._importance.items() if name in given}
-        changed = choose_by_answers(entries, importance)
+        changed = choose_by_outputs(entries, importance)
         gain = decibels_gained(entries, changed, self._importance)
         if gain < CLEAR_GAIN_DB:
             return entries, verdict
@@ -158,7 +158,7 @@ class Refiner:
         return (changed, cut) if cut.decibels >= verdict.decibels + CLEAR_GAIN_DB else (entries, verdict)
 
     def _try_channels(self, entries: Entries, shifts: Mapping[str, Array], verdict: Verdict) -> Verdict:
-        """Thresholds per channel, where answers are clearly better for them; returns the verdict on what was taken."""
+        """Thresholds per channel, where outputs are clearly better for them; returns the verdict on what was taken."""
         found: dict[str, Array] = {}
         for name, one in self._importance.items():
             if one.channels is not None and entries[name].threshold > 0:
@@ -211,7 +211,7 @@ class Refiner:
 
     def shifts(self, entries: Entries) -> dict[str, Array]:
         """Per product what its bias should gain: the mean error of its filters, or all that int8 leaves up to there
-        where the answers are better for it. A network that is mostly noise is not: its answers would be the mean.
+        where the outputs are better for it. A network that is mostly noise is not: its outputs would be the mean.
         """
         if self._biased is None:
             self._observe((), {}, {})

@@ -1,8 +1,8 @@
 """Do the samples show what a network looks for?
 
 Detectors reach further inside when they find something, and thresholds from samples without it cut that off. Where an
-answer is a score, the samples tell: a Sigmoid that is never above one half, a Softmax that is sure of the same class
-(the background) everywhere. Logits do not tell, their function is not in the graph. Nor does what has one answer per
+output is a score, the samples tell: a Sigmoid that is never above one half, a Softmax that is sure of the same class
+(the background) everywhere. Logits do not tell, their function is not in the graph. Nor does what has one output per
 sample: a network whose data all have the same class is as likely one without training.
 """
 
@@ -18,7 +18,7 @@ from tpuc.api import Module, Operation
 from tpuc.api.host import Array
 from tpuc_ops import top
 
-from tpuc_passes.accuracy.answers import answers_of
+from tpuc_passes.accuracy.outputs import output_parts
 
 
 @dataclass(frozen=True)
@@ -38,23 +38,24 @@ RARE = 20
 
 def scores_of(module: Module) -> Scores:
     """The network's outputs that are scores, or parts of outputs that are only put together from them."""
-    makers = [value.defining for value in answers_of(module)]
-    found = [
-        maker for maker in makers if maker and isinstance(maker.op, (top.Sigmoid, top.Softmax)) and _has_places(maker)
-    ]
-    return {maker.result.name: _score(maker) for maker in found}
+    producers = [value.defining for value in output_parts(module)]
+    return {
+        producer.result.name: _score(producer)
+        for producer in producers
+        if producer and isinstance(producer.op, (top.Sigmoid, top.Softmax)) and _has_places(producer)
+    }
 
 
-def _has_places(maker: Operation) -> bool:
-    """Does it answer more than once per sample?"""
-    dims = maker.result.tensor.dims
-    classes = dims[maker.op.axis] if isinstance(maker.op, top.Softmax) else 1
+def _has_places(producer: Operation) -> bool:
+    """Does it have several scores per sample?"""
+    dims = producer.result.tensor.dims
+    classes = dims[producer.op.axis] if isinstance(producer.op, top.Softmax) else 1
     return math.prod(dims) > classes * math.prod(dims[:1])
 
 
-def _score(maker: Operation) -> Score:
-    if isinstance(maker.op, top.Softmax):
-        return Score(math.log(0.5) if maker.op.log else 0.5, maker.op.axis % maker.result.tensor.rank)
+def _score(producer: Operation) -> Score:
+    if isinstance(producer.op, top.Softmax):
+        return Score(math.log(0.5) if producer.op.log else 0.5, producer.op.axis % producer.result.tensor.rank)
     return Score(0.5)
 
 

@@ -1,4 +1,4 @@
-"""How well a whole calibration keeps the network's answers, on samples; and small changes that keep them better."""
+"""How well a whole calibration keeps the network's outputs, on samples; and small changes that keep them better."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from tpuc.api import Module
 from tpuc.api.host import Array, Pool, decibels
 
-from tpuc_passes.accuracy.gradients import answers
+from tpuc_passes.accuracy.gradients import output_slots
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.table import TensorThreshold
 
@@ -33,7 +33,7 @@ HOPELESS_DB = 1.0
 
 @dataclass(frozen=True)
 class Verdict:
-    """The mean over the answers of their signal-to-noise ratio: over all samples, and over the first half of them."""
+    """The mean over the outputs of their signal-to-noise ratio: over all samples, and over the first half of them."""
 
     decibels: float
     half: float
@@ -55,11 +55,11 @@ class Judge:
 
     def __post_init__(self) -> None:
         self.exact = FakeNetwork(self.module)
-        self.slots = answers(self.exact)
+        self.slots = output_slots(self.exact)
         self.wanted = self._run(self.exact, self.samples, integer=False)
 
     def judge(self, entries: Entries, shifts: Mapping[str, Array], best: Verdict | None = None) -> Verdict:
-        """What the answers are worth with these thresholds and biases. What is hopeless against `best` runs on half of
+        """What the outputs are worth with these thresholds and biases. What is hopeless against `best` runs on half of
         the samples, and gets as many decibels less than `best` as it has there.
         """
         net = self.quantised(entries)
@@ -74,7 +74,7 @@ class Judge:
     def climb(
         self, entries: Entries, shifts: Mapping[str, Array], names: Sequence[str], seconds: float, verdict: Verdict
     ) -> tuple[dict[str, TensorThreshold], Verdict]:
-        """Change the thresholds of `names` one by one while the answers get better and about `seconds` are left, unless
+        """Change the thresholds of `names` one by one while the outputs get better and about `seconds` are left, unless
         that is too little for anything. `verdict` is that of `entries`; returns that of the result too.
         """
         best = verdict
@@ -93,7 +93,7 @@ class Judge:
         return result, best
 
     def _energies(self, net: FakeNetwork, first: int, end: int) -> Array:
-        """Signal and noise of each answer over some samples: `[answers, 2]`."""
+        """Signal and noise of each output over some samples: `[outputs, 2]`."""
         sums = np.zeros((len(self.slots), 2))
         run = self._run(net, self.samples[first:end], integer=True)
         for got, wanted in zip(run, self.wanted[first:end], strict=True):

@@ -24,12 +24,12 @@ class StreamedTile:
 
 @dataclass
 class TileBuffer:
-    """`bytes_per_lane`: of the largest part; `parts`: how many different ones are held one after the other."""
+    """`bytes_per_lane`: of the largest part; `parts`: how many different ones it has one after the other."""
 
     bytes_per_lane: int = 0
     parts: int = 0
 
-    def hold(self, size: int, parts: int) -> None:
+    def add(self, size: int, parts: int) -> None:
         """Note one more part of this size, or the same as before."""
         self.bytes_per_lane = max(self.bytes_per_lane, size)
         self.parts += parts
@@ -64,7 +64,7 @@ def fitting_buffers(task: TileTask) -> TileBuffers | None:
 
 
 def plan_buffers(task: TileTask, double: bool = True) -> TileBuffers:
-    """TileBuffers and steps of a task. `double` False keeps one copy of everything, for the tightest fit."""
+    """The buffers and steps of a task, with one copy of everything unless `double`."""
     found = _walk(task, task.tiles, double, lambda _: False)
     assert found is not None
     return found
@@ -84,17 +84,17 @@ def _walk(
         for index, (box, before) in enumerate(zip(boxes, boxes_before, strict=True)):
             if box is not None:
                 is_new = before is None or (before.start, before.shape) != (box.start, box.shape)
-                operands[index].hold(task.operand(index).lane_bytes(box.shape), is_new)
+                operands[index].add(task.operand(index).lane_bytes(box.shape), is_new)
                 loaded += [index] * is_new
         boxes_before = boxes
         packed: list[int] = []
         for index, group in enumerate(task.constant_groups):
             key = task.constant_key(group, tile)
-            groups[index].hold(task.group_layout(group, tile)[0], key != keys[index])
+            groups[index].add(task.group_layout(group, tile)[0], key != keys[index])
             packed += [index] * (key != keys[index])
             keys[index] = key
         for index, result in enumerate(results):
-            result.hold(task.results[index].lane_bytes(task.result_box(tile, index).shape), phase.ends)
+            result.add(task.results[index].lane_bytes(task.result_box(tile, index).shape), phase.ends)
         for scratch in task.scratch(tile):
             buffers.scratch[scratch.name] = max(buffers.scratch.get(scratch.name, 0), scratch.bytes_per_lane)
         buffers.steps.append(StreamedTile(tile, phase, boxes, tuple(loaded), tuple(packed)))

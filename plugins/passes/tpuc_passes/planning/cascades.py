@@ -177,7 +177,7 @@ class CascadeFinder:
                 else:
                     read.setdefault(value, []).append(cycles)
             made.update(task.operation.results)
-            if not self.leaves(start, stop, task.operation.results[0]):
+            if not self.is_live_out(start, stop, task.operation.results[0]):
                 saved += before.stores[point]
         return saved + sum(sum(cycles) - max(cycles) for cycles in read.values())
 
@@ -185,12 +185,12 @@ class CascadeFinder:
 
     def _cascade(self, start: int, stop: int, stripes: Stripes, lane_bytes: int = 0) -> Cascade:
         tasks = [task for task in self.cut[start:stop] if task is not None]
-        written_back = [self.leaves(start, stop, task.operation.result) for task in tasks]
+        written_back = [self.is_live_out(start, stop, task.operation.result) for task in tasks]
         none = [frozenset[int]()] * len(tasks)
         return Cascade(tasks, stripes, written_back, self.aliases, none, start, lane_bytes)
 
-    def leaves(self, start: int, stop: int, value: Value) -> bool:
-        """Does a result of a cascade go to DDR?"""
+    def is_live_out(self, start: int, stop: int, value: Value) -> bool:
+        """Is a result of a cascade read behind it, or an output, so that it goes to DDR?"""
         uses = self.def_uses[value].uses
         return value in self.live_out or not uses or any(not start <= point < stop for point, _ in uses)
 
@@ -273,7 +273,7 @@ class _Ending:
         assert task is not None
         values = [finder.aliases.root(value) for value in (*task.operation.operands, *task.operation.results)]
         numbers = tuple(self._values.setdefault(value, len(self._values)) for value in values)
-        written = finder.leaves(point, self.stop, task.operation.result)
+        written = finder.is_live_out(point, self.stop, task.operation.result)
         readers = tuple(user - point for user in range(point, self.stop) if point in finder.dependences[user])
         rest = self._numbers[point + 1]
         return finder.costs.number((rest, finder.costs.kind(task), numbers, written, readers))

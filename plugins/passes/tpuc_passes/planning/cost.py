@@ -114,9 +114,9 @@ class Cycles:
 
     def _emit(
         self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None], asm: Assembler
-    ) -> _Addresses:
+    ) -> _LmemAddresses:
         """The tile at made-up addresses in different banks: working in place or within one bank may take longer."""
-        at = _Addresses(self.chip)
+        at = _LmemAddresses(self.chip)
         results = tuple(
             side.local(task.result_box(tile, index).shape, address=at.next(("result", index)))
             for index, side in enumerate(task.results)
@@ -146,7 +146,7 @@ def _tile_key(task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | No
 
 
 @dataclass
-class _Addresses:
+class _LmemAddresses:
     """Aligned addresses, spread over local memory, none twice; what has been put at each."""
 
     chip: Chip

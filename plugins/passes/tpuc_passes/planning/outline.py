@@ -140,7 +140,7 @@ class Outline:
     """The copies of what is issued: by buffer that is loaded, value that is stored, operation that runs."""
 
     def run(self) -> tuple[list[Value], list[Value]]:
-        """Fill the block. Returns the values that leave, and what they are in the block."""
+        """Fill the block. Returns the values that are live-out, and what they are in the block."""
         self._inside = dict.fromkeys(self.operations)
         for operation in self.operations:
             if operation in self.first:
@@ -150,12 +150,12 @@ class Outline:
                 self._items[operation] = [copy]
                 self._ddr.update(zip(operation.results, copy.results, strict=True))
         made = [value for operation in self.operations for value in operation.results]
-        leaving = [value for value in made if any(user not in self._inside for user in value.users)]
-        results = [self._in_ddr(value) for value in leaving]
+        live_out = [value for value in made if any(user not in self._inside for user in value.users)]
+        results = [self._in_ddr(value) for value in live_out]
         for number, operation in enumerate(self.block.operations):
             info = group_info(self._spots.get(operation), operation.result.type, number, self._stages[operation])
             with_attribute(operation, "ginfo", info)
-        return leaving, results
+        return live_out, results
 
     def flow(self) -> tuple[int, ...]:
         """Operations by time step as the program issues them: -1, those of the first step, -2, ...
@@ -235,8 +235,8 @@ class Outline:
         return self._local[value]
 
     def _is_preloaded(self, source: Value, buffer: Buffer) -> bool:
-        held = self._local.get(source)
-        return held is not None and held.defining is not None and self._spots[held.defining].buffer is buffer
+        known = self._local.get(source)
+        return known is not None and known.defining is not None and self._spots[known.defining].buffer is buffer
 
     def _forget(self, source: Value) -> None:
         """A value comes into another buffer: what was a view of it is none any more."""

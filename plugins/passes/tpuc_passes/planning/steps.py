@@ -319,7 +319,7 @@ class TaskSteps:
         for item in self.task.scratch(tile):
             known = self.scratch.get(item.name)
             if known is None or phase.starts or known.size < item.bytes_per_lane:
-                above = results[-1].buffer if item.behind else None
+                above = results[-1].buffer if item.above_results else None
                 known = self.scratch[item.name] = self.builder.buffer(item.bytes_per_lane, above)
             known.last = self.builder.now
             yield item.name, known, item.bytes_per_lane

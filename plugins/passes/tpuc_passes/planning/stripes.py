@@ -1,7 +1,7 @@
 """Cascades: operations whose values pass through local memory in stripes of batches and rows, never whole.
 
-Every stripe makes its share of what leaves the cascade. The receptive field of that share goes backwards through what
-the kernels read: rows that two stripes need are computed, or loaded, by both.
+Every stripe makes its share of the values that are live-out of the cascade. The receptive field of that share goes
+backwards through what the kernels read: rows that two stripes need are computed, or loaded, by both.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Stripe:
     """What a stripe computes: per task its tiles, and where each operand and the result are found.
 
     `bands`: the part of each value that is in local memory. `keys[task][operand]`: whose; None where it does not come
-    by stripes. `shares`: per task the rows that are written back, None where the result does not leave.
+    by stripes. `shares`: per task the rows that are written back, None where the result is not live-out.
     """
 
     tiles: tuple[tuple[Tile, ...], ...]

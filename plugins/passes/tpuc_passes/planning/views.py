@@ -76,14 +76,14 @@ class ViewChooser:
         if item.definition is not None and (task := self._task(item.definition[0], chosen)) is not None:
             source = task.results[item.definition[1]]
         total = 0
-        leaves = value in self.outputs
+        stored = value in self.outputs
         for point, index in item.uses:
             task = self._task(point, chosen)
             side = task.facts.operands[index] if task is not None else None
             if side is None or side != source:
-                leaves = True
+                stored = True
                 total += self.cycles.load(side, side.shape) if side is not None else 0
-        return total + (self.cycles.store(source, source.shape) if leaves and source is not None else 0)
+        return total + (self.cycles.store(source, source.shape) if stored and source is not None else 0)
 
     def _task(self, point: int, chosen: Sequence[int]) -> TileTask | None:
         task = self.choices[point][chosen[point]]

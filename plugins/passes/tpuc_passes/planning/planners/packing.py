@@ -71,11 +71,11 @@ class Packing:
                 if not earlier:
                     break
         found.sort(key=lambda mask: (-mask.bit_count(), mask))
-        kept: list[int] = []
+        maximal: list[int] = []
         for clique in found:
-            if not any(clique & other == clique for other in kept):
-                kept.append(clique)
-        return tuple(_members(clique) for clique in kept)
+            if not any(clique & other == clique for other in maximal):
+                maximal.append(clique)
+        return tuple(_members(clique) for clique in maximal)
 
     @cached_property
     def bound(self) -> int:

@@ -1,4 +1,4 @@
-"""Room above the largest answers: which values get it, and how much."""
+"""Headroom above the largest outputs: which values get it, and how much."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tpuc.session import Session
 from tpuc_ops import top
-from tpuc_passes.calibration.room import outermost, with_room
+from tpuc_passes.calibration.headroom import outermost, with_output_headroom
 from tpuc_passes.calibration.table import TensorThreshold
 
 from tests.passes.graphs import Network
@@ -38,7 +38,7 @@ def test_thresholds_get_room_up_to_that_above_what_was_seen(threshold: float, ex
     net = Network(1, 3)
     answer = net.op(top.AddConst(const_val=1.0), net.op(top.AddConst(const_val=1.0), net.input))
     entries = {f"v{n}": TensorThreshold(threshold, -8.0, 3.0) for n in range(3)}
-    found = with_room(entries, net.finish(answer))
+    found = with_output_headroom(entries, net.finish(answer))
     assert found.pop(answer.name).threshold == pytest.approx(expected, rel=1e-12)
     assert found == {name: entries[name] for name in found}
 
@@ -47,7 +47,7 @@ def test_thresholds_get_room_up_to_that_above_what_was_seen(threshold: float, ex
 def test_there_is_no_room_beyond_a_bound(seen: float, expected: float) -> None:
     net = Network(1, 3)
     score = net.op(top.Sigmoid(), net.input)
-    found = with_room({score.name: TensorThreshold(seen, 0.0, seen)}, net.finish(score))
+    found = with_output_headroom({score.name: TensorThreshold(seen, 0.0, seen)}, net.finish(score))
     assert found[score.name].threshold == pytest.approx(expected, rel=1e-12)
 
 
