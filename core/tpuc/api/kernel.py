@@ -400,28 +400,17 @@ class KernelChoice(Generic[OpT]):
 
 def default_box(view: View, tile: Tile) -> Box:
     """The part of a view that lies under a tile's n, c, h, w; extents of 1 are broadcast."""
-    start: list[int] = []
-    shape: list[int] = []
-    for name, extent in zip("nchw", view.shape, strict=True):
-        first, end = tile.range(name, extent)
-        if extent == 1:
-            first, end = 0, 1
-        start.append(first)
-        shape.append(end - first)
-    return Box((start[0], start[1], start[2], start[3]), (shape[0], shape[1], shape[2], shape[3]))
+    (n, n1), (c, c1), (h, h1), (w, w1) = (
+        (0, 1) if extent == 1 else tile.range(name, extent) for name, extent in zip("nchw", view.shape, strict=True)
+    )
+    return Box((n, c, h, w), (n1 - n, c1 - c, h1 - h, w1 - w))
 
 
 def elementwise_view(shape: Sequence[int]) -> Shape4:
     """Any dense shape as n, c, h, w: up to four dimensions padded at the end, more folded into w."""
-    dims = list(shape)
-    if len(dims) < 2:
-        dims = [1, *dims]
-    while len(dims) < 4:
-        dims.append(1)
-    tail = 1
-    for extent in dims[3:]:
-        tail *= extent
-    return (dims[0], dims[1], dims[2], tail)
+    dims = (1, *shape) if len(shape) < 2 else tuple(shape)
+    n, c, h, *rest = (*dims, 1, 1)
+    return (n, c, h, math.prod(rest))
 
 
 def broadcast_views(operands: Sequence[Sequence[int]], result: Sequence[int]) -> tuple[Shape4, ...]:

@@ -62,7 +62,8 @@ class SearchQuantiseTable(Pass):
         network = PortableModule(calibrated, context.registry)
         units = units_of(len(samples), 1)  # few samples, much work each
         with open_pool(self.workers, self.cluster, context.registry) as pool:
-            single = SensitivityJob(network, samples, chip, mode, floats, shifts, elements, float_sums)
+            common = (network, samples, chip, mode, floats, shifts, elements, float_sums)
+            single = SensitivityJob(*common)
             net, _ = single.open()
             layers = candidates(net)
             results = context.progress(pool.map(single, units), "searching: single layers", len(units))
@@ -75,9 +76,7 @@ class SearchQuantiseTable(Pass):
 
             found = sources(net, scores)
             choices = ((), *quiet(found, ways(net, found, elements), self.max_float_layers))
-            job = MixedJob(
-                network, samples, chip, mode, floats, shifts, elements, float_sums, tuple(map(frozenset, choices))
-            )
+            job = MixedJob(*common, tuple(map(frozenset, choices)))
             results = context.progress(pool.map(job, units), "searching: mixed networks", len(units))
             points = tuple(
                 Point(one, mixed.cosine, -mixed.sqnr_db)

@@ -81,7 +81,7 @@ def find_shifts(
             left = _mean([one[name].result for one in seen]) - _mean(list(pool.here(mean, states)))
             shifts[name] = left.astype(np.float32)
             net.shift_bias(index, shifts[name])
-        net.run_step_of_all(index, states, pool, integer=True)
+        net.run_together([index], states, pool, integer=True)
     return shifts
 
 

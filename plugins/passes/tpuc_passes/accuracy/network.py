@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import get_ident
 
@@ -219,33 +219,24 @@ class FakeNetwork:
                     state.values[slot] = None
         return state
 
-    def run_all(self, states: Sequence[State], pool: Pool, *, integer: bool, keep: Collection[int] = ()) -> None:
-        """All steps of several samples on the threads of `pool`; each makes an op's filters once for its samples."""
+    def run_together(
+        self, steps: Iterable[int], states: Sequence[State], pool: Pool, *, integer: bool, keep: Collection[int] = ()
+    ) -> None:
+        """Steps of several samples on the threads of `pool`; each makes an op's filters once for its samples. Values
+        that are not used any more are dropped, except those in the slots `keep`.
+        """
 
         def run(some: Sequence[State]) -> None:
-            for index in range(len(self.plan.steps)):
-                self._run_step_of(some, index, integer=integer, keep=keep)
+            for index in steps:
+                step = self.plan.steps[index]
+                for state in some:
+                    self.run_step(index, state, integer=self.is_integer(step, integer))
+                    for slot in step.frees:
+                        if slot not in keep:
+                            state.values[slot] = None
 
         for _ in pool.here(run, shares(states, pool.threads)):
             pass
-
-    def run_step_of_all(self, index: int, states: Sequence[State], pool: Pool, *, integer: bool) -> None:
-        """One step of several samples; values that are not used any more are dropped."""
-
-        def run(some: Sequence[State]) -> None:
-            self._run_step_of(some, index, integer=integer)
-
-        for _ in pool.here(run, shares(states, pool.threads)):
-            pass
-
-    def _run_step_of(self, states: Sequence[State], index: int, *, integer: bool, keep: Collection[int] = ()) -> None:
-        step = self.plan.steps[index]
-        integer = self.is_integer(step, integer)
-        for state in states:
-            self.run_step(index, state, integer=integer)
-            for slot in step.frees:
-                if slot not in keep:
-                    state.values[slot] = None
 
     def is_integer(self, step: Step, integer: bool | Collection[str]) -> bool:
         """Does the choice `integer` of `run` make this op an integer one?"""

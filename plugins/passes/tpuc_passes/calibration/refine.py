@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from tpuc.api import CALIBRATION_TABLE, Calibrator, Module, PassContext
@@ -86,7 +87,6 @@ class Refiner:
     _importance: Mapping[str, Importance] = field(default_factory=dict[str, Importance])
     _verdict: Verdict | None = None
     _worst: Sequence[str] = ()
-    _kept_judge: Judge | None = None
     _biased: Sequence[int] | None = None
     _products: Sequence[Mapping[str, ProductMeans]] = ()
     _filters: Filters = field(default_factory=dict[int, "tuple[Array, Array]"])
@@ -118,7 +118,7 @@ class Refiner:
         best, verdict = self._try_inputs(candidates[place], shifts, verdicts[place], given)
         verdict = self._try_channels(best, shifts, verdict)
         names = [name for name in self._worst if name not in given and name not in self.channels]
-        climbed, self._verdict = self._judge().climb(best, shifts, names, CLIMB_SECONDS, verdict)
+        climbed, self._verdict = self._judge.climb(best, shifts, names, CLIMB_SECONDS, verdict)
         return climbed
 
     def _with_headroom(
@@ -126,7 +126,7 @@ class Refiner:
     ) -> dict[str, TensorThreshold]:
         """These thresholds, whatever the samples say; by channel too, which is judged between equals."""
         self.context.log(f"thresholds are made for values {self.options.headroom:g} times as large as the samples'")
-        self._verdict = self._try_channels(entries, shifts, self._judge().judge(entries, shifts))
+        self._verdict = self._try_channels(entries, shifts, self._judge.judge(entries, shifts))
         return entries
 
     def _compared(
@@ -136,7 +136,7 @@ class Refiner:
         verdicts = [*known]
         for entries, shifts in choices[len(known) :]:
             best = verdicts[_best(verdicts)] if verdicts else None
-            verdicts.append(self._judge().judge(entries, shifts, best))
+            verdicts.append(self._judge.judge(entries, shifts, best))
         self.context.log(f"{what} compared: {', '.join(f'{one.decibels:.2f}' for one in verdicts)} dB")
         return verdicts
 
@@ -153,7 +153,7 @@ class Refiner:
         gain = decibels_gained(entries, changed, self._importance)
         if gain < CLEAR_GAIN_DB:
             return entries, verdict
-        cut = self._judge().judge(changed, shifts, verdict)
+        cut = self._judge.judge(changed, shifts, verdict)
         self.context.log(f"thresholds of {len(importance)} inputs: {cut.decibels:.2f} dB")
         return (changed, cut) if cut.decibels >= verdict.decibels + CLEAR_GAIN_DB else (entries, verdict)
 
@@ -169,7 +169,7 @@ class Refiner:
         if not found:
             return verdict
         self.channels = found
-        with_channels = self._judge().judge(entries, shifts, verdict)
+        with_channels = self._judge.judge(entries, shifts, verdict)
         self.context.log(f"thresholds per channel of {len(found)} values: {with_channels.decibels:.2f} dB")
         if with_channels.decibels >= verdict.decibels + CLEAR_GAIN_DB:
             return with_channels
@@ -229,12 +229,11 @@ class Refiner:
         every = max(len(self._products) // FILTER_SAMPLES, 1)
         return filter_shifts(self._products[::every])
 
+    @cached_property
     def _judge(self) -> Judge:
-        if self._kept_judge is None:
-            count = max(JUDGES, min(MOST_JUDGES, int(JUDGE_SECONDS / seconds_of(self.module))))
-            samples = _read(self._source(self._spread(count, skip_first=True)))
-            self._kept_judge = Judge(self.module, samples, self._quantised, self.pool)
-        return self._kept_judge
+        count = max(JUDGES, min(MOST_JUDGES, int(JUDGE_SECONDS / seconds_of(self.module))))
+        samples = _read(self._source(self._spread(count, skip_first=True)))
+        return Judge(self.module, samples, self._quantised, self.pool)
 
     def _calibrated(self, entries: Entries) -> Module:
         context = dataclasses.replace(self.context, results={CALIBRATION_TABLE: CalibrationTable(entries)})

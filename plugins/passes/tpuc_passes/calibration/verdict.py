@@ -102,7 +102,7 @@ class Judge:
 
     def _run(self, net: FakeNetwork, samples: Sequence[Mapping[str, Array]], *, integer: bool) -> list[list[Array]]:
         states = [net.start(sample) for sample in samples]
-        net.run_all(states, self.pool, integer=integer, keep=self.slots)
+        net.run_together(range(len(net.plan.steps)), states, self.pool, integer=integer, keep=self.slots)
         return [[value for slot in self.slots if (value := state.values[slot]) is not None] for state in states]
 
 

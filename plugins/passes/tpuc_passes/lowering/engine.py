@@ -101,7 +101,7 @@ class Lowerer:
                 continue
             usual = self.exact if operation in leads_to_index else self.mode
             mode = self.cells.mode_of(operation, usual)
-            cell = self.find(operation.op, mode)
+            cell = self.cells.lowering(operation.op, mode)
             reason = NO_LOWERING if cell is None else cell.refuse(self._node(operation, (), mode))
             if reason is not None:
                 refusals.append(self.cells.refusal(operation, mode, reason))
@@ -118,7 +118,7 @@ class Lowerer:
         found: set[Operation] = set()
         for operation in reversed(self.module.main.operations[:-1]):
             uses = [use for result in operation.results for use in result.uses]
-            if is_kept(operation) or not uses or self.find(operation.op, self.exact) is None:
+            if is_kept(operation) or not uses or self.cells.lowering(operation.op, self.exact) is None:
                 continue
             moves = isinstance(operation.op, Elementwise) or self._wants(operation)[0] is Wants.AS_IS
             if moves and all(user in found or self._wants(user)[index] in _WHOLE for user, index in uses):
@@ -128,7 +128,7 @@ class Lowerer:
     def _wants(self, operation: Operation) -> Sequence[Wants]:
         """What an operation's operands should be, by its cell in the usual mode."""
         mode = self.cells.mode_of(operation)
-        cell, node = self.find(operation.op, mode), self._node(operation, (), mode)
+        cell, node = self.cells.lowering(operation.op, mode), self._node(operation, (), mode)
         plain = (Wants.MODE,) * max(len(operation.operands), 1)
         return plain if cell is None or cell.refuse(node) is not None else cell.requires(node) or plain
 
@@ -157,10 +157,6 @@ class Lowerer:
         """Add an operation to the new body."""
         self.body.append(operation)
         self.names.update(operation.location.names)
-
-    def find(self, op: Op, mode: str) -> Lowering[Any] | None:
-        """The chip's lowering, None when there is none."""
-        return self.cells.lowering(op, mode)
 
     def _node(self, operation: Operation, operands: tuple[Value, ...], mode: str) -> LoweringNode:
         return self.cells.node(self.module, operation, mode, operands)
@@ -210,7 +206,7 @@ class Lowerer:
     def _new_cast(self, value: Value, wanted: TensorType, name: str) -> Value:
         """As the chip's lowering of `tpu.Cast` makes it; where there is none, the plain Cast with its scale."""
         op, build = tpu.Cast(with_scale=True), _Builder(self, name)
-        cell = self.find(op, self.mode)
+        cell = self.cells.lowering(op, self.mode)
         if cell is None:
             return build(op, [value], wanted)
         node = LoweringNode(op, (value.tensor,), (wanted,), name, (value,), (None,), self.mode, self.chip)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -95,10 +96,7 @@ def whole_box(type_: Type) -> Box:
     """A whole tensor as n, c, h, w."""
     dims = type_.dims if isinstance(type_, TensorType) else ()
     n, c, h, *rest = (*dims, 1, 1, 1)
-    w = 1
-    for extent in rest:
-        w *= extent
-    return Box((0, 0, 0, 0), (n, c, h, w))
+    return Box((0, 0, 0, 0), (n, c, h, math.prod(rest)))
 
 
 def _ranges(boxes: Sequence[Box], axis: int) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from tpuc.api import Box, Shape4, Tile, Value
 
 from tpuc_passes.planning.aliases import AliasSets
 from tpuc_passes.planning.plan import Residency, Stripes, TilePlan
-from tpuc_passes.planning.task import Side, TileTask, tiles_of
+from tpuc_passes.planning.task import Side, TileTask, tile_of, tiles_of
 
 _ROWS_BEFORE = 15
 """Rows by which a band may begin early to begin aligned: as many as addresses of multiples of 16 bytes can need."""
@@ -253,7 +253,7 @@ def _tile(task: TileTask, band: Band) -> Tile:
     """The stripe of a task in one tile."""
     names = tuple(axis.name for axis in task.space.axes)
     ranges = [{"n": band.batches, "h": band.rows}.get(axis.name, (0, axis.size)) for axis in task.space.axes]
-    return Tile(names, tuple(first for first, _ in ranges), tuple(end for _, end in ranges))
+    return tile_of(names, ranges)
 
 
 def _tiles(task: TileTask, whole: Tile) -> Iterator[Tile]:
@@ -263,13 +263,4 @@ def _tiles(task: TileTask, whole: Tile) -> Iterator[Tile]:
         return
     n, _, h, _ = task.results[0].shape
     for tile in tiles_of(task.space, {**task.sizes, "n": n, "h": h}):
-        yield Tile(
-            tile.names,
-            tuple(
-                own if name in "nh" else first
-                for name, own, first in zip(tile.names, whole.starts, tile.starts, strict=True)
-            ),
-            tuple(
-                own if name in "nh" else end for name, own, end in zip(tile.names, whole.stops, tile.stops, strict=True)
-            ),
-        )
+        yield tile_of(tile.names, [(whole if name in "nh" else tile).range(name) for name in tile.names])

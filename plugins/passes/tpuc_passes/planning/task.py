@@ -248,13 +248,9 @@ class TileTask:
 
     def result_box(self, tile: Tile, index: int) -> Box:
         """The part of a result that the tile writes: its n, c, h, w ranges."""
-        start: list[int] = []
-        shape: list[int] = []
-        for name, extent in zip("nchw", self.space.results[index].shape, strict=True):
-            first, end = tile.range(name, extent)
-            start.append(first)
-            shape.append(end - first)
-        return Box(_four(start), _four(shape))
+        extents = zip("nchw", self.space.results[index].shape, strict=True)
+        (n, n1), (c, c1), (h, h1), (w, w1) = (tile.range(name, extent) for name, extent in extents)
+        return Box((n, c, h, w), (n1 - n, c1 - c, h1 - h, w1 - w))
 
     def constant_key(self, group: Sequence[PackedConstant], tile: Tile) -> tuple[tuple[int, int], ...]:
         """Tiles with the same key share one block of the group."""
@@ -298,9 +294,9 @@ class TileTask:
         return size + sum(self.group_layout(group, tile)[0] for group in self.constant_groups)
 
 
-def _four(values: Sequence[int]) -> Shape4:
-    n, c, h, w = values
-    return (n, c, h, w)
+def tile_of(names: tuple[str, ...], ranges: Sequence[tuple[int, int]]) -> Tile:
+    """A tile by its range along each axis."""
+    return Tile(names, tuple(start for start, _ in ranges), tuple(stop for _, stop in ranges))
 
 
 def tiles_of(space: Space, sizes: Mapping[str, int]) -> Iterator[Tile]:
@@ -311,7 +307,7 @@ def tiles_of(space: Space, sizes: Mapping[str, int]) -> Iterator[Tile]:
         for axis in space.axes
     ]
     for ranges in itertools.product(*cuts):
-        yield Tile(names, tuple(r[0] for r in ranges), tuple(r[1] for r in ranges))
+        yield tile_of(names, ranges)
 
 
 def tile_count(space: Space, sizes: Mapping[str, int]) -> int:

@@ -6,12 +6,12 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from tpuc.api import Axis, Candidate, Chip, LmemOverflow, Node, Operation, Tile
+from tpuc.api import Axis, Candidate, Chip, LmemOverflow, Node, Operation
 
 from tpuc_passes.planning.buffers import fitting_buffers, plan_buffers
 from tpuc_passes.planning.cost import Cycles, streamed_cycles
 from tpuc_passes.planning.plan import Residency
-from tpuc_passes.planning.task import KernelFacts, TileTask, tile_count
+from tpuc_passes.planning.task import KernelFacts, TileTask, tile_count, tile_of
 
 _MAX_TILES = 4096  # of one op; tilings of more are not tried, which would take long
 _MOST_TILES = 1 << 16  # of one op whose smallest tiles alone fit; the plan of more takes hours
@@ -98,11 +98,10 @@ def _candidates(task: TileTask) -> Iterator[dict[str, int]]:
 
 def _may_fit(task: TileTask) -> bool:
     """A quick look at the middle tile alone with single buffers, before all tiles are walked."""
-    starts: list[int] = []
-    stops: list[int] = []
+    ranges: list[tuple[int, int]] = []
     for axis in task.space.axes:
         size = task.sizes[axis.name]
-        starts.append(min(size, axis.size - size) // size * size)
-        stops.append(min(starts[-1] + size, axis.size))
-    tile = Tile(tuple(axis.name for axis in task.space.axes), tuple(starts), tuple(stops))
+        start = min(size, axis.size - size) // size * size
+        ranges.append((start, min(start + size, axis.size)))
+    tile = tile_of(tuple(axis.name for axis in task.space.axes), ranges)
     return task.tile_bytes(tile) <= task.chip.lmem.lane_bytes
