@@ -14,7 +14,7 @@ from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES, LMEM_BASE, round_up
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 from tpuc_bm1684x.timing import cycles
 from tpuc_bm1684x.timing.dma import CHANNELS, PAGE_BYTES
-from tpuc_bm1684x.turning import turned
+from tpuc_bm1684x.transposition import transposition
 from tpuc_bm1684x.vectors import is_vector, vector_loads, vector_stores
 
 
@@ -88,7 +88,7 @@ class Bm1684xAssembler(Assembler):
 
     def move(self, target: DdrTensor, source: DdrTensor) -> None:
         self.record(
-            turned(target, source)
+            transposition(target, source)
             or TensorCopy(
                 source=source.address,
                 destination=target.address,

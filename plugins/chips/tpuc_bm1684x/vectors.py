@@ -19,7 +19,7 @@ def is_vector(tensor: DdrTensor) -> bool:
 
 
 def vector_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction]:
-    """Ways to load such a tensor: by elements, as rows that are turned, or as a matrix of one column per lane."""
+    """Ways to load such a tensor: by elements, as rows that are transposed, or as a matrix of one column per lane."""
     n, c, _, _ = source.shape
     address, dtype = LMEM_BASE + target.address, dtype_of(target.element)
     local = _steps(operand(target).strides(target.shape))

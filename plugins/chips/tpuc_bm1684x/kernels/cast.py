@@ -60,8 +60,8 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
         return flat_space(node)
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
-        turned = _turned_space(node)
-        return in_spaces(self, (*elementwise_spaces(node), *(() if turned is None else (turned,))))
+        transposed = _transposed_space(node)
+        return in_spaces(self, (*elementwise_spaces(node), *(() if transposed is None else (transposed,))))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         (view,) = space.operands
@@ -73,7 +73,7 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         lmem, shape = Bm1684xLmem(), tile_shape(tile)
         buffers: list[Scratch] = []
-        if _is_turned(node, shape):
+        if _is_transposed(node, shape):
             shape = elementwise_view(node.result_type.dims)
             size = node.result_type.storage.bits // 8
             buffers.append(Scratch("lanes", lmem.tensor_bytes("aligned", shape, size)))
@@ -84,7 +84,7 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         source, result = operand(placed.operand(0)), operand(placed.result)
         shape = placed.result.shape
-        if _is_turned(node, shape):
+        if _is_transposed(node, shape):
             lanes = Operand(placed.scratch["lanes"].address, result.dtype)
             self._cast(node, placed, elementwise_view(node.result_type.dims), source, lanes, asm)
             asm.record(
@@ -136,7 +136,7 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
             arithmetic(asm, ArithmeticOp.CAST, shape, result, source, rounding=rounding)
 
 
-def _turned_space(node: Node) -> Space | None:
+def _transposed_space(node: Node) -> Space | None:
     """One value per lane becomes a row in one lane, which leaves by one run instead of one per value."""
     size = node.result_type.size
     lanes, row = View(elementwise_view(node.result_type.dims)), View((1, 1, 1, size))
@@ -145,9 +145,9 @@ def _turned_space(node: Node) -> Space | None:
     return Space(parallel_axes(row.shape, whole="w"), (lanes,), (row,))
 
 
-def _is_turned(node: Node, shape: Shape4) -> bool:
+def _is_transposed(node: Node, shape: Shape4) -> bool:
     """Is a tile of that shape one of the space above?"""
-    space = _turned_space(node)
+    space = _transposed_space(node)
     return space is not None and shape == space.results[0].shape
 
 

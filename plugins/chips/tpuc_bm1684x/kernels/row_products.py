@@ -65,7 +65,7 @@ class Form(enum.Enum):
     CHANNELS = "channels"
     """A row is an image of one pixel: its elements lie across the lanes."""
     IMAGE = "image"
-    """Rows are turned, so that they are the pixels of one image, and the result is turned back."""
+    """Rows are transposed, so that they are the pixels of one image, and so is the result."""
     WIDE = "wide"
     """The matrix command, one row per lane."""
 
@@ -164,7 +164,7 @@ def forms_of(node: Node) -> list[Form]:
 
 
 class ImageRowsKernel(MatMulKernel):
-    """Rows turned within local memory to be the pixels of an image, and the result turned back."""
+    """Rows transposed within local memory to be the pixels of an image, and so is the result."""
 
     def space(self, node: Node) -> Space:
         view = rows_view(node.operand_types[0].dims)
@@ -200,28 +200,30 @@ class ImageRowsKernel(MatMulKernel):
         return super().pack(node, name, self._sideways(node, tile), arrays)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        turned = self._sideways(node, tile)
-        n, rows = turned.size("n"), turned.size("w")
+        transposed = self._sideways(node, tile)
+        n, rows = transposed.size("n"), transposed.size("w")
         sizes = {
-            "turned_rows": (turned.size("k"), node.operand_types[0]),
-            "turned_result": (turned.size("c"), node.result_type),
+            "transposed_rows": (transposed.size("k"), node.operand_types[0]),
+            "transposed_result": (transposed.size("c"), node.result_type),
         }
         lmem = Bm1684xLmem()
         buffers = [
             Scratch(name, lmem.tensor_bytes("aligned", (n, channels, 1, rows), type_.storage.bits // 8))
             for name, (channels, type_) in sizes.items()
         ]
-        return (*super().scratch(node, turned), *buffers)
+        return (*super().scratch(node, transposed), *buffers)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         x, result = placed.operand(0), placed.result
         n, rows, depth, _ = x.shape
         columns = result.shape[2]
-        source = LocalTensor(placed.scratch["turned_rows"].address, (n, depth, 1, rows), "aligned", x.element)
-        target = LocalTensor(placed.scratch["turned_result"].address, (n, columns, 1, rows), "aligned", result.element)
+        source = LocalTensor(placed.scratch["transposed_rows"].address, (n, depth, 1, rows), "aligned", x.element)
+        target = LocalTensor(
+            placed.scratch["transposed_result"].address, (n, columns, 1, rows), "aligned", result.element
+        )
         turn(x, source, asm)
-        turned = self._sideways(node, placed.tile)
-        inner = replace(placed, tile=turned, operands=(source, *placed.operands[1:]), results=(target,))
+        transposed = self._sideways(node, placed.tile)
+        inner = replace(placed, tile=transposed, operands=(source, *placed.operands[1:]), results=(target,))
         super().emit(node, inner, phase, asm)
         if phase.ends:
             turn(target, result, asm)
@@ -281,8 +283,8 @@ class WideRowsKernel(ImageRowsKernel):
         return by_lane(padded)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        turned, columns = self._sideways(node, tile), tile.size("h")
-        shape = (tile.size("n"), turned.size("w"), columns, 1)
+        transposed, columns = self._sideways(node, tile), tile.size("h")
+        shape = (tile.size("n"), transposed.size("w"), columns, 1)
         buffers = [Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", shape, 4))]
         if self.product(node).has_bias:
             buffers.append(Scratch("bias_rows", round_up(columns * 4, EU_BYTES)))

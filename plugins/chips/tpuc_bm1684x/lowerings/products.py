@@ -16,7 +16,7 @@ from tpuc_bm1684x.lowerings.matmul import lower_computed
 from tpuc_bm1684x.lowerings.sums import scaled_sums
 from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.taps import far_refusal, near_convolution, needs_rewriting
-from tpuc_bm1684x.lowerings.turned import is_turned, lower_turned
+from tpuc_bm1684x.lowerings.transposed import is_transposed, lower_transposed
 from tpuc_bm1684x.lowerings.windows import back_from_row, over_a_row, row_window
 
 _ROUNDING = "HalfUp"
@@ -150,8 +150,8 @@ class MatMulFloat(Lowering[top.MatMul]):
         return _matmul_refusal(node)
 
     def lower(self, node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Sequence[Value]:
-        if is_turned(node):
-            return lower_turned(node, build, self.lower)
+        if is_transposed(node):
+            return lower_transposed(node, build, self.lower)
         if _is_computed(node):
             return lower_computed(node, build)
         lowered = tpu.MatMul(
@@ -175,8 +175,8 @@ class MatMulInt8(Lowering[top.MatMul]):
         return _matmul_refusal(node)
 
     def lower(self, node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Sequence[Value]:
-        if is_turned(node):
-            return lower_turned(node, build, self.lower)
+        if is_transposed(node):
+            return lower_transposed(node, build, self.lower)
         if _is_computed(node):
             return lower_computed(node, build)
         op = node.op

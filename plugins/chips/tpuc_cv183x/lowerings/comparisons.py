@@ -11,7 +11,7 @@ from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_ops import top, tpu
 from tpuc_ops.top.compare import COMPARISONS, MIRRORED
 
-from tpuc_cv183x.lowerings.halves import Halves
+from tpuc_cv183x.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv183x.lowerings.table import TABLE
 
 _FLOATS, _INTEGERS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"), ("INT32", "INT64")
@@ -20,19 +20,19 @@ _WHOLE_FROM = 128.0
 """From here on bf16 has whole numbers only, below twice that all of them."""
 
 
-class InHalves(Lowering[Any]):
+class InBf16(Lowering[Any]):
     """Base."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,) * len(node.operand_types)
 
 
-def _truth(steps: Halves, value: Value) -> Value:
+def _truth(steps: Bf16Composer, value: Value) -> Value:
     """1 for every number but 0."""
     return steps.is_positive(steps.function("ABSVAL", value))
 
 
-def _compared(steps: Halves, mode: str, left: Value, right: Value) -> Value:
+def _compared(steps: Bf16Composer, mode: str, left: Value, right: Value) -> Value:
     """1 where ``left mode right`` holds."""
     match mode:
         case "Greater":
@@ -56,7 +56,7 @@ def _compared(steps: Halves, mode: str, left: Value, right: Value) -> Value:
 
 
 @TABLE.lowers(top.Compare, "bf16", "int8")
-class CompareAny(InHalves):
+class CompareAny(InBf16):
     """Of what bf16 holds: differences keep their sign."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -66,12 +66,12 @@ class CompareAny(InHalves):
         return _constant_refusal(node, 2)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        steps = Halves(node, build)
+        steps = Bf16Composer(node, build)
         return steps.last(_compared(steps, node.op.mode, steps.operand(0), steps.operand(1)))
 
 
 @TABLE.lowers(top.CompareConst, "bf16", "int8")
-class CompareConstAny(InHalves):
+class CompareConstAny(InBf16):
     """With a number that bf16 holds: the next one on the side where no operand of bf16 changes its truth."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -79,7 +79,7 @@ class CompareConstAny(InHalves):
 
     def lower(self, node: LoweringNode[top.CompareConst], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
-        steps = Halves(node, build)
+        steps = Bf16Composer(node, build)
         value = steps.operand()
         bound = _bound(op.const_val, MIRRORED.get(op.mode, op.mode) if op.inversed else op.mode)
         number = steps.constant(np.full((1,) * len(value.tensor.dims), bound, np.float32))
@@ -105,12 +105,12 @@ def _constant_refusal(node: LoweringNode, count: int) -> str | None:
 
 
 @TABLE.lowers(top.Where, "bf16", "int8")
-class WhereAny(InHalves):
+class WhereAny(InBf16):
     """Each branch times its own truth, and the sum: one of them is always 0."""
 
     def lower(self, node: LoweringNode[top.Where], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
-        steps = Halves(node, build)
+        steps = Bf16Composer(node, build)
         given = node.constants[0]
         if given is not None:
             truth = steps.constant((given != 0).astype(np.float32))
@@ -126,7 +126,7 @@ class WhereAny(InHalves):
         return steps.last(steps.do(tpu.Add(), chosen) if len(chosen) > 1 else chosen[0])
 
 
-def _part(steps: Halves, share: Value, number: float | None, index: int) -> Value:
+def _part(steps: Bf16Composer, share: Value, number: float | None, index: int) -> Value:
     """A branch where it is chosen, else 0; the computed operand comes first."""
     if number is not None:
         branch = steps.constant(np.full((1,) * len(share.tensor.dims), number, np.float32))
@@ -139,11 +139,11 @@ def _part(steps: Halves, share: Value, number: float | None, index: int) -> Valu
 @TABLE.lowers(top.Round, "bf16")
 @TABLE.lowers(top.Floor, "bf16")
 @TABLE.lowers(top.Ceil, "bf16")
-class RoundBf16(InHalves):
+class RoundBf16(InBf16):
     """Sums with 128 have no digits behind the point; larger numbers have none anyway. Both signs apart."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        steps = Halves(node, build)
+        steps = Bf16Composer(node, build)
         value = steps.operand()
         above = self._magnitude(steps, steps.do(tpu.Max(), [value, self._zero(steps, value)]))
         below = self._magnitude(steps, steps.do(tpu.Max(), [steps.times(value, -1.0), self._zero(steps, value)]))
@@ -154,10 +154,10 @@ class RoundBf16(InHalves):
             whole = steps.do(tpu.Add(), [whole, steps.is_positive(steps.do(tpu.Sub(), [value, whole]))])
         return steps.last(whole)
 
-    def _zero(self, steps: Halves, value: Value) -> Value:
+    def _zero(self, steps: Bf16Composer, value: Value) -> Value:
         return steps.constant(np.zeros((1,) * len(value.tensor.dims), np.float32))
 
-    def _magnitude(self, steps: Halves, value: Value) -> Value:
+    def _magnitude(self, steps: Bf16Composer, value: Value) -> Value:
         near = steps.within(value, 0.0, _WHOLE_FROM)
         whole = steps.plus(steps.plus(near, _WHOLE_FROM), -_WHOLE_FROM)
         return steps.do(tpu.Add(), [whole, steps.do(tpu.Sub(), [value, near])])
@@ -173,7 +173,7 @@ class CastAny(RoundBf16):
         return f"types {', '.join((*_FLOATS, *_INTEGERS, 'BOOL'))}, this one is {node.op.to}"
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        steps = Halves(node, build)
+        steps = Bf16Composer(node, build)
         value = steps.operand()
         if node.op.to in _FLOATS:
             return steps.last(value)
@@ -183,16 +183,16 @@ class CastAny(RoundBf16):
         above, below = (self._cut(steps, steps.do(tpu.Max(), [one, self._zero(steps, value)])) for one in signs)
         return steps.last(steps.do(tpu.Sub(), [above, below]))
 
-    def _cut(self, steps: Halves, value: Value) -> Value:
+    def _cut(self, steps: Bf16Composer, value: Value) -> Value:
         whole = self._magnitude(steps, value)
         return steps.do(tpu.Sub(), [whole, steps.is_positive(steps.do(tpu.Sub(), [whole, value]))])
 
 
 @TABLE.lowers(top.Sign, "bf16")
-class SignBf16(InHalves):
+class SignBf16(InBf16):
     """A steep slope, cut off on both sides."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        steps = Halves(node, build)
+        steps = Bf16Composer(node, build)
         steep = steps.times(steps.within(steps.operand(), -1.0, 1.0), 2.0**126)
         return steps.last(steps.within(steep, -1.0, 1.0))

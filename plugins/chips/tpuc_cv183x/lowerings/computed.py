@@ -36,8 +36,8 @@ def computed_refusal(node: LoweringNode) -> str | None:
 
 
 def lower_computed(node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-    """Matrix by matrix, operands turned before, the result behind. Integers stay integers where the product's scale is
-    below the result's and nothing is constant; else bf16.
+    """Matrix by matrix, operands transposed before, the result behind. Integers stay integers where the product's scale
+    is below the result's and nothing is constant; else bf16.
     """
     product = _Product(node, build)
     return [product.value()]
@@ -88,18 +88,18 @@ class _Product:
             cut = tpu.Slice(offset=(0,) * len(shape), steps=(1,) * len(shape), ends=shape)
             value = self._step(cut, value, shape, "cut")
         if op.output_transpose:
-            value = self._turned(value, "turned")
+            value = self._transposed(value, "turned")
         if self.bias is None:
             return self.build(tpu.Reshape(shape=dims), [value], self.result, self.node.name)
         value = self._reshaped(value, dims, "shaped")
         added = self.build.weight("bias_bf16", as_bf16(self.bias.reshape(-1)), "bf16")
         return self.build(tpu.Add(do_relu=op.do_relu, relu_limit=op.relu_limit), [value, added], self.result)
 
-    def _operand(self, index: int, turned: bool, suffix: str) -> Value:
+    def _operand(self, index: int, transposed: bool, suffix: str) -> Value:
         """As it takes part in the product; a constant with the other one's batches."""
         constant, value = self.node.constants[index], self.node.operands[index]
         if constant is not None:
-            constant = constant.swapaxes(-1, -2) if turned else constant
+            constant = constant.swapaxes(-1, -2) if transposed else constant
             other = self.node.operand_types[1 - index].dims[:-2]
             dims = (*np.broadcast_shapes(constant.shape[:-2], other), *constant.shape[-2:])
             dims = dims if len(dims) > 2 else (1, *dims)
@@ -108,7 +108,7 @@ class _Product:
         if self.factor is None and value.tensor.storage != BF16:
             wanted = value.tensor.shape_only().with_element(BF16)
             value = cast(value, wanted, f"{self.node.name}_operand{index}", self.build)
-        return self._turned(value, suffix) if turned else value
+        return self._transposed(value, suffix) if transposed else value
 
     def _widened(self, right: Value) -> Value:
         """With zeros behind its columns where their own number lies badly over the lanes."""
@@ -123,7 +123,7 @@ class _Product:
         pad = tpu.Pad(paddings=(*(0,) * (2 * len(rest) + 1), wide - columns))
         return self._step(pad, right, (*rest, wide), "widened")
 
-    def _turned(self, value: Value, suffix: str) -> Value:
+    def _transposed(self, value: Value, suffix: str) -> Value:
         *batch, rows, columns = value.tensor.dims
         order = (*range(len(batch)), len(batch) + 1, len(batch))
         return self._step(tpu.Permute(order=order), value, (*batch, columns, rows), suffix)

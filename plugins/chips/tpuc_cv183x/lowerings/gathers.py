@@ -10,8 +10,8 @@ from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_ops import top, tpu
 from tpuc_ops.shapes import positive_axis
 
+from tpuc_cv183x.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv183x.lowerings.common import as_bf16
-from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.table import TABLE
 
 _MOST_ROWS, _MOST_RUNS = 256, 256
@@ -47,7 +47,7 @@ class GatherAny(Lowering[top.Gather]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         if node.constants[1] is None:
-            return _chosen(node, Halves(node, build))
+            return _chosen(node, Bf16Composer(node, build))
         value, dims = node.operands[0], node.operand_types[0].dims
         axis = positive_axis(node.op.axis, len(dims))
         runs = _runs(_places(node))
@@ -95,7 +95,7 @@ def _runs(places: Sequence[int]) -> list[tuple[int, int, int]]:
     return runs
 
 
-def _chosen(node: LoweringNode, steps: Halves) -> list[Value]:
+def _chosen(node: LoweringNode, steps: Bf16Composer) -> list[Value]:
     rows = node.constants[0]
     assert rows is not None
     count = rows.shape[0]
@@ -112,5 +112,5 @@ def _chosen(node: LoweringNode, steps: Halves) -> list[Value]:
     return steps.last(steps.do(tpu.MatMul(), [steps.inverted(is_other), matrix, *absent], dims))
 
 
-def _numbers(steps: Halves, number: int, count: int) -> Value:
+def _numbers(steps: Bf16Composer, number: int, count: int) -> Value:
     return steps.constant(np.broadcast_to(np.arange(count, dtype=np.float32), (number, count)))

@@ -10,7 +10,7 @@ from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_ops import top, tpu
 from tpuc_ops.shapes import positive_axis
 
-from tpuc_cv183x.lowerings.halves import Halves
+from tpuc_cv183x.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv183x.lowerings.table import TABLE
 
 _MOST_PLACES = 256
@@ -37,7 +37,7 @@ class ArgAny(Lowering[top.Arg]):
 
     def lower(self, node: LoweringNode[top.Arg], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
-        steps, dims, count = Halves(node, build), node.operand_types[0].dims, _extent(node)
+        steps, dims, count = Bf16Composer(node, build), node.operand_types[0].dims, _extent(node)
         axis = positive_axis(op.axis, len(dims))
         scale = self._scale(node)
         value = steps.reshape(

@@ -12,6 +12,7 @@ from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorT
 from tpuc_chip_parts.lowering import bytes_of, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops import top, tpu
 
+from tpuc_cv183x.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv183x.lowerings.common import (
     QDM,
     Array,
@@ -21,7 +22,6 @@ from tpuc_cv183x.lowerings.common import (
     short_factor,
     with_scale,
 )
-from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.lines import over_lines
 from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import LOWEST, pad_apart
@@ -144,7 +144,7 @@ class AvgPoolInt8(Lowering[top.AvgPool]):
         op = node.op
         source = node.operands[0].tensor
         if strip_count(node, WIDEST_BYTES) > 1:
-            value = Halves(node, build).operand()
+            value = Bf16Composer(node, build).operand()
             return AvgPoolBf16().lower(dataclasses.replace(node, mode="bf16", operands=(value,)), build)
         result = result_with_sign(node, unsigned=source.storage.is_unsigned)
         taps = op.kernel_shape[0] * op.kernel_shape[1]

@@ -12,7 +12,7 @@ from tpuc_chip_parts.lowering import InnerBuilder
 from tpuc_ops import top, tpu
 from tpuc_ops.shapes import positive_axis
 
-from tpuc_cv183x.lowerings.halves import Halves
+from tpuc_cv183x.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv183x.lowerings.pools import MOST_PLACES, AvgPoolBf16, AvgPoolInt8, MaxPoolAny
 from tpuc_cv183x.lowerings.table import TABLE
 
@@ -86,13 +86,13 @@ class ReduceAny(Lowering[top.Reduce]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         if node.op.mode not in _POOLS:
-            return self._in_halves(Halves(node, build), node)
+            return self._in_bf16(Bf16Composer(node, build), node)
         inner = _as_pool(node)
         dims, pooled = inner.operand_types[0].dims, inner.result_type.dims
         source, order = node.operands[0], _order(node)
         if order != sorted(order):
-            turned = source.tensor.with_shape(tuple(source.tensor.dims[axis] for axis in order)).at(None)
-            source = build(tpu.Permute(order=tuple(order)), [source], turned, f"{node.name}_turned")
+            transposed = source.tensor.with_shape(tuple(source.tensor.dims[axis] for axis in order)).at(None)
+            source = build(tpu.Permute(order=tuple(order)), [source], transposed, f"{node.name}_turned")
         if source.tensor.dims != dims:
             type_ = source.tensor.with_shape(dims).at(None)
             source = build(tpu.Reshape(shape=dims), [source], type_, f"{node.name}_planes")
@@ -109,7 +109,7 @@ class ReduceAny(Lowering[top.Reduce]):
             build(tpu.Reshape(shape=node.result_type.dims), [value], value.tensor.with_shape(node.result_type.dims))
         ]
 
-    def _in_halves(self, steps: Halves, node: LoweringNode) -> Sequence[Value]:
+    def _in_bf16(self, steps: Bf16Composer, node: LoweringNode) -> Sequence[Value]:
         dims, kernel = _images(node)
         value = steps.reshape(steps.permute(steps.operand(), _order(node)), dims)
         count = kernel[0] * kernel[1]

@@ -10,8 +10,8 @@ from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_ops import top, tpu
 from tpuc_ops.shapes import positive_axis
 
+from tpuc_cv183x.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv183x.lowerings.common import as_bf16
-from tpuc_cv183x.lowerings.halves import Halves
 from tpuc_cv183x.lowerings.table import TABLE
 
 
@@ -23,7 +23,7 @@ class CumSumAny(Lowering[top.CumSum]):
         return (Wants.AS_IS,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode[top.CumSum], build: LoweringBuilder) -> Sequence[Value]:
-        steps, dims = Halves(node, build), node.result_type.dims
+        steps, dims = Bf16Composer(node, build), node.result_type.dims
         axis = positive_axis(node.op.axis, len(dims))
         shape = (math.prod(dims[:axis]), dims[axis], 1, math.prod(dims[axis + 1 :]))
         ones = np.tril(np.ones((dims[axis], dims[axis]), np.float32), -1 if node.op.exclusive else 0)
@@ -42,7 +42,7 @@ class TriluAny(Lowering[top.Trilu]):
         return (Wants.AS_IS,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode[top.Trilu], build: LoweringBuilder) -> Sequence[Value]:
-        steps = Halves(node, build)
+        steps = Bf16Composer(node, build)
         keep = np.triu if node.op.upper else np.tril
         mask = keep(np.ones(node.result_type.dims[-2:], np.float32), node.op.diagonal)
         return steps.last(steps.do(tpu.Mul(), [steps.operand(), steps.constant(mask)]))

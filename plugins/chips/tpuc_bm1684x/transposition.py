@@ -12,7 +12,7 @@ from tpuc_bm1684x.operands import dtype_of
 from tpuc_bm1684x.timing import cycles
 
 
-def turned(target: DdrTensor, source: DdrTensor) -> TransposeCW | None:
+def transposition(target: DdrTensor, source: DdrTensor) -> TransposeCW | None:
     """The fastest such command for a copy; None where a side has no rows, or both have theirs along one dimension."""
     shape = source.shape
     row, column = (_contiguous(shape, side.strides) for side in (source, target))

@@ -13,7 +13,7 @@ _STEEP = 2.0**126
 """Times the least bf16 number it is 1."""
 
 
-class Halves(InnerOps):
+class Bf16Composer(InnerOps):
     """Inner ops of one node; the last one is called as the node is, all others get a suffix of their own."""
 
     def __init__(self, node: LoweringNode, build: LoweringBuilder) -> None:

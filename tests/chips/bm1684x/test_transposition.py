@@ -1,4 +1,4 @@
-"""Permutations in DDR: rows that become columns are turned by one command, with the numbers of a transposition."""
+"""Permutations in DDR: rows that become columns are transposed by one command, with the numbers of a transposition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc.api import DdrTensor, ScalarType
 from tpuc.session import Session
 from tpuc_bm1684x.isa import TransposeCW
 from tpuc_bm1684x.isa.geometry import DDR_BASE
-from tpuc_bm1684x.turning import turned
+from tpuc_bm1684x.transposition import transposition
 
 from tests.conftest import RunVendor
 
@@ -41,10 +41,10 @@ def addresses(start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> N
         ((3, 7, 11, 13), (1001, 143, 13, 1), (7, 1, 21, 231)),  # all of four dimensions move
     ],
 )
-def test_a_turned_copy_moves_each_element_to_its_place(
+def test_a_transposed_copy_moves_each_element_to_its_place(
     shape: tuple[int, int, int, int], source: tuple[int, int, int, int], target: tuple[int, int, int, int]
 ) -> None:
-    command = turned(strided(shape, target), strided(shape, source))
+    command = transposition(strided(shape, target), strided(shape, source))
     assert isinstance(command, TransposeCW)
     read, written = command.strides()
     pairs = zip(
@@ -69,7 +69,7 @@ def test_a_turned_copy_moves_each_element_to_its_place(
 def test_other_copies_stay_copies(
     shape: tuple[int, int, int, int], source: tuple[int, int, int, int], target: tuple[int, int, int, int]
 ) -> None:
-    assert turned(strided(shape, target), strided(shape, source)) is None
+    assert transposition(strided(shape, target), strided(shape, source)) is None
 
 
 def permutations(work: Path, mode: str) -> tuple[Session, bytes, dict[str, NDArray[Any]]]:

@@ -19,7 +19,7 @@ from tpuc_bm1684x.lowerings.repetition import broadcast
 Lower: TypeAlias = "Callable[[LoweringNode, LoweringBuilder], Sequence[Value]]"
 
 
-def is_turned(node: LoweringNode[top.MatMul]) -> bool:
+def is_transposed(node: LoweringNode[top.MatMul]) -> bool:
     """Does the product need anything besides its plain form?"""
     return node.op.left_transpose or node.op.output_transpose or _has_vector(node) or _batches(node) is not None
 
@@ -37,7 +37,7 @@ def _batches(node: LoweringNode) -> tuple[int, ...] | None:
     return common if (left[:-2], right[:-2]) != (common, common) else None
 
 
-def lower_turned(node: LoweringNode[top.MatMul], build: LoweringBuilder, lower: Lower) -> Sequence[Value]:
+def lower_transposed(node: LoweringNode[top.MatMul], build: LoweringBuilder, lower: Lower) -> Sequence[Value]:
     """Exchange and repeat the operands, multiply by `lower`, exchange the result."""
     op = node.op
     batches = _batches(node)
@@ -87,8 +87,8 @@ def _side(
 ) -> tuple[_Side, Array | None]:
     type_, value, constant = node.operand_types[index], node.operands[index], node.constants[index]
     dims = (1,) * (2 - len(type_.dims)) + type_.dims
-    turned = (*dims[:-2], dims[-1], dims[-2]) if exchanged else dims
-    whole = turned if batches is None else (*batches, *turned[-2:])
+    transposed = (*dims[:-2], dims[-1], dims[-2]) if exchanged else dims
+    whole = transposed if batches is None else (*batches, *transposed[-2:])
     if constant is not None:
         array = constant.reshape(dims)
         array = np.swapaxes(array, -1, -2) if exchanged else array
@@ -100,7 +100,9 @@ def _side(
     value = reshaped(build, value, dims, f"{name}_matrix")
     if exchanged:
         order = (*range(len(dims) - 2), len(dims) - 1, len(dims) - 2)
-        value = build(tpu.Permute(order=order), [value], value.tensor.with_shape(turned).at(None), f"{name}_exchanged")
-    if whole != turned:
+        value = build(
+            tpu.Permute(order=order), [value], value.tensor.with_shape(transposed).at(None), f"{name}_exchanged"
+        )
+    if whole != transposed:
         value = broadcast(build, value, whole, name)
     return _Side(type_.with_shape(whole), value), None
