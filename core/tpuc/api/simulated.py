@@ -7,18 +7,25 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from tpuc.api.chip import LoadedModel, TensorInfo
 from tpuc.errors import CorruptFile, IllegalCommand, Unsupported
 from tpuc.ir import F32, ElementType, ScalarType, Uniform
+from tpuc.ir.dtypes import numpy_dtype
 from tpuc.machine import DecodedStreams, Instruction, Timeline, make_timelines
 
 Array: TypeAlias = npt.NDArray[Any]
 
 
 class Simulator(Protocol):
-    """Runs a decoded file."""
+    """Runs a decoded file. `parts` run one after another with a full barrier between them."""
+
+    @property
+    def parts(self) -> Sequence[DecodedStreams]:
+        """Everything that runs on the chip."""
+        ...
 
     def run(self, inputs: Mapping[str, Array], *, check: bool = True) -> dict[str, Array]:
         """Outputs by name."""
@@ -28,18 +35,16 @@ class Simulator(Protocol):
         """Raise IllegalCommand or HazardError."""
         ...
 
+    def read(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """A dense tensor from DDR as the last run left it."""
+        ...
+
 
 class SimulatedModel(LoadedModel):
-    """A file in the simulator of its chip. `parts` run one after another with a full barrier between them."""
+    """A file in the simulator of its chip."""
 
-    def __init__(
-        self,
-        simulator: Simulator,
-        parts: Sequence[DecodedStreams],
-        inputs: Sequence[TensorInfo],
-        outputs: Sequence[TensorInfo],
-    ) -> None:
-        self._runner, self._parts = simulator, parts
+    def __init__(self, simulator: Simulator, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> None:
+        self._runner, self._parts = simulator, simulator.parts
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
 
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
@@ -47,6 +52,9 @@ class SimulatedModel(LoadedModel):
 
     def check(self) -> None:
         self._runner.check()
+
+    def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:
+        return self._runner.read(address, shape, numpy_dtype(storage))
 
     @abstractmethod
     def cycles(self, instruction: Instruction, profile: str) -> int:

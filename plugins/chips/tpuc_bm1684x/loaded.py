@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
 
-import numpy.typing as npt
-from tpuc.api import Instruction, ScalarType, TensorInfo
-from tpuc.api.simulation import SimulatedModel, errors_name, stored_element
+from tpuc.api import Instruction, TensorInfo
+from tpuc.api.simulation import SimulatedModel, errors_name
+from tpuc_chip_parts.files import tensor_info
 
 from tpuc_bm1684x.container import BModel, Tensor
 from tpuc_bm1684x.disassembler import disassemble
-from tpuc_bm1684x.operands import dtype_of
 from tpuc_bm1684x.simulator import Simulator
-
-Array: TypeAlias = npt.NDArray[Any]
-
-_ELEMENTS = {
-    "f32": "f32",
-    "f16": "f16",
-    "bf16": "bf16",
-    "int8": "si8",
-    "uint8": "ui8",
-    "int16": "si16",
-    "uint16": "ui16",
-    "int32": "si32",
-    "uint32": "ui32",
-}
-_STORED = {"int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16"}
 
 
 class LoadedBModel(SimulatedModel):
@@ -39,10 +22,7 @@ class LoadedBModel(SimulatedModel):
         self._simulator = Simulator(self._model, source=source)
         inputs = [_info(tensor, is_input=True) for tensor in self._simulator.inputs]
         outputs = [_info(tensor, is_input=False) for tensor in self._simulator.outputs]
-        super().__init__(self._simulator, self._simulator.groups, inputs, outputs)
-
-    def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:
-        return self._simulator.read(address, shape, dtype_of(storage))
+        super().__init__(self._simulator, inputs, outputs)
 
     def cycles(self, instruction: Instruction, profile: str) -> int:
         from tpuc_bm1684x.timing import cycles
@@ -77,6 +57,4 @@ def load_model(data: bytes, source: str) -> LoadedBModel:
 
 
 def _info(tensor: Tensor, *, is_input: bool) -> TensorInfo:
-    name = tensor.type.name.lower()
-    element = stored_element(_ELEMENTS[name], _STORED.get(name), tensor.scale, tensor.zero_point, is_input=is_input)
-    return TensorInfo(tensor.name, tensor.shape, element, tensor.address)
+    return tensor_info(tensor, tensor.zero_point, is_input=is_input)

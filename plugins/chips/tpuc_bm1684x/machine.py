@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from tpuc.api import IllegalCommand
+from tpuc_chip_parts.memory import LaneMemory, plain_view
 
 from tpuc_bm1684x.isa.geometry import (
     DDR_BASE,
@@ -17,7 +17,6 @@ from tpuc_bm1684x.isa.geometry import (
     LMEM_BASE,
     SMEM_BASE,
     SMEM_BYTES,
-    round_up,
 )
 from tpuc_bm1684x.isa.types import Array, DType, Operand, Scalar, Shape4, Source, Strides, in_lmem
 from tpuc_bm1684x.smem import initial_smem
@@ -32,45 +31,23 @@ class Machine:
     """Local memory `lmem: [64, 262144]`, `smem`, `l2` and `ddr` from 0x1_0000_0000, all of bytes."""
 
     def __init__(self, ddr_bytes: int = 0) -> None:
-        self.lmem = np.empty((LANES, LANE_BYTES), np.uint8)
-        self.lmem.view(np.uint32).fill(UNWRITTEN)
+        self._local = LaneMemory(LANES, LANE_BYTES)
+        self.lmem = self._local.data
+        self.reset()
         self.smem = initial_smem()
         self.l2 = np.zeros(0, np.uint8)
         self.ddr = np.zeros(ddr_bytes, np.uint8)
 
     # -- compute side ------------------------------------------------------------------------------------------------
 
-    def _lanes(self, operand: Operand, shape: Shape4) -> Array:
-        """A view `[n, slots, 64, h, w]` of whole 64-channel groups; the channels start at `operand.lane`."""
-        n, c, h, w = shape
-        sn, sc, sh, sw = (step * operand.dtype.bytes for step in operand.strides(shape))
-        slots = round_up(operand.lane + c, LANES) // LANES
-        size = operand.dtype.bytes
-        last = operand.offset + (n - 1) * sn + (slots - 1) * sc + (h - 1) * sh + (w - 1) * sw + size
-        if min(shape) < 1 or last > LANE_BYTES or operand.lane >= LANES:
-            raise IllegalCommand(
-                f"tensor {'x'.join(map(str, shape))} at {operand}: outside local memory; move or split it"
-            )
-        flat = np.ndarray((), operand.dtype.numpy, self.lmem.data, operand.offset)
-        return as_strided(flat, (n, slots, LANES, h, w), (sn, sc, LANE_BYTES, sh, sw))
-
     def load(self, operand: Operand, shape: Shape4) -> Values:
         """The tensor `operand: [n, c, h, w]`, a view where possible."""
-        view = self._lanes(operand, shape)
-        n, slots, _, h, w = view.shape
-        first = operand.lane
-        if slots == 1:
-            return view[:, 0, first : first + shape[1]]
-        return view.reshape(n, slots * LANES, h, w)[:, first : first + shape[1]]
+        return self._local.load(operand.lane, operand.offset, shape, _steps(operand, shape), operand.dtype.numpy)
 
     def store(self, operand: Operand, shape: Shape4, values: Array) -> None:
         """Write `values`, broadcast to `shape`, as `operand`."""
-        view = self._lanes(operand, shape)
-        values = np.broadcast_to(values, shape)
-        first, end = operand.lane, operand.lane + shape[1]
-        for slot in range(view.shape[1]):
-            low, high = max(first, slot * LANES), min(end, (slot + 1) * LANES)
-            view[:, slot, low - slot * LANES : high - slot * LANES] = values[:, low - first : high - first]
+        values = np.broadcast_to(values, shape).astype(operand.dtype.numpy, copy=False)
+        self._local.store(operand.lane, operand.offset, shape, _steps(operand, shape), values)
 
     def fetch(self, source: Source, shape: Shape4) -> Values:
         """A tensor, or the 0-d value of an immediate."""
@@ -105,14 +82,8 @@ class Machine:
 
     def _flat(self, address: int, shape: Shape4, strides: Strides, dtype: DType) -> Array:
         memory, offset = self._memory(address)
-        steps = tuple(step * dtype.bytes for step in strides)
-        last = offset + sum((size - 1) * step for size, step in zip(shape, steps, strict=True)) + dtype.bytes
-        if min(shape) < 1 or last > memory.size:
-            raise IllegalCommand(
-                f"tensor {'x'.join(map(str, shape))} of {dtype} at {address:#x}: outside the memory of this program; "
-                "enlarge the context or correct the address"
-            )
-        return np.ndarray(shape, dtype.numpy, memory.data, offset, steps)
+        n, c, h, w = (step * dtype.bytes for step in strides)
+        return plain_view(memory, offset, shape, (n, c, h, w), dtype.numpy, f"{address:#x}")
 
     def _memory(self, address: int) -> tuple[Array, int]:
         if address >= DDR_BASE:
@@ -128,3 +99,9 @@ class Machine:
     def reset(self, lmem_bytes: int = LANE_BYTES) -> None:
         """Forget the first `lmem_bytes` of every lane (DDR is the caller's)."""
         self.lmem.view(np.uint32)[:, : lmem_bytes // 4] = UNWRITTEN
+
+
+def _steps(operand: Operand, shape: Shape4) -> Strides:
+    """Strides in bytes."""
+    n, c, h, w = (step * operand.dtype.bytes for step in operand.strides(shape))
+    return (n, c, h, w)

@@ -2,52 +2,46 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable
 
 import numpy as np
 from tpuc.api import (
-    Command,
     CorruptFile,
     DecodedStreams,
     Engine,
     IllegalCommand,
-    StoredInput,
     Unsupported,
     UsageError,
-    stored_inputs,
 )
+from tpuc_chip_parts.simulator import FileSimulator
 
 from tpuc_bm1684x.container import BModel, CommandGroup, Stage, Tensor
 from tpuc_bm1684x.container.model import SubNetMode
 from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES
 from tpuc_bm1684x.isa.stream import decode_stream
-from tpuc_bm1684x.isa.types import Array, DType
+from tpuc_bm1684x.isa.types import Array
 from tpuc_bm1684x.machine import Machine
 
 DDR_LIMIT_BYTES = 1 << 32
 """Refuse files that ask for more memory than a simulation can sensibly hold."""
 
-Watcher = Callable[[int, Command], None]
-"""Called after every executed command with the number of its group."""
 
-
-class Simulator:
+class Simulator(FileSimulator):
     """One network of a file with its memories. Decoding happens here, `run` may be called many times."""
 
+    part_name = "group"
+    machine: Machine
+
     def __init__(self, model: BModel, net: str | None = None, source: str = "bmodel") -> None:
-        self.source = source
         self.model = model
         self.stage = _choose_stage(model, net, source)
         self.groups = tuple(
             _decode_group(group, f"{source}: group {index}") for index, group in enumerate(self.stage.groups)
         )
-        self._checked = False
         self._lmem_bytes = _lmem_high_water(self.groups)
         first, size = _ddr_extent(self.stage, source)
         self._context = slice(self.stage.writable_address - first, size)
-        self.machine = Machine(size)
+        super().__init__(source, Machine(size))
         if self.stage.coefficients is not None:
             start = self.stage.coefficients.address - first
             data = np.frombuffer(self.stage.coefficients.data, np.uint8)
@@ -60,80 +54,33 @@ class Simulator:
         return cls(BModel.from_bytes(data), net, source)
 
     @property
+    def parts(self) -> tuple[DecodedStreams, ...]:
+        return self.groups
+
+    @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """What `run` takes."""
         return self.stage.inputs
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """What `run` gives."""
         return self.stage.outputs
 
-    # -- checking ----------------------------------------------------------------------------------------------------
-
-    def check(self) -> None:
-        """Illegal commands (IllegalCommand) and unordered conflicts (HazardError), without running; done once."""
-        if self._checked:
-            return
-        for index, group in enumerate(self.groups):
-            group.check(self._where(index))
-        self._checked = True
-
-    # -- running -----------------------------------------------------------------------------------------------------
-
-    def run(self, inputs: Mapping[str, Array], *, check: bool = True, watch: Watcher | None = None) -> dict[str, Array]:
-        """Execute with `inputs` by name, raw as stored; returns the outputs by name.
-
-        Without `check` commands may be unordered, unaligned or hold unknown fields, as long as they can be executed.
-        """
-        if check:
-            self.check()
-        self._reset()
-        self._put_inputs(inputs)
-        for index, group in enumerate(self.groups):
-            group.run(self.machine, self._where(index), partial(watch, index) if watch is not None else None)
-        return {tensor.name: self._tensor(tensor).copy() for tensor in self.outputs}
-
     def _reset(self) -> None:
-        """Forget the last run, so that every run gives the same result."""
         self.machine.reset(self._lmem_bytes)
         self.machine.ddr[self._context] = 0
         if self._weights_touched and self.stage.coefficients is not None:
             data = np.frombuffer(self.stage.coefficients.data, np.uint8)
             self.machine.ddr[: data.size] = data
 
-    def _put_inputs(self, inputs: Mapping[str, Array]) -> None:
-        wanted = [
-            StoredInput(tensor.name, tensor.shape, tensor.type.numpy, tensor.type.name.lower())
-            for tensor in self.inputs
-        ]
-        arrays = stored_inputs(inputs, wanted, self.source)
-        for tensor in self.inputs:
-            self._tensor(tensor)[...] = arrays[tensor.name]
-
-    def _where(self, index: int) -> str:
-        return f"{self.source}: group {index}"
-
-    def _tensor(self, tensor: Tensor) -> Array:
-        start = tensor.address - DDR_BASE
-        return self.machine.ddr[start : start + tensor.bytes].view(tensor.type.numpy).reshape(tensor.shape)
-
-    def read(self, address: int, shape: Sequence[int], dtype: DType) -> Array:
-        """A dense tensor in DDR as the last run left it."""
-        size = math.prod(shape) * dtype.bytes
+    def _memory(self, address: int, size: int) -> Array:
         start = address - DDR_BASE
         if start < 0 or start + size > self.machine.ddr.size:
             raise UsageError(f"{self.source}: {size} bytes at {address:#x} are outside the memory of this program")
-        return self.machine.ddr[start : start + size].view(dtype.numpy).reshape(tuple(shape)).copy()
+        return self.machine.ddr[start : start + size]
 
     def _writes_weights(self) -> bool:
         end = self.stage.writable_address
-        return any(
-            region.space == "ddr" and region.start < end
-            for group in self.groups
-            for command in group.dma
-            for region in command.instruction.writes()
-        )
+        return any(region.space == "ddr" and region.start < end for region in self._written())
 
 
 # -- loading -----------------------------------------------------------------------------------------------------------

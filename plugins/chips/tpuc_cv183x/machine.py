@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
-from tpuc.api import IllegalCommand
+from tpuc_chip_parts.memory import LaneMemory, plain_view
 
 from tpuc_cv183x.isa.geometry import BASE_REGISTERS, LANE_BYTES, is_gmem, split_gmem
 from tpuc_cv183x.isa.target import Target
@@ -16,44 +15,19 @@ class Machine:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.lmem = np.zeros((target.lanes, LANE_BYTES), np.uint8)
+        self._local = LaneMemory(target.lanes, LANE_BYTES)
+        self.lmem = self._local.data
         self.gmem: list[Array] = [np.zeros(0, np.uint8) for _ in range(BASE_REGISTERS)]
 
     # -- compute side ------------------------------------------------------------------------------------------------
 
-    def _lanes(self, address: int, shape: Shape4, strides: Strides, dtype: np.dtype[np.generic]) -> Array:
-        """A view `[n, groups, lanes, h, w]` of whole groups of channels; the channels start at the address's lane."""
-        n, c, h, w = shape
-        sn, sc, sh, sw = strides
-        lane, offset = divmod(address, LANE_BYTES)
-        lanes = self.target.lanes
-        groups = self.target.groups_of(lane + c)
-        last = offset + (n - 1) * sn + (groups - 1) * sc + (h - 1) * sh + (w - 1) * sw + dtype.itemsize
-        if min(shape) < 1 or last > LANE_BYTES or lane >= lanes:
-            raise IllegalCommand(
-                f"tensor {'x'.join(map(str, shape))} at lane {lane}, byte {offset:#x}: outside local memory; "
-                "move or split it"
-            )
-        flat = np.ndarray((), dtype, self.lmem.data, offset)
-        return as_strided(flat, (n, groups, lanes, h, w), (sn, sc, LANE_BYTES, sh, sw))
-
     def load_raw(self, address: int, shape: Shape4, strides: Strides, dtype: np.dtype[np.generic]) -> Array:
         """A tensor of one plane; a view where possible."""
-        view = self._lanes(address, shape, strides, dtype)
-        n, groups, lanes, h, w = view.shape
-        first = address // LANE_BYTES
-        if groups == 1:
-            return view[:, 0, first : first + shape[1]]
-        return view.reshape(n, groups * lanes, h, w)[:, first : first + shape[1]]
+        return self._local.load(*divmod(address, LANE_BYTES), shape, strides, dtype)
 
     def store_raw(self, address: int, shape: Shape4, strides: Strides, values: Array) -> None:
-        """Write a tensor of one plane; with strides of 0 the last element stays."""
-        view = self._lanes(address, shape, strides, values.dtype)
-        first, end = address // LANE_BYTES, address // LANE_BYTES + shape[1]
-        _, groups, lanes, *_ = view.shape
-        for group in range(groups):
-            low, high = max(first, group * lanes), min(end, (group + 1) * lanes)
-            view[:, group, low - group * lanes : high - group * lanes] = values[:, low - first : high - first]
+        """Write a tensor of one plane."""
+        self._local.store(*divmod(address, LANE_BYTES), shape, strides, values)
 
     def load(self, operand: Operand, shape: Shape4) -> Array:
         """The values of a tensor; bf16 as bits."""
@@ -119,14 +93,7 @@ class Machine:
 
     def _flat(self, address: int, shape: Shape4, strides: Strides, dtype: np.dtype[np.generic]) -> Array:
         base, offset = split_gmem(address)
-        memory = self.gmem[base]
-        last = offset + sum((size - 1) * step for size, step in zip(shape, strides, strict=True)) + dtype.itemsize
-        if min(shape) < 1 or last > memory.size:
-            raise IllegalCommand(
-                f"tensor {'x'.join(map(str, shape))} at g{base}+{offset:#x} ends at {last:#x}, the memory behind this "
-                f"base register has {memory.size:#x} bytes; correct the address or enlarge it"
-            )
-        return np.ndarray(shape, dtype, memory.data, offset, strides)
+        return plain_view(self.gmem[base], offset, shape, strides, dtype, f"g{base}+{offset:#x}")
 
     def bytes_at(self, address: int, size: int) -> Array:
         """A view of `size` bytes of GMEM, or of one lane of local memory."""

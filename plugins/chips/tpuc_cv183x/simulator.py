@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from tpuc.api import (
-    Command,
     CorruptFile,
     DecodedStreams,
     Engine,
     IllegalCommand,
     Region,
-    StoredInput,
     UsageError,
     show_region,
-    stored_inputs,
 )
+from tpuc_chip_parts.simulator import FileSimulator, Watcher
 
 from tpuc_cv183x.container import (
     CpuRoutine,
@@ -42,9 +39,6 @@ from tpuc_cv183x.machine import Machine
 MEMORY_LIMIT_BYTES = 1 << 32
 """The GMEM window; a file that asks for more is damaged."""
 
-Watcher = Callable[[int, Command], None]
-"""Called after every executed command with the number of its segment."""
-
 
 @dataclass(frozen=True)
 class CpuStep:
@@ -59,11 +53,14 @@ class CpuStep:
 Step = DecodedStreams | CpuStep
 
 
-class Simulator:
+class Simulator(FileSimulator):
     """One program of a file with its memories. Decoding happens here, `run` may be called many times."""
 
+    part_name = "segment"
+    machine: Machine
+
     def __init__(self, model: CviModel, program: int = 0, source: str = "cvimodel") -> None:
-        self.source = source
+        super().__init__(source, Machine(model.target))
         self.model = model
         if not 0 <= program < len(model.programs):
             raise UsageError(f"{source}: no program {program}; the file has {len(model.programs)}")
@@ -73,13 +70,9 @@ class Simulator:
             for number, routine in enumerate(self.program.routines)
             for step in _decode_routine(model, self.program, routine, f"{source}: routine {number}")
         )
-        self.inputs = tuple(self.program.tensor(name) for name in self.program.inputs)
-        self.outputs = tuple(self.program.tensor(name) for name in self.program.outputs)
-        self._checked = False
         weights = model.section(SectionKind.WEIGHT)
         self._weights = np.frombuffer(weights.data if weights else b"", np.uint8)
         self._weights_touched = self._writes(WEIGHTS)
-        self.machine = Machine(model.target)
         for base, size in enumerate(_memory_sizes(self.program, source)):
             self.machine.gmem[base] = np.zeros(size, np.uint8)
         self.machine.gmem[WEIGHTS] = self._weights.copy()
@@ -90,39 +83,33 @@ class Simulator:
         return cls(CviModel.from_bytes(data, target), program, source)
 
     @property
-    def segments(self) -> tuple[DecodedStreams, ...]:
-        """Everything that runs on the chip, in order."""
+    def parts(self) -> tuple[DecodedStreams, ...]:
         return tuple(step for step in self.steps if isinstance(step, DecodedStreams))
 
-    # -- checking ----------------------------------------------------------------------------------------------------
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return tuple(self.program.tensor(name) for name in self.program.inputs)
 
-    def check(self) -> None:
-        """Illegal commands (IllegalCommand) and unordered conflicts (HazardError), without running; done once."""
-        if self._checked:
-            return
-        for index, segment in enumerate(self.segments):
-            segment.check(self._where(index), _show_region)
-        self._checked = True
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        return tuple(self.program.tensor(name) for name in self.program.outputs)
+
+    def show(self, region: Region) -> str:
+        if region.space == "lmem":
+            return show_region(region)
+        base, offset = split_gmem(region.start)
+        return f"g{base}+{offset:#x}, {region.end - region.start} bytes"
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    def run(self, inputs: Mapping[str, Array], *, check: bool = True, watch: Watcher | None = None) -> dict[str, Array]:
-        """Execute with `inputs` by name, raw as stored; returns the outputs by name.
-
-        Without `check` commands may be unordered, unaligned or hold unknown fields, as long as they can be executed.
-        """
-        if check:
-            self.check()
-        self._reset()
-        self._put_inputs(inputs)
+    def _execute(self, watch: Watcher | None) -> None:
         index = 0
         for step in self.steps:
             if isinstance(step, CpuStep):
                 self._run_cpu(step)
-                continue
-            step.run(self.machine, self._where(index), partial(watch, index) if watch is not None else None)
-            index += 1
-        return {tensor.name: self.tensor(tensor).copy() for tensor in self.outputs}
+            else:
+                self._run_part(index, step, watch)
+                index += 1
 
     def _run_cpu(self, step: CpuStep) -> None:
         results = run_function(
@@ -137,7 +124,6 @@ class Simulator:
             self.tensor(tensor)[...] = np.asarray(result).reshape(tensor.shape)
 
     def _reset(self) -> None:
-        """Forget the last run, so that every run gives the same result."""
         self.machine.lmem.fill(0)
         for base, memory in enumerate(self.machine.gmem):
             if base != WEIGHTS:
@@ -145,27 +131,7 @@ class Simulator:
         if self._weights_touched:
             self.machine.gmem[WEIGHTS][:] = self._weights
 
-    def _put_inputs(self, inputs: Mapping[str, Array]) -> None:
-        wanted = [
-            StoredInput(tensor.name, tensor.shape, tensor.type.numpy, tensor.type.name.lower())
-            for tensor in self.inputs
-        ]
-        arrays = stored_inputs(inputs, wanted, self.source)
-        for tensor in self.inputs:
-            self.tensor(tensor)[...] = arrays[tensor.name]
-
-    def _where(self, index: int) -> str:
-        return f"{self.source}: segment {index}"
-
-    def tensor(self, tensor: Tensor) -> Array:
-        """A tensor of the program where it lies, to read or to write."""
-        return self._view(tensor.address, tensor.bytes).view(tensor.type.numpy).reshape(tensor.shape)
-
-    def read(self, address: int, shape: Sequence[int], dtype: np.dtype[np.generic]) -> Array:
-        """A dense tensor in GMEM as the last run left it."""
-        return self._view(address, math.prod(shape) * dtype.itemsize).view(dtype).reshape(tuple(shape)).copy()
-
-    def _view(self, address: int, size: int) -> Array:
+    def _memory(self, address: int, size: int) -> Array:
         base, offset = split_gmem(address)
         if not 0 <= base < len(self.machine.gmem) or not 0 <= offset <= offset + size <= self.machine.gmem[base].size:
             raise UsageError(
@@ -174,12 +140,7 @@ class Simulator:
         return self.machine.gmem[base][offset : offset + size]
 
     def _writes(self, base: int) -> bool:
-        return any(
-            region.space == "gmem" and region.start >> GMEM_BITS == base
-            for segment in self.segments
-            for command in segment.dma
-            for region in command.instruction.writes()
-        )
+        return any(region.space == "gmem" and region.start >> GMEM_BITS == base for region in self._written())
 
 
 # -- loading -----------------------------------------------------------------------------------------------------------
@@ -240,13 +201,3 @@ def _memory_sizes(program: Program, source: str) -> list[int]:
     if max(sizes) > MEMORY_LIMIT_BYTES:
         raise CorruptFile(f"{source}: {max(sizes)} bytes of memory; GMEM has {MEMORY_LIMIT_BYTES}; the file is damaged")
     return sizes
-
-
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
-def _show_region(region: Region) -> str:
-    if region.space == "lmem":
-        return show_region(region)
-    base, offset = split_gmem(region.start)
-    return f"g{base}+{offset:#x}, {region.end - region.start} bytes"

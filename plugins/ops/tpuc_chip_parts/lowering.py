@@ -410,3 +410,20 @@ class ScaleLowering(Lowering[top.Scale]):
             return cell.lower(inner, build)
         (value,) = cell.lower(inner, InnerBuilder(build, inner.name))
         return [build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims))]
+
+
+def pool2d(op: top.MaxPool | top.AvgPool, mode: str, multiplier: int = 1, rshift: int = 0) -> tpu.Pool2D:
+    """The pooling with the windows of `op`."""
+    return tpu.Pool2D(
+        pool_mode=mode,
+        kernel_shape=op.kernel_shape,
+        strides=op.strides,
+        pads=op.pads,
+        ceil_mode=op.ceil_mode,
+        do_relu=op.do_relu,
+        relu_limit=op.relu_limit,
+        count_include_pad=op.count_include_pad,
+        multiplier=multiplier,
+        rshift=rshift,
+        round_mode="HalfUp",  # what the chips do with averages, whatever the command says
+    )

@@ -200,6 +200,22 @@ class RowsFilter:
         return (right if node.op.right_transpose else right.T)[:, :, None, None]
 
 
+def transposed_refusal(node: Node, largest_step: int) -> str | None:
+    """The refusal of transposed convolutions that convolving what has zeros inserted cannot compute."""
+    window = node.op.window()
+    if max(window.dilations) > largest_step + 1:
+        return f"dilation at most {largest_step + 1}, this one is {max(window.dilations)}"
+    extra = node.op.output_padding or (0, 0)
+    for extent, stride, added, first, last in zip(
+        window.extents, window.strides, extra, window.pads[:2], window.pads[2:], strict=True
+    ):
+        if extent < stride:
+            return f"a window of at least the stride, this one is {extent} for {stride}"
+        if max(first, last) >= extent or added > last:
+            return "padding below the window's extent, and at least the output padding"
+    return None
+
+
 class TurnedFilter:
     """Mixin of kernels for transposed convolutions: the filter as that of the convolution."""
 

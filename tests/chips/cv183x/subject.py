@@ -35,7 +35,7 @@ class FileSubject:
     def __init__(self, data: bytes) -> None:
         self._simulator = RandomStart(CviModel.from_bytes(data, CV183X))
         self._inputs = random_inputs(self._simulator.inputs)
-        self.parts: Sequence[DecodedStreams] = self._simulator.segments
+        self.parts: Sequence[DecodedStreams] = self._simulator.parts
 
     def run(self, parts: Sequence[DecodedStreams], first: Engine) -> Memories:
         simulator = self._simulator

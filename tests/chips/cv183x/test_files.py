@@ -259,7 +259,7 @@ class TestRefusing:
         load = TensorCopy(source=gmem(5), destination=0, shape=SHAPE, dtype=DType.INT8)
         with pytest.raises(
             IllegalCommand,
-            match=r"DMA command 1: tensor 1x8x2x16 at g5\+0x0 ends at 0x100, the memory behind this base register has",
+            match=r"DMA command 1: tensor 1x8x2x16 at g5\+0x0 ends at byte 0x100 of a memory of 0x",
         ):
             Simulator(file_of(derive_waits([load]))).run({"x": values()})
 

@@ -31,7 +31,7 @@ class OracleSubject:
     def __init__(self, data: bytes, folder: Path) -> None:
         self._module = load_oracle(folder)
         simulator = Simulator(CviModel.from_bytes(data, CV183X))
-        self.parts: Sequence[DecodedStreams] = simulator.segments
+        self.parts: Sequence[DecodedStreams] = simulator.parts
         assert simulator.steps[: len(self.parts)] == self.parts
         given = [tensor for step in simulator.steps if isinstance(step, CpuStep) for tensor in step.inputs]
         self._results = given or simulator.outputs

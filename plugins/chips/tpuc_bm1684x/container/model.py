@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import ml_dtypes
-import numpy as np
 from tpuc.api import CorruptFile, Unsupported
 from tpuc.api.container import Record, Schema
+from tpuc_chip_parts.files import FileType
 
 from tpuc_bm1684x.isa.geometry import DDR_BASE
 
@@ -26,7 +25,7 @@ DEFAULT_TIME = "1970-01-01 00:00:00"
 DEFAULT_VERSION = "2.2+tpuc"
 
 
-class TensorType(enum.IntEnum):
+class TensorType(FileType):
     """Element types of inputs and outputs; other numbers than the command types."""
 
     F32 = 0
@@ -40,26 +39,6 @@ class TensorType(enum.IntEnum):
     BF16 = 8
     INT4 = 9
     UINT4 = 10
-
-    @property
-    def numpy(self) -> np.dtype[Any]:
-        """The numpy type; 4-bit types are stored as bytes."""
-        return _NUMPY[self]
-
-
-_NUMPY: dict[TensorType, np.dtype[Any]] = {
-    TensorType.F32: np.dtype(np.float32),
-    TensorType.F16: np.dtype(np.float16),
-    TensorType.INT8: np.dtype(np.int8),
-    TensorType.UINT8: np.dtype(np.uint8),
-    TensorType.INT16: np.dtype(np.int16),
-    TensorType.UINT16: np.dtype(np.uint16),
-    TensorType.INT32: np.dtype(np.int32),
-    TensorType.UINT32: np.dtype(np.uint32),
-    TensorType.BF16: np.dtype(ml_dtypes.bfloat16),
-    TensorType.INT4: np.dtype(np.int8),
-    TensorType.UINT4: np.dtype(np.uint8),
-}
 
 
 @dataclass(frozen=True)

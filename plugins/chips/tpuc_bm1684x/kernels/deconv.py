@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tpuc.api import KernelChoice, Node, TileKernel
-from tpuc_chip_parts.tiles import TurnedFilter
+from tpuc_chip_parts.tiles import TurnedFilter, transposed_refusal
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
 
@@ -17,20 +17,13 @@ from tpuc_bm1684x.kernels.product import Product, ProductKernel
 
 def deconvolution_refusal(node: Node[tpu.Deconv]) -> str | None:
     """What no kind of transposed convolution can do."""
+    refused = transposed_refusal(node, MAX_WINDOW_STEP)
+    if refused is not None:
+        return refused
     op = node.op
-    window = op.window()
-    if max(window.dilations) > MAX_WINDOW_STEP + 1:
-        return f"dilation at most {MAX_WINDOW_STEP + 1}, this one is {max(window.dilations)}"
-    extra = op.output_padding or (0, 0)
-    for extent, stride, added, first, last in zip(
-        window.extents, window.strides, extra, window.pads[:2], window.pads[2:], strict=True
-    ):
-        if extent < stride:
-            return f"a window of at least the stride, this one is {extent} for {stride}"
-        if extent > MAX_WINDOW_STEP + 1:
-            return f"a window of at most {MAX_WINDOW_STEP + 1} places, this one has {extent}"
-        if max(first, last) >= extent or added > last:
-            return "padding below the window's extent, and at least the output padding"
+    longest = max(op.window().extents)
+    if longest > MAX_WINDOW_STEP + 1:
+        return f"a window of at most {MAX_WINDOW_STEP + 1} places, this one has {longest}"
     if op.multiplier and op.quant_mode != "MultiplierShift":
         return f"only quant_mode MultiplierShift, this one is {op.quant_mode}"
     return zero_point_refusal(node.operand_types[:1])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
-from tpuc_chip_parts.lowering import InnerBuilder, pooled_in_strips, result_with_sign, strip_count
+from tpuc_chip_parts.lowering import InnerBuilder, pool2d, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops import top, tpu
 from tpuc_ops.pooling import window_counts
 from tpuc_ops.quant.arithmetic import decompose_search
@@ -83,22 +83,6 @@ class PoolLowering(Lowering[Any]):
         raise NotImplementedError
 
 
-def _pool2d(op: top.MaxPool | top.AvgPool, mode: str, multiplier: int = 1, rshift: int = 0) -> tpu.Pool2D:
-    return tpu.Pool2D(
-        pool_mode=mode,
-        kernel_shape=op.kernel_shape,
-        strides=op.strides,
-        pads=op.pads,
-        ceil_mode=op.ceil_mode,
-        do_relu=op.do_relu,
-        relu_limit=op.relu_limit,
-        count_include_pad=op.count_include_pad,
-        multiplier=multiplier,
-        rshift=rshift,
-        round_mode="HalfUp",  # what the chip does with averages, whatever the command says
-    )
-
-
 @TABLE.lowers(top.MaxPool, *ALL)
 class MaxPoolAny(PoolLowering):
     """The maximum of stored values; the result keeps the operand's type."""
@@ -107,10 +91,10 @@ class MaxPoolAny(PoolLowering):
         result = node.operands[0].tensor.with_shape(node.result_type.dims).at(None)
         pads = node.op.pads
         if max(pads) <= MAX_WINDOW_STEP:
-            return build(_pool2d(node.op, "Max"), node.operands, result)
+            return build(pool2d(node.op, "Max"), node.operands, result)
         source = node.operands[0]
         value = padded(build, source, pads, f"{node.name}_padded", lowest_stored(source.tensor))
-        return build(dataclasses.replace(_pool2d(node.op, "Max"), pads=(0, 0, 0, 0)), [value], result)
+        return build(dataclasses.replace(pool2d(node.op, "Max"), pads=(0, 0, 0, 0)), [value], result)
 
 
 class AvgPoolBase(PoolLowering):
@@ -130,7 +114,7 @@ class AvgPoolBase(PoolLowering):
         upper, left, bottom, right = op.pads
         down, across = op.window().overhang(op.size(node))
         reaching = dataclasses.replace(
-            _pool2d(op, "Avg"),
+            pool2d(op, "Avg"),
             pads=(upper, left, bottom + down, right + across),
             ceil_mode=None,
             count_include_pad=True,
@@ -178,7 +162,7 @@ class AvgPoolFloat(AvgPoolBase):
     """Sum times 1 / window."""
 
     def full(self, node: LoweringNode, build: LoweringBuilder) -> Value:
-        return build(_pool2d(node.op, "Avg"), node.operands, node.float_result_type())
+        return build(pool2d(node.op, "Avg"), node.operands, node.float_result_type())
 
 
 @TABLE.lowers(top.AvgPool, *INTEGERS)
@@ -190,7 +174,7 @@ class AvgPoolInt8(AvgPoolBase):
     def full(self, node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:
         op = node.op
         if not node.operands[0].tensor.is_quantised:
-            return build(_pool2d(op, "Avg"), node.operands, node.float_result_type())
+            return build(pool2d(op, "Avg"), node.operands, node.float_result_type())
         # The chip gives averages the sign of what they are of.
         result = result_with_sign(node, unsigned=node.operands[0].tensor.storage.is_unsigned)
         source = node.operands[0].tensor.uniform
@@ -198,7 +182,7 @@ class AvgPoolInt8(AvgPoolBase):
         scale = source.scale / (result.uniform.scale * taps)
         if has_zero_points(node.operands[0].tensor, result):
             offset = result.uniform.zero_point - scale * taps * source.zero_point
-            pool = dataclasses.replace(_pool2d(op, "Avg"), scale=scale, offset=offset, round_mode="HalfAwayFromZero")
+            pool = dataclasses.replace(pool2d(op, "Avg"), scale=scale, offset=offset, round_mode="HalfAwayFromZero")
             return build(pool, node.operands, result)
         multiplier, shift = _decompose(scale)
-        return build(_pool2d(op, "Avg", multiplier, shift), node.operands, result)
+        return build(pool2d(op, "Avg", multiplier, shift), node.operands, result)

@@ -8,12 +8,11 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
-import ml_dtypes
-import numpy as np
 from tpuc.api import CorruptFile, Unsupported
 from tpuc.api.container import Record, Schema
+from tpuc_chip_parts.files import FileType
 
 from tpuc_cv183x.container.lz4 import decompress_block
 from tpuc_cv183x.isa.geometry import BASE_REGISTERS, GMEM_BITS, gmem
@@ -33,7 +32,7 @@ Value = float | int | bool | str | tuple[float, ...] | tuple[int, ...]
 """An argument of a CPU routine."""
 
 
-class TensorType(enum.IntEnum):
+class TensorType(FileType):
     """Element types of tensors in the file."""
 
     F32 = 0
@@ -44,23 +43,6 @@ class TensorType(enum.IntEnum):
     UINT16 = 5
     INT8 = 6
     UINT8 = 7
-
-    @property
-    def numpy(self) -> np.dtype[Any]:
-        """The numpy type."""
-        return _NUMPY[self]
-
-
-_NUMPY: dict[TensorType, np.dtype[Any]] = {
-    TensorType.F32: np.dtype(np.float32),
-    TensorType.INT32: np.dtype(np.int32),
-    TensorType.UINT32: np.dtype(np.uint32),
-    TensorType.BF16: np.dtype(ml_dtypes.bfloat16),
-    TensorType.INT16: np.dtype(np.int16),
-    TensorType.UINT16: np.dtype(np.uint16),
-    TensorType.INT8: np.dtype(np.int8),
-    TensorType.UINT8: np.dtype(np.uint8),
-}
 
 
 @dataclass(frozen=True)

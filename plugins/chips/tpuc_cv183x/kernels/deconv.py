@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tpuc.api import KernelChoice, Node, TileKernel
-from tpuc_chip_parts.tiles import Product, TurnedFilter
+from tpuc_chip_parts.tiles import Product, TurnedFilter, transposed_refusal
 from tpuc_ops import tpu
 
 from tpuc_cv183x.assembler import Cv183xAssembler
@@ -17,20 +17,14 @@ from tpuc_cv183x.kernels.product import ProductKernel, requantise_refusal
 
 def deconvolution_refusal(node: Node[tpu.Deconv], most: int) -> str | None:
     """What no kind of transposed convolution can do; `most` zeros may be inserted or padded."""
-    op = node.op
-    window = op.window()
-    if max(window.dilations) > most + 1:
-        return f"dilation at most {most + 1}, this one is {max(window.dilations)}"
-    extra = op.output_padding or (0, 0)
-    for extent, stride, added, first, last in zip(
-        window.extents, window.strides, extra, window.pads[:2], window.pads[2:], strict=True
-    ):
-        if extent < stride:
-            return f"a window of at least the stride, this one is {extent} for {stride}"
-        if extent - 1 - min(first, last - added) > most or stride - 1 > most:
+    refused = transposed_refusal(node, most)
+    if refused is not None:
+        return refused
+    op, window = node.op, node.op.window()
+    ends = [last - added for last, added in zip(window.pads[2:], op.output_padding or (0, 0), strict=True)]
+    for extent, stride, first, last in zip(window.extents, window.strides, window.pads[:2], ends, strict=True):
+        if extent - 1 - min(first, last) > most or stride - 1 > most:
             return f"a window of at most {most + 1} places beyond its padding, this one has {extent}"
-        if max(first, last) >= extent or added > last:
-            return "padding below the window's extent, and at least the output padding"
     return element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name)) or requantise_refusal(
         node, op.multiplier, op.rshift
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value, Wants
-from tpuc_chip_parts.lowering import bytes_of, pooled_in_strips, result_with_sign, strip_count
+from tpuc_chip_parts.lowering import bytes_of, pool2d, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops import top, tpu
 
 from tpuc_cv183x.lowerings.bf16_composer import Bf16Composer
@@ -42,21 +42,6 @@ def _refuse(node: LoweringNode) -> str | None:
 def _overhang(node: LoweringNode) -> tuple[int, int]:
     """Rows and columns that the last windows reach beyond the padding (`ceil_mode`)."""
     return node.op.window().overhang(node.operand_types[0].dims[-2:])
-
-
-def _pool2d(op: top.MaxPool | top.AvgPool, mode: str, multiplier: int = 1, rshift: int = 0) -> tpu.Pool2D:
-    return tpu.Pool2D(
-        pool_mode=mode,
-        kernel_shape=op.kernel_shape,
-        strides=op.strides,
-        pads=op.pads,
-        do_relu=op.do_relu,
-        relu_limit=op.relu_limit,
-        count_include_pad=op.count_include_pad,
-        multiplier=multiplier,
-        rshift=rshift,
-        round_mode="HalfUp",  # what the chip does with averages
-    )
 
 
 def _whole(node: LoweringNode) -> Any:
@@ -100,7 +85,7 @@ class MaxPoolAny(Lowering[top.MaxPool]):
         if (parts := _strips(node, type_)) > 1:
             return [_in_strips(self, node, build, parts)]
         value, op = pad_apart(node.operands[0], _whole(node), LOWEST[type_.storage.name], node.name, build)
-        return [build(_pool2d(op, "Max"), [value], type_.with_shape(node.result_type.dims))]
+        return [build(pool2d(op, "Max"), [value], type_.with_shape(node.result_type.dims))]
 
 
 @TABLE.lowers(top.AvgPool, "bf16")
@@ -116,7 +101,7 @@ class AvgPoolBf16(Lowering[top.AvgPool]):
             return [_in_strips(self, node, build, parts)]
         result, correction = node.float_result_type(), _correction(node)
         value, op = pad_apart(node.operands[0], _whole(node), 0.0, node.name, build)
-        pool = _pool2d(op, "Avg")
+        pool = pool2d(op, "Avg")
         if correction is None:
             return [build(pool, [value], result)]
         average = build(dataclasses.replace(pool, do_relu=False), [value], result, f"{node.name}_counted")
@@ -155,7 +140,7 @@ class AvgPoolInt8(Lowering[top.AvgPool]):
         if correction is not None or may_move_scale(node):
             exact = with_scale(result, source.uniform.scale / (math.ldexp(multiplier, -shift) * taps))
         value, op = pad_apart(node.operands[0], _whole(node), 0.0, node.name, build)
-        pool = _pool2d(op, "Avg", multiplier, shift)
+        pool = pool2d(op, "Avg", multiplier, shift)
         if correction is None:
             return [build(pool, [value], exact)]
         average = build(dataclasses.replace(pool, do_relu=False), [value], exact, f"{node.name}_counted")

@@ -1,0 +1,51 @@
+"""Tensors of compiled files: their element types, and what the compiler is told of them."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Protocol
+
+import numpy as np
+from tpuc.api import ScalarType, TensorInfo, numpy_dtype
+from tpuc.api.simulation import stored_element
+
+_QUANTISED = {"si8": "i8", "ui8": "u8", "si16": "i16", "ui16": "u16"}
+"""Integers that may have a scale, as uniform types spell them."""
+
+
+class FileType(enum.IntEnum):
+    """Base of a container's codes of element types, which are named F32, BF16, INT8, UINT8 and so on."""
+
+    @property
+    def element(self) -> str:
+        """The name of the element type."""
+        return self.name.lower().replace("uint", "ui").replace("int", "si")
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The numpy type."""
+        return numpy_dtype(ScalarType(self.element))
+
+
+class FileTensor(Protocol):
+    """A tensor that a file describes."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def type(self) -> FileType: ...
+    @property
+    def address(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def scale(self) -> float: ...
+
+
+def tensor_info(tensor: FileTensor, zero_point: int = 0, *, is_input: bool) -> TensorInfo:
+    """An input or output of a file as the compiler sees it."""
+    name = tensor.type.element
+    element = stored_element(name, _QUANTISED.get(name), tensor.scale, zero_point, is_input=is_input)
+    return TensorInfo(tensor.name, tensor.shape, element, tensor.address)
