@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tpuc.api import Module, Op, Value
 from tpuc_ops import top
 from tpuc_passes.accuracy.gradients import Gradients, output_slots
@@ -101,22 +99,17 @@ def test_a_gradient_is_the_difference_of_two_runs(name: str) -> None:
     assert predicted == pytest.approx(wanted, rel=0.02, abs=2e-3)
 
 
-@given(st.integers(0, 1000))
-def test_squares_of_gradients_foretell_the_error_of_small_noise(seed: int) -> None:
+def test_squares_of_gradients_foretell_the_error_of_small_noise() -> None:
     net = Network(*SHAPE)
     hidden = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(16, 4, 1, 1), net.none)
     module = net.finish(net.op(top.Conv(kernel_shape=(3, 3)), hidden, net.weight(8, 16, 3, 3), net.none))
-    fake, random = FakeNetwork(module), np.random.default_rng(seed)
+    fake, random = FakeNetwork(module), np.random.default_rng(5)
     state = fake.run({"v0": random.standard_normal(SHAPE).astype(np.float32)}, integer=False, keep=True)
     slot = fake.plan.steps[-2].results[0]
-    noise = random.standard_normal(state.values[slot].shape)  # pyright: ignore[reportOptionalMemberAccess]
     foretold = [float((gradients(fake, state, k, dict.fromkeys(range(99), 1.0))[slot] ** 2).sum()) for k in range(4)]
-    weight = module.weights["w3"].astype(np.float64)
-    exact = np.zeros((8, 4, 4))
-    for i, j in np.ndindex(3, 3):
-        exact += np.einsum("oc,cyx->oyx", weight[:, :, i, j], noise[0, :, i : i + 4, j : j + 4])
-    # One draw of noise against the mean over draws: 128 results of about equal size.
-    assert np.mean(foretold) == pytest.approx(float((exact**2).mean()), rel=0.6)
+    # Noise of power 1 gives each of 8 channels the sum of its squared weights; random signs differ from that by 3 %.
+    wanted = float((module.weights["w3"].astype(np.float64) ** 2).sum()) / 8
+    assert np.mean(foretold) == pytest.approx(wanted, rel=0.1)
 
 
 def test_boxes_and_scores_in_one_output_are_two_outputs() -> None:
