@@ -427,3 +427,24 @@ def pool2d(op: top.MaxPool | top.AvgPool, mode: str, multiplier: int = 1, rshift
         rshift=rshift,
         round_mode="HalfUp",  # what the chips do with averages, whatever the command says
     )
+
+
+def stored_value(value: float, type: TensorType) -> float:
+    """What a number is stored as in a quantised type, in others the number."""
+    if not type.is_quantised:
+        return value
+    uniform = type.uniform
+    dtype = numpy_dtype(type.storage)
+    return float(quantise_float(value, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype))
+
+
+def stored_operands(node: LoweringNode, build: LoweringBuilder) -> list[tuple[Value, float]]:
+    """Operands and their scales; a constant becomes bytes with a scale of its own."""
+    pairs: list[tuple[Value, float]] = []
+    for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
+        if constant is None:
+            pairs.append((value, value.tensor.uniform.scale))
+        else:
+            stored, scale, element = bytes_of(constant)
+            pairs.append((build.weight(f"operand{index}_i8", stored, element), scale))
+    return pairs

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, Wants
-from tpuc_chip_parts.lowering import bytes_of
+from tpuc_chip_parts.lowering import stored_operands
 from tpuc_chip_parts.numbers import MulConstFloat
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.arithmetic import Decomposition, decompose_search
@@ -70,19 +70,10 @@ class BinaryInt8(Lowering[Any]):
 
     def operands(self, node: LoweringNode, build: LoweringBuilder) -> tuple[list[Value], list[float]]:
         """Stored operands and their scales, swapped where `is_swapped`."""
-        values: list[Value] = []
-        scales: list[float] = []
-        for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
-            if constant is None:
-                scale = value.tensor.uniform.scale
-            else:
-                stored, scale, element = bytes_of(constant)
-                value = build.weight(f"operand{index}_i8", stored, element)
-            values.append(value)
-            scales.append(scale)
+        pairs = stored_operands(node, build)
         if self.is_swapped(node):
-            return values[::-1], scales[::-1]
-        return values, scales
+            pairs.reverse()
+        return [value for value, _ in pairs], [scale for _, scale in pairs]
 
 
 @TABLE.lowers(top.Add, *FLOATS)

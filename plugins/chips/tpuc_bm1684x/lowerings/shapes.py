@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import LoweringBuilder, LoweringNode, Value, numpy_dtype
-from tpuc_chip_parts.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering
+from tpuc.api import LoweringBuilder, LoweringNode, Value
+from tpuc_chip_parts.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering, stored_value
 from tpuc_ops import top, tpu
-from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 
 from tpuc_bm1684x.lowerings.borders import bordered, is_far_backwards, taken_backwards
 from tpuc_bm1684x.lowerings.common import ALL
@@ -50,12 +49,7 @@ class PadAny(ShapeLowering):
     def lower(self, node: LoweringNode[top.Pad], build: LoweringBuilder) -> Sequence[Value]:
         if node.op.mode != "constant":
             return [bordered(node, build)]
-        type_ = node.operands[0].tensor
-        value = node.op.val
-        if type_.is_quantised:
-            uniform, dtype = type_.uniform, numpy_dtype(type_.storage)
-            stored = quantise_float(value, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
-            value = float(stored)
+        value = stored_value(node.op.val, node.operands[0].tensor)
         return [build(tpu.Pad(paddings=node.op.paddings, val=value), node.operands[:1], self.result(node))]
 
 

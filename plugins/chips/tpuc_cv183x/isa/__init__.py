@@ -5,7 +5,8 @@ Compute operands: `Operand(address, dtype, layout=ALIGNED, plane_step=0)` with `
 `Layout.ALIGNED`, `COMPACT`, `CHANNEL` or explicit byte strides (n, c per group of channels, h, w; 0 repeats).
 `Scalar.of(value, dtype)` is an immediate. Right operands, weights, biases and blocks start in the same pair of lanes as
 the result. DMA addresses: local ones as above; GMEM as `gmem(base register, offset)`. Shapes are (n, c, h, w), pads
-(top, left, bottom, right), pairs (height, width), DMA strides (n, c, h) in bytes. Every class also takes `layer`.
+(top, left, bottom, right), pairs (height, width), DMA strides (n, c, h) in bytes. Every class also takes `layer`;
+`target`, the chip, is set by assembler and decoder.
 
 compute
     Conv          result, result_shape, input, input_shape (c, h, w), weight (COMPACT); kernel, stride, pads, dilation,

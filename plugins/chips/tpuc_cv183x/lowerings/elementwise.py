@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
-from tpuc_chip_parts.lowering import bytes_of, result_with_sign
+from tpuc_chip_parts.lowering import result_with_sign, stored_operands
 from tpuc_chip_parts.numbers import AddConstFloat, MulConstFloat
 from tpuc_ops import top, tpu
 
@@ -89,20 +89,14 @@ class Term:
     coefficient: float = 1.0
 
 
-def stored_operands(
-    node: LoweringNode, build: LoweringBuilder, coefficients: Sequence[float] | None = None
-) -> list[Term]:
+def terms_of(node: LoweringNode, build: LoweringBuilder, coefficients: Sequence[float] | None = None) -> list[Term]:
     """Operands with their scales: a constant becomes bytes with a scale of its own. Computed ones come first, the
     first operand's type says whether the op is one of integers.
     """
-    terms: list[Term] = []
-    for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
-        if constant is None:
-            scale = value.tensor.uniform.scale
-        else:
-            stored, scale, element = bytes_of(constant)
-            value = build.weight(f"operand{index}_i8", stored, element)
-        terms.append(Term(value, scale, coefficients[index] if coefficients else 1.0))
+    factors = coefficients or (1.0,) * len(node.operands)
+    terms = [
+        Term(value, scale, factor) for (value, scale), factor in zip(stored_operands(node, build), factors, strict=True)
+    ]
     is_constant = [constant is not None for constant in node.constants]
     return [term for _, term in sorted(zip(is_constant, terms, strict=True), key=lambda pair: pair[0])]
 
@@ -120,7 +114,7 @@ class SumInt8(Lowering[Any]):
         coefficients = list(op.coeff or (1.0,) * len(node.operands))
         if isinstance(op, top.Sub):
             coefficients[0 if op.is_reverse else 1] *= -1
-        terms = stored_operands(node, build, coefficients)
+        terms = terms_of(node, build, coefficients)
         factors = [term.coefficient * term.scale / result.uniform.scale for term in terms]
         choice = choose_multipliers(
             factors, [term.value.tensor for term in terms], result, fixed=not may_move_scale(node)
@@ -137,7 +131,7 @@ class MulInt8(Lowering[top.Mul]):
     """The product of all scales over the result's as a 31-bit multiplier and a shift."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        terms = stored_operands(node, build)
+        terms = terms_of(node, build)
         unsigned = all(term.value.tensor.storage.is_unsigned for term in terms)
         result = result_with_sign(node, unsigned=unsigned)
         factor = math.prod(term.scale for term in terms) / result.uniform.scale

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import BF16, F32, LoweringBuilder, LoweringNode, TensorType, Value, Wants, numpy_dtype
-from tpuc_chip_parts.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering, result_with_sign
+from tpuc.api import BF16, F32, LoweringBuilder, LoweringNode, TensorType, Value, Wants
+from tpuc_chip_parts.lowering import (
+    Depth2SpaceAny,
+    PermuteAny,
+    ReshapeAny,
+    ShapeLowering,
+    result_with_sign,
+    stored_value,
+)
 from tpuc_ops import top, tpu
-from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 
 from tpuc_cv183x.lowerings.casts import cast
 from tpuc_cv183x.lowerings.common import bf16, rescaled
@@ -55,12 +61,8 @@ class PadAny(ShapeLowering):
 
     def lower(self, node: LoweringNode[top.Pad], build: LoweringBuilder) -> Sequence[Value]:
         type_ = node.operands[0].tensor
-        value = node.op.val
-        if type_.is_quantised:
-            uniform, dtype = type_.uniform, numpy_dtype(type_.storage)
-            stored = quantise_float(value, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
-            value = float(stored)
-        elif type_.storage == BF16:
+        value = stored_value(node.op.val, type_)
+        if type_.storage == BF16:
             value = bf16(value)
         return [
             build(
