@@ -44,6 +44,7 @@ _AT_LEAST_ONE = uniform(1, 7, 5, 6, low=1.25, high=4, seed=3)
 _BOTH_SIGNS = _AT_LEAST_ONE * np.where(np.arange(6) % 2, np.float32(1), np.float32(-1))
 _ABOVE_ZERO = uniform(1, 7, 4, 6, low=1, high=4, seed=12) * np.where(np.arange(6) % 2, np.float32(1), np.float32(-0.25))
 _IMAGE = uniform(1, 5, 4, 6, seed=9)
+_VOLUMES = uniform(2, 5, 4, 6, 7, low=-3, high=3, seed=13)
 IN_STEPS = np.rint(_X * 32) / np.float32(32)  # which 8 bits hold, so that no rounding carries a value over an integer
 IN_STEPS[0, 0, 0, 0] = -4
 
@@ -88,6 +89,36 @@ CASES = {
     "average_above_zero": LayerCase(
         top.AvgPool(kernel_shape=(2, 2), strides=(2, 2)), [_ABOVE_ZERO], TWO_ROUNDINGS
     ),  # negative elements, and no negative average
+    "max_volumes": LayerCase(
+        top.MaxPool(kernel_shape=(2, 3, 2), strides=(1, 2, 3), pads=(1, 1, 0, 0, 2, 1)), [_VOLUMES]
+    ),
+    "max_volumes_ceil": LayerCase(
+        top.MaxPool(kernel_shape=(3, 2, 2), strides=(2, 2, 2), pads=(1, 0, 0) * 2, ceil_mode=True, do_relu=True),
+        [_VOLUMES],
+    ),
+    "average_volumes": LayerCase(
+        top.AvgPool(kernel_shape=(2, 3, 2), strides=(1, 2, 3), pads=(1, 1, 0, 0, 2, 1)), [_VOLUMES], 1.6, CURVE
+    ),
+    "average_volumes_counted": LayerCase(
+        top.AvgPool(kernel_shape=(2, 3, 2), strides=(1, 2, 3), pads=(1, 1, 0, 0, 2, 1), count_include_pad=True),
+        [_VOLUMES],
+        1.6,
+        CURVE,
+    ),
+    "average_volumes_ceil": LayerCase(
+        top.AvgPool(
+            kernel_shape=(3, 2, 2), strides=(2, 2, 2), pads=(1, 0, 0) * 2, ceil_mode=True, count_include_pad=True
+        ),
+        [_VOLUMES],
+        1.6,
+        CURVE,
+    ),
+    "average_volumes_by_image": LayerCase(
+        top.AvgPool(kernel_shape=(1, 2, 2), strides=(1, 2, 1), pads=(0,) * 6, do_relu=True), [_VOLUMES], TWO_ROUNDINGS
+    ),
+    "average_whole_volumes": LayerCase(
+        top.AvgPool(kernel_shape=(4, 6, 7), strides=(1, 1, 1), pads=(0,) * 6), [_VOLUMES], TWO_ROUNDINGS
+    ),
     "largest_apart": LayerCase(top.Reduce(axes=(3,), mode="ReduceMax", keepdims=False), [_X]),
     "reshape_to": LayerCase(top.Reshape(shape=(1, 35, 10, 6)), [_X]),
     "nearest_by_scale": LayerCase(

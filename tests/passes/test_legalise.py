@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ PRIMITIVES: Sequence[type[Op]] = (
         top.Abs,
         top.Add,
         top.AddConst,
+        top.AvgPool,
         top.Clip,
         top.Compare,
         top.CompareConst,
@@ -87,6 +89,9 @@ def layer(kind: type[Any], gates: int, *states: Array | tuple[int, ...] | None, 
     return Case(kind(hidden_size=5, **more), (x,), (*weights, *states))
 
 
+VOLUMES = (2, 3, 5, 6, 7)
+MAXIMA = top.MaxPool(kernel_shape=(2, 3, 2), strides=(1, 1, 1), pads=(1, 1, 0, 0, 2, 1))
+MEANS = top.AvgPool(kernel_shape=(2, 3, 2), strides=(1, 2, 3), pads=(1, 1, 0, 0, 2, 1))
 CASES: dict[str, Case] = {
     "softmax": Case(top.Softmax(axis=1), ((3, 7),)),
     "softmax_log": Case(top.Softmax(axis=-1, log=True, beta=2.0), ((2, 3, 7),)),
@@ -136,13 +141,34 @@ CASES: dict[str, Case] = {
     "det": Case(top.Det(), ((2, 3, 3),)),
     "einsum": Case(top.Einsum(mode="abc,cd->abd"), ((2, 3, 4),), (filters(4, 5),)),
     "max_pool_with_mask": Case(top.MaxPoolWithMask(kernel_shape=(2, 2), strides=(2, 2)), ((1, 3, 4, 6),)),
+    "max_volumes": Case(dataclasses.replace(MAXIMA, strides=(1, 2, 3), do_relu=True), (VOLUMES,)),
+    "max_volumes_rounded_up": Case(dataclasses.replace(MAXIMA, strides=(2, 2, 2), ceil_mode=True), (VOLUMES,)),
+    "max_volumes_by_image": Case(dataclasses.replace(MAXIMA, kernel_shape=(1, 3, 2), pads=(0, 1, 1) * 2), (VOLUMES,)),
+    "max_volumes_by_depth": Case(dataclasses.replace(MAXIMA, kernel_shape=(3, 1, 1), pads=(1, 0, 0) * 2), (VOLUMES,)),
+    "average_volumes": Case(MEANS, (VOLUMES,)),
+    "average_volumes_with_padding": Case(dataclasses.replace(MEANS, count_include_pad=True), (VOLUMES,)),
+    "average_volumes_with_values": Case(
+        dataclasses.replace(MEANS, count_include_pad=True, pad_value=3, do_relu=True, relu_limit=1.0), (VOLUMES,)
+    ),
+    "average_volumes_rounded_up": Case(
+        dataclasses.replace(MEANS, count_include_pad=True, strides=(2, 2, 2), ceil_mode=True), (VOLUMES,)
+    ),
+    "average_whole_volumes": Case(
+        top.AvgPool(kernel_shape=(5, 6, 7), strides=(1, 1, 1), pads=(0,) * 6, keepdims=False), (VOLUMES,)
+    ),
+    "average_whole_images": Case(
+        top.AvgPool(kernel_shape=(2, 6, 7), strides=(2, 1, 1), pads=(1, 0, 0) * 2), (VOLUMES,)
+    ),
+    "average_along_columns": Case(
+        top.AvgPool(kernel_shape=(5, 6, 3), strides=(1, 1, 2), pads=(0, 0, 1) * 2), (VOLUMES,)
+    ),
 }
 UNSHOWN = {top.DeformConv2D.name, top.RoiAlign.name}
 """Compiled and run by the tests of the lowerings of bm1684x."""
 
 
 class Native(Lowering[Any]):
-    """Never asked to lower. Only squares, roots and plain sigmoids."""
+    """Never asked to lower. Only squares, roots, plain sigmoids and windows over images."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         match node.op:
@@ -150,6 +176,8 @@ class Native(Lowering[Any]):
                 return "no such power"
             case top.Sigmoid(scale=scale, log=log) if scale != 1.0 or log:
                 return "plain sigmoids"
+            case top.AvgPool(kernel_shape=kernel) | top.MaxPool(kernel_shape=kernel) if len(kernel) > 2:
+                return "windows over images"
             case _:
                 return None
 
@@ -157,9 +185,9 @@ class Native(Lowering[Any]):
 def bare_chip() -> Registry:
     """A chip that has nothing but simple ops, beside the legalisations that are installed."""
     table = LoweringTable("bare", "top")
-    table.lowers(PRIMITIVES[0], "f32")(Native)
+    table.lowers(PRIMITIVES[0], "f32", "int8")(Native)
     for op in PRIMITIVES[1:]:
-        table.lowers(op, "f32")(Native)
+        table.lowers(op, "f32", "int8")(Native)
     return Registry(
         offers=[
             offer("chips", "bare", FakeChip("bare")),
@@ -246,6 +274,14 @@ def _compute_type(operation: Operation) -> str:
     attribute = operation.extra_attributes["compute_type"]
     assert isinstance(attribute, StringAttr)
     return attribute.value
+
+
+def test_maxima_keep_the_mode_and_means_of_two_steps_are_floats() -> None:
+    for name, count in (("max_volumes", 0), ("average_whole_images", 0), ("average_volumes", 2)):
+        module = network_of(CASES[name])
+        Legalise(mode="int8").run(module, context(bare_chip()))
+        pools = [operation for operation in module.walk() if isinstance(operation.op, (top.AvgPool, top.MaxPool))]
+        assert sum("compute_type" in operation.extra_attributes for operation in pools) == count
 
 
 def test_what_a_composition_needs_is_named_when_it_is_missing() -> None:

@@ -18,9 +18,9 @@ from toy_chip import isa, timing
 from toy_chip.assembler import ToyAssembler, operand
 from toy_chip.chip import Toy
 from toy_chip.container import read_file
-from toy_chip.kernels import ElementwiseKernel, PermuteKernel, ReshapeKernel, parallel_axes
-from toy_chip.machine import Array, Machine
-from toy_chip.operands import Operand
+from toy_chip.kernels import ElementwiseKernel, PermuteKernel, ReshapeKernel, parallel_axes, window_box
+from toy_chip.machine import Array, Machine, windows
+from toy_chip.operands import Operand, Window
 from toy_chip.simulator import ToyModel
 from tpuc.api import (
     Axis,
@@ -46,6 +46,7 @@ from tpuc.api import (
     Timeline,
     Value,
     View,
+    elementwise_view,
     make_timeline,
 )
 from tpuc_ops import top
@@ -162,8 +163,25 @@ class Pick(TwoInputs):
         machine.write(self.result, machine.read(self.left)[:, chosen])
 
 
+@dataclass(frozen=True)
+class Pool(isa.OneInput):
+    """The largest element, or the mean, under each window; padding is below everything and never counts."""
+
+    opcode = 0x45
+    function: Function
+    window: Window
+
+    def execute(self, machine: Machine) -> None:
+        x, places = machine.read(self.input), self.result.shape[2:]
+        if self.function is Function.MAX:
+            machine.write(self.result, windows(x, self.window, places, -np.inf).max(axis=(4, 5)))
+            return
+        counts = windows(np.ones_like(x), self.window, places, 0).sum(axis=(4, 5))
+        machine.write(self.result, windows(x, self.window, places, 0).sum(axis=(4, 5)) / counts)
+
+
 INSTRUCTIONS: dict[int, type[isa.ToyInstruction]] = {
-    kind.opcode: kind for kind in (Apply, ApplyConstant, Rows, Product, Pick)
+    kind.opcode: kind for kind in (Apply, ApplyConstant, Rows, Product, Pick, Pool)
 }
 
 
@@ -326,6 +344,53 @@ class ReduceKernel(RowsKernel):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: ToyAssembler) -> None:
         function = Function[node.op.mode.removeprefix("Reduce").upper()]
         asm.record(Rows(operand(placed.result), operand(placed.operand(0)), function))
+
+
+class Images(Itself):
+    """Windows over images only."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        rank = len(node.op.kernel_shape)
+        return f"only 2-D windows, this one has {rank} dimensions" if rank != 2 else None
+
+
+LOWERINGS.lowers(top.AvgPool, "f32")(Images)
+LOWERINGS.lowers(top.MaxPool, "f32")(Images)
+
+
+class PoolKernel(TileKernel[Any, ToyAssembler]):
+    """Base of both kinds of pools."""
+
+    function: Function
+
+    def refuse(self, node: Node) -> str | None:
+        if node.op.count_include_pad or node.op.ceil_mode:
+            return "padding never counts, and windows do not reach beyond it"
+        return relu_refusal(node.op)
+
+    def space(self, node: Node) -> Space:
+        source, result = elementwise_view(node.operand_types[0].dims), elementwise_view(node.result_type.dims)
+        return Space(parallel_axes(result), (View(source),), (View(result),))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        source = elementwise_view(node.operand_types[0].dims)
+        return [window_box(tile, source, tile.range("c"), self._sliding(node))]
+
+    def layouts(self, node: Node) -> Layouts:
+        return Layouts(("aligned",), ("aligned",))
+
+    def _sliding(self, node: Node) -> Window:
+        (kh, kw), (sh, sw), pads = node.op.kernel_shape, node.op.strides, node.op.pads
+        return Window((kh, kw), (sh, sw), _four(pads, 0))
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: ToyAssembler) -> None:
+        x = placed.operand(0)
+        sliding = replace(self._sliding(node), pads=x.padding)
+        asm.record(Pool(operand(placed.result), operand(x), self.function, sliding))
+
+
+for _op, _function in ((top.AvgPool, Function.MEAN), (top.MaxPool, Function.MAX)):
+    KERNELS.runs(_op)(type(f"{_op.__name__}Kernel", (PoolKernel,), {"function": _function}))
 
 
 @native(top.MatMul)

@@ -99,8 +99,12 @@ def graph(
         name,
         [make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(array.astype(np.float32), key) for key, array in weights.items()],
+        [numpy_helper.from_array(_as_stored(array), key) for key, array in weights.items()],
     )
+
+
+def _as_stored(array: NDArray[Any]) -> NDArray[Any]:
+    return array if array.dtype == np.int64 else array.astype(np.float32)
 
 
 def weight(*shape: int, seed: int = 3) -> NDArray[np.float32]:
@@ -183,6 +187,14 @@ OPS = {
         make_node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)
     ],
     "global average": [make_node("GlobalAveragePool", ["x"], ["y"])],
+    "max pool of volumes": [
+        make_node("Reshape", ["x", "volumes"], ["v"]),
+        make_node("MaxPool", ["v"], ["y"], kernel_shape=[2, 3, 2], strides=[1, 2, 2], pads=[1, 1, 0, 0, 1, 1]),
+    ],
+    "average pool of volumes": [
+        make_node("Reshape", ["x", "volumes"], ["v"]),
+        make_node("AveragePool", ["v"], ["y"], kernel_shape=[2, 3, 2], strides=[1, 2, 2]),
+    ],
     "add": [make_node("Relu", ["x"], ["r"]), make_node("Add", ["x", "r"], ["y"])],
     "add, broadcast": [make_node("GlobalAveragePool", ["x"], ["g"]), make_node("Add", ["x", "g"], ["y"])],
     "add, relu": [
@@ -203,6 +215,7 @@ OPS = {
 @pytest.mark.parametrize("nodes", OPS.values(), ids=OPS)
 def test_op(nodes: list[onnx.NodeProto], compile_graph: CompileGraph) -> None:
     constants = {"w": weight(12, 12, 1, 1), "m": weight(12, 10), "zero": np.zeros(()), "six": np.array(6.0)}
+    constants["volumes"] = np.array([2, 3, 4, 9, 8])
     used = {name for node in nodes for name in node.input}
     net = graph(nodes, (2, 12, 9, 8), {name: array for name, array in constants.items() if name in used})
     compiled = compile_graph(net)

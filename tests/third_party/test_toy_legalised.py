@@ -49,6 +49,18 @@ SAMPLES = {
     "lstm": Sample(top.LSTM(hidden_size=H), lstm()),
     "lstm_both_ways": Sample(top.LSTM(hidden_size=H, bidirectional=True), lstm(2)),
 }
+VOLUMES = {
+    "max_volumes": Sample(
+        top.MaxPool(kernel_shape=(2, 3, 2), strides=(1, 2, 3), pads=(1, 1, 0, 0, 2, 1)), [uniform(2, 3, 5, 6, 7)]
+    ),
+    "average_volumes": Sample(
+        top.AvgPool(kernel_shape=(2, 3, 2), strides=(1, 2, 3), pads=(1, 1, 0, 0, 2, 1)), [uniform(2, 3, 5, 6, 7)]
+    ),
+    "average_whole_volumes": Sample(
+        top.AvgPool(kernel_shape=(5, 6, 7), strides=(1, 1, 1), pads=(0,) * 6), [uniform(2, 3, 5, 6, 7)]
+    ),
+}
+"""The chip's own cells take windows over images only."""
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +81,9 @@ def test_the_chip_has_no_cell_for_what_is_composed() -> None:
     assert composed.isdisjoint(KERNELS.cells)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", [*SAMPLES, *VOLUMES])
 def test_the_simulator_computes_what_is_composed(name: str, registry: Registry) -> None:
-    module, inputs = sample_module({name: SAMPLES[name]}, registry)
+    module, inputs = sample_module({name: (SAMPLES | VOLUMES)[name]}, registry)
     wanted = Interpreter(module).run(inputs)
     session = Session(registry, chip=NAME, quantize="f32")
     data = session.build(module).data

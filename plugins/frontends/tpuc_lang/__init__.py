@@ -82,6 +82,7 @@ from tpuc_lang.windows import deconv as deconv
 from tpuc_lang.windows import deconv_v2 as deconv_v2
 from tpuc_lang.windows import maxpool as maxpool
 from tpuc_lang.windows import maxpool2d as maxpool2d
+from tpuc_lang.windows import maxpool3d as maxpool3d
 
 
 def __getattr__(name: str) -> functions.FunctionOfOne:

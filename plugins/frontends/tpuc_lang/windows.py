@@ -1,4 +1,6 @@
-"""Convolution and pooling. `pad` is up, down, left, right, as it always was here; TOP has top, left, bottom, right."""
+"""Convolution and pooling. `pad` is up, down, left, right, as it always was here; TOP has top, left, bottom, right.
+Over volumes front and back come first.
+"""
 
 from __future__ import annotations
 
@@ -113,6 +115,28 @@ def maxpool(
 maxpool2d = maxpool
 
 
+def maxpool3d(
+    tensor_i: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] | None = None,
+    pad: Sequence[int] | None = None,
+    ceil_mode: bool = False,
+    out_name: str | None = None,
+) -> Tensor:
+    """The largest element under each window over `[n, c, d, h, w]`. Integers keep their meaning.
+
+    `pad` is front, back, up, down, left, right.
+    """
+    where = "maxpool3d"
+    if len(tensor_i.shape) != 5:
+        raise LangError(f"{where}: the input has 5 dimensions, this one is {list(tensor_i.shape)}.")
+    strides, _, pads = _window(where, stride, None, pad, 3)
+    taps = _numbers(where, "kernel", kernel, 3, 1)
+    op = top.MaxPool(kernel_shape=taps, strides=strides, pads=pads, ceil_mode=True if ceil_mode else None)
+    meaning = tensor_i.quantisation
+    return make_one(where, op, [tensor_i], out_name, dtype=tensor_i.dtype, quantisation=meaning)
+
+
 def avgpool(
     tensor_i: Tensor,
     kernel: Sequence[int],
@@ -150,13 +174,17 @@ def _images(where: str, x: Tensor, weight: Tensor) -> tuple[int, ...]:
 
 
 def _window(
-    where: str, stride: Sequence[int] | None, dilation: Sequence[int] | None, pad: Sequence[int] | None
+    where: str,
+    stride: Sequence[int] | None,
+    dilation: Sequence[int] | None,
+    pad: Sequence[int] | None,
+    rank: int = 2,
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Strides, dilations and pads as TOP has them."""
-    strides = (1, 1) if stride is None else _numbers(where, "stride", stride, 2, 1)
-    dilations = (1, 1) if dilation is None else _numbers(where, "dilation", dilation, 2, 1)
-    up, down, left, right = (0,) * 4 if pad is None else _numbers(where, "pad", pad, 4, 0)
-    return strides, dilations, (up, left, down, right)
+    """Strides, dilations and pads as TOP has them; `rank`: dimensions of the kernel."""
+    strides = (1,) * rank if stride is None else _numbers(where, "stride", stride, rank, 1)
+    dilations = (1,) * rank if dilation is None else _numbers(where, "dilation", dilation, rank, 1)
+    pads = (0,) * 2 * rank if pad is None else _numbers(where, "pad", pad, 2 * rank, 0)
+    return strides, dilations, (*pads[::2], *pads[1::2])
 
 
 def _numbers(where: str, label: str, values: Sequence[int], count: int, least: int) -> tuple[int, ...]:

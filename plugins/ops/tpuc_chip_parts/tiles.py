@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from tpuc.api import ABSENT, Assembler, Box, Node, Shape4, Space, Tile, TileKernel, View, elementwise_view, window
-from tpuc_ops.window import Pair, Window
+from tpuc_ops.window import Pair, Window, pair
 
 if TYPE_CHECKING:
     from tpuc_ops.arrays import Array
@@ -99,8 +99,8 @@ class Product:
         return cls(
             View(elementwise_view(node.operand_types[0].dims)),
             View(elementwise_view(node.result_type.dims)),
-            kernel=geometry.kernel,
-            dilations=geometry.dilations,
+            kernel=pair(geometry.kernel),
+            dilations=pair(geometry.dilations),
             has_bias=node.operand_types[2] is not ABSENT,
             multipliers=node.op.multiplier,
             right_shifts=node.op.rshift,

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.window import Window
+from tpuc_ops.window import Extents, Window
 
 BLOCK_BYTES = 1 << 20
 """Columns of one matrix product: they stay in the level-2 cache (measured best between 256 KiB and 4 MiB)."""
@@ -20,16 +20,18 @@ def as_images(x: Array) -> Array:
     return x[:, :, None] if x.ndim == 3 else x
 
 
-def pad_images(x: Array, pads: tuple[int, int, int, int], value: float = 0.0) -> Array:
-    """`x: [n, c, h, w]` with `value` around it; `pads` are top, left, bottom, right."""
-    top, left, bottom, right = pads
+def pad_images(x: Array, pads: Extents, value: float = 0.0) -> Array:
+    """`x: [n, c, h, w]` or `[n, c, d, h, w]` with `value` around it; `pads` are those of a window."""
     if not any(pads):
         return x
-    n, c, h, w = x.shape
-    result = np.empty((n, c, top + h + bottom, left + w + right), x.dtype)  # np.pad takes twice as long
-    result[:, :, :top] = result[:, :, top + h :] = value
-    result[:, :, top : top + h, :left] = result[:, :, top : top + h, left + w :] = value
-    result[:, :, top : top + h, left : left + w] = x
+    rank, size = len(pads) // 2, x.shape[2:]
+    padded = [pads[axis] + size[axis] + pads[axis + rank] for axis in range(rank)]
+    result = np.empty((*x.shape[:2], *padded), x.dtype)  # np.pad takes twice as long
+    inside: tuple[slice, ...] = (slice(None), slice(None))
+    for before, extent in zip(pads, size, strict=False):
+        result[(*inside, slice(before))] = result[(*inside, slice(before + extent, None))] = value
+        inside = (*inside, slice(before, before + extent))
+    result[inside] = x
     return result
 
 
@@ -44,9 +46,13 @@ def insert_zeros(x: Array, rows: int, columns: int) -> Array:
 
 
 def convolve(x: Array, weight: Array, window: Window, group: int = 1, pad_value: float = 0.0) -> Array:
-    """`x: [n, c, h, w]`, `weight: [oc, c / group, kh, kw]` to `[n, oc, oh, ow]`, computed in the type of `x`."""
+    """`x: [n, c, h, w]`, `weight: [oc, c / group, kh, kw]` to `[n, oc, oh, ow]`, computed in the type of `x`; or with a
+    depth before h, kh and oh.
+    """
     padded = pad_images(x, window.pads, pad_value)
     weight = weight.astype(x.dtype, copy=False)
+    if x.ndim == 5:
+        return _volumes(padded, weight, window, group)
     oh, ow = window.output(x.shape[2:])
     result = np.empty((x.shape[0], weight.shape[0], oh, ow), x.dtype)
     if weight.shape[1] == 1 and group > 1:
@@ -54,6 +60,21 @@ def convolve(x: Array, weight: Array, window: Window, group: int = 1, pad_value:
     else:
         _products(padded, weight, window, group, result)
     return result
+
+
+def _volumes(padded: Array, weight: Array, window: Window, group: int) -> Array:
+    """Over `padded: [n, c, d, h, w]`: what the taps along the depth see are channels of images, one image per place."""
+    n, c, *_, h, w = padded.shape
+    taps, stride, apart = window.kernel[0], window.strides[0], window.dilations[0]
+    depth = (padded.shape[2] - window.extents[0]) // stride + 1
+    stacked = np.stack(
+        [padded[:, :, tap * apart : tap * apart + (depth - 1) * stride + 1 : stride] for tap in range(taps)], 2
+    )
+    images = stacked.transpose(0, 3, 1, 2, 4, 5).reshape(n * depth, c * taps, h, w)
+    filters = weight.reshape(weight.shape[0], -1, *window.kernel[1:])
+    over_images = Window(window.kernel[1:], window.strides[1:], (0, 0, 0, 0), window.dilations[1:])
+    result = convolve(images, filters, over_images, group)
+    return np.ascontiguousarray(result.reshape(n, depth, *result.shape[1:]).swapaxes(1, 2))
 
 
 def _products(padded: Array, weight: Array, window: Window, group: int, result: Array) -> None:

@@ -7,32 +7,32 @@ import numpy.typing as npt
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.convolution import pad_images
-from tpuc_ops.window import Window
+from tpuc_ops.window import Extents, Window
 
 
 def window_sums(x: Array, window: Window, pad_value: float = 0.0) -> Array:
-    """Sums of `x: [n, c, h, w]` under each window, in the type of `x`."""
+    """Sums of `x: [n, c, h, w]` or `[n, c, d, h, w]` under each window, in the type of `x`."""
     return _slide(np.add, pad_images(x, window.pads, pad_value), x, window, 0)
 
 
 def window_maxima(x: Array, window: Window) -> Array:
-    """Maxima of `x: [n, c, h, w]`; padding is below every value."""
+    """Maxima of `x: [n, c, h, w]` or `[n, c, d, h, w]`; padding is below every value."""
     lowest = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     return _slide(np.maximum, pad_images(x, window.pads, lowest), x, window, lowest)
 
 
-def window_counts(size: tuple[int, int], window: Window, count_include_pad: bool) -> npt.NDArray[np.float32]:
-    """Elements under each window, `[1, 1, oh, ow]`; those that `ceil` adds beyond the padding never count."""
+def window_counts(size: Extents, window: Window, count_include_pad: bool) -> npt.NDArray[np.float32]:
+    """Elements under each window, `[1, 1, oh, ow]` or `[1, 1, od, oh, ow]`; what `ceil` adds never counts."""
     inside = np.ones((1, 1, *size), np.float32)
     padded = pad_images(inside, window.pads, float(count_include_pad))
     return _slide(np.add, padded, inside, window, 0)
 
 
 def _slide(reduce: np.ufunc, padded: Array, x: Array, window: Window, beyond: float) -> Array:
-    """Both reductions separate into rows and columns, and are exact or order-free enough to do one after the other."""
+    """Both reductions separate into dimensions, and are exact or order-free enough to do one after the other."""
     size = x.shape[2:]
-    down, right = window.overhang(size)
-    padded = pad_images(padded, (0, 0, down, right), beyond)
+    overhang = window.overhang(size)
+    padded = pad_images(padded, (*(0,) * len(overhang), *overhang), beyond)
     for axis, count in enumerate(window.output(size)):
         stride = window.strides[axis]
         taps = [

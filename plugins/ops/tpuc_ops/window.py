@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -9,16 +10,20 @@ from typing import TypeAlias
 from tpuc_ops.shapes import show
 
 Pair: TypeAlias = tuple[int, int]
+Extents: TypeAlias = tuple[int, ...]
+"""One number per spatial dimension."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A window over the last two dimensions. `pads` are top, left, bottom, right, as everywhere in TOP and TPU."""
+    """A window over the last two or three dimensions. `pads` are all before, then all after, as everywhere in TOP and
+    TPU: over images top, left, bottom, right; over volumes front and back come before each pair.
+    """
 
-    kernel: Pair
-    strides: Pair
-    pads: tuple[int, int, int, int]
-    dilations: Pair = (1, 1)
+    kernel: Extents
+    strides: Extents
+    pads: Extents
+    dilations: Extents = (1, 1)
     ceil: bool = False
 
     @classmethod
@@ -29,12 +34,14 @@ class Window:
         pads: Sequence[int],
         dilations: Sequence[int] = (),
         ceil: bool = False,
+        most: int = 2,
     ) -> Window:
-        """From attributes of one or two dimensions; one dimension becomes a row. Raises ValueError when illegal."""
+        """From attributes of one to `most` dimensions; one dimension becomes a row. Raises ValueError when illegal."""
         rank = len(kernel)
         dilations = dilations or (1,) * rank
-        if rank not in (1, 2):
-            raise ValueError(f"kernel_shape must have 1 or 2 dimensions, this one has {rank}")
+        if not 1 <= rank <= most:
+            allowed = "1 or 2" if most == 2 else f"1 to {most}"
+            raise ValueError(f"kernel_shape must have {allowed} dimensions, this one has {rank}")
         if not len(strides) == len(dilations) == rank or len(pads) != 2 * rank:
             raise ValueError(
                 f"a kernel of {rank} dimensions needs {rank} strides and dilations and {2 * rank} pads, there are "
@@ -47,43 +54,35 @@ class Window:
         if rank == 1:
             row = ((1, kernel[0]), (1, strides[0]), (0, pads[0], 0, pads[1]), (1, dilations[0]))
             return cls(*row, ceil)
-        top, left, bottom, right = pads
-        return cls(
-            (kernel[0], kernel[1]),
-            (strides[0], strides[1]),
-            (top, left, bottom, right),
-            (dilations[0], dilations[1]),
-            ceil,
-        )
+        return cls(tuple(kernel), tuple(strides), tuple(pads), tuple(dilations), ceil)
 
     @property
     def taps(self) -> int:
         """Elements under the window."""
-        return self.kernel[0] * self.kernel[1]
+        return math.prod(self.kernel)
 
     @property
-    def extents(self) -> Pair:
-        """Rows and columns from the first to the last tap."""
-        (kh, kw), (dh, dw) = self.kernel, self.dilations
-        return (kh - 1) * dh + 1, (kw - 1) * dw + 1
+    def extents(self) -> Extents:
+        """Elements from the first to the last tap, in each dimension."""
+        return tuple((taps - 1) * apart + 1 for taps, apart in zip(self.kernel, self.dilations, strict=True))
 
-    def output(self, size: Sequence[int]) -> Pair:
-        """Window positions over an input of `size` rows and columns; raises ValueError when there is none."""
-        return self._positions(size[0], 0), self._positions(size[1], 1)
+    def output(self, size: Sequence[int]) -> Extents:
+        """Window positions over an input of `size`; raises ValueError when there is none."""
+        return tuple(self._positions(extent, axis) for axis, extent in enumerate(size))
 
-    def overhang(self, size: Sequence[int]) -> Pair:
-        """Rows and columns that the last windows reach beyond the padded input (only with `ceil`)."""
+    def overhang(self, size: Sequence[int]) -> Extents:
+        """By how much the last windows reach beyond the padded input (only with `ceil`)."""
+        rank = len(self.kernel)
         reach = [
             (count - 1) * stride + extent
             for count, stride, extent in zip(self.output(size), self.strides, self.extents, strict=True)
         ]
-        return (
-            max(reach[0] - size[0] - self.pads[0] - self.pads[2], 0),
-            max(reach[1] - size[1] - self.pads[1] - self.pads[3], 0),
+        return tuple(
+            max(reach[axis] - size[axis] - self.pads[axis] - self.pads[axis + rank], 0) for axis in range(rank)
         )
 
     def _positions(self, size: int, axis: int) -> int:
-        before, after = self.pads[axis], self.pads[axis + 2]
+        before, after = self.pads[axis], self.pads[axis + len(self.kernel)]
         room = size + before + after - self.extents[axis]
         if room < 0 and not (self.ceil and -room < self.strides[axis]):
             raise ValueError(
@@ -97,8 +96,14 @@ class Window:
         return count
 
 
-def spatial(shape: Sequence[int], rank: int) -> Pair:
-    """The last two dimensions of `[n, c, h, w]`, or 1 and w of `[n, c, w]`; `rank`: dimensions of the kernel."""
+def spatial(shape: Sequence[int], rank: int) -> Extents:
+    """The dimensions behind n and c, or 1 and w of `[n, c, w]`; `rank`: dimensions of the kernel."""
     if len(shape) != rank + 2:
         raise ValueError(f"a kernel of {rank} dimensions needs an input of {rank + 2}, this one is {show(shape)}")
-    return (shape[2], shape[3]) if rank == 2 else (1, shape[2])
+    return (1, shape[2]) if rank == 1 else tuple(shape[2:])
+
+
+def pair(extents: Extents) -> Pair:
+    """Those of an image: rows and columns."""
+    rows, columns = extents
+    return rows, columns

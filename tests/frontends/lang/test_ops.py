@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tpuc_lang as tl
+from numpy.lib.stride_tricks import sliding_window_view
 
 from tests.frontends.caffe import reference
 from tests.frontends.lang.programs import Array, compiled, const, floats, numbers, result
@@ -71,6 +72,14 @@ CASES: dict[str, tuple[Build, Array]] = {
     ),
     "max": (tl.max, np.maximum(X, Y)),
     "max number": (lambda x, _: tl.max(x, 0.25), X.clip(0.25)),
+    "maxpool3d": (
+        lambda x, _: tl.maxpool3d(tl.reshape(x, [1, 2, 2, 6, 5]), [2, 3, 2], [1, 2, 1], pad=[1, 0, 0, 2, 0, 1]),
+        sliding_window_view(
+            np.pad(X.reshape(1, 2, 2, 6, 5), ((0, 0), (0, 0), (1, 0), (0, 2), (0, 1)), constant_values=-np.inf),
+            (2, 3, 2),
+            (2, 3, 4),
+        )[:, :, :, ::2].max((5, 6, 7)),
+    ),
     "maxpool": (
         lambda x, _: tl.maxpool(x, [2, 2], [2, 2], ceil_mode=True),
         reference.pool(X, (2, 2), (2, 2), (0, 0), mean=False),
@@ -246,6 +255,7 @@ def test_lstm(tmp_path: Path) -> None:
         (lambda x: tl.clip(x, 1, 0), "clip: its bounds are 1 and 0; give the smaller one first."),
         (lambda x: tl.reduce(x, 1, "ReduceMedian"), "reduce: mode must be one of ReduceMean, "),
         (lambda x: tl.maxpool(x, [9, 9]), "maxpool: kernel 9x9 reaches over 9 elements, the padded input has 6."),
+        (lambda x: tl.maxpool3d(x, [2, 2, 2]), "maxpool3d: the input has 5 dimensions, this one is [1, 4, 6, 5]."),
         (lambda x: tl.quantize(x, 0.0), "quantize: the scale is 0; it must be above 0."),
         (lambda x: tl.arg(x, "median"), "arg: method 'median' is not known; use max or min."),
         (lambda x: tl.topk(x, 3, 9), "topk: K must be in 1..5, the extent of axis 3, this one is 9."),

@@ -111,17 +111,43 @@ def test_transposed_conv(
 
 
 @pytest.mark.parametrize(
-    ("op", "attributes"),
+    ("op", "attributes", "made"),
     [
-        ("MaxPool", {"kernel_shape": [2, 3, 2], "strides": [1, 2, 2], "pads": [1, 1, 0, 0, 1, 1]}),
-        ("MaxPool", {"kernel_shape": [2, 2, 2], "dilations": [2, 1, 3], "ceil_mode": 1, "strides": [2, 2, 2]}),
-        ("AveragePool", {"kernel_shape": [2, 3, 2], "strides": [1, 2, 2], "pads": [1, 1, 0, 0, 1, 1]}),
-        ("AveragePool", {"kernel_shape": [2, 3, 2], "pads": [1, 1, 0, 0, 1, 1], "count_include_pad": 1}),
-        ("LpPool", {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2], "p": 3}),
+        ("MaxPool", {"kernel_shape": [2, 3, 2], "strides": [1, 2, 2], "pads": [1, 1, 0, 0, 1, 1]}, "MaxPool"),
+        ("MaxPool", {"kernel_shape": [3, 2, 2], "strides": [2, 2, 2], "ceil_mode": 1}, "MaxPool"),
+        ("MaxPool", {"kernel_shape": [3, 2, 3], "strides": [2, 1, 2], "auto_pad": "SAME_LOWER"}, "MaxPool"),
+        ("AveragePool", {"kernel_shape": [2, 3, 2], "strides": [1, 2, 2], "pads": [1, 1, 0, 0, 1, 1]}, "AvgPool"),
+        ("AveragePool", {"kernel_shape": [2, 3, 2], "pads": [1, 1, 0, 0, 1, 1], "count_include_pad": 1}, "AvgPool"),
+        (
+            "AveragePool",
+            {"kernel_shape": [3, 2, 2], "strides": [2, 2, 2], "pads": [1, 0, 0] * 2, "ceil_mode": 1},
+            "AvgPool",
+        ),
+        (
+            "AveragePool",
+            {
+                "kernel_shape": [3, 2, 2],
+                "strides": [2, 2, 2],
+                "pads": [1, 0, 0] * 2,
+                "ceil_mode": 1,
+                "count_include_pad": 1,
+            },
+            "AvgPool",
+        ),
+        ("LpPool", {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2], "p": 3}, "AvgPool"),
     ],
 )
-def test_pools_over_three_dimensions(op: str, attributes: dict[str, Any], tmp_path: Path) -> None:
-    check(network([node(op, "x", "y", **attributes)], {"x": [1, 2, 5, 6, 7]}, ["y"], opset=19), tmp_path)
+def test_pools_over_three_dimensions(op: str, attributes: dict[str, Any], made: str, tmp_path: Path) -> None:
+    model = network([node(op, "x", "y", **attributes)], {"x": [1, 2, 5, 6, 7]}, ["y"], opset=19)
+    found = check(model, tmp_path)
+    assert found.count(made) == 1
+    assert not {"Conv", "Reshape"} & set(found)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_dilated_pools_over_three_dimensions(op: str, tmp_path: Path) -> None:
+    window = {"kernel_shape": [2, 2, 2], "dilations": [2, 1, 3], "ceil_mode": 1, "strides": [2, 2, 2]}
+    check(network([node(op, "x", "y", **window)], {"x": [1, 2, 5, 6, 7]}, ["y"], opset=19), tmp_path)
 
 
 def test_pooling_forth_and_back(tmp_path: Path) -> None:

@@ -279,7 +279,7 @@ def test_one_unknown_operator(tmp_path: Path) -> None:
     )
 
 
-RANK = "windows over 4 dimensions are not supported, only over 1 or 2"
+RANK = "windows over 4 dimensions are not supported, only over 1 to 3"
 REFUSALS = [
     (
         node("MaxPool", "x", "y where", kernel_shape=[2, 2], dilations=[2, 2]),

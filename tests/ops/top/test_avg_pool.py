@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from tpuc.testing import OpConformance, onnx_node, uniform
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
@@ -48,3 +50,39 @@ class TestAvgPoolOfEverything(OpConformance):
 
     samples = ([uniform(2, 3, 9, 7)],)
     flops = 9 * 7
+
+
+WINDOW = {"kernel_shape": [2, 3, 2], "strides": [1, 2, 3], "pads": [1, 1, 0, 0, 2, 1]}
+VOLUMES = top.AvgPool(kernel_shape=(2, 3, 2), strides=(1, 2, 3), pads=(1, 1, 0, 0, 2, 1))
+
+
+class TestAvgPoolOfVolumes(OpConformance):
+    op = VOLUMES
+    reference = onnx_node("AveragePool", **WINDOW)
+    samples = ([uniform(2, 3, 5, 6, 7)],)
+    flops = 2 * 3 * 2
+
+
+class TestAvgPoolOfVolumesCountingPadding(OpConformance):
+    op = dataclasses.replace(VOLUMES, count_include_pad=True)
+    reference = onnx_node("AveragePool", **WINDOW, count_include_pad=1)
+    samples = ([uniform(2, 3, 5, 6, 7)],)
+    flops = 2 * 3 * 2
+
+
+class TestAvgPoolOfVolumesRoundedUp(OpConformance):
+    op = dataclasses.replace(VOLUMES, ceil_mode=True)
+    reference = onnx_node("AveragePool", **WINDOW, ceil_mode=1)
+    samples = [uniform(2, 3, 5, 6, 7)], [uniform(1, 2, 4, 7, 8)]
+    flops = 2 * 3 * 2
+
+
+class TestAvgPoolOfWholeVolumes(OpConformance):
+    op = top.AvgPool(kernel_shape=(3, 4, 5), strides=(1, 1, 1), pads=(0,) * 6, keepdims=False)
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        return x.mean((2, 3, 4))
+
+    samples = ([uniform(2, 3, 3, 4, 5)],)
+    flops = 3 * 4 * 5

@@ -6,6 +6,7 @@ import pytest
 from tpuc.api import F32, Node, TensorType
 from tpuc.testing import OpConformance, onnx_node, uniform
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
 
 class TestConv(OpConformance):
@@ -38,6 +39,23 @@ class TestConvOfRows(OpConformance):
     reference = onnx_node("Conv", strides=[2], pads=[1, 0], dilations=[2])
     samples = ([uniform(2, 3, 12), uniform(4, 3, 3), uniform(4)],)
     flops = 2 * 3 * 3 + 1
+
+
+class TestConvOfVolumes(OpConformance):
+    op = top.Conv(
+        kernel_shape=(2, 3, 2), strides=(2, 1, 3), pads=(1, 0, 1, 2, 1, 0), dilations=(2, 1, 1), group=2, do_relu=True
+    )
+
+    @staticmethod
+    def reference(*operands: Array) -> Array:
+        window = {"strides": [2, 1, 3], "pads": [1, 0, 1, 2, 1, 0], "dilations": [2, 1, 1]}
+        return onnx_node("Conv", **window, group=2)(*operands)[0].clip(0)
+
+    samples = (
+        [uniform(2, 4, 5, 6, 7), uniform(6, 2, 2, 3, 2), uniform(6)],
+        [uniform(1, 2, 4, 3, 5), uniform(4, 1, 2, 3, 2), None],
+    )
+    flops = (2 * 6 * 3 * 5 * 3 * (2 * 2 * 12 + 1 + 1), 4 * 3 * 2 * 2 * (2 * 12 + 1))
 
 
 class TestConvInManyBlocks(OpConformance):

@@ -40,9 +40,29 @@ CASES: list[tuple[Op, list[tuple[int, ...] | None], str]] = [
         "a kernel of 1 dimensions needs an input of 3, this one is 1x4x8x8",
     ),
     (
-        top.Conv(kernel_shape=(1, 1, 1), strides=(1,) * 3, pads=(0,) * 6, dilations=(1,) * 3),
+        top.Conv(kernel_shape=(1, 1, 1, 1), strides=(1,) * 4, pads=(0,) * 8, dilations=(1,) * 4),
+        [(1, 4, 2, 2, 2, 2), (6, 4, 1, 1, 1, 1)],
+        "kernel_shape must have 1 to 3 dimensions, this one has 4",
+    ),
+    (
+        top.Conv(kernel_shape=(1, 1, 1), strides=(1,) * 3, pads=(0,) * 6, dilations=(1,) * 3, inserts=(1, 1, 1)),
+        [(1, 4, 2, 2, 2), (6, 4, 1, 1, 1)],
+        "inserts stand between rows and columns; a kernel of 3 dimensions has none",
+    ),
+    (
+        top.Deconv(kernel_shape=(1, 1, 1), strides=(1,) * 3, pads=(0,) * 6, dilations=(1,) * 3),
         [(1, 4, 2, 2, 2), (6, 4, 1, 1, 1)],
         "kernel_shape must have 1 or 2 dimensions, this one has 3",
+    ),
+    (
+        top.MaxPool(kernel_shape=(2, 2, 2)),
+        [(1, 4, 2, 2, 2)],
+        "a kernel of 3 dimensions needs 3 strides and dilations and 6 pads, there are 2, 3 and 4",
+    ),
+    (
+        top.AvgPool(kernel_shape=(2, 3, 2), strides=(1, 1, 1), pads=(0,) * 6),
+        [(1, 4, 5, 2, 4)],
+        "kernel 2x3x2 reaches over 3 elements, the padded input has 2",
     ),
     (
         top.Conv(kernel_shape=(1, 1), pads=(0, -1, 0, 0)),

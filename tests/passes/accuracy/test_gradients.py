@@ -14,6 +14,7 @@ from tpuc_passes.accuracy.network import FakeNetwork, State
 from tests.passes.graphs import Network
 
 SHAPE = (1, 4, 6, 6)
+VOLUMES = (1, 2, 2, 6, 6)
 
 
 def gradients(net: FakeNetwork, state: State, seed: int, powers: dict[int, float]) -> dict[int, np.ndarray[Any, Any]]:
@@ -65,6 +66,19 @@ OPS: dict[str, Any] = {
     "square": lambda net, x: net.op(top.MatMul(), x, net.op(top.Permute(order=(0, 1, 3, 2)), x)),
     "average": lambda net, x: net.op(top.AvgPool(kernel_shape=(2, 3), strides=(2, 1)), x),
     "maximum": lambda net, x: net.op(top.MaxPool(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)), x),
+    "conv_of_volumes": lambda net, x: net.op(
+        top.Conv(kernel_shape=(2, 3, 2), strides=(1, 2, 1), pads=(1, 0, 1, 0, 1, 0), dilations=(1, 2, 1), group=2),
+        net.op(top.Reshape(shape=VOLUMES), x),
+        net.weight(6, 1, 2, 3, 2),
+        net.none,
+    ),
+    "average_of_volumes": lambda net, x: net.op(
+        top.AvgPool(kernel_shape=(2, 3, 2), strides=(1, 1, 2), pads=(0,) * 6), net.op(top.Reshape(shape=VOLUMES), x)
+    ),
+    "maximum_of_volumes": lambda net, x: net.op(
+        top.MaxPool(kernel_shape=(2, 3, 2), strides=(1, 2, 2), pads=(1, 1, 0, 0, 1, 1)),
+        net.op(top.Reshape(shape=VOLUMES), x),
+    ),
     "relu": lambda net, x: net.op(top.Relu(relu_limit=0.6), x),
     "leaky": lambda net, x: net.op(top.LeakyRelu(alpha=0.2), x),
     "prelu": lambda net, x: net.op(top.PRelu(), x, net.weight(1, 4, 1, 1)),

@@ -24,6 +24,7 @@ from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.window import pair
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Layout, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar
@@ -62,7 +63,7 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
         operands: list[View | None] = [None] * len(node.operand_types)
         operands[0] = View(elementwise_view(node.operand_types[0].dims))
         result = View(elementwise_view(node.result_type.dims))
-        limits = window_limits(node.op.window().extents, node.op.window().strides)
+        limits = window_limits(pair(node.op.window().extents), node.op.window().strides)
         return Space(parallel_axes(result.shape, "cnhw", limits=limits), tuple(operands), (result,))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
@@ -111,10 +112,10 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
                 shape=result.shape,
                 input=wide.input,
                 input_size=(x.shape[2], x.shape[3]),
-                kernel=op.window().kernel,
-                stride=op.window().strides,
+                kernel=pair(op.window().kernel),
+                stride=pair(op.window().strides),
                 pads=x.padding,
-                dilation=op.window().dilations,
+                dilation=pair(op.window().dilations),
                 weight=Operand(
                     placed.constants["filter"].address, dtype_of(node.operand_types[1].storage), Layout.COMPACT
                 ),

@@ -10,7 +10,7 @@ from tpuc_chip_parts.tiles import tile_shape, window_box
 from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer
 from tpuc_ops.quant.arithmetic import Rounding
-from tpuc_ops.window import spatial
+from tpuc_ops.window import pair, spatial
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar
@@ -30,7 +30,7 @@ class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
 
     def refuse(self, node: Node[tpu.Pool2D]) -> str | None:
         return (average_refusal(node) if node.op.pool_mode == "Avg" else None) or window_refusal(
-            node.op.window(), node.op.window().overhang(spatial(node.operand_types[0].dims, 2))
+            node.op.window(), pair(node.op.window().overhang(spatial(node.operand_types[0].dims, 2)))
         )
 
     def space(self, node: Node) -> Space:

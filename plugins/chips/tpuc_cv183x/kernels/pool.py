@@ -8,7 +8,7 @@ from tpuc.api import Box, Node, Phase, PlacedTile, Space, Tile, View, elementwis
 from tpuc_chip_parts.tiles import window_box
 from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer
-from tpuc_ops.window import Window, spatial
+from tpuc_ops.window import Window, pair, spatial
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import ArithmeticOp, AveragePool, DType, MaxPool, Scalar
@@ -26,7 +26,7 @@ class PoolKernel(LaneKernel[tpu.Pool2D]):
 
     def refuse(self, node: Node) -> str | None:
         window: Window = node.op.window()
-        overhang = window.overhang(spatial(node.operand_types[0].dims, 2))
+        overhang = pair(window.overhang(spatial(node.operand_types[0].dims, 2)))
         return (
             (_average_refusal(node) if node.op.pool_mode == "Avg" else None)
             or element_refusal(node)
@@ -45,7 +45,7 @@ class PoolKernel(LaneKernel[tpu.Pool2D]):
         (view,) = space.operands
         assert view is not None
         window = _window(node)
-        return [window_box(tile, view, tile.range("c"), window.kernel, window.strides, window.pads)]
+        return [window_box(tile, view, tile.range("c"), pair(window.kernel), window.strides, window.pads)]
 
     def emit(self, node: Node[tpu.Pool2D], placed: PlacedTile, phase: Phase, asm: Cv183xAssembler) -> None:
         op = node.op
@@ -59,8 +59,8 @@ class PoolKernel(LaneKernel[tpu.Pool2D]):
                     result_shape=result.shape,
                     input=source,
                     input_size=size,
-                    kernel=window.kernel,
-                    stride=window.strides,
+                    kernel=pair(window.kernel),
+                    stride=pair(window.strides),
                     pads=x.padding,
                     pad_value=_LOWEST[source.dtype],
                 )
@@ -74,8 +74,8 @@ class PoolKernel(LaneKernel[tpu.Pool2D]):
                     result_shape=result.shape,
                     input=source,
                     input_size=size,
-                    kernel=window.kernel,
-                    stride=window.strides,
+                    kernel=pair(window.kernel),
+                    stride=pair(window.strides),
                     pads=x.padding,
                     factor=Scalar.of(1.0 / taps, DType.BF16).bits if floats else op.multiplier,
                     shift=0 if floats else op.rshift,

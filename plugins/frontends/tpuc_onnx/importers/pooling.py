@@ -20,11 +20,10 @@ from tpuc_onnx.importers.window import WindowAttributes, images
 def max_pool(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
     """Padding is below every value, so more of it at the end changes nothing."""
     has_places = len(node.outputs) > 1 and bool(node.outputs[1])
-    if is_unusual(node, build):
-        if has_places:
-            raise build.refuse(
-                node, "indices of dilated windows, or over other than 1 or 2 dimensions, are not supported"
-            )
+    is_odd = is_unusual(node, build)
+    if has_places and (is_odd or len(build.shape(node.inputs[0])) == 5):
+        raise build.refuse(node, "indices of dilated windows, or over other than 1 or 2 dimensions, are not supported")
+    if is_odd:
         return max_pool_by_axis(node, build)
     x = _images(node, build)
     window = _ceiled(node, build, WindowAttributes.of(node, build, node.attributes["kernel_shape"]), x)
@@ -107,6 +106,6 @@ def _ceiled(node: ForeignNode, build: ImportBuilder, window: WindowAttributes, x
 
 def _finish(node: ForeignNode, build: ImportBuilder, op: Op, x: Value) -> Value:
     name, shape = node.outputs[0], build.shape(node.outputs[0])
-    if len(shape) == 4:
+    if len(shape) == x.tensor.rank:
         return build.build(op, [x], name)
     return reshape(build, build.build(op, [x], f"{name}_2d"), shape, name)

@@ -1,4 +1,4 @@
-"""Windows over three dimensions, and dilated pooling: said in windows over two."""
+"""Convolution over three dimensions, and pooling with dilations or over more: said in windows over two."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ LOWEST = float(np.finfo(np.float32).min)
 
 
 def is_unusual(node: ForeignNode, build: ImportBuilder) -> bool:
-    """Is it pooling with dilations, or over other than one or two dimensions?"""
+    """Is it pooling with dilations, or over other than one to three dimensions?"""
     rank = len(build.shape(node.inputs[0])) - 2
-    return rank not in (1, 2) or max(node.attributes.get("dilations", (1,))) > 1
+    return rank not in (1, 2, 3) or max(node.attributes.get("dilations", (1,))) > 1
 
 
 def _pool_window(node: ForeignNode, build: ImportBuilder) -> tuple[WindowAttributes, WindowAttributes]:

@@ -22,12 +22,12 @@ class WindowAttributes:
 
     @staticmethod
     def of(node: ForeignNode, build: ImportBuilder, kernel: Sequence[int]) -> WindowAttributes:
-        """From the attributes of a node that slides `kernel` over one or two dimensions; refuses other ranks."""
+        """From the attributes of a node that slides `kernel` over one to three dimensions; refuses other ranks."""
         window = WindowAttributes.any(node, build, kernel)
         rank = len(window.kernel)
-        if rank not in (1, 2):
-            raise build.refuse(node, f"windows over {rank} dimensions are not supported, only over 1 or 2")
-        return window.two_dimensional()
+        if rank not in (1, 2, 3):
+            raise build.refuse(node, f"windows over {rank} dimensions are not supported, only over 1 to 3")
+        return window.two_dimensional() if rank == 1 else window
 
     @staticmethod
     def any(node: ForeignNode, build: ImportBuilder, kernel: Sequence[int]) -> WindowAttributes:

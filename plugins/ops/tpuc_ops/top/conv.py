@@ -12,7 +12,7 @@ from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.convolution import as_images, convolve, insert_zeros
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.shapes import is_absent, show
-from tpuc_ops.window import Pair, Window, spatial
+from tpuc_ops.window import Pair, Window, pair, spatial
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Conv(ReluFields, Op):
     """Cross-correlation of `x: [n, c, h, w]` with `weight: [oc, c / group, kh, kw]`, plus `bias: [oc]`, then relu.
 
     `pads` are top, left, bottom, right; `inserts` are zeros put between the rows and columns of `x` first. One spatial
-    dimension works too: `[n, c, w]` with a kernel of one. A bias of any shape with `oc` elements is taken.
+    dimension works too, `[n, c, w]` with a kernel of one, and three without `inserts`, `[n, c, d, h, w]` with a kernel
+    of three; their `pads` are all before, then all after. A bias of any shape with `oc` elements is taken.
     """
 
     name = "top.Conv"
@@ -35,16 +36,20 @@ class Conv(ReluFields, Op):
     weight_is_coeff: I64 = 1
 
     def window(self) -> Window:
-        """The sliding window over rows and columns; raises ValueError when the attributes contradict each other."""
-        return Window.of(self.kernel_shape, self.strides, self.pads, self.dilations)
+        """The sliding window; raises ValueError when the attributes contradict each other."""
+        return Window.of(self.kernel_shape, self.strides, self.pads, self.dilations, most=3)
 
     def infer(self, operands: Types) -> Types:
         x, weight = operands[:2]
         channels = check_filter(x, weight, self.kernel_shape, self.group)
         if len(operands) > 2 and not is_absent(operands[2]) and operands[2].size != channels:
             raise ValueError(f"bias {show(operands[2].dims)} does not fit {channels} output channels")
-        size = spread(spatial(x.dims, len(self.kernel_shape)), self.inserts)
-        output = self.window().output(size)
+        window, size = self.window(), spatial(x.dims, len(self.kernel_shape))
+        if self.inserts:
+            if len(size) > 2:
+                raise ValueError("inserts stand between rows and columns; a kernel of 3 dimensions has none")
+            size = spread(pair(size), self.inserts)
+        output = window.output(size)
         return (x.shape_only().with_shape((x.dims[0], channels, *output[-len(self.kernel_shape) :])),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
@@ -55,7 +60,7 @@ class Conv(ReluFields, Op):
             x = insert_zeros(x, *_pair(self.inserts))
         result = convolve(x, weight, self.window(), self.group)
         if len(operands) > 2 and operands[2].size:
-            result += as_float(operands[2]).reshape(-1, 1, 1)
+            result += as_float(operands[2]).reshape(-1, *(1,) * (result.ndim - 2))
         return [self.activate(result, in_place=True).reshape(node.result_type.dims)]
 
     def flops(self, node: Node) -> int:
@@ -69,9 +74,9 @@ def _pair(values: Sequence[int]) -> Pair:
     return (values[0], values[1]) if len(values) == 2 else (0, values[0])
 
 
-def spread(size: Pair, inserts: Sequence[int] | None) -> Pair:
+def spread(size: Pair, inserts: Sequence[int]) -> Pair:
     """Rows and columns after zeros were put between them."""
-    rows, columns = _pair(inserts) if inserts else (0, 0)
+    rows, columns = _pair(inserts)
     return (size[0] - 1) * (rows + 1) + 1, (size[1] - 1) * (columns + 1) + 1
 
 

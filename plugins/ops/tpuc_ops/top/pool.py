@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from tpuc.api import I64, Bool, I64Array, Node, Op, Str, Types
 
 from tpuc_ops.elementwise import ReluFields
-from tpuc_ops.window import Pair, Window, spatial
+from tpuc_ops.window import Extents, Window, spatial
 
 
 @dataclass(frozen=True)
 class Pool(ReluFields, Op):
-    """A reduction of every channel under a sliding window; `pads` are top, left, bottom, right.
+    """A reduction of every channel under a sliding window over one to three dimensions; `pads` are all before, then
+    all after: over images top, left, bottom, right.
 
     `ceil_mode` adds a last window that reaches beyond the padding if it begins before it.
     """
@@ -30,11 +31,11 @@ class Pool(ReluFields, Op):
     first_round_mode: Str = "HalfAwayFromZero"
 
     def window(self) -> Window:
-        """The sliding window over rows and columns; raises ValueError when the attributes contradict each other."""
-        return Window.of(self.kernel_shape, self.strides, self.pads, ceil=bool(self.ceil_mode))
+        """The sliding window; raises ValueError when the attributes contradict each other."""
+        return Window.of(self.kernel_shape, self.strides, self.pads, ceil=bool(self.ceil_mode), most=3)
 
-    def size(self, node: Node) -> Pair:
-        """Rows and columns of the operand."""
+    def size(self, node: Node) -> Extents:
+        """What the window slides over: the operand's dimensions, of one dimension a row."""
         return spatial(node.operand_types[0].dims, len(self.kernel_shape))
 
     def infer(self, operands: Types) -> Types:

@@ -13,7 +13,7 @@ from tpuc.api import FusesRelu, Module, Op
 from tpuc.api.host import ABSENT_SLOT, Array, Pool, Step
 from tpuc_ops import top
 from tpuc_ops.convolution import pad_images
-from tpuc_ops.window import Window
+from tpuc_ops.window import Window, pair
 
 from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.accuracy.rescale import constant, set_constant
@@ -107,7 +107,7 @@ def _mean_product(step: Step, x: Array, filters: Array, bias: Array | None) -> A
     added = 0.0 if bias is None or not bias.size else bias.reshape(-1).astype(np.float64)
     if isinstance(op, top.Conv) and x.ndim == filters.ndim == 4 and not op.inserts:
         # The mean over places is the product with the mean of what every tap reads.
-        means = _tap_means(pad_images(x, op.window().pads), op.window(), op.window().output(x.shape[2:]))
+        means = _tap_means(pad_images(x, op.window().pads), op.window(), pair(op.window().output(x.shape[2:])))
         grouped = filters.reshape(op.group, filters.shape[0] // op.group, -1)
         column = means.astype(np.float32).reshape(op.group, -1, 1)
         return np.matmul(grouped, column).reshape(-1).astype(np.float64) + added

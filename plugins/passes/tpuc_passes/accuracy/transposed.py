@@ -8,47 +8,44 @@ from typing import Any
 import numpy as np
 from tpuc.api.host import Array
 from tpuc_ops.convolution import as_images
-from tpuc_ops.window import Window
+from tpuc_ops.window import Extents, Window
 
 
-def _taps(window: Window, size: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], tuple[slice, slice]]]:
-    """Every tap with the rows and columns of the padded operand that it reads for a result of `size`."""
-    (sh, sw), (dh, dw) = window.strides, window.dilations
-    oh, ow = size
-    for i, j in np.ndindex(*window.kernel):
-        rows = slice(i * dh, i * dh + (oh - 1) * sh + 1, sh)
-        yield (i, j), (rows, slice(j * dw, j * dw + (ow - 1) * sw + 1, sw))
+def _taps(window: Window, size: Extents) -> Iterator[tuple[Extents, tuple[slice, ...]]]:
+    """Every tap with the elements of the padded operand that it reads for a result of `size`."""
+    for tap in np.ndindex(*window.kernel):
+        along = zip(tap, size, window.strides, window.dilations, strict=True)
+        firsts = [(place * dilation, count, stride) for place, count, stride, dilation in along]
+        yield tap, tuple(slice(first, first + (count - 1) * stride + 1, stride) for first, count, stride in firsts)
 
 
-def _padded(shape: tuple[int, ...], window: Window, size: tuple[int, ...]) -> tuple[int, int]:
+def _padded(shape: tuple[int, ...], window: Window, size: Extents) -> Extents:
     """Extents that hold the operand, its padding and whatever the last windows reach beyond."""
-    top, left, bottom, right = window.pads
-    reach = [
-        (count - 1) * stride + (kernel - 1) * dilation + 1
-        for count, stride, kernel, dilation in zip(size, window.strides, window.kernel, window.dilations, strict=True)
-    ]
-    return max(shape[2] + top + bottom, reach[0]), max(shape[3] + left + right, reach[1])
+    rank = len(size)
+    reach = [(count - 1) * window.strides[axis] + window.extents[axis] for axis, count in enumerate(size)]
+    own = [window.pads[axis] + shape[axis + 2] + window.pads[axis + rank] for axis in range(rank)]
+    return tuple(map(max, own, reach))
 
 
 def _inside(padded: Array, shape: tuple[int, ...], window: Window) -> Array:
-    top, left = window.pads[:2]
-    return padded[:, :, top : top + shape[2], left : left + shape[3]]
+    places = (slice(first, first + extent) for first, extent in zip(window.pads, shape[2:], strict=False))
+    return padded[(slice(None), slice(None), *places)]
 
 
 def image_gradient(gradient: Array, weight: Array, shape: tuple[int, ...], window: Window, group: int) -> Array:
-    """Of a convolution, with respect to its images of `shape`."""
+    """Of a convolution, with respect to its images, or volumes, of `shape`."""
     gradient, filters = as_images(gradient), as_images(weight)
     images = (shape[0], shape[1], 1, shape[2]) if len(shape) == 3 else shape
-    n, outputs, oh, ow = gradient.shape
+    n, outputs, *size = gradient.shape
     inputs = images[1]
-    result = np.zeros((n, group, inputs // group, *_padded(images, window, (oh, ow))), np.float32)
-    flat = gradient.reshape(n, group, outputs // group, oh * ow)
+    result = np.zeros((n, group, inputs // group, *_padded(images, window, tuple(size))), np.float32)
+    flat = gradient.reshape(n, group, outputs // group, -1)
     parts = filters.reshape(group, outputs // group, inputs // group, *filters.shape[2:])
     is_depthwise = inputs // group == 1 and outputs == group
-    for (i, j), (rows, columns) in _taps(window, (oh, ow)):
-        tap = parts[:, :, :, i, j]
+    for place, places in _taps(window, tuple(size)):
+        tap = parts[(..., *place)]
         product = flat * tap.reshape(1, group, 1, 1) if is_depthwise else np.matmul(tap.transpose(0, 2, 1), flat)
-        result[:, :, :, rows, columns] += product.reshape(n, group, inputs // group, oh, ow)
+        result[(..., *places)] += product.reshape(n, group, inputs // group, *size)
     result = result.reshape(n, inputs, *result.shape[3:])
     return np.ascontiguousarray(_inside(result, images, window)).reshape(shape)
 
@@ -58,7 +55,7 @@ def pool_gradient(
 ) -> Array:
     """Of a sum under windows; of a maximum when `x` and its `result` are given (all of equal maxima count)."""
     images = (shape[0], shape[1], 1, shape[2]) if len(shape) == 3 else shape
-    size = window.output((images[2], images[3]))
+    size = window.output(images[2:])
     gradient = gradient.reshape(*images[:2], *size)
     extents = _padded(images, window, size)
     sums = np.zeros((*images[:2], *extents), np.float32)
@@ -67,9 +64,9 @@ def pool_gradient(
         source = np.full(sums.shape, -np.inf, np.float32)
         _inside(source, images, window)[...] = x.reshape(images)
         result = result.reshape(gradient.shape)
-    for _, (rows, columns) in _taps(window, size):
-        part = gradient if source is None else gradient * (source[:, :, rows, columns] == result)
-        sums[:, :, rows, columns] += part
+    for _, places in _taps(window, size):
+        part = gradient if source is None else gradient * (source[(..., *places)] == result)
+        sums[(..., *places)] += part
     return np.ascontiguousarray(_inside(sums, images, window)).reshape(shape)
 
 

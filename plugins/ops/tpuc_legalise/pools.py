@@ -1,0 +1,154 @@
+"""Pooling over three dimensions as pooling over images, in one step where that is possible, else in two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from tpuc.api import F32, Legalisation, LegalisationBuilder, LoweringNode, TensorType, Value
+from tpuc_ops import top
+from tpuc_ops.top.pool import Pool
+
+from tpuc_legalise.composer import compute_type
+from tpuc_legalise.table import TABLE
+
+PoolT = TypeVar("PoolT", top.AvgPool, top.MaxPool)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One dimension, and the window along it."""
+
+    size: int
+    kernel: int
+    stride: int
+    before: int
+    after: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Is there one window, which covers all of it?"""
+        return self.kernel == self.size and not self.before and not self.after
+
+    @property
+    def is_single(self) -> bool:
+        """Is every element a window of its own?"""
+        return self.kernel == self.stride == 1 and not self.before and not self.after
+
+    def joined(self, inner: _Axis) -> _Axis | None:
+        """This dimension and the next as one; None where windows over it would not be those over both."""
+        size = self.size * inner.size
+        if self.is_whole and inner.is_whole:
+            return _Axis(size, size, 1, 0, 0)
+        return _Axis(size, 1, 1, 0, 0) if self.is_single and inner.is_single else None
+
+
+_ROW = _Axis(1, 1, 1, 0, 0)
+
+
+@dataclass(frozen=True)
+class _Pools(Generic[PoolT]):
+    """Builds what takes the place of one node."""
+
+    node: LoweringNode[PoolT]
+    build: LegalisationBuilder
+
+    def reshaped(self, value: Value, dims: Sequence[int], name: str) -> Value:
+        """The same elements under another shape; in the middle of a node nothing where the shape is the same."""
+        dims = tuple(dims)
+        if value.tensor.dims == dims and name != self.node.name:
+            return value
+        return self.build(top.Reshape(shape=dims), [value], value.tensor.with_shape(dims), name)
+
+    def pooled(
+        self, value: Value, down: _Axis, across: _Axis, result: TensorType, name: str, mode: str | None, *, last: bool
+    ) -> Value:
+        """Over all images of `value`, whose channels are what the two dimensions leave; `result`: the element."""
+        node = self.node
+        n, size = node.operand_types[0].dims[0], down.size * across.size
+        images = (n, value.tensor.size // (n * size), down.size, across.size)
+        op = replace(
+            node.op,
+            kernel_shape=(down.kernel, across.kernel),
+            strides=(down.stride, across.stride),
+            pads=(down.before, across.before, down.after, across.after),
+            keepdims=True,
+            do_relu=node.op.do_relu and last,
+        )
+        source = self.reshaped(value, images, f"{name}_images")
+        dims = (*images[:2], *op.window().output(images[2:]))
+        return self.build(op, [source], result.with_shape(dims), name, mode)
+
+
+class VolumePool(Legalisation[PoolT]):
+    """Base: over rows and columns first, then over the depth, where a row of windows is as long as an image.
+
+    Windows over two dimensions can be those over three: where all elements of one are windows of their own, or where
+    two neighbours are covered whole. Such a pool keeps the node's mode.
+    """
+
+    def refuse(self, node: LoweringNode[PoolT]) -> str | None:
+        if len(node.op.kernel_shape) != 3:
+            return "there is no lowering that takes it, and only windows over 3 dimensions are composed of others"
+        return None
+
+    def inner(self, node: LoweringNode[PoolT]) -> tuple[TensorType, str | None]:
+        """The type between the two steps, and the mode of both."""
+        raise NotImplementedError
+
+    def rewrite(self, node: LoweringNode[PoolT], build: LegalisationBuilder) -> Sequence[Value]:
+        do, (value,), name, result = _Pools(node, build), node.operands, node.name, node.result_type
+        depth, *image = _axes(node.op, node.operand_types[0].dims[2:])
+        single = _as_images(depth, *image)
+        if single is not None:
+            value = do.pooled(value, *single, result, f"{name}_2d", None, last=True)
+        else:
+            between, mode = self.inner(node)
+            value = do.pooled(value, image[0], image[1], between, f"{name}_by_image", mode, last=False)
+            rest = math.prod(value.tensor.dims[2:])
+            value = do.pooled(value, depth, replace(_ROW, size=rest), result, f"{name}_2d", mode, last=True)
+        return [do.reshaped(value, result.dims, name)]
+
+
+@TABLE.legalises(top.MaxPool)
+class MaxVolumes(VolumePool[top.MaxPool]):
+    """Maxima are values of the operand, whatever its type."""
+
+    into = (top.MaxPool, top.Reshape)
+
+    def inner(self, node: LoweringNode[top.MaxPool]) -> tuple[TensorType, str | None]:
+        return node.operand_types[0], None
+
+
+@TABLE.legalises(top.AvgPool)
+class MeanVolumes(VolumePool[top.AvgPool]):
+    """Means of means: how many elements of a window count is a product of numbers along each dimension, also beside
+    padding. Two steps are computed in floats, so that integers are rounded once; a chip without floats rounds twice.
+    """
+
+    into = (top.AvgPool, top.Reshape)
+
+    def inner(self, node: LoweringNode[top.AvgPool]) -> tuple[TensorType, str | None]:
+        mode = compute_type(node)
+        assert node.chip is not None
+        return (TensorType((), F32), mode) if mode in node.chip.modes else (node.operand_types[0], None)
+
+
+def _axes(op: Pool, size: Sequence[int]) -> list[_Axis]:
+    rank = len(size)
+    return [
+        _Axis(extent, op.kernel_shape[axis], op.strides[axis], op.pads[axis], op.pads[axis + rank])
+        for axis, extent in enumerate(size)
+    ]
+
+
+def _as_images(depth: _Axis, rows: _Axis, columns: _Axis) -> tuple[_Axis, _Axis] | None:
+    """Two dimensions with the windows of three."""
+    if depth.is_single:
+        return rows, columns
+    image, above = rows.joined(columns), depth.joined(rows)
+    if image is not None:
+        return depth, image
+    return (above, columns) if above is not None else None
