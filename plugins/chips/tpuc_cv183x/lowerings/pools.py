@@ -25,12 +25,11 @@ from tpuc_cv183x.lowerings.common import (
 from tpuc_cv183x.lowerings.lines import over_lines
 from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import LOWEST, pad_apart
+from tpuc_cv183x.operands import MAX_EXTENT
 
 _FACTOR_LIMIT = 255  # the multiplier of an average is an unsigned byte
 WIDEST_BYTES = 30000
 """Of a plane that one lane holds, together with its result."""
-MOST_PLACES = 4063
-"""Rows, and columns, of a window."""
 
 
 def _refuse(node: LoweringNode) -> str | None:
@@ -69,7 +68,7 @@ def _strips(node: LoweringNode, source: TensorType) -> int:
 
 
 def _in_strips(cell: Lowering[Any], node: LoweringNode, build: LoweringBuilder, parts: int) -> Value:
-    return pooled_in_strips(node, build, parts, lambda inner, builder: cell.lower(inner, builder)[0], MOST_PLACES)
+    return pooled_in_strips(node, build, parts, lambda inner, builder: cell.lower(inner, builder)[0], MAX_EXTENT)
 
 
 @TABLE.lowers(top.MaxPool, "bf16", "int8")

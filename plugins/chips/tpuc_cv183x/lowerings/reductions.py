@@ -13,8 +13,9 @@ from tpuc_ops import top, tpu
 from tpuc_ops.shapes import positive_axis
 
 from tpuc_cv183x.lowerings.bf16_composer import Bf16Composer
-from tpuc_cv183x.lowerings.pools import MOST_PLACES, AvgPoolBf16, AvgPoolInt8, MaxPoolAny
+from tpuc_cv183x.lowerings.pools import AvgPoolBf16, AvgPoolInt8, MaxPoolAny
 from tpuc_cv183x.lowerings.table import TABLE
+from tpuc_cv183x.operands import MAX_EXTENT
 
 _POOLS = {"ReduceMean": top.AvgPool, "ReduceMax": top.MaxPool}
 _MODES = (*_POOLS, "ReduceSum", "ReduceMin", "ReduceL1", "ReduceL2")
@@ -51,7 +52,7 @@ def _images(node: LoweringNode) -> tuple[tuple[int, ...], tuple[int, int]]:
     before, count, behind = _block(node)
     if behind > 1:
         return (1, before, count, behind), (count, 1)
-    width = max(width for width in range(1, min(count, MOST_PLACES) + 1) if count % width == 0)
+    width = max(width for width in range(1, min(count, MAX_EXTENT) + 1) if count % width == 0)
     return (1, before, count // width, width), (count // width, width)
 
 
@@ -80,8 +81,8 @@ class ReduceAny(Lowering[top.Reduce]):
         if node.op.mode not in _MODES:
             return f"mode {node.op.mode} has no kernel; there are {', '.join(_MODES)}"
         window = max(_images(node)[1])
-        if window > MOST_PLACES:
-            return f"at most {MOST_PLACES} values in a row, or a product of two such numbers, here {window}"
+        if window > MAX_EXTENT:
+            return f"at most {MAX_EXTENT} values in a row, or a product of two such numbers, here {window}"
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:

@@ -9,8 +9,8 @@ from tpuc_ops import top, tpu
 from tpuc_ops.shapes import positive_axis
 
 from tpuc_cv183x.lowerings.table import TABLE
+from tpuc_cv183x.operands import MAX_EXTENT
 
-_MOST_PLACES = 4063
 _ENDS = (Return, top.Flatten, top.Permute, top.Reshape, top.Squeeze, top.Unsqueeze)
 """What may come after the last softmax of a network."""
 
@@ -34,6 +34,6 @@ class SoftmaxFloat(Lowering[top.Softmax]):
 
 def _stays_on_chip(node: LoweringNode[top.Softmax]) -> bool:
     dims = node.operand_types[0].dims
-    if dims[positive_axis(node.op.axis, len(dims))] > _MOST_PLACES:
+    if dims[positive_axis(node.op.axis, len(dims))] > MAX_EXTENT:
         return False
     return not all(isinstance(user, _ENDS) for user in node.users) or node.op.log or node.op.beta != 1.0
