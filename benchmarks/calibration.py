@@ -22,6 +22,7 @@ from tpuc.data import Preprocess, inputs_of
 from tpuc.session import Session
 from tpuc.session.accuracy import search_quantise_table
 from tpuc.work import one_blas_thread
+from tpuc_images.images import read_image
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -147,7 +148,7 @@ def main() -> None:
         files = sorted((data / "data" / "imagenet_calib").glob("*.JPEG"))
         mobilenet = data / "onnx" / "mobilenet_v2_1.0_224_dequant.onnx"
         if "mobilenet_v2" in parts or "search" in parts:
-            images = np.concatenate([preprocess(file, (1, 3, 224, 224)) for file in files])
+            images = np.concatenate([read_image(file, preprocess, (1, 3, 224, 224)) for file in files])
             if "mobilenet_v2" in parts:
                 measure("mobilenet_v2", mobilenet, images, work)
             if "search" in parts:

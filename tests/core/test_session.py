@@ -93,7 +93,7 @@ def test_integers_need_a_calibration() -> None:
 def test_one_file_for_all_inputs_or_one_for_each() -> None:
     inputs = [SampleInput(name, (1, 2)) for name in "abc"]
     with pytest.raises(UsageError) as caught:
-        samples(inputs, [Path("a.npy"), Path("b.npy")])
+        samples(inputs, [Path("a.npy"), Path("b.npy")], Registry())
     assert str(caught.value) == "2 input files for 3 inputs; give one file for all, or one for each."
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from tpuc.data.resize import resize
+from tpuc_images.resize import resize
 
 Array = NDArray[Any]
 Pixels = NDArray[np.uint8]

@@ -1,22 +1,21 @@
-"""Sample data: folders, lists, npz and images as inputs of a network."""
+"""Sample data: folders, lists, npz and what readers read as inputs of a network."""
 
 from __future__ import annotations
 
-from tpuc.data.images import CHANNELS, SUFFIXES, Placement, Preprocess, image_size
 from tpuc.data.inputs import inputs_of, preprocess_from, preprocess_of, quantiser
-from tpuc.data.samples import SampleInput, SampleReader, SampleSource, fit, open_samples
+from tpuc.data.preprocess import Preprocess, Reader, centre_crop
+from tpuc.data.samples import SampleInput, SampleReader, SampleSource, fit, has_reader, open_samples
 from tpuc.data.stored import quantise
 
 __all__ = [
-    "CHANNELS",
-    "SUFFIXES",
-    "Placement",
     "Preprocess",
+    "Reader",
     "SampleInput",
     "SampleReader",
     "SampleSource",
+    "centre_crop",
     "fit",
-    "image_size",
+    "has_reader",
     "inputs_of",
     "open_samples",
     "preprocess_from",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpuc.data.images import Preprocess
+from tpuc.data.preprocess import Preprocess
 from tpuc.data.samples import SampleInput
 from tpuc.data.stored import is_plain, quantise
 from tpuc.ir import ElementType, Module, Op, Uniform

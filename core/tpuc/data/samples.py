@@ -1,4 +1,4 @@
-"""Sample sources: a folder or a list of images, .npy and .npz files, as named arrays in the network's input shapes.
+"""Sample sources: folders and lists of .npy, .npz and what readers read, as named arrays in the network's input shapes.
 
 How many samples an array holds, dimensions of size 1 aside:
 - exactly the input's shape: one sample;
@@ -17,15 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tpuc.data.images import SUFFIXES, Preprocess
+from tpuc.data.preprocess import Preprocess, Reader
 from tpuc.data.rows import ArrayRows
 from tpuc.errors import CalibrationError
 from tpuc.npy import read_header
 from tpuc.npz import ARCHIVE_ERRORS, array_name, open_entry
+from tpuc.registry import Registry
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 Sample = dict[str, Array]
+
+READERS = "tpuc.readers"
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class SampleSource:
 
     inputs: tuple[SampleInput, ...]
     samples: tuple[tuple[_Part, ...], ...]
+    registry: Registry = field(default_factory=Registry, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -70,7 +74,7 @@ class SampleSource:
         """On the way to another process, whose working folder may be another one."""
         files = {part.file: part.file.resolve() for parts in self.samples for part in parts}
         found = tuple(tuple(replace(part, file=files[part.file]) for part in parts) for parts in self.samples)
-        return {"inputs": self.inputs, "samples": found}
+        return {**self.__dict__, "samples": found}
 
     def rows(self) -> list[list[tuple[str, str, int]]]:
         """Where each sample comes from, per input: file, array in it and row (-1: the whole array)."""
@@ -98,7 +102,22 @@ class SampleReader:
     def read(self, index: int) -> Sample:
         """One sample; raises CalibrationError when it cannot be read or does not fit."""
         pairs = zip(self._source.inputs, self._source.samples[index], strict=True)
-        return {one.name: _read_part(one, part, self._kept) for one, part in pairs}
+        return {one.name: self._read_part(one, part) for one, part in pairs}
+
+    def _read_part(self, one: SampleInput, part: _Part) -> Array:
+        registry = self._source.registry
+        if has_reader(registry, part.file):
+            reader: Reader = registry.get(READERS, _suffix(part.file))
+            return fit(one, reader.read(part.file, one.preprocess, one.shape), part.file)
+        try:
+            before = self._kept.get(one.name)
+            if before is None or (before[0].file, before[0].array) != (part.file, part.array):
+                self._kept[one.name] = (part, ArrayRows(part.file, part.array))
+            rows = self._kept[one.name][1]
+            row = rows.whole() if part.row is None else rows[part.row]
+        except ARCHIVE_ERRORS as error:
+            raise _unreadable(part.file, error) from error
+        return fit(one, row, part.file)
 
     def files(self, index: int) -> str:
         """What people call a sample."""
@@ -106,16 +125,33 @@ class SampleReader:
         return ", ".join(f"{part.file}" + ("" if part.row is None else f"[{part.row}]") for part in parts)
 
 
+def has_reader(registry: Registry, file: Path) -> bool:
+    """Does a package read files of this kind? Imports nothing."""
+    return registry.has(READERS, _suffix(file))
+
+
+def _suffix(file: Path) -> str:
+    return file.suffix.lower().removeprefix(".")
+
+
 def open_samples(
-    inputs: Sequence[SampleInput], dataset: Path | None = None, data_list: Path | None = None, input_num: int = 0
+    inputs: Sequence[SampleInput],
+    dataset: Path | None = None,
+    data_list: Path | None = None,
+    input_num: int = 0,
+    registry: Registry | None = None,
 ) -> SampleSource:
-    """The first `input_num` samples (0: all) of a folder or one file, by path, or of a list of files, in its order."""
+    """The first `input_num` samples (0: all) of a folder or one file, by path, or of a list of files, in its order.
+
+    Files other than arrays are read by the readers that `registry` knows, else by those that are installed.
+    """
+    registry = Registry() if registry is None else registry
     if (dataset is None) == (data_list is None):
         raise CalibrationError("samples: give either a folder (--dataset) or a list of files (--data-list).")
     if input_num < 0:
         raise CalibrationError(f"samples: --input-num {input_num} is negative. Use 0 for all samples.")
     if dataset is not None:
-        source, lines = dataset, [[file] for file in _files_of(dataset)]
+        source, lines = dataset, [[file] for file in _files_of(dataset, registry)]
     else:
         assert data_list is not None
         source, lines = data_list, _lines_of(data_list)
@@ -123,20 +159,20 @@ def open_samples(
     for files in lines:
         if input_num and len(samples) >= input_num:
             break
-        samples += _samples_of(inputs, files)
+        samples += _samples_of(inputs, files, registry)
     if not samples:
         kinds = "images, .npy or .npz files"
         raise CalibrationError(f"{source}: no samples in it. Samples are {kinds}; 100 to 200 are a good number.")
-    return SampleSource(tuple(inputs), tuple(samples[: input_num or None]))
+    return SampleSource(tuple(inputs), tuple(samples[: input_num or None]), registry)
 
 
-def _files_of(folder: Path) -> list[Path]:
+def _files_of(folder: Path, registry: Registry) -> list[Path]:
     """Sample files in the folder and below, in the order of their relative paths; one file stands for itself."""
     if folder.is_file():
         return [folder]
     if not folder.is_dir():
         raise CalibrationError(f"{folder}: neither a folder nor a file. Give --dataset the samples.")
-    wanted = SUFFIXES | {".npy", ".npz"}
+    wanted = {".npy", ".npz", *(f".{suffix}" for suffix in registry.names(READERS))}
     files = [file for file in folder.rglob("*") if file.suffix.lower() in wanted and file.is_file()]
     return sorted(files, key=lambda file: file.relative_to(folder).as_posix())
 
@@ -172,7 +208,7 @@ def _locate(name: str, data_list: Path, number: int) -> Path:
     )
 
 
-def _samples_of(inputs: Sequence[SampleInput], files: list[Path]) -> list[tuple[_Part, ...]]:
+def _samples_of(inputs: Sequence[SampleInput], files: list[Path], registry: Registry) -> list[tuple[_Part, ...]]:
     """The samples of one line: one file with every input, or one file per input."""
     together = len(files) == 1
     if len(files) != len(inputs) and not (together and files[0].suffix.lower() == ".npz"):
@@ -180,7 +216,7 @@ def _samples_of(inputs: Sequence[SampleInput], files: list[Path]) -> list[tuple[
             f"{files[0]}: {len(files)} file(s) for {len(inputs)} inputs ({', '.join(i.name for i in inputs)})."
             " Give one .npz with all of them, or one file per input, separated by commas in --data-list."
         )
-    columns = [_parts_of(one, files[0] if together else files[i]) for i, one in enumerate(inputs)]
+    columns = [_parts_of(one, files[0] if together else files[i], registry) for i, one in enumerate(inputs)]
     counts = [len(column) for column in columns]
     if len(set(counts)) > 1:
         found = ", ".join(f"{one.name} {count}" for one, count in zip(inputs, counts, strict=True))
@@ -188,11 +224,11 @@ def _samples_of(inputs: Sequence[SampleInput], files: list[Path]) -> list[tuple[
     return list(zip(*columns, strict=True))
 
 
-def _parts_of(one: SampleInput, file: Path) -> list[_Part]:
+def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[_Part]:
     """The samples of one input in one file, from the file's header alone."""
-    suffix = file.suffix.lower()
-    if suffix in SUFFIXES:
+    if has_reader(registry, file):
         return [_Part(file)]
+    suffix = file.suffix.lower()
     if suffix not in {".npy", ".npz"}:
         raise CalibrationError(f"{file}: samples are images, .npy or .npz files. Convert it.")
     shapes = _array_shapes(file)
@@ -254,20 +290,6 @@ def _array_shapes(file: Path) -> dict[str, Shape]:
 
 def _unreadable(file: Path, error: Exception) -> CalibrationError:
     return CalibrationError(f"{file}: not a readable array file ({error}). Replace it, or take it out of the data set.")
-
-
-def _read_part(one: SampleInput, part: _Part, kept: dict[str, tuple[_Part, ArrayRows]]) -> Array:
-    if part.file.suffix.lower() in SUFFIXES:
-        return fit(one, one.preprocess(part.file, one.shape), part.file)
-    try:
-        before = kept.get(one.name)
-        if before is None or (before[0].file, before[0].array) != (part.file, part.array):
-            kept[one.name] = (part, ArrayRows(part.file, part.array))
-        rows = kept[one.name][1]
-        row = rows.whole() if part.row is None else rows[part.row]
-    except ARCHIVE_ERRORS as error:
-        raise _unreadable(part.file, error) from error
-    return fit(one, row, part.file)
 
 
 def fit(one: SampleInput, row: Array, file: Path) -> Array:

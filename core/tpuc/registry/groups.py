@@ -63,6 +63,7 @@ GROUPS: Mapping[str, Group] = {
         Group("tpuc.calibrators", "calibration method"),
         Group("tpuc.planners", "memory planner"),
         Group("tpuc.engines", "engine", "tpuc.api.frontend:HostEngine"),
+        Group("tpuc.readers", "reader", "tpuc.data.preprocess:Reader"),
         Group("tpuc.executors", "executor", "tpuc.work.job:Pool", is_class=True),
         Group("tpuc.commands", "command", "click:Command"),
         Group("tpuc.hooks", "hook plugin"),

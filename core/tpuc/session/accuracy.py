@@ -56,7 +56,7 @@ def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Seque
     if not inputs:
         raise UsageError("nothing to run both networks on; give --input FILE.")
     module = session.load(exact)
-    rows = [row for row, _ in zip(samples(inputs_of(module), inputs), range(count), strict=False)]
+    rows = [row for row, _ in zip(samples(inputs_of(module), inputs, session.registry), range(count), strict=False)]
     context = session.context({QUANTISED: session.load(quantised), SAMPLES: rows})
     PassManager(context, pipelines=session.pipelines).run(module, ["split-error"], "compare")
     return context.result(LAYER_ERRORS)

@@ -66,7 +66,7 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
     source = SampleSettings(**chosen(settings, SampleSettings))
     has_samples = source.get("dataset") is not None or source.get("data_list") is not None
     if has_limits(session.mode) and has_samples:
-        deploy["ranges"] = seen_magnitudes(module, open_samples(inputs_of(module), **source))
+        deploy["ranges"] = seen_magnitudes(module, open_samples(inputs_of(module), **source, registry=session.registry))
     if needs_calibration(session.mode, module) and deploy.get("calibration_table") is None:
         if not has_samples:
             raise CalibrationError(

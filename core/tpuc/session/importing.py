@@ -59,7 +59,7 @@ def verify_import(
 
     With `batch`, the one that the module was made for, the engine runs sample by sample.
     """
-    inputs = next(iter(samples(inputs_of(module), settings.get("test_input", ()))))
+    inputs = next(iter(samples(inputs_of(module), settings.get("test_input", ()), registry)))
     values = Interpreter(module).run(inputs, "all")
     wanted = reference_values(_engine(registry, path), path, inputs, settings.get("batch"))
     limits = tolerance_of("f32", settings.get("tolerance", ()))

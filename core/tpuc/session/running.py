@@ -15,13 +15,13 @@ import numpy.typing as npt
 from tpuc.api.chip import Chip, LoadedModel, TensorInfo
 from tpuc.api.frontend import HostEngine
 from tpuc.data import SampleInput, SampleSource, inputs_of, open_samples, preprocess_from, quantiser
-from tpuc.data.images import SUFFIXES
 from tpuc.errors import UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module, TensorType
 from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.traits import NetworkInput
 from tpuc.ir.types import Uniform
+from tpuc.registry import Registry
 from tpuc.session.compare import real_values, types_of
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison
 
@@ -42,13 +42,15 @@ def needs_calibration(mode: str, module: Module) -> bool:
     return not any(isinstance(type, TensorType) and isinstance(type.element, Uniform) for type in types)
 
 
-def samples(specs: Sequence[SampleInput], paths: Sequence[Path]) -> Iterable[dict[str, Array]]:
+def samples(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> Iterable[dict[str, Array]]:
     """The samples in input files: one file with all inputs, or one file per input."""
     if len(paths) == 1:
-        return open_samples(specs, dataset=paths[0])
+        return open_samples(specs, paths[0], registry=registry)
     if len(paths) != len(specs):
         raise UsageError(f"{len(paths)} input files for {len(specs)} inputs; give one file for all, or one for each.")
-    sources: list[SampleSource] = [open_samples([spec], dataset=path) for spec, path in zip(specs, paths, strict=True)]
+    sources: list[SampleSource] = [
+        open_samples([spec], path, registry=registry) for spec, path in zip(specs, paths, strict=True)
+    ]
     merged: list[dict[str, Array]] = []
     for parts in zip(*sources, strict=True):
         row: dict[str, Array] = {}
@@ -83,10 +85,10 @@ def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
 
 
 def compiled_inputs(
-    loaded: LoadedModel, inputs: Sequence[Path], preprocess: Mapping[str, Any], remark: Remark, source: Path
+    loaded: LoadedModel, has_images: bool, preprocess: Mapping[str, Any], remark: Remark, source: Path
 ) -> list[SampleInput]:
     """The inputs of a compiled file. It does not say how an image becomes one; `preprocess` does."""
-    if not preprocess and any(path.suffix.lower() in SUFFIXES for path in inputs):
+    if has_images and not preprocess:
         remark(
             f"{source} does not say how an image becomes its input: pixels are taken as they are, bgr where there are "
             "three channels; say otherwise with --pixel-format, --mean, --scale"
@@ -107,7 +109,9 @@ def _compiled_input(info: TensorInfo, preprocess: Mapping[str, Any], remark: Rem
     )
 
 
-def paired_inputs(top: Module, tpu: Module, paths: Sequence[Path]) -> tuple[dict[str, Array], dict[str, Array]]:
+def paired_inputs(
+    top: Module, tpu: Module, paths: Sequence[Path], registry: Registry
+) -> tuple[dict[str, Array], dict[str, Array]]:
     """The first sample as the inputs of a TOP module, and as those of the TPU module that was made of it.
 
     Where the TPU module takes bytes of images (an input of another name), these are what is read, and TOP gets what
@@ -115,7 +119,7 @@ def paired_inputs(top: Module, tpu: Module, paths: Sequence[Path]) -> tuple[dict
     """
     pairs = list(zip(inputs_of(top), inputs_of(tpu), strict=True))
     types = [operation.result.tensor for operation in top.main.operations if isinstance(operation.op, NetworkInput)]
-    sample = next(iter(samples([one if one.name == other.name else other for one, other in pairs], paths)))
+    sample = next(iter(samples([one if one.name == other.name else other for one, other in pairs], paths, registry)))
     for_top: dict[str, Array] = {}
     for_tpu: dict[str, Array] = {}
     for (one, other), type in zip(pairs, types, strict=True):

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuc.api.chip import Chip, LoadedModel
+from tpuc.data import has_reader
 from tpuc.errors import TpucError, Unsupported, UsageError
 from tpuc.files import file_stem, weights_beside
 from tpuc.ir import Module, TensorType
@@ -235,7 +236,10 @@ class Session:
         for info in runner.compiled_outputs:
             if (text := shown_tensor(info)) != shown_tensor(info, plain=True):
                 self.remark(f"output {text}")
-        rows = [runner.run(sample) for sample in self.progress(samples(runner.inputs, inputs), "running", None)]
+        rows = [
+            runner.run(sample)
+            for sample in self.progress(samples(runner.inputs, inputs, self.registry), "running", None)
+        ]
         if len(rows) == 1:
             return rows[0]
         return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
@@ -254,7 +258,8 @@ class Session:
             module = self.load(path) if path.suffix == ".mlir" else self.transform(path, preprocess=preprocess)
             return module_runner(module, everything, self.remark)
         chip, loaded = self.open(path)
-        specs = compiled_inputs(loaded, inputs, preprocess, self.remark, path)
+        has_images = any(has_reader(self.registry, one) for one in inputs)
+        specs = compiled_inputs(loaded, has_images, preprocess, self.remark, path)
         types = {info.name: TensorType(info.shape, info.element) for info in loaded.outputs}
         return Runner(lambda one: self.simulate(chip, loaded, one), specs, types, tuple(loaded.outputs))
 

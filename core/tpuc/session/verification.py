@@ -55,7 +55,7 @@ class Verification:
         if not test.paths:
             self.remark_overflows({})
             return ()
-        inputs, stored = paired_inputs(self.top, self.tpu, test.paths)
+        inputs, stored = paired_inputs(self.top, self.tpu, test.paths, self.session.registry)
         exact = meanings(self.top, Interpreter(self.top).run(inputs, "all"))
         self.remark_overflows(magnitudes(exact))
         limits = tolerance_of(self.session.mode, test.tolerance)

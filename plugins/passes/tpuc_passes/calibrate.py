@@ -77,7 +77,7 @@ class Calibrate(Pass):
             )
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
         inputs = inputs_of(module)
-        samples = open_samples(inputs, _path(self.dataset), _path(self.data_list), self.input_num)
+        samples = open_samples(inputs, _path(self.dataset), _path(self.data_list), self.input_num, context.registry)
         with undone_on_failure(_path(self.statistics)), open_pool(self.workers, self.cluster, context.registry) as pool:
             files = _path(self.resume), _path(self.statistics)
             counting = Counting(self.histogram_bin_num, calibrator.needs_histogram, scores_of(module))

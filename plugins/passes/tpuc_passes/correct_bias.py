@@ -57,7 +57,7 @@ class CorrectBias(Pass):
     def _find(self, module: Module, context: PassContext) -> dict[str, Array]:
         calibrated = calibrated_copy(module, context, self.table)
         dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
-        samples = list(open_samples(inputs_of(module), dataset, data_list, self.input_num))
+        samples = list(open_samples(inputs_of(module), dataset, data_list, self.input_num, context.registry))
         chip = context.chip.description if context.chip is not None else None
         with open_pool() as pool:
             net = FakeNetwork(calibrated, chip)

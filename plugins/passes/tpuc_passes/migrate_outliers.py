@@ -48,7 +48,7 @@ class MigrateOutliers(Pass):
     def _ranges(self, module: Module, context: PassContext, links: list[Link]) -> Mapping[str, Array]:
         """Largest magnitude per channel of the values that links read."""
         dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
-        samples = open_samples(inputs_of(module), dataset, data_list, self.input_num)
+        samples = open_samples(inputs_of(module), dataset, data_list, self.input_num, context.registry)
         interpreter = Interpreter(module)
         # Convolutions have channels second, matrix products last.
         axes = {link.value.name: 1 if link.value.tensor.dims[1:2] == (link.channels,) else -1 for link in links}

@@ -52,7 +52,7 @@ class SearchQuantiseTable(Pass):
         table = context.result(CALIBRATION_TABLE)
         shifts = noted_shifts(module, table)
         dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
-        everything = open_samples(inputs_of(module), dataset, data_list)
+        everything = open_samples(inputs_of(module), dataset, data_list, registry=context.registry)
         samples = dataclasses.replace(everything, samples=everything.samples[-self.input_num :])
         floats = frozenset(context.find(QUANTISE_TABLE, {}))
         elements = (

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api.host import Array, Placement, SampleInput
+from tpuc.api.host import Array, SampleInput
+from tpuc_images.placing import Placement
 
 Outputs: TypeAlias = Mapping[str, Array]
 

@@ -44,7 +44,7 @@ def command(
 
     one, other = (read_module(path, app.registry.resolve_op) for path in (exact, quantised))
     networks = Networks(exact.name, quantised.name, layers_of(one), layers_of(other))
-    visual = Visual(networks, lambda: compare_networks(one, other, inputs))
+    visual = Visual(networks, lambda: compare_networks(one, other, inputs, app.registry))
     if output is not None:
         if not manual_run:
             visual.run()

@@ -9,7 +9,17 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Module, TensorType, UsageError
-from tpuc.api.host import Array, Interpreter, cosine, euclidean, inputs_of, paired_inputs, real_values, sqnr_db
+from tpuc.api.host import (
+    Array,
+    Interpreter,
+    Registry,
+    cosine,
+    euclidean,
+    inputs_of,
+    paired_inputs,
+    real_values,
+    sqnr_db,
+)
 
 IMAGE_AXES = 4
 """Axes of inputs that may differ in name: images, which a fused preprocessing takes as pixels."""
@@ -26,10 +36,10 @@ class Alike:
     quantised_range: tuple[float, float]
 
 
-def compare_networks(exact: Module, quantised: Module, inputs: Sequence[Path]) -> dict[str, Alike]:
+def compare_networks(exact: Module, quantised: Module, inputs: Sequence[Path], registry: Registry) -> dict[str, Alike]:
     """By name, for the tensors that both networks have; raises UsageError when there is none."""
     _check_inputs(exact, quantised)
-    for_exact, for_quantised = paired_inputs(exact, quantised, inputs)
+    for_exact, for_quantised = paired_inputs(exact, quantised, inputs, registry)
     wanted = Interpreter(exact).run(for_exact, "all")
     got = Interpreter(quantised).run(for_quantised, "all")
     types = _types(quantised)

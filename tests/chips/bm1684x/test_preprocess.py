@@ -13,6 +13,7 @@ from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.session import Boundary, Session
 from tpuc.testing.values import build_exposed
+from tpuc_images.images import read_image
 
 from tests.chips.bm1684x.small_networks import pixels, write_images, write_two_headed
 from tests.turns import in_turn
@@ -134,7 +135,10 @@ def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> N
     for name, array in from_file.items():
         assert np.array_equal(array, from_module[name])
     by_hand = Preprocess(mean=(0,), pixel_format="rgb", resize_dims=(16, 20), keep_aspect_ratio=True, pad_value=114)
-    np.save(tmp_path / "raw.npy", by_hand(images / "0.png", (1, 3, 16, 20)).transpose(0, 2, 3, 1).astype(np.uint8))
+    np.save(
+        tmp_path / "raw.npy",
+        read_image(images / "0.png", by_hand, (1, 3, 16, 20)).transpose(0, 2, 3, 1).astype(np.uint8),
+    )
     from_bytes = session.run(tmp_path / "net.bmodel", (tmp_path / "raw.npy",))
     assert all(np.array_equal(from_bytes[name], array) for name, array in from_file.items())
 
@@ -206,7 +210,7 @@ def test_a_module_says_itself_how_images_become_inputs(tmp_path: Path) -> None:
     session.save(module, tmp_path / "net.mlir")
     images = write_images(tmp_path / "images", 8, 8, 1)
     values = session.run(tmp_path / "net.mlir", (images / "0.png",), dump_all_tensors=True)
-    bgr = Preprocess()(images / "0.png", (1, 3, 8, 8))
+    bgr = read_image(images / "0.png", Preprocess(), (1, 3, 8, 8))
     assert np.array_equal(values["image"], bgr - 3)
     with pytest.raises(UsageError) as error:
         session.run(tmp_path / "net.mlir", (images / "0.png",), preprocess={"scale": (2.0,), "mean": (1.0,)})

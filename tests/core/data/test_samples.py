@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from tpuc.data.images import Preprocess
+from tpuc.data import Preprocess
 from tpuc.data.samples import SampleInput, SampleSource, open_samples
 from tpuc.errors import CalibrationError
+from tpuc.registry import Offer, Registry
+
+from tests.core.data.readers import READER
 
 Array = NDArray[Any]
 
@@ -278,3 +281,16 @@ def test_samples_are_found_in_another_working_folder(tmp_path: Path, monkeypatch
     received: SampleSource = pickle.loads(sent)  # noqa: S301  # ours
     assert next(iter(received))["x"].tolist() == [[1.0, 1.0]]
     assert len(received) == len(source) == 1
+
+
+def test_files_of_other_kinds_have_readers(tmp_path: Path) -> None:
+    offers = [Offer("tpuc.readers", "raw", "acme", "1.0", f"{READER.__module__}:READER")]
+    source = SampleInput("x", (1, 2))
+    np.array([1, 2], "<f4").tofile(tmp_path / "a.RAW")
+    np.save(tmp_path / "b.npy", np.array([[3, 4]], np.float32))
+    registry = Registry(offers=offers)
+    assert [row["x"].tolist() for row in open_samples([source], tmp_path, registry=registry)] == [[[1, 2]], [[3, 4]]]
+    assert len(open_samples([source], tmp_path, registry=Registry(offers=[]))) == 1
+    np.array([1, 2, 3], "<f4").tofile(tmp_path / "a.RAW")
+    with pytest.raises(CalibrationError, match=r"3 numbers do not fill an input \(1, 2\)"):
+        list(open_samples([source], tmp_path, registry=registry))

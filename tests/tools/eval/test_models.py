@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from tpuc.api.host import Placement
 from tpuc.cli import main
 from tpuc_eval.datasets.coco import Coco
 from tpuc_eval.metrics.coco import CocoAp
 from tpuc_eval.postprocess.yolo_free import YoloX
 from tpuc_eval.protocols import DataRequest, Objects, Sample
+from tpuc_images.placing import Placement
 
 CENTRED = ("--pixel-format=rgb", "--mean=127.5", "--scale=0.00784313725490196")
 IMAGENET = (*CENTRED, "--keep-aspect-ratio", "--keep-ratio-mode=short_side_scale")

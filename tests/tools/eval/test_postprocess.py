@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc.api.host import Placement
 from tpuc_eval.job import fitting
 from tpuc_eval.postprocess.boxes import overlaps, suppress
 from tpuc_eval.postprocess.faces import BlazeFace, YuNet
@@ -20,6 +19,7 @@ from tpuc_eval.postprocess.ssd import Boxes, DetectionRows, Ssd
 from tpuc_eval.postprocess.yolo_anchors import YoloV3, YoloV5
 from tpuc_eval.postprocess.yolo_free import YoloV8, YoloX
 from tpuc_eval.protocols import Detections, Postprocess, Sample
+from tpuc_images.placing import Placement
 
 Array = NDArray[Any]
 

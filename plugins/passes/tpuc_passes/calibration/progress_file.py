@@ -36,7 +36,7 @@ class Progress:
         """Add the samples that are not in it yet, at the end."""
         known = {json.dumps(row) for row in self.samples.rows()}
         new = [sample for sample, row in zip(more.samples, more.rows(), strict=True) if json.dumps(row) not in known]
-        self.samples = SampleSource(more.inputs, (*self.samples.samples, *new))
+        self.samples = replace(more, samples=(*self.samples.samples, *new))
 
 
 def save(path: Path, progress: Progress, network: str) -> None:

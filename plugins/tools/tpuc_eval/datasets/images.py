@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import CalibrationError
-from tpuc.api.host import SUFFIXES, SampleInput, fit, image_size
+from tpuc.api.host import SampleInput, fit
+from tpuc_images.images import image_size, read_image
+from tpuc_images.placing import placement
+from tpuc_images.reader import SUFFIXES
 
 from tpuc_eval.protocols import LabelledSamples, Sample
 
@@ -31,7 +34,7 @@ class ImageFiles(LabelledSamples):
         return str(self.files[index])
 
     def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
-        return read_image(self.files[index], inputs)
+        return sample_of(self.files[index], inputs)
 
 
 def images_in(folder: Path) -> list[Path]:
@@ -42,7 +45,7 @@ def images_in(folder: Path) -> list[Path]:
     return sorted(found, key=lambda file: file.relative_to(folder).as_posix())
 
 
-def read_image(file: Path, inputs: Sequence[SampleInput]) -> Sample:
+def sample_of(file: Path, inputs: Sequence[SampleInput]) -> Sample:
     """An image as the only input that takes images; a second input of two values gets the image's height and width."""
     images = [one for one in inputs if len(one.shape) == 4]
     if len(images) != 1:
@@ -52,11 +55,11 @@ def read_image(file: Path, inputs: Sequence[SampleInput]) -> Sample:
             "with one such input."
         )
     height, width = image_size(file)
-    row = {images[0].name: fit(images[0], images[0].preprocess(file, images[0].shape), file)}
+    row = {images[0].name: fit(images[0], read_image(file, images[0].preprocess, images[0].shape), file)}
     for other in inputs:
         if other is not images[0]:
             row[other.name] = fit(other, np.array([height, width], np.float32).reshape(_row_shape(other, file)), file)
-    return Sample((row,), images[0].preprocess.place(height, width, images[0].shape))
+    return Sample((row,), placement(images[0].preprocess, height, width, images[0].shape))
 
 
 def _row_shape(one: SampleInput, file: Path) -> tuple[int, ...]:

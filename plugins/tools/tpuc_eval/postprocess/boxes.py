@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc.api.host import Placement
+from tpuc_images.placing import Placement
 
 from tpuc_eval.protocols import Detections, Postprocess, Sample
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc.api.host import Placement
+from tpuc_images.placing import Placement
 
 from tpuc_eval.postprocess.boxes import Detector, Floats, around, placement_of, softmax
 from tpuc_eval.postprocess.scores import only_row

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from tpuc.data.images import Preprocess
-from tpuc.data.resize import resize
+from tpuc.data import Preprocess
 from tpuc.errors import CalibrationError
+from tpuc_images.images import read_image
+from tpuc_images.resize import resize
 
 
 def gray(*rows: list[int]) -> np.ndarray:
@@ -59,7 +60,7 @@ def wide(tmp_path: Path) -> Path:
 
 
 def plane(file: Path, shape: tuple[int, int], **said: Any) -> list[list[float]]:
-    return Preprocess(pixel_format="gray", **said)(file, (1, 1, *shape))[0, 0].tolist()
+    return read_image(file, Preprocess(pixel_format="gray", **said), (1, 1, *shape))[0, 0].tolist()
 
 
 def test_a_letterbox_stands_at_the_top_left_or_in_the_centre(wide: Path) -> None:
@@ -79,11 +80,11 @@ def test_the_short_side_is_scaled_and_the_middle_taken(wide: Path) -> None:
 def test_alpha_is_a_channel_and_depth_is_not_in_images(tmp_path: Path) -> None:
     file = tmp_path / "a.png"
     Image.fromarray(np.array([[[1, 2, 3, 4]]], np.uint8)).save(file)
-    assert Preprocess(pixel_format="rgba")(file, (1, 4, 1, 1)).reshape(-1).tolist() == [1, 2, 3, 4]
+    assert read_image(file, Preprocess(pixel_format="rgba"), (1, 4, 1, 1)).reshape(-1).tolist() == [1, 2, 3, 4]
     with pytest.raises(
         CalibrationError, match=r"an image file has no pixels of format rgbd\. Give this input as \.npy"
     ):
-        Preprocess(pixel_format="rgbd")(file, (1, 4, 1, 1))
+        read_image(file, Preprocess(pixel_format="rgbd"), (1, 4, 1, 1))
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
@@ -93,7 +94,7 @@ def test_pixels_that_lie_otherwise_give_the_same_input(layout: Any, tmp_path: Pa
     Image.fromarray(pixels).save(file)
     shape = (1, 3, 4, 5) if layout == "nchw" else (1, 4, 5, 3)
     said = Preprocess((1, 2, 3), (0.5, 0.25, 2), "bgr", (6, 8), layout=layout)
-    wanted = said(file, shape)
+    wanted = read_image(file, said, shape)
     rgb_rows = Preprocess(pixel_format="rgb", layout="nhwc")
     assert np.array_equal(said.from_pixels(pixels[None], rgb_rows, shape), wanted)
     bgr_planes = Preprocess(pixel_format="bgr", layout="nchw")

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tpuc.api.host import Placement, Preprocess, image_size
+from tpuc.api.host import Preprocess
+from tpuc_images.images import image_size, read_image
+from tpuc_images.placing import Placement, placement
 
 SHAPE = (1, 3, 64, 96)
 
@@ -32,11 +34,11 @@ def test_a_rectangle_is_where_its_placement_says(
     file = tmp_path / "rectangle.png"
     Image.fromarray(pixels).save(file)
     preprocess = Preprocess(**options)
-    place = preprocess.place(*image_size(file), SHAPE)
+    place = placement(preprocess, *image_size(file), SHAPE)
     exact = Placement((192, 160), (96, 64), scale, offset)
     assert (place.image, place.input, place.offset) == (exact.image, exact.input, exact.offset)
     assert place.scale == pytest.approx(scale, rel=0.02)  # sizes are whole pixels
-    bright = preprocess(file, SHAPE)[0, 0] > 127
+    bright = read_image(file, preprocess, SHAPE)[0, 0] > 127
     rows, columns = np.nonzero(bright.any(axis=1))[0], np.nonzero(bright.any(axis=0))[0]
     seen = np.array([[columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]], np.float64)
     # borders are found to half a pixel of the input, which is up to 1.25 pixels of the image

@@ -8,6 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from tpuc.data import Preprocess
+from tpuc_images.images import read_image
 
 
 @pytest.mark.parametrize(("size", "top1", "top5", "file"), [(128, 34, 49, "mobilenet_v1_0.25_128_bn.onnx")])
@@ -22,7 +23,7 @@ def test_short_side_scaled_and_centre_cropped(size: int, top1: int, top5: int, f
     labelled = [(folder / row[0], int(row[1])) for row in rows if row[1].isdigit()]
     first = fifth = 0
     for path, label in labelled:
-        (scores,) = session.run(None, {session.get_inputs()[0].name: said(path, (1, 3, size, size))})
+        (scores,) = session.run(None, {session.get_inputs()[0].name: read_image(path, said, (1, 3, size, size))})
         best = np.argsort(-scores.reshape(-1))[:5]
         first += int(best[0] == label)
         fifth += int(label in best)
@@ -39,7 +40,7 @@ def test_a_face_fills_a_stretched_portrait(model_data: Path) -> None:
     wanted = np.array([72, 72, 178, 190])
     hits = 0
     for image in sorted((model_data / "data" / "lfw").glob("*.jpg")):
-        scores, boxes = session.run(None, {session.get_inputs()[0].name: said(image, (1, 3, 240, 320))})
+        scores, boxes = session.run(None, {session.get_inputs()[0].name: read_image(image, said, (1, 3, 240, 320))})
         best = int(scores[0, :, 1].argmax())
         box = boxes[0, best] * 250
         low, high = np.maximum(box[:2], wanted[:2]), np.minimum(box[2:], wanted[2:])

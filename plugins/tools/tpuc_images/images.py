@@ -1,0 +1,101 @@
+"""Images as network input: decode, resize, crop, order channels, normalise."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+from tpuc.api import CalibrationError
+from tpuc.api.host import Preprocess, centre_crop
+
+from tpuc_images.placing import corner, fitted_size
+from tpuc_images.resize import Pixels, resize
+
+_CHANNELS = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4}  # of the pixel formats that images can give
+_MODES = {"gray": "L", "rgba": "RGBA"}
+_ORIENTATION, _FIRST_TURNED = 274, 5  # the tag of EXIF, and the first of its values that exchange height and width
+
+
+def read_image(file: Path, said: Preprocess, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """The image as one row ``[1, c, h, w]`` or ``[1, h, w, c]`` of a network input of `shape`."""
+    height, width = _check(file, said, shape)
+    row = said.normalise(_pixels(file, said, height, width))
+    return np.ascontiguousarray((row.transpose(2, 0, 1) if said.layout == "nchw" else row)[None])
+
+
+def image_size(file: Path) -> tuple[int, int]:
+    """Height and width of an image as it is meant to be seen, from its header."""
+    with _explained(file), Image.open(file) as opened:
+        width, height = opened.size
+        turned = opened.getexif().get(_ORIENTATION, 1) >= _FIRST_TURNED
+    return (width, height) if turned else (height, width)
+
+
+def _check(file: Path, said: Preprocess, shape: tuple[int, ...]) -> tuple[int, int]:
+    """Height and width of the network input, once it can take such an image."""
+    if len(shape) != 4:
+        raise CalibrationError(
+            f"{file}: an image cannot be an input of shape {shape}. Give this input as .npy or .npz."
+        )
+    channels = _CHANNELS.get(said.pixel_format)
+    if channels is None:
+        raise CalibrationError(
+            f"{file}: an image file has no pixels of format {said.pixel_format}. Give this input as .npy or .npz."
+        )
+    found, height, width = shape[1:] if said.layout == "nchw" else (shape[3], shape[1], shape[2])
+    if found != channels:
+        raise CalibrationError(
+            f"{file}: pixel format {said.pixel_format} has {channels} channels, the input {shape} ({said.layout})"
+            f" has {found}. Set the pixel format or the channel layout of the input."
+        )
+    for name, values in (("mean", said.mean), ("scale", said.scale)):
+        if len(values) not in {1, channels} and not (channels == 1 and len(set(values)) == 1):
+            raise CalibrationError(
+                f"{file}: {name} has {len(values)} values, but {said.pixel_format} has {channels} channel(s)."
+                " Give one value, or one for each channel."
+            )
+    if said.resize_dims is not None and (said.resize_dims[0] < height or said.resize_dims[1] < width):
+        raise CalibrationError(
+            f"{file}: resized to {said.resize_dims[0]}x{said.resize_dims[1]} it is smaller than the input"
+            f" {height}x{width}. Choose larger resize dimensions."
+        )
+    return height, width
+
+
+def _pixels(file: Path, said: Preprocess, height: int, width: int) -> Pixels:
+    """`[h, w, c]` in the wanted channel order."""
+    mode = _MODES.get(said.pixel_format, "RGB")
+    with _explained(file), Image.open(file) as opened:
+        ImageOps.exif_transpose(opened, in_place=True)  # without a copy, as is the rest: images may be huge
+        image = np.asarray(opened if opened.mode == mode else opened.convert(mode), np.uint8)
+    rows, columns = said.resize_dims or (height, width)
+    resized = _resized(said, image.reshape(*image.shape[:2], -1), rows, columns)
+    cropped = centre_crop(resized, height, width)
+    return cropped[:, :, ::-1] if said.pixel_format == "bgr" else cropped
+
+
+def _resized(said: Preprocess, pixels: Pixels, rows: int, columns: int) -> Pixels:
+    fitted = resize(pixels, *fitted_size(said, pixels.shape[0], pixels.shape[1], rows, columns))
+    if fitted.shape[0] >= rows and fitted.shape[1] >= columns:
+        return centre_crop(fitted, rows, columns)
+    canvas = np.full((rows, columns, pixels.shape[2]), said.pad_value, np.uint8)
+    top, left = corner(said, fitted.shape[0], fitted.shape[1], rows, columns)
+    canvas[top : top + fitted.shape[0], left : left + fitted.shape[1]] = fitted
+    return canvas
+
+
+@contextmanager
+def _explained(file: Path) -> Generator[None]:
+    """Refusals of an image as sentences."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise CalibrationError(f"{file}: no such file. Correct the list of samples.") from error
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise CalibrationError(
+            f"{file}: not a readable image ({error}). Replace it, or take it out of the data set."
+        ) from error

@@ -1,0 +1,57 @@
+"""Where an image lies in a network input once it is resized, cropped and filled up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api.host import Preprocess
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where an image lies in a network input: input pixel = image pixel * `scale` + `offset`, each as (x, y).
+
+    `image` and `input` are sizes as (width, height).
+    """
+
+    image: tuple[int, int]
+    input: tuple[int, int]
+    scale: tuple[float, float]
+    offset: tuple[float, float]
+
+    def to_image(self, boxes: NDArray[Any]) -> NDArray[np.float64]:
+        """Boxes `[n, 4]` as x1, y1, x2, y2 in pixels of the input, in pixels of the image, cut at its borders."""
+        scale, offset = np.tile(self.scale, 2), np.tile(self.offset, 2)
+        return np.clip((boxes - offset) / scale, 0.0, np.tile(self.image, 2))
+
+
+def fitted_size(said: Preprocess, height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
+    """Height and width of a resized image before anything is cut off or filled up."""
+    if not said.keep_aspect_ratio:
+        return rows, columns
+    ratios = (rows / height, columns / width)
+    if said.keep_ratio_mode == "short_side_scale":
+        ratio = max(ratios)
+        return max(rows, round(height * ratio)), max(columns, round(width * ratio))
+    ratio = min(ratios)
+    return max(1, int(height * ratio)), max(1, int(width * ratio))
+
+
+def corner(said: Preprocess, height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
+    """Where the top left corner of a resized image goes; negative where it is cut off."""
+    if height >= rows and width >= columns:
+        return -((height - rows) // 2), -((width - columns) // 2)
+    return (0, 0) if said.pad_type == "normal" else ((rows - height) // 2, (columns - width) // 2)
+
+
+def placement(said: Preprocess, height: int, width: int, shape: tuple[int, ...]) -> Placement:
+    """Where an image of a size lies in a network input of `shape`."""
+    inner = (shape[2], shape[3]) if said.layout == "nchw" else (shape[1], shape[2])
+    rows, columns = said.resize_dims or inner
+    fitted = fitted_size(said, height, width, rows, columns)
+    top, left = corner(said, *fitted, rows, columns)
+    offset = (left - (columns - inner[1]) // 2, top - (rows - inner[0]) // 2)
+    return Placement((width, height), (inner[1], inner[0]), (fitted[1] / width, fitted[0] / height), offset)
