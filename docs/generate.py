@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+from refusals import Refusals, refusals_of
 from tpuc.api import ChipDescription
 from tpuc.cli.aliases import ALIASES
 from tpuc.cli.command import global_options
@@ -33,7 +34,6 @@ from tpuc.cli.commands.matrix import (
 from tpuc.cli.summaries import BUILT_IN
 from tpuc.registry import Offer, Registry
 from tpuc.schedule import PIPELINES
-from tpuc.testing.refusals import Refusals, refusals_of
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from refusals import Refusals, refusals_of
 from tpuc.api import Node, TileKernel
-from tpuc.testing.refusals import Refusals, refusals_of
 
 from tests.third_party.distributions import TOY_CHIP, make_importable
 
