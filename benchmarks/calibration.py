@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from tpuc.data import Preprocess, inputs_of
 from tpuc.session import Session
-from tpuc.session.accuracy import search_quantise_table
 from tpuc.work import one_blas_thread
 from tpuc_images.images import read_image
+from tpuc_passes.accuracy.runs import search_quantise_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

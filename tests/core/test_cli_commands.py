@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.errors import CalibrationError
+from tpuc.registry import Offer
 
 from tests.core.cli import CommandLine
 from tests.core.fakes import Rename, chip, offer
@@ -423,6 +424,14 @@ def test_plugins_check_loads_each_and_says_what_is_broken(tpuc: CommandLine) -> 
     assert len(json.loads(tpuc("plugins", "--check", "--json").out)["problems"]) == 1
 
 
+QTABLE = Offer("tpuc.commands", "qtable", "tpuc", "1.0", "tpuc_passes.accuracy.qtable_command:command")
+
+
+def test_another_tool_s_name_of_a_plugin_s_command(tpuc: CommandLine) -> None:
+    tpuc.install(QTABLE)
+    assert tpuc("run_qtable", "--help").out.startswith("Usage: tpuc qtable ")
+
+
 def test_no_network_within_the_limits(tpuc: CommandLine, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     """The search finds networks, but none of them keeps what was asked for."""
 
@@ -436,7 +445,8 @@ def test_no_network_within_the_limits(tpuc: CommandLine, calls: Calls, monkeypat
         def choose(self, cosine: float | None, milliseconds: float | None) -> None:
             assert (cosine, milliseconds) == (0.999, 0.5)
 
-    monkeypatch.setattr("tpuc.session.accuracy.search_quantise_table", lambda *_, **__: Nothing())
+    monkeypatch.setattr("tpuc_passes.accuracy.runs.search_quantise_table", lambda *_, **__: Nothing())
+    tpuc.install(chip("newchip"), QTABLE)
     options = ("--chip", "newchip", "--calibration-table", "table", "--dataset", "samples", "-o", "qtable")
     outcome = tpuc("qtable", "net.mlir", *options, "--min-cosine", "0.999", "--max-latency", "0.5")
     assert outcome.code == 1

@@ -80,7 +80,6 @@ def test_every_built_in_command_has_help(tpuc: CommandLine) -> None:
         ("run-calibration", "calibrate"),
         ("model_deploy", "deploy"),
         ("model_runner", "run"),
-        ("run_qtable", "qtable"),
         ("tpuc-opt", "opt"),
     ],
 )
@@ -124,7 +123,7 @@ def test_the_version_is_shown(tpuc: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["comple"], "no command named 'comple'. Did you mean 'compile'? Commands: calibrate, compare, "),
+        (["comple"], "no command named 'comple'. Did you mean 'compile'? Commands: calibrate, compile, "),
         (["--foo"], "no such option"),
         (["compile"], "compile: missing argument 'MODEL'. See 'tpuc compile --help'."),
         (["compile", "m"], "compile: missing option '--chip'. See 'tpuc compile --help'."),

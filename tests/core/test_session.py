@@ -17,10 +17,10 @@ from tpuc.ir.builtin import Return
 from tpuc.ir.operation import Module
 from tpuc.registry import Registry
 from tpuc.session import Session
-from tpuc.session.accuracy import compare_layers
 from tpuc.session.compare import compare, tolerance_of
-from tpuc.session.running import samples
+from tpuc.session.running import samples_in
 from tpuc.similarity import NothingToCompare
+from tpuc_passes.accuracy.runs import compare_layers
 
 from tests.core.fakes import chip, offer
 from tests.core.test_interpreter import network
@@ -93,7 +93,7 @@ def test_integers_need_a_calibration() -> None:
 def test_one_file_for_all_inputs_or_one_for_each() -> None:
     inputs = [SampleInput(name, (1, 2)) for name in "abc"]
     with pytest.raises(UsageError) as caught:
-        samples(inputs, [Path("a.npy"), Path("b.npy")], Registry())
+        samples_in(inputs, [Path("a.npy"), Path("b.npy")], Registry())
     assert str(caught.value) == "2 input files for 3 inputs; give one file for all, or one for each."
 
 

@@ -6,7 +6,7 @@ from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command, CommandGroup
 from tpuc.cli.options import preprocess_options
 from tpuc.cli.outputs import check_output
-from tpuc.cli.session import check_inputs, open_compiled, open_session
+from tpuc.cli.session import check_inputs, check_one_data_source, open_compiled, open_session
 from tpuc.cli.text import columns
 from tpuc.cli.values import (
     COUNT,
@@ -46,6 +46,7 @@ __all__ = [
     "Shapes",
     "build_object",
     "check_inputs",
+    "check_one_data_source",
     "check_output",
     "check_writable",
     "columns",

@@ -18,9 +18,9 @@ from tpuc.interpreter import ABSENT_SLOT, Interpreter, Plan, Step, make_plan
 from tpuc.interpreter.interpreter import Array
 from tpuc.npz import read_npz, write_npz
 from tpuc.registry import Registry
-from tpuc.session import Session
 from tpuc.session.compare import real_values
-from tpuc.session.running import Runner, paired_inputs
+from tpuc.session.running import Runner, paired_inputs, samples_in
+from tpuc.session.session import Session
 from tpuc.similarity import cosine, decibels, euclidean, finite_pair, sqnr_db
 from tpuc.work import (
     Job,
@@ -69,6 +69,7 @@ __all__ = [
     "preprocess_of",
     "read_npz",
     "real_values",
+    "samples_in",
     "shares",
     "small_units_of",
     "sqnr_db",

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 BUILT_IN = {
     "calibrate": "tpuc.cli.commands.calibrate",
-    "compare": "tpuc.cli.commands.compare",
     "compile": "tpuc.cli.commands.compile",
     "deploy": "tpuc.cli.commands.deploy",
     "disasm": "tpuc.cli.commands.disasm",
     "matrix": "tpuc.cli.commands.matrix",
     "opt": "tpuc.cli.commands.opt",
     "plugins": "tpuc.cli.commands.plugins",
-    "qtable": "tpuc.cli.commands.qtable",
     "run": "tpuc.cli.commands.run",
     "transform": "tpuc.cli.commands.transform",
 }

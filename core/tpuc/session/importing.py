@@ -15,7 +15,7 @@ from tpuc.npz import write_npz
 from tpuc.registry import Registry
 from tpuc.session.compare import compare, tolerance_of
 from tpuc.session.reports import StageComparison
-from tpuc.session.running import reference_values, samples
+from tpuc.session.running import reference_values, samples_in
 
 if TYPE_CHECKING:
     from tpuc.session.settings import NetworkSettings, TransformTestSettings
@@ -59,7 +59,7 @@ def verify_import(
 
     With `batch`, the one that the module was made for, the engine runs sample by sample.
     """
-    inputs = next(iter(samples(inputs_of(module), settings.get("test_input", ()), registry)))
+    inputs = next(iter(samples_in(inputs_of(module), settings.get("test_input", ()), registry)))
     values = Interpreter(module).run(inputs, "all")
     wanted = reference_values(_engine(registry, path), path, inputs, settings.get("batch"))
     limits = tolerance_of("f32", settings.get("tolerance", ()))

@@ -42,7 +42,7 @@ def needs_calibration(mode: str, module: Module) -> bool:
     return not any(isinstance(type, TensorType) and isinstance(type.element, Uniform) for type in types)
 
 
-def samples(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> Iterable[dict[str, Array]]:
+def samples_in(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> Iterable[dict[str, Array]]:
     """The samples in input files: one file with all inputs, or one file per input."""
     if len(paths) == 1:
         return open_samples(specs, paths[0], registry=registry)
@@ -119,7 +119,7 @@ def paired_inputs(
     """
     pairs = list(zip(inputs_of(top), inputs_of(tpu), strict=True))
     types = [operation.result.tensor for operation in top.main.operations if isinstance(operation.op, NetworkInput)]
-    sample = next(iter(samples([one if one.name == other.name else other for one, other in pairs], paths, registry)))
+    sample = next(iter(samples_in([one if one.name == other.name else other for one, other in pairs], paths, registry)))
     for_top: dict[str, Array] = {}
     for_tpu: dict[str, Array] = {}
     for (one, other), type in zip(pairs, types, strict=True):

@@ -28,7 +28,7 @@ from tpuc.session.boundary import Boundary
 from tpuc.session.building import Built, Recipe
 from tpuc.session.importing import frontends, read_network, verify_import
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison, shown_tensor
-from tpuc.session.running import Runner, compiled_inputs, module_runner, profile_report, samples, with_divisor
+from tpuc.session.running import Runner, compiled_inputs, module_runner, profile_report, samples_in, with_divisor
 from tpuc.session.settings import (
     CalibrationSettings,
     CompileSettings,
@@ -238,7 +238,7 @@ class Session:
                 self.remark(f"output {text}")
         rows = [
             runner.run(sample)
-            for sample in self.progress(samples(runner.inputs, inputs, self.registry), "running", None)
+            for sample in self.progress(samples_in(runner.inputs, inputs, self.registry), "running", None)
         ]
         if len(rows) == 1:
             return rows[0]

@@ -13,8 +13,8 @@ from tpuc.api import LAYER_ERRORS, QUANTISED, SAMPLES
 from tpuc.data import inputs_of
 from tpuc.ir import Module
 from tpuc.session import Session
-from tpuc.session.accuracy import search_quantise_table
 from tpuc_ops import top
+from tpuc_passes.accuracy.runs import search_quantise_table
 from tpuc_passes.accuracy.split import CAUSES
 from tpuc_passes.split_error import SplitError
 

@@ -327,7 +327,7 @@ class TestNetwork:
         assert len({score for sample in together for score in sample}) == 2 * len(choices)
 
     def test_a_search_for_float_layers_uses_them(self, calibrated: Any, tmp_path: Path) -> None:
-        from tpuc.session.accuracy import search_quantise_table
+        from tpuc_passes.accuracy.runs import search_quantise_table
 
         module, _, table = calibrated
         np.savez(tmp_path / "x.npz", v0=images(6, seed=2))

@@ -8,14 +8,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tpuc.data import inputs_of
-from tpuc.errors import Unsupported, UsageError
-from tpuc.files import write_atomic
-from tpuc.ir import Module
-from tpuc.schedule import PassManager
-from tpuc.schedule.results import CALIBRATION_TABLE, LAYER_ERRORS, QUANTISE_SEARCH, QUANTISED, SAMPLES
-from tpuc.session.running import samples
-from tpuc.session.session import Session
+from tpuc.api import (
+    CALIBRATION_TABLE,
+    LAYER_ERRORS,
+    QUANTISE_SEARCH,
+    QUANTISED,
+    SAMPLES,
+    Module,
+    Unsupported,
+    UsageError,
+    write_atomic,
+)
+from tpuc.api.host import Session, inputs_of, samples_in
 
 
 def search_quantise_table(
@@ -27,7 +31,7 @@ def search_quantise_table(
     """
     context = session.context({CALIBRATION_TABLE: calibration_table})
     definition = session.registry.get("tpuc.passes", "search-quantise-table")
-    PassManager(context, pipelines=session.pipelines).run(module, [definition(**options)], "search")
+    session.manager(context).run(module, [definition(**options)], "search")
     found = context.result(QUANTISE_SEARCH)
     if not latencies:
         return found
@@ -56,7 +60,7 @@ def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Seque
     if not inputs:
         raise UsageError("nothing to run both networks on; give --input FILE.")
     module = session.load(exact)
-    rows = [row for row, _ in zip(samples(inputs_of(module), inputs, session.registry), range(count), strict=False)]
+    rows = [row for row, _ in zip(samples_in(inputs_of(module), inputs, session.registry), range(count), strict=False)]
     context = session.context({QUANTISED: session.load(quantised), SAMPLES: rows})
-    PassManager(context, pipelines=session.pipelines).run(module, ["split-error"], "compare")
+    session.manager(context).run(module, ["split-error"], "compare")
     return context.result(LAYER_ERRORS)

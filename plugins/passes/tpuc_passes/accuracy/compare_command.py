@@ -6,12 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import click
-
-from tpuc.cli.app import App, pass_app
-from tpuc.cli.command import Command
-from tpuc.cli.session import check_inputs, open_session
-from tpuc.cli.text import columns
-from tpuc.cli.values import COUNT, EMPTY, FILE, PATHS, POSITIVE
+from tpuc.api.command import (
+    COUNT,
+    EMPTY,
+    FILE,
+    PATHS,
+    POSITIVE,
+    App,
+    Command,
+    check_inputs,
+    columns,
+    open_session,
+    pass_app,
+)
 
 
 @click.command("compare", cls=Command)
@@ -28,7 +35,7 @@ def command(
     """Show where a quantised network loses accuracy, and why."""
     check_inputs(exact, quantised, *inputs)
     session = open_session(app)
-    from tpuc.session.accuracy import compare_layers
+    from tpuc_passes.accuracy.runs import compare_layers
 
     errors = compare_layers(session, exact, quantised, inputs, input_num)
     if as_json:
@@ -69,6 +76,6 @@ def _plain(error: Any) -> dict[str, Any]:
 
 
 def _db(noise: float, signal: float) -> float:
-    from tpuc.similarity import decibels
+    from tpuc.api.host import decibels
 
     return decibels(signal, noise)

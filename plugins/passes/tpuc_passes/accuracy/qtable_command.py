@@ -6,14 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import click
-
-from tpuc.cli.app import App, pass_app
-from tpuc.cli.command import Command
-from tpuc.cli.session import check_inputs, check_one_data_source, open_session
-from tpuc.cli.text import columns
-from tpuc.cli.values import COUNT, FILE, MODE, NUMBER, OUTPUT, POSITIVE
-from tpuc.errors import TpucError
-from tpuc.files import check_writable, write_atomic
+from tpuc.api import TpucError, write_atomic
+from tpuc.api.command import (
+    COUNT,
+    FILE,
+    MODE,
+    NUMBER,
+    OUTPUT,
+    POSITIVE,
+    App,
+    Command,
+    check_inputs,
+    check_one_data_source,
+    check_writable,
+    columns,
+    open_session,
+    pass_app,
+)
 
 
 @click.command("qtable", cls=Command)
@@ -59,7 +68,7 @@ def command(
     for path in (output, loss_table):
         check_writable(path)
     session = open_session(app, chip=chip, quantize=quantize)
-    from tpuc.session.accuracy import search_quantise_table
+    from tpuc_passes.accuracy.runs import search_quantise_table
 
     options = {
         "dataset": str(dataset or ""),
