@@ -24,6 +24,7 @@ from tpuc.api import (
     TensorType,
     TpucError,
     Types,
+    UniformPerAxis,
     Unsupported,
     Value,
     Wants,
@@ -200,8 +201,27 @@ class Lowerer:
         if key not in self.casts:
             # MLIR spells the storage i8 or u8 inside uniform types, i8 or ui8 outside; names follow the storage.
             name = self.unique(f"{value.name}_{wanted.storage.name}")
-            self.casts[key] = self._new_cast(value, wanted, name)
+            self.casts[key] = self._before_reshape(value, wanted, name) or self._new_cast(value, wanted, name)
         return self.casts[key]
+
+    def _before_reshape(self, value: Value, wanted: TensorType, name: str) -> Value | None:
+        """A narrowing cast of an element-wise result that was only reshaped, made before that: the op that computes the
+        result may store it narrow then. Others are cast beside their users, and so is what fills more lanes there.
+        """
+        reshape = value.defining
+        if wanted.storage.bits >= value.tensor.storage.bits or isinstance(wanted.element, UniformPerAxis):
+            return None
+        if reshape is None or not isinstance(reshape.op, tpu.Reshape) or not _is_elementwise(reshape.operands[0]):
+            return None
+        source = reshape.operands[0]
+        if self._used_lanes(source) < self._used_lanes(value):
+            return None
+        narrow = self.cast(source, wanted.with_shape(source.tensor.dims))
+        return _Builder(self, name)(reshape.op, [narrow], wanted)
+
+    def _used_lanes(self, value: Value) -> int:
+        """Over how many lanes the channels of a value lie."""
+        return min((*value.tensor.dims, 1, 1)[1], self.chip.lanes)
 
     def _new_cast(self, value: Value, wanted: TensorType, name: str) -> Value:
         """As the chip's lowering of `tpu.Cast` makes it; where there is none, the plain Cast with its scale."""
@@ -225,6 +245,14 @@ class Lowerer:
     def unique(self, name: str) -> str:
         """A name that no operation has yet."""
         return free_name(name, lambda name: name in self.names or name in self.module.weights)
+
+
+def _is_elementwise(value: Value) -> bool:
+    """Does it come of an element-wise op, maybe reshaped?"""
+    producer = value.defining
+    if producer is not None and isinstance(producer.op, tpu.Reshape):
+        return _is_elementwise(producer.operands[0])
+    return producer is not None and isinstance(producer.op, Elementwise)
 
 
 class _Builder:
