@@ -6,11 +6,11 @@ import math
 
 import pytest
 from tpuc.api import F32, ChipDescription, LoweringNode, TensorType
-from tpuc_bm1684x.chip import DESCRIPTION as BM1684X
+from tpuc.registry import Registry
 from tpuc_chip_parts.numbers import immediate
-from tpuc_cv183x.chip import DESCRIPTION as CV183X
 from tpuc_ops import top
 
+BM1684X, CV183X = (Registry().get("tpuc.chips", name).description for name in ("bm1684x", "cv183x"))
 LARGEST_BF16 = (2.0 - 2.0**-7) * 2.0**127
 NUMBERS = [
     (BM1684X, "f32", 0.1, float.fromhex("0x1.99999ap-4")),

@@ -37,10 +37,12 @@ PRIMITIVES: Sequence[type[Op]] = (
         top.CompareConst,
         top.Concat,
         top.Conv,
+        top.Deconv,
         top.Div,
         top.Exp,
         top.Floor,
         top.Gather,
+        top.LeakyRelu,
         top.Log,
         top.MatMul,
         top.MaxConst,
@@ -136,6 +138,29 @@ CASES: dict[str, Case] = {
     "sigmoid": Case(top.Sigmoid(scale=2.0, bias=0.5), ((3, 7),)),
     "sigmoid_log": Case(top.Sigmoid(log=True), ((3, 7),)),
     "sigmoid_log_scaled": Case(top.Sigmoid(scale=2.0, bias=0.5, log=True), ((3, 7),)),
+    "scale": Case(top.Scale(do_relu=True), ((2, 3, 4, 5),), (filters(3), filters(3, seed=7))),
+    "scale_rows": Case(top.Scale(), ((2, 3, 7),), (filters(3), None)),
+    "scale_vectors": Case(top.Scale(), ((2, 3),), (filters(3), filters(3, seed=7))),
+    "prelu": Case(top.PRelu(), ((2, 3, 4),), (filters(1, 1),)),
+    "conv_line": Case(
+        top.Conv(kernel_shape=(3,), strides=(2,), pads=(1, 2), dilations=(2,), do_relu=True),
+        ((2, 4, 9),),
+        (filters(6, 4, 3), filters(6, seed=7)),
+    ),
+    "conv_line_inserts": Case(
+        top.Conv(kernel_shape=(3,), strides=(1,), pads=(1, 1), dilations=(1,), inserts=(1,)),
+        ((2, 4, 9),),
+        (filters(6, 4, 3), None),
+    ),
+    "deconv_line": Case(
+        top.Deconv(kernel_shape=(4,), strides=(2,), pads=(1, 0), dilations=(1,), output_padding=(1,), group=2),
+        ((2, 4, 9),),
+        (filters(3, 4, 4), filters(6, seed=7)),
+    ),
+    "max_pool_line": Case(top.MaxPool(kernel_shape=(3,), strides=(2,), pads=(1, 1), ceil_mode=True), ((2, 4, 9),)),
+    "avg_pool_line": Case(
+        top.AvgPool(kernel_shape=(3,), strides=(2,), pads=(1, 0), count_include_pad=True), ((2, 4, 9),)
+    ),
     "softsign": Case(top.Softsign(), ((3, 7),)),
     "instance_norm_long": Case(top.InstanceNorm(), ((1, 2, 48, 60),), (filters(2), filters(2, seed=7))),
     "det": Case(top.Det(), ((2, 3, 3),)),
@@ -176,7 +201,7 @@ class Native(Lowering[Any]):
                 return "no such power"
             case top.Sigmoid(scale=scale, log=log) if scale != 1.0 or log:
                 return "plain sigmoids"
-            case top.AvgPool(kernel_shape=kernel) | top.MaxPool(kernel_shape=kernel) if len(kernel) > 2:
+            case top.Conv() | top.Deconv() | top.MaxPool() | top.AvgPool() if len(node.op.kernel_shape) != 2:
                 return "windows over images"
             case _:
                 return None
@@ -242,6 +267,10 @@ def test_a_legalised_op_computes_the_same(name: str) -> None:
 
 REFUSED: dict[str, tuple[Case, str]] = {
     "base": (Case(top.Pow2(const_val=-2.0), ((3, 7),)), "a base above 0, this one is -2"),
+    "images": (Case(top.MaxPoolWithMask(kernel_shape=(13, 5), strides=(1, 1)), ((1, 3, 14, 6),)), "at most 64 taps"),
+    "scale": (Case(top.Scale(), ((1, 6, 3, 4), (6,))), "the scale must be a constant, and the tensor have channels"),
+    "scale_bias": (Case(top.Scale(), ((1, 6, 3, 4),), (filters(6), (6,))), "the bias must be a constant"),
+    "prelu": (Case(top.PRelu(), ((1, 6, 3, 4),), (filters(6, 1, 1),)), "one slope, which is a constant"),
     "normalize": (Case(top.Normalize(channel_shared=False), ((1, 6, 3, 4), (6,))), "the scale must be a constant"),
 }
 

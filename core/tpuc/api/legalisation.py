@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
 from tpuc.api.lowering import LoweringNode, OpT
-from tpuc.ir import Op, TensorType, Value
+from tpuc.ir import ElementType, Op, TensorType, Value
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,8 +27,8 @@ class LegalisationBuilder(Protocol):
         """
         ...
 
-    def weight(self, name: str, array: npt.NDArray[Any]) -> Value:
-        """A new constant of float32."""
+    def weight(self, name: str, array: npt.NDArray[Any], element: ElementType | None = None) -> Value:
+        """A new constant of float32; `element`: how a quantised network stores it."""
         ...
 
     def none(self) -> Value:

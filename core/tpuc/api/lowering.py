@@ -39,9 +39,9 @@ class LoweringNode(Node[OpT_co]):
 
     `operands` are lowered values that already have the wanted types; constants keep their float TOP weight.
     `constants[i]` is the array of a constant operand, None for computed ones. `result_names`: of every result; an op
-    of several results must give each of them to the op that computes it. `users`: the ops that take the results.
-    `float_sums`: an op in an int8 mode whose result is only read as floats; a lowering that can (`Lowering.float_sums`)
-    should give its sums as f32 and round nothing to bytes.
+    of several results must give each of them to the op that computes it. `users`: the ops that take the results, also
+    after these were reshaped. `float_sums`: an op in an int8 mode whose result is only read as floats; a lowering that
+    can (`Lowering.float_sums`) should give its sums as f32 and round nothing to bytes.
     """
 
     operands: tuple[Value, ...] = ()

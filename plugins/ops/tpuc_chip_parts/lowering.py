@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from tpuc.api import (
@@ -46,12 +46,6 @@ _UNSIGNED_STEPS = 255
 _POWERS = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}
 """Modes of `tpu.Active` by exponent."""
 _GREATEST_SHIFT = 30  # numerators stay below 2**31
-
-
-class Lowers(Protocol):
-    """What lowers one node."""
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]: ...
 
 
 @dataclass(frozen=True)
@@ -328,88 +322,16 @@ def pooled_in_strips(
 
 
 def slope_refusal(node: LoweringNode) -> str | None:
-    """What a PRelu of any chip cannot do."""
+    """What a PRelu of any chip cannot do; one of a single slope is legalised to a LeakyRelu."""
     slope = node.constants[1]
     if slope is None:
         return "the slope must be a constant"
     dims = node.operand_types[0].dims
     channels = dims[1] if len(dims) > 1 else 1
     aligned = (1,) * (len(dims) - slope.ndim) + slope.shape
-    if slope.size != 1 and (slope.size != channels or aligned[1] != channels):
+    if slope.size == 1 or slope.size != channels or aligned[1] != channels:
         return f"one slope, or one per channel; there are {slope.size} for {channels} channels"
     return None
-
-
-def with_one_slope(node: LoweringNode, slope: float) -> LoweringNode:
-    """A PRelu of one slope as a LeakyRelu."""
-    return LoweringNode(
-        top.LeakyRelu(alpha=slope),
-        node.operand_types[:1],
-        node.result_types,
-        node.name,
-        node.operands[:1],
-        node.constants[:1],
-        node.mode,
-        node.chip,
-    )
-
-
-# Scales and shifts per channel.
-
-
-class ScaleLowering(Lowering[top.Scale]):
-    """Base: a depthwise convolution with a kernel of one element, the same products and sums."""
-
-    def convolution(self, node: LoweringNode) -> Lowers:
-        """What lowers the convolution."""
-        raise NotImplementedError
-
-    def operands(
-        self, source: Value, filters: Array, biases: Array | None, node: LoweringNode, build: LoweringBuilder
-    ) -> tuple[Value, ...]:
-        """Those of the convolution, as far as its lowering looks at them."""
-        raise NotImplementedError
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        if node.constants[1] is None or len(node.operand_types[0].dims) < 2:
-            return "the scale must be a constant, and the tensor have channels"
-        return None
-
-    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        scale, bias = node.constants[1], node.constants[2] if len(node.constants) > 2 else None
-        assert scale is not None, "refused above"
-        channels = scale.size
-        source = node.operands[0]
-        dims = source.tensor.dims
-        images = (dims[0], channels, math.prod(dims[2:]), 1) if len(dims) != 4 else dims
-        if images != dims:
-            source = build(tpu.Reshape(shape=images), [source], source.tensor.with_shape(images), f"{node.name}_in")
-        op = top.Conv(
-            kernel_shape=(1, 1),
-            strides=(1, 1),
-            pads=(0, 0, 0, 0),
-            dilations=(1, 1),
-            group=channels,
-            do_relu=node.op.do_relu,
-            relu_limit=node.op.relu_limit,
-        )
-        filters = scale.reshape(channels, 1, 1, 1).astype(np.float32)
-        biases = None if bias is None else bias.reshape(-1).astype(np.float32)
-        inner = LoweringNode(
-            op,
-            (node.operand_types[0].with_shape(images),),
-            (node.result_type.with_shape(images),),
-            node.name if images == dims else f"{node.name}_images",
-            self.operands(source, filters, biases, node, build),
-            (None, filters, biases),
-            node.mode,
-            node.chip,
-        )
-        cell = self.convolution(node)
-        if images == dims:
-            return cell.lower(inner, build)
-        (value,) = cell.lower(inner, InnerBuilder(build, inner.name))
-        return [build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims))]
 
 
 def pool2d(op: top.MaxPool | top.AvgPool, mode: str, multiplier: int = 1, rshift: int = 0) -> tpu.Pool2D:

@@ -1,4 +1,4 @@
-"""Pooling over three dimensions as pooling over images, in one step where that is possible, else in two."""
+"""Pooling over one dimension or three as pooling over images, in one step where that is possible, else in two."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tpuc_ops.top.pool import Pool
 
 from tpuc_legalise.composer import compute_type
 from tpuc_legalise.table import TABLE
+from tpuc_legalise.windows import over_row
 
 PoolT = TypeVar("PoolT", top.AvgPool, top.MaxPool)
 
@@ -90,8 +91,8 @@ class VolumePool(Legalisation[PoolT]):
     """
 
     def refuse(self, node: LoweringNode[PoolT]) -> str | None:
-        if len(node.op.kernel_shape) != 3:
-            return "there is no lowering that takes it, and only windows over 3 dimensions are composed of others"
+        if len(node.op.kernel_shape) == 2:
+            return "there is no lowering that takes it, and only windows over 1 or 3 dimensions are composed of others"
         return None
 
     def inner(self, node: LoweringNode[PoolT]) -> tuple[TensorType, str | None]:
@@ -99,6 +100,8 @@ class VolumePool(Legalisation[PoolT]):
         raise NotImplementedError
 
     def rewrite(self, node: LoweringNode[PoolT], build: LegalisationBuilder) -> Sequence[Value]:
+        if len(node.op.kernel_shape) == 1:
+            return over_row(node, build)
         do, (value,), name, result = _Pools(node, build), node.operands, node.name, node.result_type
         depth, *image = _axes(node.op, node.operand_types[0].dims[2:])
         single = _as_images(depth, *image)

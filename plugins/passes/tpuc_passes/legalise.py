@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from tpuc.api import (
     NO_LOWERING,
     Builder,
+    ElementType,
     Legalisation,
     Module,
     Op,
     Operation,
     Pass,
     PassContext,
+    ShapeOnly,
     StringAttr,
     TensorType,
     Unsupported,
@@ -25,6 +28,7 @@ from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
 from tpuc_passes.lowering.cells import COMPUTE_TYPE, Array, Cells, as_array, is_kept, together
+from tpuc_passes.results import FLOAT_SUMS
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Legalise(Pass):
         """
         legaliser = _Legaliser(module, Cells.of(context, self.name, self.mode))
         legaliser.run()
+        context.leave(FLOAT_SUMS, frozenset(legaliser.float_sums))
         return legaliser.has_changed
 
 
@@ -56,6 +61,11 @@ class _Legaliser:
     _refusals: list[str] = field(default_factory=list[str])
     _fails: bool = False
     _names: set[str] = field(default_factory=set[str])
+
+    @cached_property
+    def float_sums(self) -> set[str]:
+        """Names of the operations whose results are only read as floats; those that take their place too."""
+        return set(self.cells.float_sums)
 
     def run(self) -> None:
         block = self.module.main.body
@@ -101,6 +111,8 @@ class _Legaliser:
             old.replace_with(new)
         operation.erase()
         self.has_changed = True
+        if operation.name in self.float_sums:
+            self.float_sums.update(_producer(result).name for result in results)
         for made in build.made:
             self._visit(made, origin)
 
@@ -109,6 +121,13 @@ class _Legaliser:
         free = free_name(name, lambda name: name in self._names or name in self.module.weights)
         self._names.add(free)
         return free
+
+
+def _producer(value: Value) -> Operation:
+    """What computes a value that may have been reshaped since."""
+    producer = value.defining
+    assert producer is not None
+    return _producer(producer.operands[0]) if isinstance(producer.op, ShapeOnly) else producer
 
 
 class _Builder:
@@ -132,8 +151,9 @@ class _Builder:
         self.made.append(operation)
         return operation.result
 
-    def weight(self, name: str, array: Array) -> Value:
-        return self._builder.weight(self._legaliser.unique(name), as_array(array.astype(np.float32, copy=False)))
+    def weight(self, name: str, array: Array, element: ElementType | None = None) -> Value:
+        plain = as_array(array.astype(np.float32, copy=False))
+        return self._builder.weight(self._legaliser.unique(name), plain, element)
 
     def none(self) -> Value:
         return self._builder.none()

@@ -173,13 +173,6 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, 
         t(3, 1),
         FAR_PLACES,
     ),
-    "computed_scale": (
-        top.Scale(),
-        [IMAGE, t(4)],
-        [None, None],
-        IMAGE,
-        "the scale must be a constant, and the tensor have channels",
-    ),
     "concat_constant": (
         top.Concat(axis=1),
         [IMAGE, IMAGE],

@@ -13,7 +13,6 @@ from tpuc_ops.quant.products import quantise_product
 from tpuc_bm1684x.lowerings.common import ALL, Array, float_weight, has_zero_points
 from tpuc_bm1684x.lowerings.sums import scaled_sums
 from tpuc_bm1684x.lowerings.table import TABLE
-from tpuc_bm1684x.lowerings.windows import back_from_row, over_a_row, row_window
 
 
 @TABLE.lowers(top.Deconv, *ALL)
@@ -25,17 +24,11 @@ class DeconvAny(Lowering[top.Deconv]):
     def refuse(self, node: LoweringNode) -> str | None:
         if node.constants[1] is None:
             return "the filter must be a constant"
-        if len(node.op.kernel_shape) > 2:
-            return f"only windows over 1 or 2 dimensions, this one has {len(node.op.kernel_shape)}"
+        if len(node.op.kernel_shape) != 2:
+            return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        if len(node.op.kernel_shape) == 1:
-            extra = node.op.output_padding
-            op = dataclasses.replace(node.op, **row_window(node.op), output_padding=extra and (0, *extra[-1:]))
-            row, inner = over_a_row(node, build, op)
-            (value,) = self.lower(row, inner)
-            return [back_from_row(node, build, value)]
         op, filters, bias = node.op, node.constants[1], node.constants[2]
         assert filters is not None
         lowered = tpu.Deconv(

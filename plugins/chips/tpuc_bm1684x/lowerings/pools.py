@@ -19,11 +19,8 @@ from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_we
 from tpuc_bm1684x.lowerings.reductions import WIDEST
 from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.windows import (
-    back_from_row,
     lowest_stored,
-    over_a_row,
     padded,
-    row_window,
     windows_apart,
 )
 from tpuc_bm1684x.operands import MAX_EXTENT
@@ -35,8 +32,8 @@ WIDEST_BYTES = 1 << 17
 
 
 def _refuse(node: LoweringNode[top.MaxPool | top.AvgPool]) -> str | None:
-    if len(node.op.kernel_shape) > 2:
-        return f"only windows over 1 or 2 dimensions, this one has {len(node.op.kernel_shape)}"
+    if len(node.op.kernel_shape) != 2:
+        return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
     if _is_far(node.op) and not _is_apart(node):
         return f"a stride above {MAX_WINDOW_STEP} needs windows that do not overlap, without padding"
     return None
@@ -54,15 +51,12 @@ def _is_apart(node: LoweringNode[top.MaxPool | top.AvgPool]) -> bool:
 
 
 class PoolLowering(Lowering[Any]):
-    """Base: windows over a row, and windows so far apart that each is an image of its own."""
+    """Base: windows so far apart that each is an image of its own."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refuse(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        if len(node.op.kernel_shape) == 1:
-            row, inner = over_a_row(node, build, dataclasses.replace(node.op, **row_window(node.op)))
-            return [back_from_row(node, build, self.plane(row, inner))]
         return [self.plane(node, build)]
 
     def plane(self, node: LoweringNode, build: LoweringBuilder) -> Value:

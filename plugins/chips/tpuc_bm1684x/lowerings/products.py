@@ -7,17 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Uniform, UniformPerAxis, Value
-from tpuc_chip_parts.lowering import Lowers, ScaleLowering
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.products import QuantisedProduct, quantise_product, stored_product
 
-from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight
+from tpuc_bm1684x.lowerings.common import FLOATS, INTEGERS, Array, float_weight
 from tpuc_bm1684x.lowerings.matmul import lower_computed
 from tpuc_bm1684x.lowerings.sums import scaled_sums
 from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.taps import far_refusal, near_convolution, needs_rewriting
 from tpuc_bm1684x.lowerings.transposed import is_transposed, lower_transposed
-from tpuc_bm1684x.lowerings.windows import back_from_row, over_a_row, row_window
 
 _ROUNDING = "HalfUp"
 
@@ -25,8 +23,8 @@ _ROUNDING = "HalfUp"
 def _conv_refusal(node: LoweringNode[top.Conv]) -> str | None:
     if node.constants[1] is None:
         return "the filter must be a constant"
-    if len(node.op.kernel_shape) > 2:
-        return f"only windows over 1 or 2 dimensions, this one has {len(node.op.kernel_shape)}"
+    if len(node.op.kernel_shape) != 2:
+        return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
     return far_refusal(node.op)
 
 
@@ -37,10 +35,6 @@ class ConvBase(Lowering[top.Conv]):
         return _conv_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        if len(node.op.kernel_shape) == 1:
-            row, inner = over_a_row(node, build, dataclasses.replace(node.op, **row_window(node.op)))
-            (value,) = self.lower(row, inner)
-            return [back_from_row(node, build, value)]
         if needs_rewriting(node.op):
             node = near_convolution(node, build)
         return [self.plain(node, build)]
@@ -115,22 +109,6 @@ class ConvInt8(ConvBase):
         if isinstance(result.element, UniformPerAxis):
             op = dataclasses.replace(op, relu_limit=-1.0)  # no channel's range reaches beyond the limit
         return build(op, operands, result)
-
-
-@TABLE.lowers(top.Scale, *ALL)
-class ScaleAny(ScaleLowering):
-    """The convolution of the mode; integers take its constants only."""
-
-    def convolution(self, node: LoweringNode) -> Lowers:
-        return ConvInt8() if node.mode in INTEGERS else ConvFloat()
-
-    def operands(
-        self, source: Value, filters: Array, biases: Array | None, node: LoweringNode, build: LoweringBuilder
-    ) -> tuple[Value, ...]:
-        if node.mode in INTEGERS:
-            return (source,)
-        absent = build.none() if biases is None else build.weight("bias", biases)
-        return (source, build.weight("filter", filters), absent)
 
 
 def _matmul_refusal(node: LoweringNode) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
-from tpuc_chip_parts.lowering import FunctionTable, quantised_constant, slope_refusal, with_one_slope
+from tpuc_chip_parts.lowering import quantised_constant, slope_refusal
 from tpuc_chip_parts.numbers import LeakyReluFloat
 from tpuc_ops import top, tpu
 
@@ -17,7 +17,6 @@ from tpuc_bm1684x.lowerings.common import (
     decompose8,
     decompose_rescale,
     float_operands,
-    rounded,
 )
 from tpuc_bm1684x.lowerings.table import TABLE
 
@@ -34,15 +33,12 @@ class PReluFloat(Lowering[top.PRelu]):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
         assert slope is not None
-        if slope.size == 1:
-            alpha = rounded(float(slope.item()), node.mode)
-            return [build(tpu.LeakyRelu(alpha=alpha), node.operands[:1], node.float_result_type())]
         return [build(tpu.PRelu(), float_operands(node, build), node.float_result_type())]
 
 
 @TABLE.lowers(top.PRelu, *INTEGERS)
 class PReluInt8(Lowering[top.PRelu]):
-    """One slope is a table. Several: Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below."""
+    """Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return slope_refusal(node)
@@ -50,8 +46,6 @@ class PReluInt8(Lowering[top.PRelu]):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
         assert slope is not None
-        if slope.size == 1:
-            return FunctionTable().lower(with_one_slope(node, float(slope.item())), build)
         result = node.quantised_result_type()
         factor = node.operands[0].tensor.uniform.scale / result.uniform.scale
         multiplier, shift = decompose8(factor)

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, TensorType, Value, numpy_dtype
-from tpuc_chip_parts.lowering import InnerBuilder
 from tpuc_ops import tpu
 from tpuc_ops.integers import zero_point
 from tpuc_ops.window import Window
-
-
-def images(dims: Sequence[int]) -> tuple[int, ...]:
-    """One dimension is a single row."""
-    return (*dims[:2], 1, *dims[2:]) if len(dims) == 3 else tuple(dims)
 
 
 def reshaped(build: LoweringBuilder, value: Value, dims: Sequence[int], name: str) -> Value:
@@ -25,51 +18,6 @@ def reshaped(build: LoweringBuilder, value: Value, dims: Sequence[int], name: st
     if value.tensor.dims == dims:
         return value
     return build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)
-
-
-def over_a_row(node: LoweringNode, build: LoweringBuilder, op: Any) -> tuple[LoweringNode, LoweringBuilder]:
-    """The node of a window over one dimension as one of `op` over a row; its result is not reshaped back."""
-    name = f"{node.name}_row"
-    source = node.operands[0]
-    row = reshaped(build, source, images(source.tensor.dims), f"{node.name}_in")
-    types, constants = list(node.operand_types), list(node.constants)
-    types[0] = types[0].with_shape(row.tensor.dims)
-    operands = [row, *node.operands[1:]]
-    if len(constants) > 1 and constants[1] is not None:
-        constants[1] = constants[1].reshape(images(constants[1].shape))
-        types[1] = types[1].with_shape(constants[1].shape)
-        if node.mode == "f32" or not source.tensor.is_quantised:
-            operands[1] = build.weight("filter_row", constants[1].astype(np.float32))
-    inner = dataclasses.replace(
-        node,
-        op=op,
-        operand_types=tuple(types),
-        result_types=(node.result_type.with_shape(images(node.result_type.dims)),),
-        name=name,
-        operands=tuple(operands),
-        constants=tuple(constants),
-        result_names=(name,),
-    )
-    return inner, InnerBuilder(build, name)
-
-
-def back_from_row(node: LoweringNode, build: LoweringBuilder, value: Value) -> Value:
-    """The result of a window over a row under the node's own shape and name."""
-    dims = node.result_type.dims
-    return build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None))
-
-
-def row_window(op: Any) -> dict[str, Any]:
-    """The window attributes of an op over one dimension as those over a row."""
-    before, after = op.pads
-    found: dict[str, Any] = {
-        "kernel_shape": (1, *op.kernel_shape),
-        "strides": (1, *op.strides),
-        "pads": (0, before, 0, after),
-    }
-    if hasattr(op, "dilations"):
-        found["dilations"] = (1, *op.dilations)
-    return found
 
 
 def padded(build: LoweringBuilder, value: Value, pads: Sequence[int], name: str, fill: float | None = None) -> Value:

@@ -14,7 +14,6 @@ from tpuc_chip_parts.lowering import (
     quantised_constant,
     result_with_sign,
     slope_refusal,
-    with_one_slope,
 )
 from tpuc_chip_parts.numbers import ClipFloat, LeakyReluFloat
 from tpuc_ops import top, tpu
@@ -22,7 +21,6 @@ from tpuc_ops.elementwise import Function
 
 from tpuc_cv183x.kernels.powers import ActiveKernel
 from tpuc_cv183x.lowerings.common import (
-    bf16,
     bf16_operands,
     may_move_scale,
     short_factor,
@@ -76,14 +74,12 @@ class PReluBf16(Lowering[top.PRelu]):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
         assert slope is not None
-        if slope.size == 1:
-            return [build(tpu.LeakyRelu(alpha=bf16(float(slope.item()))), node.operands[:1], node.float_result_type())]
         return [build(tpu.PRelu(), bf16_operands(node, build), node.float_result_type())]
 
 
 @TABLE.lowers(top.PRelu, "int8")
 class PReluInt8(Lowering[top.PRelu]):
-    """One slope is a table. Several: Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below; Sy is
+    """Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below; Sy is
     the nearest scale for which a byte says Sx / Sy exactly.
     """
 
@@ -93,8 +89,6 @@ class PReluInt8(Lowering[top.PRelu]):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
         assert slope is not None
-        if slope.size == 1:
-            return FunctionTable().lower(with_one_slope(node, float(slope.item())), build)
         result = result_with_sign(node, unsigned=False)
         if node.operands[0].tensor.storage.is_unsigned:
             return FunctionTable().lower(dataclasses.replace(node, op=top.LeakyRelu(alpha=1.0)), build)

@@ -12,7 +12,6 @@ from tpuc.api import Lowering, LoweringBuilder, LoweringNode, NoneType, TensorTy
 from tpuc_ops import top, tpu
 
 from tpuc_cv183x.lowerings.common import QDM, Array, as_bf16
-from tpuc_cv183x.lowerings.lines import over_lines
 from tpuc_cv183x.lowerings.phases import lower_phases, phase_filters, phases_refusal
 from tpuc_cv183x.lowerings.qdm import quantise_qdm
 from tpuc_cv183x.lowerings.table import TABLE
@@ -125,7 +124,6 @@ class _Deconvolution:
 
 
 @TABLE.lowers(top.Deconv, "bf16")
-@over_lines
 class DeconvBf16(Lowering[top.Deconv]):
     """The same on bf16; the bias stays float32, as the chip adds it."""
 
@@ -142,7 +140,6 @@ class DeconvBf16(Lowering[top.Deconv]):
 
 
 @TABLE.lowers(top.Deconv, "int8")
-@over_lines
 class DeconvInt8(Lowering[top.Deconv]):
     """Filters per output channel, as those of the convolution."""
 

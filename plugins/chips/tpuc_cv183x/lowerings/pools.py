@@ -22,7 +22,6 @@ from tpuc_cv183x.lowerings.common import (
     short_factor,
     with_scale,
 )
-from tpuc_cv183x.lowerings.lines import over_lines
 from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import LOWEST, pad_apart
 from tpuc_cv183x.operands import MAX_EXTENT
@@ -72,7 +71,6 @@ def _in_strips(cell: Lowering[Any], node: LoweringNode, build: LoweringBuilder, 
 
 
 @TABLE.lowers(top.MaxPool, "bf16", "int8")
-@over_lines
 class MaxPoolAny(Lowering[top.MaxPool]):
     """The maximum of stored values; the result keeps the operand's type."""
 
@@ -88,7 +86,6 @@ class MaxPoolAny(Lowering[top.MaxPool]):
 
 
 @TABLE.lowers(top.AvgPool, "bf16")
-@over_lines
 class AvgPoolBf16(Lowering[top.AvgPool]):
     """Sum times 1 / window; where padding does not count, times what that makes too little."""
 
@@ -109,7 +106,6 @@ class AvgPoolBf16(Lowering[top.AvgPool]):
 
 
 @TABLE.lowers(top.AvgPool, "int8")
-@over_lines
 class AvgPoolInt8(Lowering[top.AvgPool]):
     """sum * multiplier >> shift with Sx / (Sy * window) as an unsigned byte; the sign of the operand stays.
 

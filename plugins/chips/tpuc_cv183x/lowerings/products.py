@@ -7,12 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, UniformPerAxis, Value
-from tpuc_chip_parts.lowering import Lowers, ScaleLowering
 from tpuc_ops import top, tpu
 
 from tpuc_cv183x.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv183x.lowerings.computed import computed_refusal, is_computed, lower_computed
-from tpuc_cv183x.lowerings.lines import over_lines
 from tpuc_cv183x.lowerings.qdm import quantise_qdm, within_reach
 from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import pad_apart, stride_refusal, strides_apart, taps_nearer
@@ -63,7 +61,6 @@ def _plain_groups(op: top.Conv, filters: Array, channels: int) -> tuple[Array, i
 
 
 @TABLE.lowers(top.Conv, "bf16")
-@over_lines
 class ConvBf16(Lowering[top.Conv]):
     """The same convolution on bf16; the bias stays float32, as the chip adds it."""
 
@@ -80,7 +77,6 @@ class ConvBf16(Lowering[top.Conv]):
 
 
 @TABLE.lowers(top.Conv, "int8")
-@over_lines
 class ConvInt8(Lowering[top.Conv]):
     """Filters per output channel; int32 sums with bias, one 31-bit multiplier and shift per channel, two roundings."""
 
@@ -107,20 +103,6 @@ class ConvInt8(Lowering[top.Conv]):
         if isinstance(result.element, UniformPerAxis):
             op = dataclasses.replace(op, relu_limit=-1.0)  # no channel's range reaches beyond the limit
         return [build(op, operands, result)]
-
-
-@TABLE.lowers(top.Scale, "bf16", "int8")
-class ScaleAny(ScaleLowering):
-    """The convolution of the mode, which takes its filters as constants."""
-
-    def convolution(self, node: LoweringNode) -> Lowers:
-        return ConvInt8() if node.mode == "int8" else ConvBf16()
-
-    def operands(
-        self, source: Value, filters: Array, biases: Array | None, node: LoweringNode, build: LoweringBuilder
-    ) -> tuple[Value, ...]:
-        absent = build.none() if biases is None or node.mode == "int8" else build.weight("bias", biases)
-        return (source, source, absent)
 
 
 @TABLE.lowers(top.MatMul, "bf16")

@@ -11,7 +11,7 @@ from tpuc_ops.shapes import positive_axis
 from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.operands import MAX_EXTENT
 
-_ENDS = (Return, top.Flatten, top.Permute, top.Reshape, top.Squeeze, top.Unsqueeze)
+_ENDS = (Return, top.Permute)
 """What may come after the last softmax of a network."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from tpuc.api import (
     Op,
     Operation,
     PassContext,
+    ShapeOnly,
     StringAttr,
     UsageError,
     Value,
@@ -93,13 +94,22 @@ class Cells:
             mode,
             self.chip,
             tuple(result.name for result in operation.results),
-            tuple(user.op for result in operation.results for user, _ in result.uses),
+            tuple(user for result in operation.results for user in users_of(result)),
             operation.name in self.float_sums,
         )
 
     def refusal(self, operation: Operation, mode: str, reason: str) -> str:
         """A refusal as a sentence without a full stop."""
         return f"node '{operation.name}': {operation.op.name} {mode} on {self.chip.name}: {reason}"
+
+
+def users_of(value: Value) -> Iterator[Op]:
+    """The ops that take a value, also after it was reshaped."""
+    for user, _ in value.uses:
+        if isinstance(user.op, ShapeOnly):
+            yield from users_of(user.result)
+        else:
+            yield user.op
 
 
 def is_kept(operation: Operation) -> bool:

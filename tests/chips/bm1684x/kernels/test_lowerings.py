@@ -87,6 +87,7 @@ CASES = {
 IMAGE = uniform(1, 5, 4, 6, seed=9)
 _TURNED = Fixed(uniform(8, 5, 4, 4, seed=4))
 _EIGHT = uniform(8, seed=5)
+_LINE = uniform(2, 12, 20, seed=10)
 _LEFT, _RIGHT = uniform(2, 3, 7, 40, seed=4), uniform(2, 3, 40, 70, low=-1, high=2, seed=5)
 CASES |= {
     "attention": LayerCase(top.MatMul(), [_LEFT, _RIGHT, None], 12),
@@ -104,6 +105,16 @@ CASES |= {
     ),
     "deconv": LayerCase(
         top.Deconv(kernel_shape=(4, 4), strides=(2, 2), pads=(1, 1, 1, 1)), [IMAGE, _TURNED, Fixed(_EIGHT)], 12
+    ),
+    "conv_line": LayerCase(
+        top.Conv(kernel_shape=(5,), strides=(2,), pads=(2, 2), dilations=(1,), do_relu=True),
+        [_LINE, Fixed(uniform(30, 12, 5, seed=7)), Fixed(uniform(30, seed=8))],
+        9,
+    ),
+    "deconv_line": LayerCase(
+        top.Deconv(kernel_shape=(4,), strides=(2,), pads=(1, 1), dilations=(1,), output_padding=(1,)),
+        [_LINE, Fixed(uniform(8, 12, 4, seed=7)), None],
+        9,
     ),
     "deconv_wide": LayerCase(
         top.Deconv(

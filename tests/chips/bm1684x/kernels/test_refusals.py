@@ -280,7 +280,11 @@ WINDOW = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
 LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     (top(Sigmoid(log=True), X), top(Sigmoid(scale=2.0), X), "no kernel computes it with these attributes"),
     (top(TopPRelu(), X, w(4, 1, 1)), top(TopPRelu(), X, X), "the slope must be a constant"),
-    (top(TopPRelu(), X, w(1)), top(TopPRelu(), X, w(8)), "one slope, or one per channel; there are 8 for 4 channels"),
+    (
+        top(TopPRelu(), X, w(4, 1, 1)),
+        top(TopPRelu(), X, w(8)),
+        "one slope, or one per channel; there are 8 for 4 channels",
+    ),
     (
         top(Conv(kernel_shape=(1, 1), **WINDOW), X, w(4, 4, 1, 1)),
         top(Conv(kernel_shape=(1, 1), **WINDOW), X, X),
@@ -294,9 +298,8 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     (
         top(Conv(kernel_shape=(1, 1), **WINDOW), X, w(4, 4, 1, 1)),
         top(Conv(kernel_shape=(1, 1, 1)), (1, 4, 8, 8, 8), w(4, 4, 1, 1, 1)),
-        "only windows over 1 or 2 dimensions, this one has 3",
+        "only 2-D windows, this one has 3 dimensions",
     ),
-    (top(Scale(), X, w(4)), top(Scale(), X, (4,)), "the scale must be a constant"),
     (
         top(TopDeconv(kernel_shape=(1, 1)), X, w(4, 4, 1, 1)),
         top(TopDeconv(kernel_shape=(1, 1)), X, X),
@@ -305,7 +308,7 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     (
         top(TopDeconv(kernel_shape=(1, 1)), X, w(4, 4, 1, 1)),
         top(TopDeconv(kernel_shape=(1, 1, 1)), (1, 4, 8, 8, 8), w(4, 4, 1, 1, 1)),
-        "only windows over 1 or 2 dimensions, this one has 3",
+        "only 2-D windows, this one has 3 dimensions",
     ),
     (top(Pow(exponent=0.5), X), top(Pow(exponent=3.0), X), "exponents 2.0, 0.5, -0.5, this one is 3"),
     (top(TopSoftmax(), X), top(TopSoftmax(log=True), X), "no kernel gives its logarithm"),
@@ -318,7 +321,7 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     (
         top(AvgPool(kernel_shape=(2, 2)), X),
         top(AvgPool(kernel_shape=(2, 2, 2)), (1, 4, 8, 8, 8)),
-        "only windows over 1 or 2 dimensions, this one has 3",
+        "only 2-D windows, this one has 3 dimensions",
     ),
     (recurrent(1000), recurrent(1001), "at most 1000 steps, this one has 1001"),
     (recurrent(9, 1024), recurrent(9, 1025), "a recurrence of at most 196608 bytes per lane, this one has 209100"),
@@ -331,6 +334,8 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
 
 
 LEGALISATION_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
+    (top(Scale(), X, w(4)), top(Scale(), X, (4,)), "the scale must be a constant"),
+    (top(TopPRelu(), X, w(1)), top(TopPRelu(), X, w(4, 1, 1)), "one slope, which is a constant"),
     (top(Normalize(), X, w(1)), top(Normalize(), X, (1,)), "the scale must be a constant"),
     (top(Einsum(mode="ij,jk->ik"), (3, 4), (4, 5)), top(Einsum(mode="ii->i"), (3, 3)), "a diagonal has no kernel"),
     (top(Det(), (2, 5, 5)), top(Det(), (2, 6, 6)), "matrices of at most 5 rows, these have 6"),
