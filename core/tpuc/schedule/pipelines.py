@@ -9,7 +9,7 @@ Pipelines: TypeAlias = Mapping[str, Sequence[str]]
 """Pass texts by stage."""
 
 PIPELINES: Pipelines = {
-    "top-optimize": ("canonicalize", "fold-constants", "count-flops"),
+    "top-optimize": ("absorb-quantisation", "canonicalize", "fold-constants", "count-flops"),
     "calibrate": ("import-calibration", "propagate-calibration"),
     "lower": (
         "prepare-quantised",

@@ -10,17 +10,24 @@ from onnx import TensorProto
 from tpuc.api import F32, ForeignNode, Op, TensorType, TpucError, Unsupported, Value
 from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops.arrays import Array
+from tpuc_ops.quant.casts import Dequantise
 
 from tpuc_onnx.shapes import TypeTable
+from tpuc_onnx.stored import StoredConstant
 
 Importer: TypeAlias = "Callable[[ForeignNode, OnnxBuilder], Value | Sequence[Value]]"
 
 
 class OnnxBuilder(TopBuilder):
-    """A builder that knows the ONNX types of tensors, and the constants among them."""
+    """A builder that knows the ONNX types of tensors, and the constants among them.
+
+    `stored` says of constants that stand for integers with a scale what these are.
+    """
 
     def __init__(self, source: ModuleSource, inputs: Sequence[tuple[str, TensorType]], types: TypeTable) -> None:
         self.types = types
+        self.stored: dict[str, StoredConstant] = {}
+        self._integers: dict[StoredConstant, Value] = {}
         super().__init__(source, inputs)
 
     def value(self, name: str) -> Value:
@@ -31,8 +38,19 @@ class OnnxBuilder(TopBuilder):
                 raise self._error(f"it reads the result '{name}' of another node, which only training needs")
             if array.dtype.kind in "OSU":
                 raise self._error(f"tensor '{name}' holds text, and networks compute numbers")
-            self.values[name] = self.foreign_weight(name, array)
+            self.values[name] = self._stored_value(name) if name in self.stored else self.foreign_weight(name, array)
         return super().value(name)
+
+    def plain_constant(self, name: str) -> Array | None:
+        """As `constant`, None also for integers with a scale: whoever makes another constant of it would lose them."""
+        return None if name in self.stored else self.constant(name)
+
+    def _stored_value(self, name: str) -> Value:
+        stored = self.stored[name]
+        if stored not in self._integers:
+            self._integers[stored] = self.weight(stored.name, stored.integers, stored.element)
+        type_ = TensorType(stored.integers.shape, F32)
+        return self.build(Dequantise(), [self._integers[stored]], name, [type_])
 
     def constant(self, name: str) -> Array | None:
         """The array of a foreign constant (folded ones included), None when it is computed at run time."""

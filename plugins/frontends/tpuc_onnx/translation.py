@@ -33,6 +33,7 @@ from tpuc_onnx.graph import Graph, GraphNode
 from tpuc_onnx.rebatching import Rebatching
 from tpuc_onnx.rewrites import is_rewritten, rewritten
 from tpuc_onnx.shapes import TypeTable, input_shapes, show_shape
+from tpuc_onnx.stored import stored_constant
 
 GLUE = frozenset({"ConstantOfShape", "Range", "Shape", "Size"})
 """Operators that vanish by folding where shapes are known; behind an unknown operator they are not."""
@@ -109,6 +110,8 @@ class _Walk(Walk[OnnxBuilder]):
             self._types.constants.update(
                 {name: array for name, array in zip(node.foreign.outputs, folded, strict=False) if name}
             )
+            if node.foreign.op_type == "DequantizeLinear":
+                self._note_stored(node.foreign)
             return
         node = self._rebatching(node, self._types)
         if not is_control_flow(node.foreign):
@@ -123,6 +126,11 @@ class _Walk(Walk[OnnxBuilder]):
             self.obstacles.lost.update(node.foreign.outputs)
         else:
             self._import(node)
+
+    def _note_stored(self, node: ForeignNode) -> None:
+        stored = stored_constant(node, self._types)
+        if stored is not None:
+            self.build.stored[node.outputs[0]] = stored
 
     def _is_empty(self, node: ForeignNode) -> bool:
         """Note results without elements, which are known; is that all of them?"""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import Node, TensorType, Uniform, UniformPerAxis
+from tpuc.api import Node, TensorType, Types, Uniform, UniformPerAxis
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.convolution import as_images, convolve, exact_dtype
@@ -17,6 +17,40 @@ from tpuc_ops.integers import integer_bounds
 from tpuc_ops.pooling import window_counts, window_maxima, window_sums
 from tpuc_ops.quant import division, lengths, tflite
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
+from tpuc_ops.quant.casts import parameters
+
+
+class ComputesIntegers:
+    """An op that knows what it computes with stored integers, its operands and its result each in a scale of its own.
+
+    Others compute with floats, also in a network that is quantised.
+    """
+
+    def takes_integers(self, operands: Types, result: Uniform) -> bool:
+        """Does it compute with operands of these types, absent ones left out, and such a result?"""
+        return all(isinstance(type.element, Uniform) for type in operands)
+
+
+class Product(ComputesIntegers):
+    """A convolution or matrix product, whose filter may have scales per output channel, and a bias in int32."""
+
+    def filter_axis(self, operands: Types) -> int:
+        """The dimension of the filter that scales may be along."""
+        return 0
+
+    def takes_integers(self, operands: Types, result: Uniform) -> bool:
+        source, filters = (type.element for type in operands[:2])
+        if isinstance(filters, UniformPerAxis):
+            return isinstance(source, Uniform) and filters.axis == self.filter_axis(operands)
+        return isinstance(source, Uniform) and isinstance(filters, Uniform)
+
+
+class KeepsScale(ComputesIntegers):
+    """One whose operands and result all have the same scale and zero point."""
+
+
+class MovesElements(KeepsScale):
+    """One whose results hold elements of its first operand as they are."""
 
 
 def is_quantised(node: Node) -> bool:
@@ -51,7 +85,7 @@ def _product(op: Any, node: Node, operands: Sequence[Array], sums: Callable[[Arr
     """Sums of products in integers that a float type holds exactly, the bias, and the result's scale."""
     x_type, y_type = node.operand_types[0].uniform, node.result_type.uniform
     element = _weight_element(node)
-    weight = tflite.centred(operands[1], element) if isinstance(element, Uniform) else operands[1].astype(np.int64)
+    weight = operands[1].astype(np.int64) - parameters(node.operand_types[1])[1]
     limit = max(x_type.bounds[1] - x_type.zero_point, x_type.zero_point - x_type.bounds[0])
     dtype = exact_dtype(limit, weight)
     acc = sums(tflite.centred(operands[0], x_type).astype(dtype), weight.astype(dtype)).astype(np.int64)
@@ -74,7 +108,7 @@ def matmul(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     x_type, y_type = node.operand_types[0].uniform, node.result_type.uniform
     element = _weight_element(node)
     left = tflite.centred(operands[0], x_type)
-    right = tflite.centred(operands[1], element) if isinstance(element, Uniform) else operands[1].astype(np.int64)
+    right = operands[1].astype(np.int64) - parameters(node.operand_types[1])[1]
     left = np.swapaxes(left, -1, -2) if op.left_transpose else left
     right = np.swapaxes(right, -1, -2) if op.right_transpose else right
     depth, limit = right.shape[-2], max(x_type.bounds[1] - x_type.zero_point, x_type.zero_point - x_type.bounds[0])
@@ -133,13 +167,15 @@ def where(node: Node, operands: Sequence[Array]) -> Array:
 
 
 def average_pool(op: Any, node: Node, operands: Sequence[Array]) -> Array:
-    """`top.AvgPool`: the stored integers themselves are averaged, so both types must be the same."""
-    _same_types(node)
-    if op.count_include_pad and any(op.pads):
-        raise ValueError("quantised padding cannot count")
-    x, window = as_images(operands[0]).astype(np.int64), op.window()
-    counts = window_counts(op.size(node), window, False)
-    means = tflite.mean_under_windows(window_sums(x, window), counts)
+    """`top.AvgPool`: the stored integers themselves are averaged where both types are the same, as TFLite does."""
+    source, y = node.operand_types[0].uniform, node.result_type.uniform
+    window, counts_pads = op.window(), op.count_include_pad and any(op.pads)
+    counts = window_counts(op.size(node), window, counts_pads)
+    if source != y or counts_pads:
+        sums = window_sums(tflite.centred(as_images(operands[0]), source), window)
+        means = np.rint(sums / counts * (source.scale / y.scale))
+        return tflite.bounded(means, y, bounds_of(op, node.result_type)).reshape(node.result_type.dims)
+    means = tflite.mean_under_windows(window_sums(as_images(operands[0]).astype(np.int64), window), counts)
     return _kept(means, op, node).reshape(node.result_type.dims)
 
 

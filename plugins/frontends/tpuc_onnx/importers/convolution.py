@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc.api import ForeignNode, Value
 from tpuc_importing.operands import optional_value, permute, reshape
 from tpuc_ops import top
 
+from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE
 from tpuc_onnx.importers.volumes import conv_transpose_volume, conv_volume
 from tpuc_onnx.importers.window import WindowAttributes, images, transposed_window
 
 
 @TABLE.imports("Conv")
-def conv(node: ForeignNode, build: ImportBuilder) -> Value:
+def conv(node: ForeignNode, build: OnnxBuilder) -> Value:
     """The filter's own shape is the kernel shape; the attribute only repeats it."""
     name, shape = node.outputs[0], build.shape(node.outputs[0])
     kernel = build.shape(node.inputs[1])[2:]
@@ -40,10 +41,10 @@ def _inner(name: str, shape: tuple[int, ...]) -> str:
     return name if len(shape) == 4 else f"{name}_2d"
 
 
-def _filter(node: ForeignNode, build: ImportBuilder) -> Value:
+def _filter(node: ForeignNode, build: OnnxBuilder) -> Value:
     """The filter with two spatial dimensions."""
     name = node.inputs[1]
-    array = build.constant(name)
+    array = build.plain_constant(name)
     if array is not None and array.ndim == 3:
         return build.weight(f"{name}_2d", array[:, :, None])
     value = build.value(name)
@@ -51,7 +52,7 @@ def _filter(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 @TABLE.imports("ConvTranspose")
-def conv_transpose(node: ForeignNode, build: ImportBuilder) -> Value:
+def conv_transpose(node: ForeignNode, build: OnnxBuilder) -> Value:
     """TOP keeps the filter by output channel, ONNX by input channel."""
     name, shape = node.outputs[0], build.shape(node.outputs[0])
     kernel = build.shape(node.inputs[1])[2:]
@@ -75,9 +76,9 @@ def conv_transpose(node: ForeignNode, build: ImportBuilder) -> Value:
     return reshape(build, build.build(op, operands, _inner(name, shape)), shape, name)
 
 
-def _by_output(node: ForeignNode, build: ImportBuilder) -> Value:
+def _by_output(node: ForeignNode, build: OnnxBuilder) -> Value:
     name = node.inputs[1]
-    array = build.constant(name)
+    array = build.plain_constant(name)
     if array is not None:
         return build.weight(f"{name}_by_output", array.reshape(images(array.shape)).swapaxes(0, 1))
     value = build.value(name)
@@ -87,7 +88,7 @@ def _by_output(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 @TABLE.imports("DeformConv")
-def deform_conv(node: ForeignNode, build: ImportBuilder) -> Value:
+def deform_conv(node: ForeignNode, build: OnnxBuilder) -> Value:
     """A convolution whose taps are moved by computed offsets."""
     window = WindowAttributes.any(node, build, build.shape(node.inputs[1])[2:])
     if len(window.kernel) != 2:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc.api import ForeignNode, ImportBuilder, Value
+from tpuc.api import ForeignNode, Value
 from tpuc_importing.operands import permute, reshape
 from tpuc_ops import top
 
+from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE
 
 
 @TABLE.imports("MatMul")
-def matmul(node: ForeignNode, build: ImportBuilder) -> Value:
+def matmul(node: ForeignNode, build: OnnxBuilder) -> Value:
     """As numpy's: a vector on the left is a row, one on the right a column."""
     name, shape = node.outputs[0], build.shape(node.outputs[0])
     left, right = build.value(node.inputs[0]), build.value(node.inputs[1])
@@ -25,7 +26,7 @@ def matmul(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 @TABLE.imports("Gemm")
-def gemm(node: ForeignNode, build: ImportBuilder) -> Value:
+def gemm(node: ForeignNode, build: OnnxBuilder) -> Value:
     """``alpha * a @ b + beta * c``; constants take the factors and the transposition."""
     name, shape = node.outputs[0], build.shape(node.outputs[0])
     left, right, transposed = _factors(node, build)
@@ -37,10 +38,11 @@ def gemm(node: ForeignNode, build: ImportBuilder) -> Value:
     return build.build(top.Add(), [product, _summand(node, build)], name)
 
 
-def _factors(node: ForeignNode, build: ImportBuilder) -> tuple[Value, Value, bool]:
+def _factors(node: ForeignNode, build: OnnxBuilder) -> tuple[Value, Value, bool]:
     """Both factors, `alpha` inside one of them, and whether the right one is still to be transposed."""
     name, alpha = node.outputs[0], node.attributes.get("alpha", 1.0)
-    left, array = build.value(node.inputs[0]), build.constant(node.inputs[1])
+    left = build.value(node.inputs[0])
+    array = build.plain_constant(node.inputs[1]) if alpha == 1.0 else build.constant(node.inputs[1])
     transposed = bool(node.attributes.get("transB", 0))
     if node.attributes.get("transA", 0):
         left = permute(build, left, (1, 0), f"{name}_left")
@@ -54,7 +56,7 @@ def _factors(node: ForeignNode, build: ImportBuilder) -> tuple[Value, Value, boo
     return left, build.weight(f"{node.inputs[1]}_matrix", matrix), False
 
 
-def _bias(node: ForeignNode, build: ImportBuilder, columns: int) -> Value | None:
+def _bias(node: ForeignNode, build: OnnxBuilder, columns: int) -> Value | None:
     """``beta * c`` as one number per column, None when it is computed or differs by row."""
     array, beta = build.constant(node.inputs[2]), node.attributes.get("beta", 1.0)
     if array is None or (array.ndim == 2 and array.shape[0] > 1):
@@ -64,7 +66,7 @@ def _bias(node: ForeignNode, build: ImportBuilder, columns: int) -> Value | None
     return build.weight(f"{node.inputs[2]}_bias", np.broadcast_to(array.reshape(-1), (columns,)) * np.float32(beta))
 
 
-def _summand(node: ForeignNode, build: ImportBuilder) -> Value:
+def _summand(node: ForeignNode, build: OnnxBuilder) -> Value:
     """``beta * c`` as a value of the result's rank."""
     name, beta = node.inputs[2], node.attributes.get("beta", 1.0)
     array = build.constant(name)

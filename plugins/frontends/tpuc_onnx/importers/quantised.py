@@ -39,7 +39,10 @@ def dequantize_linear(node: ForeignNode, build: OnnxBuilder) -> Value:
     scale, zero = _constants(node, build)
     if scale is not None and zero is not None and is_integer(build.elem_type(node.inputs[0])):
         op = top.DequantizeLinear(
-            x_scale=tuple(map(float, scale)), x_zero_point=tuple(map(int, zero)), axis=_axis(node, build)
+            x_scale=tuple(map(float, scale)),
+            x_zero_point=tuple(map(int, zero)),
+            axis=_axis(node, build),
+            of=build.elem_type(node.inputs[0]).upper(),
         )
         return build.build(op, [x], name)
     if _has_zero(node):

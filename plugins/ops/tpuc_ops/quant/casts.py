@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Node, Op, TensorType, Types, Uniform, UniformPerAxis, numpy_dtype
+from tpuc.api import Node, Op, RoundMode, TensorType, Types, Uniform, UniformPerAxis, numpy_dtype
 
 from tpuc_ops.arrays import Array, stored
 from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
@@ -15,20 +15,30 @@ from tpuc_ops.quant.tflite import rescale
 
 @dataclass(frozen=True)
 class Quantise(Op):
-    """Floats as the declared quantised type stores them: ``round(x / scale) + zero point``, half away from zero,
-    saturated. Integers of another scale are brought to this one.
+    """Floats as the declared quantised type stores them: ``round(x / scale) + zero point``, saturated.
+
+    Where halves are rounded to even the quotient is one of float32, as that of ONNX's QuantizeLinear, elsewhere of
+    float64. Integers of another scale are brought to this one: in fixed point as TFLite does where halves are rounded
+    away from zero, otherwise in floats.
     """
 
     name = "quant.qcast"
+    round_mode: RoundMode = "HalfAwayFromZero"
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        source = node.operand_types[0].element
-        if isinstance(source, Uniform):
+        source, rounding, x = node.operand_types[0].element, Rounding(self.round_mode), operands[0]
+        if isinstance(source, Uniform) and rounding is not Rounding.HALF_AWAY_FROM_ZERO:
+            x = dequantise(x, source.scale, source.zero_point)
+        elif isinstance(source, Uniform):
             target = node.result_type.uniform
-            return [rescale(operands[0], source, target, target.bounds)]
+            return [rescale(x, source, target, target.bounds)]
         scale, zero_point = parameters(node.result_type)
         dtype = numpy_dtype(node.result_type.storage)
-        return [quantise_float(operands[0], scale, zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)]
+        if rounding is Rounding.HALF_TO_EVEN:
+            x, scale = np.asarray(x, np.float32) / np.asarray(scale, np.float32), 1.0
+        q = quantise_float(x, scale, zero_point, rounding, dtype)
+        element = node.result_type.element
+        return [np.clip(q, *element.bounds) if isinstance(element, Uniform) else q]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpuc.api import Bool, Commutative, Elementwise, F64Array, Node, Op, Types
+from tpuc.api import Bool, Commutative, Elementwise, F64Array, Node, Op, Types, Uniform
 
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
@@ -13,7 +13,7 @@ from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
 
 
 @dataclass(frozen=True)
-class Add(ReluFields, Op, Elementwise, Commutative):
+class Add(ReluFields, Op, Elementwise, Commutative, quantised.ComputesIntegers):
     """``sum(coeff[i] * x[i])`` with broadcasting, then relu; `coeff` is 1 everywhere when left out.
 
     `is_scalar` only remarks that an operand has one element.
@@ -27,6 +27,9 @@ class Add(ReluFields, Op, Elementwise, Commutative):
         if self.coeff and len(self.coeff) != len(operands):
             raise ValueError(f"coeff has {len(self.coeff)} factors for {len(operands)} operands")
         return (broadcast_type(operands),)
+
+    def takes_integers(self, operands: Types, result: Uniform) -> bool:
+        return len(operands) == 2 and not self.coeff and super().takes_integers(operands, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):

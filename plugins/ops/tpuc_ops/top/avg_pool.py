@@ -15,7 +15,7 @@ from tpuc_ops.top.pool import Pool
 
 
 @dataclass(frozen=True)
-class AvgPool(Pool):
+class AvgPool(Pool, quantised.ComputesIntegers):
     """The mean under each window; padding holds `pad_value` and counts only with `count_include_pad`."""
 
     name = "top.AvgPool"

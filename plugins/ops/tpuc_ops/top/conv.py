@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpuc.api import I64, Bool, I64Array, Node, Op, Str, TensorType, Types
+from tpuc.api import I64, Bool, I64Array, Node, Op, Str, TensorType, Types, Uniform
 
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
@@ -16,7 +16,7 @@ from tpuc_ops.window import Pair, Window, pair, spatial
 
 
 @dataclass(frozen=True)
-class Conv(ReluFields, Op):
+class Conv(ReluFields, Op, quantised.Product):
     """Cross-correlation of `x: [n, c, h, w]` with `weight: [oc, c / group, kh, kw]`, plus `bias: [oc]`, then relu.
 
     `pads` are top, left, bottom, right; `inserts` are zeros put between the rows and columns of `x` first. One spatial
@@ -51,6 +51,9 @@ class Conv(ReluFields, Op):
             size = spread(pair(size), self.inserts)
         output = window.output(size)
         return (x.shape_only().with_shape((x.dims[0], channels, *output[-len(self.kernel_shape) :])),)
+
+    def takes_integers(self, operands: Types, result: Uniform) -> bool:
+        return not self.inserts and super().takes_integers(operands, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):

@@ -17,7 +17,7 @@ from tpuc_ops.window import Pair, Window, spatial
 
 
 @dataclass(frozen=True)
-class Deconv(ReluFields, Op):
+class Deconv(ReluFields, Op, quantised.Product):
     """Every element of `x: [n, c, h, w]` adds its multiple of the filter to the result, `strides` apart; then the bias,
     then relu. `weight: [oc / group, c, kh, kw]`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpuc.api import I64, F64Array, I64Array, Node, Op, Types
+from tpuc.api import I64, F64Array, I64Array, Node, Op, Str, Types
 
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.linear import check_parameters, per_axis
@@ -13,12 +13,16 @@ from tpuc_ops.linear import check_parameters, per_axis
 
 @dataclass(frozen=True)
 class DequantizeLinear(Op):
-    """``(x - x_zero_point) * x_scale``: one scale and zero point, or one for each index of `axis`."""
+    """``(x - x_zero_point) * x_scale``: one scale and zero point, or one for each index of `axis`.
+
+    `of` is the type of the integers (INT8, UINT8, ...) where it is known; they are carried as float32.
+    """
 
     name = "top.DequantizeLinear"
     x_scale: F64Array
     x_zero_point: I64Array
     axis: I64 = 1
+    of: Str = ""
 
     def infer(self, operands: Types) -> Types:
         (x,) = operands

@@ -16,7 +16,7 @@ from tpuc_ops.elementwise import broadcast_type
 
 
 @dataclass(frozen=True)
-class Extreme(Op, Elementwise, Commutative):
+class Extreme(Op, Elementwise, Commutative, quantised.KeepsScale):
     """One of all operands at each place, with broadcasting; NaN where one is."""
 
     choose: ClassVar[np.ufunc]

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from tpuc.api import I64, Node, Op, ShapeOnly, Types
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import positive_axis
 
 
 @dataclass(frozen=True)
-class Flatten(Op, ShapeOnly):
+class Flatten(Op, ShapeOnly, MovesElements):
     """Dimensions `start_dim` to `end_dim`, both included, as one."""
 
     name = "top.Flatten"

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import F64, Node, Op, Str, Types
+from tpuc.api import F64, Node, Op, Str, Types, Uniform
 
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 
 
 @dataclass(frozen=True)
-class Interp(Op):
+class Interp(Op, quantised.KeepsScale):
     """Rows and columns of `x: [n, c, h, w]` resampled to the declared result type, by `mode` nearest or linear.
 
     `coord_mode` says where result place i lies in the operand, with scale ``result / operand`` extent: half_pixel
@@ -32,6 +32,9 @@ class Interp(Op):
     def infer(self, operands: Types) -> None:
         if self.mode not in ("nearest", "linear") or self.coord_mode not in _MODES:
             raise ValueError(f"mode {self.mode} with coord_mode {self.coord_mode} is not supported")
+
+    def takes_integers(self, operands: Types, result: Uniform) -> bool:
+        return self.mode == "linear" and self.coord_mode != "pytorch_half_pixel"
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):

@@ -15,7 +15,7 @@ from tpuc_ops.product import ProductFields, product_flops, product_shape
 
 
 @dataclass(frozen=True)
-class MatMul(ReluFields, ProductFields, Op):
+class MatMul(ReluFields, ProductFields, Op, quantised.Product):
     """``left @ right + bias`` over the last two dimensions, then relu: `left: [..., m, k]`, `right: [..., k, n]`.
 
     Leading dimensions broadcast; each `*_transpose` exchanges the last two dimensions of that tensor. `bias` has `n`
@@ -30,6 +30,9 @@ class MatMul(ReluFields, ProductFields, Op):
 
     def infer(self, operands: Types) -> Types:
         return (operands[0].shape_only().with_shape(product_shape(self, operands)),)
+
+    def filter_axis(self, operands: Types) -> int:
+        return operands[1].rank - (2 if self.right_transpose else 1)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):

@@ -15,7 +15,7 @@ from tpuc_ops.top.pool import Pool
 
 
 @dataclass(frozen=True)
-class MaxPool(Pool):
+class MaxPool(Pool, quantised.KeepsScale):
     """The largest element under each window; padding is below everything."""
 
     name = "top.MaxPool"

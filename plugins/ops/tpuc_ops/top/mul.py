@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpuc.api import SI32, Commutative, Elementwise, Node, Op, Types
+from tpuc.api import SI32, Commutative, Elementwise, Node, Op, Types, Uniform
 
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
@@ -13,7 +13,7 @@ from tpuc_ops.elementwise import ReluFields, broadcast_type
 
 
 @dataclass(frozen=True)
-class Mul(ReluFields, Op, Elementwise, Commutative):
+class Mul(ReluFields, Op, Elementwise, Commutative, quantised.ComputesIntegers):
     """The product of all operands with broadcasting, then relu; `multiplier` and `rshift` are for lowerings."""
 
     name = "top.Mul"
@@ -22,6 +22,9 @@ class Mul(ReluFields, Op, Elementwise, Commutative):
 
     def infer(self, operands: Types) -> Types:
         return (broadcast_type(operands),)
+
+    def takes_integers(self, operands: Types, result: Uniform) -> bool:
+        return len(operands) == 2 and super().takes_integers(operands, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):

@@ -14,7 +14,7 @@ from tpuc_ops.shapes import padded
 
 
 @dataclass(frozen=True)
-class Pad(Op):
+class Pad(Op, quantised.KeepsScale):
     """`paddings` elements before and after each dimension: first all that come before, then all that come after.
 
     `mode`: constant fills with `val`; reflect mirrors without repeating the border; edge repeats the border. Negative

@@ -9,11 +9,12 @@ import numpy as np
 from tpuc.api import I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import permuted
 
 
 @dataclass(frozen=True)
-class Permute(Op):
+class Permute(Op, MovesElements):
     """Dimension `i` of the result is dimension `order[i]` of the operand."""
 
     name = "top.Permute"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Bool, I64Array, Node, Op, Str, Types
+from tpuc.api import Bool, I64Array, Node, Op, Str, Types, Uniform
 
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
@@ -16,7 +16,7 @@ _MODES = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "Re
 
 
 @dataclass(frozen=True)
-class Reduce(Op):
+class Reduce(Op, quantised.ComputesIntegers):
     """The dimensions `axes` reduced by `mode`: ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceProd, ReduceL1 or
     ReduceL2. They stay with extent 1 when `keepdims`.
     """
@@ -33,6 +33,11 @@ class Reduce(Op):
         gone = self._axes(x.rank)
         dims = tuple(1 if i in gone else d for i, d in enumerate(x.dims) if self.keepdims or i not in gone)
         return (x.shape_only().with_shape(dims),)
+
+    def takes_integers(self, operands: Types, result: Uniform) -> bool:
+        if self.mode in ("ReduceMax", "ReduceMin"):
+            return operands[0].element == result
+        return self.mode in ("ReduceMean", "ReduceSum") and super().takes_integers(operands, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from tpuc.api import I64, I64Array, Node, Op, ShapeOnly, Types
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import reshaped
 
 
 @dataclass(frozen=True)
-class Reshape(Op, ShapeOnly):
+class Reshape(Op, ShapeOnly, MovesElements):
     """The elements in the same order as `shape`, in which 0 keeps an extent and one -1 takes what remains.
 
     An empty `shape` leaves the choice to the declared result type. `flatten_start_dim` only remarks where it came from.

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from tpuc.api import I64Array, Node, Op, ShapeOnly, Types
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import positive_axis, show
 
 
 @dataclass(frozen=True)
-class Squeeze(Op, ShapeOnly):
+class Squeeze(Op, ShapeOnly, MovesElements):
     """Without the dimensions `axes`, which must have extent 1; without all such dimensions when `axes` is empty."""
 
     name = "top.Squeeze"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpuc.api import Bool, Elementwise, F64Array, Node, Op, Types
+from tpuc.api import Bool, Elementwise, F64Array, Node, Op, Types, Uniform
 
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
@@ -13,7 +13,7 @@ from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
 
 
 @dataclass(frozen=True)
-class Sub(ReluFields, Op, Elementwise):
+class Sub(ReluFields, Op, Elementwise, quantised.ComputesIntegers):
     """``coeff[0] * x - coeff[1] * y`` with broadcasting, the other way round with `is_reverse`, then relu."""
 
     name = "top.Sub"
@@ -24,6 +24,9 @@ class Sub(ReluFields, Op, Elementwise):
         if len(operands) != 2 or (self.coeff and len(self.coeff) != 2):
             raise ValueError(f"two operands and none or two coeff are needed, there are {len(operands)} operands")
         return (broadcast_type(operands),)
+
+    def takes_integers(self, operands: Types, result: Uniform) -> bool:
+        return len(operands) == 2 and not self.coeff and super().takes_integers(operands, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):

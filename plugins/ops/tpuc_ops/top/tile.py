@@ -9,10 +9,11 @@ import numpy as np
 from tpuc.api import I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.quantised import MovesElements
 
 
 @dataclass(frozen=True)
-class Tile(Op):
+class Tile(Op, MovesElements):
     """The whole tensor `tile[i]` times along dimension `i`."""
 
     name = "top.Tile"

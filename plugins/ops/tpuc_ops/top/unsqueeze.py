@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from tpuc.api import I64Array, Node, Op, ShapeOnly, Types
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import positive_axis
 
 
 @dataclass(frozen=True)
-class Unsqueeze(Op, ShapeOnly):
+class Unsqueeze(Op, ShapeOnly, MovesElements):
     """With dimensions of extent 1 at the places `axes` of the result."""
 
     name = "top.Unsqueeze"

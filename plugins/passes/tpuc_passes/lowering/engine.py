@@ -39,6 +39,9 @@ _WHOLE = (Wants.INDEX, Wants.EXACT)
 _ELEMENT_OF = {"int8": "i8", "uint8": "ui8", "int16": "i16", "int32": "i32", "float32": "f32", "float16": "f16"}
 
 
+_CAST = tpu.Cast()
+
+
 @dataclass(frozen=True)
 class Choice:
     """What lowers one operation."""
@@ -151,7 +154,9 @@ class Lowerer:
         value, result = self.values[operation.operands[0]], operation.result.tensor
         wanted = result if result.is_quantised else self.chip.float_type(result, "f32")
         if value.tensor.is_quantised != wanted.is_quantised:
-            value = self._new_cast(value, wanted, operation.name)
+            op = operation.op
+            cast = tpu.Cast(round_mode=op.round_mode) if isinstance(op, Quantise) else tpu.Cast()
+            value = self._new_cast(value, wanted, operation.name, cast)
         self.values[operation.result] = value
 
     def append(self, operation: Operation) -> None:
@@ -223,9 +228,9 @@ class Lowerer:
         """Over how many lanes the channels of a value lie."""
         return min((*value.tensor.dims, 1, 1)[1], self.chip.lanes)
 
-    def _new_cast(self, value: Value, wanted: TensorType, name: str) -> Value:
+    def _new_cast(self, value: Value, wanted: TensorType, name: str, op: tpu.Cast = _CAST) -> Value:
         """As the chip's lowering of `tpu.Cast` makes it; where there is none, the plain Cast with its scale."""
-        op, build = tpu.Cast(with_scale=True), _Builder(self, name)
+        build = _Builder(self, name)
         cell = self.cells.lowering(op, self.mode)
         if cell is None:
             return build(op, [value], wanted)

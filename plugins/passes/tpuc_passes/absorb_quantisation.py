@@ -1,0 +1,53 @@
+"""A network that states its quantisation by casts gets types that say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Module, Pass, PassContext, Pattern, StringAttr, apply_patterns, drop_unused_weights, remove_dead
+from tpuc_ops import top
+from tpuc_ops.quant.casts import Dequantise
+
+from tpuc_passes.canonicalisation.common import Names
+from tpuc_passes.quantised import has_scales
+from tpuc_passes.stated.casts import CastsFromStated, CastsOfCasts, EqualCasts, StoredInputs
+from tpuc_passes.stated.integers import ComputeIntegers, ReluIntoIntegers
+from tpuc_passes.stated.moves import CastsBeforeMoves, MovesBeforeCasts, WeightsAsFloats, WeightsMoved
+
+_STATED = (top.QuantizeLinear, top.DequantizeLinear, Dequantise)
+
+
+@dataclass(frozen=True)
+class AbsorbQuantisation(Pass):
+    """QuantizeLinear and DequantizeLinear become the quantised types of values, and ops between them compute with
+    integers. Casts remain where floats are really computed.
+
+    Raises InvalidModel for scales that contradict each other or are not above 0.
+    """
+
+    name = "absorb-quantisation"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        if not any(isinstance(operation.op, _STATED) for operation in module.walk()):
+            return False
+        names = Names(module)
+        patterns: list[Pattern] = [
+            CastsFromStated(),
+            StoredInputs(),
+            WeightsMoved(names),
+            MovesBeforeCasts(names),
+            CastsOfCasts(),
+            EqualCasts(),
+            ComputeIntegers(names),
+            CastsBeforeMoves(names),
+            ReluIntoIntegers(),
+        ]
+        while apply_patterns(module, patterns, constant=top.Weight(), absent=top.None_()):
+            remove_dead(module)
+        apply_patterns(module, [WeightsAsFloats()], constant=top.Weight(), absent=top.None_())
+        drop_unused_weights(module)
+        for function in module.functions:
+            function.update_type()
+        if has_scales(module):
+            module.attributes["module.state"] = StringAttr("TOP_QUANTIZED")
+        return True

@@ -1,0 +1,172 @@
+"""QuantizeLinear and DequantizeLinear as casts to and from quantised types, and casts that follow each other."""
+
+from __future__ import annotations
+
+import math
+
+from tpuc.api import (
+    F32,
+    InvalidModel,
+    NetworkInput,
+    Operation,
+    Pattern,
+    Return,
+    Rewriter,
+    ScalarType,
+    Uniform,
+    Value,
+)
+from tpuc_ops import top
+from tpuc_ops.linear import integer_range
+from tpuc_ops.quant.casts import Dequantise, Quantise
+
+NEAREST = Quantise(round_mode="HalfToEven")
+"""How QuantizeLinear rounds."""
+
+WIDEST = 8
+"""Bits of the integers that chips compute with; finer steps are left out, because floats of chips have them."""
+
+
+class CastsFromStated(Pattern):
+    """A QuantizeLinear that only DequantizeLinears of the same parameters read, and those, become casts."""
+
+    matches = (top.QuantizeLinear,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        op: top.QuantizeLinear = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
+        check_scales(operation, op.y_scale)
+        readers = list(operation.result.users)
+        if len(op.y_scale) > 1 or not readers or not all(_reads_back(reader) for reader in readers):
+            return False
+        for reader in readers:
+            _check_same(operation, op, reader)
+        bits = _bits(op.to)
+        source = operation.operands[0]
+        if bits > WIDEST:
+            for reader in readers:
+                if isinstance(reader.op, top.DequantizeLinear):
+                    rewriter.replace(reader, source)
+            return True
+        type_ = source.tensor.with_element(uniform(op.to, *op.y_scale, *op.y_zero_point))
+        stored = rewriter.build(NEAREST, [source], type_, operation.name)
+        for reader in readers:
+            if isinstance(reader.op, top.DequantizeLinear):
+                _read_back(rewriter, reader, stored)
+        rewriter.replace(operation, stored)
+        return True
+
+
+class StoredInputs(Pattern):
+    """A network input whose integers only DequantizeLinears of equal parameters read has their type."""
+
+    matches = (top.DequantizeLinear,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        op: top.DequantizeLinear = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
+        check_scales(operation, op.x_scale)
+        value = operation.operands[0]
+        producer = value.defining
+        if producer is None or not isinstance(producer.op, NetworkInput) or len(op.x_scale) > 1:
+            return False
+        readers = list(value.users)
+        if any(reader.op != op for reader in readers) or not op.of:
+            return False
+        type_ = value.tensor.with_element(uniform(op.of, *op.x_scale, *op.x_zero_point))
+        for stored in (producer.operands[0], value):
+            stored.type = type_
+        for reader in readers:
+            _read_back(rewriter, reader, value)
+        return True
+
+
+class CastsOfCasts(Pattern):
+    """Integers that were floats in between are only brought to the other scale."""
+
+    matches = (Quantise,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        before = operation.operands[0].defining
+        if before is None or not isinstance(before.op, Dequantise):
+            return False
+        source = before.operands[0]
+        if is_weight(source):
+            return False
+        if source.tensor.element == operation.result.tensor.element and not is_output(operation.result):
+            rewriter.replace(operation, source)
+        else:
+            rewriter.set_operand(operation, 0, source)
+        return True
+
+
+class EqualCasts(Pattern):
+    """One cast to a type is enough for all who read it."""
+
+    matches = (Quantise,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        for other in operation.operands[0].users:
+            if other is operation or other.op != operation.op or other.result.type != operation.result.type:
+                continue
+            if is_output(other.result) or not _comes_before(operation, other):
+                continue
+            rewriter.replace(other, operation.result)
+            return True
+        return False
+
+
+def uniform(storage: str, scale: float, zero_point: int) -> Uniform:
+    """The type of integers of an ONNX type such as UINT8; those of 4 bits are stored in 8."""
+    low, high = integer_range(storage)
+    narrow = _bits(storage) < WIDEST
+    kind = ScalarType("u8" if storage.startswith("U") else "i8")
+    return Uniform(kind, F32, scale, zero_point, low if narrow else None, high if narrow else None)
+
+
+def check_scales(operation: Operation, scales: tuple[float, ...]) -> None:
+    """Raise InvalidModel for a scale that is no scale."""
+    bad = next((scale for scale in scales if not (math.isfinite(scale) and scale > 0)), None)
+    if bad is not None:
+        raise InvalidModel(
+            f"op '{operation.name}' ({operation.op.name}): its scale is {bad:g}, and scales are above 0. Quantise the "
+            "network again."
+        )
+
+
+def is_weight(value: Value) -> bool:
+    """Is it a constant?"""
+    return value.defining is not None and isinstance(value.defining.op, top.Weight)
+
+
+def is_output(value: Value) -> bool:
+    """Does the function return it?"""
+    return any(isinstance(user.op, Return) for user in value.users)
+
+
+def _reads_back(reader: Operation) -> bool:
+    return isinstance(reader.op, (top.DequantizeLinear, Return))
+
+
+def _read_back(rewriter: Rewriter, reader: Operation, stored: Value) -> None:
+    rewriter.at(reader)
+    rewriter.replace(reader, rewriter.build(Dequantise(), [stored], reader.result.type, reader.name))
+
+
+def _check_same(operation: Operation, op: top.QuantizeLinear, reader: Operation) -> None:
+    if not isinstance(reader.op, top.DequantizeLinear):
+        return
+    wanted, found = (op.y_scale, op.y_zero_point), (reader.op.x_scale, reader.op.x_zero_point)
+    if wanted != found:
+        raise InvalidModel(
+            f"op '{reader.name}' ({reader.op.name}): it reads '{operation.name}' with scale {found[0][0]:g} and zero "
+            f"point {found[1][0]}, which was quantised with {wanted[0][0]:g} and {wanted[1][0]}. Quantise the network "
+            "again."
+        )
+
+
+def _bits(storage: str) -> int:
+    return int(storage.removeprefix("U").removeprefix("INT"))
+
+
+def _comes_before(first: Operation, second: Operation) -> bool:
+    block = first.block
+    return block is not None and second.block is block and block.position(first) < block.position(second)

@@ -1,0 +1,103 @@
+"""Ops between casts compute with the integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import NoneType, Operation, Pattern, Rewriter, Uniform, UniformPerAxis, Value
+from tpuc_ops import top
+from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quantised import ComputesIntegers, KeepsScale
+
+from tpuc_passes.canonicalisation.common import Names, sole_producer
+from tpuc_passes.canonicalisation.relu import ReluIntoProducer
+from tpuc_passes.quantised import PRODUCTS
+from tpuc_passes.stated.casts import NEAREST, is_output, is_weight
+
+BIAS = 2
+"""Operand of a product; its scale is that of the sums."""
+
+
+class ComputeIntegers(Pattern):
+    """An op whose operands were all integers, and whose result is cast to integers only, computes with them."""
+
+    matches = (Quantise,)
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        value, target = operation.operands[0], operation.result.tensor
+        producer = value.defining
+        if producer is None or not isinstance(producer.op, ComputesIntegers) or len(producer.results) > 1:
+            return False
+        if len(value.uses) > 1 or not isinstance(target.element, Uniform):
+            return False
+        found = [_stored(producer, index) for index in range(len(producer.operands))]
+        operands = [value for value in found if value is not None]
+        if len(operands) < len(found) or all(_is_constant(value) for value in operands):
+            return False
+        types = tuple(value.tensor for value in operands if not isinstance(value.type, NoneType))
+        if not producer.op.takes_integers(types, target.element):
+            return False
+        if isinstance(producer.op, KeepsScale):
+            operands = [self._in_scale(rewriter, value, target.element) for value in operands]
+        if isinstance(producer.op, PRODUCTS):
+            operands = self._with_bias(rewriter, operands)
+        rewriter.replace(operation, rewriter.build(producer.op, operands, target, operation.name))
+        return True
+
+    def _in_scale(self, rewriter: Rewriter, value: Value, wanted: Uniform) -> Value:
+        if isinstance(value.type, NoneType) or value.tensor.element == wanted:
+            return value
+        name = self._names.new(f"{value.name}_rescaled")
+        return rewriter.build(NEAREST, [value], value.tensor.with_element(wanted), name)
+
+    def _with_bias(self, rewriter: Rewriter, operands: Sequence[Value]) -> list[Value]:
+        """The bias in whole steps of the sums."""
+        if len(operands) <= BIAS or isinstance(operands[BIAS].type, NoneType):
+            return list(operands)
+        source, filters, bias = operands
+        scale = np.asarray(_scales(filters), np.float64) * source.tensor.uniform.scale
+        real = rewriter.module.weights[bias.name].reshape(-1).astype(np.float64)
+        stored = np.clip(np.rint(real / scale), -(1 << 31), (1 << 31) - 1).astype(np.int32)
+        return [source, filters, rewriter.weight(self._names.new(f"{bias.name}_i32"), stored, "i32")]
+
+
+class ReluIntoIntegers(Pattern):
+    """A relu between values of one scale goes into the op before it."""
+
+    matches = (top.Relu,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        type_ = operation.operands[0].tensor
+        if not type_.is_quantised or type_.element != operation.result.tensor.element:
+            return False
+        producer = sole_producer(operation)
+        if producer is None or is_output(operation.operands[0]):
+            return False
+        return ReluIntoProducer().rewrite(operation, rewriter)
+
+
+def _stored(operation: Operation, index: int) -> Value | None:
+    """The integers behind an operand, or what needs none; None where the operand is a float."""
+    value = operation.operands[index]
+    if isinstance(value.type, NoneType):
+        return value
+    is_bias = isinstance(operation.op, PRODUCTS) and index == BIAS
+    if is_weight(value):
+        return value if is_bias and not value.tensor.is_quantised else None
+    before = value.defining
+    if is_bias or before is None or not isinstance(before.op, Dequantise):
+        return None
+    return before.operands[0]
+
+
+def _is_constant(value: Value) -> bool:
+    return isinstance(value.type, NoneType) or is_weight(value)
+
+
+def _scales(value: Value) -> Sequence[float]:
+    element = value.tensor.element
+    return element.scales if isinstance(element, UniformPerAxis) else (value.tensor.uniform.scale,)

@@ -1,0 +1,136 @@
+"""Casts change places with what only moves elements, so that integers are moved and the casts meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tpuc.api import Constant, Op, Operation, Pattern, Rewriter, ShapeOnly, TensorType, UniformPerAxis
+from tpuc_ops import top
+from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
+from tpuc_ops.quantised import MovesElements
+
+from tpuc_passes.canonicalisation.common import Names
+from tpuc_passes.stated.casts import is_output, is_weight
+
+MONOTONE = (top.Clip, top.MaxPool, top.Relu)
+"""Rounding before them gives what rounding behind them gives, because they do not change the order of numbers."""
+
+
+class WeightsMoved(Pattern):
+    """Another shape or order of a quantised constant is a quantised constant."""
+
+    matches = (top.Flatten, top.Permute, top.Reshape, top.Squeeze, top.Unsqueeze)
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        cast = operation.operands[0].defining
+        if cast is None or not isinstance(cast.op, Dequantise) or not is_weight(cast.operands[0]):
+            return False
+        weight = cast.operands[0]
+        element, dims = weight.tensor.element, operation.result.tensor.dims
+        if isinstance(element, UniformPerAxis):
+            axis = _moved_axis(operation.op, weight.tensor.dims, dims, element.axis)
+            if axis is None:
+                return False
+            element = UniformPerAxis(
+                element.storage, element.expressed, axis, element.scales, element.zero_points, element.low, element.high
+            )
+        (array,) = operation.op.evaluate(operation.node(), [rewriter.module.weights[weight.name]])
+        moved = rewriter.weight(self._names.new(f"{operation.name}_stored"), np.ascontiguousarray(array), element)
+        rewriter.replace(operation, rewriter.build(Dequantise(), [moved], operation.result.type, operation.name))
+        return True
+
+
+class MovesBeforeCasts(Pattern):
+    """What moves floats that were integers moves the integers."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        if not isinstance(operation.op, MovesElements) or not operation.operands:
+            return False
+        cast = operation.operands[0].defining
+        if cast is None or not isinstance(cast.op, Dequantise) or is_weight(cast.operands[0]):
+            return False
+        stored = cast.operands[0]
+        if isinstance(stored.tensor.element, UniformPerAxis):
+            return False
+        types = [result.tensor.with_element(stored.tensor.element) for result in operation.results]
+        names = [self._names.new(f"{result.name}_stored") for result in operation.results]
+        moved = Operation(
+            operation.op, [stored, *operation.operands[1:]], types, type(operation.location)(tuple(names))
+        )
+        rewriter.insert(moved)
+        casts = [
+            rewriter.build(Dequantise(), [value], old.type, old.name)
+            for value, old in zip(moved.results, operation.results, strict=True)
+        ]
+        rewriter.replace(operation, casts)
+        return True
+
+
+class CastsBeforeMoves(Pattern):
+    """A cast to integers goes before what only moves elements, or keeps their order, towards what computes them."""
+
+    matches = (Quantise,)
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        value = operation.operands[0]
+        move = value.defining
+        if move is None or len(value.uses) > 1 or not _passes(move.op) or len(move.results) > 1:
+            return False
+        source = move.operands[0]
+        if is_weight(source) or not isinstance(source.type, TensorType) or source.tensor.is_quantised:
+            return False
+        element = operation.result.tensor.element
+        rewriter.at(move)
+        name = self._names.new(f"{source.name}_stored")
+        stored = rewriter.build(operation.op, [source], source.tensor.with_element(element), name)
+        type_ = operation.result.type
+        moved = rewriter.build(move.op, [stored, *move.operands[1:]], type_, operation.name)
+        rewriter.replace(operation, moved)
+        return True
+
+
+class WeightsAsFloats(Pattern):
+    """A quantised constant that an op of floats reads is what its integers stand for."""
+
+    matches = (Dequantise,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        weight = operation.operands[0]
+        if not is_weight(weight) or is_output(operation.result):
+            return False
+        scale, zero_point = parameters(weight.tensor)
+        array = rewriter.module.weights[weight.name].astype(np.float32)
+        real = (array - zero_point.astype(np.float32)) * scale.astype(np.float32)
+        name = operation.name
+        if name in rewriter.module.weights:
+            name = f"{name}_f32"
+        rewriter.replace(operation, rewriter.weight(name, np.asarray(real, np.float32, order="C"), "f32"))
+        return True
+
+
+def _passes(op: Op) -> bool:
+    relu: Any = getattr(op, "do_relu", False)
+    return isinstance(op, (MovesElements, *MONOTONE)) and not relu and not isinstance(op, Constant)
+
+
+def _moved_axis(op: Op, before: Sequence[int], after: Sequence[int], axis: int) -> int | None:
+    """Where the dimension of the scales is after a move; None where it is no dimension of its own any more."""
+    if isinstance(op, top.Permute):
+        return op.order.index(axis)
+    assert isinstance(op, ShapeOnly)
+    for place, extent in enumerate(after):
+        if extent == before[axis] and math.prod(after[:place]) == math.prod(before[:axis]):
+            return place
+    return None
