@@ -17,7 +17,7 @@ from tpuc.schedule.results import ARTIFACT, CALIBRATION_TABLE, MEMORY_PLAN
 from tpuc.session.boundary import Boundary
 from tpuc.session.overflow import has_limits, seen_magnitudes
 from tpuc.session.reports import CompileReport
-from tpuc.session.running import compile_report, needs_calibration
+from tpuc.session.running import compile_report, compiled_mode, needs_calibration
 from tpuc.session.settings import CalibrationSettings, CompileSettings, DeploySettings, SampleSettings, chosen
 from tpuc.session.verification import StageTest, Verification
 
@@ -116,9 +116,9 @@ def build(session: Session, module: Module, recipe: Recipe) -> Built:
         with session.timed("calibrate"):
             context.leave(CALIBRATION_TABLE, recipe.calibration_table)
             manager.run_pipeline("calibrate", module)
-    tag = f"_{session.chip.description.name}_{session.mode}"
     with session.timed("lower"):
         _lower(session, manager, module, recipe)
+    tag = f"_{session.chip.description.name}_{compiled_mode(module)}"
     if recipe.after_lowering is not None:
         recipe.after_lowering(module)
     session.keep(module, f"{tag}_tpu")

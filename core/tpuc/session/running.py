@@ -17,7 +17,7 @@ from tpuc.api.frontend import HostEngine
 from tpuc.data import SampleInput, SampleSource, inputs_of, open_samples, preprocess_from, quantiser
 from tpuc.errors import UsageError
 from tpuc.interpreter import Interpreter
-from tpuc.ir import Module, TensorType
+from tpuc.ir import Module, StringAttr, TensorType
 from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.traits import NetworkInput
 from tpuc.ir.types import Uniform
@@ -40,6 +40,13 @@ def needs_calibration(mode: str, module: Module) -> bool:
     computing = (operation for operation in module.main.operations if operation.operands)
     types = (value.type for o in computing if not isinstance(o.op, NetworkInput) for value in o.results)
     return not any(isinstance(type, TensorType) and isinstance(type.element, Uniform) for type in types)
+
+
+def compiled_mode(module: Module) -> str:
+    """The mode that a lowered module was lowered in; a network that is quantised already has its own."""
+    mode = module.attributes["module.mode"]
+    assert isinstance(mode, StringAttr)
+    return mode.value.lower()
 
 
 def samples_in(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> Iterable[dict[str, Array]]:
@@ -160,7 +167,7 @@ def compile_report(
     return CompileReport(
         str(path),
         chip.description.name,
-        session.mode,
+        compiled_mode(built.module),
         sum(1 for operation in built.module.main.operations if operation.results and operation.operands),
         loaded.memory,
         cycles,

@@ -17,7 +17,7 @@ from tpuc.schedule.results import CALIBRATION_TABLE
 from tpuc.session.compare import SIMULATOR_TOLERANCE, compare, meanings, stated_values, tolerance_of, types_of
 from tpuc.session.overflow import find_overflows, is_narrow, magnitudes, merged, sentences
 from tpuc.session.reports import StageComparison
-from tpuc.session.running import paired_inputs
+from tpuc.session.running import compiled_mode, paired_inputs
 
 if TYPE_CHECKING:
     from tpuc.session.session import Session
@@ -58,7 +58,7 @@ class Verification:
         inputs, stored = paired_inputs(self.top, self.tpu, test.paths, self.session.registry)
         exact = meanings(self.top, Interpreter(self.top).run(inputs, "all"))
         self.remark_overflows(magnitudes(exact))
-        limits = tolerance_of(self.session.mode, test.tolerance)
+        limits = tolerance_of(compiled_mode(self.tpu), test.tolerance)
         stage, wanted = (
             ("TOP", exact) if test.reference is None else (f"{test.reference}", stated_values(test.reference, self.top))
         )

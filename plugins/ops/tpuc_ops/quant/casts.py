@@ -17,16 +17,22 @@ from tpuc_ops.quant.tflite import rescale
 class Quantise(Op):
     """Floats as the declared quantised type stores them: ``round(x / scale) + zero point``, saturated.
 
+    Halves are rounded away from zero when no `round_mode` says otherwise.
+
     Where halves are rounded to even the quotient is one of float32, as that of ONNX's QuantizeLinear, elsewhere of
     float64. Integers of another scale are brought to this one: in fixed point as TFLite does where halves are rounded
     away from zero, otherwise in floats.
     """
 
     name = "quant.qcast"
-    round_mode: RoundMode = "HalfAwayFromZero"
+    round_mode: RoundMode | None = None
+
+    def rounding(self) -> Rounding:
+        """How quotients are rounded."""
+        return Rounding(self.round_mode or "HalfAwayFromZero")
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        source, rounding, x = node.operand_types[0].element, Rounding(self.round_mode), operands[0]
+        source, rounding, x = node.operand_types[0].element, self.rounding(), operands[0]
         if isinstance(source, Uniform) and rounding is not Rounding.HALF_AWAY_FROM_ZERO:
             x = dequantise(x, source.scale, source.zero_point)
         elif isinstance(source, Uniform):

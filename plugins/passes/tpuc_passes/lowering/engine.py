@@ -155,7 +155,7 @@ class Lowerer:
         wanted = result if result.is_quantised else self.chip.float_type(result, "f32")
         if value.tensor.is_quantised != wanted.is_quantised:
             op = operation.op
-            cast = tpu.Cast(round_mode=op.round_mode) if isinstance(op, Quantise) else tpu.Cast()
+            cast = tpu.Cast(round_mode=op.rounding().value) if isinstance(op, Quantise) else tpu.Cast()
             value = self._new_cast(value, wanted, operation.name, cast)
         self.values[operation.result] = value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tpuc.api import (
     F32,
@@ -47,7 +48,7 @@ class CastsFromStated(Pattern):
                 if isinstance(reader.op, top.DequantizeLinear):
                     rewriter.replace(reader, source)
             return True
-        type_ = source.tensor.with_element(uniform(op.to, *op.y_scale, *op.y_zero_point))
+        type_ = source.tensor.with_element(uniform(op.to, op.y_scale, op.y_zero_point))
         stored = rewriter.build(NEAREST, [source], type_, operation.name)
         for reader in readers:
             if isinstance(reader.op, top.DequantizeLinear):
@@ -71,7 +72,7 @@ class StoredInputs(Pattern):
         readers = list(value.users)
         if any(reader.op != op for reader in readers) or not op.of:
             return False
-        type_ = value.tensor.with_element(uniform(op.of, *op.x_scale, *op.x_zero_point))
+        type_ = value.tensor.with_element(uniform(op.of, op.x_scale, op.x_zero_point))
         for stored in (producer.operands[0], value):
             stored.type = type_
         for reader in readers:
@@ -114,8 +115,9 @@ class EqualCasts(Pattern):
         return False
 
 
-def uniform(storage: str, scale: float, zero_point: int) -> Uniform:
-    """The type of integers of an ONNX type such as UINT8; those of 4 bits are stored in 8."""
+def uniform(storage: str, scales: Sequence[float], zero_points: Sequence[int]) -> Uniform:
+    """The type of integers of an ONNX type such as UINT8 with one scale; those of 4 bits are stored in 8."""
+    (scale,), (zero_point,) = scales, zero_points
     low, high = integer_range(storage)
     narrow = _bits(storage) < WIDEST
     kind = ScalarType("u8" if storage.startswith("U") else "i8")

@@ -1,0 +1,126 @@
+"""Small trained-looking networks, quantised by ONNX Runtime's own quantiser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+
+from tests.frontends.onnx.networks import network, node
+
+Array = NDArray[Any]
+
+SHAPE = (1, 3, 12, 12)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a network is quantised."""
+
+    activations: QuantType
+    weights: QuantType
+    per_channel: bool
+    format: QuantFormat = QuantFormat.QDQ
+
+
+FORMS: Mapping[str, Form] = {
+    "s8s8-channel": Form(QuantType.QInt8, QuantType.QInt8, True),
+    "u8s8-tensor": Form(QuantType.QUInt8, QuantType.QInt8, False),
+    "u8u8-zero-points": Form(QuantType.QUInt8, QuantType.QUInt8, False),
+}
+
+
+class _Samples(CalibrationDataReader):
+    def __init__(self, samples: list[Array]) -> None:
+        self._samples = iter(samples)
+
+    def get_next(self) -> Any:
+        sample = next(self._samples, None)
+        return None if sample is None else {"x": sample}
+
+
+def samples(count: int, seed: int = 0) -> list[Array]:
+    """Inputs between -1 and 1."""
+    return list(np.random.default_rng(seed).uniform(-1, 1, (count, *SHAPE)).astype(np.float32))
+
+
+def residual(opset: int) -> onnx.ModelProto:
+    """Convolutions, plain and by group, a sum, pools, a function, a joint, and a product with a softmax behind it."""
+    rng = np.random.default_rng(1)
+
+    def weight(*shape: int) -> Array:
+        fan = int(np.prod(shape[1:]))
+        return rng.normal(0, 1 / np.sqrt(fan), shape).astype(np.float32)
+
+    weights = {
+        "w1": weight(8, 3, 3, 3) * rng.uniform(0.2, 2, (8, 1, 1, 1)).astype(np.float32),
+        "b1": weight(8),
+        "w2": weight(8, 1, 3, 3),
+        "b2": weight(8),
+        "w3": weight(8, 8, 1, 1),
+        "b3": weight(8),
+        "w4": weight(10, 288),
+        "b4": weight(10),
+    }
+    nodes = [
+        node("Conv", "x w1 b1", "c1", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        node("Relu", "c1", "r1"),
+        node("Conv", "r1 w2 b2", "c2", kernel_shape=[3, 3], pads=[1, 1, 1, 1], group=8),
+        node("HardSigmoid", "c2", "h2", alpha=1 / 6, beta=0.5),
+        node("Mul", "c2 h2", "m2"),
+        node("Conv", "m2 w3 b3", "c3", kernel_shape=[1, 1]),
+        node("Add", "c3 r1", "s3"),
+        node("MaxPool", "s3", "p3", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Sigmoid", "p3", "g3"),
+        node("Concat", "p3 g3", "j3", axis=1),
+        node("AveragePool", "j3", "a3", kernel_shape=[2, 2], strides=[1, 1], pads=[0, 0, 1, 1]),
+        node("Transpose", "a3", "t3", perm=[0, 2, 3, 1]),
+        node("Slice", "t3 begin end axes", "u3"),
+        node("Flatten", "u3", "f3"),
+        node("Gemm", "f3 w4 b4", "y", transB=1),
+    ]
+    shape_of = {"begin": [0], "end": [8], "axes": [3]}
+    constants = {name: np.array(value, np.int64) for name, value in shape_of.items()}
+    model = network(nodes, {"x": SHAPE}, ["y"], {**weights, **constants}, opset)
+    model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 10]))
+    return model
+
+
+def quantised(folder: Path, form: Form, opset: int) -> Path:
+    """The network in a file, quantised by its ranges on some samples."""
+    source, result = folder / "float.onnx", folder / "quantised.onnx"
+    onnx.save(residual(opset), source)
+    quantize_static(
+        source,
+        result,
+        _Samples(samples(6)),
+        quant_format=form.format,
+        activation_type=form.activations,
+        weight_type=form.weights,
+        per_channel=form.per_channel,
+    )
+    return result
+
+
+def quantised_dynamically(folder: Path, opset: int) -> Path:
+    """The network in a file with quantised weights; activations are quantised as they come."""
+    source, result = folder / "float.onnx", folder / "dynamic.onnx"
+    onnx.save(residual(opset), source)
+    quantize_dynamic(source, result)
+    return result
+
+
+def by_onnxruntime(path: Path, x: Array) -> Array:
+    """What ONNX Runtime computes, with its optimisations, which multiply integers."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path, options)
+    (result,) = session.run(None, {"x": x})
+    return np.asarray(result)

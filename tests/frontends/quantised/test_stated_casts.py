@@ -1,0 +1,137 @@
+"""Networks that ONNX Runtime's quantiser wrote: their casts become types, and the values are its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto
+from tpuc.api import InvalidModel, Module, Uniform
+from tpuc.interpreter import Interpreter
+from tpuc.registry import Registry
+from tpuc.session import Session
+
+from tests.frontends.onnx.networks import network, node
+from tests.frontends.quantised.networks import FORMS, by_onnxruntime, quantised, quantised_dynamically, samples
+
+STEPS = 1
+"""Of the output's scale: sums of unlike scales and tables of functions are rounded in another order."""
+
+
+def transformed(path: Path) -> Module:
+    return Session(Registry()).transform(path)
+
+
+def evaluated(module: Module, x: NDArray[np.float32]) -> NDArray[np.float32]:
+    (result,) = Interpreter(module).run({"x": x}).values()
+    return result
+
+
+def casts(module: Module) -> list[str]:
+    """The ops that change between floats and integers."""
+    return [op.op.name for op in module.main.operations if "cast" in op.op.name or "Linear" in op.op.name]
+
+
+@pytest.mark.parametrize("opset", [13, 21])
+@pytest.mark.parametrize("form", FORMS)
+def test_values_are_those_of_onnxruntime(form: str, opset: int, tmp_path: Path) -> None:
+    path = quantised(tmp_path, FORMS[form], opset)
+    module = transformed(path)
+    scale = module.main.operations[-2].operands[0].tensor.uniform.scale
+    wanted = [by_onnxruntime(path, x) for x in samples(20, seed=9)]
+    got = [evaluated(module, x) for x in samples(20, seed=9)]
+    steps = np.abs(np.asarray(got) - np.asarray(wanted)) / scale
+    assert np.mean(steps > STEPS + 1e-3) <= 0.001
+    assert steps.max() <= 2
+    assert np.mean(np.argmax(got, -1) == np.argmax(wanted, -1)) >= 0.95  # of 20: all but one
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_casts_are_left_only_at_the_ends(form: str, tmp_path: Path) -> None:
+    module = transformed(quantised(tmp_path, FORMS[form], 13))
+    assert casts(module) == ["quant.qcast", "quant.dcast"]
+    assert str(module.attributes["module.state"].value) == "TOP_QUANTIZED"
+
+
+def test_dynamic_quantisation_is_a_network_of_floats(tmp_path: Path) -> None:
+    path = quantised_dynamically(tmp_path, 13)
+    module = transformed(path)
+    assert not casts(module)
+    x = samples(1, seed=9)[0]
+    wanted = by_onnxruntime(path, x)
+    # ONNX Runtime rounds each input to 8 bits of its own range, which floats are not.
+    assert np.abs(evaluated(module, x) - wanted).max() < 0.02 * np.abs(wanted).max()
+
+
+def _pair(scales: tuple[float, float], zero_points: tuple[int, int] = (3, 3)) -> onnx.ModelProto:
+    nodes = [
+        node("QuantizeLinear", "x s1 z1", "q"),
+        node("DequantizeLinear", "q s2 z2", "d"),
+        node("Relu", "d", "y"),
+    ]
+    weights = {
+        "s1": np.float32(scales[0]),
+        "s2": np.float32(scales[1]),
+        "z1": np.int8(zero_points[0]),
+        "z2": np.int8(zero_points[1]),
+    }
+    return network(nodes, {"x": [1, 4]}, ["y"], {name: np.asarray(value) for name, value in weights.items()})
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (_pair((0.5, 0.25)), "it reads 'q' with scale 0.25 and zero point 3, which was quantised with 0.5 and 3"),
+        (_pair((0.5, 0.5), (3, 4)), "it reads 'q' with scale 0.5 and zero point 4, which was quantised with 0.5 and 3"),
+        (_pair((0.0, 0.0)), "its scale is 0, and scales are above 0"),
+        (_pair((np.nan, np.nan)), "its scale is nan, and scales are above 0"),
+    ],
+)
+def test_contradicting_scales_are_refused(model: onnx.ModelProto, sentence: str, tmp_path: Path) -> None:
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(InvalidModel, match=sentence):
+        transformed(tmp_path / "net.onnx")
+
+
+def test_a_weight_with_a_scale_of_zero_is_refused(tmp_path: Path) -> None:
+    nodes = [node("DequantizeLinear", "w s z", "d", axis=0), node("MatMul", "x d", "y")]
+    weights = {
+        "w": np.ones((4, 2), np.int8),
+        "s": np.array([1, 0, 1, 1], np.float32),
+        "z": np.zeros(4, np.int8),
+    }
+    onnx.save(network(nodes, {"x": [1, 4]}, ["y"], weights), tmp_path / "net.onnx")
+    with pytest.raises(InvalidModel, match="the scale of 'w' is not above 0 everywhere"):
+        transformed(tmp_path / "net.onnx")
+
+
+def test_inputs_and_outputs_of_integers_have_their_type(tmp_path: Path) -> None:
+    """Bytes in, bytes out, as whole networks of integers have them."""
+    nodes = [
+        node("DequantizeLinear", "x s z", "d"),
+        node("Relu", "d", "r"),
+        node("QuantizeLinear", "r s z", "y"),
+    ]
+    model = network(nodes, {"x": [1, 4]}, ["y"], {"s": np.array(0.5, np.float32), "z": np.array(7, np.uint8)})
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
+    onnx.save(model, tmp_path / "net.onnx")
+    module = transformed(tmp_path / "net.onnx")
+    assert isinstance(module.main.inputs[0].tensor.element, Uniform)
+    assert [op.op.name for op in module.main.operations[1:-1]] == ["top.Relu"]
+    x = np.array([[0, 6, 8, 255]], np.uint8)
+    (result,) = Interpreter(module).run({"x": x}).values()
+    assert result.tolist() == [[7, 7, 8, 255]]
+
+
+def test_values_of_16_bits_are_floats(tmp_path: Path) -> None:
+    nodes = [
+        node("QuantizeLinear", "x s z", "q"),
+        node("DequantizeLinear", "q s z", "d"),
+        node("Exp", "d", "y"),
+    ]
+    weights = {"s": np.array(1e-4, np.float32), "z": np.array(0, np.int16)}
+    onnx.save(network(nodes, {"x": [1, 4]}, ["y"], weights, opset=21), tmp_path / "net.onnx")
+    assert not casts(transformed(tmp_path / "net.onnx"))
