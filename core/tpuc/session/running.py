@@ -17,7 +17,8 @@ from tpuc.api.frontend import HostEngine
 from tpuc.data import SampleInput, SampleSource, inputs_of, open_samples, preprocess_from, quantiser
 from tpuc.errors import UsageError
 from tpuc.interpreter import Interpreter
-from tpuc.ir import Module, StringAttr, TensorType
+from tpuc.ir import Module, TensorType
+from tpuc.ir.attributes import StringAttr
 from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.traits import NetworkInput
 from tpuc.ir.types import Uniform

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto
-from tpuc.api import InvalidModel, Module, Uniform
+from tpuc.api import InvalidModel, Module, StringAttr, Uniform
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.session import Session
@@ -53,7 +53,7 @@ def test_values_are_those_of_onnxruntime(form: str, opset: int, tmp_path: Path) 
 def test_casts_are_left_only_at_the_ends(form: str, tmp_path: Path) -> None:
     module = transformed(quantised(tmp_path, FORMS[form], 13))
     assert casts(module) == ["quant.qcast", "quant.dcast"]
-    assert str(module.attributes["module.state"].value) == "TOP_QUANTIZED"
+    assert module.attributes["module.state"] == StringAttr("TOP_QUANTIZED")
 
 
 def test_dynamic_quantisation_is_a_network_of_floats(tmp_path: Path) -> None:
