@@ -10,7 +10,7 @@ import numpy as np
 from tpuc.api import F64, Bool, Dialect, Elementwise, FusesRelu, Node, Op, TensorType, Types
 
 from tpuc_ops.arrays import Array, as_float, relu
-from tpuc_ops.quantised import ComputesIntegers, function_of_one
+from tpuc_ops.quantised import ComputesIntegers, function_of_one, in_floats
 from tpuc_ops.shapes import broadcast
 
 
@@ -31,9 +31,14 @@ class UnaryOp(Op, Elementwise, ComputesIntegers):
         """The op on stored integers; subclasses whose integer arithmetic is another give their own."""
         return function_of_one(node, operands, self.function)
 
+    def stored(self, node: Node, operands: Sequence[Array]) -> Array:
+        """The op on stored integers, by what they stand for or by an arithmetic of integers."""
+        by_meaning = in_floats(self, node, operands)
+        return self.quantised(node, operands) if by_meaning is None else by_meaning
+
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if node.result_type.is_quantised:
-            return [self.quantised(node, operands)]
+            return [self.stored(node, operands)]
         with np.errstate(all="ignore"):  # infinities and NaN are results here, not accidents
             return [self.function(as_float(operands[0])).astype(np.float32, copy=False)]
 

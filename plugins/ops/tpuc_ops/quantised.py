@@ -5,26 +5,35 @@ TOP ops come here when their result type has a scale; such modules are imported 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import Node, TensorType, Types, Uniform, UniformPerAxis
+from tpuc.api import Node, Str, TensorType, Types, Uniform, UniformPerAxis
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.convolution import as_images, convolve, exact_dtype
 from tpuc_ops.integers import integer_bounds
 from tpuc_ops.pooling import window_counts, window_maxima, window_sums
 from tpuc_ops.quant import division, lengths, tflite
-from tpuc_ops.quant.arithmetic import Rounding, quantise_float
+from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
 from tpuc_ops.quant.casts import parameters
 
+_FAR = 1 << 30
+"""Whole numbers beyond every integer of 16 bits, whatever the zero point is."""
 
+
+@dataclass(frozen=True, kw_only=True)
 class ComputesIntegers:
     """An op that knows what it computes with stored integers, its operands and its result each in a scale of its own.
 
-    Others compute with floats, also in a network that is quantised.
+    Others compute with floats, also in a network that is quantised. With `round_mode` HalfToEven the meaning of
+    the integers is computed with in float32 and rounded, as ONNX says it; otherwise it is TFLite's arithmetic.
     """
+
+    round_mode: Str | None = None
 
     def takes_integers(self, operands: Types, result: Uniform) -> bool:
         """Does it compute with operands of these types, absent ones left out, and such a result?"""
@@ -56,6 +65,36 @@ class MovesElements(KeepsScale):
 def is_quantised(node: Node) -> bool:
     """Is the op to compute with the integers?"""
     return node.result_type.is_quantised
+
+
+def in_floats(op: Any, node: Node, operands: Sequence[Array]) -> Array | None:
+    """The result of an op whose integers only stand for floats; None where it has an arithmetic for integers."""
+    if op.round_mode != "HalfToEven":
+        return None
+    operand_types, result_types = (
+        tuple(type.shape_only() for type in t) for t in (node.operand_types, node.result_types)
+    )
+    plain = Node(op, operand_types, result_types, node.name)
+    arrays = [
+        dequantise(array, *parameters(type)).astype(np.float32) if type.is_quantised else array
+        for array, type in zip(operands, node.operand_types, strict=True)
+    ]
+    (values,) = op.evaluate(plain, arrays)
+    y = node.result_type.uniform
+    with np.errstate(invalid="ignore"):
+        whole = np.nan_to_num(np.rint(values / np.float32(y.scale)), posinf=_FAR, neginf=-_FAR)
+    return tflite.bounded(np.clip(whole, -_FAR, _FAR), y, y.bounds)
+
+
+def _or_in_floats(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The function, for ops whose integers do not only stand for floats."""
+
+    @functools.wraps(function)
+    def compute(op: Any, node: Node, operands: Sequence[Array], *rest: Any) -> Array:
+        result = in_floats(op, node, operands)
+        return function(op, node, operands, *rest) if result is None else result
+
+    return compute
 
 
 def bounds_of(op: Any, type: TensorType) -> tuple[int, int]:
@@ -129,6 +168,7 @@ def matmul(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     return result.reshape(node.result_type.dims)
 
 
+@_or_in_floats
 def add(op: Any, node: Node, operands: Sequence[Array], signs: Sequence[int]) -> Array:
     """`top.Add` and `top.Sub` of two operands."""
     if len(operands) != 2 or any(factor != 1.0 for factor in op.coeff or ()):
@@ -137,6 +177,7 @@ def add(op: Any, node: Node, operands: Sequence[Array], signs: Sequence[int]) ->
     return tflite.add(operands, types, signs, node.result_type.uniform, bounds_of(op, node.result_type))
 
 
+@_or_in_floats
 def multiply(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     """`top.Mul` of two operands."""
     if len(operands) != 2:
@@ -166,6 +207,7 @@ def where(node: Node, operands: Sequence[Array]) -> Array:
     return np.where(operands[0] != 0, operands[1], operands[2])
 
 
+@_or_in_floats
 def average_pool(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     """`top.AvgPool`: the stored integers themselves are averaged where both types are the same, as TFLite does."""
     source, y = node.operand_types[0].uniform, node.result_type.uniform
@@ -191,6 +233,7 @@ def extreme(node: Node, operands: Sequence[Array], function: np.ufunc) -> Array:
     return function(*operands)
 
 
+@_or_in_floats
 def concat(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     """`top.Concat`: operands of another scale are requantised in float32."""
     target = node.result_type.uniform
@@ -206,6 +249,7 @@ def _in_scale(x: Array, source: Uniform, target: Uniform) -> Array:
     return quantise_float(values, 1.0, target.zero_point, Rounding.HALF_AWAY_FROM_ZERO, x.dtype)
 
 
+@_or_in_floats
 def softmax(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     """`top.Softmax`."""
     source, y = node.operand_types[0].uniform, node.result_type.uniform
@@ -231,6 +275,7 @@ def pad(op: Any, node: Node, operands: Sequence[Array], function: Callable[..., 
     return function(operands[0], op.paddings, op.mode, int(value))
 
 
+@_or_in_floats
 def reduce(op: Any, node: Node, operands: Sequence[Array], axes: tuple[int, ...]) -> Array:
     """`top.Reduce`: means and sums in the result's scale, extremes as they are stored."""
     x, source, y = operands[0], node.operand_types[0].uniform, node.result_type.uniform
@@ -263,7 +308,8 @@ def leaky_relu(node: Node, operands: Sequence[Array], slope: float) -> Array:
     return _slopes(node, operands[0], np.asarray(1), factor)
 
 
-def prelu(node: Node, operands: Sequence[Array]) -> Array:
+@_or_in_floats
+def prelu(_: Any, node: Node, operands: Sequence[Array]) -> Array:
     """`top.PRelu`."""
     source, slope, y = node.operand_types[0].uniform, node.operand_types[1].uniform, node.result_type.uniform
     factor = float(np.float32(source.scale) * np.float32(slope.scale) / np.float32(y.scale))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from tpuc.api import SI32, Bool, Node, Op, Str, Types
@@ -21,7 +21,7 @@ class Concat(ReluFields, Op, quantised.ComputesIntegers):
     name = "top.Concat"
     axis: SI32 = 1
     only_merge: Bool = False
-    round_mode: Str = "HalfAwayFromZero"
+    round_mode: Str = field(default="HalfAwayFromZero", kw_only=True)
 
     def infer(self, operands: Types) -> Types:
         dims = concatenated([operand.dims for operand in operands], self.axis)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tpuc.api import I64, Bool, I64Array, Node, Op, Str, Types
 
@@ -27,7 +27,7 @@ class Pool(ReluFields, Op):
     keepdims: Bool = True
     ceil_mode: Bool | None = None
     auto_pad: Str | None = None
-    round_mode: Str = "HalfAwayFromZero"
+    round_mode: Str = field(default="HalfAwayFromZero", kw_only=True)
     first_round_mode: Str = "HalfAwayFromZero"
 
     def window(self) -> Window:

@@ -27,7 +27,7 @@ class PRelu(Op, Elementwise, quantised.ComputesIntegers):
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):
-            return [quantised.prelu(node, operands)]
+            return [quantised.prelu(self, node, operands)]
         x, slope = (as_float(operand) for operand in operands)
         return [np.where(x > 0, x, slope * x)]
 

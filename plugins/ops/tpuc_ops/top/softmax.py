@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from tpuc.api import F64, SI32, Bool, Node, Op, Str, Types
@@ -21,7 +21,7 @@ class Softmax(Op, quantised.ComputesIntegers):
     axis: SI32 = -1
     beta: F64 = 1.0
     log: Bool = False
-    round_mode: Str = "HalfAwayFromZero"
+    round_mode: Str = field(default="HalfAwayFromZero", kw_only=True)
 
     def infer(self, operands: Types) -> Types:
         (x,) = operands

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import NoneType, Operation, Pattern, Rewriter, Uniform, UniformPerAxis, Value
+from tpuc.api import NoneType, Op, Operation, Pattern, Rewriter, Uniform, UniformPerAxis, Value
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
-from tpuc_ops.quantised import ComputesIntegers, KeepsScale
+from tpuc_ops.quantised import ComputesIntegers, KeepsScale, Product
 
 from tpuc_passes.canonicalisation.common import Names, sole_producer
 from tpuc_passes.canonicalisation.relu import ReluIntoProducer
@@ -45,7 +46,8 @@ class ComputeIntegers(Pattern):
             operands = [self._in_scale(rewriter, value, target.element) for value in operands]
         if isinstance(producer.op, PRODUCTS):
             operands = self._with_bias(rewriter, operands)
-        rewriter.replace(operation, rewriter.build(producer.op, operands, target, operation.name))
+        op = _rounding_to_even(producer.op)
+        rewriter.replace(operation, rewriter.build(op, operands, target, operation.name))
         return True
 
     def _in_scale(self, rewriter: Rewriter, value: Value, wanted: Uniform) -> Value:
@@ -78,6 +80,14 @@ class ReluIntoIntegers(Pattern):
         if producer is None or is_output(operation.operands[0]):
             return False
         return ReluIntoProducer().rewrite(operation, rewriter)
+
+
+def _rounding_to_even(op: ComputesIntegers) -> Op:
+    """Products have exact sums, and what keeps its scale rounds nothing."""
+    assert isinstance(op, Op)
+    if isinstance(op, (KeepsScale, Product)):
+        return op
+    return dataclasses.replace(op, round_mode="HalfToEven")
 
 
 def _stored(operation: Operation, index: int) -> Value | None:
