@@ -1,0 +1,190 @@
+"""Networks that ONNX Runtime's quantiser wrote, compiled as they come and compared with ONNX Runtime's own results.
+
+`python benchmarks/quantised.py --model-data DIR [--samples N] [--forms NAME,...] [ROW ...]`: for each network and form
+the share of values that lie more than one step of the output's scale away, before and behind lowering (the
+TPU module's evaluation, which simulators give to the bit), and the answers that are equal. No samples are given to
+`compile`: ranges are the network's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import version_converter
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+from tpuc.api import Module
+from tpuc.interpreter import Interpreter
+from tpuc.session import Session
+from tpuc.session.compare import real_values, types_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.models.onnx_of import onnx_of
+from tests.models.rows import ROWS, Row, load, lower
+
+CHIPS = ("bm1684x", "cv183x")
+CALIBRATED = 8
+"""Samples that the quantiser sees."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the quantiser writes the network."""
+
+    opset: int
+    activations: QuantType
+    weights: QuantType
+    per_channel: bool = False
+    format: QuantFormat = QuantFormat.QDQ
+
+
+S8, U8 = QuantType.QInt8, QuantType.QUInt8
+FORMS: Mapping[str, Form | None] = {
+    **{f"s8s8-channel-{opset}": Form(opset, S8, S8, True) for opset in (13, 21)},
+    **{f"u8s8-{opset}": Form(opset, U8, S8) for opset in (13, 21)},
+    **{f"u8u8-{opset}": Form(opset, U8, U8) for opset in (13, 21)},
+    "qoperator-13": Form(13, U8, S8, False, QuantFormat.QOperator),
+    "dynamic-13": None,
+}
+
+
+class Samples(CalibrationDataReader):
+    """Inputs by name, for the quantiser."""
+
+    def __init__(self, name: str, samples: Sequence[Any]) -> None:
+        self._rows = iter([{name: sample} for sample in samples])
+
+    def get_next(self) -> Any:
+        return next(self._rows, None)
+
+
+def source(row: Row, model_data: Path, opset: int, folder: Path) -> Path:
+    """The float network as ONNX of an opset, prepared as the quantiser asks for it."""
+    path, raw = folder / f"prepared{opset}.onnx", folder / f"raw{opset}.onnx"
+    if path.exists():
+        return path
+    if not row.model.endswith(".onnx"):
+        onnx.save(onnx_of(load(row, model_data), opset), path)
+        return path
+    model = onnx.load(model_data / row.model)
+    constants = {entry.name for entry in model.graph.initializer}
+    inputs = [entry for entry in model.graph.input if entry.name not in constants]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    model = version_converter.convert_version(model, opset)
+    model.ir_version = max(model.ir_version, 8)
+    onnx.save(model, raw)
+    quant_pre_process(str(raw), str(path), skip_symbolic_shape=True)
+    return path
+
+
+def quantised(path: Path, form: Form | None, samples: Sequence[Any], result: Path) -> None:
+    """Let the quantiser write its file."""
+    if form is None:
+        quantize_dynamic(path, result)
+        return
+    (name,) = (entry.name for entry in onnx.load(path).graph.input)
+    kinds = {"activation_type": form.activations, "weight_type": form.weights, "per_channel": form.per_channel}
+    quantize_static(path, result, Samples(name, samples), quant_format=form.format, **kinds)
+
+
+def runtime(path: Path, samples: Sequence[Any]) -> list[dict[str, Any]]:
+    """What ONNX Runtime computes."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path, options)
+    ((entry), names) = session.get_inputs()[0], [output.name for output in session.get_outputs()]
+    return [dict(zip(names, session.run(names, {entry.name: one}), strict=True)) for one in samples]
+
+
+def evaluated(module: Module, samples: Sequence[Any], names: Sequence[str]) -> list[dict[str, Any]]:
+    """The module's outputs as real values under the names of the network."""
+    interpreter, types = Interpreter(module), types_of(module)
+    ((name, type_),) = interpreter.inputs.items()
+    rows: list[dict[str, Any]] = []
+    for sample in samples:
+        results = interpreter.run({name: sample.reshape(type_.dims)})
+        real = [real_values(array, types[key]) for key, array in results.items()]
+        rows.append(dict(zip(names, real, strict=True)))
+    return rows
+
+
+def beyond_one_step(got: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> float:
+    """The share of values that lie more than a step of their output away: the worst output's.
+
+    A step is the smallest difference between two values that the runtime gives.
+    """
+    shares: list[float] = []
+    for name in wanted[0]:
+        theirs = np.stack([row[name].reshape(-1) for row in wanted]).astype(np.float64)
+        ours = np.stack([row[name].reshape(-1) for row in got]).astype(np.float64)
+        levels = np.unique(np.round(theirs, 7))
+        step = np.diff(levels).min() if levels.size > 1 else 1.0
+        shares.append(float((np.abs(ours - theirs) > 1.01 * step + 1e-6).mean()))
+    return max(shares)
+
+
+def same_answers(got: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]], row: Row) -> int:
+    """How many samples get the runtime's answer; of networks without one, all whose largest value is at its place."""
+
+    def answer(values: Mapping[str, Any]) -> object:
+        first = list(values.values())
+        return int(np.argmax(first[0])) if row.answer is None else row.answer(first)
+
+    return sum(answer(one) == answer(other) for one, other in zip(got, wanted, strict=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all of them when left out")
+    parser.add_argument("--model-data", type=Path, required=True)
+    parser.add_argument("--samples", type=int, default=50)
+    parser.add_argument("--forms", default=",".join(FORMS))
+    arguments = parser.parse_args()
+    print(f"{'network':14}{'form':17}{'TOP >1':>9}" + "".join(f"{chip:>18}" for chip in CHIPS) + f"{'s':>7}")
+    for name in arguments.rows or ROWS:
+        row, data = ROWS[name], arguments.model_data / "data"
+        samples = row.samples(data)[: arguments.samples]
+        with tempfile.TemporaryDirectory() as folder:
+            for form_name in arguments.forms.split(","):
+                form = FORMS[form_name]
+                path = Path(folder) / f"{name}_{form_name}.onnx"
+                prepared = source(row, arguments.model_data, 13 if form is None else form.opset, Path(folder))
+                try:
+                    quantised(prepared, form, row.calibration(data)[:CALIBRATED], path)
+                except Exception as error:  # noqa: BLE001  # whatever the quantiser itself fails with
+                    print(f"{name:14}{form_name:17} the quantiser fails: {type(error).__name__}", flush=True)
+                    continue
+                print(f"{name:14}{form_name:17}" + compared(row, path, samples, form is None), flush=True)
+
+
+def compared(row: Row, path: Path, samples: Sequence[Any], is_float: bool) -> str:
+    """The columns behind the names."""
+    wanted = runtime(path, samples)
+    start = process_time()
+    module = Session().transform(path)
+    names = list(wanted[0])
+    text = f"{beyond_one_step(evaluated(module, samples, names), wanted):9.2%}"
+    if is_float:
+        return text
+    for chip in CHIPS:
+        lowered = lower(module, chip, None, "f32")
+        got = evaluated(lowered, samples, names)
+        share, same = beyond_one_step(got, wanted), same_answers(got, wanted, row)
+        text += f"{share:9.2%}{same:5}/{len(samples):3}"
+    return text + f"{process_time() - start:7.1f}"
+
+
+if __name__ == "__main__":
+    main()
