@@ -39,7 +39,7 @@ def test_dequantised_constants(opset: int, per_axis: bool, tmp_path: Path) -> No
     ]
     model = network(nodes, {"x": [1, 3, 8, 8]}, ["y"], weights, opset=opset)
     module = read(model, tmp_path)
-    assert ops(module) == ["Conv"]
+    assert ops(module) == ["quant.dcast", "Conv"]
     assert_same(model, module)
 
 

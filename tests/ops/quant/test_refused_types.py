@@ -40,12 +40,6 @@ CASES: list[tuple[Op, list[TensorType], TensorType, str]] = [
         "it divides by a value that stands for 0, which the network's own runtime refuses too",
     ),
     (
-        top.AvgPool(kernel_shape=(2, 2), strides=(2, 2), pads=(1, 1, 1, 1), count_include_pad=True),
-        [of(*IMAGE)],
-        of(1, 4, 5, 5),
-        "quantised padding cannot count",
-    ),
-    (
         top.Normalize(across_spatial=True),
         [of(*IMAGE), of(1, element=F32)],
         of(*IMAGE),
