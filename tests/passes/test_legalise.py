@@ -138,6 +138,14 @@ CASES: dict[str, Case] = {
     "sigmoid": Case(top.Sigmoid(scale=2.0, bias=0.5), ((3, 7),)),
     "sigmoid_log": Case(top.Sigmoid(log=True), ((3, 7),)),
     "sigmoid_log_scaled": Case(top.Sigmoid(scale=2.0, bias=0.5, log=True), ((3, 7),)),
+    "quantise": Case(top.QuantizeLinear(y_scale=(0.0625,), y_zero_point=(3,), to="UINT8"), ((3, 7),)),
+    "quantise_channels": Case(
+        top.QuantizeLinear(y_scale=(0.5, 0.0625, 0.25), y_zero_point=(0, -2, 1), axis=1), ((2, 3, 4),)
+    ),
+    "dequantise": Case(top.DequantizeLinear(x_scale=(0.0625,), x_zero_point=(3,)), ((3, 7),)),
+    "dequantise_channels": Case(
+        top.DequantizeLinear(x_scale=(0.5, 0.1, 0.25), x_zero_point=(0, -2, 1), axis=1), ((2, 3, 4),)
+    ),
     "scale": Case(top.Scale(do_relu=True), ((2, 3, 4, 5),), (filters(3), filters(3, seed=7))),
     "scale_rows": Case(top.Scale(), ((2, 3, 7),), (filters(3), None)),
     "scale_vectors": Case(top.Scale(), ((2, 3),), (filters(3), filters(3, seed=7))),
