@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.api import DictAttr, Module, UsageError
+from tpuc.api import DictAttr, InvalidModel, Module, UsageError
 from tpuc.ir.text import parse_module, print_module
 from tpuc.registry import Registry
 from tpuc.session import Session
@@ -121,3 +121,14 @@ def test_a_tiling_of_an_axis_that_an_op_does_not_have_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         compile_kernels({"sum": sample}, "bm1684x")
     assert str(caught.value) == "node 'sum_2' has no axis 'depth' to cut; it has c, h, n, w."
+
+
+def test_stripes_that_do_not_say_everything_are_refused() -> None:
+    module = module_of(1)
+    Plan((OPS[2], None)).write(module)
+    attributes = module.main.operations[0].extra_attributes
+    stripes = attributes["stripes"]
+    assert isinstance(stripes, DictAttr)
+    attributes["stripes"] = DictAttr(tuple(item for item in stripes.items if item[0] in ("cascade", "resident")))
+    with pytest.raises(InvalidModel, match="its stripes do not say batches, parts"):
+        Plan.of(module)

@@ -7,10 +7,10 @@ Planning makes and compares plans without a change of the module. The chosen one
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
-from tpuc.api import ArrayAttr, Attribute, DictAttr, IntegerAttr, Module, Operation, StringAttr, UnitAttr
+from tpuc.api import ArrayAttr, Attribute, DictAttr, IntegerAttr, InvalidModel, Module, Operation, StringAttr, UnitAttr
 
 _CYCLES, _ORDER = "module.planned_cycles", "module.order_profiles"
 _FORMER = {
@@ -173,11 +173,17 @@ def _read(operation: Operation) -> OpPlan:
                 tuple(_dict(tiling).items()),
                 view.value if isinstance(view, IntegerAttr) else 0,
                 Residency(**sides),
-                _stripes(_dict(stripes)) if isinstance(stripes, DictAttr) else None,
+                _stripes(operation, _dict(stripes)) if isinstance(stripes, DictAttr) else None,
             )
 
 
-def _stripes(numbers: Mapping[str, int]) -> Stripes:
+def _stripes(operation: Operation, numbers: Mapping[str, int]) -> Stripes:
+    missing = [field.name for field in fields(Stripes) if field.name not in numbers]
+    if missing:
+        raise InvalidModel(
+            f"op '{operation.name}' ({operation.op.name}): its stripes do not say {', '.join(missing)}. Plan the "
+            "module again with the pass group-layers."
+        )
     return Stripes(numbers["cascade"], numbers["batches"], numbers["parts"], bool(numbers["resident"]))
 
 
