@@ -76,6 +76,8 @@ class OpField:
     kind: FieldKind
     optional: bool
     default: Any  # dataclasses.MISSING when the attribute is required
+    of_integers: bool = False
+    """Does it only say how stored integers are computed with? Declared by the field's metadata of that name."""
 
 
 @functools.cache
@@ -95,7 +97,8 @@ def op_fields(op: type[Op]) -> tuple[OpField, ...]:
         metadata = getattr(hint, "__metadata__", None)
         if not metadata:
             raise TypeError(f"field '{field.name}' of {op.__name__} needs an attribute type such as I64 or F64Array")
-        result.append(OpField(field.name, metadata[0], optional, field.default))
+        of_integers = bool(field.metadata.get("of_integers"))
+        result.append(OpField(field.name, metadata[0], optional, field.default, of_integers))
     return tuple(result)
 
 

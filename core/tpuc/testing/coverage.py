@@ -36,7 +36,8 @@ def uncovered(chip: str, cases: Mapping[str, Iterable[Op]], registry: Registry, 
 
 def _are_usual(ops: Sequence[Op]) -> bool:
     """Have some attributes usual values, and do all cases leave them alone and agree in the others?"""
-    optional = [field for field in op_fields(type(ops[0])) if field.default is not MISSING]
+    fields = [field for field in op_fields(type(ops[0])) if not field.of_integers]
+    optional = [field for field in fields if field.default is not MISSING]
     if any(getattr(op, field.name) != field.default for op in ops for field in optional):
         return False
     return bool(optional) and len(set(ops)) == 1

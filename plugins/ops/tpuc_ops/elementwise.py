@@ -10,11 +10,11 @@ import numpy as np
 from tpuc.api import F64, Bool, Dialect, Elementwise, FusesRelu, Node, Op, TensorType, Types
 
 from tpuc_ops.arrays import Array, as_float, relu
-from tpuc_ops.quantised import ComputesIntegers, function_of_one, in_floats
+from tpuc_ops.quantised import Rescales, function_of_one, in_floats
 from tpuc_ops.shapes import broadcast
 
 
-class UnaryOp(Op, Elementwise, ComputesIntegers):
+class UnaryOp(Op, Elementwise, Rescales):
     """One operand, element by element: subclasses give `function`, and its cost if it is not 1."""
 
     flops_per_element: ClassVar[int] = 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,19 +25,26 @@ _FAR = 1 << 30
 """Whole numbers beyond every integer of 16 bits, whatever the zero point is."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ComputesIntegers:
     """An op that knows what it computes with stored integers, its operands and its result each in a scale of its own.
 
-    Others compute with floats, also in a network that is quantised. With `round_mode` HalfToEven the meaning of
-    the integers is computed with in float32 and rounded, as ONNX says it; otherwise it is TFLite's arithmetic.
+    Others compute with floats, also in a network that is quantised.
     """
-
-    round_mode: Str | None = None
 
     def takes_integers(self, operands: Types, result: Uniform) -> bool:
         """Does it compute with operands of these types, absent ones left out, and such a result?"""
         return all(isinstance(type.element, Uniform) for type in operands)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rescales(ComputesIntegers):
+    """One that brings its operands to the scale of its result.
+
+    With `round_mode` HalfToEven the meaning of the integers is computed with in float32 and rounded, as ONNX says
+    it; otherwise it is TFLite's arithmetic.
+    """
+
+    round_mode: Str | None = field(default=None, metadata={"of_integers": True})
 
 
 class Product(ComputesIntegers):

@@ -13,7 +13,7 @@ from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
 
 
 @dataclass(frozen=True)
-class Add(ReluFields, Op, Elementwise, Commutative, quantised.ComputesIntegers):
+class Add(ReluFields, Op, Elementwise, Commutative, quantised.Rescales):
     """``sum(coeff[i] * x[i])`` with broadcasting, then relu; `coeff` is 1 everywhere when left out.
 
     `is_scalar` only remarks that an operand has one element.

@@ -15,7 +15,7 @@ from tpuc_ops.top.pool import Pool
 
 
 @dataclass(frozen=True)
-class AvgPool(Pool, quantised.ComputesIntegers):
+class AvgPool(Pool, quantised.Rescales):
     """The mean under each window; padding holds `pad_value` and counts only with `count_include_pad`."""
 
     name = "top.AvgPool"

@@ -15,7 +15,7 @@ from tpuc_ops.shapes import concatenated
 
 
 @dataclass(frozen=True)
-class Concat(ReluFields, Op, quantised.ComputesIntegers):
+class Concat(ReluFields, Op, quantised.Rescales):
     """All operands along `axis`, then relu."""
 
     name = "top.Concat"

@@ -13,7 +13,7 @@ from tpuc_ops.elementwise import ReluFields, broadcast_type
 
 
 @dataclass(frozen=True)
-class Mul(ReluFields, Op, Elementwise, Commutative, quantised.ComputesIntegers):
+class Mul(ReluFields, Op, Elementwise, Commutative, quantised.Rescales):
     """The product of all operands with broadcasting, then relu; `multiplier` and `rshift` are for lowerings."""
 
     name = "top.Mul"

@@ -14,7 +14,7 @@ from tpuc_ops.shapes import broadcast, show
 
 
 @dataclass(frozen=True)
-class PRelu(Op, Elementwise, quantised.ComputesIntegers):
+class PRelu(Op, Elementwise, quantised.Rescales):
     """``x`` above 0, ``slope * x`` below; the slope broadcasts to `x: [n, c, ...]`, usually as `[1, c, 1, 1]`."""
 
     name = "top.PRelu"

@@ -16,7 +16,7 @@ _MODES = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "Re
 
 
 @dataclass(frozen=True)
-class Reduce(Op, quantised.ComputesIntegers):
+class Reduce(Op, quantised.Rescales):
     """The dimensions `axes` reduced by `mode`: ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceProd, ReduceL1 or
     ReduceL2. They stay with extent 1 when `keepdims`.
     """

@@ -14,7 +14,7 @@ from tpuc_ops.shapes import positive_axis
 
 
 @dataclass(frozen=True)
-class Softmax(Op, quantised.ComputesIntegers):
+class Softmax(Op, quantised.Rescales):
     """``exp(beta * x)`` divided by its sum along `axis`; the logarithm of that with `log`."""
 
     name = "top.Softmax"

@@ -13,7 +13,7 @@ from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
 
 
 @dataclass(frozen=True)
-class Sub(ReluFields, Op, Elementwise, quantised.ComputesIntegers):
+class Sub(ReluFields, Op, Elementwise, quantised.Rescales):
     """``coeff[0] * x - coeff[1] * y`` with broadcasting, the other way round with `is_reverse`, then relu."""
 
     name = "top.Sub"

@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api import NoneType, Op, Operation, Pattern, Rewriter, Uniform, UniformPerAxis, Value
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
-from tpuc_ops.quantised import ComputesIntegers, KeepsScale, Product
+from tpuc_ops.quantised import ComputesIntegers, KeepsScale, Rescales
 
 from tpuc_passes.canonicalisation.common import Names, sole_producer
 from tpuc_passes.canonicalisation.relu import ReluIntoProducer
@@ -82,12 +82,9 @@ class ReluIntoIntegers(Pattern):
         return ReluIntoProducer().rewrite(operation, rewriter)
 
 
-def _rounding_to_even(op: ComputesIntegers) -> Op:
-    """Products have exact sums, and what keeps its scale rounds nothing."""
-    assert isinstance(op, Op)
-    if isinstance(op, (KeepsScale, Product)):
-        return op
-    return dataclasses.replace(op, round_mode="HalfToEven")
+def _rounding_to_even(op: Op) -> Op:
+    """Others have exact sums, or round nothing."""
+    return dataclasses.replace(op, round_mode="HalfToEven") if isinstance(op, Rescales) else op
 
 
 def _stored(operation: Operation, index: int) -> Value | None:
