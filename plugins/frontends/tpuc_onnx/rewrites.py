@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from onnx import TensorProto
 from tpuc.api import ForeignNode
 from tpuc_importing.finding import importer_key
 from tpuc_ops.arrays import Array
@@ -14,6 +13,7 @@ from tpuc_ops.arrays import Array
 from tpuc_onnx.dynamic import is_scaled_back
 from tpuc_onnx.graph import Graph, GraphNode, foreign_node
 from tpuc_onnx.grids import affine_grid
+from tpuc_onnx.qlinear import QLINEAR, WINDOW, to_float
 from tpuc_onnx.recurrence import unroll
 from tpuc_onnx.reductions import reduce_log_sum, reduce_log_sum_exp, reduce_sum_square
 from tpuc_onnx.script import Script
@@ -40,33 +40,18 @@ def is_rewritten(node: ForeignNode) -> bool:
     return importer_key(node) in REWRITES
 
 
-def _centred(script: Script, index: int, zero_index: int, axis: int | None = None) -> str:
-    """A stored tensor as float, its zero point taken off; a zero point per element of `axis` where that is given."""
-    value = _float(script, script.node.inputs[index])
+def _centred(script: Script, index: int, zero_index: int, axis: int) -> str:
+    """A stored tensor as float, its zero point taken off: one number, or one per element of `axis`."""
+    value = to_float(script, script.node.inputs[index])
     if not script.has(zero_index):
         return value
-    zero = _float(script, script.node.inputs[zero_index])
+    zero = to_float(script, script.node.inputs[zero_index])
     shape = script.shape(script.node.inputs[zero_index])
-    if axis is not None and math.prod(shape) > 1 and len(shape) == 1:
+    if math.prod(shape) > 1 and len(shape) == 1:
         dims = [1] * len(script.shape(script.node.inputs[index]))
         dims[axis] = -1
         zero = script("Reshape", zero, script.constant(f"zero{index}_dims", np.array(dims, np.int64)))
     return script("Sub", value, zero)
-
-
-def _float(script: Script, name: str) -> str:
-    return script("Cast", name, to=TensorProto.FLOAT)
-
-
-def _channelled(script: Script, name: str, rank: int) -> str:
-    """A number, or one per channel, in the rank of the result."""
-    if math.prod(script.shape(name)) == 1:
-        return name
-    dims = np.array([1, -1, *(1,) * (rank - 2)], np.int64)
-    return script("Reshape", name, script.constant(f"{name}_dims", dims))
-
-
-_WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
 
 def dynamic_quantize_linear(script: Script) -> bool:
@@ -106,41 +91,14 @@ def _dequantised(script: Script, name: str, meaning: str, scale_index: int) -> s
 
 def conv_integer(script: Script) -> None:
     """A convolution of what was stored."""
-    x, w = _centred(script, 0, 2), _centred(script, 1, 3, 0)
-    script("Conv", x, w, result=script.node.outputs[0], **script.attributes(*_WINDOW))
+    x, w = _centred(script, 0, 2, 1), _centred(script, 1, 3, 0)
+    script("Conv", x, w, result=script.node.outputs[0], **script.attributes(*WINDOW))
 
 
 def matmul_integer(script: Script) -> None:
     """A product of what was stored; zero points are per row on the left and per column on the right."""
     left, right = _centred(script, 0, 2, -2), _centred(script, 1, 3, -1)
     script("MatMul", left, right, result=script.node.outputs[0])
-
-
-def qlinear_conv(script: Script) -> None:
-    """Exact sums of products, scaled, then quantised."""
-    x, x_scale, _, _, w_scale, _, y_scale, y_zero = script.node.inputs[:8]
-    rank = len(script.shape(x))
-    sums = script("Conv", _centred(script, 0, 2), _centred(script, 3, 5, 0), **script.attributes(*_WINDOW))
-    if script.has(8):
-        bias = _float(script, script.node.inputs[8])
-        dims = script.constant("bias_dims", np.array([1, -1, *(1,) * (rank - 2)], np.int64))
-        sums = script("Add", sums, script("Reshape", bias, dims))
-    scale = script("Mul", x_scale, _channelled(script, w_scale, rank))
-    _quantise(script, script("Mul", sums, scale), y_scale, y_zero)
-
-
-def _quantise(script: Script, value: str, scale: str, zero: str) -> None:
-    script("QuantizeLinear", value, _float(script, scale), zero, result=script.node.outputs[0])
-
-
-def qlinear_matmul(script: Script) -> None:
-    """Exact sums of products, scaled, then quantised."""
-    left_scale, right_scale, y_scale, y_zero = (script.node.inputs[index] for index in (1, 4, 6, 7))
-    sums = script("MatMul", _centred(script, 0, 2, -2), _centred(script, 3, 5, -1))
-    if math.prod(script.shape(left_scale)) > 1:
-        left_scale = script("Reshape", left_scale, script.constant("rows", np.array([-1, 1], np.int64)))
-    scale = _float(script, script("Mul", left_scale, right_scale))
-    _quantise(script, script("Mul", sums, scale), y_scale, y_zero)
 
 
 def lp_pool(script: Script) -> None:
@@ -320,6 +278,7 @@ def tensor_scatter(script: Script) -> None:
 
 
 REWRITES: Mapping[str, Callable[[Script], bool | None]] = {
+    **QLINEAR,
     "AffineGrid": affine_grid,
     "Col2Im": col2im,
     "ConvInteger": conv_integer,
@@ -331,8 +290,6 @@ REWRITES: Mapping[str, Callable[[Script], bool | None]] = {
     "LpPool": lp_pool,
     "MatMulInteger": matmul_integer,
     "MaxUnpool": max_unpool,
-    "QLinearConv": qlinear_conv,
-    "QLinearMatMul": qlinear_matmul,
     "RNN": unroll,
     "ReduceLogSum": reduce_log_sum,
     "ReduceLogSumExp": reduce_log_sum_exp,

@@ -12,7 +12,7 @@ from tpuc_passes.canonicalisation.common import Names
 from tpuc_passes.quantised import has_scales
 from tpuc_passes.stated.casts import CastsFromStated, CastsOfCasts, EqualCasts, StoredInputs
 from tpuc_passes.stated.integers import ComputeIntegers, ReluIntoIntegers
-from tpuc_passes.stated.moves import CastsBeforeMoves, MovesBeforeCasts, WeightsAsFloats, WeightsMoved
+from tpuc_passes.stated.moves import CastsBeforeMoves, MovesBeforeCasts, RealBeforeMoves, WeightsAsFloats, WeightsMoved
 
 _STATED = (top.QuantizeLinear, top.DequantizeLinear, Dequantise)
 
@@ -32,6 +32,7 @@ class AbsorbQuantisation(Pass):
             return False
         names = Names(module)
         patterns: list[Pattern] = [
+            RealBeforeMoves(names),
             CastsFromStated(),
             StoredInputs(),
             WeightsMoved(names),

@@ -19,6 +19,10 @@ MONOTONE = (top.Clip, top.MaxPool, top.Relu)
 """Rounding before them gives what rounding behind them gives, because they do not change the order of numbers."""
 
 
+_KEPT = (MovesElements, top.MaxPool)
+"""Their results are elements of their first operand."""
+
+
 class WeightsMoved(Pattern):
     """Another shape or order of a quantised constant is a quantised constant."""
 
@@ -46,6 +50,29 @@ class WeightsMoved(Pattern):
         return True
 
 
+class RealBeforeMoves(Pattern):
+    """Integers that are moved, or of which the largest are taken, and then dequantised, are dequantised first."""
+
+    matches = (top.DequantizeLinear,)
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        op: top.DequantizeLinear = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
+        move = operation.operands[0].defining
+        if move is None or len(move.results) > 1 or len(op.x_scale) > 1:
+            return False
+        if not isinstance(move.op, _KEPT) or not _passes(move.op):
+            return False
+        source = move.operands[0]
+        rewriter.at(move)
+        real = rewriter.build(op, [source], source.type, self._names.new(f"{source.name}_real"))
+        moved = rewriter.build(move.op, [real, *move.operands[1:]], operation.result.type, operation.name)
+        rewriter.replace(operation, moved)
+        return True
+
+
 class MovesBeforeCasts(Pattern):
     """What moves floats that were integers moves the integers."""
 
@@ -53,7 +80,7 @@ class MovesBeforeCasts(Pattern):
         self._names = names
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        if not isinstance(operation.op, MovesElements) or not operation.operands:
+        if not isinstance(operation.op, _KEPT) or not _passes(operation.op) or not operation.operands:
             return False
         cast = operation.operands[0].defining
         if cast is None or not isinstance(cast.op, Dequantise) or is_weight(cast.operands[0]):

@@ -1,0 +1,232 @@
+"""Operators on stored integers: each becomes casts to floats, the operator of floats, and the cast back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from tpuc_onnx.layouts import channels_first, channels_last
+from tpuc_onnx.script import Script
+
+WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+"""Attributes of a convolution."""
+
+_POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
+
+
+def dequantised(script: Script, index: int, scale: int, zero: int, axis: int = 1) -> str:
+    """The operand at `index` as floats, by the operands that are its scale and its zero point: one number, or one per
+    element of `axis`.
+    """
+    name, scales = script.node.inputs[index], script.node.inputs[scale]
+    zeros = script.node.inputs[zero] if script.has(zero) else ""
+    if max(len(script.shape(entry)) for entry in (scales, zeros) if entry) > 1:
+        return _by_arithmetic(script, name, scales, zeros)
+    return cast_to_floats(script, name, scales, zeros, axis)
+
+
+def cast_to_floats(script: Script, name: str, scale: str, zero: str = "", axis: int = 1) -> str:
+    """A DequantizeLinear."""
+    parameters = [_plain(script, entry) for entry in (scale, zero) if entry]
+    rank = max(len(script.shape(name)), 1)
+    return script("DequantizeLinear", name, *parameters, axis=axis % rank)
+
+
+def _by_arithmetic(script: Script, name: str, scale: str, zero: str) -> str:
+    """For parameters that have a shape of their own."""
+    value = to_float(script, name)
+    if zero:
+        value = script("Sub", value, to_float(script, zero))
+    return script("Mul", value, scale)
+
+
+def quantise(script: Script, value: str, scale: int, zero: int, like: str = "") -> None:
+    """The node's result: `value` in integers, of the type of `like` where the zero point is absent."""
+    result = script.node.outputs[0]
+    if script.has(zero):
+        zeros = script.node.inputs[zero]
+    else:
+        dtype = helper.tensor_dtype_to_np_dtype(script.types.elem_type(like))
+        zeros = script.constant("zero_point", np.zeros((), dtype))
+    script("QuantizeLinear", value, _plain(script, script.node.inputs[scale]), _plain(script, zeros), result=result)
+
+
+def to_float(script: Script, name: str) -> str:
+    """Stored numbers, as they are, in floats."""
+    return script("Cast", name, to=TensorProto.FLOAT)
+
+
+def _plain(script: Script, name: str) -> str:
+    """A parameter; one that is a list of one number is that number."""
+    if not _is_known(script, name) or script.shape(name) != (1,):
+        return name
+    return script("Reshape", name, script.constant(f"{name}_dims", np.zeros(0, np.int64)))
+
+
+def _is_known(script: Script, name: str) -> bool:
+    return script.types.shape(name) is not None
+
+
+def _bias(script: Script, index: int, scales: Sequence[int], axis: int) -> list[str]:
+    """The bias as floats; its scale is the product of those of the factors. Nothing where there is none."""
+    if not script.has(index):
+        return []
+    left, right = (script.node.inputs[scale] for scale in scales)
+    count = max(math.prod(script.shape(left)), math.prod(script.shape(right)))
+    dims = np.array([] if count == 1 else [count], np.int64)
+    scale = script("Reshape", script("Mul", left, right), script.constant("bias_scale_dims", dims))
+    name = script.node.inputs[index]
+    return [script("DequantizeLinear", name, scale, axis=axis % max(len(script.shape(name)), 1))]
+
+
+def conv(script: Script) -> None:
+    """QLinearConv; ONNX Runtime's own one may have channels last."""
+    x, w = dequantised(script, 0, 1, 2), dequantised(script, 3, 4, 5, 0)
+    rank, is_last = len(script.shape(script.node.inputs[0])), bool(script.node.attributes.get("channels_last", 0))
+    operands = [channels_first(script, x, rank) if is_last else x, w, *_bias(script, 8, (1, 4), 0)]
+    result = script("Conv", *operands, **script.attributes(*WINDOW))
+    quantise(script, channels_last(script, result, rank) if is_last else result, 6, 7)
+
+
+def matmul(script: Script) -> None:
+    """QLinearMatMul: parameters are per row on the left, per column on the right."""
+    left, right = dequantised(script, 0, 1, 2, -2), dequantised(script, 3, 4, 5, -1)
+    quantise(script, script("MatMul", left, right), 6, 7)
+
+
+def gemm(script: Script) -> None:
+    """The result stays a float where it has no scale; `alpha` belongs to the bias, too."""
+    has_rows = bool(script.node.attributes.get("transB", 0))
+    factors = [dequantised(script, 0, 1, 2), dequantised(script, 3, 4, 5, 0 if has_rows else 1)]
+    attributes = script.attributes("alpha", "transA", "transB")
+    operands = [*factors, *_bias(script, 6, (1, 4), -1)]
+    target = "" if script.has(7) else script.node.outputs[0]
+    result = script("Gemm", *operands, result=target, beta=attributes.get("alpha"), **attributes)
+    if script.has(7):
+        quantise(script, result, 7, 8, script.node.inputs[0])
+
+
+def dynamic_matmul(script: Script) -> None:
+    """DynamicQuantizeMatMul: the left operand would be quantised as it comes, and stays a float."""
+    product = [script.node.inputs[0], dequantised(script, 1, 2, 3, -1)]
+    _with_summand(script, "MatMul", product, 4)
+
+
+def matmul_to_float(script: Script) -> None:
+    """MatMulIntegerToFloat: products of stored numbers, scaled."""
+    product = [dequantised(script, 0, 2, 4, -2), dequantised(script, 1, 3, 5, -1)]
+    _with_summand(script, "MatMul", product, 6)
+
+
+def _with_summand(script: Script, op: str, operands: Sequence[str], index: int) -> None:
+    result = script.node.outputs[0]
+    if script.has(index):
+        script("Add", script(op, *operands), script.node.inputs[index], result=result)
+    else:
+        script(op, *operands, result=result)
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """An operator of one or two operands, each with its scale and zero point, then those of the result."""
+
+    op: str
+    count: int
+    attributes: tuple[str, ...] = ()
+
+    def __call__(self, script: Script) -> None:
+        operands = [dequantised(script, index, index + 1, index + 2) for index in range(0, 3 * self.count, 3)]
+        result = script(self.op, *operands, **script.attributes(*self.attributes))
+        quantise(script, result, 3 * self.count, 3 * self.count + 1, script.node.inputs[0])
+
+
+def softmax(script: Script) -> None:
+    """Up to opset 12 of the operator all dimensions from `axis` on are normalised together."""
+    x, dims = dequantised(script, 0, 1, 2), script.shape(script.node.inputs[0])
+    axis = script.node.attributes.get("axis", -1) % len(dims)
+    if script.node.attributes["opset"] < 13:
+        rows = script("Softmax", script("Flatten", x, axis=axis), axis=-1)
+        result = script("Reshape", rows, script.constant("dims", np.array(dims, np.int64)))
+    else:
+        result = script("Softmax", x, axis=axis)
+    quantise(script, result, 3, 4, script.node.inputs[0])
+
+
+@dataclass(frozen=True)
+class Pool:
+    """An operator on images, whose channels may come last."""
+
+    op: str
+    attributes: tuple[str, ...] = ()
+
+    def __call__(self, script: Script) -> None:
+        x, rank = dequantised(script, 0, 1, 2), len(script.shape(script.node.inputs[0]))
+        is_last = bool(script.node.attributes.get("channels_last", 0))
+        x = channels_first(script, x, rank) if is_last else x
+        result = script(self.op, x, **script.attributes(*self.attributes))
+        result = channels_last(script, result, rank) if is_last else result
+        quantise(script, result, 3, 4, script.node.inputs[0])
+
+
+def reduce_mean(script: Script) -> None:
+    """QLinearReduceMean."""
+    axes = script.constant("axes", np.array(script.node.attributes["axes"], np.int64))
+    result = script("ReduceMean", dequantised(script, 0, 1, 2), axes, **script.attributes("keepdims"))
+    quantise(script, result, 3, 4, script.node.inputs[0])
+
+
+def concat(script: Script) -> None:
+    """The parameters of the result come first, then each operand with its own."""
+    starts = range(2, len(script.node.inputs), 3)
+    parts = [dequantised(script, index, index + 1, index + 2) for index in starts]
+    quantise(script, script("Concat", *parts, **script.attributes("axis")), 0, 1)
+
+
+def where(script: Script) -> None:
+    """QLinearWhere."""
+    chosen = [dequantised(script, index, index + 1, index + 2) for index in (1, 4)]
+    quantise(script, script("Where", script.node.inputs[0], *chosen), 7, 8)
+
+
+def quantize_linear(script: Script) -> None:
+    """ONNX Runtime's own QuantizeLinear, of more types than the standard one had."""
+    _standard(script, "QuantizeLinear")
+
+
+def dequantize_linear(script: Script) -> None:
+    """ONNX Runtime's own DequantizeLinear."""
+    _standard(script, "DequantizeLinear")
+
+
+def _standard(script: Script, op: str) -> None:
+    value, *given = (name for name in script.node.inputs if name)
+    parameters = [_plain(script, name) for name in given]
+    attributes: dict[str, Any] = script.attributes("axis")
+    script(op, value, *parameters, result=script.node.outputs[0], **attributes)
+
+
+QLINEAR: Mapping[str, Callable[[Script], bool | None]] = {
+    "QLinearConv": conv,
+    "QLinearMatMul": matmul,
+    "com.microsoft::DequantizeLinear": dequantize_linear,
+    "com.microsoft::DynamicQuantizeMatMul": dynamic_matmul,
+    "com.microsoft::MatMulIntegerToFloat": matmul_to_float,
+    "com.microsoft::QGemm": gemm,
+    "com.microsoft::QLinearAdd": Elementwise("Add", 2),
+    "com.microsoft::QLinearAveragePool": Pool("AveragePool", _POOL),
+    "com.microsoft::QLinearConcat": concat,
+    "com.microsoft::QLinearConv": conv,
+    "com.microsoft::QLinearGlobalAveragePool": Pool("GlobalAveragePool"),
+    "com.microsoft::QLinearLeakyRelu": Elementwise("LeakyRelu", 1, ("alpha",)),
+    "com.microsoft::QLinearMul": Elementwise("Mul", 2),
+    "com.microsoft::QLinearReduceMean": reduce_mean,
+    "com.microsoft::QLinearSigmoid": Elementwise("Sigmoid", 1),
+    "com.microsoft::QLinearSoftmax": softmax,
+    "com.microsoft::QLinearWhere": where,
+    "com.microsoft::QuantizeLinear": quantize_linear,
+}
