@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 from tpuc.api import ForeignNode
+from tpuc_importing.finding import importer_key
 
 from tpuc_onnx.graph import Graph, GraphNode
 
 _PRODUCTS = ("ConvInteger", "MatMulInteger")
+_SCALED_PRODUCT = "com.microsoft::MatMulIntegerToFloat"
 _MOVES = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 _FLOATS = (TensorProto.DOUBLE, TensorProto.FLOAT)
 
@@ -35,7 +37,14 @@ def is_scaled_back(node: ForeignNode, graph: Graph) -> bool:
         touched = [name for name in reader.reads if name in kinds]
         if not touched:
             continue
-        if not _only_its_own_operands(reader) or reader.foreign.domain:
+        if not _only_its_own_operands(reader):
+            return False
+        if importer_key(reader.foreign) == _SCALED_PRODUCT:
+            if not _is_scaled_product(reader.foreign, kinds):
+                return False
+            has_product = True
+            continue
+        if reader.foreign.domain:
             return False
         if reader.foreign.op_type in _PRODUCTS:
             if not _is_product(reader.foreign, kinds):
@@ -57,6 +66,12 @@ def _is_product(node: ForeignNode, kinds: dict[str, _Kind]) -> bool:
     """The integers on the left with their zero point, and on the right neither."""
     operands = [kinds.get(name) for name in (*node.inputs, *("",) * 4)[:4]]
     return operands == [_Kind.INTEGERS, None, _Kind.ZERO, None]
+
+
+def _is_scaled_product(node: ForeignNode, kinds: dict[str, _Kind]) -> bool:
+    """The integers on the left with their scale and zero point."""
+    operands = [kinds.get(name) for name in (*node.inputs, *("",) * 7)[:7]]
+    return operands == [_Kind.INTEGERS, None, _Kind.SCALE, None, _Kind.ZERO, None, None]
 
 
 def _follow(node: ForeignNode, kinds: dict[str, _Kind]) -> bool:

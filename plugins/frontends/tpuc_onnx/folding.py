@@ -15,6 +15,7 @@ from tpuc.api import ForeignNode, InvalidModel
 from tpuc_importing.obstacles import place_of
 from tpuc_ops.arrays import Array
 
+from tpuc_onnx.checking import is_bounded
 from tpuc_onnx.graph import GraphNode
 from tpuc_onnx.shapes import TypeTable
 
@@ -25,6 +26,8 @@ MOST_ELEMENTS = 1 << 28
 """Larger constants are no part of a network, but a mistake in a shape."""
 COMPUTED_AS = {"DequantizeLinear": 19}
 """The oldest opset that onnx's own reference computes; the older forms are special cases of it."""
+ABOUT_SEQUENCES = ("ConcatFromSequence", "Sequence", "SplitToSequence")
+"""What the names of operators begin with whose operands or results are no tensors."""
 SHAPE_QUESTIONS = frozenset({"Shape", "Size"})
 
 
@@ -32,6 +35,8 @@ def fold(node: GraphNode, types: TypeTable) -> Sequence[Array] | None:
     """The node's results when they are constant, None when it has to run."""
     foreign = node.foreign
     if foreign.domain or foreign.op_type in UNREPEATABLE or _has_subgraph(node.proto):
+        return None
+    if foreign.op_type.startswith(ABOUT_SEQUENCES) or is_bounded(foreign):
         return None
     if foreign.op_type in SHAPE_QUESTIONS:
         shape = types.shape(foreign.inputs[0])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
+from tpuc_onnx.checking import BOUNDS, is_bounded
 from tpuc_onnx.layouts import channels_first, channels_last
 from tpuc_onnx.script import Script
 
@@ -118,9 +119,19 @@ def dynamic_matmul(script: Script) -> None:
 
 
 def matmul_to_float(script: Script) -> None:
-    """MatMulIntegerToFloat: products of stored numbers, scaled."""
-    product = [dequantised(script, 0, 2, 4, -2), dequantised(script, 1, 3, 5, -1)]
-    _with_summand(script, "MatMul", product, 6)
+    """MatMulIntegerToFloat. What is quantised as it comes may have stayed a float."""
+    left = script.node.inputs[0]
+    if not _has_stayed_float(script, left, script.node.inputs[2]):
+        left = dequantised(script, 0, 2, 4, -2)
+    _with_summand(script, "MatMul", [left, dequantised(script, 1, 3, 5, -1)], 6)
+
+
+def _has_stayed_float(script: Script, name: str, scale: str) -> bool:
+    """Is it what a DynamicQuantizeLinear gives that was no rounding? Then its scale is a constant, 1."""
+    if scale not in script.types.constants:
+        return False
+    makers = (node.foreign for node in script.graph.nodes if name in node.foreign.outputs)
+    return any(maker.op_type == "DynamicQuantizeLinear" for maker in makers)
 
 
 def _with_summand(script: Script, op: str, operands: Sequence[str], index: int) -> None:
@@ -210,9 +221,38 @@ def _standard(script: Script, op: str) -> None:
     script(op, value, *parameters, result=script.node.outputs[0], **attributes)
 
 
+def bounded_quantize_linear(script: Script) -> bool:
+    """QuantizeLinear with the bounds that MQBench states (`quant_min`, `quant_max`): they limit the operand."""
+    if not is_bounded(script.node):
+        return False
+    scale, zero = script.required(1, "its scale"), script.required(2, "its zero point")
+    shape = [1] * len(script.shape(script.node.inputs[0]))
+    if scale.size > 1:
+        shape[script.node.attributes.get("axis", 1)] = -1
+    limits: list[str] = []
+    for name in BOUNDS:
+        real = (np.float32(script.node.attributes[name]) - zero.astype(np.float32)) * scale.astype(np.float32)
+        limits.append(script.constant(name, real.reshape(shape if scale.size > 1 else ())))
+    x = script.node.inputs[0]
+    x = script("Min", script("Max", x, limits[0]), limits[1]) if scale.size > 1 else script("Clip", x, *limits)
+    attributes = script.attributes("axis")
+    script("QuantizeLinear", x, *script.node.inputs[1:], result=script.node.outputs[0], **attributes)
+    return True
+
+
+def bounded_dequantize_linear(script: Script) -> bool:
+    """The same of DequantizeLinear, which needs no bounds."""
+    if not is_bounded(script.node):
+        return False
+    script("DequantizeLinear", *script.node.inputs, result=script.node.outputs[0], **script.attributes("axis"))
+    return True
+
+
 QLINEAR: Mapping[str, Callable[[Script], bool | None]] = {
+    "DequantizeLinear": bounded_dequantize_linear,
     "QLinearConv": conv,
     "QLinearMatMul": matmul,
+    "QuantizeLinear": bounded_quantize_linear,
     "com.microsoft::DequantizeLinear": dequantize_linear,
     "com.microsoft::DynamicQuantizeMatMul": dynamic_matmul,
     "com.microsoft::MatMulIntegerToFloat": matmul_to_float,

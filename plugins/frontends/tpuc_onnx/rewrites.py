@@ -1,4 +1,4 @@
-"""Operators said in simpler operators of ONNX itself (opset 22), where it has no function body for them."""
+"""Operators said in simpler operators of ONNX itself (opset 23), where it has no function body for them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from tpuc.api import ForeignNode
 from tpuc_importing.finding import importer_key
 from tpuc_ops.arrays import Array
 
+from tpuc_onnx.attention import ATTENTION
+from tpuc_onnx.contributed import CONTRIBUTED
 from tpuc_onnx.dynamic import is_scaled_back
 from tpuc_onnx.graph import Graph, GraphNode, foreign_node
 from tpuc_onnx.grids import affine_grid
@@ -17,9 +19,10 @@ from tpuc_onnx.qlinear import QLINEAR, WINDOW, to_float
 from tpuc_onnx.recurrence import unroll
 from tpuc_onnx.reductions import reduce_log_sum, reduce_log_sum_exp, reduce_sum_square
 from tpuc_onnx.script import Script
+from tpuc_onnx.sequences import SEQUENCES
 from tpuc_onnx.shapes import TypeTable
 
-OPSET = 22
+OPSET = 23
 """The rewrites are written in the operators of this opset."""
 
 
@@ -278,7 +281,10 @@ def tensor_scatter(script: Script) -> None:
 
 
 REWRITES: Mapping[str, Callable[[Script], bool | None]] = {
+    **ATTENTION,
+    **CONTRIBUTED,
     **QLINEAR,
+    **SEQUENCES,
     "AffineGrid": affine_grid,
     "Col2Im": col2im,
     "ConvInteger": conv_integer,

@@ -111,11 +111,12 @@ def show_list(shape: Sequence[int]) -> str:
 
 
 class TypeTable:
-    """What is known of every tensor so far: its ONNX type, and its array when it is constant."""
+    """What is known of every tensor so far: its ONNX type, its array when it is constant, the parts of a sequence."""
 
     def __init__(self, graph: Graph) -> None:
         self._types: dict[str, onnx.TypeProto] = {}
         self.constants: dict[str, Array] = dict(graph.constants)
+        self.sequences: dict[str, tuple[str, ...]] = {}
 
     def declare(self, name: str, elem_type: int, shape: Shape) -> None:
         """State the type of a tensor."""

@@ -25,7 +25,7 @@ from tpuc_importing.obstacles import place_of
 from tpuc_importing.walking import Walk
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.checking import check_node
+from tpuc_onnx.checking import check_node, check_scales
 from tpuc_onnx.control import control_nodes, is_control_flow
 from tpuc_onnx.expansion import function_nodes
 from tpuc_onnx.folding import fold
@@ -60,6 +60,11 @@ def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
     """The value of a network output."""
     value = build.values.get(name)
     constant = build.types.constants.get(name)
+    if name in build.types.sequences:
+        raise Unsupported(
+            f"{graph.source}: output '{name}' is a sequence, and networks compute tensors of numbers only. Choose "
+            "other outputs with --output-names."
+        )
     if value is None or constant is not None or not _depends_on_inputs(value):
         why = "is a result that only training needs" if value is None else "does not depend on any input"
         if constant is not None:
@@ -105,6 +110,7 @@ class _Walk(Walk[OnnxBuilder]):
         return name in self.build.values and name not in self._types.constants
 
     def _step(self, node: GraphNode) -> None:
+        check_scales(node.foreign, self._types)
         folded = fold(node, self._types)
         if folded is not None:
             self._types.constants.update(

@@ -18,6 +18,9 @@ from tpuc_onnx.frontend import FRONTEND
 
 Array = NDArray[Any]
 
+DOMAINS = ("acme", "com.microsoft", "MQBench_custom", "Sophgo_custom", "qonnx.custom_op.general", "onnx.brevitas")
+"""Operators that are not standard."""
+
 OFFERS = (
     Offer("tpuc.dialects", "top", "tpuc", "0", "tpuc_ops.top:DIALECT"),
     Offer("tpuc.frontends", "onnx", "tpuc", "0", "tpuc_onnx.frontend:FRONTEND"),
@@ -50,7 +53,7 @@ def network(
         [onnx.ValueInfoProto(name=name) for name in outputs],
         [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
     )
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid("acme", 1)]
+    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in DOMAINS)]
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
 
 

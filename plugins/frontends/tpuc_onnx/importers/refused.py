@@ -18,11 +18,6 @@ REASONS: Mapping[str, str] = {
     **dict.fromkeys(("Compress", "NonMaxSuppression", "NonZero", "Unique"), _OPEN),
     **dict.fromkeys(("Bernoulli", "Multinomial"), _RANDOM),
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), _RANDOM),
-    **dict.fromkeys(("ConcatFromSequence", "SplitToSequence"), _SEQUENCE),
-    **dict.fromkeys(
-        ("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"),
-        _SEQUENCE,
-    ),
     **dict.fromkeys(("Optional", "OptionalHasElement", "SequenceMap"), _SEQUENCE),
     **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"), _TEXT),
     "ImageDecoder": "it decodes an image file: decode images before the network, with --resize-dims and its like",

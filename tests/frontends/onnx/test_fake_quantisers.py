@@ -1,0 +1,242 @@
+"""Rounding that training tools export, compared with the formulas that their formats publish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tpuc.api import PassContext, Unsupported
+from tpuc.interpreter import Interpreter
+from tpuc_passes.absorb_quantisation import AbsorbQuantisation
+
+from tests.frontends.onnx.networks import Array, network, node, ops, read, registry, values
+
+QONNX = "qonnx.custom_op.general"
+TABLE = np.array([5.5, 2.5, 1.6, 1.1, 1.0, -1.0, -1.1, -1.6, -2.5, -5.5], np.float32)
+"""The numbers for which QONNX lists what its rounding modes give."""
+
+ROUNDED: Mapping[str, list[int]] = {
+    "ROUND": [6, 2, 2, 1, 1, -1, -1, -2, -2, -6],
+    "CEIL": [6, 3, 2, 2, 1, -1, -1, -1, -2, -5],
+    "FLOOR": [5, 2, 1, 1, 1, -1, -2, -2, -3, -6],
+    "UP": [6, 3, 2, 2, 1, -1, -2, -2, -3, -6],
+    "DOWN": [5, 2, 1, 1, 1, -1, -1, -1, -2, -5],
+    "HALF_UP": [6, 3, 2, 1, 1, -1, -1, -2, -3, -6],
+    "HALF_DOWN": [5, 2, 2, 1, 1, -1, -1, -2, -2, -5],
+}
+
+
+def run(op: str, x: Array, weights: Mapping[str, Array], folder: Path, domain: str = "", **attributes: Any) -> Array:
+    """What the operator makes of `x`, as imported and with its casts absorbed: the same."""
+    proto = node(op, " ".join(["x", *weights]), "y", domain=domain, **attributes)
+    module = read(network([proto], {"x": list(x.shape)}, ["y"], weights), folder)
+    found = Interpreter(module).run({"x": x})["y"]
+    AbsorbQuantisation().run(module, PassContext(registry()))
+    module.verify()
+    np.testing.assert_array_equal(Interpreter(module).run({"x": x})["y"], found)
+    return found
+
+
+def folded(op: str, x: Array, weights: Mapping[str, Array], folder: Path, domain: str = "", **attributes: Any) -> Array:
+    """What the operator makes of a constant."""
+    nodes = [node(op, " ".join(["c", *weights]), "q", domain=domain, **attributes), node("Mul", "x q", "y")]
+    module = read(network(nodes, {"x": list(x.shape)}, ["y"], {**weights, "c": x}), folder)
+    return Interpreter(module).run({"x": np.ones_like(x)})["y"]
+
+
+def grid(x: Array, scale: Array, zero: Array, low: float, high: float) -> Array:
+    """The published formula, with the rounding of numpy."""
+    return (np.round(np.clip(x / scale + zero, low, high)) - zero) * scale
+
+
+def numbers(scale: Any, zero: Any, bits: float) -> dict[str, Array]:
+    return {"s": np.array(scale, np.float32), "z": np.array(zero, np.float32), "b": np.array(bits, np.float32)}
+
+
+@pytest.mark.parametrize("mode", ROUNDED)
+def test_rounding_modes_of_qonnx(mode: str, tmp_path: Path) -> None:
+    weights = numbers(1, 0, 5)
+    got = run("Quant", TABLE, weights, tmp_path, QONNX, rounding_mode=mode)
+    np.testing.assert_array_equal(got, ROUNDED[mode])
+    np.testing.assert_array_equal(folded("Quant", TABLE, weights, tmp_path, QONNX, rounding_mode=mode), ROUNDED[mode])
+    got = run("IntQuant", TABLE, weights, tmp_path, "onnx.brevitas", rounding_mode=mode.lower())
+    np.testing.assert_array_equal(got, ROUNDED[mode])
+
+
+BOUNDS: Mapping[tuple[int, int, int], tuple[int, int]] = {
+    (8, 1, 0): (-128, 127),
+    (8, 1, 1): (-127, 127),
+    (8, 0, 0): (0, 255),
+    (8, 0, 1): (0, 254),
+    (4, 1, 0): (-8, 7),
+    (3, 1, 1): (-3, 3),
+    (2, 0, 0): (0, 3),
+    (16, 1, 0): (-32768, 32767),
+    (10, 1, 1): (-511, 511),
+}
+
+
+@pytest.mark.parametrize(("bits", "signed", "narrow"), BOUNDS)
+@pytest.mark.parametrize("zero", [0, 1])
+def test_bounds_of_qonnx(bits: int, signed: int, narrow: int, zero: int, tmp_path: Path) -> None:
+    low, high = BOUNDS[bits, signed, narrow]
+    scale = 3.0 / (high - low)
+    x, weights = values(2, 3, 40), numbers(scale, zero, bits)
+    wanted = grid(x, np.float32(scale), np.float32(zero), low, high)
+    for get in (run, folded):
+        got = get("Quant", x, weights, tmp_path, QONNX, signed=signed, narrow=narrow)
+        np.testing.assert_allclose(got, wanted, atol=scale * 1e-3)
+    assert np.unique(wanted).size <= high - low + 1
+
+
+def test_scales_by_channel_of_qonnx(tmp_path: Path) -> None:
+    scale = np.linspace(0.1, 0.4, 3).astype(np.float32).reshape(1, 3, 1)
+    x, weights = values(2, 3, 40), numbers(scale, 0, 4)
+    wanted = grid(x, scale, np.float32(0), -8, 7)
+    for get in (run, folded):
+        np.testing.assert_allclose(get("Quant", x, weights, tmp_path, QONNX), wanted, atol=1e-5)
+
+
+def test_signs(tmp_path: Path) -> None:
+    x = np.array([[-1.5, -0.1, 0.0, 0.1, 2.0]], np.float32)
+    wanted = np.array([[-0.5, -0.5, 0.5, 0.5, 0.5]], np.float32)
+    for get in (run, folded):
+        np.testing.assert_array_equal(
+            get("BipolarQuant", x, {"s": np.float32(0.5).reshape(1)}, tmp_path, QONNX), wanted
+        )
+        np.testing.assert_array_equal(get("Quant", x, numbers(0.5, 0, 1), tmp_path, QONNX), wanted)
+
+
+@pytest.mark.parametrize(("mode", "function"), [("FLOOR", np.floor), ("ROUND", np.round), ("CEIL", np.ceil)])
+def test_trunc(mode: str, function: Any, tmp_path: Path) -> None:
+    """Both versions of the operator; the second has a scale of its result, and bounds."""
+    x = values(3, 50) * 10
+    first = {**numbers(0.25, 0, 8), "o": np.array(5, np.float32)}
+    wanted = function(np.round(x / 0.25) / 8) * 0.25
+    np.testing.assert_allclose(run("Trunc", x, first, tmp_path, QONNX, rounding_mode=mode), wanted, atol=1e-5)
+    second = {**numbers(0.25, 2, 8), "t": np.array(2, np.float32), "o": np.array(4, np.float32)}
+    wanted = (function(np.clip(np.round(x / 0.25 + 2) / 8, -7, 7)) - 2 / 8) * 2
+    got = run("Trunc", x, second, tmp_path, QONNX, rounding_mode=mode, narrow=1, signed=1)
+    np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["FixedPerTensorAffine", "LearnablePerTensorAffine", "FakeQuantizeDSQPertensor"])
+@pytest.mark.parametrize("bounds", [(-128, 127), (-127, 127), (0, 255), (0, 15), (-8, 7)])
+def test_one_scale_of_mqbench(op: str, bounds: tuple[int, int], tmp_path: Path) -> None:
+    low, high = bounds
+    scale, zero = np.float32(3 / (high - low)), np.int32(low // 3 if low else high // 4)
+    x, weights = values(2, 3, 40), {"s": scale.reshape(1), "z": zero.reshape(1)}
+    wanted = grid(x, scale, zero, low, high)
+    domain = "MQBench_custom" if "DSQ" in op else ""
+    for get in (run, folded):
+        got = get(op, x, weights, tmp_path, domain, quant_min=low, quant_max=high)
+        np.testing.assert_allclose(got, wanted, atol=float(scale) * 1e-3)
+    stated = {**weights, "l": np.int64(low).reshape(()), "h": np.int64(high).reshape(())}
+    got = run("FixedPerTensorAffine", x, stated, tmp_path, "Sophgo_custom")
+    np.testing.assert_allclose(got, wanted, atol=float(scale) * 1e-3)
+
+
+@pytest.mark.parametrize(
+    "op", ["FixedPerChannelAffine", "FakeQuantizeLearnablePerchannelAffine", "FakeQuantizeDSQPerchannel"]
+)
+def test_scales_by_channel_of_mqbench(op: str, tmp_path: Path) -> None:
+    scale = np.linspace(0.01, 0.03, 3).astype(np.float32)
+    weights: dict[str, Array] = {"s": scale, "z": np.zeros(3, np.int32)}
+    x = values(3, 4, 5)
+    wanted = grid(x, scale.reshape(3, 1, 1), np.float32(0), -128, 127)
+    for get in (run, folded):
+        got = get(op, x, weights, tmp_path, quant_min=-128, quant_max=127)
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
+    stated = {name: np.array(number, np.int64) for name, number in {"a": 1, "l": -128, "h": 127}.items()}
+    got = run("FixedPerChannelAffine", x.swapaxes(0, 1).copy(), {**weights, **stated}, tmp_path)
+    np.testing.assert_allclose(got, wanted.swapaxes(0, 1), atol=1e-5)
+
+
+def test_bounds_on_standard_casts_of_mqbench(tmp_path: Path) -> None:
+    """Its newer versions write QuantizeLinear and DequantizeLinear with two attributes more."""
+    weights = {"s": np.float32(0.1).reshape(()), "z": np.int8(2).reshape(())}
+    bounds = {"quant_min": -8, "quant_max": 7}
+    nodes = [
+        node("QuantizeLinear", "x s z", "q", **bounds),
+        node("DequantizeLinear", "q s z", "a", **bounds),
+        node("QuantizeLinear", "c s z", "cq", **bounds),
+        node("DequantizeLinear", "cq s z", "b", **bounds),
+        node("Add", "a b", "y"),
+    ]
+    x, constant = values(2, 30), values(2, 30, seed=3)
+    module = read(network(nodes, {"x": [2, 30]}, ["y"], {**weights, "c": constant}), tmp_path)
+    wanted = grid(x, weights["s"], np.float32(2), -8, 7) + grid(constant, weights["s"], np.float32(2), -8, 7)
+    np.testing.assert_allclose(Interpreter(module).run({"x": x})["y"], wanted, atol=1e-5)
+    AbsorbQuantisation().run(module, PassContext(registry()))
+    np.testing.assert_allclose(Interpreter(module).run({"x": x})["y"], wanted, atol=1e-5)
+
+
+def test_a_network_of_qonnx_computes_with_its_integers(tmp_path: Path) -> None:
+    """Weights of 4 bits and values of 8 without a sign: the sums are exact, so the answer is that of the formulas."""
+    scale = {"s": 0.02, "ws": 0.1, "ys": 0.05}
+    weights: dict[str, Array] = {name: np.array(number, np.float32) for name, number in scale.items()}
+    weights |= {"z": np.zeros((), np.float32), "eight": np.float32(8).reshape(()), "four": np.float32(4).reshape(())}
+    weights["w"] = values(3, 4, 3, 3)
+    nodes = [
+        node("Quant", "x s z eight", "a", domain=QONNX, signed=0),
+        node("Quant", "w ws z four", "f", domain=QONNX, narrow=1),
+        node("Conv", "a f", "c"),
+        node("Relu", "c", "r"),
+        node("Quant", "r ys z four", "y", domain=QONNX, signed=0),
+    ]
+    module = read(network(nodes, {"x": [1, 4, 6, 6]}, ["y"], weights), tmp_path)
+    x = values(1, 4, 6, 6)
+    plain = Interpreter(module).run({"x": x})["y"]
+    AbsorbQuantisation().run(module, PassContext(registry()))
+    module.verify()
+    assert ops(module) == ["quant.qcast", "Conv", "quant.dcast"]
+    (convolution,) = (operation for operation in module.walk() if operation.op.name == "top.Conv")
+    assert "quant.uniform<i8<-7:7>:f32" in str(convolution.operands[1].type)
+    assert "quant.uniform<u8<0:15>:f32" in str(convolution.result.type)
+    np.testing.assert_allclose(Interpreter(module).run({"x": x})["y"], plain, atol=0.05 * 1.01)
+
+
+@pytest.mark.parametrize(
+    ("op", "domain", "weights", "attributes", "expected"),
+    [
+        ("Quant", QONNX, numbers(0, 0, 8), {}, "a scale of it is not above 0: quantise the network again."),
+        ("Quant", QONNX, numbers(1, 0, 2.5), {}, "2.5 is no number of bits from 1 to 32."),
+        (
+            "Quant",
+            QONNX,
+            numbers(1, 0, 8),
+            {"rounding_mode": "ODD"},
+            "rounding mode 'ODD' is not known, only CEIL, DOWN, FLOOR, HALF_DOWN, HALF_EVEN, HALF_UP, ROUND, UP.",
+        ),
+        (
+            "FixedPerTensorAffine",
+            "",
+            {"s": np.ones(2, np.float32), "z": np.zeros(2, np.int32)},
+            {"quant_min": 0, "quant_max": 255},
+            "it has 2 scales, and one is for the whole tensor.",
+        ),
+        (
+            "FixedPerChannelAffine",
+            "",
+            {"s": np.ones(7, np.float32), "z": np.zeros(7, np.int32)},
+            {"quant_min": 0, "quant_max": 255},
+            "it has 7 scales, which do not fit the dimensions (2, 3).",
+        ),
+        (
+            "FixedPerTensorAffine",
+            "",
+            {"s": np.ones(1, np.float32), "z": np.zeros(1, np.int32)},
+            {},
+            "its range of integers is missing.",
+        ),
+    ],
+)
+def test_refusals(
+    op: str, domain: str, weights: dict[str, Array], attributes: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Unsupported) as caught:
+        run(op, values(2, 3), weights, tmp_path, domain, **attributes)
+    assert str(caught.value).endswith(f"m.onnx: node '{op}_y' ({op}): {expected}")
