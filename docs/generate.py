@@ -3,7 +3,7 @@
 - code blocks below `<!-- include: FILE -->`, `FILE::Class`, `FILE::function`, `FILE::NAME` or `FILE.toml::table`
 - the table below `<!-- pipelines -->`
 - `cli.md`, from the commands themselves
-- the sections of `support.md`, from the tables of every bundled chip
+- the sections of `support.md`, from the tables of every bundled chip and of the ONNX front end
 - the type stubs of the op packages `tpuc_ops.top` and `tpuc_ops.tpu`, from their files
 """
 
@@ -34,6 +34,13 @@ from tpuc.cli.commands.matrix import (
 from tpuc.cli.summaries import BUILT_IN
 from tpuc.registry import Offer, Registry
 from tpuc.schedule import PIPELINES
+from tpuc_importing.finding import functions_of
+from tpuc_onnx.control import CONTROL_FLOW
+from tpuc_onnx.importers import TABLE as ONNX
+from tpuc_onnx.importers.refused import REASONS
+from tpuc_onnx.rewrites import REWRITES
+from tpuc_onnx.translation import GLUE
+from tpuc_ops import top
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -51,6 +58,10 @@ Per bundled chip: the ops that networks are made of, by mode, then the limits, i
 to. A cell names the package that fills it; `composed` is an op that becomes several others which
 the chip computes, `-` means not supported. The same
 table for the packages that are installed: `tpuc matrix --chip NAME`.
+"""
+OPERATORS_HEAD = """
+What the front end imports or writes in other operators. Others of the standard are read by the function that ONNX
+states for them, or folded where all operands are constants.
 """
 PIPELINE_TABLE = re.compile(r"(<!-- pipelines -->\n)(?:\|.*\n)*")
 LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir"}
@@ -234,7 +245,20 @@ def support_page() -> str:
         *_wrapped(SUPPORT_HEAD),
         "",
     ]
-    return "\n".join(head) + "".join(f"\n{section}" for section in support_sections().values())
+    sections = [operators_section(), *support_sections().values()]
+    return "\n".join(head) + "".join(f"\n{section}" for section in sections)
+
+
+def operators_section() -> str:
+    """The operators that the ONNX front end reads, by their domains."""
+    known = {*ONNX.cells, *REWRITES, *functions_of(top.DIALECT, ONNX.owner), *GLUE, *CONTROL_FLOW} - {*REASONS}
+    by_domain: dict[str, list[str]] = {}
+    for key in sorted(known):
+        domain, _, name = key.rpartition("::")
+        by_domain.setdefault(domain, []).append(f"`{name}`")
+    rows = [f"| {f'`{domain}`' if domain else 'ONNX'} | {', '.join(names)} |" for domain, names in by_domain.items()]
+    lines = ["## Operators of ONNX", "", *_wrapped(OPERATORS_HEAD), "", "| domain | operators |", "|---|---|", *rows]
+    return "\n".join(lines) + "\n"
 
 
 def _support_section(registry: Registry, chip: str) -> str:

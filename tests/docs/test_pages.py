@@ -72,6 +72,10 @@ def test_the_support_of_a_chip_is_current(chip: str, generate: Any) -> None:
     assert generate.support_sections()[chip] in text(DOCS / "support.md"), OUT_OF_DATE
 
 
+def test_the_operators_of_onnx_are_current(generate: Any) -> None:
+    assert generate.operators_section() in text(DOCS / "support.md"), OUT_OF_DATE
+
+
 @pytest.mark.parametrize(
     ("target", "expected"),
     [

@@ -51,6 +51,23 @@ def test_onnx_operators(name: str) -> None:
     assert known or schema.has_function or schema.has_context_dependent_function or name in CONSTANTS
 
 
+@pytest.mark.parametrize(
+    ("section", "domain"),
+    [
+        ("onnxruntime", "com.microsoft"),
+        ("qonnx", "qonnx.custom_op.general"),
+        ("qonnx", "onnx.brevitas"),
+        ("qonnx", "finn.custom_op.general"),
+        ("mqbench", "MQBench_custom"),
+        ("mqbench", "Sophgo_custom"),
+    ],
+)
+def test_onnx_operators_of_others(section: str, domain: str) -> None:
+    names = {f"{domain}::{name}" for name in listed(section)}
+    assert names <= imported(ONNX) | REWRITES.keys()
+    assert all(name in imported(ONNX) for name in listed("mqbench"))
+
+
 CONSTANTS = frozenset({"Constant", "EyeLike"})
 """Operators whose result does not depend on what networks compute."""
 

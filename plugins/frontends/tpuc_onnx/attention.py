@@ -137,7 +137,7 @@ def _float(script: Script, name: str) -> str:
 
 def multi_head_attention(script: Script) -> None:
     """Attention of three inputs, or of one that holds all; keys and values may be in heads already."""
-    if script.has(8) or script.has(9) or len([name for name in script.node.outputs if name]) > 3:
+    if script.has(8) or script.has(9) or any(script.node.outputs[3:]):
         raise script.refused("a past that is written in place, and scores as a result, are not supported")
     parts, shapes = _separate(script)
     for index, past in ((1, 6), (2, 7)):
@@ -314,7 +314,7 @@ def _check_plain(script: Script) -> None:
     last = script.required(5, "the list of lengths")
     if (last != length - 1).any():
         raise script.refused(f"its lengths minus 1 (seqlens_k) are {last.reshape(-1).tolist()}, not all {length - 1}")
-    if any(script.has(index) for index in (9, *range(11, 17))) or len(script.node.outputs) > 3:
+    if any(script.has(index) for index in (9, *range(11, 17))) or any(script.node.outputs[3:]):
         raise script.refused("stated places, sinks, quantised keys, norms and scores as a result are not supported")
     stated = [name for name, plain in _PLAIN.items() if attributes.get(name, plain) != plain]
     if stated:

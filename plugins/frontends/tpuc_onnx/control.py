@@ -17,14 +17,14 @@ from tpuc_onnx.graph import GraphNode, foreign_node
 from tpuc_onnx.shapes import TypeTable
 from tpuc_onnx.tensors import tensor_array
 
-_OPERATORS = frozenset({"If", "Loop", "Scan"})
+CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 MOST_STEPS = 1024
 """More steps of a loop are refused: each becomes operations of its own."""
 
 
 def is_control_flow(node: ForeignNode) -> bool:
     """Is it one of the operators that are written out here?"""
-    return node.op_type in _OPERATORS and not node.domain
+    return node.op_type in CONTROL_FLOW and not node.domain
 
 
 def control_nodes(node: GraphNode, types: TypeTable) -> Iterator[GraphNode]:

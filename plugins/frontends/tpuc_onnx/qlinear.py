@@ -120,8 +120,9 @@ def dynamic_matmul(script: Script) -> None:
 
 def matmul_to_float(script: Script) -> None:
     """MatMulIntegerToFloat. What is quantised as it comes may have stayed a float."""
-    left = script.node.inputs[0]
-    if not _has_stayed_float(script, left, script.node.inputs[2]):
+    if _has_stayed_float(script, script.node.inputs[0], script.node.inputs[2]):
+        left = to_float(script, script.node.inputs[0])
+    else:
         left = dequantised(script, 0, 2, 4, -2)
     _with_summand(script, "MatMul", [left, dequantised(script, 1, 3, 5, -1)], 6)
 

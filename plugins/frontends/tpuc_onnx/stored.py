@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tpuc.api import F32, ElementType, ForeignNode, InvalidModel, ScalarType, Uniform, UniformPerAxis
@@ -39,6 +40,33 @@ def stored_constant(node: ForeignNode, types: TypeTable) -> StoredConstant | Non
     element = _element(integers, scale.reshape(-1), zero, node.attributes.get("axis", 1))
     dtype = np.uint8 if integers.dtype.name.startswith("u") else np.int8
     return StoredConstant(node.inputs[0], integers.astype(dtype), element)
+
+
+_SAME_ORDER = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+
+
+def moved_constant(stored: StoredConstant, node: ForeignNode, dims: tuple[int, ...]) -> StoredConstant | None:
+    """The integers behind a constant of shape `dims` that a node makes of another; None where it does not only move
+    them, or where scales are along no dimension any more.
+    """
+    if node.domain or node.op_type not in (*_SAME_ORDER, "Transpose"):
+        return None
+    before, element = stored.integers.shape, stored.element
+    order = node.attributes.get("perm", tuple(reversed(range(len(before)))))
+    is_turned = node.op_type == "Transpose"
+    integers = stored.integers.transpose(order) if is_turned else stored.integers.reshape(dims)
+    if isinstance(element, UniformPerAxis):
+        axis = order.index(element.axis) if is_turned else _same_place(before, dims, element.axis)
+        if axis is None:
+            return None
+        element = replace(element, axis=axis)
+    return StoredConstant(f"{node.outputs[0]}_stored", np.ascontiguousarray(integers), element)
+
+
+def _same_place(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:
+    """Which dimension of another shape is the dimension `axis` of this one."""
+    places = (place for place, extent in enumerate(after) if extent == before[axis])
+    return next((place for place in places if math.prod(after[:place]) == math.prod(before[:axis])), None)
 
 
 def _element(integers: Array, scales: Array, zero_points: Array, axis: int) -> ElementType:

@@ -25,7 +25,7 @@ from tpuc_importing.obstacles import place_of
 from tpuc_importing.walking import Walk
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.checking import check_node, check_scales
+from tpuc_onnx.checking import check_node, check_scales, is_bounded
 from tpuc_onnx.control import control_nodes, is_control_flow
 from tpuc_onnx.expansion import function_nodes
 from tpuc_onnx.folding import fold
@@ -33,7 +33,7 @@ from tpuc_onnx.graph import Graph, GraphNode
 from tpuc_onnx.rebatching import Rebatching
 from tpuc_onnx.rewrites import is_rewritten, rewritten
 from tpuc_onnx.shapes import TypeTable, input_shapes, show_shape
-from tpuc_onnx.stored import stored_constant
+from tpuc_onnx.stored import moved_constant, stored_constant
 
 GLUE = frozenset({"ConstantOfShape", "Range", "Shape", "Size"})
 """Operators that vanish by folding where shapes are known; behind an unknown operator they are not."""
@@ -116,11 +116,10 @@ class _Walk(Walk[OnnxBuilder]):
             self._types.constants.update(
                 {name: array for name, array in zip(node.foreign.outputs, folded, strict=False) if name}
             )
-            if node.foreign.op_type == "DequantizeLinear":
-                self._note_stored(node.foreign)
+            self._note_stored(node.foreign)
             return
         node = self._rebatching(node, self._types)
-        if not is_control_flow(node.foreign):
+        if not is_control_flow(node.foreign) and not is_bounded(node.foreign):
             self._types.infer(node)
         if self._is_empty(node.foreign):
             return
@@ -134,7 +133,12 @@ class _Walk(Walk[OnnxBuilder]):
             self._import(node)
 
     def _note_stored(self, node: ForeignNode) -> None:
-        stored = stored_constant(node, self._types)
+        stored = None
+        if node.op_type == "DequantizeLinear":
+            stored = stored_constant(node, self._types)
+        elif node.inputs and node.inputs[0] in self.build.stored:
+            result = self._types.constants[node.outputs[0]]
+            stored = moved_constant(self.build.stored[node.inputs[0]], node, result.shape)
         if stored is not None:
             self.build.stored[node.outputs[0]] = stored
 

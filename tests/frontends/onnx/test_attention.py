@@ -15,7 +15,7 @@ from tpuc.interpreter import Interpreter
 from tests.frontends.onnx.networks import Array, network, node, read, run_onnx, values
 
 MS = "com.microsoft"
-B, S, N, H = 2, 4, 2, 8
+B, S, N, H = 2, 4, 2, 16
 """Images, length, heads and their size."""
 
 D = N * H
@@ -33,7 +33,6 @@ WEIGHTS: Mapping[str, Array] = {
     "v": values(B, 5, D, seed=7),
     "kh": values(B, N, 5, H, seed=6),
     "vh": values(B, N, 5, H, seed=7),
-    "kv": values(B, 5, N, 2, H, seed=8),
     "pk": values(B, N, 3, H, seed=9),
     "pv": values(B, N, 3, H, seed=10),
     "past": values(2, B, N, 3, H, seed=11),
@@ -69,11 +68,9 @@ CASES: Mapping[str, tuple[onnx.NodeProto, tuple[int, ...]]] = {
     "of three": (node("MultiHeadAttention", "x k v", "y", domain=MS, num_heads=N), TEXT),
     "of three with a bias": (node("MultiHeadAttention", "x k v b", "y", domain=MS, num_heads=N), TEXT),
     "of three, of heads": (node("MultiHeadAttention", "x kh vh", "y", domain=MS, num_heads=N), TEXT),
-    "of two": (node("MultiHeadAttention", "x kv", "y", domain=MS, num_heads=N), TEXT),
-    "of one": (node("MultiHeadAttention", "x", "y", domain=MS, num_heads=N), (B, S, N, 3, H)),
     "of three with a mask": (node("MultiHeadAttention", "x k v - five", "y", domain=MS, num_heads=N), TEXT),
     "of three behind a past": (
-        node("MultiHeadAttention", "x nk nv - - - pk pv", "y pp pq", domain=MS, num_heads=N),
+        node("MultiHeadAttention", "x x x - - - pk pv", "y p q", domain=MS, num_heads=N),
         TEXT,
     ),
     "of three, causal": (node("MultiHeadAttention", "x nk nv", "y", domain=MS, num_heads=N, unidirectional=1), TEXT),
@@ -85,7 +82,7 @@ CASES: Mapping[str, tuple[onnx.NodeProto, tuple[int, ...]]] = {
         node(
             "GroupQueryAttention",
             "x gk gv - - seqlens total cos sin",
-            "y p q",
+            "y",
             domain=MS,
             num_heads=N,
             kv_num_heads=1,
@@ -94,7 +91,7 @@ CASES: Mapping[str, tuple[onnx.NodeProto, tuple[int, ...]]] = {
         TEXT,
     ),
     "of groups, packed": (
-        node("GroupQueryAttention", "x - - - - seqlens total", "y", domain=MS, num_heads=N, kv_num_heads=1),
+        node("GroupQueryAttention", "x - - - - seqlens total", "y p q", domain=MS, num_heads=N, kv_num_heads=1),
         (B, S, D + 2 * H),
     ),
     "turned": (node("RotaryEmbedding", "x places cos sin", "y", domain=MS), TEXT),
@@ -121,6 +118,24 @@ def test_as_onnx_runtime(case: str, tmp_path: Path) -> None:
     for name, wanted in run_onnx(model, {"x": x}).items():
         assert got[name].shape == wanted.shape
         np.testing.assert_allclose(got[name], wanted, atol=2e-5)
+
+
+def test_packed(tmp_path: Path) -> None:
+    """ONNX Runtime packs on graphics cards only: the same as the parts of it."""
+    packed, pair = values(B, S, N, 3, H), values(B, 5, N, 2, H, seed=8)
+    query = values(*TEXT)
+    parts = [packed[:, :, :, index].reshape(B, S, D) for index in range(3)]
+    keys = [pair[:, :, :, index].reshape(B, 5, D) for index in range(2)]
+    for inputs, whole, (first, *others) in (
+        ({"x": packed}, {}, parts),
+        ({"x": query}, {"kv": pair}, [query, *keys]),
+    ):
+        proto = node("MultiHeadAttention", " ".join(["x", *whole]), "y", domain=MS, num_heads=N)
+        module = read(network([proto], {"x": list(inputs["x"].shape)}, ["y"], whole), tmp_path)
+        apart = node("MultiHeadAttention", "x k v", "y", domain=MS, num_heads=N)
+        model = network([apart], {"x": list(TEXT)}, ["y"], dict(zip("kv", others, strict=True)))
+        got = Interpreter(module).run(inputs)["y"]
+        np.testing.assert_allclose(got, run_onnx(model, {"x": first})["y"], atol=2e-5)
 
 
 @pytest.mark.parametrize("mask", ["", "mask"])

@@ -152,8 +152,7 @@ def test_embeddings(has_segments: bool, has_mask: bool, tmp_path: Path) -> None:
         np.testing.assert_allclose(got[name], wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("bits", [4, 8])
-@pytest.mark.parametrize("zero", ["none", "packed", "float"])
+@pytest.mark.parametrize(("bits", "zero"), [(4, "none"), (4, "packed"), (4, "float"), (8, "none"), (8, "packed")])
 @pytest.mark.parametrize("rows", [64, 56])
 def test_matrices_in_blocks(bits: int, zero: str, rows: int, tmp_path: Path) -> None:
     columns, size = 6, 16

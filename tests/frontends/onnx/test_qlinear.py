@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tpuc.api import Module, PassContext, TensorType
+from tpuc.api import InvalidModel, Module, PassContext, TensorType
 from tpuc.interpreter import Interpreter
 from tpuc_passes.absorb_quantisation import AbsorbQuantisation
 
@@ -244,3 +244,76 @@ def test_casts_of_onnx_runtime(kind: int, tmp_path: Path) -> None:
     np.testing.assert_array_equal(Interpreter(module).run(x)["y"], wanted)
     absorbed(module)
     assert ops(module) == ([] if bits == 16 else ["quant.qcast", "quant.dcast"])
+
+
+@pytest.mark.parametrize("scale", ["ms", "mrc"])
+def test_weights_that_are_moved_stay_integers(scale: str, tmp_path: Path) -> None:
+    """Exporters transpose the weights of a layer, and give scalars or rows another shape."""
+    nodes = [
+        node("QuantizeLinear", "x xs xz", "q"),
+        node("DequantizeLinear", "q xs xz", "a"),
+        node("DequantizeLinear", f"mt {scale}", "f", axis=0),
+        node("Unsqueeze", "f front", "u"),
+        node("Transpose", "u", "t", perm=[2, 1, 0]),
+        node("Reshape", "t dims", "n"),
+        node("MatMul", "a n", "r"),
+        node("QuantizeLinear", "r ys yz", "s"),
+        node("DequantizeLinear", "s ys yz", "y"),
+    ]
+    weights = {**WEIGHTS, "mrc": MATRICES["msc"], "front": np.array([1]), "dims": np.array([8, 5])}
+    used = {name: weights[name] for one in nodes for name in one.input if name in weights}
+    model = network(nodes, {"x": [3, 8]}, ["y"], used)
+    module = absorbed(read(model, tmp_path))
+    assert ops(module) == ["quant.qcast", "MatMul", "quant.dcast"]
+    x = {"x": values(3, 8)}
+    assert_within_a_step(Interpreter(module).run(x)["y"], run_onnx(model, x)["y"], STEP)
+
+
+def refused(nodes: Sequence[onnx.NodeProto], folder: Path) -> str:
+    """What is said of a network that contradicts itself."""
+    weights = {
+        **WEIGHTS,
+        "zero": number(0),
+        "four": np.full(4, 0.1, np.float32),
+        "fz": np.zeros(4, U8),
+        "five": np.full(5, 0.1, np.float32),
+        "holes": np.array([0.1, 0, 0.1, 0.1, 0.1, 0.1], np.float32),
+    }
+    used = {name: weights[name] for one in nodes for name in one.input if name in weights}
+    with pytest.raises(InvalidModel) as caught:
+        absorbed(read(network(nodes, {"x": [1, 3, 6, 6]}, ["y"], used), folder))
+    return str(caught.value)
+
+
+CONTRADICTIONS: Mapping[str, tuple[list[onnx.NodeProto], str]] = {
+    "another scale is read": (
+        [node("QuantizeLinear", "x xs xz", "q"), node("QLinearSigmoid", "q ys xz ys yz", "y", domain=MS)],
+        "it reads 'q' with scale 0.03 and zero point 121, which was quantised with 0.017 and 121.",
+    ),
+    "a scale of 0": (
+        [node("QuantizeLinear", "x xs xz", "q"), node("QLinearSigmoid", "q xs xz zero yz", "y", domain=MS)],
+        "op 'y' (top.QuantizeLinear): its scale is 0, and scales are above 0.",
+    ),
+    "a scale of 0 of a channel": (
+        [node("DequantizeLinear", "w holes", "f", axis=0), node("Conv", "x f", "y")],
+        "node 'DequantizeLinear_f' (DequantizeLinear): the scale of 'w' is not above 0 everywhere.",
+    ),
+    "scales along another axis": (
+        [node("QuantizeLinear", "x four fz", "q", axis=1), node("DequantizeLinear", "q four fz", "y", axis=1)],
+        "node 'QuantizeLinear_q' (QuantizeLinear): 4 scales do not fit axis 1 of extent 3.",
+    ),
+    "scales along no axis": (
+        [node("QuantizeLinear", "x four fz", "q", axis=7), node("DequantizeLinear", "q four fz", "y", axis=7)],
+        "node 'QuantizeLinear_q' (QuantizeLinear): its scales are along axis 7, and its operand has 4 dimensions.",
+    ),
+    "scales of a filter along another axis": (
+        [node("DequantizeLinear", "w five", "f", axis=0), node("Conv", "x f", "y")],
+        "node 'DequantizeLinear_f' (DequantizeLinear): 5 scales do not fit axis 0 of extent 6.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_contradictions_are_told(case: str, tmp_path: Path) -> None:
+    nodes, expected = CONTRADICTIONS[case]
+    assert refused(nodes, tmp_path).endswith(f"{expected} Quantise the network again.")

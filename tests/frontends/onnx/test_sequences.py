@@ -128,7 +128,12 @@ def test_a_loop_that_collects(tmp_path: Path) -> None:
             "(ConcatFromSequence): the sequence 's' is empty, so its result has no elements.",
         ),
         (
-            [MADE, node("ReduceSum", "x", "t", keepdims=0), node("SequenceAt", "s t", "y")],
+            [
+                MADE,
+                node("ReduceSum", "x", "u", keepdims=0),
+                node("Cast", "u", "t", to=7),
+                node("SequenceAt", "s t", "y"),
+            ],
             "(SequenceAt): the position is computed at run time ('t'), and must be a constant.",
         ),
     ],
