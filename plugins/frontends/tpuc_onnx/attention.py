@@ -152,7 +152,8 @@ def multi_head_attention(script: Script) -> None:
     summands = _masks(script, 4, batch, length, total)
     if script.has(5):
         summands.append(script.node.inputs[5])
-    made = Heads(script, *parts, shapes[0], shapes[1], shapes[2][3])
+    query, key, value = parts
+    made = Heads(script, query, key, value, shapes[0], shapes[1], shapes[2][3])
     made.attend(summands, bool(script.node.attributes.get("unidirectional", 0)), script.node.outputs[0])
 
 
@@ -297,7 +298,7 @@ def group_query_attention(script: Script) -> None:
     for present, name in zip(script.node.outputs[1:], (key, value), strict=False):
         if present:
             script("Identity", name, result=present)
-    order = script.constant("group_of_head", np.arange(heads) // (heads // groups))
+    order = script.constant("group_of_head", np.array([head // (heads // groups) for head in range(heads)]))
     key, value = (script("Gather", name, order, axis=1) if groups < heads else name for name in (key, value))
     dims = (batch, heads, length, size)
     summands = [script.node.inputs[10]] if script.has(10) else []

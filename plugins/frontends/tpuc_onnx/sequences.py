@@ -52,7 +52,8 @@ def length(script: Script) -> None:
 
 def split(script: Script) -> None:
     """SplitToSequence: parts of stated extents, of one extent, or of single rows."""
-    x, axis = script.node.inputs[0], script.node.attributes.get("axis", 0)
+    x = script.node.inputs[0]
+    axis: int = script.node.attributes.get("axis", 0)
     total = script.shape(x)[axis]
     given = script.known(1, "the list of extents")
     if given is None or given.ndim == 0:

@@ -158,6 +158,23 @@ def test_scales_by_channel_of_mqbench(op: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(got, wanted.swapaxes(0, 1), atol=1e-5)
 
 
+def test_learned_zero_points_are_rounded(tmp_path: Path) -> None:
+    x, weights = values(3, 40), {"s": np.array([0.02], np.float32), "z": np.array([7.6], np.float32)}
+    wanted = grid(x, weights["s"], np.array(8.0), -128, 127)
+    got = run("LearnablePerTensorAffine", x, weights, tmp_path, quant_min=-128, quant_max=127)
+    np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(("scale", "step"), [(0.02, 1 / 32), (0.25, 0.25), (2.0**-16, 1.0)])
+def test_powers_of_two_of_mqbench(scale: float, step: float, tmp_path: Path) -> None:
+    """TQT computes with the power of two that is not below the learned scale, and with 1 for tiny ones."""
+    x, weights = values(3, 40) * 3, {"s": np.array([scale], np.float32), "z": np.zeros(1, np.float32)}
+    wanted = grid(x, np.array(step), np.array(0.0), -128, 127)
+    for get in (run, folded):
+        got = get("FakeQuantizeTqtAffine", x, weights, tmp_path, quant_min=-128, quant_max=127)
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
 def test_bounds_on_standard_casts_of_mqbench(tmp_path: Path) -> None:
     """Its newer versions write QuantizeLinear and DequantizeLinear with two attributes more."""
     weights = {"s": np.float32(0.1).reshape(()), "z": np.int8(2).reshape(())}

@@ -149,19 +149,40 @@ def trunc(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 @TABLE.imports(*_keys(_MQBENCH, *_PER_TENSOR))
 def per_tensor(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
-    """Bounds are attributes, or the last operands."""
+    """Bounds are attributes, or the last operands. Zero points that were learned are rounded."""
     low, high = _stated_bounds(node, build, 3)
-    scale, zero = _scale(node, build).reshape(-1), _required(node, build, 2, "its zero point").reshape(-1)
-    if scale.size > 1 or zero.size > 1:
-        raise build.refuse(node, f"it has {max(scale.size, zero.size)} scales, and one is for the whole tensor")
-    return _rounded_to(node, build, Grid(scale, zero, low, high, "ROUND"))
+    return _rounded_to(node, build, Grid(_single_scale(node, build), _whole_zero(node, build), low, high, "ROUND"))
+
+
+@TABLE.imports(*_keys(_MQBENCH, "FakeQuantizeTqtAffine"))
+def power_of_two(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
+    """The scale is the next power of two from above, and the zero point 0."""
+    low, high = _stated_bounds(node, build, 3)
+    scale = _single_scale(node, build)
+    steps = np.exp2(-np.floor(np.log2(1 / scale))) if scale >= _SMALLEST_POWER else np.ones(1)
+    return _rounded_to(node, build, Grid(steps.astype(np.float32), np.zeros(1), low, high, "ROUND"))
+
+
+_SMALLEST_POWER = 2.0**-15
+"""Of scales that are powers of two; MQBench takes 1 where a learned one is smaller."""
+
+
+def _single_scale(node: ForeignNode, build: OnnxBuilder) -> Array:
+    scale = _scale(node, build).reshape(-1)
+    if scale.size > 1:
+        raise build.refuse(node, f"it has {scale.size} scales, and one is for the whole tensor")
+    return scale
+
+
+def _whole_zero(node: ForeignNode, build: OnnxBuilder) -> Array:
+    return np.rint(_required(node, build, 2, "its zero point").reshape(-1))
 
 
 @TABLE.imports(*_keys(_MQBENCH, *_PER_CHANNEL))
 def per_channel(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
     """Scales are along the stated axis, or along the first or second dimension, whichever they fit."""
     dims = build.shape(node.inputs[0])
-    scale, zero = _scale(node, build).reshape(-1), _required(node, build, 2, "its zero point").reshape(-1)
+    scale, zero = _scale(node, build).reshape(-1), _whole_zero(node, build)
     first = 4 if len(node.inputs) > 5 else 3
     low, high = _stated_bounds(node, build, first)
     if first == 4:
