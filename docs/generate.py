@@ -256,8 +256,9 @@ def operators_section() -> str:
     for key in sorted(known):
         domain, _, name = key.rpartition("::")
         by_domain.setdefault(domain, []).append(f"`{name}`")
-    rows = [f"| {f'`{domain}`' if domain else 'ONNX'} | {', '.join(names)} |" for domain, names in by_domain.items()]
-    lines = ["## Operators of ONNX", "", *_wrapped(OPERATORS_HEAD), "", "| domain | operators |", "|---|---|", *rows]
+    lines = ["## Operators of ONNX", "", *_wrapped(OPERATORS_HEAD), ""]
+    for domain, names in by_domain.items():
+        lines += _wrapped(f"- {domain or 'ONNX itself'}: {', '.join(names)}", indent="  ")
     return "\n".join(lines) + "\n"
 
 
