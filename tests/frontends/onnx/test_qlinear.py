@@ -177,6 +177,27 @@ def test_integers_that_are_moved_stay_integers(tmp_path: Path) -> None:
     assert_within_a_step(Interpreter(module).run(x)["y"], run_onnx(model, x)["y"], STEP)
 
 
+@pytest.mark.parametrize("pad", [130, 7])
+def test_pads_and_parts_of_integers_stay_integers(pad: int, tmp_path: Path) -> None:
+    """What is put around integers is an integer itself: that of zero, or another one."""
+    nodes = [
+        node("QuantizeLinear", "x xs xz", "q"),
+        node("QLinearConv", "q xs xz w ws wz ys yz b", "r"),
+        node("Pad", "r pads around", "p"),
+        node("Split", "p", "left right", axis=1, num_outputs=2),
+        node("QLinearAdd", "left ys yz right ys yz ys yz", "t", domain=MS),
+        node("DequantizeLinear", "t ys yz", "y"),
+    ]
+    used = {name: WEIGHTS[name] for name in ("xs", "xz", "w", "ws", "wz", "ys", "yz", "b")}
+    used |= {"pads": np.array([0, 0, 1, 2, 0, 0, 0, 1]), "around": number(pad, U8)}
+    model = network(nodes, {"x": list(IMAGE)}, ["y"], used, opset=18)
+    module = absorbed(read(model, tmp_path))
+    assert {"QuantizeLinear", "DequantizeLinear"}.isdisjoint(ops(module))
+    assert [ops(module).count(cast) for cast in ("quant.qcast", "quant.dcast")] == [1, 1]
+    x = {"x": values(*IMAGE)}
+    assert_within_a_step(Interpreter(module).run(x)["y"], run_onnx(model, x)["y"], STEP)
+
+
 def test_float_results_of_integers(tmp_path: Path) -> None:
     """Without a scale QGemm gives a float; MatMulIntegerToFloat and DynamicQuantizeMatMul always do."""
     for proto in (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tpuc.api import Constant, Op, Operation, Pattern, Rewriter, ShapeOnly, TensorType, UniformPerAxis
+from tpuc.api import Constant, Op, Operation, Pattern, Rewriter, ShapeOnly, TensorType, Uniform, UniformPerAxis
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
 from tpuc_ops.quantised import MovesElements
@@ -18,6 +19,9 @@ from tpuc_passes.stated.casts import is_output, is_weight
 MONOTONE = (top.Clip, top.MaxPool, top.Relu)
 """Rounding before them gives what rounding behind them gives, because they do not change the order of numbers."""
 
+
+_ROUNDING = 1e-3
+"""Of a step: what float32 leaves of a quotient of 16 bits."""
 
 _KEPT = (MovesElements, top.MaxPool)
 """Their results are elements of their first operand."""
@@ -61,15 +65,25 @@ class RealBeforeMoves(Pattern):
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: top.DequantizeLinear = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
         move = operation.operands[0].defining
-        if move is None or len(move.results) > 1 or len(op.x_scale) > 1:
+        if move is None or len(op.x_scale) > 1 or not _keeps(move.op):
             return False
-        if not isinstance(move.op, _KEPT) or not _passes(move.op):
+        readers = [list(result.users) for result in move.results]
+        if any(reader.op != op for users in readers for reader in users):
             return False
         source = move.operands[0]
         rewriter.at(move)
         real = rewriter.build(op, [source], source.type, self._names.new(f"{source.name}_real"))
-        moved = rewriter.build(move.op, [real, *move.operands[1:]], operation.result.type, operation.name)
-        rewriter.replace(operation, moved)
+        names = [users[0].name if users else self._names.new(f"{move.name}_unread") for users in readers]
+        moved = Operation(
+            _in_floats(move.op, op),
+            [real, *move.operands[1:]],
+            [result.type for result in move.results],
+            type(move.location)(tuple(names)),
+        )
+        rewriter.insert(moved)
+        for users, result in zip(readers, moved.results, strict=True):
+            for reader in users:
+                rewriter.replace(reader, result)
         return True
 
 
@@ -80,15 +94,16 @@ class MovesBeforeCasts(Pattern):
         self._names = names
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        if not isinstance(operation.op, _KEPT) or not _passes(operation.op) or not operation.operands:
+        if not operation.operands or not _keeps(operation.op):
             return False
         cast = operation.operands[0].defining
         if cast is None or not isinstance(cast.op, Dequantise) or is_weight(cast.operands[0]):
             return False
         stored = cast.operands[0]
-        if isinstance(stored.tensor.element, UniformPerAxis):
+        element = stored.tensor.element
+        if not isinstance(element, Uniform) or not _has_integer(operation.op, element):
             return False
-        types = [result.tensor.with_element(stored.tensor.element) for result in operation.results]
+        types = [result.tensor.with_element(element) for result in operation.results]
         names = [self._names.new(f"{result.name}_stored") for result in operation.results]
         moved = Operation(
             operation.op, [stored, *operation.operands[1:]], types, type(operation.location)(tuple(names))
@@ -150,6 +165,27 @@ class WeightsAsFloats(Pattern):
 def _passes(op: Op) -> bool:
     relu: Any = getattr(op, "do_relu", False)
     return isinstance(op, (MovesElements, *MONOTONE)) and not relu and not isinstance(op, Constant)
+
+
+def _keeps(op: Op) -> bool:
+    """Are its results elements of its first operand, or a constant around them?"""
+    return isinstance(op, top.Pad) or (isinstance(op, _KEPT) and _passes(op))
+
+
+def _in_floats(op: Op, read: top.DequantizeLinear) -> Op:
+    """A move of integers as one of what they mean."""
+    if not isinstance(op, top.Pad):
+        return op
+    return replace(op, val=(op.val - read.x_zero_point[0]) * read.x_scale[0])
+
+
+def _has_integer(op: Op, element: Uniform) -> bool:
+    """Is what a move puts around the elements one of these integers?"""
+    if not isinstance(op, top.Pad) or op.mode != "constant":
+        return True
+    number = op.val / element.scale + element.zero_point
+    low, high = element.bounds
+    return low <= number <= high and abs(number - round(number)) < _ROUNDING
 
 
 def _moved_axis(op: Op, before: Sequence[int], after: Sequence[int], axis: int) -> int | None:
