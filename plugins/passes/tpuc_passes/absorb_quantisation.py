@@ -33,7 +33,7 @@ class AbsorbQuantisation(Pass):
         names = Names(module)
         patterns: list[Pattern] = [
             RealBeforeMoves(names),
-            CastsFromStated(),
+            CastsFromStated(names),
             StoredInputs(),
             WeightsMoved(names),
             MovesBeforeCasts(names),

@@ -10,14 +10,14 @@ from tpuc.api import F32, ForeignNode, Op, ScalarType, Uniform, UniformPerAxis, 
 from tpuc_importing.operands import constant_input
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.linear import integer_range
 
 from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE
 from tpuc_onnx.stored import StoredConstant
 
 WIDEST = 8
-"""Bits of the integers of quantised types. Wider ones are casts that nobody needs where floats are computed."""
+"""Bits of the integers that networks compute with."""
 
 _QONNX = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
 _MQBENCH = ("", "MQBench_custom", "Sophgo_custom")
@@ -251,11 +251,8 @@ def _rounded_to(node: ForeignNode, build: OnnxBuilder, grid: Grid) -> Value | Se
         _note_constant(build, node, grid, constant, element)
         return ()
     x = build.value(node.inputs[0])
-    if isinstance(element, Uniform) and grid.is_nearest:
-        stored = build.build(Quantise(round_mode="HalfToEven"), [x], f"{name}_stored", [x.tensor.with_element(element)])
-        return build.build(Dequantise(), [stored], name, [x.tensor.shape_only()])
-    if grid.is_nearest and grid.scale.size == 1 and (wide := _wide(grid)):
-        return _casts(build, x, grid, wide, name)
+    if grid.is_nearest and grid.scale.size == grid.zero.size == 1 and (kind := _kind(grid)):
+        return _casts(build, x, grid, kind, name)
     value = _shifted(build, x, grid.scale, grid.zero, name)
     value = build.build(top.Clip(min=float(grid.low), max=float(grid.high)), [value], f"{name}_clipped")
     return _back(build, _rounded(build, value, grid.rounding, name), grid.scale, grid.zero, name)
@@ -271,18 +268,24 @@ def _note_constant(
         build.stored[name] = StoredConstant(f"{name}_stored", integers.astype(dtype), element)
 
 
-def _wide(grid: Grid) -> str:
-    """The ONNX name of the integers of a grid of more bits; empty where it has bounds of its own."""
-    bits = int(grid.high + 1 - grid.low).bit_length() - 1
-    whole = _bounds(bits, grid.low < 0, narrow=False) == (grid.low, grid.high)
-    is_plain = whole and bits > WIDEST and _are_within(grid.zero, (grid.low, grid.high))
-    return f"{'' if grid.low < 0 else 'U'}INT{bits}" if is_plain else ""
+def _kind(grid: Grid) -> str:
+    """The ONNX name of the narrowest integers that hold a grid; empty where its zero point is none of them."""
+    sign = "" if grid.low < 0 else "U"
+    for bits in (WIDEST, 16, 32):
+        low, high = _bounds(bits, not sign, narrow=False)
+        if low <= grid.low and grid.high <= high:
+            return f"{sign}INT{bits}" if _are_within(grid.zero, (low, high)) else ""
+    return ""
 
 
 def _casts(build: OnnxBuilder, x: Value, grid: Grid, kind: str, name: str) -> Value:
-    scale, zero = (float(grid.scale.reshape(())),), (int(grid.zero.reshape(())),)
-    stored = build.build(top.QuantizeLinear(y_scale=scale, y_zero_point=zero, to=kind), [x], f"{name}_stored")
-    return build.build(top.DequantizeLinear(x_scale=scale, x_zero_point=zero, of=kind), [stored], name)
+    """Casts to integers and back; bounds that are narrower than the integers limit the operand."""
+    scale, zero = float(grid.scale.reshape(())), int(grid.zero.reshape(()))
+    if (grid.low, grid.high) != integer_range(kind):
+        limits = top.Clip(min=(grid.low - zero) * scale, max=(grid.high - zero) * scale)
+        x = build.build(limits, [x], f"{name}_limited")
+    stored = build.build(top.QuantizeLinear(y_scale=(scale,), y_zero_point=(zero,), to=kind), [x], f"{name}_stored")
+    return build.build(top.DequantizeLinear(x_scale=(scale,), x_zero_point=(zero,), of=kind), [stored], name)
 
 
 def _bipolar(node: ForeignNode, build: OnnxBuilder, scale: Array) -> Value | Sequence[Value]:

@@ -21,6 +21,8 @@ from tpuc_ops import top
 from tpuc_ops.linear import integer_range
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
+from tpuc_passes.canonicalisation.common import Names
+
 NEAREST = Quantise(round_mode="HalfToEven")
 """How QuantizeLinear rounds."""
 
@@ -29,9 +31,15 @@ WIDEST = 8
 
 
 class CastsFromStated(Pattern):
-    """A QuantizeLinear that only DequantizeLinears of the same parameters read, and those, become casts."""
+    """A QuantizeLinear that only DequantizeLinears of the same parameters read, and those, become casts.
+
+    Integers of fewer bits are those of 8 bits whose operand is limited: chips saturate at 8 bits.
+    """
 
     matches = (top.QuantizeLinear,)
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: top.QuantizeLinear = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
@@ -48,13 +56,24 @@ class CastsFromStated(Pattern):
                 if isinstance(reader.op, top.DequantizeLinear):
                     rewriter.replace(reader, source)
             return True
-        type_ = source.tensor.with_element(uniform(op.to, op.y_scale, op.y_zero_point))
+        kind = op.to
+        if bits < WIDEST:
+            kind = f"{op.to.rstrip('0123456789')}{WIDEST}"
+            source = self._limited(operation, op, rewriter)
+        type_ = source.tensor.with_element(uniform(kind, op.y_scale, op.y_zero_point))
         stored = rewriter.build(NEAREST, [source], type_, operation.name)
         for reader in readers:
             if isinstance(reader.op, top.DequantizeLinear):
                 _read_back(rewriter, reader, stored)
         rewriter.replace(operation, stored)
         return True
+
+    def _limited(self, operation: Operation, op: top.QuantizeLinear, rewriter: Rewriter) -> Value:
+        """The operand between the smallest and the largest number that the integers mean."""
+        low, high = ((bound - op.y_zero_point[0]) * op.y_scale[0] for bound in integer_range(op.to))
+        source = operation.operands[0]
+        name = self._names.new(f"{operation.name}_limited")
+        return rewriter.build(top.Clip(min=low, max=high), [source], source.type, name)
 
 
 class StoredInputs(Pattern):
