@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -176,7 +175,7 @@ def _in_floats(op: Op, read: top.DequantizeLinear) -> Op:
     """A move of integers as one of what they mean."""
     if not isinstance(op, top.Pad):
         return op
-    return replace(op, val=(op.val - read.x_zero_point[0]) * read.x_scale[0])
+    return top.Pad(paddings=op.paddings, mode=op.mode, val=(op.val - read.x_zero_point[0]) * read.x_scale[0])
 
 
 def _has_integer(op: Op, element: Uniform) -> bool:
