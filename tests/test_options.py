@@ -40,7 +40,7 @@ def test_a_skip_without_a_reason_in_the_list_fails_the_run(
 ) -> None:
     (tmp_path / "allowed.toml").write_text("skip = []\n")
     strict = [] if allowed else [str(tmp_path / "allowed.toml")]
-    command = [sys.executable, "-m", "pytest", "-q", "tests/core/data/test_measuring.py", *workers, "--strict-skips"]
+    command = [sys.executable, "-m", "pytest", "-q", "tests/tools/images/test_measuring.py", *workers, "--strict-skips"]
     done = subprocess.run([*command, *strict], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == (0 if allowed else 1), done.stdout
     assert ("skips that are not allowed" in done.stdout) is not allowed
