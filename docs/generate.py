@@ -2,6 +2,7 @@
 
 - code blocks below `<!-- include: FILE -->`, `FILE::Class`, `FILE::function`, `FILE::NAME` or `FILE.toml::table`
 - the table below `<!-- pipelines -->`
+- the tables below `<!-- tpulang -->`
 - `cli.md`, from the commands themselves
 - the sections of `support.md`, from the tables of every bundled chip and of the ONNX front end
 - the type stubs of the op packages `tpuc_ops.top` and `tpuc_ops.tpu`, from their files
@@ -35,6 +36,7 @@ from tpuc.cli.summaries import BUILT_IN
 from tpuc.registry import Offer, Registry
 from tpuc.schedule import PIPELINES
 from tpuc_importing.finding import functions_of
+from tpuc_lang import language
 from tpuc_onnx.control import CONTROL_FLOW
 from tpuc_onnx.importers import TABLE as ONNX
 from tpuc_onnx.importers.refused import REASONS
@@ -64,6 +66,7 @@ What the front end imports or writes in other operators. Others of the standard 
 states for them, or folded where all operands are constants.
 """
 PIPELINE_TABLE = re.compile(r"(<!-- pipelines -->\n)(?:\|.*\n)*")
+TPULANG_TABLES = re.compile(r"(<!-- tpulang -->\n).*?(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir"}
 
 
@@ -73,12 +76,29 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir"}
 def expanded(text: str) -> str:
     """A page with every included block as its file is now, and the pipelines as they are."""
     text = PIPELINE_TABLE.sub(lambda match: match.group(1) + _pipelines(), text)
+    text = TPULANG_TABLES.sub(lambda match: match.group(1) + _tpulang(), text)
     return INCLUDE.sub(lambda match: match.group(1) + _block(match.group(2)), text)
 
 
 def _pipelines() -> str:
     rows = (f"| `{stage}` | {' '.join(f'`{one}`' for one in passes)} |\n" for stage, passes in PIPELINES.items())
     return "| stage | passes |\n|---|---|\n" + "".join(rows)
+
+
+def _tpulang() -> str:
+    """How many functions of the language are here, all of them by group, and why the others are not."""
+    published = [group for group in language.groups() if group.is_published]
+    here, refused = (
+        sum(map(len, found)) for found in zip(*((one.here, one.refused) for one in published), strict=True)
+    )
+    lines = [f"{here} of the {here + refused} functions of the language are here.", ""]
+    for group in language.groups():
+        names = " ".join(f"`{name}`" for name in group.here)
+        lines += _wrapped(f"- {group.name.replace('-', ' ')}: {names}", "  ")
+    lines += ["", "Refused, each with this sentence:", ""]
+    for name, reason in language.refusals().items():
+        lines += _wrapped(f"- `{name}`: {reason}", "  ")
+    return "\n".join(lines) + "\n"
 
 
 def _block(target: str) -> str:

@@ -1,242 +1,334 @@
-"""Element-wise arithmetic, comparisons, products, normalisations, reductions and recurrent layers."""
+"""Element-wise arithmetic of two tensors, or of a tensor and a number; and copies within bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from tpuc.api import Op
 from tpuc_ops import top
-from tpuc_ops.shapes import positive_axis
 
 from tpuc_lang.graph import (
     FLOATS,
+    INTEGERS,
     LangError,
+    Operand,
     Tensor,
     constant,
     floats_only,
-    make,
+    limits_of,
     make_one,
-    once,
+    number_of,
     same_meaning,
 )
-
-Operand: TypeAlias = "Tensor | float | int"
-
-
-def add(*tensors: Operand, coeff: Sequence[float] | None = None, out_name: str | None = None) -> Tensor:
-    """The sum of two tensors or more, each times its factor if given; or of a tensor and a number."""
-    if len(tensors) == 2 and coeff is None:
-        tensor, number = _with_number(tensors)
-        if tensor is not None:
-            return _float_op("add", top.AddConst(const_val=number), [tensor], out_name)
-    given = _tensors("add", tensors)
-    factors = None if coeff is None else tuple(float(one) for one in coeff)
-    return _float_op("add", top.Add(coeff=factors), given, out_name)
+from tpuc_lang.stored import AWAY, EXACT_BITS, parameters, quantised, real, rounded, saturated, scaled, wrapped
+from tpuc_lang.wide import reach
 
 
-def mul(*tensors: Operand, out_name: str | None = None) -> Tensor:
-    """The product of two tensors or more, or of a tensor and a number."""
-    tensor, number = _with_number(tensors)
-    if tensor is not None:
-        return _float_op("mul", top.MulConst(const_val=number), [tensor], out_name)
-    return _float_op("mul", top.Mul(), _tensors("mul", tensors), out_name)
+def add(
+    tensor_i0: Operand,
+    tensor_i1: Operand,
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_dtype: str | None = None,
+    out_name: str | None = None,
+) -> Tensor:
+    """The sum. Integers with `scale` (of both operands and the result) stand for real values."""
+    return _binary("add", tensor_i0, tensor_i1, scale, zero_point, out_dtype, out_name)
 
 
-def sub(tensor_i0: Operand, tensor_i1: Operand, out_name: str | None = None) -> Tensor:
-    """The difference; one of both may be a number."""
-    tensor, number = _with_number((tensor_i0, tensor_i1))
-    if tensor is not None:
-        op = top.SubConst(const_val=number, is_reverse=tensor is tensor_i1)
-        return _float_op("sub", op, [tensor], out_name)
-    return _float_op("sub", top.Sub(), _tensors("sub", (tensor_i0, tensor_i1)), out_name)
+def sub(
+    tensor_i0: Operand,
+    tensor_i1: Operand,
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_dtype: str | None = None,
+    out_name: str | None = None,
+) -> Tensor:
+    """The difference; of integers a signed one."""
+    return _binary("sub", tensor_i0, tensor_i1, scale, zero_point, out_dtype, out_name)
+
+
+def mul(
+    tensor_i0: Operand,
+    tensor_i1: Operand,
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_dtype: str | None = None,
+    out_name: str | None = None,
+) -> Tensor:
+    """The product."""
+    return _binary("mul", tensor_i0, tensor_i1, scale, zero_point, out_dtype, out_name)
+
+
+def max(  # noqa: A001  # the interface's name
+    tensor_i0: Operand,
+    tensor_i1: Operand,
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_dtype: str | None = None,
+    out_name: str | None = None,
+) -> Tensor:
+    """The larger one."""
+    return _binary("max", tensor_i0, tensor_i1, scale, zero_point, out_dtype, out_name)
+
+
+def min(  # noqa: A001  # the interface's name
+    tensor_i0: Operand,
+    tensor_i1: Operand,
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_dtype: str | None = None,
+    out_name: str | None = None,
+) -> Tensor:
+    """The smaller one."""
+    return _binary("min", tensor_i0, tensor_i1, scale, zero_point, out_dtype, out_name)
 
 
 def div(tensor_i0: Operand, tensor_i1: Operand, out_name: str | None = None) -> Tensor:
-    """The quotient; one of both may be a number."""
-    tensor, number = _with_number((tensor_i0, tensor_i1))
-    if tensor is None:
-        return _float_op("div", top.Div(), _tensors("div", (tensor_i0, tensor_i1)), out_name)
-    if tensor is tensor_i1:
-        return _float_op("div", top.Reciprocal(const_val=number), [tensor], out_name)
-    if number == 0:
-        raise LangError("div: the divisor is 0.")
-    return _float_op("div", top.MulConst(const_val=1.0 / number), [tensor], out_name)
+    """The quotient of floats."""
+    where = "div"
+    if not isinstance(tensor_i1, Tensor):
+        if number_of(tensor_i1) == 0:
+            raise LangError(f"{where}: the divisor is 0.")
+        tensor = _only_tensor(where, tensor_i0)
+        op = top.MulConst(const_val=1.0 / number_of(tensor_i1))
+        return make_one(where, op, [tensor], out_name, dtype=floats_only(where, tensor))
+    if not isinstance(tensor_i0, Tensor):
+        op = top.Reciprocal(const_val=number_of(tensor_i0))
+        return make_one(where, op, [tensor_i1], out_name, dtype=floats_only(where, tensor_i1))
+    dtype = _same_float(where, [tensor_i0, tensor_i1])
+    return make_one(where, top.Div(), [tensor_i0, tensor_i1], out_name, dtype=dtype)
 
 
-def max(*tensors: Operand, out_name: str | None = None) -> Tensor:  # noqa: A001  # the interface's name
-    """The larger of tensors, or of a tensor and a number."""
-    return _extreme("max", tensors, out_name)
-
-
-def min(*tensors: Operand, out_name: str | None = None) -> Tensor:  # noqa: A001  # the interface's name
-    """The smaller of tensors, or of a tensor and a number."""
-    return _extreme("min", tensors, out_name)
-
-
-def _extreme(where: str, tensors: Sequence[Operand], out_name: str | None) -> Tensor:
-    largest = where == "max"
-    tensor, number = _with_number(tensors)
-    if tensor is not None:
-        op: Op = top.MaxConst(const_val=number) if largest else top.MinConst(const_val=number)
-        return make_one(where, op, [tensor], out_name, dtype=tensor.dtype, quantisation=tensor.quantisation)
-    given = _tensors(where, tensors)
-    meaning = same_meaning(where, given)
-    return make_one(
-        where, top.Max() if largest else top.Min(), given, out_name, dtype=given[0].dtype, quantisation=meaning
-    )
-
-
-def compare(tensor_i0: Tensor, tensor_i1: Operand, mode: str, out_name: str | None = None) -> Tensor:
-    """1 where the relation (`Greater`, `Less`, `Equal`, ...) holds, else 0."""
-    if isinstance(tensor_i1, Tensor):
-        same_meaning("compare", [tensor_i0, tensor_i1])
-        return make_one("compare", top.Compare(mode=mode), [tensor_i0, tensor_i1], out_name)
-    return make_one("compare", top.CompareConst(mode=mode, const_val=float(tensor_i1)), [tensor_i0], out_name)
-
-
-# Products
-
-
-def matmul(
-    tensor_i0: Tensor,
-    tensor_i1: Tensor,
-    bias: Tensor | None = None,
-    left_transpose: bool = False,
-    right_transpose: bool = False,
+def add_shift(
+    tensor_i0: Operand,
+    tensor_i1: Operand,
+    shift: int,
+    out_dtype: str | None,
+    round_mode: str = AWAY,
+    is_saturate: bool = True,
     out_name: str | None = None,
 ) -> Tensor:
-    """The matrix product over the last two dimensions, plus the bias."""
-    op = top.MatMul(left_transpose=left_transpose, right_transpose=right_transpose)
-    return _float_op("matmul", op, [tensor_i0, tensor_i1, bias], out_name)
+    """``(a + b) * 2**shift`` of integers, rounded where the shift is to the right, and saturated or wrapped."""
+    return _binary_shift("add_shift", tensor_i0, tensor_i1, shift, out_dtype, round_mode, is_saturate, out_name)
 
 
-# Normalisations
-
-
-def batch_norm(
-    tensor_i: Tensor,
-    mean: Tensor,
-    variance: Tensor,
-    gamma: Tensor | None = None,
-    beta: Tensor | None = None,
-    epsilon: float = 1e-5,
+def sub_shift(
+    tensor_i0: Operand,
+    tensor_i1: Operand,
+    shift: int,
+    out_dtype: str | None,
+    round_mode: str = AWAY,
+    is_saturate: bool = True,
     out_name: str | None = None,
 ) -> Tensor:
-    """With fixed statistics per channel."""
-    operands = [tensor_i, mean, variance, gamma, beta]
-    return _float_op("batch_norm", top.BatchNorm(epsilon=epsilon), operands, out_name)
+    """``(a - b) * 2**shift``, as `add_shift`."""
+    return _binary_shift("sub_shift", tensor_i0, tensor_i1, shift, out_dtype, round_mode, is_saturate, out_name)
 
 
-def scale(tensor_i: Tensor, factor: Tensor, bias: Tensor | None = None, out_name: str | None = None) -> Tensor:
-    """`x * factor + bias` per channel."""
-    return _float_op("scale", top.Scale(), [tensor_i, factor, bias], out_name)
-
-
-def layer_norm(
-    tensor_i: Tensor,
-    gamma: Tensor | None = None,
-    beta: Tensor | None = None,
-    epsilon: float = 1e-5,
-    axis: int = -1,
+def mul_shift(
+    tensor_i0: Operand,
+    tensor_i1: Operand,
+    shift: int,
+    out_dtype: str | None,
+    round_mode: str = AWAY,
+    is_saturate: bool = True,
     out_name: str | None = None,
 ) -> Tensor:
-    """Over all dimensions from `axis` on."""
-    rank = len(tensor_i.shape)
-    first = once("layer_norm", lambda: positive_axis(axis, rank))
-    op = top.LayerNorm(axis=first, normalized_shape=tensor_i.shape[first:], eps=epsilon)
-    return _float_op("layer_norm", op, [tensor_i, gamma, beta], out_name)
+    """``a * b * 2**shift``, as `add_shift`."""
+    return _binary_shift("mul_shift", tensor_i0, tensor_i1, shift, out_dtype, round_mode, is_saturate, out_name)
 
 
-def group_norm(
-    tensor_i: Tensor,
-    num_groups: int,
-    gamma: Tensor | None = None,
-    beta: Tensor | None = None,
-    epsilon: float = 1e-5,
-    out_name: str | None = None,
+def clamp(tensor_i: Tensor, min: float, max: float, out_name: str | None = None) -> Tensor:  # noqa: A002
+    """Within two bounds."""
+    low, high = number_of(min), number_of(max)
+    if low > high:
+        raise LangError(f"clamp: its bounds are {low:g} and {high:g}; give the smaller one first.")
+    return make_one("clamp", top.Clip(min=low, max=high), [tensor_i], out_name, dtype=floats_only("clamp", tensor_i))
+
+
+clip = clamp
+
+
+def copy(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
+    """The same under another name."""
+    op = top.MulConst(const_val=1.0)
+    return make_one("copy", op, [tensor_i], out_name, dtype=tensor_i.dtype, quantisation=tensor_i.quantisation)
+
+
+# Two operands
+
+OPS: dict[str, Callable[[], Op]] = {
+    "add": top.Add,
+    "sub": top.Sub,
+    "mul": top.Mul,
+    "max": top.Max,
+    "min": top.Min,
+}
+
+
+def _binary(
+    where: str,
+    left: Operand,
+    right: Operand,
+    scale: Sequence[float] | None,
+    zero_point: Sequence[int] | None,
+    out_dtype: str | None,
+    out_name: str | None,
 ) -> Tensor:
-    """Over groups of neighbouring channels."""
-    return _float_op("group_norm", top.GroupNorm(num_groups=num_groups, eps=epsilon), [tensor_i, gamma, beta], out_name)
+    tensors = [one for one in (left, right) if isinstance(one, Tensor)]
+    if not tensors:
+        raise LangError(f"{where}: both operands are numbers; give a tensor.")
+    if not any(one.is_integer for one in tensors):
+        dtype = _float_result(where, tensors, out_dtype)
+        if scale is not None:
+            raise LangError(f"{where}: tensor '{tensors[0].name}' is {dtype}; scales are for integers.")
+        op, operands = _operation(where, left, right)
+        return make_one(where, op, operands, out_name, dtype=dtype)
+    dtype = _integer_result(where, tensors, out_dtype)
+    if scale is not None:
+        return _of_real_values(where, left, right, scale, zero_point, dtype, out_name)
+    op, operands = _operation(where, left, right)
+    if where in ("max", "min"):
+        meaning = same_meaning(where, tensors)
+        if dtype == tensors[0].dtype:
+            return make_one(where, op, operands, out_name, dtype=dtype, quantisation=meaning)
+    _check_whole(where, left, right)
+    _check_exact(where, left, right, dtype)
+    return saturated(where, make_one(where, op, operands), dtype, out_name)
 
 
-def rms_norm(
-    tensor_i: Tensor, gamma: Tensor | None = None, epsilon: float = 1e-5, out_name: str | None = None
+def _operation(where: str, left: Operand, right: Operand) -> tuple[Op, list[Tensor]]:
+    """The op and its operands; a number becomes an attribute."""
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        return OPS[where](), [left, right]
+    is_reverse = not isinstance(left, Tensor)
+    tensor = right if isinstance(right, Tensor) else left
+    number = number_of(left) if not isinstance(left, Tensor) else number_of(_only_number(right))
+    assert isinstance(tensor, Tensor)
+    match where:
+        case "add":
+            op: Op = top.AddConst(const_val=number)
+        case "sub":
+            op = top.SubConst(const_val=number, is_reverse=is_reverse)
+        case "mul":
+            op = top.MulConst(const_val=number)
+        case "max":
+            op = top.MaxConst(const_val=number)
+        case _:
+            op = top.MinConst(const_val=number)
+    return op, [tensor]
+
+
+def _of_real_values(
+    where: str,
+    left: Operand,
+    right: Operand,
+    scale: Sequence[float],
+    zero_point: Sequence[int] | None,
+    dtype: str,
+    out_name: str | None,
 ) -> Tensor:
-    """By the root of the mean square of the last dimension."""
-    return _float_op("rms_norm", top.RMSNorm(eps=epsilon), [tensor_i, gamma], out_name)
+    points = (0, 0, 0) if zero_point is None else tuple(zero_point)
+    if len(scale) != 3 or len(points) != 3:
+        raise LangError(f"{where}: scale and zero_point have three numbers each, of both operands and the result.")
+    operands = [
+        real(where, one, scale[index], points[index])
+        if isinstance(one, Tensor)
+        else constant(np.full(1, (number_of(one) - points[index]) * scale[index]))
+        for index, one in enumerate((left, right))
+    ]
+    value = make_one(where, OPS[where](), operands)
+    return quantised(where, value, parameters(where, scale[2], points[2]), dtype, out_name)
 
 
-def lrn(
-    tensor_i: Tensor,
-    size: int,
-    alpha: float = 1e-4,
-    beta: float = 0.75,
-    bias: float = 1.0,
-    out_name: str | None = None,
+def _binary_shift(
+    where: str,
+    left: Operand,
+    right: Operand,
+    shift: int,
+    out_dtype: str | None,
+    round_mode: str,
+    is_saturate: bool,
+    out_name: str | None,
 ) -> Tensor:
-    """By the squares of neighbouring channels."""
-    return _float_op("lrn", top.LRN(size=size, alpha=alpha, beta=beta, bias=bias), [tensor_i], out_name)
+    tensors = [one for one in (left, right) if isinstance(one, Tensor)]
+    if not tensors or not all(one.is_integer for one in tensors):
+        raise LangError(f"{where}: its operands are whole numbers, at least one of them a tensor of integers.")
+    dtype = _integer_result(where, tensors, out_dtype) if out_dtype is None else out_dtype
+    if dtype not in INTEGERS:
+        raise LangError(f"{where}: out_dtype is '{dtype}'; use one of {', '.join(INTEGERS)}.")
+    _check_whole(where, left, right)
+    _check_exact(where, left, right, "int32")
+    op, operands = _operation(where.removesuffix("_shift"), left, right)
+    value = make_one(where, op, operands)
+    if shift:
+        value = scaled(where, value, [2.0**shift], 0)
+    if shift < 0:
+        value = rounded(where, value, round_mode)
+    return (saturated if is_saturate else wrapped)(where, value, dtype, out_name)
 
 
-def reduce(
-    tensor_i: Tensor,
-    axes: int | Sequence[int],
-    method: str = "ReduceMean",
-    keep_dims: bool = True,
-    out_name: str | None = None,
-) -> Tensor:
-    """Some dimensions to one value: ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2."""
-    wanted = (axes,) if isinstance(axes, int) else tuple(axes)
-    op = top.Reduce(axes=wanted, mode=method, keepdims=keep_dims)
-    return _float_op("reduce", op, [tensor_i], out_name)
+# Types
 
 
-def lstm(
-    tensor_i: Tensor,
-    weight: Tensor,
-    recurrence: Tensor,
-    bias: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    initial_c: Tensor | None = None,
-    bidirectional: bool = False,
-    batch_first: bool = False,
-    out_name: str | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """All h, the last h and the last c of a long short-term memory; operands as `top.LSTM` has them."""
-    if len(recurrence.shape) != 3:
-        raise LangError(f"lstm: the recurrence is {list(recurrence.shape)}; give [directions, 4 * hidden, hidden].")
-    op = top.LSTM(
-        hidden_size=recurrence.shape[2],
-        have_bias=bias is not None,
-        bidirectional=bidirectional,
-        batch_first=batch_first,
-    )
-    operands = [tensor_i, weight, recurrence, bias, initial_h, initial_c]
-    y, h, c = make("lstm", op, [*operands, None], out_name, dtype=floats_only("lstm", *operands))
-    return y, h, c
+def _float_result(where: str, tensors: Sequence[Tensor], out_dtype: str | None) -> str:
+    dtype = _same_float(where, tensors)
+    if out_dtype not in (None, dtype):
+        raise LangError(f"{where}: out_dtype is {out_dtype} for {dtype} operands; leave it out.")
+    return dtype
 
 
-# Operands
-
-
-def _float_op(where: str, op: Op, operands: Sequence[Tensor | None], out_name: str | None) -> Tensor:
-    return make_one(where, op, operands, out_name, dtype=floats_only(where, *operands))
-
-
-def _with_number(operands: Sequence[Operand]) -> tuple[Tensor | None, float]:
-    """The tensor and the number, if these are one of each."""
-    tensors = [one for one in operands if isinstance(one, Tensor)]
-    numbers = [one for one in operands if not isinstance(one, Tensor)]
-    return (tensors[0], float(numbers[0])) if len(tensors) == len(numbers) == 1 else (None, 0.0)
-
-
-def _tensors(where: str, operands: Sequence[Operand]) -> list[Tensor]:
-    if len(operands) < 2:
-        raise LangError(f"{where}: it has {len(operands)} operands; give two or more.")
-    given = [one if isinstance(one, Tensor) else constant(np.float32(one).reshape(1)) for one in operands]
-    dtypes = {one.dtype for one in given if one.dtype in FLOATS}
+def _same_float(where: str, tensors: Sequence[Tensor]) -> str:
+    dtype = floats_only(where, *tensors)
+    dtypes = {one.dtype for one in tensors}
     if len(dtypes) > 1:
         raise LangError(f"{where}: its operands are {' and '.join(sorted(dtypes))}; cast one of them.")
-    return given
+    return dtype
+
+
+def _integer_result(where: str, tensors: Sequence[Tensor], out_dtype: str | None) -> str:
+    """The type that was asked for, else a signed one of the operands'; a difference is signed."""
+    mixed = next((one for one in tensors if one.dtype in FLOATS), None)
+    if mixed is not None:
+        raise LangError(f"{where}: tensor '{mixed.name}' is {mixed.dtype}, the other one whole; cast one of them.")
+    signed = next((one.dtype for one in tensors if not one.dtype.startswith("u")), tensors[0].dtype)
+    dtype = signed if out_dtype is None else out_dtype
+    if dtype not in INTEGERS:
+        raise LangError(f"{where}: out_dtype is {dtype} for integers; use one of {', '.join(INTEGERS)}.")
+    is_difference = where.startswith("sub") and dtype.startswith("u")
+    if is_difference and out_dtype is not None:
+        raise LangError(f"{where}: out_dtype is {dtype}, and differences are signed; use {dtype[1:]}.")
+    return dtype[1:] if is_difference else dtype
+
+
+def _check_whole(where: str, *operands: Operand) -> None:
+    for one in operands:
+        if not isinstance(one, Tensor) and number_of(one) != round(number_of(one)):
+            raise LangError(f"{where}: the number {number_of(one):g} is not whole, and the tensor holds integers.")
+
+
+def _check_exact(where: str, left: Operand, right: Operand, dtype: str) -> None:
+    """Raises LangError where floats could round a result that is not saturated anyway."""
+    first, second = (reach(one) if isinstance(one, Tensor) else int(np.abs(number_of(one))) for one in (left, right))
+    if where.startswith("mul"):
+        largest = first * second
+    else:
+        largest = np.maximum(first, second) if first >= 1 << EXACT_BITS else first + second
+    if largest > 1 << EXACT_BITS and np.abs(limits_of(dtype)).max() > 1 << EXACT_BITS:
+        raise LangError(
+            f"{where}: its results may reach {largest}, beyond the {EXACT_BITS} bits that are exact here; use a "
+            "narrower result, or quantised operands."
+        )
+
+
+def _only_tensor(where: str, operand: Operand) -> Tensor:
+    if not isinstance(operand, Tensor):
+        raise LangError(f"{where}: both operands are numbers; give a tensor.")
+    return operand
+
+
+def _only_number(operand: Operand) -> float:
+    assert not isinstance(operand, Tensor)
+    return number_of(operand)

@@ -1,4 +1,4 @@
-"""Other shapes, orders and places of elements, which keep their type and meaning; and conversions of types."""
+"""Other shapes, orders and places of elements, which keep their type and meaning."""
 
 from __future__ import annotations
 
@@ -13,95 +13,165 @@ from tpuc_ops.shapes import positive_axis, reshaped
 from tpuc_lang.graph import (
     FLOATS,
     LangError,
-    Quantisation,
+    Scalar,
     Tensor,
-    floats_only,
+    constant,
     make_one,
+    number_of,
     once,
     same_meaning,
 )
+from tpuc_lang.stored import AWAY, parameters, quantised, real
+
+PAD_METHODS = ("constant", "reflect", "symmetric", "edge")
 
 
-def reshape(tensor_i: Tensor, new_shape: Sequence[int], out_name: str | None = None) -> Tensor:
-    """0 keeps an extent, one -1 takes what remains."""
-    shape = once("reshape", lambda: reshaped(tensor_i.shape, tuple(new_shape)))
-    return _keeping("reshape", top.Reshape(shape=shape), tensor_i, out_name)
+def reshape(tensor: Tensor, new_shape: Sequence[int] | Tensor, out_name: str | None = None) -> Tensor:
+    """0 keeps an extent, one -1 takes what remains. A tensor with the shape must be constant."""
+    wanted = _constant_numbers("reshape", new_shape) if isinstance(new_shape, Tensor) else tuple(new_shape)
+    shape = once("reshape", lambda: reshaped(tensor.shape, wanted))
+    return _keeping("reshape", top.Reshape(shape=shape), tensor, out_name)
 
 
-def permute(tensor_i: Tensor, order: Sequence[int], out_name: str | None = None) -> Tensor:
+def permute(input: Tensor, order: Sequence[int], out_name: str | None = None) -> Tensor:  # noqa: A002
     """Dimension `i` of the result is dimension `order[i]`."""
-    return _keeping("permute", top.Permute(order=tuple(order)), tensor_i, out_name)
+    return _keeping("permute", top.Permute(order=tuple(order)), input, out_name)
 
 
-def squeeze(tensor_i: Tensor, axes: Sequence[int] = (), out_name: str | None = None) -> Tensor:
-    """Without these dimensions, which must have extent 1."""
-    return _keeping("squeeze", top.Squeeze(axes=tuple(axes)), tensor_i, out_name)
+def squeeze(tensor_i: Tensor, axis: Sequence[int] = (), out_name: str | None = None) -> Tensor:
+    """Without these dimensions, which must have extent 1; without any that has it when none is named."""
+    gone = tuple(axis) or tuple(index for index, extent in enumerate(tensor_i.shape) if extent == 1)
+    return _keeping("squeeze", top.Squeeze(axes=gone), tensor_i, out_name)
 
 
-def unsqueeze(tensor_i: Tensor, axes: Sequence[int], out_name: str | None = None) -> Tensor:
+def unsqueeze(
+    input: Tensor,  # noqa: A002  # the interface's name
+    axes: Sequence[int] = (1, 2),
+    out_name: str | None = None,
+) -> Tensor:
     """With dimensions of extent 1 at these places."""
-    return _keeping("unsqueeze", top.Unsqueeze(axes=tuple(axes)), tensor_i, out_name)
+    return _keeping("unsqueeze", top.Unsqueeze(axes=tuple(axes)), input, out_name)
 
 
-def concat(tensors: Sequence[Tensor], axis: int = 0, out_name: str | None = None) -> Tensor:
-    """Behind each other; integers must mean the same."""
+def shape_fetch(
+    tensor_i: Tensor,
+    begin_axis: int | None = None,
+    end_axis: int | None = None,
+    step: int = 1,
+    out_name: str | None = None,
+) -> Tensor:
+    """The extents from one axis to before another one, as a constant."""
+    extents = tensor_i.shape[begin_axis:end_axis:step]
+    if not extents:
+        raise LangError(f"shape_fetch: there is no axis from {begin_axis} to {end_axis}; choose others.")
+    return constant(np.array(extents), out_name, "int32")
+
+
+def concat(
+    inputs: Sequence[Tensor],
+    scales: Sequence[float] | None = None,
+    zero_points: Sequence[int] | None = None,
+    axis: int = 0,
+    out_name: str | None = None,
+    dtype: str = "float32",
+    round_mode: str = AWAY,
+) -> Tensor:
+    """Behind each other. Integers of different scales are brought to the last one of `scales`.
+
+    `dtype` says nothing that the tensors do not say.
+    """
     where = "concat"
-    if not tensors:
+    if not inputs:
         raise LangError(f"{where}: there are no tensors; give some.")
-    meaning = same_meaning(where, tensors)
-    place = once(where, lambda: positive_axis(axis, len(tensors[0].shape)))
-    return make_one(where, top.Concat(axis=place), tensors, out_name, dtype=tensors[0].dtype, quantisation=meaning)
+    if dtype not in FLOATS and dtype != inputs[0].dtype:
+        raise LangError(f"{where}: dtype is {dtype} for tensors of {inputs[0].dtype}; leave it out.")
+    place = once(where, lambda: positive_axis(axis, len(inputs[0].shape)))
+    if scales is None:
+        meaning = same_meaning(where, inputs)
+        return make_one(where, top.Concat(axis=place), inputs, out_name, dtype=inputs[0].dtype, quantisation=meaning)
+    points = (0,) * len(scales) if zero_points is None else tuple(zero_points)
+    if not len(scales) == len(points) == len(inputs) + 1:
+        raise LangError(f"{where}: there are {len(inputs)} tensors; give {len(inputs) + 1} scales and zero points.")
+    values = [real(where, one, scales[index], points[index]) for index, one in enumerate(inputs)]
+    value = make_one(where, top.Concat(axis=place), values)
+    meaning = parameters(where, scales[-1], points[-1])
+    return quantised(where, value, meaning, inputs[0].dtype, out_name, round_mode)
 
 
 def slice(  # noqa: A001  # the interface's name
-    tensor_i: Tensor,
-    offset: Sequence[int],
-    size: Sequence[int],
-    steps: Sequence[int] | None = None,
+    input: Tensor,  # noqa: A002  # the interface's name
+    starts: int | Sequence[int],
+    ends: int | Sequence[int],
+    steps: int | Sequence[int] | None = None,
+    axes: int | Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """`size` elements of every dimension, `steps` apart, from `offset` on."""
-    where, rank = "slice", len(tensor_i.shape)
-    strides = (1,) * rank if steps is None else tuple(steps)
-    if not len(offset) == len(size) == len(strides) == rank or min(size) < 1:
-        raise LangError(f"{where}: offset, size and steps need {rank} numbers each, and sizes are at least 1.")
-    for start, count, step, extent in zip(offset, size, strides, tensor_i.shape, strict=True):
-        first = start + extent if start < 0 else start
-        if step == 0 or not (0 <= first < extent and 0 <= first + (count - 1) * step < extent):
-            raise LangError(
-                f"{where}: {count} elements from {start} on, {step} apart, do not lie within {extent}; choose fewer."
-            )
-    op = top.Slice(offset=tuple(offset), steps=strides)
-    meaning = tensor_i.quantisation
-    return make_one(
-        where, op, [tensor_i, None, None, None], out_name, dtype=tensor_i.dtype, quantisation=meaning, shapes=[size]
-    )
+    """Elements from start to before the end, `steps` apart, of these axes or of the first ones."""
+    where, rank = "slice", len(input.shape)
+    first, last = _several(starts), _several(ends)
+    strides = [1] * len(first) if steps is None else _several(steps)
+    chosen = list(range(len(first))) if axes is None else _several(axes)
+    if not len(first) == len(last) == len(strides) == len(chosen) <= rank:
+        raise LangError(f"{where}: starts, ends, steps and axes need as many numbers each, at most {rank}.")
+    places = [once(where, lambda one=one: positive_axis(one, rank)) for one in chosen]
+    offset, beyond, apart = [0] * rank, list(input.shape), [1] * rank
+    for place, start, end, step in zip(places, first, last, strides, strict=True):
+        offset[place], beyond[place], apart[place] = start, end, step
+    return _sliced(where, input, offset, beyond, apart, out_name)
+
+
+def extract(
+    input: Tensor,  # noqa: A002  # the interface's name
+    start: Sequence[int] | None = None,
+    end: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    out_name: str | None = None,
+) -> Tensor:
+    """Elements from start to before the end, `stride` apart, of every axis."""
+    where, rank = "extract", len(input.shape)
+    offset = [0] * rank if start is None else list(start)
+    beyond = list(input.shape) if end is None else list(end)
+    apart = [1] * rank if stride is None else list(stride)
+    if not len(offset) == len(beyond) == len(apart) == rank:
+        raise LangError(f"{where}: start, end and stride need {rank} numbers each.")
+    return _sliced(where, input, offset, beyond, apart, out_name)
+
+
+def _sliced(
+    where: str, x: Tensor, offset: Sequence[int], ends: Sequence[int], steps: Sequence[int], out_name: str | None
+) -> Tensor:
+    op = top.Slice(offset=tuple(offset), steps=tuple(steps), ends=tuple(ends))
+    if any(not len(range(extent)[at:end:step]) for extent, at, end, step in _axes(x, offset, ends, steps)):
+        raise LangError(f"{where}: nothing lies between {list(offset)} and {list(ends)}; choose others.")
+    return make_one(where, op, [x, None, None, None], out_name, dtype=x.dtype, quantisation=x.quantisation)
+
+
+def _axes(
+    x: Tensor, offset: Sequence[int], ends: Sequence[int], steps: Sequence[int]
+) -> list[tuple[int, int, int, int]]:
+    return [row for row in zip(x.shape, offset, ends, steps, strict=True) if row[3] != 0]
 
 
 def split(
-    tensor_i: Tensor,
+    input: Tensor,  # noqa: A002  # the interface's name
     axis: int = 0,
     num: int = 1,
     size: Sequence[int] | None = None,
-    out_names: Sequence[str | None] | None = None,
+    out_name: str | None = None,
 ) -> list[Tensor]:
-    """`num` equal parts along an axis, or parts of these sizes."""
-    where, rank = "split", len(tensor_i.shape)
+    """`num` equal parts along an axis, or parts of these sizes, named `NAME_0`, `NAME_1`, ..."""
+    where, rank = "split", len(input.shape)
     place = once(where, lambda: positive_axis(axis, rank))
-    extent: int = tensor_i.shape[place]
-    sizes: list[int] = [extent // num] * num if size is None and num > 0 else list(size or ())
+    extent = input.shape[place]
+    sizes: list[int] = list(size) if size else [extent // num] * num if num > 0 else []
     if not sizes or sum(sizes) != extent or min(sizes) < 1:
         raise LangError(f"{where}: {sizes or num} parts do not make up the {extent} elements of axis {axis}.")
-    names: list[str | None] = [None] * len(sizes) if out_names is None else list(out_names)
-    if len(names) != len(sizes):
-        raise LangError(f"{where}: it makes {len(sizes)} parts, and there are {len(names)} names; give one for each.")
-    starts = np.cumsum([0, *sizes]).tolist()
-    results: list[Tensor] = []
-    for start, count, name in zip(starts, sizes, names, strict=False):
-        offset = [start if index == place else 0 for index in range(rank)]
-        extents = [count if index == place else old for index, old in enumerate(tensor_i.shape)]
-        results.append(slice(tensor_i, offset, extents, out_name=name))
-    return results
+    bounds = np.cumsum([0, *sizes]).tolist()
+    names = [f"{out_name}_{index}" if out_name else None for index in range(len(sizes))]
+    return [
+        slice(input, start, end, axes=place, out_name=name)
+        for start, end, name in zip(bounds[:-1], bounds[1:], names, strict=True)
+    ]
 
 
 def tile(tensor_i: Tensor, reps: Sequence[int], out_name: str | None = None) -> Tensor:
@@ -109,51 +179,86 @@ def tile(tensor_i: Tensor, reps: Sequence[int], out_name: str | None = None) -> 
     return _keeping("tile", top.Tile(tile=tuple(reps)), tensor_i, out_name)
 
 
-repeat = tile
+def repeat(tensor_i: Tensor, reps: Sequence[int] | Tensor, out_name: str | None = None) -> Tensor:
+    """As `tile`. A tensor with the numbers must be constant."""
+    wanted = _constant_numbers("repeat", reps) if isinstance(reps, Tensor) else tuple(reps)
+    return _keeping("repeat", top.Tile(tile=wanted), tensor_i, out_name)
+
+
+def broadcast(input: Tensor, reps: Sequence[int], out_name: str | None = None) -> Tensor:  # noqa: A002
+    """Dimensions of extent 1 so many times; the others are there once, or as often as they are long."""
+    where = "broadcast"
+    pairs = list(zip(input.shape, reps, strict=False))
+    if len(reps) != len(input.shape) or any(times not in (1, extent) and extent != 1 for extent, times in pairs):
+        raise LangError(f"{where}: {list(input.shape)} cannot become {list(reps)}; only extents of 1 grow.")
+    op = top.Tile(tile=tuple(times if extent == 1 else 1 for extent, times in pairs))
+    return _keeping(where, op, input, out_name)
+
+
+def roll(
+    input: Tensor,  # noqa: A002  # the interface's name
+    shifts: int | Sequence[int],
+    dims: int | Sequence[int] | None = None,
+    out_name: str | None = None,
+) -> Tensor:
+    """Elements moved along these dimensions, or along the flat tensor; what leaves at the end comes in at the start."""
+    where = "roll"
+    if dims is None:
+        flat = roll(_keeping(where, top.Reshape(shape=(-1,)), input, None), shifts, 0)
+        return _keeping(where, top.Reshape(shape=input.shape), flat, out_name)
+    steps, places = _several(shifts), _several(dims)
+    if len(steps) != len(places) or not steps:
+        raise LangError(f"{where}: there are {len(steps)} shifts and {len(places)} dims; give as many.")
+    result, rank = input, len(input.shape)
+    for step, dim in zip(steps, places, strict=True):
+        place = once(where, lambda dim=dim: positive_axis(dim, rank))
+        extent = input.shape[place]
+        cut = -step % extent
+        if cut:
+            parts = [slice(result, cut, extent, axes=place), slice(result, 0, cut, axes=place)]
+            result = concat(parts, axis=place)
+    return _keeping(where, top.Reshape(shape=result.shape), result, out_name)
 
 
 def pad(
-    tensor_i: Tensor,
-    padding: Sequence[int],
+    input: Tensor,  # noqa: A002  # the interface's name
     method: str = "constant",
-    value: float = 0.0,
+    value: Scalar | float | None = None,
+    padding: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """`padding` holds, dimension by dimension, how many elements come before and after."""
-    where = "pad"
-    if len(padding) != 2 * len(tensor_i.shape):
-        raise LangError(
-            f"{where}: padding has {len(padding)} numbers; give {2 * len(tensor_i.shape)}, two per dimension."
-        )
-    numbers = tuple(padding)
-    op = top.Pad(paddings=(*numbers[::2], *numbers[1::2]), mode=method, val=float(value))
-    if method not in ("constant", "reflect", "edge"):
-        raise LangError(f"{where}: method '{method}' is not known; use constant, reflect or edge.")
-    return _keeping(where, op, tensor_i, out_name)
+    """`padding` holds how many elements come before each dimension, then how many come after each."""
+    where, rank = "pad", len(input.shape)
+    added = (0,) * (2 * rank) if padding is None else tuple(padding)
+    if len(added) != 2 * rank:
+        raise LangError(f"{where}: padding has {len(added)} numbers; give {2 * rank}, two per dimension.")
+    if method not in PAD_METHODS:
+        raise LangError(f"{where}: method '{method}' is not known; use one of {', '.join(PAD_METHODS)}.")
+    if method == "symmetric":
+        return _mirrored(where, input, added, out_name)
+    filling = 0.0 if value is None else number_of(value)
+    return _keeping(where, top.Pad(paddings=added, mode=method, val=filling), input, out_name)
 
 
-def upsample(tensor_i: Tensor, scale_h: int = 2, scale_w: int = 2, out_name: str | None = None) -> Tensor:
-    """Every element becomes a block."""
-    return _keeping("upsample", top.Upsample(scale_h=scale_h, scale_w=scale_w), tensor_i, out_name)
+def _mirrored(where: str, x: Tensor, added: Sequence[int], out_name: str | None) -> Tensor:
+    """The border is repeated: elements by their places, dimension by dimension."""
+    rank = len(x.shape)
+    for axis, extent in enumerate(x.shape):
+        before, after = added[axis], added[axis + rank]
+        if max(before, after) > extent or min(before, after) < 0:
+            raise LangError(f"{where}: {extent} elements cannot be mirrored by {before} and {after}; use at most that.")
+        if before or after:
+            places = np.pad(np.arange(extent), (before, after), mode="symmetric")
+            x = _keeping(where, top.Gather(axis=axis), x, None, [constant(places)])
+    return _keeping(where, top.Reshape(shape=x.shape), x, out_name)
 
 
-def interpolate(
-    tensor_i: Tensor,
-    size: Sequence[int],
-    method: str = "linear",
-    coord_mode: str = "pytorch_half_pixel",
-    out_name: str | None = None,
-) -> Tensor:
-    """Rows and columns resampled to `size`, by method nearest or linear."""
-    where = "interpolate"
-    if len(tensor_i.shape) != 4 or len(size) != 2 or min(size) < 1:
-        raise LangError(
-            f"{where}: images of 4 dimensions are resized to two extents, not {list(tensor_i.shape)} to {list(size)}."
-        )
-    op = top.Interp(mode=method, coord_mode=coord_mode)
-    shape = (*tensor_i.shape[:2], *size)
-    dtype = floats_only(where, tensor_i)
-    return make_one(where, op, [tensor_i, None], out_name, dtype=dtype, shapes=[shape])
+def upsample(tensor_i: Tensor, scale: int = 2, out_name: str | None = None) -> Tensor:
+    """Every element becomes a square block."""
+    return _keeping("upsample", top.Upsample(scale_h=scale, scale_w=scale), tensor_i, out_name)
+
+
+# Beyond the language
 
 
 def depth2space(
@@ -169,66 +274,16 @@ def depth2space(
     return _keeping("depth2space", op, tensor_i, out_name)
 
 
-def gather(tensor_i: Tensor, indices: Tensor, axis: int = 0, out_name: str | None = None) -> Tensor:
-    """The elements at these places of an axis."""
-    where, rank = "gather", len(tensor_i.shape)
-    place = once(where, lambda: positive_axis(axis, rank))
-    meaning = tensor_i.quantisation
-    op = top.Gather(axis=place)
-    return make_one(where, op, [tensor_i, indices], out_name, dtype=tensor_i.dtype, quantisation=meaning)
+def _keeping(where: str, op: Op, tensor: Tensor, out_name: str | None, others: Sequence[Tensor] = ()) -> Tensor:
+    return make_one(where, op, [tensor, *others], out_name, dtype=tensor.dtype, quantisation=tensor.quantisation)
 
 
-# Types
+def _several(values: int | Sequence[int]) -> list[int]:
+    return [values] if isinstance(values, int) else list(values)
 
 
-def dequantize(tensor_i: Tensor, out_dtype: str = "float32", out_name: str | None = None) -> Tensor:
-    """The real values of integers, whose scale must be known."""
-    where = "dequantize"
-    scales, offsets = tensor_i.quantisation.scale, tensor_i.quantisation.zero_point or (0,)
-    if not tensor_i.is_integer or scales is None or out_dtype not in FLOATS:
-        raise LangError(
-            f"{where}: tensor '{tensor_i.name}' needs a scale, and a float type to become; it has {tensor_i.dtype}."
-        )
-    if len(offsets) not in (1, len(scales)):
-        raise LangError(f"{where}: tensor '{tensor_i.name}' has {len(scales)} scales and {len(offsets)} zero points.")
-    offsets = offsets * len(scales) if len(offsets) == 1 else offsets
-    op = top.DequantizeLinear(x_scale=scales, x_zero_point=offsets, axis=1)
-    return make_one(where, op, [tensor_i], out_name, dtype=out_dtype)
-
-
-def quantize(
-    tensor_i: Tensor, scale: float, zero_point: int = 0, out_dtype: str = "int8", out_name: str | None = None
-) -> Tensor:
-    """The nearest integers that mean these values, ties to even, within the range of the type."""
-    where = "quantize"
-    floats_only(where, tensor_i)
-    if out_dtype not in ("int8", "uint8", "int16", "uint16"):
-        raise LangError(f"{where}: out_dtype is '{out_dtype}'; use int8, uint8, int16 or uint16.")
-    if not 0 < scale < math.inf:
-        raise LangError(f"{where}: the scale is {scale:g}; it must be above 0.")
-    op = top.QuantizeLinear(y_scale=(float(scale),), y_zero_point=(int(zero_point),), axis=1, to=out_dtype.upper())
-    meaning = Quantisation((float(scale),), (int(zero_point),))
-    return make_one(where, op, [tensor_i], out_name, dtype=out_dtype, quantisation=meaning)
-
-
-def requantize(
-    tensor_i: Tensor, scale: float, zero_point: int = 0, out_dtype: str = "int8", out_name: str | None = None
-) -> Tensor:
-    """The same values by another scale and zero point."""
-    return quantize(dequantize(tensor_i), scale, zero_point, out_dtype, out_name)
-
-
-def cast(tensor_i: Tensor, out_dtype: str, out_name: str | None = None) -> Tensor:
-    """The same numbers; what they mean is forgotten."""
-    if out_dtype not in FLOATS:
-        raise LangError(f"cast: '{out_dtype}' is no float type; use tl.quantize for integers.")
-    return make_one("cast", top.AddConst(const_val=0.0), [tensor_i], out_name, dtype=out_dtype)
-
-
-def copy(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The same under another name."""
-    return _keeping("copy", top.MulConst(const_val=1.0), tensor_i, out_name)
-
-
-def _keeping(where: str, op: Op, tensor: Tensor, out_name: str | None) -> Tensor:
-    return make_one(where, op, [tensor], out_name, dtype=tensor.dtype, quantisation=tensor.quantisation)
+def _constant_numbers(where: str, tensor: Tensor) -> tuple[int, ...]:
+    if tensor.data is None or not tensor.is_const:
+        raise LangError(f"{where}: the numbers in tensor '{tensor.name}' must be constant; shapes are fixed.")
+    assert math.prod(tensor.shape) == tensor.data.size
+    return tuple(int(one) for one in tensor.data.reshape(-1))

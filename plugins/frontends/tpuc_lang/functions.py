@@ -1,10 +1,9 @@
-"""Functions of one tensor, element by element; and softmax. Those without numbers of their own have one form."""
+"""Functions of one tensor, element by element; and softmax. Those without numbers of their own have few forms."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
 
 from tpuc.api import Op
 from tpuc_importing.finding import functions_of
@@ -12,111 +11,182 @@ from tpuc_ops import top
 from tpuc_ops.elementwise import Function
 from tpuc_ops.shapes import positive_axis
 
-from tpuc_lang.graph import LangError, Tensor, floats_only, make_one, once
+from tpuc_lang.graph import LangError, Scalar, Tensor, floats_only, make_one, number_of, once
+from tpuc_lang.stored import AWAY, parameters, quantised, real, rounded, saturated, scaled
+
+PLAIN = ("abs", "arccos", "arctanh", "round", "tan")
+"""Functions of floats only; the others take integers that stand for real values."""
+ROUNDING = ("gelu", "sigmoid", "tanh")
+"""Functions that say how their integers are rounded."""
 
 
-def relu(tensor_i: Tensor, relu_limit: float = -1.0, out_name: str | None = None) -> Tensor:
-    """`max(x, 0)`, cut off at a positive limit. Of integers, 0 is the zero point."""
+def relu(input: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A002  # the interface's name
+    """`max(x, 0)`. Of integers, 0 is the zero point."""
     where = "relu"
-    if not tensor_i.is_integer:
-        return make_one(where, top.Relu(relu_limit=relu_limit), [tensor_i], out_name, dtype=tensor_i.dtype)
-    offsets = tensor_i.quantisation.zero_point or (0,)
-    if len(offsets) != 1 or relu_limit > 0:
-        raise LangError(
-            f"{where}: tensor '{tensor_i.name}' is {tensor_i.dtype}; its limit and offsets need tl.dequantize."
-        )
+    if not input.is_integer:
+        return _of(where, top.Relu(), input, out_name)
+    offsets = input.quantisation.zero_point or (0,)
+    if len(offsets) != 1:
+        raise LangError(f"{where}: tensor '{input.name}' has several zero points; use tl.dequantize first.")
     op = top.MaxConst(const_val=float(offsets[0]))
-    return make_one(where, op, [tensor_i], out_name, dtype=tensor_i.dtype, quantisation=tensor_i.quantisation)
+    return make_one(where, op, [input], out_name, dtype=input.dtype, quantisation=input.quantisation)
 
 
 def relu6(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """Cut off at 0 and 6."""
-    return relu(tensor_i, 6.0, out_name)
+    return _of("relu6", top.Relu(relu_limit=6.0), tensor_i, out_name)
 
 
-def leaky_relu(tensor_i: Tensor, alpha: float = 0.01, out_name: str | None = None) -> Tensor:
-    """`alpha * x` below 0."""
-    return _of("leaky_relu", top.LeakyRelu(alpha=alpha), tensor_i, out_name)
+def leaky_relu(
+    input: Tensor,  # noqa: A002  # the interface's name
+    negative_slope: float = 0.01,
+    out_name: str | None = None,
+    round_mode: str = AWAY,
+) -> Tensor:
+    """`negative_slope * x` below 0; of integers without a zero point, rounded."""
+    where = "leaky_relu"
+    op = top.LeakyRelu(alpha=negative_slope)
+    if not input.is_integer:
+        return _of(where, op, input, out_name)
+    if any(input.quantisation.zero_point or ()):
+        raise LangError(f"{where}: tensor '{input.name}' has a zero point; use tl.dequantize first.")
+    whole = rounded(where, make_one(where, op, [input]), round_mode)
+    return saturated(where, whole, input.dtype, out_name, input.quantisation)
 
 
-def prelu(tensor_i: Tensor, slope: Tensor, out_name: str | None = None) -> Tensor:
+def prelu(input: Tensor, slope: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A002  # the interface's name
     """`slope * x` below 0; the slope broadcasts."""
-    dtype = floats_only("prelu", tensor_i, slope)
-    return make_one("prelu", top.PRelu(), [tensor_i, slope], out_name, dtype=dtype)
+    return make_one("prelu", top.PRelu(), [input, slope], out_name, dtype=floats_only("prelu", input, slope))
 
 
-def elu(tensor_i: Tensor, alpha: float = 1.0, out_name: str | None = None) -> Tensor:
-    """`alpha * (exp(x) - 1)` below 0."""
-    return _of("elu", top.Elu(alpha=alpha), tensor_i, out_name)
+def elu(
+    input: Tensor,  # noqa: A002  # the interface's name
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_name: str | None = None,
+) -> Tensor:
+    """`exp(x) - 1` below 0."""
+    return _valued("elu", lambda x: _of("elu", top.Elu(alpha=1.0), x), input, scale, zero_point, out_name)
 
 
-def hsigmoid(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
+def hsigmoid(
+    input: Tensor,  # noqa: A002  # the interface's name
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_name: str | None = None,
+) -> Tensor:
     """`x / 6 + 0.5` within 0 and 1."""
-    return _of("hsigmoid", top.HardSigmoid(alpha=1 / 6, beta=0.5), tensor_i, out_name)
+    op = top.HardSigmoid(alpha=1 / 6, beta=0.5)
+    return _valued("hsigmoid", lambda x: _of("hsigmoid", op, x), input, scale, zero_point, out_name)
 
 
-def square(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
+def square(
+    input: Tensor,  # noqa: A002  # the interface's name
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_name: str | None = None,
+) -> Tensor:
     """`x * x`."""
-    dtype = floats_only("square", tensor_i)
-    return make_one("square", top.Mul(), [tensor_i, tensor_i], out_name, dtype=dtype)
+    where = "square"
+    return _valued(where, lambda x: make_one(where, top.Mul(), [x, x]), input, scale, zero_point, out_name)
 
 
-def pow(tensor_i: Tensor, exponent: float, out_name: str | None = None) -> Tensor:  # noqa: A001  # the interface's name
+def pow(tensor_i: Tensor, exponent: float, out_name: str | None = None) -> Tensor:  # noqa: A001  # as Python calls it
     """`x ** exponent`."""
     return _of("pow", top.Pow(exponent=exponent), tensor_i, out_name)
 
 
-def clip(tensor_i: Tensor, min: float, max: float, out_name: str | None = None) -> Tensor:  # noqa: A002
-    """Within two bounds."""
-    if min > max:
-        raise LangError(f"clip: its bounds are {min:g} and {max:g}; give the smaller one first.")
-    return _of("clip", top.Clip(min=float(min), max=float(max)), tensor_i, out_name)
-
-
-clamp = clip
-
-
-def swish(tensor_i: Tensor, beta: float = 1.0, out_name: str | None = None) -> Tensor:
+def swish(
+    input: Tensor,  # noqa: A002  # the interface's name
+    beta: Scalar | float,
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    round_mode: str = AWAY,
+    out_name: str | None = None,
+) -> Tensor:
     """`x * sigmoid(beta * x)`."""
-    dtype = floats_only("swish", tensor_i)
-    if beta == 1.0:
-        return _of("swish", top.SiLU(), tensor_i, out_name)
-    share = _of("swish", top.Sigmoid(), _of("swish", top.MulConst(const_val=float(beta)), tensor_i, None), None)
-    return make_one("swish", top.Mul(), [tensor_i, share], out_name, dtype=dtype)
+    where, factor = "swish", number_of(beta)
+
+    def value(x: Tensor) -> Tensor:
+        if factor == 1.0:
+            return _of(where, top.SiLU(), x)
+        share = _of(where, top.Sigmoid(), scaled(where, x, [factor], 0))
+        return make_one(where, top.Mul(), [x, share])
+
+    return _valued(where, value, input, scale, zero_point, out_name, round_mode)
 
 
-def log_sigmoid(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
+def log_sigmoid(
+    input: Tensor,  # noqa: A002  # the interface's name
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_name: str | None = None,
+) -> Tensor:
     """`-log(1 + exp(-x))`."""
-    softened = _of(
-        "log_sigmoid", top.Softplus(), _of("log_sigmoid", top.MulConst(const_val=-1.0), tensor_i, None), None
-    )
-    return _of("log_sigmoid", top.MulConst(const_val=-1.0), softened, out_name)
+    where = "log_sigmoid"
+
+    def value(x: Tensor) -> Tensor:
+        return scaled(where, _of(where, top.Softplus(), scaled(where, x, [-1.0], 0)), [-1.0], 0)
+
+    return _valued(where, value, input, scale, zero_point, out_name)
 
 
-def softmax(tensor_i: Tensor, axis: int = -1, beta: float = 1.0, out_name: str | None = None) -> Tensor:
-    """`exp(beta * x)` divided by its sum along an axis."""
-    where = "softmax"
-    rank = len(tensor_i.shape)
-    place = once(where, lambda: positive_axis(axis, rank))
-    return _of(where, top.Softmax(axis=place, beta=beta), tensor_i, out_name)
+def softmax(input: Tensor, axis: int, out_name: str | None = None) -> Tensor:  # noqa: A002  # the interface's name
+    """`exp(x)` divided by its sum along an axis."""
+    return _of("softmax", _softmax("softmax", input, axis), input, out_name)
 
 
-class FunctionOfOne(Protocol):
-    """What `function` gives."""
+def softmax_int(
+    input: Tensor,  # noqa: A002  # the interface's name
+    axis: int,
+    scale: Sequence[float],
+    zero_point: Sequence[int] | None = None,
+    out_name: str | None = None,
+    round_mode: str = AWAY,
+) -> Tensor:
+    """As `softmax`, of integers with the scales of operand and result."""
+    where = "softmax_int"
+    if not input.is_integer:
+        raise LangError(f"{where}: tensor '{input.name}' is {input.dtype}; use tl.softmax.")
+    op = _softmax(where, input, axis)
+    return _valued(where, lambda x: _of(where, op, x), input, scale, zero_point, out_name, round_mode)
 
-    def __call__(self, tensor_i: Tensor, out_name: str | None = None) -> Tensor: ...
+
+def _softmax(where: str, x: Tensor, axis: int) -> Op:
+    rank = len(x.shape)
+    return top.Softmax(axis=once(where, lambda: positive_axis(axis, rank)))
 
 
 @functools.cache
-def function(name: str) -> FunctionOfOne:
+def function(name: str) -> Callable[..., Tensor]:
     """The function of one number whose op's file gives it this name; raises AttributeError when there is none."""
     op = function_ops().get(name)
     if op is None:
         raise AttributeError(f"module 'tpuc_lang' has no function '{name}'")
 
-    def call(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-        return _of(name, op(), tensor_i, out_name)
+    def of_floats(input: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A002  # the interface's name
+        if name == "abs" and input.is_integer:
+            return _whole_size(input, out_name)
+        return _of(name, op(), input, out_name)
 
+    def of_values(
+        input: Tensor,  # noqa: A002  # the interface's name
+        scale: Sequence[float] | None = None,
+        zero_point: Sequence[int] | None = None,
+        out_name: str | None = None,
+    ) -> Tensor:
+        return _valued(name, lambda x: _of(name, op(), x), input, scale, zero_point, out_name)
+
+    def of_rounded_values(
+        input: Tensor,  # noqa: A002  # the interface's name
+        scale: Sequence[float] | None = None,
+        zero_point: Sequence[int] | None = None,
+        out_name: str | None = None,
+        round_mode: str = AWAY,
+    ) -> Tensor:
+        return _valued(name, lambda x: _of(name, op(), x), input, scale, zero_point, out_name, round_mode)
+
+    call: Callable[..., Tensor] = of_floats if name in PLAIN else of_rounded_values if name in ROUNDING else of_values
     call.__name__, call.__doc__ = name, op.__doc__
     return call
 
@@ -127,5 +197,41 @@ def function_ops() -> Mapping[str, type[Function]]:
     return functions_of(top.DIALECT, "tpulang")
 
 
-def _of(where: str, op: Op, tensor: Tensor, out_name: str | None) -> Tensor:
+def _whole_size(x: Tensor, out_name: str | None) -> Tensor:
+    """The magnitudes of whole numbers, within their type."""
+    if any(x.quantisation.zero_point or ()):
+        raise LangError(f"abs: tensor '{x.name}' has a zero point; use tl.dequantize first.")
+    return saturated("abs", make_one("abs", top.Abs(), [x]), x.dtype, out_name, x.quantisation)
+
+
+def _valued(
+    where: str,
+    value: Callable[[Tensor], Tensor],
+    x: Tensor,
+    scale: Sequence[float] | None,
+    zero_point: Sequence[int] | None,
+    out_name: str | None,
+    round_mode: str = AWAY,
+) -> Tensor:
+    """A function of floats, or of what integers with scales stand for; its result has the operand's type."""
+    if scale is None:
+        dtype = floats_only(where, x)
+        result = value(x)
+        result.dtype = dtype
+        return _named(result, out_name)
+    points = (0, 0) if zero_point is None else tuple(zero_point)
+    if len(scale) != 2 or len(points) != 2:
+        raise LangError(f"{where}: scale and zero_point have two numbers each, of the operand and the result.")
+    result = value(real(where, x, scale[0], points[0]))
+    return quantised(where, result, parameters(where, scale[1], points[1]), x.dtype, out_name, round_mode)
+
+
+def _named(result: Tensor, name: str | None) -> Tensor:
+    """A result that nobody has read yet, under the name that was asked for."""
+    if name is not None:
+        result.rename(name)
+    return result
+
+
+def _of(where: str, op: Op, tensor: Tensor, out_name: str | None = None) -> Tensor:
     return make_one(where, op, [tensor], out_name, dtype=floats_only(where, tensor))

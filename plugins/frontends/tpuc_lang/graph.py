@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from tpuc.api import ABSENT, F32, Op, TensorType, UsageError
+from tpuc.api import ABSENT, F32, ElementType, Op, TensorType, UsageError
 from tpuc_ops.arrays import Array
+from tpuc_ops.top.input import PIXEL_CHANNELS
 
 Scales: TypeAlias = "float | Sequence[float]"
 ZeroPoints: TypeAlias = "int | Sequence[int]"
@@ -18,6 +19,7 @@ ZeroPoints: TypeAlias = "int | Sequence[int]"
 FLOATS = ("float32", "float16")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 DTYPES = (*FLOATS, *INTEGERS)
+TENSOR_TYPES = ("neuron", "coeff", None)
 T = TypeVar("T")
 
 
@@ -41,34 +43,77 @@ class Tensor:
 
     def __init__(
         self,
-        shape: int | Sequence[int] | None = None,
-        dtype: str = "float32",
-        data: Array | None = None,
+        shape: int | Sequence[int] = (),
         name: str | None = None,
-        is_const: bool = False,
+        ttype: str | None = "neuron",
+        data: Array | None = None,
+        dtype: str = "float32",
         scale: Scales | None = None,
         zero_point: ZeroPoints | None = None,
+        *,
+        is_const: bool = False,
     ) -> None:
         graph = current_graph("Tensor")
-        if shape is None:
+        if ttype not in TENSOR_TYPES:
+            raise LangError(f"Tensor: ttype '{ttype}' is not known; use neuron or coeff.")
+        extents = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
+        if not extents:
             if data is None:
                 raise LangError("Tensor: neither a shape nor data are given; give one of them.")
-            shape = data.shape
-        self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
+            extents = data.shape
+        self.shape: tuple[int, ...] = extents
         self.name = graph.new_name(name)
         if min(self.shape, default=1) < 1:
             raise LangError(f"Tensor '{self.name}': extents are at least 1, its shape is {list(self.shape)}.")
         if dtype not in DTYPES:
             raise LangError(f"Tensor '{self.name}': dtype '{dtype}' is not known; use one of {', '.join(DTYPES)}.")
         self.dtype = dtype
-        self.is_const = is_const
+        self.is_const = is_const or ttype == "coeff"
         self.data = None if data is None else self._checked(data)
-        if is_const and data is None:
+        if self.is_const and data is None:
             raise LangError(f"Tensor '{self.name}': a constant needs data.")
         self.quantisation = Quantisation()
         self.set_quantisation("Tensor", scale, zero_point)
         self.step: Step | None = None
         self.graph = graph
+        self.element: ElementType = F32
+        self.preprocessing: dict[str, Any] = {}
+
+    def preprocess(
+        self,
+        mean: Sequence[float] = (0, 0, 0),
+        scale: Sequence[float] = (1.0, 1.0, 1.0),
+        pixel_format: str = "bgr",
+        channel_format: str = "nchw",
+        resize_dims: Sequence[int] | None = None,
+        keep_aspect_ratio: bool = False,
+        keep_ratio_mode: str = "letterbox",
+        pad_value: int = 0,
+        pad_type: str = "center",
+        white_level: float = 4095,
+        black_level: float = 112,
+    ) -> None:
+        """Say how images become this input. Levels are for raw pictures, which are not supported."""
+        if pixel_format not in PIXEL_CHANNELS:
+            known = ", ".join(PIXEL_CHANNELS)
+            raise LangError(f"preprocess: pixel_format '{pixel_format}' is not supported; use one of {known}.")
+        self.preprocessing = {
+            "mean": tuple(mean),
+            "scale": tuple(scale),
+            "pixel_format": pixel_format,
+            "channel_format": channel_format,
+            "resize_dims": None if resize_dims is None else tuple(resize_dims),
+            "keep_aspect_ratio": keep_aspect_ratio,
+            "keep_ratio_mode": keep_ratio_mode,
+            "pad_value": pad_value,
+            "pad_type": pad_type,
+        }
+
+    def rename(self, name: str) -> None:
+        """Give it a name that was asked for; the one that it had is free again."""
+        new = self.graph.new_name(name)
+        self.graph.names.discard(self.name)
+        self.name = new
 
     def _checked(self, data: Array) -> Array:
         if data.size != math.prod(self.shape):
@@ -126,6 +171,17 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor('{self.name}', {self.dtype}, {list(self.shape)})"
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number with a type, float32 unless another one is named."""
+
+    value: float
+    dtype: str | None = None
+
+
+Operand: TypeAlias = "Tensor | Scalar | float | int"
 
 
 @dataclass(frozen=True)
@@ -189,7 +245,7 @@ def make(
     for tensor in operands:
         if tensor is not None and tensor.graph is not graph:
             raise LangError(f"{where}: tensor '{tensor.name}' belongs to another network; build it after tl.init.")
-    types = tuple(ABSENT if tensor is None else TensorType(tensor.shape, F32) for tensor in operands)
+    types = tuple(ABSENT if tensor is None else TensorType(tensor.shape, tensor.element) for tensor in operands)
     try:
         inferred = op.infer(types)
     except ValueError as error:
@@ -198,13 +254,19 @@ def make(
         assert inferred is not None
         shapes = [type.dims for type in inferred]
     names = [name, *(f"{name}_{index}" if name else None for index in range(1, len(shapes)))]
-    results = [Tensor(shape, dtype, name=one) for shape, one in zip(shapes, names, strict=True)]
+    results = [_result(shape, one, dtype) for shape, one in zip(shapes, names, strict=True)]
     step = Step(op, tuple(operands), tuple(results))
     for result in results:
         result.step = step
         if quantisation is not None and result.is_integer:
             result.quantisation = quantisation
     return results
+
+
+def _result(shape: Sequence[int], name: str | None, dtype: str) -> Tensor:
+    tensor = Tensor(tuple(shape) or 1, name, dtype=dtype)
+    tensor.shape = tuple(shape)
+    return tensor
 
 
 def make_one(where: str, op: Op, operands: Sequence[Tensor | None], name: str | None = None, **more: Any) -> Tensor:
@@ -240,9 +302,20 @@ def same_meaning(where: str, tensors: Sequence[Tensor]) -> Quantisation:
     return first.quantisation
 
 
-def constant(array: Array, name: str | None = None) -> Tensor:
+def constant(array: Array, name: str | None = None, dtype: str = "float32") -> Tensor:
     """A constant that a function makes for itself."""
-    return Tensor(array.shape, "float32", np.asarray(array, np.float32), name, is_const=True)
+    return Tensor(array.shape, name, data=np.asarray(array, np.float32), dtype=dtype, is_const=True)
+
+
+def number_of(operand: Scalar | float) -> float:
+    """What a number or a Scalar is."""
+    return float(operand.value if isinstance(operand, Scalar) else operand)
+
+
+def limits_of(dtype: str) -> tuple[int, int]:
+    """The smallest and the largest number of an integer type."""
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
 
 
 def once(where: str, function: Callable[[], T]) -> T:

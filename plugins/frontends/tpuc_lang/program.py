@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from tpuc.api import F32, Module, StringAttr, TensorType, Value, file_stem, parse_module, print_module, write_atomic
+from tpuc.api import F32, Module, TensorType, Value
 from tpuc_importing.building import ModuleSource, TopBuilder
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_ops.top.input import image_input
 
 from tpuc_lang.graph import GRAPH, Graph, LangError, Step, Tensor, current_graph
-
-SEED = 0
+from tpuc_lang.running import (
+    FLOAT_MODES,
+    check_options,
+    compare_compiled,
+    compare_references,
+    compare_written,
+    deploy,
+    example_data,
+    write,
+)
 
 
 def init(device: str, *_: Any) -> None:
@@ -28,27 +37,99 @@ def deinit() -> None:
     GRAPH.set(None)
 
 
+def get_default_graph() -> Graph:
+    """The network that functions add to."""
+    return current_graph("get_default_graph")
+
+
+def reset_default_graph(graph: Graph | None = None) -> None:
+    """Go on with this network, or with an empty one for the same device."""
+    device = current_graph("reset_default_graph").device
+    GRAPH.set(Graph(device) if graph is None else graph)
+
+
+def reset_graph(graph: Graph | None = None) -> None:
+    """Forget the names of a network, the current one unless another is given; its tensors are of no use any more."""
+    chosen = current_graph("reset_graph") if graph is None else graph
+    chosen.names.clear()
+    chosen.count = 0
+
+
 def compile(  # noqa: A001  # the interface's name
     name: str,
     inputs: Sequence[Tensor],
     outputs: Sequence[Tensor],
     cmp: bool = True,
+    refs: Mapping[str, Array] | None = None,
+    mode: str = "f32",
+    dynamic: bool = False,
+    asymmetric: bool = False,  # noqa: ARG001  # the interface's
+    no_save: bool = False,
+    opt: int = 2,
+    mlir_inference: bool = True,
+    bmodel_inference: bool = True,  # noqa: ARG001  # the interface's
+    log_level: str = "normal",
+    embed_debug_info: bool = False,
+    *,
     folder: Path | str = ".",
 ) -> Module:
     """Write `NAME_origin.mlir` and `NAME_top_f32_all_weight.npz`; the module is also what is returned.
 
-    With `cmp` both are read back and must give the same results as the module in memory, on the inputs' example data
-    or, without such, on random numbers; the data are kept in `NAME_in_f32.npz`.
+    With `cmp` and `mlir_inference` both are read back and must give the same results as the module in memory, on the
+    inputs' example data or, without such, on random numbers; the data are kept in `NAME_in_f32.npz`. `refs` are data of
+    inputs and what results must be like. With `no_save` nothing is written. The module is not compiled for a chip:
+    `mode`, `asymmetric`, `opt` and `bmodel_inference` are for that.
     """
+    check_options("compile", mode, dynamic, opt, log_level, embed_debug_info)
     graph = current_graph("compile")
     module = build(graph, name, inputs, outputs)
-    weights = f"{file_stem(name)}_top_f32_all_weight.npz"
-    module.attributes["module.weight_file"] = StringAttr(weights)
-    path = Path(folder) / f"{file_stem(name)}_origin.mlir"
-    module.weights.save(path.parent / weights)
-    write_atomic(path, print_module(module))
-    if cmp:
-        _compare(module, path, inputs, name)
+    if no_save:
+        return module
+    data = example_data(inputs, refs or {})
+    path = write(module, Path(folder), name)
+    if cmp and mlir_inference:
+        compare_written(module, path, data, name)
+        compare_references(module, data, refs or {})
+    return module
+
+
+def compile_f32(
+    name: str,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    cmp: bool = True,
+    refs: Mapping[str, Array] | None = None,
+    mode: str = "f32",
+    dynamic: bool = False,
+    opt: int = 2,
+    no_save: bool = False,
+    mlir_inference: bool = True,
+    bmodel_inference: bool = True,
+    top_mlir_inference: bool = True,
+    tpu_mlir_inference: bool = True,
+    log_level: str = "normal",
+    embed_debug_info: bool = False,
+    *,
+    folder: Path | str = ".",
+) -> Module:
+    """As `compile`, and then a file for the device in a mode, in f32, f16 and bf16 with `all`, or in none.
+
+    With `cmp` and `bmodel_inference` every file is run, and its results must be like those of the module.
+    """
+    where = "compile_f32"
+    if mode == "int8":
+        raise LangError(f"{where}: mode int8 needs a calibration; use `tpuc calibrate` and `tpuc deploy`.")
+    check_options(where, mode, dynamic, opt, log_level, embed_debug_info)
+    compares = cmp and mlir_inference and top_mlir_inference and tpu_mlir_inference
+    module = compile(name, inputs, outputs, compares, refs, no_save=no_save, folder=folder)
+    if no_save:
+        return module
+    data = example_data(inputs, refs or {})
+    device = current_graph(where).device.lower()
+    for one in FLOAT_MODES if mode == "all" else () if mode == "none" else (mode,):
+        model = deploy(Path(folder), name, device, one, opt)
+        if cmp and bmodel_inference:
+            compare_compiled(module, model, data)
     return module
 
 
@@ -65,15 +146,25 @@ def build(graph: Graph, name: str, inputs: Sequence[Tensor], outputs: Sequence[T
             raise LangError(f"compile: input '{tensor.name}' is {what}; inputs are tensors of their own.")
     reserved = frozenset(graph.names)
     source = ModuleSource(f"network '{name}'", name, "TPULANG", {}, reserved)
-    builder = TopBuilder(source, [(tensor.name, TensorType(tensor.shape, F32)) for tensor in inputs])
+    builder = LangBuilder(source, inputs)
     for step in _needed(outputs):
         operands = [_operand(builder, tensor) for tensor in step.operands]
         types = [TensorType(result.shape, F32) for result in step.results]
-        first = builder.build(step.op, operands, step.results[0].name, types)
-        assert first.defining is not None
-        values: Sequence[Value] = first.defining.results
+        values = builder.build_all(step.op, operands, [result.name for result in step.results], types)
         builder.values.update((result.name, value) for result, value in zip(step.results, values, strict=True))
     return builder.finish([(tensor.name, _operand(builder, tensor)) for tensor in outputs])
+
+
+class LangBuilder(TopBuilder):
+    """Of inputs that say themselves how images become them."""
+
+    def __init__(self, source: ModuleSource, inputs: Sequence[Tensor]) -> None:
+        self._preprocessing = {tensor.name: tensor.preprocessing for tensor in inputs}
+        super().__init__(source, [(tensor.name, TensorType(tensor.shape, F32)) for tensor in inputs])
+
+    def _input_op(self, shape: tuple[int, ...], name: str) -> top.Input:
+        said = self._preprocessing[name]
+        return image_input(shape, said, name) if said and len(shape) == 4 else top.Input()
 
 
 def _operand(builder: TopBuilder, tensor: Tensor | None) -> Value:
@@ -85,7 +176,7 @@ def _operand(builder: TopBuilder, tensor: Tensor | None) -> Value:
                 f"compile: tensor '{tensor.name}' is neither computed nor constant; name it among the inputs, or give "
                 "it data with is_const=True."
             )
-        builder.values[tensor.name] = builder.foreign_weight(tensor.name, tensor.data)
+        builder.values[tensor.name] = builder.foreign_weight(tensor.name, tensor.data, tensor.element)
     return builder.values[tensor.name]
 
 
@@ -110,40 +201,3 @@ def _needed(outputs: Sequence[Tensor]) -> list[Step]:
 
 def _before(step: Step) -> Iterator[Step]:
     return (tensor.step for tensor in step.operands if tensor is not None and tensor.step is not None)
-
-
-# Comparison
-
-
-def _compare(module: Module, path: Path, inputs: Sequence[Tensor], name: str) -> None:
-    from tpuc.api.host import Interpreter, write_npz
-
-    generator = np.random.default_rng(SEED)
-    data = {tensor.name: _example(tensor, generator) for tensor in inputs}
-    write_npz(path.parent / f"{file_stem(name)}_in_f32.npz", data)
-    written = _read(path, module)
-    wanted, got = Interpreter(module).run(data), Interpreter(written).run(data)
-    for output, array in wanted.items():
-        if not np.array_equal(array, got[output], equal_nan=True):
-            raise LangError(f"compile: output '{output}' of {path} is not what was built; write it again.")
-
-
-def _read(path: Path, module: Module) -> Module:
-    """What was written, with the ops of the module and the weights of its file."""
-    from tpuc.api.host import read_npz
-
-    known = {operation.op.name: type(operation.op) for operation in module.walk()}
-    written = parse_module(path.read_text(encoding="utf-8"), known.get, str(path))
-    for label, array in read_npz(path.parent / f"{file_stem(module.name)}_top_f32_all_weight.npz").items():
-        written.weights[label] = array
-    return written
-
-
-def _example(tensor: Tensor, generator: np.random.Generator) -> Array:
-    if tensor.data is not None:
-        return tensor.data.astype(np.float32)
-    if tensor.is_integer:
-        limits = np.iinfo(tensor.dtype)
-        low, high = max(int(limits.min), -128), min(int(limits.max), 127)
-        return generator.integers(low, high, tensor.shape, endpoint=True).astype(np.float32)
-    return generator.random(tensor.shape, np.float32)

@@ -1,202 +1,257 @@
-"""Convolution and pooling. `pad` is up, down, left, right, as it always was here; TOP has top, left, bottom, right.
-Over volumes front and back come first.
+"""Pooling, and the numbers that windows are stated with.
+
+`pad` of the functions of the first edition is up, down, left, right; that of the others is all before, then all after,
+as TOP has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
+from tpuc.api import Op
 from tpuc_ops import top
-from tpuc_ops.arrays import Array
 
-from tpuc_lang.graph import FLOATS, LangError, Quantisation, Tensor, ZeroPoints, constant, floats_only, make_one
+from tpuc_lang.graph import FLOATS, LangError, Tensor, floats_only, make, make_one
+from tpuc_lang.stored import AWAY, parameters, quantised, real
 
 RESULT_DTYPES = ("int32", "uint32", "float32", "float16")
-EXACT_BITS = 24
-"""Whole numbers up to this size are exact in TOP, which computes in float32."""
-
-
-def conv_v2(
-    tensor_i: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sequence[int] | None = None,
-    dilation: Sequence[int] | None = None,
-    pad: Sequence[int] | None = None,
-    group: int = 1,
-    input_zp: ZeroPoints | None = None,
-    weight_zp: ZeroPoints | None = None,
-    out_dtype: str | None = None,
-    out_name: str | None = None,
-) -> Tensor:
-    """`tensor_i: [n, ic, h, w]` with `weight: [oc, ic / group, kh, kw]`, plus `bias: [1, oc, 1, 1]`.
-
-    Zero points are one number or one per input channel, and are taken off integers first. The result is float where
-    the input is, else int32, unless `out_dtype` says otherwise.
-    """
-    where = "conv_v2"
-    kernel = _images(where, tensor_i, weight)
-    strides, holes, pads = _window(where, stride, dilation, pad)
-    dtype = _result_dtype(where, tensor_i, out_dtype)
-    channels, outputs = tensor_i.shape[1], weight.shape[0]
-    if group < 1 or channels % group or outputs % group:
-        raise LangError(f"{where}: {channels} input and {outputs} output channels do not divide into {group} groups.")
-    if bias is not None and bias.shape not in ((outputs,), (1, outputs, 1, 1)):
-        raise LangError(
-            f"{where}: the bias is {list(bias.shape)}; {outputs} output channels need [1, {outputs}, 1, 1]."
-        )
-    _check_zero_points(where, "input_zp", tensor_i, input_zp, channels)
-    _check_zero_points(where, "weight_zp", weight, weight_zp, channels)
-    op = top.Conv(kernel_shape=kernel, strides=strides, pads=pads, group=group, dilations=holes)
-    quantisation = None
-    operands: list[Tensor | None] = [tensor_i, weight, bias]
-    if tensor_i.is_integer or weight.is_integer:
-        if not (tensor_i.is_integer and weight.is_integer):
-            raise LangError(f"{where}: input and weight are {tensor_i.dtype} and {weight.dtype}; make both integers.")
-        quantisation = _product_meaning(tensor_i, weight)
-        weight = _weight_without_offset(where, weight, channels, group)
-        _check_exact(where, tensor_i, weight)
-        operands = [_without_offset(where, tensor_i), weight, bias]
-    return make_one(where, op, operands, out_name, dtype=dtype, quantisation=quantisation)
-
-
-conv = conv_v2
-
-
-def deconv_v2(
-    tensor_i: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sequence[int] | None = None,
-    dilation: Sequence[int] | None = None,
-    pad: Sequence[int] | None = None,
-    output_padding: Sequence[int] | None = None,
-    group: int = 1,
-    out_dtype: str | None = None,
-    out_name: str | None = None,
-) -> Tensor:
-    """The transposed convolution: `weight: [oc / group, ic, kh, kw]`; `output_padding` adds rows and columns."""
-    where = "deconv_v2"
-    kernel = _images(where, tensor_i, weight)
-    strides, holes, pads = _window(where, stride, dilation, pad)
-    floats_only(where, tensor_i, weight, bias)
-    op = top.Deconv(
-        kernel_shape=kernel,
-        strides=strides,
-        pads=pads,
-        group=group,
-        dilations=holes,
-        output_padding=None if output_padding is None else _numbers(where, "output_padding", output_padding, 2, 0),
-    )
-    return make_one(where, op, [tensor_i, weight, bias], out_name, dtype=_result_dtype(where, tensor_i, out_dtype))
-
-
-deconv = deconv_v2
 
 
 def maxpool(
     tensor_i: Tensor,
-    kernel: Sequence[int],
+    kernel: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
     pad: Sequence[int] | None = None,
     ceil_mode: bool = False,
     out_name: str | None = None,
 ) -> Tensor:
-    """The largest element under each window. Integers keep their meaning."""
-    where = "maxpool"
-    strides, _, pads = _window(where, stride, None, pad)
-    taps = _numbers(where, "kernel", kernel, 2, 1)
-    op = top.MaxPool(kernel_shape=taps, strides=strides, pads=pads, ceil_mode=True if ceil_mode else None)
+    """The largest element under each window. Integers keep their meaning. Of the first edition."""
+    op = _max_pool("maxpool", tensor_i, 2, kernel, stride, all_before(pad), ceil_mode)
     meaning = tensor_i.quantisation
-    return make_one(where, op, [tensor_i], out_name, dtype=tensor_i.dtype, quantisation=meaning)
-
-
-maxpool2d = maxpool
-
-
-def maxpool3d(
-    tensor_i: Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int] | None = None,
-    pad: Sequence[int] | None = None,
-    ceil_mode: bool = False,
-    out_name: str | None = None,
-) -> Tensor:
-    """The largest element under each window over `[n, c, d, h, w]`. Integers keep their meaning.
-
-    `pad` is front, back, up, down, left, right.
-    """
-    where = "maxpool3d"
-    if len(tensor_i.shape) != 5:
-        raise LangError(f"{where}: the input has 5 dimensions, this one is {list(tensor_i.shape)}.")
-    strides, _, pads = _window(where, stride, None, pad, 3)
-    taps = _numbers(where, "kernel", kernel, 3, 1)
-    op = top.MaxPool(kernel_shape=taps, strides=strides, pads=pads, ceil_mode=True if ceil_mode else None)
-    meaning = tensor_i.quantisation
-    return make_one(where, op, [tensor_i], out_name, dtype=tensor_i.dtype, quantisation=meaning)
+    return make_one("maxpool", op, [tensor_i], out_name, dtype=tensor_i.dtype, quantisation=meaning)
 
 
 def avgpool(
     tensor_i: Tensor,
-    kernel: Sequence[int],
+    kernel: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
     pad: Sequence[int] | None = None,
     ceil_mode: bool = False,
     count_include_pad: bool = False,
     out_name: str | None = None,
 ) -> Tensor:
-    """The mean under each window."""
-    where = "avgpool"
-    strides, _, pads = _window(where, stride, None, pad)
-    op = top.AvgPool(
-        kernel_shape=_numbers(where, "kernel", kernel, 2, 1),
+    """The mean under each window. Of the first edition."""
+    op = _average_pool("avgpool", tensor_i, 2, kernel, stride, all_before(pad), ceil_mode, count_include_pad)
+    return make_one("avgpool", op, [tensor_i], out_name, dtype=floats_only("avgpool", tensor_i))
+
+
+def maxpool2d(
+    input: Tensor,  # noqa: A002  # the interface's name
+    kernel: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    pad: Sequence[int] | None = None,
+    ceil_mode: bool = False,
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_name: str | None = None,
+    round_mode: str = AWAY,
+) -> Tensor:
+    """The largest element under each window, of everything without a kernel. Integers keep their scale, or get one."""
+    op = _max_pool("maxpool2d", input, 2, kernel, stride, pad, ceil_mode)
+    return _pooled("maxpool2d", op, input, scale, zero_point, out_name, round_mode)
+
+
+def maxpool3d(
+    input: Tensor,  # noqa: A002  # the interface's name
+    kernel: Sequence[int] | int | None = None,
+    stride: Sequence[int] | int | None = None,
+    pad: Sequence[int] | int | None = None,
+    ceil_mode: bool = False,
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_name: str | None = None,
+    round_mode: str = AWAY,
+) -> Tensor:
+    """As `maxpool2d`, over `[n, c, d, h, w]`; a single number stands for all dimensions."""
+    op = _max_pool("maxpool3d", input, 3, *_volume(kernel, stride, pad), ceil_mode)
+    return _pooled("maxpool3d", op, input, scale, zero_point, out_name, round_mode)
+
+
+def maxpool2d_with_mask(
+    input: Tensor,  # noqa: A002  # the interface's name
+    kernel: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    pad: Sequence[int] | None = None,
+    ceil_mode: bool = False,
+    out_name: str | None = None,
+    mask_name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The largest elements, and their places in their channels: ``row * columns + column``."""
+    where = "maxpool2d_with_mask"
+    plain = _max_pool(where, input, 2, kernel, stride, pad, ceil_mode)
+    pads = plain.pads
+    if ceil_mode:
+        rows = zip(input.shape[2:], plain.kernel_shape, plain.strides, pads[:2], pads[2:], strict=True)
+        pads = (*pads[:2], *(_pad_of_last_window(*row) for row in rows))
+    op = top.MaxPoolWithMask(kernel_shape=plain.kernel_shape, strides=plain.strides, pads=pads)
+    values, places = make(where, op, [input], out_name, dtype=floats_only(where, input))
+    places.dtype = "int32"
+    if mask_name is not None:
+        places.rename(mask_name)
+    return values, places
+
+
+def _pad_of_last_window(extent: int, taps: int, stride: int, before: int, after: int) -> int:
+    """How much stands after, so that the last window, which begins before the end, is whole."""
+    rest = (extent + before + after - taps) % stride
+    wanted = after + (stride - rest if rest else 0)
+    begins = extent + before + wanted - taps
+    return wanted if begins < extent + before else after
+
+
+def avgpool2d(
+    input: Tensor,  # noqa: A002  # the interface's name
+    kernel: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    pad: Sequence[int] | None = None,
+    ceil_mode: bool = False,
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_name: str | None = None,
+    count_include_pad: bool = False,
+    round_mode: str = AWAY,
+    first_round_mode: str = AWAY,
+) -> Tensor:
+    """The mean under each window, of everything without a kernel."""
+    op = _average_pool("avgpool2d", input, 2, kernel, stride, pad, ceil_mode, count_include_pad)
+    return _pooled("avgpool2d", op, input, scale, zero_point, out_name, round_mode, first_round_mode)
+
+
+def avgpool3d(
+    input: Tensor,  # noqa: A002  # the interface's name
+    kernel: Sequence[int] | int | None = None,
+    stride: Sequence[int] | int | None = None,
+    pad: Sequence[int] | int | None = None,
+    ceil_mode: bool = False,
+    scale: Sequence[float] | None = None,
+    zero_point: Sequence[int] | None = None,
+    out_name: str | None = None,
+    count_include_pad: bool = False,
+    round_mode: str = AWAY,
+    first_round_mode: str = AWAY,
+) -> Tensor:
+    """As `avgpool2d`, over `[n, c, d, h, w]`; a single number stands for all dimensions."""
+    op = _average_pool("avgpool3d", input, 3, *_volume(kernel, stride, pad), ceil_mode, count_include_pad)
+    return _pooled("avgpool3d", op, input, scale, zero_point, out_name, round_mode, first_round_mode)
+
+
+def _pooled(
+    where: str,
+    op: Op,
+    x: Tensor,
+    scale: Sequence[float] | None,
+    zero_point: Sequence[int] | None,
+    out_name: str | None,
+    round_mode: str,
+    first_round_mode: str | None = None,
+) -> Tensor:
+    """Of floats, of whole numbers that are only chosen from, or of what integers stand for.
+
+    The mean is rounded once, in the result's scale: `first_round_mode` can say nothing else than `round_mode`.
+    """
+    if first_round_mode not in (None, round_mode):
+        raise LangError(f"{where}: first_round_mode and round_mode differ; means are rounded once, so state one.")
+    if scale is None:
+        if isinstance(op, top.MaxPool) or not x.is_integer:
+            return make_one(where, op, [x], out_name, dtype=x.dtype, quantisation=x.quantisation)
+        raise LangError(f"{where}: tensor '{x.name}' is {x.dtype}; state the scales of operand and result.")
+    points = (0, 0) if zero_point is None else tuple(zero_point)
+    if len(scale) != 2 or len(points) != 2:
+        raise LangError(f"{where}: scale and zero_point have two numbers each, of the operand and the result.")
+    value = make_one(where, op, [real(where, x, scale[0], points[0])])
+    return quantised(where, value, parameters(where, scale[1], points[1]), x.dtype, out_name, round_mode)
+
+
+def _max_pool(
+    where: str,
+    x: Tensor,
+    rank: int,
+    kernel: Sequence[int] | None,
+    stride: Sequence[int] | None,
+    pad: Sequence[int] | None,
+    ceil_mode: bool,
+) -> top.MaxPool:
+    taps, strides, pads = _window(where, x, rank, kernel, stride, pad)
+    return top.MaxPool(kernel_shape=taps, strides=strides, pads=pads, ceil_mode=True if ceil_mode else None)
+
+
+def _average_pool(
+    where: str,
+    x: Tensor,
+    rank: int,
+    kernel: Sequence[int] | None,
+    stride: Sequence[int] | None,
+    pad: Sequence[int] | None,
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> top.AvgPool:
+    taps, strides, pads = _window(where, x, rank, kernel, stride, pad)
+    return top.AvgPool(
+        kernel_shape=taps,
         strides=strides,
         pads=pads,
         ceil_mode=True if ceil_mode else None,
         count_include_pad=count_include_pad,
     )
-    return make_one(where, op, [tensor_i], out_name, dtype=floats_only(where, tensor_i))
 
 
-avgpool2d = avgpool
+def _window(
+    where: str,
+    x: Tensor,
+    rank: int,
+    kernel: Sequence[int] | None,
+    stride: Sequence[int] | None,
+    pad: Sequence[int] | None,
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    if len(x.shape) != rank + 2:
+        raise LangError(f"{where}: the input has {rank + 2} dimensions, this one is {list(x.shape)}.")
+    taps = numbers(where, "kernel", x.shape[2:] if kernel is None else kernel, rank, 1, 1)
+    return taps, numbers(where, "stride", stride, rank, 1, 1), numbers(where, "pad", pad, 2 * rank, 0, 0)
+
+
+def _volume(
+    kernel: Sequence[int] | int | None, stride: Sequence[int] | int | None, pad: Sequence[int] | int | None
+) -> tuple[Sequence[int] | None, Sequence[int] | None, Sequence[int] | None]:
+    return (
+        [kernel] * 3 if isinstance(kernel, int) else kernel,
+        [stride] * 3 if isinstance(stride, int) else stride,
+        [pad] * 6 if isinstance(pad, int) else pad,
+    )
 
 
 # Arguments
 
 
-def _images(where: str, x: Tensor, weight: Tensor) -> tuple[int, ...]:
-    if not len(x.shape) == len(weight.shape) == 4:
-        raise LangError(
-            f"{where}: input and weight have 4 dimensions, these are {list(x.shape)} and {list(weight.shape)}."
-        )
-    return weight.shape[2:]
+def numbers(
+    where: str, label: str, values: Sequence[int] | None, count: int, least: int, default: int
+) -> tuple[int, ...]:
+    """So many numbers, none below `least`."""
+    found = (default,) * count if values is None else tuple(values)
+    if len(found) != count:
+        raise LangError(f"{where}: {label} has {len(found)} numbers; give {count}.")
+    if min(found) < least:
+        raise LangError(f"{where}: {label} is {list(found)}; its numbers are at least {least}.")
+    return found
 
 
-def _window(
-    where: str,
-    stride: Sequence[int] | None,
-    dilation: Sequence[int] | None,
-    pad: Sequence[int] | None,
-    rank: int = 2,
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Strides, dilations and pads as TOP has them; `rank`: dimensions of the kernel."""
-    strides = (1,) * rank if stride is None else _numbers(where, "stride", stride, rank, 1)
-    dilations = (1,) * rank if dilation is None else _numbers(where, "dilation", dilation, rank, 1)
-    pads = (0,) * 2 * rank if pad is None else _numbers(where, "pad", pad, 2 * rank, 0)
-    return strides, dilations, (*pads[::2], *pads[1::2])
+def all_before(pairs: Sequence[int] | None) -> tuple[int, ...]:
+    """Pads in pairs of before and after as TOP has them: all before, then all after."""
+    found = (0,) * 4 if pairs is None else tuple(pairs)
+    return (*found[::2], *found[1::2])
 
 
-def _numbers(where: str, label: str, values: Sequence[int], count: int, least: int) -> tuple[int, ...]:
-    values = tuple(values)
-    if len(values) != count:
-        raise LangError(f"{where}: {label} has {len(values)} numbers; give {count}.")
-    if min(values) < least:
-        raise LangError(f"{where}: {label} is {list(values)}; its numbers are at least {least}.")
-    return values
-
-
-def _result_dtype(where: str, x: Tensor, wanted: str | None) -> str:
+def result_dtype(where: str, x: Tensor, wanted: str | None) -> str:
+    """The type of sums of products."""
     if wanted is None:
         return x.dtype if x.dtype in FLOATS else "int32"
     if wanted not in RESULT_DTYPES:
@@ -206,62 +261,3 @@ def _result_dtype(where: str, x: Tensor, wanted: str | None) -> str:
             f"{where}: out_dtype is {wanted} for a {x.dtype} input; use a float type, or quantise the input."
         )
     return wanted
-
-
-# Integers
-
-
-def _check_zero_points(where: str, label: str, tensor: Tensor, given: ZeroPoints | None, channels: int) -> None:
-    if given is None:
-        return
-    if not isinstance(given, int) and len(given) != channels:
-        raise LangError(f"{where}: {label} has {len(given)} numbers; give one, or {channels}, one per input channel.")
-    tensor.set_quantisation(f"{where} ({label})", None, given)
-
-
-def _without_offset(where: str, x: Tensor) -> Tensor:
-    """The integers with their zero point taken off, so that padding with zeros means zero."""
-    offsets = x.quantisation.zero_point
-    if offsets is None or not any(offsets):
-        return x
-    if len(offsets) == 1:
-        return make_one(where, top.AddConst(const_val=-float(*offsets)), [x], dtype="int32")
-    return make_one(where, top.Sub(), [x, constant(np.array(offsets).reshape(1, -1, 1, 1))], dtype="int32")
-
-
-def _weight_without_offset(where: str, weight: Tensor, channels: int, group: int) -> Tensor:
-    offsets = weight.quantisation.zero_point
-    if offsets is None or not any(offsets):
-        return weight
-    if weight.data is None or not weight.is_const:
-        raise LangError(f"{where}: a weight with a zero point must be constant; give tensor '{weight.name}' data.")
-    data = weight.data.astype(np.int64)
-    if len(offsets) == 1:
-        return constant(data - offsets[0])
-    per_group = np.array(offsets).reshape(group, channels // group)  # of the input channels that each filter sees
-    rows = np.repeat(per_group, len(data) // group, 0)
-    return constant(data - rows[:, :, None, None])
-
-
-def _check_exact(where: str, x: Tensor, weight: Tensor) -> None:
-    if weight.data is None:
-        raise LangError(f"{where}: the weight of integers must be constant; give tensor '{weight.name}' data.")
-    limits, offsets = np.iinfo(x.dtype), x.quantisation.zero_point or (0,)
-    largest = max(max(limits.max - one, one - limits.min) for one in offsets)
-    rows: Array = np.abs(weight.data.astype(np.float64)).reshape(len(weight.data), -1).sum(1)
-    if largest * float(rows.max()) > 2**EXACT_BITS:
-        raise LangError(
-            f"{where}: its sums may reach {largest * float(rows.max()):.0f}, beyond the {EXACT_BITS} bits that "
-            "are exact here; use smaller weights, or dequantise both operands."
-        )
-
-
-def _product_meaning(x: Tensor, weight: Tensor) -> Quantisation:
-    scales = x.quantisation.scale, weight.quantisation.scale
-    match scales:
-        case (None, _) | (_, None):
-            return Quantisation(None, (0,))
-        case ((one,), several):
-            return Quantisation(tuple(one * other for other in several), (0,))
-        case _:
-            return Quantisation(None, (0,))

@@ -28,12 +28,12 @@ def integers(*shape: int, dtype: str = "int8", seed: int = 0, **meaning: Any) ->
     """A network input of whole numbers over the whole range of the type."""
     limits = np.iinfo(dtype)
     data = np.random.default_rng(seed).integers(limits.min, limits.max, shape, endpoint=True)
-    return tl.Tensor(shape, dtype, data, **meaning)
+    return tl.Tensor(shape, data=data, dtype=dtype, **meaning)
 
 
 def const(array: Array, dtype: str = "float32", **meaning: Any) -> tl.Tensor:
     """A weight."""
-    return tl.Tensor(array.shape, dtype, array, is_const=True, **meaning)
+    return tl.Tensor(array.shape, data=array, dtype=dtype, is_const=True, **meaning)
 
 
 def compiled(outputs: tl.Tensor | list[tl.Tensor], inputs: list[tl.Tensor], folder: Path) -> Module:
@@ -49,3 +49,14 @@ def result(output: tl.Tensor, inputs: list[tl.Tensor], folder: Path) -> Array:
     value = Interpreter(module).run(data)[output.name]
     assert value.shape == output.shape
     return value
+
+
+def evaluated(outputs: tl.Tensor | list[tl.Tensor], inputs: list[tl.Tensor]) -> list[Array]:
+    """What the module in memory computes from its inputs' examples."""
+    wanted = outputs if isinstance(outputs, list) else [outputs]
+    module = tl.compile("net", inputs, wanted, no_save=True)
+    module.verify()
+    data = {tensor.name: np.asarray(tensor.data, np.float32) for tensor in inputs}
+    found = Interpreter(module).run(data)
+    assert all(found[one.name].shape == one.shape for one in wanted)
+    return [found[one.name] for one in wanted]

@@ -245,7 +245,7 @@ def test_conv_bias(shape: tuple[int, ...], tmp_path: Path) -> None:
     ],
 )
 def test_conv_result_types(dtype: str, wanted: str | None, got: str) -> None:
-    x = tl.Tensor(X, dtype)
+    x = tl.Tensor(X, dtype=dtype)
     weight = const(np.ones(W), "int8" if dtype.endswith("int8") else dtype)
     assert tl.conv_v2(x, weight, out_dtype=wanted).dtype == got
 
@@ -317,7 +317,7 @@ def test_weight_zero_points_of_groups(tmp_path: Path) -> None:
 
 
 def test_zero_points_are_noted_and_checked() -> None:
-    x = tl.Tensor(X, "int8")
+    x = tl.Tensor(X, dtype="int8")
     weight = const(np.ones(W), "int8")
     tl.conv_v2(x, weight, input_zp=7)
     assert x.zero_point == 7
@@ -332,7 +332,7 @@ def test_zero_points_are_noted_and_checked() -> None:
 
 
 def test_sums_that_float_cannot_hold() -> None:
-    x = tl.Tensor((1, 2048, 1, 1), "int8")
+    x = tl.Tensor((1, 2048, 1, 1), dtype="int8")
     weight = const(np.full((1, 2048, 1, 1), 127), "int8")
     assert sentence(lambda: tl.conv_v2(x, weight)) == (
         "conv_v2: its sums may reach 33292288, beyond the 24 bits that are exact here; use smaller weights, or "
@@ -341,7 +341,7 @@ def test_sums_that_float_cannot_hold() -> None:
 
 
 def test_scales_of_a_product() -> None:
-    x = tl.Tensor(X, "int8", scale=0.5, zero_point=3)
+    x = tl.Tensor(X, dtype="int8", scale=0.5, zero_point=3)
     per_channel = const(np.ones(W), "int8", scale=[0.25, 0.5, 1, 2, 4, 8], zero_point=0)
     y = tl.conv_v2(x, per_channel)
     assert (y.scale, y.zero_point) == ((0.125, 0.25, 0.5, 1.0, 2.0, 4.0), 0)
@@ -378,14 +378,14 @@ def test_integers_keep_their_meaning_or_are_refused(tmp_path: Path) -> None:
         assert (y.dtype, y.scale, y.zero_point) == ("int8", 0.5, 2)
     assert x.data is not None
     np.testing.assert_array_equal(result(tl.relu(x), [x], tmp_path), np.maximum(x.data, 2))  # 0 is stored as 2
-    assert sentence(lambda: tl.concat([x, other], 1)) == (
+    assert sentence(lambda: tl.concat([x, other], axis=1)) == (
         "concat: tensor 'BMTensor0' has scale 0.5 and zero point 2, 'BMTensor1' has scale 0.5 and zero point 3; "
         "requantise one of them."
     )
     assert sentence(lambda: tl.sigmoid(x)) == (
         "sigmoid: tensor 'BMTensor0' is int8, and this computes floats; use tl.dequantize first."
     )
-    assert sentence(lambda: tl.max(x, tl.Tensor((1, 4, 4, 4), "int16"))).endswith("is int16; cast one of them.")
+    assert sentence(lambda: tl.max(x, tl.Tensor((1, 4, 4, 4), dtype="int16"))).endswith("is int16; cast one of them.")
     assert sentence(lambda: tl.dequantize(integers(1, 4))).endswith(
         "needs a scale, and a float type to become; it has int8."
     )

@@ -1,0 +1,267 @@
+"""What convolutions share: how they were called, and what becomes of floats, integers and their meaning."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Op
+from tpuc_ops import top
+
+from tpuc_lang.graph import LangError, Quantisation, Scales, Tensor, ZeroPoints, constant, floats_only, make_one
+from tpuc_lang.stored import EXACT_BITS, parameters, quantised, real, real_filter
+from tpuc_lang.transposed import transposed_volumes
+from tpuc_lang.wide import reach
+from tpuc_lang.windows import all_before, numbers, result_dtype
+
+WHOLE = ("int32", "uint32")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What a convolution was called with, besides its tensors: strides, holes, pads (before, then after), groups."""
+
+    where: str
+    rank: int
+    strides: tuple[int, ...]
+    holes: tuple[int, ...]
+    pads: tuple[int, ...]
+    group: int
+    output_padding: tuple[int, ...] | None = None
+    transposed: bool = False
+
+    @staticmethod
+    def of(
+        where: str,
+        rank: int,
+        stride: Sequence[int] | None,
+        dilation: Sequence[int] | None,
+        pad: Sequence[int] | None,
+        group: int,
+    ) -> Filter:
+        """Checked; by default no strides, holes, pads."""
+        return Filter(
+            where,
+            rank,
+            numbers(where, "stride", stride, rank, 1, 1),
+            numbers(where, "dilation", dilation, rank, 1, 1),
+            numbers(where, "pad", pad, 2 * rank, 0, 0),
+            group,
+        )
+
+    def of_first_edition(self) -> Filter:
+        """With pads that were given in pairs."""
+        return dataclasses.replace(self, pads=all_before(self.pads))
+
+    def as_transposed(self, output_padding: Sequence[int] | None) -> Filter:
+        """Of a transposed convolution, whose result has so much more at its ends."""
+        extra = numbers(self.where, "output_padding", output_padding, self.rank, 0, 0)
+        return dataclasses.replace(self, output_padding=extra if any(extra) else None, transposed=True)
+
+    def check(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+        """Raise LangError for shapes that do not fit."""
+        dims = self.rank + 2
+        if not len(x.shape) == len(weight.shape) == dims:
+            raise LangError(
+                f"{self.where}: input and weight have {dims} dimensions, these are {list(x.shape)} and "
+                f"{list(weight.shape)}."
+            )
+        channels, outputs = x.shape[1], weight.shape[0] * (self.group if self.transposed else 1)
+        if self.group < 1 or channels % self.group or outputs % self.group:
+            raise LangError(
+                f"{self.where}: {channels} input and {outputs} output channels do not divide into {self.group} groups."
+            )
+        wanted = (1, outputs, *(1,) * self.rank)
+        if bias is not None and bias.shape not in ((outputs,), wanted):
+            raise LangError(
+                f"{self.where}: the bias is {list(bias.shape)}; {outputs} output channels need {list(wanted)}."
+            )
+
+    def build(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        name: str | None,
+        dtype: str = "float32",
+        meaning: Quantisation | None = None,
+    ) -> Tensor:
+        """The convolution of what these tensors hold."""
+        if self.transposed and self.rank > 2:
+            return transposed_volumes(
+                self.where, x, weight, bias, self.strides, self.holes, self.pads, self.output_padding, self.group, name
+            )
+        kernel, strides, pads, holes = weight.shape[2:], self.strides, self.pads, self.holes
+        op: Op = top.Conv(kernel_shape=kernel, strides=strides, pads=pads, group=self.group, dilations=holes)
+        if self.transposed:
+            op = top.Deconv(
+                kernel_shape=kernel,
+                strides=strides,
+                pads=pads,
+                group=self.group,
+                dilations=holes,
+                output_padding=self.output_padding,
+            )
+        return make_one(self.where, op, [x, weight, bias], name, dtype=dtype, quantisation=meaning)
+
+
+def of_any(
+    form: Filter,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    input_zp: ZeroPoints | None,
+    weight_zp: ZeroPoints | None,
+    out_dtype: str | None,
+    out_name: str | None,
+) -> Tensor:
+    """Of floats, or of integers into whole numbers."""
+    dtype = result_dtype(form.where, x, out_dtype)
+    form.check(x, weight, bias)
+    _note_zero_points(form.where, "input_zp", x, input_zp, x.shape[1])
+    _note_zero_points(form.where, "weight_zp", weight, weight_zp, x.shape[1])
+    if not (x.is_integer or weight.is_integer):
+        return form.build(x, weight, bias, out_name, dtype)
+    if not (x.is_integer and weight.is_integer):
+        raise LangError(f"{form.where}: input and weight are {x.dtype} and {weight.dtype}; make both integers.")
+    meaning = product_meaning(x, weight)
+    plain = weight_without_offset(form.where, weight, x.shape[1], form.group, form.transposed)
+    _check_exact(form, x, plain)
+    return form.build(without_offset(form.where, x), plain, bias, out_name, dtype, meaning)
+
+
+def of_floats(
+    form: Filter, x: Tensor, weight: Tensor, bias: Tensor | None, out_dtype: str | None, out_name: str | None
+) -> Tensor:
+    """Of floats of one type."""
+    dtype = floats_only(form.where, x, weight)
+    if out_dtype not in (None, dtype) or weight.dtype != dtype:
+        raise LangError(f"{form.where}: input, weight and result have one float type; cast what has another one.")
+    form.check(x, weight, bias)
+    return form.build(x, weight, bias, out_name, dtype)
+
+
+def of_integers(
+    form: Filter,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    input_zp: ZeroPoints | None,
+    weight_zp: ZeroPoints | None,
+    out_dtype: str | None,
+    out_name: str | None,
+) -> Tensor:
+    """Of integers into whole numbers."""
+    if not (x.is_integer and weight.is_integer):
+        raise LangError(f"{form.where}: input and weight are {x.dtype} and {weight.dtype}; make both integers.")
+    if out_dtype is not None and out_dtype not in WHOLE:
+        raise LangError(f"{form.where}: out_dtype is '{out_dtype}'; use one of {', '.join(WHOLE)}.")
+    return of_any(form, x, weight, bias, input_zp, weight_zp, out_dtype or "int32", out_name)
+
+
+def of_real_values(
+    form: Filter,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    scales: tuple[Scales | None, Scales | None, Scales | None],
+    points: tuple[ZeroPoints | None, ZeroPoints | None, ZeroPoints | None],
+    out_dtype: str | None,
+    out_name: str | None,
+) -> Tensor:
+    """Of what integers stand for, in the result's scale."""
+    where = form.where
+    if scales[2] is None:
+        raise LangError(f"{where}: output_scale is not given; state it.")
+    if not weight.is_const or not (x.is_integer and weight.is_integer):
+        raise LangError(f"{where}: the input holds integers and the weight constant ones.")
+    form.check(x, weight, bias)
+    weight.set_quantisation(where, scales[1], points[1])
+    source, factors = real(where, x, scales[0], points[0]), real_filter(where, weight)
+    steps = None if bias is None else real_bias(where, x, weight, bias)
+    value = form.build(source, factors, steps, None)
+    return quantised(where, value, parameters(where, scales[2], points[2]), out_dtype or "int8", out_name)
+
+
+def real_bias(where: str, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """A constant bias of whole numbers in steps of the sums, as real values."""
+    if bias.data is None or not bias.is_const:
+        raise LangError(f"{where}: the bias must be constant; give tensor '{bias.name}' data.")
+    steps = np.asarray(x.quantisation.scale, np.float64) * np.asarray(weight.quantisation.scale, np.float64)
+    return constant(bias.data.reshape(-1).astype(np.float64) * steps)
+
+
+# Zero points
+
+
+def _note_zero_points(where: str, label: str, tensor: Tensor, given: ZeroPoints | None, channels: int) -> None:
+    if given is None:
+        return
+    if not isinstance(given, int) and len(given) != channels:
+        raise LangError(f"{where}: {label} has {len(given)} numbers; give one, or {channels}, one per input channel.")
+    if not tensor.is_integer and not np.any(given):
+        return
+    tensor.set_quantisation(f"{where} ({label})", None, given)
+
+
+def without_offset(where: str, x: Tensor) -> Tensor:
+    """The integers with their zero point taken off, so that padding with zeros means zero."""
+    offsets = x.quantisation.zero_point
+    if offsets is None or not any(offsets):
+        return x
+    if len(offsets) == 1:
+        return make_one(where, top.AddConst(const_val=-float(*offsets)), [x], dtype="int32")
+    shape = (1, -1, *(1,) * (len(x.shape) - 2))
+    return make_one(where, top.Sub(), [x, constant(np.array(offsets).reshape(shape))], dtype="int32")
+
+
+def weight_without_offset(where: str, weight: Tensor, channels: int, group: int, transposed: bool = False) -> Tensor:
+    """The constant integers of a filter without their zero points, which belong to input channels."""
+    offsets = weight.quantisation.zero_point
+    if offsets is None or not any(offsets):
+        return weight
+    if weight.data is None or not weight.is_const:
+        raise LangError(f"{where}: a weight with a zero point must be constant; give tensor '{weight.name}' data.")
+    data = weight.data.astype(np.int64)
+    spatial = (1,) * (data.ndim - 2)
+    if len(offsets) == 1:
+        return constant(data - offsets[0])
+    if transposed:
+        return constant(data - np.array(offsets).reshape(1, -1, *spatial))
+    per_group = np.array(offsets).reshape(group, channels // group)  # of the input channels that each filter sees
+    rows = np.repeat(per_group, len(data) // group, 0)
+    return constant(data - rows.reshape(*rows.shape, *spatial))
+
+
+def _check_exact(form: Filter, x: Tensor, weight: Tensor) -> None:
+    if weight.data is None:
+        raise LangError(f"{form.where}: the weight of integers must be constant; give tensor '{weight.name}' data.")
+    sizes = np.abs(weight.data.astype(np.float64))
+    rows = sizes.reshape(len(sizes), sizes.shape[1], -1).sum(2)
+    sums = rows.reshape(len(rows), form.group, -1).sum(2) if form.transposed else rows.sum(1)
+    check_sums(form.where, x, float(sums.max()))
+
+
+def check_sums(where: str, x: Tensor, factors: float) -> None:
+    """Raise LangError where the sum of products with such factors may be beyond what floats hold."""
+    offsets = x.quantisation.zero_point or (0,)
+    limits = np.iinfo(x.dtype)
+    largest = reach(x) if not any(offsets) else max(max(limits.max - one, one - limits.min) for one in offsets)
+    if largest * factors > 1 << EXACT_BITS:
+        raise LangError(
+            f"{where}: its sums may reach {largest * factors:.0f}, beyond the {EXACT_BITS} bits that are exact here; "
+            "use smaller weights, or dequantise both operands."
+        )
+
+
+def product_meaning(x: Tensor, weight: Tensor) -> Quantisation:
+    """What the sums of products stand for."""
+    match x.quantisation.scale, weight.quantisation.scale:
+        case (None, _) | (_, None):
+            return Quantisation(None, (0,))
+        case ((one,), several):
+            return Quantisation(tuple(one * other for other in several), (0,))
+        case _:
+            return Quantisation(None, (0,))
