@@ -199,7 +199,7 @@ def test_bounds_on_standard_casts_of_mqbench(tmp_path: Path) -> None:
 
 def network_of_qonnx(signed: int) -> onnx.ModelProto:
     """Filters of 4 bits, an input of 8, and results of 4."""
-    scale = {"s": 0.02, "ws": 0.1, "ys": 0.05}
+    scale = {"s": 0.02, "ws": 0.1, "ys": 0.5}
     weights: dict[str, Array] = {name: np.array(number, np.float32) for name, number in scale.items()}
     weights |= {"z": np.zeros((), np.float32), "eight": np.array(8, np.float32), "four": np.array(4, np.float32)}
     weights["w"] = values(3, 4, 3, 3)
@@ -214,12 +214,16 @@ def network_of_qonnx(signed: int) -> onnx.ModelProto:
 
 def by_formula(x: Array, signed: int) -> Array:
     """The same network by the published formulas."""
+    return grid(sums_by_formula(x, signed), np.array(0.5), np.array(0), -8 if signed else 0, 7 if signed else 15)
+
+
+def sums_by_formula(x: Array, signed: int) -> Array:
+    """Its convolution."""
     low, high = (-128, 127) if signed else (0, 255)
     weights = grid(values(3, 4, 3, 3), np.array(0.1), np.array(0), -7, 7)
     inner = grid(x.astype(np.float64), np.array(0.02), np.array(0), low, high)
     windows = np.lib.stride_tricks.sliding_window_view(inner[0], (3, 3), (1, 2))
-    sums = np.einsum("chwij,ocij->ohw", windows, weights)[None]
-    return grid(sums, np.array(0.05), np.array(0), -8 if signed else 0, 7 if signed else 15)
+    return np.einsum("chwij,ocij->ohw", windows, weights)[None]
 
 
 @pytest.mark.parametrize("signed", [0, 1])
@@ -231,7 +235,7 @@ def test_a_network_of_qonnx_computes_with_its_integers(signed: int, tmp_path: Pa
     for _ in range(2):
         (got,) = Interpreter(module).run({"x": x}).values()
         differ = np.abs(got - wanted)
-        assert differ.max() <= 0.051
+        assert differ.max() <= 0.501
         assert np.mean(differ > 1e-4) <= 0.05
         AbsorbQuantisation().run(module, PassContext(registry()))
         module.verify()
@@ -241,7 +245,48 @@ def test_a_network_of_qonnx_computes_with_its_integers(signed: int, tmp_path: Pa
     )
 
 
-@pytest.mark.parametrize(("chip", "suffix", "step"), [("bm1684x", "bmodel", 0.0), ("cv183x", "cvimodel", 0.051)])
+NORM: Mapping[str, Array] = {
+    "beta": np.array([0.1, 0.3, -0.05], np.float32),
+    "mean": np.array([0.2, -0.1, 0.05], np.float32),
+    "variance": np.array([1.5, 0.6, 0.9], np.float32),
+    "b": np.array([0.3, 0.0, -0.2], np.float32),
+}
+
+
+@pytest.mark.parametrize("gamma", [0.4, 0.0])
+@pytest.mark.parametrize("bias", ["", " b"])
+def test_normalisations_go_into_the_scales_of_filters(gamma: float, bias: str, tmp_path: Path) -> None:
+    """As Brevitas exports layers. Where a channel has the factor 0 there is no scale, and floats are computed."""
+    model = network_of_qonnx(0)
+    statistics = {**NORM, "gamma": np.array([0.7, -1.3, gamma], np.float32)}
+    del model.graph.node[2:]
+    model.graph.node.extend(
+        [
+            node("Conv", f"a f{bias}", "c"),
+            node("BatchNormalization", "c gamma beta mean variance", "n", epsilon=1e-3),
+            node("Relu", "n", "r"),
+            node("Quant", "r ys z four", "y", domain=QONNX, signed=0),
+        ]
+    )
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in statistics.items())
+    module = read(model, tmp_path)
+    AbsorbQuantisation().run(module, PassContext(registry()))
+    module.verify()
+    is_quantised = [one.result.tensor.is_quantised for one in module.walk() if one.op.name == "top.Conv"]
+    assert is_quantised == [gamma != 0.0]
+    assert ("BatchNorm" in ops(module)) == (gamma == 0.0)
+    x = values(1, 4, 6, 6)
+    columns = {name: array.astype(np.float64).reshape(1, 3, 1, 1) for name, array in statistics.items()}
+    sums = sums_by_formula(x, 0) + (columns["b"] if bias else 0.0)
+    scaled = columns["gamma"] * (sums - columns["mean"]) / np.sqrt(columns["variance"] + 1e-3) + columns["beta"]
+    wanted = grid(scaled, np.array(0.5), np.array(0), 0, 15)
+    (got,) = Interpreter(module).run({"x": x}).values()
+    assert np.abs(got - wanted).max() <= 0.501
+    assert np.mean(np.abs(got - wanted) > 1e-4) <= 0.05
+    assert len(np.unique(wanted)) > 8
+
+
+@pytest.mark.parametrize(("chip", "suffix", "step"), [("bm1684x", "bmodel", 0.0), ("cv183x", "cvimodel", 0.501)])
 @pytest.mark.parametrize("signed", [0, 1])
 def test_chips_keep_to_the_bounds_of_four_bits(
     chip: str, suffix: str, step: float, signed: int, tmp_path: Path
@@ -254,7 +299,7 @@ def test_chips_keep_to_the_bounds_of_four_bits(
     session = Session(Registry(), chip=chip)
     session.compile(path, out)
     (got,) = session.runner(out, {}).run({"x": x}).values()
-    assert (wanted.min(), wanted.max()) == pytest.approx((-0.4, 0.35) if signed else (0, 0.75))
+    assert (wanted.min(), wanted.max()) == pytest.approx((-4.0, 3.5) if signed else (0, 7.5))
     np.testing.assert_allclose(got.reshape(wanted.shape), wanted, atol=step)
 
 
