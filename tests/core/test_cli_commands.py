@@ -311,6 +311,7 @@ def test_deploy_passes_everything_on(tpuc: CommandLine, calls: Calls) -> None:
         "deploy",
         ("module of net.mlir", "o.bin"),
         {
+            "keep_in": Path(),
             "calibration_table": Path("table"),
             "quantize_table": Path("table"),
             "test_input": (Path("x.npz"),),

@@ -72,6 +72,8 @@ def build(text: str) -> Any:
         ("tile{limit=7}", Tile(limit=7)),
         ("tile{limit=none}", Tile(limit=None)),
         ("needy{chip-name=newchip}", Needy("newchip")),
+        ("tile{label=a b limit=7}", Tile(label="a b", limit=7)),
+        ("tile{limit=7 keep_limit=true label=a}", Tile(limit=7, keep_limit=True, label="a")),
     ],
 )
 def test_text_becomes_fields(text: str, expected: Pass) -> None:
@@ -84,6 +86,10 @@ def test_text_becomes_fields(text: str, expected: Pass) -> None:
         ("{a=1}", "pass text '{a=1}' has no pass name; write NAME or NAME{option=value,...}."),
         ("tile{depth=3", "pass text 'tile{depth=3' has no closing brace; write NAME or NAME{option=value,...}."),
         ("tile{=3}", "pass text 'tile{=3}' has an option without a name; write NAME{option=value,...}."),
+        (
+            "tile{depth=3 label=a,depth=4}",
+            "pass text 'tile{depth=3 label=a,depth=4}' gives option 'depth' twice; keep one.",
+        ),
         ("tile{depth=3,depth=4}", "pass text 'tile{depth=3,depth=4}' gives option 'depth' twice; keep one."),
         ("tile{sizes=[1,2}", "pass text 'tile{sizes=[1,2}' has brackets that do not pair; write lists as [a,b]."),
         (

@@ -42,7 +42,9 @@ class Engine(HostEngine):
     name = "engine"
     suffixes = (".abc",)
 
-    def run(self, path: Path, inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+    def run(
+        self, path: Path, inputs: Mapping[str, NDArray[np.generic]], model_data: Path | None = None
+    ) -> dict[str, NDArray[np.generic]]:
         return {}
 
 

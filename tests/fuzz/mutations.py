@@ -73,7 +73,7 @@ ARRAYS = (
     *("run --model n_cv183x.cvimodel --input {file} -o o.npz", "npz statistic {file}", "npz dump {file}"),
     *("npz compare {file} in.npz", "npz compare in.npz {file}", "npz check-nan-inf {file}", "npz to-dat {file} o.dat"),
     *("npz fp32-to-bf16 {file} o.npz", "calibrate n.mlir --dataset {file} -o o_table"),
-    *("compare n.mlir n_bm1684x_int8_tpu.mlir --input {file}", "npz to-npy {file} x -o o.npy"),
+    *("compare n.mlir n_bm1684x_int8_sym_tpu.mlir --input {file}", "npz to-npy {file} x -o o.npy"),
     "deploy --mlir n.mlir --chip bm1684x --quantize f32 --test-input {file} -o o.bmodel",
 )
 MODULES = (

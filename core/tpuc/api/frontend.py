@@ -97,6 +97,12 @@ class Frontend(ABC):
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
         """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
 
+    def simplified(self, path: Path, options: ImportOptions) -> Mapping[str, bytes]:
+        """The network as it was simplified before the translation, in its own format: files by the end of their names
+        (`_opt.onnx`). Nothing where a format has no such form.
+        """
+        return {}
+
 
 class HostEngine(ABC):
     """Something else that runs a foreign format on the host: the reference for an imported network."""
@@ -106,5 +112,7 @@ class HostEngine(ABC):
     suffixes: ClassVar[tuple[str, ...]]
 
     @abstractmethod
-    def run(self, path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Every tensor by its foreign name, outputs last. Raises Unsupported when the engine is not installed."""
+    def run(self, path: Path, inputs: Mapping[str, Array], model_data: Path | None = None) -> dict[str, Array]:
+        """Every tensor by its foreign name, outputs last; `model_data` is the file of weights, where they are apart.
+        Raises Unsupported when the engine is not installed.
+        """

@@ -1,18 +1,18 @@
-"""Base classes of commands: each takes the global options too, and `_` and `-` are the same in its options."""
+"""Base classes of commands: each takes the global options too, and their options are found whatever case and dash they have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from tpuc.cli.app import App
 from tpuc.cli.outputs import check_outputs
-from tpuc.cli.text import dashed
+from tpuc.cli.text import option_name
 
 CONTEXT_SETTINGS: dict[str, Any] = {
-    "token_normalize_func": dashed,
+    "token_normalize_func": option_name,
     "help_option_names": ["-h", "--help"],
     "max_content_width": 100,
 }
@@ -59,6 +59,17 @@ def _be_verbose(context: click.Context, _: click.Parameter, value: bool) -> None
     context.ensure_object(App).verbose |= value
 
 
+def joined_lists(arguments: Sequence[str]) -> list[str]:
+    """The arguments, each that ends in a comma joined with the next one."""
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and joined[-1].endswith(","):
+            joined[-1] += argument
+        else:
+            joined.append(argument)
+    return joined
+
+
 class Command(click.Command):
     """A subcommand of `tpuc`: use as `@click.command(cls=Command)` and name it in `tpuc.commands`.
 
@@ -71,6 +82,10 @@ class Command(click.Command):
         settings["context_settings"] = {**CONTEXT_SETTINGS, **(settings.get("context_settings") or {})}
         super().__init__(*arguments, **settings)
         self.params += global_options()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Lists may have blanks behind their commas: `--mean 103.9, 116.8, 123.7`."""
+        return super().parse_args(ctx, joined_lists(args))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it, unless it would overwrite what it reads."""

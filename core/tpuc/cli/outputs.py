@@ -26,9 +26,9 @@ def check_outputs(command: click.Command, values: Mapping[str, Any]) -> None:
         _refuse_same(label, path, outputs[:index], "output")
 
 
-def check_output(label: str, path: Path, sources: Iterable[Path | None]) -> None:
-    """Raise UsageError when a file to write is one of those to read."""
-    _refuse_same(label, path, [("", source) for source in sources if source is not None], "input")
+def check_output(label: str, path: Path, others: Iterable[Path | None], kind: str = "input") -> None:
+    """Raise UsageError when a file to write is one of those to read, or of another `kind`."""
+    _refuse_same(label, path, [("", other) for other in others if other is not None], kind)
 
 
 def _refuse_same(label: str, path: Path, others: Iterable[tuple[str, Path]], kind: str) -> None:

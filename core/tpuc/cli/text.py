@@ -20,6 +20,11 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
+def option_name(name: str) -> str:
+    """Names of options and choices, where upper and lower case are the same too; letters alone are not."""
+    return dashed(name).lower() if len(name) > 1 else name
+
+
 def one_line(text: str) -> str:
     """Text without line breaks."""
     return " ".join(text.split())

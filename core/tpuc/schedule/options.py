@@ -1,8 +1,13 @@
-"""Pass texts: `fuse-relu`, `fuse-relu{keep-limit}`, `tile{axis=h,sizes=[4,8]}` become pass objects."""
+"""Pass texts: `fuse-relu`, `fuse-relu{keep-limit}`, `tile{axis=h,sizes=[4,8]}` become pass objects.
+
+As in MLIR, blanks may stand between options that have values: `convert{mode=INT8 chip=newchip}`. A blank is part of a
+value where no option follows it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -36,13 +41,12 @@ def parse_pass_text(text: str) -> PassText:
         raise UsageError(f"pass text '{text}' has no closing brace; write NAME or NAME{{option=value,...}}.")
     options: dict[str, str | None] = {}
     for part in split_outside_brackets(rest[:-1], text):
-        key, equals, value = part.partition("=")
-        key = key.strip().replace("_", "-")
+        key, value = _option(part)
         if not key:
             raise UsageError(f"pass text '{text}' has an option without a name; write NAME{{option=value,...}}.")
         if key in options:
-            raise UsageError(f"pass text '{text}' gives option '{key}' twice; keep one.")
-        options[key] = value.strip() if equals else None
+            raise _twice(text, key)
+        options[key] = value
     return PassText(name, options)
 
 
@@ -70,7 +74,7 @@ def build_object(kind: str, definition: type[T], text: PassText) -> T:
     fields = {field.name.replace("_", "-"): field for field in _fields(definition)}
     hints = typing.get_type_hints(definition)
     values: dict[str, Any] = {}
-    for key, value in text.options.items():
+    for key, value in _between_blanks(text, list(fields)).items():
         if key not in fields:
             raise _unknown_option(f"{kind} '{text.name}'", text.name, key, list(fields))
         values[fields[key].name] = _read(hints[fields[key].name], value, f"{kind} '{text.name}': option {key}")
@@ -78,6 +82,28 @@ def build_object(kind: str, definition: type[T], text: PassText) -> T:
         if field.name not in values and _is_required(field):
             raise UsageError(f"{kind} '{text.name}' needs option '{key}'; write {text.name}{{{key}=...}}.")
     return definition(**values)
+
+
+def _between_blanks(text: PassText, known: list[str]) -> Mapping[str, str | None]:
+    """The options of a text, with those that only a blank parts from the value before them."""
+    names = "|".join(re.escape(name).replace(r"\-", "[-_]") for name in known)
+    options: dict[str, str | None] = {}
+    for key, value in text.options.items():
+        first, *more = re.split(rf"\s+(?=(?:{names})\s*=)", value) if value and known else [value]
+        for name, part in [(key, first), *(_option(one) for one in more if one is not None)]:
+            if name in options:
+                raise _twice(text.name, name)
+            options[name] = part
+    return options
+
+
+def _option(text: str) -> tuple[str, str | None]:
+    key, equals, value = text.partition("=")
+    return key.strip().replace("_", "-"), value.strip() if equals else None
+
+
+def _twice(text: str, key: str) -> UsageError:
+    return UsageError(f"pass text '{text}' gives option '{key}' twice; keep one.")
 
 
 def _fields(definition: type[Any]) -> tuple[dataclasses.Field[Any], ...]:

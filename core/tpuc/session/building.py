@@ -41,6 +41,7 @@ class Recipe:
     quantize_table: Path | None = None
     boundary: Boundary | None = None
     after_lowering: Callable[[Module], None] | None = None
+    keep_in: Path | None = None
 
 
 def calibrate(session: Session, module: Module, settings: CalibrationSettings) -> Any:
@@ -84,7 +85,8 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
 def deploy(session: Session, module: Module, model: Path, settings: DeploySettings) -> CompileReport:
     """Build, check, compare stages on a test input, and only then write."""
     table = settings.get("calibration_table")
-    built = build(session, module, Recipe(table, settings.get("quantize_table"), settings.get("boundary")))
+    recipe = Recipe(table, settings.get("quantize_table"), settings.get("boundary"), keep_in=settings.get("keep_in"))
+    built = build(session, module, recipe)
     loaded = session.chip.load(built.data, str(model))
     loaded.check()
     test = StageTest(
@@ -118,16 +120,22 @@ def build(session: Session, module: Module, recipe: Recipe) -> Built:
             manager.run_pipeline("calibrate", module)
     with session.timed("lower"):
         _lower(session, manager, module, recipe)
-    tag = f"_{session.chip.description.name}_{compiled_mode(module)}"
+    tag = f"_{session.chip.description.name}_{_mode_tag(compiled_mode(module))}"
     if recipe.after_lowering is not None:
         recipe.after_lowering(module)
-    session.keep(module, f"{tag}_tpu")
+    session.keep(module, f"{tag}_tpu", recipe.keep_in)
     with session.timed("finalize"):
         manager.run_pipeline("finalize", module)
     session.keep(module, f"{tag}_final")
     with session.timed("generate"):
         manager.run(module, ["generate-code"], "generate")
     return Built(module, context.result(ARTIFACT), context.find(MEMORY_PLAN))
+
+
+def _mode_tag(mode: str) -> str:
+    """A mode in names of files, as TPU-MLIR writes it: `int8_sym`, `int8_asym`, `f16`."""
+    symmetric = mode.startswith("int") and not mode.endswith("-asym")
+    return f"{mode}_sym" if symmetric else mode.replace("-", "_")
 
 
 def _lower(session: Session, manager: PassManager, module: Module, recipe: Recipe) -> None:

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+
+import numpy.typing as npt
 
 from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
 from tpuc.data import inputs_of
 from tpuc.errors import Unsupported
+from tpuc.files import file_stem, write_atomic
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.npz import write_npz
 from tpuc.registry import Registry
 from tpuc.session.compare import compare, tolerance_of
 from tpuc.session.reports import StageComparison
-from tpuc.session.running import reference_values, samples_in
+from tpuc.session.running import meant_inputs, reference_values, samples_in
 
 if TYPE_CHECKING:
     from tpuc.session.settings import NetworkSettings, TransformTestSettings
 
+Array: TypeAlias = npt.NDArray[Any]
+
 
 def read_network(registry: Registry, path: Path, settings: NetworkSettings) -> Module:
     """As it stands in the file; raises Unsupported when no installed front end reads it."""
-    options = ImportOptions(
+    return _frontend(registry, path).read(path, _options(path, settings), registry)
+
+
+def keep_simplified(registry: Registry, path: Path, settings: NetworkSettings, folder: Path) -> None:
+    """Write the network as its front end simplified it, where its format has such a form."""
+    options = _options(path, settings)
+    for ending, content in _frontend(registry, path).simplified(path, options).items():
+        write_atomic(folder / f"{file_stem(options.model_name)}{ending}", content)
+
+
+def _options(path: Path, settings: NetworkSettings) -> ImportOptions:
+    return ImportOptions(
         model_name=settings.get("model_name") or path.stem,
         model_data=settings.get("model_data"),
         input_shapes=tuple(tuple(shape) for shape in settings.get("input_shapes", ())),
@@ -32,7 +48,6 @@ def read_network(registry: Registry, path: Path, settings: NetworkSettings) -> M
         batch=settings.get("batch"),
         random_weights=settings.get("random_weights", False),
     )
-    return _frontend(registry, path).read(path, options, registry)
 
 
 def frontends(registry: Registry) -> Iterator[Frontend]:
@@ -59,15 +74,26 @@ def verify_import(
 
     With `batch`, the one that the module was made for, the engine runs sample by sample.
     """
-    inputs = next(iter(samples_in(inputs_of(module), settings.get("test_input", ()), registry)))
+    paths = settings.get("test_input", ())
+    inputs = next(iter(samples_in(inputs_of(module), paths, registry)))
+    folder = settings.get("keep_in")
+    if folder is not None:
+        _keep_input(module, inputs, folder / f"{file_stem(module.name)}_in_f32.npz", paths)
     values = Interpreter(module).run(inputs, "all")
-    wanted = reference_values(_engine(registry, path), path, inputs, settings.get("batch"))
+    engine = _engine(registry, path)
+    wanted = reference_values(engine, path, inputs, settings.get("batch"), settings.get("model_data"))
     limits = tolerance_of("f32", settings.get("tolerance", ()))
     result = compare(f"{path.name} and TOP", values, wanted, limits, settings.get("excepts", ()))
     test_result = settings.get("test_result")
     if test_result is not None:
         write_npz(test_result, values)
     return result
+
+
+def _keep_input(module: Module, inputs: Mapping[str, Array], target: Path, paths: Sequence[Path]) -> None:
+    """Write the sample that a comparison runs on, unless it was read from that very file."""
+    if not (target.exists() and any(target.samefile(path) for path in paths)):
+        write_npz(target, meant_inputs(module, inputs))
 
 
 def _engine(registry: Registry, path: Path) -> HostEngine:

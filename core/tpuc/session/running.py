@@ -141,20 +141,25 @@ def paired_inputs(
     return for_top, for_tpu
 
 
+def meant_inputs(module: Module, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """A sample of a module as the numbers that it stands for, in float32 where they are not integers as such."""
+    types = types_of(module)
+    return {name: _meant(array, types[name]) if name in types else array for name, array in inputs.items()}
+
+
 def _meant(array: Array, type: TensorType) -> Array:
     """The numbers that an input of a network that is quantised already stands for."""
     return real_values(array, type).astype(np.float32) if type.is_quantised else array
 
 
 def reference_values(
-    engine: HostEngine, path: Path, inputs: Mapping[str, Array], batch: int | None
+    engine: HostEngine, path: Path, inputs: Mapping[str, Array], batch: int | None, model_data: Path | None
 ) -> dict[str, Array]:
     """Every tensor of the network file; sample by sample where the file's own batch is not the module's."""
     if batch is None:
-        return engine.run(path, inputs)
-    rows = [
-        engine.run(path, {name: array[index : index + 1] for name, array in inputs.items()}) for index in range(batch)
-    ]
+        return engine.run(path, inputs, model_data)
+    parts = [{name: array[index : index + 1] for name, array in inputs.items()} for index in range(batch)]
+    rows = [engine.run(path, part, model_data) for part in parts]
     return {name: np.concatenate([row[name] for row in rows]) for name, array in rows[0].items() if array.ndim}
 
 

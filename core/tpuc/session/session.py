@@ -19,14 +19,14 @@ from tpuc.files import file_stem, weights_beside
 from tpuc.ir import Module, TensorType
 from tpuc.ir.attributes import StringAttr
 from tpuc.ir.text import read_module, write_module
-from tpuc.ir.text.files import WEIGHT_FILE
+from tpuc.ir.text.files import WEIGHT_FILE, weight_file_of
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.schedule.results import ResultKey
 from tpuc.session import building
 from tpuc.session.boundary import Boundary
 from tpuc.session.building import Built, Recipe
-from tpuc.session.importing import frontends, read_network, verify_import
+from tpuc.session.importing import frontends, keep_simplified, read_network, verify_import
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison, shown_tensor
 from tpuc.session.running import Runner, compiled_inputs, module_runner, profile_report, samples_in, with_divisor
 from tpuc.session.settings import (
@@ -99,18 +99,26 @@ class Session:
         """A `.mlir` file with its weights."""
         return read_module(path, self.registry.resolve_op)
 
-    def save(self, module: Module, path: Path) -> None:
-        """Write a `.mlir` file and, under the name it gives them, its weights beside it."""
+    def save(self, module: Module, path: Path, weights: str | None = None) -> None:
+        """Write a `.mlir` file and its weights beside it, in a file of that name if one is given."""
         if module.weights.missing is None:
-            module.attributes[WEIGHT_FILE] = StringAttr(weights_beside(path))
+            module.attributes[WEIGHT_FILE] = StringAttr(weights or weights_beside(path))
         write_module(path, module)
         self.registry.hooks.hook.module_dumped(path=path, module=module)
 
-    def keep(self, module: Module, suffix: str) -> None:
-        """Save an intermediate module in `work_dir`, where there is one."""
-        if self.work_dir is not None:
-            self.work_dir.mkdir(parents=True, exist_ok=True)
-            self.save(module, self.work_dir / f"{file_stem(module.name)}{suffix}.mlir")
+    def keep(self, module: Module, suffix: str, folder: Path | None = None) -> None:
+        """Save an intermediate module in `work_dir`, where there is one, else in `folder` if that is given."""
+        folder = self.work_dir or folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.save(module, folder / f"{file_stem(module.name)}{suffix}.mlir")
+
+    def keep_origin(self, module: Module, folder: Path | None) -> None:
+        """As `keep`, of a module as it was read: its weights lie in the file that its front end names."""
+        folder = self.work_dir or folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.save(module, folder / f"{file_stem(module.name)}_origin.mlir", weight_file_of(module))
 
     # Stages
 
@@ -146,7 +154,10 @@ class Session:
         """Import a network file and optimise it: a TOP module."""
         with self.timed("import"):
             module = read_network(self.registry, path, settings)
-        self.keep(module, "_origin")
+            folder = settings.get("keep_in")
+            if folder is not None:
+                keep_simplified(self.registry, path, settings, folder)
+        self.keep_origin(module, folder)
         with self.timed("optimise"):
             self.manager(self.context()).run_pipeline("top-optimize", module)
         self.keep(module, "")

@@ -13,7 +13,8 @@ class NetworkSettings(TypedDict, total=False):
     """About a network file.
 
     `batch` becomes the leading extent of every input; `preprocess` says how images become inputs; `random_weights`
-    draws weights where the format keeps them elsewhere.
+    draws weights where the format keeps them elsewhere. `keep_in` is a folder that receives the network as it was read
+    and simplified.
     """
 
     model_name: str
@@ -23,6 +24,7 @@ class NetworkSettings(TypedDict, total=False):
     output_names: Sequence[str]
     preprocess: Mapping[str, Any] | None
     random_weights: bool
+    keep_in: Path | None
 
 
 class SampleSettings(TypedDict, total=False):
@@ -42,10 +44,14 @@ class TestSettings(TypedDict, total=False):
 
 
 class TransformTestSettings(TestSettings, total=False):
-    """Comparison of a TOP module with another engine; `test_result` is an npz that receives every value."""
+    """Comparison of a TOP module with another engine; `test_result` is an npz that receives every value, `keep_in` a
+    folder that receives the input as `NAME_in_f32.npz`.
+    """
 
     batch: int | None
+    model_data: Path | None
     test_result: Path | None
+    keep_in: Path | None
 
 
 class CalibrationSettings(SampleSettings, total=False):
@@ -60,7 +66,7 @@ class DeploySettings(TestSettings, total=False):
     """From a TOP module to a compiled file.
 
     `calibration_table` is a table or its path. `ranges` are the largest magnitudes of values, where they are known: a
-    remark says what is too large for a float type.
+    remark says what is too large for a float type. `keep_in` is a folder that receives the lowered module.
     """
 
     calibration_table: Any
@@ -68,6 +74,7 @@ class DeploySettings(TestSettings, total=False):
     test_reference: Path | None
     boundary: Boundary | None
     ranges: Mapping[str, float] | None
+    keep_in: Path | None
 
 
 class CompileSettings(NetworkSettings, SampleSettings, TestSettings, total=False):

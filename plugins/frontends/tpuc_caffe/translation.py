@@ -55,8 +55,7 @@ def translate(
 ) -> Module:
     """The TOP module of a network; `unknown_field` is told unless unknown layers explain it."""
     inputs = _inputs(network, options)
-    layers = [layer for layer in network.layers if layer.type not in INPUT_TYPES]
-    outputs, layers = _cut(network, layers, [name for name, _ in inputs], options.output_names)
+    outputs, layers = _cut(network, _computing(network), [name for name, _ in inputs], options.output_names)
     steps = _steps(network.source, layers, [name for name, _ in inputs])
     reserved = {name for step in steps for name in step.results} | {name for name, _ in inputs}
     source = ModuleSource(
@@ -73,14 +72,21 @@ def translate(
     return build.finish([(name if name in written else value.name, value) for name, value in values])
 
 
+def named_steps(network: Network) -> Sequence[Step]:
+    """The layers of the whole network with the names that their values have in TOP."""
+    inputs = [name for name, _ in _all_declared(network)]
+    return _steps(network.source, _cut(network, _computing(network), inputs, ())[1], inputs)
+
+
+def _computing(network: Network) -> list[Layer]:
+    return [layer for layer in network.layers if layer.type not in INPUT_TYPES]
+
+
 # Inputs
 
 
 def _inputs(network: Network, options: ImportOptions) -> list[tuple[str, TensorType]]:
-    declared = [*network.inputs]
-    for layer in network.layers:
-        if layer.type in INPUT_TYPES:
-            declared += _declared(network, layer)
+    declared = _all_declared(network)
     if not declared:
         raise InvalidModel(f"{network.source}: has no input. Add a layer of type Input with its shape.")
     names = [name for name, _ in declared]
@@ -90,6 +96,15 @@ def _inputs(network: Network, options: ImportOptions) -> list[tuple[str, TensorT
     if options.batch is not None:
         shapes = [(options.batch, *shape[1:]) for shape in shapes]
     return [(name, TensorType(shape, F32)) for name, shape in zip(names, shapes, strict=True)]
+
+
+def _all_declared(network: Network) -> list[tuple[str, Shape | None]]:
+    """The inputs with their shapes as far as stated."""
+    declared = [*network.inputs]
+    for layer in network.layers:
+        if layer.type in INPUT_TYPES:
+            declared += _declared(network, layer)
+    return declared
 
 
 def _declared(network: Network, layer: Layer) -> list[tuple[str, Shape | None]]:

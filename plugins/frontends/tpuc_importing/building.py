@@ -201,7 +201,7 @@ class TopBuilder:
             "module.platform": StringAttr(self.source.platform),
             "module.state": StringAttr(self.state),
             "module.top_run_mode": StringAttr("STATIC"),
-            "module.weight_file": StringAttr(f"{stem}_all_origin_weight.npz"),
+            "module.weight_file": StringAttr(f"{stem}_all_weight.npz"),
         }
         return self.module
 

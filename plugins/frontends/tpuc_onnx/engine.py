@@ -21,7 +21,7 @@ class OnnxRuntimeEngine(HostEngine):
     name = "onnxruntime"
     suffixes = (".onnx",)
 
-    def run(self, path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, path: Path, inputs: Mapping[str, Array], model_data: Path | None = None) -> dict[str, Array]:
         """See HostEngine."""
         try:
             onnxruntime: Any = importlib.import_module("onnxruntime")

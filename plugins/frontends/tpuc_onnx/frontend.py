@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ class OnnxFrontend(Frontend):
 
         graph = read_graph(load_model(path), path, options.output_names)
         return translate(graph, options, registry)
+
+    def simplified(self, path: Path, options: ImportOptions) -> Mapping[str, bytes]:
+        """`_opt.onnx`, and beside it the text of its graph without weights."""
+        from tpuc_onnx.simplification import simplified_files
+
+        return simplified_files(path, options)
 
 
 FRONTEND = OnnxFrontend()

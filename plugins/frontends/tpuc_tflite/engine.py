@@ -27,7 +27,7 @@ class LiteRtEngine(HostEngine):
     name = "litert"
     suffixes = (".tflite",)
 
-    def run(self, path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, path: Path, inputs: Mapping[str, Array], model_data: Path | None = None) -> dict[str, Array]:
         """See HostEngine."""
         from tpuc_tflite.loading import load_graph
         from tpuc_tflite.ordering import needed_part

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpuc.api import Module, Pass, PassContext, StringAttr, drop_unused_weights, remove_dead
+from tpuc.api import Module, Pass, PassContext, StringAttr, UsageError, drop_unused_weights, remove_dead
 
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.lowering.engine import Lowerer
+from tpuc_passes.results import CHIP
 
 
 @dataclass(frozen=True)
@@ -18,14 +19,21 @@ class ConvertTopToTpu(Pass):
     f32 when that is absent too. Single ops may have their own
     mode through the quantise table in the result `quantise_table`; those in the result `float_sums`
     need not round their results to bytes.
+
+    As in TPU-MLIR the case of `mode` does not matter, `asymmetric` makes an integer mode asymmetric, and `chip` is for
+    runs without one: passes behind this one have it too.
     """
 
     name = "convert-top-to-tpu"
     mode: str = ""
+    asymmetric: bool = False
+    chip: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises UsageError for a mode the chip does not have, Unsupported with all refusals at once."""
-        cells = Cells.of(context, self.name, self.mode)
+        if self.chip:
+            self._choose_chip(context)
+        cells = Cells.of(context, self.name, self._stated_mode(context))
         Lowerer(module, cells).run()
         remove_dead(module)
         drop_unused_weights(module)
@@ -35,3 +43,20 @@ class ConvertTopToTpu(Pass):
             "module.state": StringAttr("TPU_LOWERED"),
         }
         return True
+
+    def _stated_mode(self, context: PassContext) -> str:
+        """The mode that the options ask for, empty when they leave it to the run."""
+        mode = self.mode.lower()
+        if self.asymmetric:
+            mode = mode or str(context.options.get("quantize") or "f32")
+            return f"{mode}-asym" if mode.startswith("int") and not mode.endswith("-asym") else mode
+        return mode
+
+    def _choose_chip(self, context: PassContext) -> None:
+        chosen = context.registry.get("tpuc.chips", self.chip.lower())
+        if context.chip is not None and context.chip.description.name != chosen.description.name:
+            raise UsageError(
+                f"pass '{self.name}' is for chip '{chosen.description.name}', and the run is for "
+                f"'{context.chip.description.name}'; name one of them"
+            )
+        context.leave(CHIP, chosen)

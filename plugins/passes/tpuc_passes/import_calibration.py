@@ -27,11 +27,13 @@ class ImportCalibration(Pass):
     """Float values become `!quant.calibrated<f32<min:max>>`: symmetric `[-threshold, threshold]`, or `[0, threshold]`
     for values that were never negative; in asymmetric modes `[min, max]` as seen (SPEC P2, T15).
 
-    The table is the file `table`, or the result `calibration_table`: a table, or the path of one.
+    The table is the file `table`, or the result `calibration_table`: a table, or the path of one. `asymmetric` is as
+    the mode of the run says where it is not given.
     """
 
     name = "import-calibration"
     table: str = ""
+    asymmetric: bool | None = None
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError when the table names none, or not all, of the module's values."""
@@ -50,7 +52,9 @@ class ImportCalibration(Pass):
                 f"{source}: {len(missing)} of the {len(values)} values of module '{module.name}' are not in it, the "
                 f"first is '{missing[0]}'; it belongs to another network, calibrate this one with `tpuc calibrate`"
             )
-        asymmetric = str(context.options.get("quantize", "")).endswith("-asym")
+        asymmetric = self.asymmetric
+        if asymmetric is None:
+            asymmetric = str(context.options.get("quantize", "")).endswith("-asym")
         names = {value.name for value in values}
         foreign = [name for name in table.entries if name not in names]
         if foreign:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tpuc.api import ResultKey
+from tpuc.api import Chip, ResultKey
 
 MODE: ResultKey[str] = ResultKey("mode")
 """The integer mode that a quantised network asks for."""
+CHIP: ResultKey[Chip] = ResultKey("chip")
+"""The chip that a pass was given, in a run without one."""
 FLOAT_SUMS: ResultKey[Collection[str]] = ResultKey("float_sums")
 """Products that need not give bytes."""

@@ -180,7 +180,7 @@ class ModuleSubject(Subject):
             pairs = zip(operation.results, first.defining.results, strict=True)
             build.values.update((old.name, new) for old, new in pairs)
         module = build.finish([(name, build.values[name]) for name in outputs])
-        module.weights.save(path.parent / f"{file_stem(module.name)}_top_f32_all_origin_weight.npz")
+        module.weights.save(path.parent / f"{file_stem(module.name)}_top_f32_all_weight.npz")
         write_atomic(path, print_module(module))
 
     def _operand(self, build: TopBuilder, value: Value, random_weights: bool) -> Value:

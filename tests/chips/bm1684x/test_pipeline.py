@@ -52,8 +52,8 @@ def test_two_runs_in_different_folders_write_the_same_bytes(stages: Path, tmp_pa
         "digits_origin.mlir",
         "digits.mlir",
         "digits_cali_table",
-        "digits_bm1684x_int8_tpu.mlir",
-        "digits_bm1684x_int8_final.mlir",
+        "digits_bm1684x_int8_sym_tpu.mlir",
+        "digits_bm1684x_int8_sym_final.mlir",
     } <= first.keys()
 
 
@@ -61,13 +61,13 @@ def test_every_stage_reads_back_and_evaluates(stages: Path) -> None:
     session = Session(chip="bm1684x", quantize="int8")
     inputs = {"image": np.load(DIGITS / "digits_eval.npz")["x"][:1].reshape(1, 1, 8, 8).astype(np.float32)}
     results: dict[str, np.ndarray] = {}
-    for stage in ("_origin", "", "_bm1684x_int8_tpu", "_bm1684x_int8_final"):
+    for stage in ("_origin", "", "_bm1684x_int8_sym_tpu", "_bm1684x_int8_sym_final"):
         module = session.load(stages / f"digits{stage}.mlir")
         module.verify()
         (results[stage],) = Interpreter(module).run(inputs).values()
     assert np.abs(results[""] - results["_origin"]).max() < 1e-5
-    assert np.array_equal(results["_bm1684x_int8_tpu"], results["_bm1684x_int8_final"])
-    assert np.argmax(results["_bm1684x_int8_tpu"]) == np.argmax(results["_origin"])
+    assert np.array_equal(results["_bm1684x_int8_sym_tpu"], results["_bm1684x_int8_sym_final"])
+    assert np.argmax(results["_bm1684x_int8_sym_tpu"]) == np.argmax(results["_origin"])
 
 
 def test_the_steps_one_by_one_give_the_file_that_compile_gives(stages: Path, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> N
     assert [comparison.stages for comparison in report.comparisons] == ["TOP and TPU", "TPU and simulator"]
     assert "input 'image_raw': ui8 1x16x20x3\n" in report.text()
     # The module says how its bytes come from an image; for the file the user does.
-    from_module = session.run(tmp_path / "work" / "net_bm1684x_int8_tpu.mlir", (images / "0.png",))
+    from_module = session.run(tmp_path / "work" / "net_bm1684x_int8_sym_tpu.mlir", (images / "0.png",))
     said = {"pixel_format": "rgb", "resize_dims": (16, 20), "keep_aspect_ratio": True, "pad_value": 114}
     from_file = session.run(tmp_path / "net.bmodel", (images / "0.png",), preprocess=said)
     assert from_file.keys() == from_module.keys()

@@ -130,7 +130,7 @@ def test_module_says_where_it_comes_from(tmp_path: Path) -> None:
         "module.platform": StringAttr("ONNX"),
         "module.state": StringAttr("TOP_F32"),
         "module.top_run_mode": StringAttr("STATIC"),
-        "module.weight_file": StringAttr("my_net_top_f32_all_origin_weight.npz"),
+        "module.weight_file": StringAttr("my_net_top_f32_all_weight.npz"),
     }
 
 

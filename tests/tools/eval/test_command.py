@@ -101,7 +101,7 @@ def digits_forms(tmp_path_factory: pytest.TempPathFactory) -> Forms:
         suffix = registry.get("tpuc.chips", chip).description.suffix
         target = folder / f"digits_{chip}{suffix}"
         assert main(["compile", str(DIGITS / "digits.onnx"), f"--chip={chip}", *calibration, "-o", str(target)]) == 0
-        chips.append((folder / f"digits_{chip}_int8_tpu.mlir", target))
+        chips.append((folder / f"digits_{chip}_int8_sym_tpu.mlir", target))
     return Forms(top, chips)
 
 

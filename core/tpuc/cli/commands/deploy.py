@@ -51,7 +51,11 @@ def command(
     work_dir: Path | None,
     **settings: Unpack[DeploySettings],
 ) -> None:
-    """Turn a TOP module into a compiled file."""
+    """Turn a TOP module into a compiled file.
+
+    The module as it was lowered lies beside the file, or in --work-dir: NAME_CHIP_MODE_tpu.mlir, as in
+    net_newchip_int8_sym_tpu.mlir. `tpuc visual`, `tpuc eval` and `tpuc run` take it.
+    """
     given = (settings.get("quantize_table"), settings.get("calibration_table"), settings.get("test_reference"))
     check_inputs(mlir, *given, *settings.get("test_input", ()))
     check_outputs(output, memory_plan, report_path)
@@ -64,7 +68,8 @@ def command(
         planner=planner,
         opt=opt,
     )
-    show_report(app, session.deploy(session.load(mlir), output, **settings), report_path, memory_plan)
+    report = session.deploy(session.load(mlir), output, keep_in=output.parent, **settings)
+    show_report(app, report, report_path, memory_plan)
 
 
 def asymmetric_mode(mode: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -10,9 +11,11 @@ import click
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.options import preprocess_options
+from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, check_outputs, open_session
 from tpuc.cli.values import EMPTY, FILE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
 from tpuc.errors import UsageError
+from tpuc.files import file_stem
 
 if TYPE_CHECKING:
     from tpuc.session.settings import NetworkSettings
@@ -45,20 +48,30 @@ def command(
     mlir: Path,
     **settings: Unpack[NetworkSettings],
 ) -> None:
-    """Turn a network into a TOP module (.mlir and .npz)."""
+    """Turn a network into a TOP module (.mlir and .npz).
+
+    With --test-input there lie beside it: NAME_in_f32.npz, that input as the module takes it; NAME_origin.mlir with
+    NAME_top_f32_all_weight.npz, the module before any pass; of ONNX files NAME_opt.onnx, the network as it was
+    simplified, and NAME_opt.onnx.prototxt, its graph as text.
+    """
     if not test_input and (test_result is not None or excepts or tolerance):
         raise UsageError("--test-result, --excepts and --tolerance belong to a comparison; add --test-input FILE.")
     if post_handle_type is not None:
         raise UsageError("--post-handle-type: no post-processing can be fused yet; leave it out.")
     check_inputs(model_def, settings.get("model_data"), *test_input)
     check_outputs(mlir)
+    keep_in = mlir.parent if test_input else None
+    if keep_in is not None:
+        check_kept(keep_in / file_stem(settings.get("model_name", "")), [model_def, *test_input], [mlir, test_result])
     session = open_session(app)
-    module = session.transform(model_def, **settings)
+    module = session.transform(model_def, keep_in=keep_in, **settings)
     if test_input:
         report = session.verify_transform(
             model_def,
             module,
             batch=settings.get("batch"),
+            model_data=settings.get("model_data"),
+            keep_in=keep_in,
             test_input=test_input,
             test_result=test_result,
             excepts=excepts,
@@ -66,3 +79,11 @@ def command(
         )
         app.result(report.text())
     session.save(module, mlir)
+
+
+def check_kept(stem: Path, inputs: Sequence[Path], outputs: Sequence[Path | None]) -> None:
+    """Raise UsageError when what is kept beside the module, named after it, would overwrite another file."""
+    for ending in ("_origin.mlir", "_opt.onnx", "_opt.onnx.prototxt"):
+        path = stem.with_name(f"{stem.name}{ending}")
+        check_output("--model-name", path, inputs)
+        check_output("--model-name", path, outputs, "output")

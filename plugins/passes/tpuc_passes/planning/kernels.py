@@ -21,15 +21,18 @@ from tpuc.api import (
     UsageError,
 )
 
+from tpuc_passes.results import CHIP
+
 COEFFICIENTS = "packed"
 COEFFICIENTS_ADDRESS = "packed_addr"
 
 
 def chip_of(context: PassContext, pass_name: str) -> Chip:
-    """The chip of this run; raises UsageError when none was chosen."""
-    if context.chip is None:
+    """The chip of this run, or of a pass before; raises UsageError when none was chosen."""
+    chip = context.chip or context.find(CHIP)
+    if chip is None:
         raise UsageError(f"pass '{pass_name}' needs a chip: add --chip NAME")
-    return context.chip
+    return chip
 
 
 def runs_on_chip(operation: Operation) -> bool:

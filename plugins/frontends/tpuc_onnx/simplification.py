@@ -1,0 +1,94 @@
+"""The network as it is translated, written as ONNX again: cut at its outputs, shapes static, constants folded."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnx
+from google.protobuf import text_format
+from onnx import helper, numpy_helper
+from tpuc.api import ImportOptions, InvalidModel
+from tpuc_importing.graphs import needed
+from tpuc_ops.arrays import Array
+
+from tpuc_onnx.folding import fold
+from tpuc_onnx.graph import Graph, GraphNode, read_graph
+from tpuc_onnx.loading import load_model
+from tpuc_onnx.shapes import TypeTable, input_shapes
+
+LARGEST_FILE = 2_000_000_000
+"""Bytes of weights; a message of protobuf has fewer than 2 GiB."""
+NOT_FOLDED = frozenset({"DequantizeLinear"})
+"""Integers and their scales say more than the floats that they stand for."""
+
+
+def simplified_files(path: Path, options: ImportOptions) -> Mapping[str, bytes]:
+    """The file, and its text without weights; nothing when the weights are too large for one file."""
+    model = load_model(path)
+    graph = read_graph(model, path, options.output_names)
+    simplified = _simplified(model, graph, options)
+    if simplified is None:
+        return {}
+    content = simplified.SerializeToString(deterministic=True)
+    simplified.graph.ClearField("initializer")
+    text = text_format.MessageToString(simplified)
+    return {"_opt.onnx": content, "_opt.onnx.prototxt": text.encode("utf-8")}
+
+
+def _simplified(model: onnx.ModelProto, graph: Graph, options: ImportOptions) -> onnx.ModelProto | None:
+    types = TypeTable(graph)
+    shapes = input_shapes(graph, options.input_shapes)
+    for entry, shape in zip(graph.inputs, shapes, strict=True):
+        types.declare(entry.name, entry.elem_type, shape)
+    nodes = _computing(graph, types)
+    read = {name for node in nodes for name in node.reads}
+    weights = {name: array for name, array in types.constants.items() if name in read}
+    if sum(array.nbytes for array in weights.values()) > LARGEST_FILE:
+        return None
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    result.graph.Clear()
+    result.graph.name = options.model_name or graph.name
+    result.graph.node.extend(node.proto for node in nodes)
+    result.graph.initializer.extend(_initializers(model, weights))
+    inputs = [(entry.name, entry.elem_type, shape) for entry, shape in zip(graph.inputs, shapes, strict=True)]
+    result.graph.input.extend(helper.make_tensor_value_info(*one) for one in inputs)
+    result.graph.output.extend(_values(graph.outputs, types))
+    inner = [name for node in nodes for name in node.foreign.outputs if name and name not in graph.outputs]
+    result.graph.value_info.extend(value for value in _values(inner, types) if value.HasField("type"))
+    return result
+
+
+def _computing(graph: Graph, types: TypeTable) -> Sequence[GraphNode]:
+    """The nodes that are left when those of constant results are folded; notes types and constants."""
+    nodes: list[GraphNode] = []
+    for node in graph.nodes:
+        folded = None if node.foreign.op_type in NOT_FOLDED else fold(node, types)
+        if folded is not None:
+            types.constants.update(
+                {name: array for name, array in zip(node.foreign.outputs, folded, strict=False) if name}
+            )
+            continue
+        with contextlib.suppress(InvalidModel):  # the translation is where it is refused, or corrected
+            types.infer(node)
+        nodes.append(node)
+    return needed(nodes, graph.outputs, lambda node: node.foreign.outputs, lambda node: node.reads)
+
+
+def _initializers(model: onnx.ModelProto, weights: Mapping[str, Array]) -> Sequence[onnx.TensorProto]:
+    """Weights of the file as they stand there where they lie inside it, others as arrays."""
+    inside = {tensor.name: tensor for tensor in model.graph.initializer if not tensor.external_data}
+    return [inside.get(name) or numpy_helper.from_array(array, name) for name, array in weights.items()]
+
+
+def _values(names: Sequence[str], types: TypeTable) -> Sequence[onnx.ValueInfoProto]:
+    """What is known of tensors."""
+    values: list[onnx.ValueInfoProto] = []
+    for name in names:
+        value, known = onnx.ValueInfoProto(name=name), types.proto(name)
+        if known is not None:
+            value.type.CopyFrom(known)
+        values.append(value)
+    return values

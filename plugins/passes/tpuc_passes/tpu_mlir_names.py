@@ -1,0 +1,86 @@
+"""Passes with the names and the options that TPU-MLIR's have, for pipelines that are written as texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuc.api import ARTIFACT, Module, Pass, PassContext, write_atomic
+
+from tpuc_passes.assign_addresses import AssignAddresses
+from tpuc_passes.generate_code import GenerateCode
+from tpuc_passes.group_layers import GroupLayers
+from tpuc_passes.import_calibration import ImportCalibration
+from tpuc_passes.pack_weights import PackWeights
+from tpuc_passes.planning.kernels import find_kernel, runs_on_chip
+
+
+@dataclass(frozen=True)
+class ImportCalibrationTable(Pass):
+    """`import-calibration` of the table `file`; `asymmetric` says which ranges of it count, whatever the run's mode."""
+
+    name = "import-calibration-table"
+    file: str = ""
+    asymmetric: bool = False
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass."""
+        return ImportCalibration(self.file, self.asymmetric).run(module, context)
+
+
+@dataclass(frozen=True)
+class WeightReorder(Pass):
+    """Weights are packed for the tiles that load them, so `layer-group` does it; before it nothing is to be done."""
+
+    name = "weight-reorder"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; changes nothing."""
+        return False
+
+
+@dataclass(frozen=True)
+class SubnetDivide(Pass):
+    """Everything is one subnet: it holds what the chip computes, and the routines of the host that belong to it."""
+
+    name = "subnet-divide"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; changes nothing. Raises Unsupported for the first op that neither computes."""
+        for operation in module.main.operations:
+            if runs_on_chip(operation):
+                find_kernel(context, operation)
+        return False
+
+
+@dataclass(frozen=True)
+class LayerGroup(GroupLayers):
+    """`group-layers`, then `pack-weights`."""
+
+    name = "layer-group"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass."""
+        return super().run(module, context) | PackWeights().run(module, context)
+
+
+@dataclass(frozen=True)
+class AddressAssign(AssignAddresses):
+    """`assign-addresses`."""
+
+    name = "address-assign"
+
+
+@dataclass(frozen=True)
+class Codegen(GenerateCode):
+    """`generate-code`; the compiled file is `model_file`."""
+
+    name = "codegen"
+    model_file: str = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises CannotWrite where the file cannot be written."""
+        changed = super().run(module, context)
+        if self.model_file:
+            write_atomic(Path(self.model_file), context.result(ARTIFACT))
+        return changed
