@@ -1,4 +1,4 @@
-"""Base classes of commands: each takes the global options too, and their options are found whatever case and dash they have."""
+"""Base classes of commands: each takes the global options too, and finds its options in any case, with any dashes."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def _be_verbose(context: click.Context, _: click.Parameter, value: bool) -> None
 
 
 def joined_lists(arguments: Sequence[str]) -> list[str]:
-    """The arguments, each that ends in a comma joined with the next one."""
+    """The arguments, each that ends in a comma joined with the next one, unless that is an option."""
     joined: list[str] = []
     for argument in arguments:
-        if joined and joined[-1].endswith(","):
+        if joined and joined[-1].endswith(",") and not argument.startswith("--"):
             joined[-1] += argument
         else:
             joined.append(argument)

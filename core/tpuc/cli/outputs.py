@@ -39,7 +39,7 @@ def _refuse_same(label: str, path: Path, others: Iterable[tuple[str, Path]], kin
 
 
 def _with_weights(path: Path) -> tuple[Path, ...]:
-    return (path, path.with_name(weights_beside(path))) if path.suffix == ".mlir" else (path,)
+    return (path, path.with_name(weights_beside(path))) if path.suffix.lower() == ".mlir" else (path,)
 
 
 def _same(one: Path, other: Path) -> bool:

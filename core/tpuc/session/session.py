@@ -259,14 +259,14 @@ class Session:
         self, path: Path, preprocess: Mapping[str, Any], *, everything: bool = False, inputs: Sequence[Path] = ()
     ) -> Runner:
         """Any runnable file, ready to run. `inputs` are files that it will be given."""
-        if path.suffix == ".mlir" and preprocess:
+        if path.suffix.lower() == ".mlir" and preprocess:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(preprocess))
             raise UsageError(
                 f"{path} says itself how images become its inputs. Leave out {options}, or transform the network again "
                 "with other ones."
             )
-        if path.suffix == ".mlir" or self._is_network(path):
-            module = self.load(path) if path.suffix == ".mlir" else self.transform(path, preprocess=preprocess)
+        if path.suffix.lower() == ".mlir" or self._is_network(path):
+            module = self.load(path) if path.suffix.lower() == ".mlir" else self.transform(path, preprocess=preprocess)
             return module_runner(module, everything, self.remark)
         chip, loaded = self.open(path)
         has_images = any(has_reader(self.registry, one) for one in inputs)

@@ -63,7 +63,7 @@ class Attempt:
         if self.chip is None:
             return ["transform", "--model-name=reduced", f"--model-def={path}", f"--mlir={folder / 'reduced.mlir'}"]
         target = ["--chip", self.chip, "--quantize", self.mode, "-o", str(folder / "reduced.out")]
-        if path.suffix == ".mlir":
+        if path.suffix.lower() == ".mlir":
             table = [] if self.mode in FLOAT_MODES else ["--calibration-table", str(self._ranges(path, folder))]
             return ["deploy", "--mlir", str(path), *target, *table]
         data = [] if self.mode in FLOAT_MODES else ["--dataset", str(self._samples(shapes, folder))]

@@ -103,7 +103,7 @@ def _subject(app: App, network: Path, model_data: Path | None, input_shapes: Sha
     if network.suffix.lower() == ".onnx":
         return OnnxSubject(network, input_shapes)
     session = open_session(app)
-    if network.suffix == ".mlir":
+    if network.suffix.lower() == ".mlir":
         return ModuleSubject(session.load(network))
     return ModuleSubject(session.transform(network, model_data=model_data, input_shapes=input_shapes))
 

@@ -133,7 +133,7 @@ def _runnable(app: App, paths: Sequence[Path], preprocess: Mapping[str, Any]) ->
     """Modules say themselves how images become inputs; what the options say is for the other networks then."""
     from tpuc_eval.runnable import RunnableFile
 
-    modules = [path for path in paths if path.suffix == ".mlir"]
+    modules = [path for path in paths if path.suffix.lower() == ".mlir"]
     if preprocess and modules and len(modules) < len(paths):
         app.remark(f"{', '.join(map(str, modules))}: as it says itself how images become inputs, options do not count")
         return [RunnableFile(path, app.registry, {} if path in modules else preprocess) for path in paths]

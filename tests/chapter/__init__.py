@@ -1,0 +1,1 @@
+"""The commands of the chapter on TPU-MLIR, and of the paper, each run as it is printed there."""

@@ -1,0 +1,93 @@
+"""Every command of the chapter runs as it is printed, and leaves what the chapter says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tpuc.cli import main as tpuc
+
+from tests.chapter.given import make
+
+HERE = Path(__file__).parent
+NAMES = HERE.parents[1] / "packages" / "tpuc-mlir-names"
+SCENES: list[dict[str, Any]] = tomllib.loads((HERE / "commands.toml").read_text("utf-8"))["scene"]
+
+pytestmark = pytest.mark.chip("bm1684x")
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package of scripts can be imported."""
+    monkeypatch.syspath_prepend(str(NAMES))
+
+
+def run(words: list[str]) -> tuple[int, str, str]:
+    """Run a command in this process: exit code, stdout, stderr."""
+    from tpuc_mlir_names import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = tpuc(words[1:]) if words[0] == "tpuc" else main(words)
+    return status, out.getvalue(), err.getvalue()
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=[scene["name"] for scene in SCENES])
+def test_scene(scene: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if any(one.endswith(".prototxt") for one in scene["given"]):
+        pytest.importorskip("cv2", reason="needs opencv-python-headless")
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    for given in scene["given"]:
+        make(folder, given)
+    monkeypatch.chdir(folder)
+    for command in scene["command"]:
+        if "serves" in command:
+            check_served(command["run"], command["serves"], folder)
+            continue
+        before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+        status, said, remarks = run(shlex.split(command["run"]))
+        assert status == 0, f"{command['run']}\n{said}{remarks}"
+        for name in command.get("leaves", ()):
+            assert (folder / name).stat().st_size > 0
+            assert (folder / name).stat().st_mtime_ns != before.get(name), f"{name} is older than {command['run']}"
+        assert re.search(command.get("says", ""), said), said
+
+
+def check_served(command: str, port: int, folder: Path) -> None:
+    """Run a command that serves a page in a process of its own, look at the page, and interrupt it."""
+    words = shlex.split(command)
+    if _answers(port):  # somebody else's: any other port will do
+        words, port = [*words, "--port", "0"], 0
+    environment = {**os.environ, "PYTHONPATH": str(NAMES)}
+    program = [sys.executable, "-c", "import sys; from tpuc_mlir_names import main; sys.exit(main(sys.argv[1:]))"]
+    with subprocess.Popen(
+        [*program, *words], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        place = re.match(r"http://127\.0\.0\.1:(\d+)/ shows the networks; stop with Ctrl-C$", said)
+        assert place, said
+        assert int(place[1]) == (port or int(place[1]))
+        with urllib.request.urlopen(f"http://127.0.0.1:{place[1]}/", timeout=60) as page:
+            assert b"quant.mlir" in page.read()
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+
+
+def _answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
