@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CHIPS = sorted(path.name for path in (ROOT / "plugins" / "chips").iterdir() if (path / "chip.py").exists())
-FOLDERS = ("core", "plugins", "tests", "examples", "docs", "benchmarks")
+FOLDERS = ("core", "plugins", "packages", "tests", "examples", "docs", "benchmarks")
 OF_OTHER_CHIPS = ("test_networks.py", "test_pipeline.py")
 """What is run of another chip's tests, none of which may name this one: the way from a network to its file."""
 

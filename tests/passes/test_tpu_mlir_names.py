@@ -61,6 +61,7 @@ def test_calibration_makes_integers_of_either_kind(asymmetric: str, zero: bool, 
     assert np.mean(answers.reshape(50, 10).argmax(axis=1) == labels) >= 0.9  # 0.98 and more of all in floats
 
 
+@pytest.mark.chip("cv183x")
 def test_two_chips_at_once(digits: Path) -> None:
     given = ("--pass", f"convert-top-to-tpu{{chip={CHIP}}}", "--chip", "cv183x", "--quantize", "bf16")
     done = tpuc("opt", "digits.mlir", *given, cwd=digits)

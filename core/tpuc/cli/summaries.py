@@ -30,6 +30,7 @@ SUMMARIES = {
     "profile": "Show cycles, DDR traffic and memory of a compiled file.",
     "qtable": "Find the layers to keep in float.",
     "reduce": "Take everything from a failing network that its failure does not need.",
+    "regress": "Take the networks that a folder describes through their commands.",
     "run": "Execute a network on given inputs.",
     "transform": "Turn a network into a TOP module (.mlir and .npz).",
     "visual": "Show float and quantised network side by side.",

@@ -68,7 +68,8 @@ def command(
         planner=planner,
         opt=opt,
     )
-    report = session.deploy(session.load(mlir), output, keep_in=output.parent, **settings)
+    settings["keep_in"] = output.parent
+    report = session.deploy(session.load(mlir), output, **settings)
     show_report(app, report, report_path, memory_plan)
 
 

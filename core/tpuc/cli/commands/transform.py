@@ -63,8 +63,9 @@ def command(
     keep_in = mlir.parent if test_input else None
     if keep_in is not None:
         check_kept(keep_in / file_stem(settings.get("model_name", "")), [model_def, *test_input], [mlir, test_result])
+    settings["keep_in"] = keep_in
     session = open_session(app)
-    module = session.transform(model_def, keep_in=keep_in, **settings)
+    module = session.transform(model_def, **settings)
     if test_input:
         report = session.verify_transform(
             model_def,
