@@ -12,7 +12,7 @@ from tpuc_ops import top
 
 from tpuc_lang.graph import LangError, Quantisation, Scales, Tensor, ZeroPoints, constant, floats_only, make_one
 from tpuc_lang.stored import EXACT_BITS, parameters, quantised, real, real_filter
-from tpuc_lang.transposed import transposed_volumes
+from tpuc_lang.volumes import conv_volumes, transposed_volumes
 from tpuc_lang.wide import reach
 from tpuc_lang.windows import all_before, numbers, result_dtype
 
@@ -89,22 +89,24 @@ class Filter:
         meaning: Quantisation | None = None,
     ) -> Tensor:
         """The convolution of what these tensors hold."""
-        if self.transposed and self.rank > 2:
-            return transposed_volumes(
-                self.where, x, weight, bias, self.strides, self.holes, self.pads, self.output_padding, self.group, name
-            )
-        kernel, strides, pads, holes = weight.shape[2:], self.strides, self.pads, self.holes
-        op: Op = top.Conv(kernel_shape=kernel, strides=strides, pads=pads, group=self.group, dilations=holes)
+        where, strides, holes, pads, group = self.where, self.strides, self.holes, self.pads, self.group
+        if self.rank > 2 and self.transposed:
+            extra = self.output_padding
+            return transposed_volumes(where, x, weight, bias, strides, holes, pads, extra, group, name, dtype, meaning)
+        if self.rank > 2:
+            return conv_volumes(where, x, weight, bias, strides, holes, pads, group, name, dtype, meaning)
+        kernel = weight.shape[2:]
+        op: Op = top.Conv(kernel_shape=kernel, strides=strides, pads=pads, group=group, dilations=holes)
         if self.transposed:
             op = top.Deconv(
                 kernel_shape=kernel,
                 strides=strides,
                 pads=pads,
-                group=self.group,
+                group=group,
                 dilations=holes,
                 output_padding=self.output_padding,
             )
-        return make_one(self.where, op, [x, weight, bias], name, dtype=dtype, quantisation=meaning)
+        return make_one(where, op, [x, weight, bias], name, dtype=dtype, quantisation=meaning)
 
 
 def of_any(
