@@ -10,10 +10,10 @@ from tpuc_ops.quant.casts import Dequantise
 
 from tpuc_passes.canonicalisation.common import Names
 from tpuc_passes.quantised import has_scales
+from tpuc_passes.stated.affine import AffineIntoFilter
 from tpuc_passes.stated.casts import CastsFromStated, CastsOfCasts, EqualCasts, StoredInputs
 from tpuc_passes.stated.integers import ComputeIntegers, ReluIntoIntegers
 from tpuc_passes.stated.moves import CastsBeforeMoves, MovesBeforeCasts, RealBeforeMoves, WeightsAsFloats, WeightsMoved
-from tpuc_passes.stated.norms import NormIntoFilter
 
 _STATED = (top.QuantizeLinear, top.DequantizeLinear, Dequantise)
 
@@ -37,7 +37,7 @@ class AbsorbQuantisation(Pass):
             CastsFromStated(names),
             StoredInputs(),
             WeightsMoved(names),
-            NormIntoFilter(names),
+            AffineIntoFilter(names),
             MovesBeforeCasts(names),
             CastsOfCasts(),
             EqualCasts(),

@@ -77,12 +77,12 @@ class AffineIntoProduct(Pattern):
         if position is None or producer is None or not isinstance(producer.op, (top.Conv, top.MatMul)):
             return False
         before: Any = producer.op
-        axis = _output_axis(producer)
+        axis = output_axis(producer)
         matrix = _float64(producer.operands[1], module)
         if axis is None or matrix is None or before.do_relu or producer.result.type != operation.result.type:
             return False
         affine = affine_of(operation, position, module, producer.result.tensor.dims, axis)
-        bias = _bias(producer, module)
+        bias = bias_of(producer, module)
         if affine is None or bias is None:
             return False
         factor, summand = affine
@@ -90,7 +90,7 @@ class AffineIntoProduct(Pattern):
         after: Any = operation.op
         name = operation.name
         if (factor != 1).any():
-            along = _weight_axis(before, matrix.ndim)
+            along = weight_axis(before, matrix.ndim)
             shape = [-1 if index == along else 1 for index in range(matrix.ndim)]
             scaled = matrix * factor.reshape(shape)
             rewriter.set_operand(producer, 1, new_weight(rewriter, self.names, f"{name}_filter", scaled))
@@ -149,7 +149,7 @@ def _per_channel(array: Array | None, dims: tuple[int, ...], axis: int) -> Array
     return np.broadcast_to(array.reshape(-1), (dims[axis],))
 
 
-def _output_axis(producer: Operation) -> int | None:
+def output_axis(producer: Operation) -> int | None:
     """The result's axis along which filters or columns lie."""
     op: Any = producer.op
     rank = producer.result.tensor.rank
@@ -159,12 +159,12 @@ def _output_axis(producer: Operation) -> int | None:
     return rank - 1 if plain and rank >= 2 else None
 
 
-def _weight_axis(op: Any, rank: int) -> int:
+def weight_axis(op: Any, rank: int) -> int:
     """The same axis in the filter or matrix."""
     return 0 if isinstance(op, top.Conv) or op.right_transpose else rank - 1
 
 
-def _bias(producer: Operation, module: Module) -> Array | None:
+def bias_of(producer: Operation, module: Module) -> Array | None:
     """The bias by channel, zero when it is absent, None when it is computed or has another form."""
     channels = producer.result.tensor.dims[1 if isinstance(producer.op, top.Conv) else -1]
     if len(producer.operands) < 3:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from tpuc.api import NoneType, Op, Operation, Pattern, Rewriter, Uniform, UniformPerAxis, Value
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_ops.quantised import ComputesIntegers, KeepsScale, Rescales
 
@@ -45,7 +46,12 @@ class ComputeIntegers(Pattern):
         if isinstance(producer.op, KeepsScale):
             operands = [self._in_scale(rewriter, value, target.element) for value in operands]
         if isinstance(producer.op, PRODUCTS):
-            operands = self._with_bias(rewriter, operands)
+            bias = _stored_bias(rewriter, operands)
+            if bias is None:
+                return False
+            if bias.size:
+                name = self._names.new(f"{operands[BIAS].name}_i32")
+                operands = [*operands[:BIAS], rewriter.weight(name, bias, "i32")]
         op = _rounding_to_even(producer.op)
         rewriter.replace(operation, rewriter.build(op, operands, target, operation.name))
         return True
@@ -55,16 +61,6 @@ class ComputeIntegers(Pattern):
             return value
         name = self._names.new(f"{value.name}_rescaled")
         return rewriter.build(NEAREST, [value], value.tensor.with_element(wanted), name)
-
-    def _with_bias(self, rewriter: Rewriter, operands: Sequence[Value]) -> list[Value]:
-        """The bias in whole steps of the sums."""
-        if len(operands) <= BIAS or isinstance(operands[BIAS].type, NoneType):
-            return list(operands)
-        source, filters, bias = operands
-        scale = np.asarray(_scales(filters), np.float64) * source.tensor.uniform.scale
-        real = rewriter.module.weights[bias.name].reshape(-1).astype(np.float64)
-        stored = np.clip(np.rint(real / scale), -(1 << 31), (1 << 31) - 1).astype(np.int32)
-        return [source, filters, rewriter.weight(self._names.new(f"{bias.name}_i32"), stored, "i32")]
 
 
 class ReluIntoIntegers(Pattern):
@@ -99,6 +95,16 @@ def _stored(operation: Operation, index: int) -> Value | None:
     if is_bias or before is None or not isinstance(before.op, Dequantise):
         return None
     return before.operands[0]
+
+
+def _stored_bias(rewriter: Rewriter, operands: Sequence[Value]) -> Array | None:
+    """The bias in whole steps of the sums, empty when there is none; None where 32 bits do not hold it."""
+    if len(operands) <= BIAS or isinstance(operands[BIAS].type, NoneType):
+        return np.empty(0, np.int32)
+    source, filters, bias = operands
+    scale = np.asarray(_scales(filters), np.float64) * source.tensor.uniform.scale
+    steps = np.rint(rewriter.module.weights[bias.name].reshape(-1).astype(np.float64) / scale)
+    return steps.astype(np.int32) if np.abs(steps).max(initial=0) < 1 << 31 else None
 
 
 def _is_constant(value: Value) -> bool:
