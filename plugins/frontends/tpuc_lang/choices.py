@@ -233,7 +233,9 @@ def lut(input: Tensor, table: Tensor, out_name: str | None = None) -> Tensor:  #
     where = "lut"
     if input.dtype not in ("int8", "uint8") or int(np.prod(table.shape)) != BYTES:
         raise LangError(f"{where}: {input.dtype} and a table of {list(table.shape)}; it takes bytes and 256 entries.")
-    places, entries = input, make_one(where, top.Reshape(shape=(BYTES,)), [table])
+    places, entries = input, table
+    if table.shape != (BYTES,):
+        entries = make_one(where, top.Reshape(shape=(BYTES,)), [table])
     if input.dtype == "int8":  # so that no place is below 0
         places = make_one(where, top.Cast(to="UINT8"), [input])
     meaning = table.quantisation

@@ -5,17 +5,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 from tpuc.api import Op
 from tpuc_importing.finding import functions_of
 from tpuc_ops import top
 from tpuc_ops.elementwise import Function
 from tpuc_ops.shapes import positive_axis
 
-from tpuc_lang.graph import LangError, Scalar, Tensor, floats_only, make_one, number_of, once
-from tpuc_lang.stored import AWAY, parameters, quantised, real, rounded, saturated, scaled
+from tpuc_lang.choices import lut
+from tpuc_lang.graph import LangError, Scalar, Tensor, constant, floats_only, limits_of, make_one, number_of, once
+from tpuc_lang.stored import AWAY, BYTES, parameters, quantised, real, rounded, saturated, scaled
 
 PLAIN = ("abs", "arccos", "arctanh", "round", "tan")
 """Functions of floats only; the others take integers that stand for real values."""
+ENTRIES = 256
+"""Of a table for bytes."""
 ROUNDING = ("gelu", "sigmoid", "tanh")
 """Functions that say how their integers are rounded."""
 
@@ -149,7 +153,7 @@ def softmax_int(
     if not input.is_integer:
         raise LangError(f"{where}: tensor '{input.name}' is {input.dtype}; use tl.softmax.")
     op = _softmax(where, input, axis)
-    return _valued(where, lambda x: _of(where, op, x), input, scale, zero_point, out_name, round_mode)
+    return _valued(where, lambda x: _of(where, op, x), input, scale, zero_point, out_name, round_mode, False)
 
 
 def _softmax(where: str, x: Tensor, axis: int) -> Op:
@@ -212,8 +216,12 @@ def _valued(
     zero_point: Sequence[int] | None,
     out_name: str | None,
     round_mode: str = AWAY,
+    by_element: bool = True,
 ) -> Tensor:
-    """A function of floats, or of what integers with scales stand for; its result has the operand's type."""
+    """A function of floats, or of what integers with scales stand for; its result has the operand's type.
+
+    Of bytes it is a table, which every chip looks up exactly.
+    """
     if scale is None:
         dtype = floats_only(where, x)
         result = value(x)
@@ -222,8 +230,22 @@ def _valued(
     points = (0, 0) if zero_point is None else tuple(zero_point)
     if len(scale) != 2 or len(points) != 2:
         raise LangError(f"{where}: scale and zero_point have two numbers each, of the operand and the result.")
-    result = value(real(where, x, scale[0], points[0]))
-    return quantised(where, result, parameters(where, scale[1], points[1]), x.dtype, out_name, round_mode)
+    x.set_quantisation(where, scale[0], points[0])
+    meaning = parameters(where, scale[1], points[1])
+    if x.dtype not in BYTES or not by_element:
+        return quantised(where, value(real(where, x)), meaning, x.dtype, out_name, round_mode)
+    numbers = constant(np.arange(ENTRIES).astype(np.uint8).astype(x.dtype), None, x.dtype)
+    low, high = ((limit - points[1]) * scale[1] for limit in limits_of(x.dtype))
+    results = _within(where, value(real(where, numbers, scale[0], points[0])), low - scale[1], high + scale[1])
+    table = quantised(where, results, meaning, x.dtype, None, round_mode)
+    return lut(x, table, out_name)
+
+
+def _within(where: str, x: Tensor, low: float, high: float) -> Tensor:
+    """Numbers of a table within bounds, and 0 where the function has no value."""
+    is_number = make_one(where, top.Compare(mode="Equal"), [x, x])
+    number = make_one(where, top.Where(y_is_const=True), [is_number, x, None])
+    return make_one(where, top.Clip(min=low, max=high), [number])
 
 
 def _named(result: Tensor, name: str | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""What `compile` takes, networks one after the other, what images become, attention, and files for chips."""
+"""What `compile` takes and writes, networks one after the other, what images become, and attention."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tpuc_lang as tl
-from tpuc.api import Module
-from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.testing.values import build_exposed
 from tpuc_ops import top
 
-from tests.frontends.lang.cases import CASES, SHAPE
-from tests.frontends.lang.programs import Array, const, evaluated, floats, integers, numbers
-from tests.frontends.lang.test_whole_numbers import filters
+from tests.frontends.lang.programs import Array, const, evaluated, floats, numbers
 
 
 def test_several_networks() -> None:
@@ -152,73 +146,3 @@ def test_multi_scale_deformable_attention() -> None:
         wanted[q, head] += shares[q, head, level * points + point] * sampled(image, x, y0)
     result = linear(wanted.reshape(1, queries, width), weights[3], biases[3])
     np.testing.assert_allclose(evaluated(y, given)[0], result, rtol=1e-4, atol=1e-5)
-
-
-# Chips
-
-
-GROUPS = sorted({case.group for case in CASES.values()})
-HOST = {"regions", "volumes"}
-"""What a chip need not compute itself, or what a colleague's kernels decide: evaluated above, not compiled here."""
-
-
-def built_for(module: Module, mode: str) -> tuple[Session, Module, bytes]:
-    """Optimised and compiled, with every value as an output."""
-    session = Session(chip="bm1684x", quantize=mode)
-    session.manager(session.context()).run_pipeline("top-optimize", module)
-    return session, *build_exposed(session, module)
-
-
-def compare_with_simulator(outputs: list[tl.Tensor], inputs: list[tl.Tensor], mode: str) -> None:
-    """Every value of the compiled network is what its evaluation gives; floats but for the last places."""
-    module = tl.compile("net", inputs, outputs, no_save=True)
-    session, built, data = built_for(module, mode)
-    given = {one.name: np.asarray(one.data, np.float32) for one in inputs}
-    found, wanted = session.chip.load(data, "net").run(given), Interpreter(built).run(given, "all")
-    assert found
-    for name, array in found.items():
-        if array.dtype.kind in "iu":
-            np.testing.assert_array_equal(array, wanted[name], name)
-        else:
-            spread = float(np.abs(wanted[name]).max())
-            assert np.abs(array - wanted[name]).max() <= 1e-4 * spread, name  # exponentials differ between numpy builds
-
-
-@pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize("group", [group for group in GROUPS if group not in HOST])
-def test_networks_of_floats_compile(group: str) -> None:
-    x, y = floats(*SHAPE), floats(*SHAPE, seed=1)
-    outputs = [case.build(x, y) for case in CASES.values() if case.group == group]
-    compare_with_simulator(outputs, [x, y], "f32")
-
-
-@pytest.mark.chip("bm1684x")
-def test_networks_of_whole_numbers_compile() -> None:
-    x, y = integers(1, 4, 6, 5), integers(1, 4, 6, 5, seed=1)
-    sums = tl.conv_int(x, const(filters(3, 4, 2, 2), "int8"), input_zp=2)
-    outputs = [
-        tl.requant_int(sums, [1518500249, 1 << 30, 3], [-42, -41, -9], [1, 2, 3], 2),
-        tl.mul_shift(x, y, -7, "int8"),
-        tl.lut(x, const(np.arange(256) - 128, "int8")),
-        tl.add(x, y),
-    ]
-    compare_with_simulator(outputs, [x, y], "f32")
-
-
-@pytest.mark.chip("bm1684x")
-def test_networks_that_state_their_scales_compute_with_integers() -> None:
-    x = integers(1, 4, 6, 5)
-    y = tl.conv_quant(
-        x, const(filters(3, 4, 2, 2), "int8"), None, input_scale=0.5, weight_scale=0.25, output_scale=32.0
-    )
-    z = tl.add(y, y, [32.0, 32.0, 64.0])
-    module = tl.compile("net", [x], [z], no_save=True)
-    session, built, data = built_for(module, "f32")
-    names = {operation.op.name for operation in built.main.operations if operation.results}
-    assert "tpu.Conv2D" in names
-    given = {x.name: np.asarray(x.data, np.float32)}
-    found, wanted = session.chip.load(data, "net").run(given), Interpreter(built).run(given, "all")
-    integer = [name for name, array in found.items() if array.dtype.kind in "iu"]
-    assert len(integer) >= 2
-    for name in integer:
-        np.testing.assert_array_equal(found[name], wanted[name], name)
