@@ -108,6 +108,12 @@ class Lowering(Generic[OpT]):
         """
         return None
 
+    def takes_zero_points(self, node: LoweringNode[OpT]) -> bool:
+        """May operands and results of a network that is quantised already keep their zero points? Asked where the mode
+        has none of its own; `operands` of the node are those of the network.
+        """
+        return False
+
     def requires(self, node: LoweringNode[OpT]) -> Sequence[Wants]:
         """What each operand must be; constants are never cast. Default: the mode's own type everywhere."""
         return (Wants.MODE,) * len(node.operand_types)

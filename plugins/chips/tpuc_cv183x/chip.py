@@ -13,6 +13,7 @@ from tpuc.api import (
     Module,
     Recorder,
     TensorType,
+    Uniform,
     UniformPerAxis,
 )
 from tpuc_ops.quant.elements import symmetric_element
@@ -24,9 +25,9 @@ from tpuc_cv183x.lmem import Cv183xLmem
 
 def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> ElementType:
     """Symmetric int8, uint8 where a value is never negative: zero points do not exist on this chip. What has scales per
-    channel keeps them.
+    channel keeps them, and so does what is quantised already: its zero points are folded into biases and tables.
     """
-    if isinstance(type.element, UniformPerAxis):
+    if isinstance(type.element, (Uniform, UniformPerAxis)):
         return type.element
     return symmetric_element(type, divisor, name)
 

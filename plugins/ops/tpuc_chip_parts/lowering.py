@@ -67,6 +67,11 @@ class InnerBuilder(LoweringBuilder):
         return self.inner.none()
 
 
+def is_stated(node: LoweringNode) -> bool:
+    """Does the network itself say how the result is quantised? Then its runtime's integers are wanted, not a mean."""
+    return isinstance(node.result_type.element, Uniform)
+
+
 def bytes_of(constant: Array) -> tuple[Array, float, str]:
     """A constant as bytes with its scale and element type: unsigned where no value is negative."""
     unsigned = bool((constant >= 0).all())
@@ -126,6 +131,9 @@ class FunctionTable(Lowering[Any]):
 
     channel_scales = True
 
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return is_stated(node)
+
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         result = node.quantised_result_type()
         table = table_of(node.op, node.operands[0].tensor, result)
@@ -175,6 +183,9 @@ class PowFloat(Lowering[top.Pow]):
 
 class ShapeLowering(Lowering[Any]):
     """Base: operands as their producers made them, and the first one's element in the result."""
+
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return True
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,) * len(node.operand_types)

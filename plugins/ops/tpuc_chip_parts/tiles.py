@@ -78,6 +78,8 @@ class Product:
     has_bias: bool = False
     multipliers: tuple[int, ...] = ()
     right_shifts: tuple[int, ...] = ()
+    scales: tuple[float, ...] = ()
+    """Float factors instead of multipliers and shifts."""
     inserts: Pair = (0, 0)
     """Zeros between the input's rows and columns."""
 
@@ -104,6 +106,7 @@ class Product:
             has_bias=node.operand_types[2] is not ABSENT,
             multipliers=node.op.multiplier,
             right_shifts=node.op.rshift,
+            scales=getattr(node.op, "scales", ()),
             **more,
         )
 
@@ -113,6 +116,16 @@ class Product:
         count = self.output.shape[1]
         multipliers = self.multipliers * (count // len(self.multipliers))
         return multipliers[first:end], (self.right_shifts * (count // len(self.right_shifts)))[first:end]
+
+    @property
+    def requantises(self) -> bool:
+        """Do integer sums become bytes?"""
+        return bool(self.multipliers or self.scales)
+
+    def factors(self, channels: Pair) -> Sequence[float]:
+        """The `scales` of a range of output channels."""
+        count = self.output.shape[1]
+        return (self.scales * (count // len(self.scales)))[slice(*channels)]
 
     @property
     def extent(self) -> Pair:
@@ -171,7 +184,8 @@ class WindowKernel(TileKernel[Any, AssemblerT]):
 
     def tiling_key(self, node: Node) -> Hashable:
         product = self.product(node)
-        return dataclasses.replace(product, multipliers=product.multipliers[:1] and (0,), right_shifts=())
+        present = {"multipliers": product.multipliers[:1] and (0,), "scales": product.scales[:1] and (0.0,)}
+        return dataclasses.replace(product, right_shifts=(), **present)
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         product = space.product if isinstance(space, ProductSpace) else self.product(node)

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from tpuc.api import TensorType, Uniform, numpy_dtype
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.arithmetic import Rounding, quantise_float, requantise, requantise_qdm, saturate, shift_right
+from tpuc_ops.quant.arithmetic import (
+    Rounding,
+    quantise_float,
+    requantise,
+    requantise_qdm,
+    round_to_int,
+    saturate,
+    shift_right,
+)
 
 
 def zero_point(type: TensorType) -> int:
     """The integer that means 0; plain integers have 0."""
     return type.element.zero_point if isinstance(type.element, Uniform) else 0
+
+
+def without_point(type: TensorType) -> TensorType:
+    """The same scale with the zero point 0."""
+    return type.with_element(replace(type.uniform, zero_point=0)) if zero_point(type) else type
 
 
 def is_integer(type: TensorType) -> bool:
@@ -39,6 +53,15 @@ def requantised(
     factor, shift = (np.asarray(values, np.int64).reshape(shape) for values in (multipliers, shifts))
     scaled = _scale(mode)
     return scaled(acc, factor, shift, zero_point(type), Rounding(rounding), numpy_dtype(type.storage))
+
+
+def requantised_by_floats(acc: Array, scales: Sequence[float], rounding: str, type: TensorType) -> Array:
+    """int32 sums `[n, c, ...]` in the scale of `type`: ``f32(acc) * f32(scale) + f32(zero point)``, each rounded to
+    float32, then rounded by `rounding` and saturated. One scale per channel, or one for all.
+    """
+    factors = np.asarray(scales, np.float32).reshape(1, -1, *(1,) * (acc.ndim - 2))
+    floats = acc.astype(np.float32) * factors + np.float32(zero_point(type))
+    return saturate(round_to_int(floats, Rounding(rounding)), numpy_dtype(type.storage))
 
 
 def _scale(mode: str) -> Callable[..., Array]:

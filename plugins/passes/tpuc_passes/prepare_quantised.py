@@ -20,6 +20,7 @@ from tpuc.api import (
     Value,
     free_name,
 )
+from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
@@ -28,7 +29,7 @@ from tpuc_passes.requantise_symmetric import RequantiseSymmetric
 from tpuc_passes.results import MODE
 from tpuc_passes.wide_differences import differences_to_floats
 
-_F32, _I8 = ScalarType("f32"), ScalarType("i8")
+_F32, _I8, _U8 = ScalarType("f32"), ScalarType("i8"), ScalarType("u8")
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class PrepareQuantised(Pass):
     """Chooses the integer mode, the result `mode`: with zero points where the chip has it, else symmetric
     through `requantise-symmetric`.
 
-    With zero points every value keeps its scale, unsigned bytes count from -128 on, and inputs become floats that are
-    quantised first, as everywhere else. Ops of the network that compute with floats get the chip's float mode.
+    With zero points every value keeps its scale, bytes are unsigned where none is below 0, and inputs become floats
+    that are quantised first, as everywhere else. Ops of the network that compute with floats get the chip's float mode.
     """
 
     name = "prepare-quantised"
@@ -59,7 +60,7 @@ class PrepareQuantised(Pass):
         if asked not in ("int8", "int8-asym"):
             context.remark(f"{module.name}: is quantised already, so it is compiled in mode '{mode}'")
         if mode == "int8-asym":
-            _make_signed(module)
+            _make_plain(module)
         else:
             RequantiseSymmetric().run(module, context)
         return True
@@ -90,17 +91,32 @@ def _floats(module: Module) -> list[str]:
     ]
 
 
-def _make_signed(module: Module) -> None:
+def _plain(element: Uniform) -> Uniform:
+    """The same numbers as unsigned bytes where 0 is the lowest of them, else as signed ones."""
+    lowest = 0 if element.storage.is_unsigned else -128
+    unsigned = element.zero_point == lowest
+    if unsigned == element.storage.is_unsigned:
+        return element
+    move = 128 if unsigned else -128
+    low, high = (None if bound is None else bound + move for bound in (element.low, element.high))
+    storage = _U8 if unsigned else _I8
+    return replace(element, storage=storage, zero_point=element.zero_point + move, low=low, high=high)
+
+
+def _make_plain(module: Module) -> None:
     changes_to_products(module)
-    dequantise_weights(module, but_filters=True)
+    dequantise_weights(module, but_filters=True, but_biases=True)
     names = {value.name for value in computed_values(module)}
+    averaged = {
+        value
+        for operation in module.main.operations
+        if isinstance(operation.op, top.AvgPool)
+        for value in (operation.operands[0], operation.result)
+    }
     for value in computed_values(module):
         element = value.tensor.element
-        if isinstance(element, Uniform) and element.storage.is_unsigned:
-            low = None if element.low is None else element.low - 128
-            high = None if element.high is None else element.high - 128
-            signed = replace(element, storage=_I8, zero_point=element.zero_point - 128, low=low, high=high)
-            value.type = value.tensor.with_element(signed)
+        if isinstance(element, Uniform) and (element.storage.is_unsigned or value not in averaged):
+            value.type = value.tensor.with_element(_plain(element))
     for operation in list(module.main.operations):
         if isinstance(operation.op, NetworkInput) and operation.result.tensor.is_quantised:
             _quantise_input(operation, names)

@@ -48,17 +48,16 @@ def has_scales(module: Module) -> bool:
     )
 
 
-def dequantise_weights(module: Module, *, but_filters: bool = False) -> None:
-    """Weights become the numbers that their integers stand for, one for each use; with `but_filters` not the
-    integers of filters and biases that lowerings take as they are.
+def dequantise_weights(module: Module, *, but_filters: bool = False, but_biases: bool = False) -> None:
+    """Weights become the numbers that their integers stand for, one for each use; with `but_filters` and `but_biases`
+    not the integers of those that lowerings take as they are.
     """
     for operation in list(module.main.operations):
         product = isinstance(operation.op, PRODUCTS) and operation.operands[0].tensor.is_quantised
-        if product and but_filters and isinstance(operation.op, STORED):
-            continue
+        kept = {1: but_filters, 2: but_biases} if product and isinstance(operation.op, STORED) else {}
         # The bias first: its scale is said by the filter.
         for index, operand in reversed(list(enumerate(operation.operands))):
-            if not operand.is_constant:
+            if kept.get(index) or not operand.is_constant:
                 continue
             real = _real(module, operation, index, product)
             if real is not None:

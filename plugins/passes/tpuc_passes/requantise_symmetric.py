@@ -1,11 +1,25 @@
-"""A network that is quantised with zero points becomes a calibrated one, for chips whose integers have none."""
+"""A network that is quantised with zero points, for chips whose integers have none."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from tpuc.api import Calibrated, Module, Pass, PassContext, ScalarType, StringAttr, Uniform, Value
+from tpuc.api import (
+    Calibrated,
+    Module,
+    NetworkInput,
+    Pass,
+    PassContext,
+    ScalarType,
+    StringAttr,
+    Uniform,
+    Value,
+)
+from tpuc_ops import top
+from tpuc_ops.quant.casts import Quantise
 
+from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.quantised import (
     bypass_casts,
     changes_to_products,
@@ -13,28 +27,36 @@ from tpuc_passes.quantised import (
     dequantise_weights,
     has_scales,
 )
+from tpuc_passes.zero_points import kept_elements
 
 _F32 = ScalarType("f32")
 
 
 @dataclass(frozen=True)
 class RequantiseSymmetric(Pass):
-    """Every value gets the range that its integers span as calibration, every weight the numbers it stands for.
+    """Values keep their integers where 0 is the lowest of them, or the middle, or where the ops around them fold zero
+    points into biases and tables. All others get the range that their integers span as calibration, which the chip
+    quantises symmetrically. Filters keep their integers, other weights become the numbers they stand for.
 
-    The chip then quantises symmetrically. A remark says how many values lose resolution, and how much the worst does:
-    a range that lies to one side of 0 is widened to the other side, unless it never crosses 0.
+    A remark says how many values lose resolution, and how much the worst does: a range that lies to one side of 0 is
+    widened to the other side.
     """
 
     name = "requantise-symmetric"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; a network without scales stays as it is."""
+        """See Pass; a network without scales stays as it is. Without a chip no zero point is kept."""
         if not has_scales(module):
             return False
         changes_to_products(module)
-        dequantise_weights(module)
-        coarser = [self._calibrate(value) for value in computed_values(module)]
+        dequantise_weights(module, but_filters=context.chip is not None)
+        floats = _made_of_floats(module)
         bypass_casts(module)
+        kept: Mapping[Value, Uniform] = {}
+        if context.chip is not None:
+            kept = kept_elements(module, Cells.of(context, self.name, "int8"), floats)
+        _round_moved_averages(module, kept)
+        coarser = [self._settle(value, kept.get(value), value in floats) for value in computed_values(module)]
         module.main.update_type()
         module.attributes["module.state"] = StringAttr("TOP_CALIBRATED")
         losing = [ratio for ratio in coarser if ratio > 1.0]
@@ -46,13 +68,43 @@ class RequantiseSymmetric(Pass):
         return True
 
     @staticmethod
-    def _calibrate(value: Value) -> float:
-        """How many times as large a symmetric step is as the old one; 1 for what was no integer."""
+    def _settle(value: Value, kept: Uniform | None, made_of_floats: bool) -> float:
+        """How many times as large the step of the value becomes; 1 for what keeps it or was no integer."""
         element = value.tensor.element
         if not isinstance(element, Uniform):
             return 1.0
+        if kept is not None:
+            value.type = value.tensor.with_element(kept)
+            return 1.0
         low, high = ((bound - element.zero_point) * element.scale for bound in element.bounds)
-        value.type = value.tensor.with_element(Calibrated(_F32, low, high))
         steps = element.bounds[1] - element.bounds[0]
+        if made_of_floats and max(-low, high) <= (steps // 2 + 2) * element.scale:
+            # A cast saturates; one step beyond its end does not make all the others larger.
+            low, high = max(low, -(steps // 2 + 1) * element.scale), min(high, (steps // 2) * element.scale)
+        value.type = value.tensor.with_element(Calibrated(_F32, low, high))
         symmetric = max(-low, high) / (steps if low >= 0 else steps // 2)
         return symmetric / element.scale
+
+
+def _round_moved_averages(module: Module, kept: Mapping[Value, Uniform]) -> None:
+    """Signed integers that are averaged as unsigned ones: halves of those below 0 still go down. Those above lie in the
+    upper half of the range of a value that is never negative, few of them.
+    """
+    for operation in module.main.operations:
+        if not isinstance(operation.op, top.AvgPool) or not operation.result.tensor.is_quantised:
+            continue
+        value = operation.operands[0]
+        even = operation.op.round_mode == "HalfToEven"
+        if not even and value in kept and kept[value].storage.is_unsigned != value.tensor.storage.is_unsigned:
+            operation.op = replace(operation.op, round_mode="HalfDown")
+
+
+def _made_of_floats(module: Module) -> set[Value]:
+    """Values that a cast from floats makes integers, or will."""
+    inputs = {*module.main.inputs}
+    for operation in module.main.operations:
+        if isinstance(operation.op, NetworkInput):
+            inputs.add(operation.result)
+        elif isinstance(operation.op, Quantise) and not operation.operands[0].tensor.is_quantised:
+            inputs.add(operation.operands[0])
+    return inputs

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from tpuc.api import (
     ABSENT,
     KernelChoice,
@@ -27,7 +29,17 @@ from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.window import pair
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import DType, Layout, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar
+from tpuc_bm1684x.isa import (
+    Arithmetic,
+    ArithmeticOp,
+    DType,
+    Layout,
+    Operand,
+    PoolOp,
+    PoolOrDepthwise,
+    Requantise,
+    Scalar,
+)
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.common import parallel_axes, window_limits
@@ -38,11 +50,10 @@ from tpuc_bm1684x.kernels.packing import (
     RECORD_ALIGNMENT,
     by_lane,
     record_scratch,
-    requantise_records,
     slots_of,
     spread_records,
 )
-from tpuc_bm1684x.kernels.product import ConvKernel, convolution_refusal
+from tpuc_bm1684x.kernels.product import ConvKernel, Product, convolution_refusal
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, operand
@@ -54,9 +65,14 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
     Floats: in f32, with f32 filters.
     """
 
+    def product(self, node: Node) -> Product:
+        return Product.of_convolution(node)
+
     def refuse(self, node: Node) -> str | None:
         if node.operand_types[1].storage.name in ("f16", "bf16"):
             return f"a depthwise filter of floats must be f32, this one is {node.operand_types[1].storage.name}"
+        if node.op.kernel_zp:
+            return "a zero point of a depthwise filter has no kernel"
         return convolution_refusal(node)
 
     def space(self, node: Node) -> Space:
@@ -68,65 +84,81 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         names = [PackedConstant("filter", ("c",))]
+        if _is_wide(node):
+            names.append(PackedConstant("rest", ("c",)))
         if node.operand_types[2] is not ABSENT:
             names.append(PackedConstant("bias", ("c",), alignment=4))
-        if node.op.multiplier:
+        if self.product(node).requantises:
             names.append(PackedConstant("requantise", ("c",), alignment=RECORD_ALIGNMENT))
         return names
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         channels = tile.size("c")
-        taps = node.op.window().taps * (node.operand_types[1].storage.bits // 8)
-        size = {"filter": taps, "bias": 4, "requantise": COMPACT_BYTES}[name]
+        taps = node.op.window().taps * (1 if _is_wide(node) else node.operand_types[1].storage.bits // 8)
+        size = {"filter": taps, "rest": taps, "bias": 4, "requantise": COMPACT_BYTES}[name]
         return min(channels, LANES), slots_of(channels) * size
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         c0, c1 = tile.range("c")
         channels = node.result_type.dims[1]
         if name == "requantise":
-            return requantise_records(*self.product(node).requantisation((c0, c1)), zero_point(node.result_type))
-        array = arrays[1 if name == "filter" else 2]
+            return self.product(node).records((c0, c1), zero_point(node.result_type))
+        array = arrays[2 if name == "bias" else 1]
         assert array is not None
+        if _is_wide(node) and name != "bias":
+            near = array.clip(-128, 127)
+            array = (near if name == "filter" else array - near).astype(np.int8)
         if name == "bias":
             array = array.astype(_bias_dtype(node).numpy)
         return by_lane(array.reshape(channels, -1)[c0:c1])
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        if not node.op.multiplier:
+        if not self.product(node).requantises:
             (box, *_) = self.reads(node, self.space(node), tile)
             assert box is not None
             return widening_scratch(node, box.shape, tile_shape(tile))
         size = Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)
-        return (Scratch("sum", size), record_scratch(tile.size("c")))
+        wide = (Scratch("rest_sum", size), Scratch("whole_sum", size)) if _is_wide(node) else ()
+        return (Scratch("sum", size), *wide, record_scratch(tile.size("c")))
+
+    @staticmethod
+    def _with_rest(placed: PlacedTile, sums: PoolOrDepthwise, asm: Bm1684xAssembler) -> Operand:
+        """The sums with those of what filters have beyond bytes."""
+        rest, whole = (Operand(placed.scratch[name].address, DType.INT32) for name in ("rest_sum", "whole_sum"))
+        weight = Operand(placed.constants["rest"].address, DType.INT8, Layout.COMPACT)
+        asm.record(replace(sums, result=rest, weight=weight, bias=None))
+        operation = ArithmeticOp.ADD_SATURATE
+        asm.record(Arithmetic(operation=operation, shape=sums.shape, result=whole, left=sums.result, right=rest))
+        return whole
 
     def emit(self, node: Node[tpu.Conv2D], placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        op = node.op
+        op, product = node.op, self.product(node)
         x, result = placed.operand(0), placed.result
         wide = Widened.of(placed, asm)
-        target = Operand(placed.scratch["sum"].address, DType.INT32) if op.multiplier else wide.result
+        target = Operand(placed.scratch["sum"].address, DType.INT32) if product.requantises else wide.result
         bias = placed.constants.get("bias")
-        asm.record(
-            PoolOrDepthwise(
-                operation=PoolOp.DEPTHWISE,
-                result=target,
-                shape=result.shape,
-                input=wide.input,
-                input_size=(x.shape[2], x.shape[3]),
-                kernel=pair(op.window().kernel),
-                stride=pair(op.window().strides),
-                pads=x.padding,
-                dilation=pair(op.window().dilations),
-                weight=Operand(
-                    placed.constants["filter"].address, dtype_of(node.operand_types[1].storage), Layout.COMPACT
-                ),
-                bias=Operand(bias.address, _bias_dtype(node), Layout.COMPACT) if bias else None,
-                pad_value=Scalar.of(zero_point(node.operand_types[0]), wide.input.dtype) if any(op.pads) else None,
-            )
+        kind = DType.INT8 if _is_wide(node) else dtype_of(node.operand_types[1].storage)
+        sums = PoolOrDepthwise(
+            operation=PoolOp.DEPTHWISE,
+            result=target,
+            shape=result.shape,
+            input=wide.input,
+            input_size=(x.shape[2], x.shape[3]),
+            kernel=pair(op.window().kernel),
+            stride=pair(op.window().strides),
+            pads=x.padding,
+            dilation=pair(op.window().dilations),
+            weight=Operand(placed.constants["filter"].address, kind, Layout.COMPACT),
+            bias=Operand(bias.address, _bias_dtype(node), Layout.COMPACT) if bias else None,
+            pad_value=Scalar.of(zero_point(node.operand_types[0]), wide.input.dtype) if any(op.pads) else None,
         )
-        if op.multiplier:
+        asm.record(sums)
+        if _is_wide(node):
+            target = self._with_rest(placed, sums, asm)
+        if product.requantises:
             asm.record(
                 Requantise(
-                    operation=RequantiseOp.REQUANTISE,
+                    operation=product.requantisation_op,
                     shape=result.shape,
                     result=operand(result),
                     input=target,
@@ -136,6 +168,11 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
             )
         wide.finish(placed, asm)
         emit_relu(node, result, asm)
+
+
+def _is_wide(node: Node) -> bool:
+    """Are filters more than bytes? Then they are two parts."""
+    return node.operand_types[1].storage.name in ("i16", "si16")
 
 
 def _bias_dtype(node: Node) -> DType:

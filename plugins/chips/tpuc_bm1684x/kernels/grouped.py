@@ -11,7 +11,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, DType, Layout, Operand, lane_address
 from tpuc_bm1684x.isa.geometry import LANES, round_up
 from tpuc_bm1684x.kernels.packing import slots_of
-from tpuc_bm1684x.kernels.product import ConvKernel, Product, padding_value
+from tpuc_bm1684x.kernels.product import ConvKernel, Product, kernel_point, padding_value
 from tpuc_bm1684x.operands import dtype_of, operand
 
 Strides: TypeAlias = tuple[int, int, int, int]
@@ -92,6 +92,7 @@ class GroupedConvKernel(ConvKernel):
                         if bias and dtype.is_float
                         else None,
                         pad_value=padding_value(node, x.padding),
+                        kernel_zero_point=kernel_point(node),
                     )
                 )
 

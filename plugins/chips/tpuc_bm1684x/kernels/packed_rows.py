@@ -21,7 +21,7 @@ from tpuc_bm1684x.isa import ArithmeticOp, Conv, DType, LaneTransfer, Layout, Op
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.packing import pack_filter, slots_of
-from tpuc_bm1684x.kernels.product import ConvKernel, Product, padding_value
+from tpuc_bm1684x.kernels.product import ConvKernel, Product, kernel_point, padding_value
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, operand
 
@@ -151,6 +151,7 @@ class PackedRowsKernel(ConvKernel):
                 dilation=(1, product.dilations[1]),
                 bias=Operand(bias.address, DType.F32, Layout.COMPACT) if bias is not None and has_bias else None,
                 pad_value=padding_value(node, columns),
+                kernel_zero_point=kernel_point(node),
             )
         )
 

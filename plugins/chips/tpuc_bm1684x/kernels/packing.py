@@ -42,6 +42,14 @@ def requantise_records(multipliers: Sequence[int], right_shifts: Sequence[int], 
     return by_lane(records)
 
 
+def float_records(scales: Sequence[float], offset: float) -> Array:
+    """Records {scale, offset} in the place of those of `requantise_records`."""
+    records = np.zeros((len(scales), RECORD_WORDS), np.float32)
+    records[:, 0] = scales
+    records[:, 1] = offset
+    return by_lane(records.view(np.int32))
+
+
 def record_scratch(channels: int) -> Scratch:
     """Room for the spread records of a tile's channels."""
     return Scratch("records", slots_of(channels) * RECORD_BYTES)

@@ -36,6 +36,7 @@ from tpuc_bm1684x.kernels.packing import (
     COMPACT_BYTES,
     RECORD_ALIGNMENT,
     by_lane,
+    float_records,
     pack_filter,
     record_scratch,
     requantise_records,
@@ -54,6 +55,17 @@ class Product(tiles.Product):
     """A convolution, or a matrix product seen as a 1×1 convolution of rows."""
 
     rounding: Rounding = Rounding.HALF_UP
+
+    @property
+    def requantisation_op(self) -> RequantiseOp:
+        """How sums become bytes."""
+        return RequantiseOp.FLOAT_REQUANTISE if self.scales else RequantiseOp.REQUANTISE
+
+    def records(self, channels: tuple[int, int], zero_point: int) -> Array:
+        """The parameters of that for a range of output channels, per lane."""
+        if self.scales:
+            return float_records(self.factors(channels), float(zero_point))
+        return requantise_records(*self.requantisation(channels), zero_point)
 
 
 class ProductKernel(WindowKernel[Bm1684xAssembler]):
@@ -85,7 +97,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         names = [PackedConstant("filter", ("c", "k"))]
         if product.has_bias:
             names.append(PackedConstant("bias", ("c",), alignment=4))
-        if product.multipliers:
+        if product.requantises:
             names.append(PackedConstant("requantise", ("c",), alignment=RECORD_ALIGNMENT))
         return names
 
@@ -104,7 +116,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         product = self.product(node)
         c0, c1 = tile.range("c")
         if name == "requantise":
-            return requantise_records(*product.requantisation((c0, c1)), zero_point(node.result_type))
+            return product.records((c0, c1), zero_point(node.result_type))
         if name == "bias":
             bias = arrays[2]
             assert bias is not None
@@ -118,14 +130,14 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         return tile.range("k")
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        if not self.product(node).multipliers and not self._has_wide_sums(node, tile):
+        if not self.product(node).requantises and not self._has_wide_sums(node, tile):
             return ()
         shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
         size = Bm1684xLmem().tensor_bytes("aligned", shape, 4)
         buffers = [Scratch("sum", size)]
         if self._integer(node) and self.product(node).has_bias:
             buffers.append(Scratch("biased", size))  # adding in place takes twice as long
-        if self.product(node).multipliers:
+        if self.product(node).requantises:
             buffers.append(record_scratch(tile.size("c")))
         return buffers
 
@@ -154,10 +166,10 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
                 )
             )
             target = total
-        if product.multipliers:
+        if product.requantises:
             asm.record(
                 Requantise(
-                    operation=RequantiseOp.REQUANTISE,
+                    operation=product.requantisation_op,
                     shape=result.shape,
                     result=operand(result),
                     input=target,
@@ -194,6 +206,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
                 insert=product.inserts,
                 bias=Operand(bias.address, DType.F32, Layout.COMPACT) if bias is not None and has_bias else None,
                 pad_value=padding_value(node, x.padding),
+                kernel_zero_point=kernel_point(node),
                 accumulate=not phase.starts,
             )
         )
@@ -211,11 +224,21 @@ def padding_value(node: Node, padding: Sequence[int]) -> Scalar | None:
     return Scalar.of(point, dtype_of(node.operand_types[0].storage)) if point and any(padding) else None
 
 
+def kernel_point(node: Node) -> Scalar | None:
+    """What is taken off every element of the filter, None where that is 0."""
+    point = node.op.right_zp if isinstance(node.op, tpu.MatMul) else getattr(node.op, "kernel_zp", 0)
+    return Scalar.of(point, DType.INT8.with_sign(not _is_unsigned(node))) if point else None
+
+
+def _is_unsigned(node: Node) -> bool:
+    return node.operand_types[1].storage.name.startswith("u")
+
+
 def convolution_refusal(node: Node[tpu.Conv2D]) -> str | None:
     """What no kind of convolution can do."""
     op = node.op
-    if any(op.inserts or ()) or op.kernel_zp:
-        return "zeros between rows and zero points of the kernel have no kernel"
+    if any(op.inserts or ()):
+        return "zeros between rows have no kernel"
     if op.multiplier and op.quant_mode != "MultiplierShift":
         return f"only quant_mode MultiplierShift, this one is {op.quant_mode}"
     return window_refusal(op.window())
@@ -248,6 +271,7 @@ class MatMulKernel(RowsFilter, ProductKernel):
             has_bias=node.operand_types[2] is not ABSENT,
             multipliers=node.op.multipliers,
             right_shifts=node.op.rshifts,
+            scales=node.op.scales,
             rounding=Rounding(node.op.round_mode),
         )
 

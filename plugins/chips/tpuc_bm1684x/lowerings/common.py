@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, ScalarType, TensorType, Value, numpy_dtype
+from tpuc_chip_parts.lowering import is_stated
 from tpuc_ops.arrays import Array
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import (
@@ -31,10 +32,17 @@ def has_zero_points(*types: TensorType) -> bool:
     return any(zero_point(type_) for type_ in types)
 
 
-def decompose_rescale(source: TensorType, result: TensorType, factor: float = 1.0) -> Decomposition:
-    """`factor` * Sx / Sy for `tpu.MulShift`: 8 bits without zero points, 32 bits with them (SPEC 3.2)."""
+def needs_wide(node: LoweringNode, *types: TensorType) -> bool:
+    """Does the op get multipliers of more than 8 bits? They are for zero points, and for networks that are quantised
+    already.
+    """
+    return is_stated(node) or has_zero_points(*types)
+
+
+def decompose_rescale(node: LoweringNode, source: TensorType, result: TensorType, factor: float = 1.0) -> Decomposition:
+    """`factor` * Sx / Sy for `tpu.MulShift`: 8 bits, 32 bits where the op `needs_wide` ones (SPEC 3.2)."""
     ratio = factor * source.uniform.scale / result.uniform.scale
-    return decompose_search(ratio) if has_zero_points(source, result) else decompose8(ratio)
+    return decompose_search(ratio) if needs_wide(node, source, result) else decompose8(ratio)
 
 
 def decompose_together(factors: Sequence[float], limit: int) -> tuple[tuple[int, ...], int]:

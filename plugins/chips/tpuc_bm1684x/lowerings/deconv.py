@@ -10,7 +10,7 @@ from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.products import quantise_product
 
-from tpuc_bm1684x.lowerings.common import ALL, Array, float_weight, has_zero_points
+from tpuc_bm1684x.lowerings.common import ALL, Array, float_weight, needs_wide
 from tpuc_bm1684x.lowerings.sums import scaled_sums
 from tpuc_bm1684x.lowerings.table import TABLE
 
@@ -43,7 +43,7 @@ class DeconvAny(Lowering[top.Deconv]):
             with_bias=bias is not None,
         )
         source = node.operands[0]
-        if has_zero_points(source.tensor):
+        if needs_wide(node, source.tensor):
             wide = source.tensor.with_element(F32).at(None)
             source = build(tpu.Cast(with_scale=True), [source], wide, f"{node.name}_f32")
         if not source.tensor.is_quantised:

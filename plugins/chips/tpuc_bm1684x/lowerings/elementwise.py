@@ -20,7 +20,7 @@ from tpuc_bm1684x.lowerings.common import (
     decompose16,
     decompose_rescale,
     decompose_together,
-    has_zero_points,
+    needs_wide,
 )
 from tpuc_bm1684x.lowerings.table import TABLE
 
@@ -121,7 +121,7 @@ class SumInt8(BinaryInt8):
         factors = [
             coefficient * scale / result.uniform.scale for coefficient, scale in zip(coefficients, scales, strict=True)
         ]
-        if has_zero_points(*(value.tensor for value in values), result):
+        if needs_wide(node, *(value.tensor for value in values), result):
             multipliers, shift = decompose_together(factors, _LARGEST_CONSTANT >> 8)
             shifts = (shift,)
         else:
@@ -169,7 +169,7 @@ class MulInt8(BinaryInt8):
     def lower_two(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         result = node.quantised_result_type()
         values, scales = self.operands(node, build)
-        wide = has_zero_points(*(value.tensor for value in values), result)
+        wide = needs_wide(node, *(value.tensor for value in values), result)
         multiplier, shift = (decompose_search if wide else decompose8)(math.prod(scales) / result.uniform.scale)
         op = tpu.Mul(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit, multiplier=multiplier, rshift=shift)
         return [build(op, values, result)]
@@ -184,7 +184,7 @@ class MulConstInt8(Lowering[top.MulConst]):
 
     def lower(self, node: LoweringNode[top.MulConst], build: LoweringBuilder) -> Sequence[Value]:
         result = node.quantised_result_type()
-        multiplier, shift = decompose_rescale(node.operands[0].tensor, result, node.op.const_val)
+        multiplier, shift = decompose_rescale(node, node.operands[0].tensor, result, node.op.const_val)
         scale = tpu.MulShift(multiplier=multiplier, rshift=shift)
         if not node.op.do_relu:
             return [build(scale, node.operands, result)]

@@ -41,7 +41,7 @@ def _rescaled(node: LoweringNode, type_: TensorType, build: LoweringBuilder) -> 
             stored = quantise_float(constant, uniform.scale, uniform.zero_point, rounding, dtype)
             value = build.weight(f"operand{index}_i8", stored, "ui8" if type_.storage.is_unsigned else "si8")
         elif value.tensor.element != type_.element:
-            multiplier, shift = decompose_rescale(value.tensor, type_)
+            multiplier, shift = decompose_rescale(node, value.tensor, type_)
             wanted = value.tensor.with_element(type_.element).at(None)
             value = build(
                 tpu.MulShift(multiplier=multiplier, rshift=shift), [value], wanted, f"{node.name}_part{index}"

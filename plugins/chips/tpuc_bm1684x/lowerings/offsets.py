@@ -14,7 +14,7 @@ from tpuc_bm1684x.lowerings.common import (
     INTEGERS,
     decompose8,
     decompose_together,
-    has_zero_points,
+    needs_wide,
 )
 from tpuc_bm1684x.lowerings.table import TABLE
 
@@ -32,7 +32,7 @@ class AddConstInt8(Lowering[Any]):
     def lower(self, node: LoweringNode[top.AddConst | top.SubConst], build: LoweringBuilder) -> Sequence[Value]:
         result = node.quantised_result_type()
         factor, constant = as_sum(node.op)
-        multiplier, shift, stored = _fixed_point(factor, constant, node.operands[0].tensor, result)
+        multiplier, shift, stored = _fixed_point(node, factor, constant, result)
         lowered = tpu.AddConst(
             const_val=float(stored),
             multiplier=multiplier,
@@ -43,10 +43,12 @@ class AddConstInt8(Lowering[Any]):
         return [build(lowered, node.operands, result)]
 
 
-def _fixed_point(factor: float, constant: float, source: TensorType, result: TensorType) -> tuple[int, int, int]:
+def _fixed_point(node: LoweringNode, factor: float, constant: float, result: TensorType) -> tuple[int, int, int]:
     """Multiplier, shift and the number, which limits the shift when it is large."""
+    source = node.operands[0].tensor
+    wide = needs_wide(node, source, result)
     ratio = factor * source.uniform.scale / result.uniform.scale
-    if has_zero_points(source, result):
+    if wide:
         (multiplier,), shift = decompose_together([ratio], _LARGEST_CONSTANT >> 8)
     else:
         multiplier, shift = decompose8(ratio)

@@ -52,7 +52,7 @@ def as_element(
     if type_.element != element:
         name = f"{node.name}_operand{index}"
         if type_.is_quantised and wanted.is_quantised:
-            multiplier, shift = decompose_rescale(type_, wanted)
+            multiplier, shift = decompose_rescale(node, type_, wanted)
             value = build(tpu.MulShift(multiplier=multiplier, rshift=shift), [value], wanted, name)
         else:
             value = build(tpu.Cast(with_scale=True), [value], wanted, name)

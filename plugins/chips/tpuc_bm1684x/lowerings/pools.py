@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, RoundMode, Value, Wants
 from tpuc_chip_parts.lowering import InnerBuilder, pool2d, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops import top, tpu
 from tpuc_ops.pooling import window_counts
 from tpuc_ops.quant.arithmetic import decompose_search
 
 from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP
-from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight, has_zero_points
+from tpuc_bm1684x.lowerings.common import ALL, FLOATS, INTEGERS, Array, float_weight, needs_wide
 from tpuc_bm1684x.lowerings.reductions import WIDEST
 from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.windows import (
@@ -159,6 +159,11 @@ class AvgPoolFloat(AvgPoolBase):
         return build(pool2d(node.op, "Avg"), node.operands, node.float_result_type())
 
 
+def _rounding(node: LoweringNode) -> RoundMode:
+    """As the op states it; stored integers of one scale are averaged away from 0."""
+    return "HalfToEven" if node.op.round_mode == "HalfToEven" else "HalfAwayFromZero"
+
+
 @TABLE.lowers(top.AvgPool, *INTEGERS)
 class AvgPoolInt8(AvgPoolBase):
     """sum * multiplier >> shift with Sx / (Sy * window) as an 8-bit multiplier; with zero points the same ratio as an
@@ -174,9 +179,9 @@ class AvgPoolInt8(AvgPoolBase):
         source = node.operands[0].tensor.uniform
         taps = op.kernel_shape[0] * op.kernel_shape[1]
         scale = source.scale / (result.uniform.scale * taps)
-        if has_zero_points(node.operands[0].tensor, result):
+        if needs_wide(node, node.operands[0].tensor, result):
             offset = result.uniform.zero_point - scale * taps * source.zero_point
-            pool = dataclasses.replace(pool2d(op, "Avg"), scale=scale, offset=offset, round_mode="HalfAwayFromZero")
+            pool = dataclasses.replace(pool2d(op, "Avg"), scale=scale, offset=offset, round_mode=_rounding(node))
             return build(pool, node.operands, result)
         multiplier, shift = _decompose(scale)
         return build(pool2d(op, "Avg", multiplier, shift), node.operands, result)

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Uniform, UniformPerAxis, Value
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, ScalarType, TensorType, Uniform, UniformPerAxis, Value
 from tpuc_ops import top, tpu
+from tpuc_ops.quant.casts import parameters
 from tpuc_ops.quant.products import QuantisedProduct, quantise_product, stored_product
 
 from tpuc_bm1684x.lowerings.common import FLOATS, INTEGERS, Array, float_weight
@@ -17,7 +18,10 @@ from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.taps import far_refusal, near_convolution, needs_rewriting
 from tpuc_bm1684x.lowerings.transposed import is_transposed, lower_transposed
 
+_I16 = ScalarType("i16")
 _ROUNDING = "HalfUp"
+_STATED_ROUNDING = "HalfToEven"
+"""Of the runtimes of networks that are quantised already."""
 
 
 def _conv_refusal(node: LoweringNode[top.Conv]) -> str | None:
@@ -35,6 +39,7 @@ class ConvBase(Lowering[top.Conv]):
         return _conv_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        node = centred(node)
         if needs_rewriting(node.op):
             node = near_convolution(node, build)
         return [self.plain(node, build)]
@@ -81,6 +86,35 @@ def _quantised(node: LoweringNode, filters: Array, bias: Array | None, result: T
     return quantise_product(filters, bias, _scales(source), _scales(result))
 
 
+def centred(node: LoweringNode) -> LoweringNode:
+    """A filter that the network stores as integers, without their zero points."""
+    filters, type_ = node.constants[1], node.operand_types[1] if len(node.operand_types) > 1 else None
+    if filters is None or type_ is None or not isinstance(type_.element, (Uniform, UniformPerAxis)):
+        return node
+    points = parameters(type_)[1]
+    if not points.any():
+        return node
+    if isinstance(type_.element, Uniform):
+        element = dataclasses.replace(type_.element, storage=_I16, zero_point=0)
+    else:
+        element = dataclasses.replace(type_.element, storage=_I16, zero_points=(0,) * len(type_.element.scales))
+    types = (node.operand_types[0], type_.with_element(element), *node.operand_types[2:])
+    whole = (filters.astype(np.int64) - points).astype(np.int16)
+    return dataclasses.replace(node, operand_types=types, constants=(node.constants[0], whole, *node.constants[2:]))
+
+
+def _as_weights(filters: Array, depthwise: bool, build: LoweringBuilder) -> tuple[Value, int]:
+    """Filters as signed bytes; where those do not reach, as unsigned ones with a zero point, or in 16 bits where a
+    channel is convolved by itself.
+    """
+    if filters.dtype == np.int8:
+        return build.weight("filter_i8", filters, "si8"), 0
+    if depthwise:
+        return build.weight("filter_i16", filters, "si16"), 0
+    point = -int(filters.min())
+    return build.weight("filter_u8", (filters + point).astype(np.uint8), "ui8"), point
+
+
 def _scales(type: TensorType) -> Uniform | UniformPerAxis:
     return type.element if isinstance(type.element, UniformPerAxis) else type.uniform
 
@@ -88,7 +122,8 @@ def _scales(type: TensorType) -> Uniform | UniformPerAxis:
 @TABLE.lowers(top.Conv, *INTEGERS)
 class ConvInt8(ConvBase):
     """Filters per output channel; int32 sums, bias, one multiplier and shift per channel, rounded half up. Where only
-    floats are wanted, the sums times one factor per channel.
+    floats are wanted, the sums times one factor per channel. Filters that the network stores as integers: the float32
+    product with one factor per channel, rounded half to even, which is what the runtimes of such networks compute.
     """
 
     channel_scales = True
@@ -99,13 +134,20 @@ class ConvInt8(ConvBase):
         assert filters is not None
         result = node.quantised_result_type()
         product = _quantised(node, filters, bias, result)
-        operands = [node.operands[0], build.weight("filter_i8", product.filters, "si8"), build.none()]
+        depthwise = filters.shape[:2] == (node.op.group, 1) and node.op.group > 1
+        stored, point = _as_weights(product.filters, depthwise, build)
+        operands = [node.operands[0], stored, build.none()]
         if product.bias is not None:
             operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
-        op = _conv2d(node.op, with_bias=product.bias is not None)
+        op = dataclasses.replace(_conv2d(node.op, with_bias=product.bias is not None), kernel_zp=point)
         if node.float_sums:
             return scaled_sums(node, build, op, operands, product.scales, axis=1)
-        op = dataclasses.replace(op, multiplier=product.multipliers, rshift=product.right_shifts, round_mode=_ROUNDING)
+        if product.floats:
+            op = dataclasses.replace(op, scales=product.floats, round_mode=_STATED_ROUNDING)
+        else:
+            op = dataclasses.replace(
+                op, multiplier=product.multipliers, rshift=product.right_shifts, round_mode=_ROUNDING
+            )
         if isinstance(result.element, UniformPerAxis):
             op = dataclasses.replace(op, relu_limit=-1.0)  # no channel's range reaches beyond the limit
         return build(op, operands, result)
@@ -157,6 +199,7 @@ class MatMulInt8(Lowering[top.MatMul]):
             return lower_transposed(node, build, self.lower)
         if _is_computed(node):
             return lower_computed(node, build)
+        node = centred(node)
         op = node.op
         right, bias = node.constants[1], node.constants[2]
         assert right is not None
@@ -165,13 +208,19 @@ class MatMulInt8(Lowering[top.MatMul]):
         plain_bias = None if bias is None else bias.reshape(-1)
         product = _quantised(node, columns, plain_bias, result)
         absent = build.none()
-        stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
+        matrix = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
+        stored, point = _as_weights(matrix, False, build)
         bias32 = absent if product.bias is None else build.weight("bias_i32", product.bias.reshape(1, -1))
-        operands = [node.operands[0], build.weight("filter_i8", stored, "si8"), bias32, absent, absent]
-        lowered = tpu.MatMul(right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        operands = [node.operands[0], stored, bias32, absent, absent]
+        lowered = tpu.MatMul(
+            right_transpose=op.right_transpose, do_relu=op.do_relu, relu_limit=op.relu_limit, right_zp=point
+        )
         if node.float_sums:
             return [scaled_sums(node, build, lowered, operands, product.scales, axis=-1)]
-        lowered = dataclasses.replace(
-            lowered, multipliers=product.multipliers, rshifts=product.right_shifts, round_mode=_ROUNDING
-        )
+        if product.floats:
+            lowered = dataclasses.replace(lowered, scales=product.floats, round_mode=_STATED_ROUNDING)
+        else:
+            lowered = dataclasses.replace(
+                lowered, multipliers=product.multipliers, rshifts=product.right_shifts, round_mode=_ROUNDING
+            )
         return [build(lowered, operands, result)]

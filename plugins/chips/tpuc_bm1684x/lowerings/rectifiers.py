@@ -64,6 +64,6 @@ class ReluAny(Lowering[top.Relu]):
         values, type_ = node.operands, node.operands[0].tensor.at(None)
         if node.result_type.is_quantised and type_.is_quantised and type_.element != node.result_type.element:
             type_ = node.result_type.at(None)
-            multiplier, shift = decompose_rescale(values[0].tensor, type_)
+            multiplier, shift = decompose_rescale(node, values[0].tensor, type_)
             values = (build(tpu.MulShift(multiplier=multiplier, rshift=shift), values, type_, f"{node.name}_rescaled"),)
         return [build(tpu.Relu(relu_limit=node.op.relu_limit), values, type_)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_chip_parts.lowering import is_stated
 from tpuc_ops import top, tpu
 
 from tpuc_bm1684x.lowerings.common import (
@@ -16,7 +17,9 @@ from tpuc_bm1684x.lowerings.table import TABLE
 
 @TABLE.lowers(top.Softmax, *ALL)
 class SoftmaxFloat(Lowering[top.Softmax]):
-    """Stays f32 in every mode: eight bits cannot hold the tail of a distribution over many classes."""
+    """Computed in f32 in every mode: eight bits cannot hold the tail of a distribution over many classes. Where the
+    network itself states bytes, they are rounded to behind it.
+    """
 
     def refuse(self, node: LoweringNode) -> str | None:
         return "no kernel gives its logarithm" if node.op.log else None
@@ -26,6 +29,9 @@ class SoftmaxFloat(Lowering[top.Softmax]):
 
     def lower(self, node: LoweringNode[top.Softmax], build: LoweringBuilder) -> Sequence[Value]:
         absent = build.none()
-        return [
-            build(tpu.Softmax(axis=node.op.axis, beta=node.op.beta), [*node.operands, *(absent,) * 5], f32_result(node))
-        ]
+        softmax = tpu.Softmax(axis=node.op.axis, beta=node.op.beta)
+        operands = [*node.operands, *(absent,) * 5]
+        if not is_stated(node):
+            return [build(softmax, operands, f32_result(node))]
+        value = build(softmax, operands, node.float_result_type(), f"{node.name}_f32")
+        return [build(tpu.Cast(), [value], node.quantised_result_type())]

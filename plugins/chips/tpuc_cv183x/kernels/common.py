@@ -56,14 +56,14 @@ def views_of(node: Node) -> tuple[tuple[View, ...], View]:
     return tuple(views), View(result)
 
 
-def element_refusal(node: Node) -> str | None:
-    """The refusal of element types that compute commands do not know, and of zero points."""
+def element_refusal(node: Node, *, points: bool = False) -> str | None:
+    """The refusal of element types that compute commands do not know, and of zero points unless `points` may be."""
     for type_ in (*node.operand_types, node.result_type):
         if type_.shape is None:
             continue
         if not is_computable(type_.storage):
             return f"int8, uint8 and bf16 only, this one has {type_.storage}"
-        if isinstance(type_.element, Uniform) and type_.element.zero_point:
+        if not points and isinstance(type_.element, Uniform) and type_.element.zero_point:
             return f"zero points must be 0, this one is {type_.element.zero_point}"
     return None
 

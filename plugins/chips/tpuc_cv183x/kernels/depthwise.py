@@ -33,7 +33,7 @@ from tpuc_cv183x.kernels.packing import (
     pack_bias,
     pack_planes,
 )
-from tpuc_cv183x.kernels.product import ConvKernel, convolution_refusal
+from tpuc_cv183x.kernels.product import ConvKernel, convolution_refusal, padding_value
 from tpuc_cv183x.operands import dtype_of, operand
 
 
@@ -91,6 +91,7 @@ class DepthwiseConvKernel(LaneKernel[Any], PerChannelKernel[Cv183xAssembler]):
                 kernel=product.kernel,
                 stride=product.strides,
                 pads=x.padding,
+                pad_value=padding_value(node, x.padding),
                 dilation=product.dilations,
                 insert=product.inserts,
                 block=ChannelBlock(block.address, _has_bias(node)) if block is not None else None,

@@ -30,7 +30,7 @@ class HalfTableKernel(LaneKernel[tpu.Lut]):
             return f"one table of {_ENTRIES} bf16 entries for all channels, this one has {table.size}"
         if x.storage.bits != 8 or node.result_type.storage != table.storage:
             return f"bytes by a table of the result's type, these are {x.storage} by {table.storage}"
-        return element_refusal(_without_constant(node))
+        return element_refusal(_without_constant(node), points=True)
 
     def space(self, node: Node) -> Space:
         space = flat_space(self.lanes, _without_constant(node))

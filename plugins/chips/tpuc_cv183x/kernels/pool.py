@@ -29,7 +29,7 @@ class PoolKernel(LaneKernel[tpu.Pool2D]):
         overhang = pair(window.overhang(spatial(node.operand_types[0].dims, 2)))
         return (
             (_average_refusal(node) if node.op.pool_mode == "Avg" else None)
-            or element_refusal(node)
+            or element_refusal(node, points=node.op.pool_mode == "Max")
             or self.lanes.window_refusal(_window(node), overhang)
         )
 

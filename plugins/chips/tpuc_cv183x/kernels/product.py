@@ -21,6 +21,7 @@ from tpuc_chip_parts.lanes import Lanes
 from tpuc_chip_parts.tiles import Product, ProductSpace, RowsFilter, WindowKernel, tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
+from tpuc_ops.integers import zero_point
 
 from tpuc_cv183x.assembler import Cv183xAssembler
 from tpuc_cv183x.isa import (
@@ -149,6 +150,7 @@ class ProductKernel(LaneKernel[Any], WindowKernel[Cv183xAssembler]):
                 kernel=product.kernel,
                 stride=product.strides,
                 pads=x.padding,
+                pad_value=padding_value(node, x.padding),
                 dilation=product.dilations,
                 insert=product.inserts,
                 block=ChannelBlock(block.address, product.has_bias) if block is not None and phase.ends else None,
@@ -185,13 +187,29 @@ def requantise_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[
     return None
 
 
+def point_refusal(node: Node) -> str | None:
+    """What results with zero points cannot do: the bias brings them, and a relu clamps at 0."""
+    point = zero_point(node.result_type)
+    if not point or _is_float(node):
+        return None
+    if not node.op.offset_in_bias:
+        return f"the bias must have the zero point, which is {point}"
+    return "a relu clamps stored integers at 0, the zero point is another" if node.op.do_relu else None
+
+
+def padding_value(node: Node, padding: Sequence[int]) -> int:
+    """What stands in the padding of a window: the operand's zero point."""
+    return zero_point(node.operand_types[0]) if any(padding) else 0
+
+
 def convolution_refusal(lanes: Lanes, node: Node[tpu.Conv2D]) -> str | None:
     """What no kind of convolution can do."""
     op = node.op
     if any(op.inserts or ()) or op.kernel_zp:
         return "zeros between rows and zero points of the kernel have no kernel"
     return (
-        element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name))
+        element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name), points=True)
+        or point_refusal(node)
         or requantise_refusal(node, op.multiplier, op.rshift)
         or lanes.window_refusal(op.window())
     )
@@ -218,9 +236,10 @@ class MatMulKernel(RowsFilter, ProductKernel):
         if op.left_transpose or op.output_transpose:
             return "left_transpose and output_transpose are not supported"
         if op.input_zp or op.right_zp:
-            return "zero points must be 0"
+            return "zero points must be those of types"
         return (
-            element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name))
+            element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name), points=True)
+            or point_refusal(node)
             or requantise_refusal(node, op.multipliers, op.rshifts)
             or types_refusal([node.operand_types[1]], MAX_DMA_EXTENT // 2)
         )

@@ -26,7 +26,7 @@ class LutKernel(LaneKernel[tpu.Lut]):
     def refuse(self, node: Node) -> str | None:
         if node.operand_types[1].storage.bits != 8:
             return f"entries of 8 bits, these have {node.operand_types[1].storage.bits}"
-        return element_refusal(_without_constant(node))
+        return element_refusal(_without_constant(node), points=True)
 
     def space(self, node: Node) -> Space:
         alone = _without_constant(node)

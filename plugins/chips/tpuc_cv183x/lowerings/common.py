@@ -18,7 +18,7 @@ from tpuc.api import (
     UniformPerAxis,
     Value,
 )
-from tpuc_chip_parts.lowering import STEPS
+from tpuc_chip_parts.lowering import STEPS, is_stated
 from tpuc_ops import top, tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.quant.arithmetic import decompose_frexp31
@@ -58,8 +58,10 @@ def _narrowed(array: Array) -> Array:
 
 
 def may_move_scale(node: LoweringNode) -> bool:
-    """May the result's scale differ a little from its calibration's? Joins copy operands that have theirs."""
-    return not any(isinstance(user, _JOINS) for user in node.users)
+    """May the result's scale differ a little from its calibration's? Joins copy operands that have theirs, and a
+    network that is quantised already means its own.
+    """
+    return not is_stated(node) and not any(isinstance(user, _JOINS) for user in node.users)
 
 
 def scales_of(element: ElementType) -> Array:

@@ -21,6 +21,7 @@ from tpuc_cv183x.lowerings.common import (
     may_move_scale,
     with_scale,
 )
+from tpuc_cv183x.lowerings.residual import is_product, sum_as_product
 from tpuc_cv183x.lowerings.sums import choose_multipliers
 from tpuc_cv183x.lowerings.table import TABLE
 
@@ -105,11 +106,17 @@ def terms_of(node: LoweringNode, build: LoweringBuilder, coefficients: Sequence[
 @TABLE.lowers(top.Sub, "int8")
 class SumInt8(Lowering[Any]):
     """Each operand times coefficient * Sx / Sy over one common power of two; one rounding at the end. Sy moves by a
-    few per cent to where the multipliers say the factors best.
+    few per cent to where the multipliers say the factors best. Where the network itself states it, the sum is a
+    product of both operands' channels instead.
     """
+
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return is_product(node)
 
     def lower(self, node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
+        if is_product(node) and len({value.tensor.storage for value in node.operands}) == 1:
+            return [sum_as_product(node, build)]
         result = node.quantised_result_type()
         coefficients = list(op.coeff or (1.0,) * len(node.operands))
         if isinstance(op, top.Sub):

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value, Wants
-from tpuc_chip_parts.lowering import bytes_of, pool2d, pooled_in_strips, result_with_sign, strip_count
+from tpuc_chip_parts.lowering import bytes_of, is_stated, pool2d, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops import top, tpu
+from tpuc_ops.integers import zero_point
 
 from tpuc_cv183x.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv183x.lowerings.common import (
@@ -22,13 +23,16 @@ from tpuc_cv183x.lowerings.common import (
     short_factor,
     with_scale,
 )
+from tpuc_cv183x.lowerings.qdm import stored_qdm
 from tpuc_cv183x.lowerings.table import TABLE
-from tpuc_cv183x.lowerings.windows import LOWEST, pad_apart
+from tpuc_cv183x.lowerings.windows import LOWEST, MAX_STEP, pad_apart
 from tpuc_cv183x.operands import MAX_EXTENT
 
 _FACTOR_LIMIT = 255  # the multiplier of an average is an unsigned byte
 WIDEST_BYTES = 30000
 """Of a plane that one lane holds, together with its result."""
+MOST_TAPS = 32
+"""Rows, and columns, of a window over which averages are convolutions."""
 
 
 def _refuse(node: LoweringNode) -> str | None:
@@ -77,6 +81,9 @@ class MaxPoolAny(Lowering[top.MaxPool]):
     def refuse(self, node: LoweringNode) -> str | None:
         return _refuse(node)
 
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return not node.op.do_relu and strip_count(node, WIDEST_BYTES) == 1
+
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         type_ = node.operands[0].tensor
         if (parts := _strips(node, type_)) > 1:
@@ -105,14 +112,61 @@ class AvgPoolBf16(Lowering[top.AvgPool]):
         return [build(tpu.Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), [average, factors], result)]
 
 
+def _is_product(node: LoweringNode[top.AvgPool]) -> bool:
+    """Is the average one of stated integers, all elements of all windows count, and commands can say the window?"""
+    op = node.op
+    counts = not any(op.pads) and not any(_overhang(node))
+    small = max(op.kernel_shape) <= MOST_TAPS and max(_strides(node)) <= MAX_STEP
+    stated = is_stated(node) and node.operand_types[0].is_quantised
+    return stated and counts and small and not op.do_relu and len(op.kernel_shape) == 2
+
+
+def _lean(node: LoweringNode[top.AvgPool]) -> int:
+    """To which side halves go: where no scale changes, runtimes round integers away from 0, else floats to even."""
+    if node.op.round_mode == "HalfToEven" or node.operand_types[0].element != node.result_type.element:
+        return 0
+    return -1 if node.op.round_mode == "HalfDown" else 1
+
+
+def _strides(node: LoweringNode[top.AvgPool]) -> tuple[int, ...]:
+    """1 where there is one place."""
+    places = node.result_type.dims[2:]
+    return tuple(1 if count == 1 else step for count, step in zip(places, node.op.strides, strict=True))
+
+
+def _average_product(node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:
+    op, value, result = node.op, node.operands[0], node.quantised_result_type()
+    channels, taps = value.tensor.dims[1], op.kernel_shape[0] * op.kernel_shape[1]
+    filters = np.ones((channels, 1, *op.kernel_shape), np.float32)
+    product = stored_qdm(filters, np.ones(1), None, value.tensor.uniform, result.uniform, taps, _lean(node))
+    operands = [value, build.weight("filter_i8", product.filters, "si8"), build.none()]
+    if product.bias is not None:
+        operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
+    lowered = tpu.Conv2D(
+        kernel_shape=op.kernel_shape,
+        strides=_strides(node),
+        group=channels,
+        with_bias=product.bias is not None,
+        multiplier=product.multipliers,
+        rshift=product.right_shifts,
+        offset_in_bias=bool(zero_point(result)),
+        **QDM,
+    )
+    return build(lowered, operands, result)
+
+
 @TABLE.lowers(top.AvgPool, "int8")
 class AvgPoolInt8(Lowering[top.AvgPool]):
     """sum * multiplier >> shift with Sx / (Sy * window) as an unsigned byte; the sign of the operand stays.
 
     The result's scale is the nearest one that a byte says exactly: averages are sums of many values, which the same
     error in all of them would leave. Where padding does not count, the result times bytes per place. Planes that a
-    lane does not hold are averaged in bf16, in strips.
+    lane does not hold are averaged in bf16, in strips. Where the network itself states the scales, the average is a
+    convolution with filters of ones, whose multiplier has 31 bits.
     """
+
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return _is_product(node)
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS if strip_count(node, WIDEST_BYTES) > 1 else Wants.MODE,)
@@ -123,6 +177,8 @@ class AvgPoolInt8(Lowering[top.AvgPool]):
     def lower(self, node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
         source = node.operands[0].tensor
+        if _is_product(node):
+            return [_average_product(node, build)]
         if strip_count(node, WIDEST_BYTES) > 1:
             value = Bf16Composer(node, build).operand()
             return AvgPoolBf16().lower(dataclasses.replace(node, mode="bf16", operands=(value,)), build)

@@ -7,11 +7,20 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, UniformPerAxis, Value
+from tpuc_chip_parts.lowering import is_stated
 from tpuc_ops import top, tpu
+from tpuc_ops.integers import zero_point
 
 from tpuc_cv183x.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv183x.lowerings.computed import computed_refusal, is_computed, lower_computed
-from tpuc_cv183x.lowerings.qdm import quantise_qdm, within_reach
+from tpuc_cv183x.lowerings.qdm import (
+    clamps_at_lowest,
+    is_stored,
+    quantise_qdm,
+    stored_filters,
+    stored_qdm,
+    within_reach,
+)
 from tpuc_cv183x.lowerings.table import TABLE
 from tpuc_cv183x.lowerings.windows import pad_apart, stride_refusal, strides_apart, taps_nearer
 
@@ -30,7 +39,7 @@ def _within_fields(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, t
     assert filters is not None
     near, filters = taps_nearer(node.op, filters)
     value, op, filters = strides_apart(node.operands[0], near, filters, node.name, build)
-    value, op = pad_apart(value, op, 0.0, node.name, build)
+    value, op = pad_apart(value, op, float(zero_point(value.tensor)), node.name, build)
     return value, op, filters
 
 
@@ -78,19 +87,31 @@ class ConvBf16(Lowering[top.Conv]):
 
 @TABLE.lowers(top.Conv, "int8")
 class ConvInt8(Lowering[top.Conv]):
-    """Filters per output channel; int32 sums with bias, one 31-bit multiplier and shift per channel, two roundings."""
+    """Filters per output channel; int32 sums with bias, one 31-bit multiplier and shift per channel, two roundings.
+    Filters that the network stores as integers stay what they are.
+    """
 
     channel_scales = True
+
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return is_stated(node) and is_stored(node) and (not node.op.do_relu or clamps_at_lowest(node))
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         bias = node.constants[2]
+        stored = stored_filters(node)
+        if stored is not None:
+            node = dataclasses.replace(node, constants=(None, stored.filters, bias))
         value, near, constant = _within_fields(node, build)
         filters, group = _plain_groups(near, constant, value.tensor.dims[1])
-        result = within_reach(node.quantised_result_type(), filters, value.tensor.element)
-        product = quantise_qdm(filters, bias, value.tensor.element, result.element)
+        result = node.quantised_result_type()
+        if stored is not None:
+            product = stored_qdm(filters, stored.scales, bias, value.tensor.uniform, result.uniform)
+        else:
+            result = within_reach(result, filters, value.tensor.element)
+            product = quantise_qdm(filters, bias, value.tensor.element, result.element)
         operands = [value, build.weight("filter_i8", product.filters, "si8"), build.none()]
         if product.bias is not None:
             operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
@@ -100,6 +121,8 @@ class ConvInt8(Lowering[top.Conv]):
             rshift=product.right_shifts,
             **QDM,
         )
+        if zero_point(result):
+            op = dataclasses.replace(op, do_relu=False, relu_limit=-1.0, offset_in_bias=True)
         if isinstance(result.element, UniformPerAxis):
             op = dataclasses.replace(op, relu_limit=-1.0)  # no channel's range reaches beyond the limit
         return [build(op, operands, result)]
@@ -129,6 +152,10 @@ class MatMulBf16(Lowering[top.MatMul]):
 class MatMulInt8(Lowering[top.MatMul]):
     """As the convolution: one multiplier and shift per column of the result."""
 
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        plain = is_stated(node) and not is_computed(node) and is_stored(node)
+        return plain and (not node.op.do_relu or clamps_at_lowest(node))
+
     def refuse(self, node: LoweringNode) -> str | None:
         return computed_refusal(node) if is_computed(node) else None
 
@@ -139,8 +166,13 @@ class MatMulInt8(Lowering[top.MatMul]):
             return lower_computed(node, build)
         bias = node.constants[2]
         result = node.quantised_result_type()
+        source, kept = node.operands[0].tensor, stored_filters(node)
+        right = right if kept is None else kept.filters
         columns = right if op.right_transpose else right.T
-        product = quantise_qdm(columns, bias, node.operands[0].tensor.element, result.element)
+        if kept is not None:
+            product = stored_qdm(columns, kept.scales, bias, source.uniform, result.uniform)
+        else:
+            product = quantise_qdm(columns, bias, source.element, result.element)
         absent = build.none()
         stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
         bias32 = absent if product.bias is None else build.weight("bias_i32", product.bias.reshape(1, -1))
@@ -152,5 +184,7 @@ class MatMulInt8(Lowering[top.MatMul]):
             rshifts=product.right_shifts,
             **QDM,
         )
+        if zero_point(result):
+            lowered = dataclasses.replace(lowered, do_relu=False, relu_limit=-1.0, offset_in_bias=True)
         operands = [node.operands[0], build.weight("filter_i8", stored, "si8"), bias32, absent, absent]
         return [build(lowered, operands, result)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tpuc.api import LoweringBuilder, Op, Value
 from tpuc_ops import top, tpu
+from tpuc_ops.integers import zero_point
 
 from tpuc_cv183x.lowerings.common import Array
 
@@ -82,7 +83,7 @@ def strides_apart(
     behind = (max(0, rows * down - h - upper), max(0, columns * right - w - left))
     op = dataclasses.replace(op, pads=(upper, left, *behind))
     if any(op.pads):
-        value, op = _padded(value, op, 0.0, name, build)
+        value, op = _padded(value, op, float(zero_point(value.tensor)), name, build)
     whole = (n, c, rows * down, columns * right)
     if value.tensor.dims != whole:
         cut = tpu.Slice(offset=(0, 0, 0, 0), steps=(1, 1, 1, 1), ends=whole)

@@ -30,7 +30,8 @@ _SMALLEST_SCALE = SMALLEST_THRESHOLD / _FILTER_STEPS
 @dataclass(frozen=True)
 class QuantisedProduct:
     """int8 filters `[oc, ...]`, int32 bias `[oc]` or None, and per output channel the factor to the output's scale and
-    what a sum of 1 means.
+    what a sum of 1 means. `floats` are the same factors where runtimes multiply with float32; such filters may be
+    int16.
     """
 
     filters: Array
@@ -38,6 +39,7 @@ class QuantisedProduct:
     multipliers: tuple[int, ...]
     right_shifts: tuple[int, ...]
     scales: Array
+    floats: tuple[float, ...] = ()
 
 
 def quantise_product(
@@ -95,27 +97,30 @@ def stored_product(
 ) -> QuantisedProduct:
     """Filters that are integers already, with scales per output channel (the first axis) or one for all.
 
-    They and their int32 bias stay as they are, zero points taken off. Only in a channel where that leaves int8 (an
-    unsigned filter whose range lies far to one side) they get as many steps as there are, and the bias follows.
+    They and their int32 bias stay as they are, zero points taken off. Where that leaves int8 (an unsigned filter whose
+    range lies far to one side) all filters are int16 numbers, which span no more than 256.
+
+    The factor is the float32 that runtimes multiply sums with; 31 bits say it exactly.
     """
     channels = filters.shape[0]
     per_axis = isinstance(element, UniformPerAxis)
     scales = np.broadcast_to(np.asarray(element.scales if per_axis else element.scale, np.float64), channels)
     points = np.broadcast_to(np.asarray(element.zero_points if per_axis else element.zero_point, np.int64), channels)
     rows = filters.reshape(channels, -1).astype(np.int64) - points[:, None]
-    fits = (rows.max(axis=1, initial=0) <= 127) & (rows.min(axis=1, initial=0) >= -128)
-    steps = np.where(fits, 1.0, np.abs(rows).max(axis=1, initial=0) / _FILTER_STEPS)
-    quantised = saturate(round_to_int(rows / steps[:, None], Rounding.HALF_AWAY_FROM_ZERO), np.int8)
+    fits = rows.max(initial=0) <= 127 and rows.min(initial=0) >= -128
+    quantised = rows.astype(np.int8 if fits else np.int16)
     bias32: Array | None = None
     if bias is not None or source.zero_point:
-        plain = np.zeros(channels) if bias is None else bias.astype(np.float64) / steps
+        plain = np.zeros(channels) if bias is None else bias.astype(np.float64)
         shift_of_zero = quantised.astype(np.int64).sum(axis=1) * source.zero_point
         bias32 = saturate(round_to_int(plain - shift_of_zero, Rounding.HALF_AWAY_FROM_ZERO), np.int32)
-    multipliers, shifts = decompose_each(scales * steps * source.scale / result.scale, decompose)
+    factors = np.float32(source.scale) * scales.astype(np.float32) / np.float32(result.scale)
+    multipliers, shifts = decompose_each(factors.astype(np.float64), decompose)
     return QuantisedProduct(
         quantised.reshape(filters.shape),
         bias32,
         tuple(int(value) for value in multipliers),
         tuple(int(value) for value in shifts),
-        scales * steps * source.scale,
+        scales * source.scale,
+        tuple(float(value) for value in factors),
     )

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import I64, Bool, I64Array, Node, Op, Raw, RequantMode, RoundMode, ScalarType, Types
+from tpuc.api import I64, Bool, F64Array, I64Array, Node, Op, Raw, RequantMode, RoundMode, ScalarType, Types
 
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.convolution import convolve, exact_dtype, magnitude
 from tpuc_ops.elementwise import ReluFields
-from tpuc_ops.integers import clamped, is_integer, requantised, zero_point
+from tpuc_ops.integers import clamped, is_integer, requantised, requantised_by_floats, without_point, zero_point
 from tpuc_ops.quant.arithmetic import saturate
 from tpuc_ops.shapes import is_absent
 from tpuc_ops.top.conv import check_filter
@@ -27,7 +27,10 @@ class Conv2D(ReluFields, Op):
     1. sum of ``q * (w - kernel_zp)``, where padding holds the operand's zero point (the bias takes it off again);
     2. plus the int32 bias, saturated to int32;
     3. `multiplier` and `rshift`, one pair or one per output channel, by `quant_mode` and `round_mode`; plus the
-       result's zero point, saturated to its storage. Without multipliers the int32 sums are the result;
+       result's zero point, saturated to its storage. With `scales` instead, one or one per output channel:
+       ``f32(sum) * f32(scale) + f32(zero point)``, each rounded to float32, then by `round_mode`, saturated. Without
+       either the int32 sums are the result. With `offset_in_bias` nothing is added: the bias has the zero point, in
+       the scale of the sums;
     4. relu at the zero point, `relu_limit` in the result's scale.
 
     The remaining attributes tell how a chip stores the filter; they do not change the value.
@@ -45,6 +48,8 @@ class Conv2D(ReluFields, Op):
     quant_mode: RequantMode = "MultiplierShift"
     multiplier: I64Array = ()
     rshift: I64Array = ()
+    scales: F64Array = ()
+    offset_in_bias: Bool = False
     round_mode: RoundMode = "HalfUp"
     coeff_merged: Bool = False
     do_winograd: Bool | None = None
@@ -65,7 +70,7 @@ class Conv2D(ReluFields, Op):
         if self.inserts or depthwise_rows or weight.dims[2:] != self.kernel_shape:
             return None  # zeros between rows, or a filter in a chip's own order: the declared type decides
         dims = (x.dims[0], check_filter(x, weight, self.kernel_shape, self.group), *output)
-        if is_integer(x) and not self.multiplier:
+        if is_integer(x) and not (self.multiplier or self.scales):
             return (x.with_shape(dims).with_element(ScalarType("i32")),)
         return (x.shape_only().with_shape(dims),)
 
@@ -89,9 +94,13 @@ class Conv2D(ReluFields, Op):
         if bias is not None:
             acc += bias
         acc = saturate(acc, np.int32)
+        if self.scales:
+            q = requantised_by_floats(acc, self.scales, self.round_mode, node.result_type)
+            return clamped(q, node.result_type, self.do_relu, self.relu_limit)
         if not self.multiplier:
             return clamped(acc, node.result_type, self.do_relu, self.relu_limit)
-        q = requantised(acc, self.multiplier, self.rshift, self.quant_mode, self.round_mode, node.result_type)
+        type = without_point(node.result_type) if self.offset_in_bias else node.result_type
+        q = requantised(acc, self.multiplier, self.rshift, self.quant_mode, self.round_mode, type)
         return clamped(q, node.result_type, self.do_relu, self.relu_limit)
 
     def flops(self, node: Node) -> int:

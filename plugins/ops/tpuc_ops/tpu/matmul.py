@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import I64, Bool, I64Array, Node, Op, Raw, RequantMode, RoundMode, ScalarType, Str, Types
+from tpuc.api import I64, Bool, F64Array, I64Array, Node, Op, Raw, RequantMode, RoundMode, ScalarType, Str, Types
 
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.convolution import exact_dtype, magnitude
 from tpuc_ops.elementwise import ReluFields
-from tpuc_ops.integers import clamped, is_integer, requantised
+from tpuc_ops.integers import clamped, is_integer, requantised, requantised_by_floats, without_point
 from tpuc_ops.product import ProductFields, product_flops, product_shape
 from tpuc_ops.quant.arithmetic import saturate
 
@@ -24,7 +24,10 @@ class MatMul(ReluFields, ProductFields, Op):
 
     1. sum of ``(l - input_zp) * (r - right_zp)``; plus the int32 bias, saturated to int32;
     2. `multipliers` and `rshifts`, one pair or one per column of the result, by `quant_mode` and `round_mode`; plus the
-       result's zero point, saturated to its storage. Without multipliers the int32 sums are the result;
+       result's zero point, saturated to its storage. With `scales` instead, one or one per column:
+       ``f32(sum) * f32(scale) + f32(zero point)``, each rounded to float32, then by `round_mode`, saturated. Without
+       either the int32 sums are the result. With `offset_in_bias` nothing is added: the bias has the zero point, in
+       the scale of the sums;
     3. relu at the zero point, `relu_limit` in the result's scale.
     """
 
@@ -32,6 +35,8 @@ class MatMul(ReluFields, ProductFields, Op):
     quant_mode: RequantMode = "MultiplierShift"
     multipliers: I64Array = ()
     rshifts: I64Array = ()
+    scales: F64Array = ()
+    offset_in_bias: Bool = False
     round_mode: RoundMode = "HalfAwayFromZero"
     input_zp: I64 = 0
     right_zp: I64 = 0
@@ -47,7 +52,7 @@ class MatMul(ReluFields, ProductFields, Op):
     def infer(self, operands: Types) -> Types:
         left = operands[0]
         shape = product_shape(self, operands)
-        if is_integer(left) and not self.multipliers:
+        if is_integer(left) and not (self.multipliers or self.scales):
             return (left.with_shape(shape).with_element(ScalarType("i32")),)
         return (left.shape_only().with_shape(shape),)
 
@@ -76,11 +81,13 @@ class MatMul(ReluFields, ProductFields, Op):
         if bias is not None:
             acc = acc + bias
         acc = saturate(acc, np.int32)
-        if self.multipliers:
-            columns = acc.reshape(-1, acc.shape[-1])
-            acc = requantised(
-                columns, self.multipliers, self.rshifts, self.quant_mode, self.round_mode, node.result_type
-            ).reshape(acc.shape)
+        columns = acc.reshape(-1, acc.shape[-1])
+        if self.scales:
+            acc = requantised_by_floats(columns, self.scales, self.round_mode, node.result_type).reshape(acc.shape)
+        elif self.multipliers:
+            type = without_point(node.result_type) if self.offset_in_bias else node.result_type
+            factors = (self.multipliers, self.rshifts, self.quant_mode, self.round_mode)
+            acc = requantised(columns, *factors, type).reshape(acc.shape)
         return self._arrange(clamped(acc, node.result_type, self.do_relu, self.relu_limit), node)
 
     def flops(self, node: Node) -> int:

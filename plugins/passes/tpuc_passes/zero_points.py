@@ -1,0 +1,123 @@
+"""Which values of a network that is quantised already keep their integers on a chip without zero points."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from tpuc.api import Constant, Module, Operation, Return, ScalarType, TensorType, Uniform, Value, Wants
+from tpuc_ops import top
+from tpuc_ops.quantised import KeepsScale
+
+from tpuc_passes.lowering.cells import Cells, is_kept
+from tpuc_passes.quantised import computed_values
+
+Stored: TypeAlias = Mapping[Value, Uniform]
+
+_I8, _U8 = ScalarType("i8"), ScalarType("u8")
+_SUMS = (top.Add, top.Sub)
+_FLOATS = (Wants.FLOAT, Wants.INDEX, Wants.EXACT)
+
+
+def kept_elements(module: Module, cells: Cells, floats: Collection[Value]) -> dict[Value, Uniform]:
+    """How they are stored: as unsigned or signed bytes without a zero point where one of them is possible, else with
+    one where all ops around the value take it. `floats`, values that are made of floats, are left out: casts know no
+    zero point.
+    """
+    elements = {
+        value: value.tensor.uniform
+        for value in computed_values(module)
+        if isinstance(value.tensor.element, Uniform) and value not in floats
+    }
+    operations = [operation for operation in module.main.operations if not isinstance(operation.op, Constant)]
+    takes = {operation for operation in operations if _takes(operation, module, cells)}
+    moved = {
+        value: stored
+        for value, element in elements.items()
+        if (stored := _with_point(value, element, takes, module, cells)) is not None
+    }
+    plain = {value: stored for value, element in elements.items() if (stored := _without_point(element)) is not None}
+    while loose := {value for operation in operations for value in _inconsistent(operation, moved, plain)}:
+        moved = {value: stored for value, stored in moved.items() if value not in loose}
+    return plain | moved
+
+
+def _without_point(element: Uniform) -> Uniform | None:
+    """The same integers as bytes of which 0 means 0, where there are some."""
+    return next((stored for stored in (_unsigned(element), _signed(element)) if not stored.zero_point), None)
+
+
+def _with_point(
+    value: Value, element: Uniform, takes: Collection[Operation], module: Module, cells: Cells
+) -> Uniform | None:
+    """The same integers as bytes with a zero point, None where they need none or may have none. They are unsigned,
+    since a large zero point is the more exact in a bias, unless they become floats.
+    """
+    reads = [_reads_floats(user, index, module, cells) for user, index in value.uses]
+    if value.defining not in takes:
+        return None
+    if not all(user in takes or floats for (user, _), floats in zip(value.uses, reads, strict=True)):
+        return None
+    summed = any(isinstance(operation.op, _SUMS) for operation in (value.defining, *value.users))
+    plain = _without_point(element)
+    if plain is not None and (plain.storage.is_unsigned or not summed):
+        return None
+    return _signed(element) if any(reads) and not summed else _unsigned(element)
+
+
+def _signed(element: Uniform) -> Uniform:
+    return _moved(element, -128, _I8) if element.storage.is_unsigned else element
+
+
+def _unsigned(element: Uniform) -> Uniform:
+    return element if element.storage.is_unsigned else _moved(element, 128, _U8)
+
+
+def _moved(element: Uniform, by: int, storage: ScalarType) -> Uniform:
+    low, high = (None if bound is None else bound + by for bound in (element.low, element.high))
+    return replace(element, storage=storage, zero_point=element.zero_point + by, low=low, high=high)
+
+
+def _takes(operation: Operation, module: Module, cells: Cells) -> bool:
+    """Does the chip compute it with zero points?"""
+    if is_kept(operation) or isinstance(operation.op, Return):
+        return False
+    mode = cells.mode_of(operation)
+    cell = cells.lowering(operation.op, mode)
+    if cell is None or mode != cells.mode:
+        return False
+    node = cells.node(module, operation, mode)
+    return cell.refuse(node) is None and cell.takes_zero_points(node)
+
+
+def _reads_floats(operation: Operation, index: int, module: Module, cells: Cells) -> bool:
+    """Is the operand cast to a float? A softmax is the same for integers that are all moved."""
+    if isinstance(operation.op, (Return, top.Softmax)):
+        return True
+    mode = cells.mode_of(operation)
+    cell = cells.lowering(operation.op, mode)
+    return cell is not None and cell.requires(cells.node(module, operation, mode))[index] in _FLOATS
+
+
+def _inconsistent(operation: Operation, moved: Stored, plain: Stored) -> Iterator[Value]:
+    """Values with a zero point beside others that are not stored like them: those of ops that pass integers on, and
+    operands of sums, which are of one sign.
+    """
+    values = [value for value in (*operation.operands, *operation.results) if _is_integer(value)]
+    if not any(value in moved for value in values):
+        return
+    if isinstance(operation.op, (KeepsScale, top.Concat)):
+        alike = all(value in moved for value in values) and len({moved[value] for value in values}) == 1
+    elif isinstance(operation.op, _SUMS):
+        stored = [moved.get(value) or plain.get(value) for value in values]
+        alike = all(one is not None and one.storage.is_unsigned for one in stored)
+    else:
+        return
+    if not alike:
+        yield from (value for value in values if value in moved)
+
+
+def _is_integer(value: Value) -> bool:
+    constant = value.defining is not None and isinstance(value.defining.op, Constant)
+    return not constant and isinstance(value.type, TensorType) and value.tensor.is_quantised
