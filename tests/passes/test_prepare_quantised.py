@@ -105,10 +105,12 @@ def test_symmetric_chips_get_the_ranges(tmp_path: Path) -> None:
     x = np.random.default_rng(1).integers(-128, 128, (1, 4, 4, 4)).astype(np.int8)
     expected = real(run(top, x), top.main.outputs[0].tensor).astype(np.float64)
     result = run(tpu, real(x, top.main.inputs[0].tensor)).astype(np.float64)
-    assert np.sum(result * expected) / np.sqrt(np.sum(result**2) * np.sum(expected**2)) > 0.995
+    assert np.sum(result * expected) / np.sqrt(np.sum(result**2) * np.sum(expected**2)) > 0.9985
     assert remarks == [
-        # y spans -7.56..10.29 in steps of 0.07; symmetric steps are 10.29 / 127 = 0.081.
-        "int8: quantised with zero points, made symmetric: 5 of 5 values get steps up to 1.16 times as large"
+        # Inputs are floats that a cast makes integers: x spans -6.55..6.2 in steps of 0.05, and 131 / 127 is 1.03. The
+        # sum has a constant and takes no zero point, nor do its operands: c spans -10.89..12.06 in steps of 0.09,
+        # and 134 / 127 is 1.06.
+        "int8: quantised with zero points, made symmetric: 4 of 5 values get steps up to 1.06 times as large"
     ]
 
 

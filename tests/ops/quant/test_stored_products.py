@@ -30,15 +30,31 @@ def test_int8_filters_and_their_bias_stay() -> None:
 
 
 def test_unsigned_filters_lose_their_zero_point() -> None:
+    filters = np.array([[0, 100, 227], [227, 100, 0]], np.uint8)
+    product = stored_product(filters, Uniform(U8, F32, 0.25, 100), None, SOURCE, RESULT)
+    assert product.filters.dtype == np.int8
+    np.testing.assert_array_equal(product.filters, [[-100, 0, 127], [127, 0, -100]])
+    assert factors(product.multipliers, product.right_shifts) == [0.0625, 0.0625]
+    assert product.bias is not None
+    assert product.bias.tolist() == [-3 * 27, -3 * 27]
+
+
+def test_filters_beyond_int8_stay_whole() -> None:
     filters = np.array([[0, 100, 227], [255, 100, 0]], np.uint8)
     product = stored_product(filters, Uniform(U8, F32, 0.25, 100), None, SOURCE, RESULT)
-    # -100..127 fits; 155 does not, so the second channel gets 127 steps of 155 / 127.
-    np.testing.assert_array_equal(product.filters, [[-100, 0, 127], [127, 0, round(-100 * 127 / 155)]])
-    first, second = factors(product.multipliers, product.right_shifts)
-    assert first == 0.0625
-    assert abs(second / (0.0625 * 155 / 127) - 1) < 2**-30
+    assert product.filters.dtype == np.int16
+    np.testing.assert_array_equal(product.filters, [[-100, 0, 127], [155, 0, -100]])
     assert product.bias is not None
-    assert product.bias.tolist() == [-3 * 27, -3 * (127 - 82)]
+    assert product.bias.tolist() == [-3 * 27, -3 * 55]
+
+
+def test_factors_are_those_of_float32() -> None:
+    # 0.1 * 0.3 / 0.7 with each step rounded to float32, which a quotient of real numbers is not.
+    scales = Uniform(I8, F32, 0.3), Uniform(I8, F32, 0.1), Uniform(I8, F32, 0.7)
+    product = stored_product(np.ones((1, 1), np.int8), scales[0], None, scales[1], scales[2])
+    wanted = float(np.float32(0.1) * np.float32(0.3) / np.float32(0.7))
+    assert product.floats == (wanted,)
+    assert factors(product.multipliers, product.right_shifts) == [wanted]
 
 
 def test_without_zero_points_there_is_no_bias() -> None:

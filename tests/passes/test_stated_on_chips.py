@@ -1,0 +1,108 @@
+"""A network whose casts state its quantisation, on chips: what ONNX Runtime gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from tpuc.interpreter import Interpreter
+from tpuc.session import Session
+
+Array = NDArray[Any]
+RNG = np.random.default_rng(7)
+
+
+class Network:
+    """Nodes and constants of a graph in the making."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+
+    def constant(self, name: str, array: Array) -> str:
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def do(self, op: str, inputs: list[str], result: str, **attributes: Any) -> str:
+        self.nodes.append(helper.make_node(op, inputs, [result], name=result, **attributes))
+        return result
+
+    def scaled(self, name: str, scale: float, zero: Array) -> list[str]:
+        return [
+            self.constant(f"{name}_scale", np.array(scale, np.float32)),
+            self.constant(f"{name}_zero", zero),
+        ]
+
+    def stored(self, value: str, scale: float, zero: int) -> str:
+        """The value through unsigned bytes."""
+        parameters = self.scaled(value, scale, np.array(zero, np.uint8))
+        quantised = self.do("QuantizeLinear", [value, *parameters], f"{value}_q")
+        return self.do("DequantizeLinear", [quantised, *parameters], f"{value}_dq")
+
+    def weight(self, name: str, array: Array, scale: float, zero: int = 0) -> str:
+        parameters = self.scaled(name, scale, np.array(zero, array.dtype))
+        return self.do("DequantizeLinear", [self.constant(f"{name}_i", array), *parameters], name)
+
+
+def residual(folder: Path, kind: type[np.integer[Any]]) -> Path:
+    """A padded convolution, one beside a shortcut, their sum, an average and a product; filters of the given type."""
+    low, high, zero = (-127, 127, 0) if kind is np.int8 else (0, 255, 90)
+    net = Network()
+
+    def filters(name: str, *shape: int, scale: float) -> str:
+        return net.weight(name, RNG.integers(low, high, shape, kind, endpoint=True), scale, zero)
+
+    def bias(name: str, count: int, scale: float) -> str:
+        return net.weight(name, RNG.integers(-4000, 4000, count).astype(np.int32), scale)
+
+    x = net.stored("x", 0.04, 128)
+    a = net.do("Conv", [x, filters("w1", 40, 4, 3, 3, scale=0.01), bias("b1", 40, 0.0004)], "a", pads=[1, 1, 1, 1])
+    a = net.stored(net.do("Relu", [a], "ar"), 0.05, 0)
+    d = net.do("Conv", [a, filters("w2", 40, 1, 3, 3, scale=0.02)], "d", pads=[1, 1, 1, 1], group=40)
+    d = net.stored(d, 0.11, 117)
+    s = net.stored(net.do("Add", [a, d], "s"), 0.13, 101)
+    c = net.stored(net.do("Conv", [s, filters("w3", 24, 40, 1, 1, scale=0.01)], "c"), 0.3, 131)
+    m = net.stored(net.do("GlobalAveragePool", [c], "m"), 0.09, 120)
+    f = net.do("Flatten", [m], "f")
+    y = net.stored(net.do("Gemm", [f, filters("w4", 24, 10, scale=0.01)], "g"), 0.08, 128)
+    graph = helper.make_graph(
+        net.nodes,
+        "residual",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 9, 7])],
+        [helper.make_tensor_value_info(y, TensorProto.FLOAT, [1, 10])],
+        net.constants,
+    )
+    path = folder / f"residual_{kind.__name__}.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+@pytest.mark.parametrize("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv183x")])
+def test_answers_are_those_of_the_runtime(chip: str, kind: type[np.integer[Any]], tmp_path: Path) -> None:
+    path = residual(tmp_path, kind)
+    session = Session(chip=chip, quantize="int8")
+    built = session.build(session.transform(path))
+    runtime = onnxruntime.InferenceSession(path)
+    interpreter = Interpreter(built[0])
+    loaded = session.chip.load(built.data)
+    steps: list[Array] = []
+    for seed in range(12):
+        # Inputs are whole steps: CV183x's runtime rounds halves away from 0, ONNX to even.
+        x = (np.random.default_rng(seed).integers(-128, 128, (1, 4, 9, 7)) * np.float32(0.04)).astype(np.float32)
+        (wanted,) = runtime.run(None, {"x": x})
+        (got,) = interpreter.run({"x": x}).values()
+        (simulated,) = loaded.run({info.name: x for info in loaded.inputs}).values()
+        np.testing.assert_array_equal(simulated.reshape(got.shape), got)
+        steps.append(np.abs(got - wanted) / 0.08)
+    off = np.concatenate(steps)
+    if chip == "bm1684x":
+        # A sum of two scales is rounded in whole numbers of 22 bits: nearer to a half than that, it may be the other.
+        assert (off < 1e-3).mean() > 0.99
+    assert off.max() < (1.01 if kind is np.int8 or chip == "bm1684x" else 3.01)
