@@ -34,6 +34,10 @@ def _half(*shape: int, seed: int = 0) -> Typed:
     return Typed(array, TensorType(array.shape, BF16))
 
 
+def _pointed(x: Typed, point: int) -> Typed:
+    return quantised(x.array, 0.05, point)
+
+
 def _positive(*shape: int) -> Typed:
     """Of all sizes from 2**-20 to 2**20."""
     array = np.exp2(uniform(*shape, low=-20, high=20, seed=3)).astype(ml_dtypes.bfloat16)
@@ -73,6 +77,18 @@ INTEGERS = {
         [_bytes(1, 35, 9, 9, dtype="uint8"), _filter(40, 35, 3, 3), _bias(40)],
         U8,
         [{"k": 32}, {"h": 1}],
+    ),
+    "conv_zero_points": Sample(
+        _conv((3, 3), 40, 35, offset_in_bias=True, **PADS),
+        [_pointed(_bytes(1, 35, 9, 9, dtype="uint8"), 131), _filter(40, 35, 3, 3), _bias(40)],
+        quantised_element("uint8", 0.05, 120),
+        [{"k": 32}, {"h": 2, "w": 4}],
+    ),
+    "depthwise_zero_points": Sample(
+        _conv((3, 3), 40, 40, group=40, offset_in_bias=True, **PADS),
+        [_pointed(_bytes(2, 40, 9, 7), -60), _filter(40, 1, 3, 3), _bias(40)],
+        quantised_element("int8", 0.05, 9),
+        [{"c": 32, "h": 3}],
     ),
     "conv_three": Sample(_conv((5, 5), 8, 3), [_bytes(1, 3, 12, 12), _filter(8, 3, 5, 5), None], I8, [{"h": 3}]),
     "conv_dilated": Sample(
@@ -343,10 +359,22 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         "integer sums must be requantised, the chip cannot store 32 bits",
     ),
     "zero_point": (
+        tpu.Relu(),
+        [t(1, 4, 20, 20, element=POINT)],
+        t(1, 4, 20, 20, element=POINT),
+        "zero points must be 0, this one is 3",
+    ),
+    "zero_point_of_sums": (
         _conv((3, 3), 4, 4),
         [t(1, 4, 20, 20, element=POINT), W, ABSENT],
-        t(1, 4, 18, 18),
-        "zero points must be 0, this one is 3",
+        t(1, 4, 18, 18, element=POINT),
+        "the bias must have the zero point, which is 3",
+    ),
+    "relu_beside_zero_point": (
+        _conv((3, 3), 4, 4, offset_in_bias=True, do_relu=True),
+        [X, W, ABSENT],
+        t(1, 4, 18, 18, element=POINT),
+        "a relu clamps stored integers at 0, the zero point is another",
     ),
     "f32": (tpu.Relu(), [t(1, 4, element=F32)], t(1, 4, element=F32), "int8, uint8 and bf16 only, this one has f32"),
     "groups": (

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
 
-from tests.chips.bm1684x.kernels import integer_sums, samples
+from tests.chips.bm1684x.kernels import integer_sums, samples, stated_sums
 from tests.chips.bm1684x.kernels.generated import KINDS, generated
 from tests.conftest import RunVendor
 
-SUBJECTS = samples.ALL | integer_sums.ALL
+SUBJECTS = samples.ALL | integer_sums.ALL | stated_sums.ALL
 
 
 @pytest.mark.interop

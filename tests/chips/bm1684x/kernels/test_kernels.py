@@ -8,10 +8,10 @@ import pytest
 from tpuc.registry import Registry
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
 
-from tests.chips.bm1684x.kernels import integer_sums, place_samples, samples
+from tests.chips.bm1684x.kernels import integer_sums, place_samples, samples, stated_sums
 from tests.chips.bm1684x.kernels.generated import KINDS, generated
 
-SUBJECTS = samples.ALL | integer_sums.ALL | place_samples.ALL
+SUBJECTS = samples.ALL | integer_sums.ALL | stated_sums.ALL | place_samples.ALL
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)

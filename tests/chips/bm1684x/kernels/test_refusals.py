@@ -103,7 +103,7 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
     (conv(dilations=(16, 1)), conv(dilations=(17, 1)), "dilation at most 16, this one is 17"),
     (conv(**WIDE, group=4, pads=(0, 15, 0, 0)), conv(**WIDE, group=4, pads=(0, 16, 0, 0)), "padding at most 15"),
     (conv(inserts=(0, 0)), conv(inserts=(1, 1)), "zeros between rows"),
-    (conv(kernel_zp=0), conv(kernel_zp=2), "zero points of the kernel"),
+    (conv(group=4, kernel_zp=0), conv(group=4, kernel_zp=2), "a zero point of a depthwise filter has no kernel"),
     (conv(multiplier=(1,), rshift=(1,)), conv(multiplier=(1,), rshift=(1,), quant_mode="QDM"), "MultiplierShift"),
     (
         conv(group=4),
