@@ -28,7 +28,7 @@ def kept_elements(module: Module, cells: Cells, floats: Collection[Value]) -> di
     elements = {
         value: value.tensor.uniform
         for value in computed_values(module)
-        if isinstance(value.tensor.element, Uniform) and value not in floats
+        if isinstance(value.tensor.element, Uniform) and value not in floats and _is_whole(value.tensor.element)
     }
     operations = [operation for operation in module.main.operations if not isinstance(operation.op, Constant)]
     takes = {operation for operation in operations if _takes(operation, module, cells)}
@@ -41,6 +41,11 @@ def kept_elements(module: Module, cells: Cells, floats: Collection[Value]) -> di
     while loose := {value for operation in operations for value in _inconsistent(operation, moved, plain)}:
         moved = {value: stored for value, stored in moved.items() if value not in loose}
     return plain | moved
+
+
+def _is_whole(element: Uniform) -> bool:
+    """Does it use all integers of its storage? Chips saturate there and nowhere else."""
+    return element.low is None and element.high is None
 
 
 def _without_point(element: Uniform) -> Uniform | None:
