@@ -103,19 +103,27 @@ def _plain(element: Uniform) -> Uniform:
     return replace(element, storage=storage, zero_point=element.zero_point + move, low=low, high=high)
 
 
+def _kept_signed(module: Module) -> set[Value]:
+    """Values whose signed bytes stay signed: inputs and outputs, which users may take as the network has them, and
+    those around averages, which round them away from 0.
+    """
+    kept = {*module.main.inputs, *module.main.outputs}
+    for operation in module.main.operations:
+        if isinstance(operation.op, top.AvgPool):
+            kept |= {operation.operands[0], operation.result}
+        elif isinstance(operation.op, NetworkInput):
+            kept.add(operation.result)
+    return kept
+
+
 def _make_plain(module: Module) -> None:
     changes_to_products(module)
     dequantise_weights(module, but_filters=True, but_biases=True)
     names = {value.name for value in computed_values(module)}
-    averaged = {
-        value
-        for operation in module.main.operations
-        if isinstance(operation.op, top.AvgPool)
-        for value in (operation.operands[0], operation.result)
-    }
+    kept = _kept_signed(module)
     for value in computed_values(module):
         element = value.tensor.element
-        if isinstance(element, Uniform) and (element.storage.is_unsigned or value not in averaged):
+        if isinstance(element, Uniform) and (element.storage.is_unsigned or value not in kept):
             value.type = value.tensor.with_element(_plain(element))
     for operation in list(module.main.operations):
         if isinstance(operation.op, NetworkInput) and operation.result.tensor.is_quantised:
