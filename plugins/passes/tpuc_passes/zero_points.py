@@ -60,7 +60,7 @@ def _with_point(
     since a large zero point is the more exact in a bias, unless they become floats.
     """
     reads = [_reads_floats(user, index, module, cells) for user, index in value.uses]
-    if value.defining not in takes:
+    if value.defining is None or value.defining not in takes:
         return None
     if not all(user in takes or floats for (user, _), floats in zip(value.uses, reads, strict=True)):
         return None

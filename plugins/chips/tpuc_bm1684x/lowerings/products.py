@@ -88,8 +88,11 @@ def _quantised(node: LoweringNode, filters: Array, bias: Array | None, result: T
 
 def centred(node: LoweringNode) -> LoweringNode:
     """A filter that the network stores as integers, without their zero points."""
-    filters, type_ = node.constants[1], node.operand_types[1] if len(node.operand_types) > 1 else None
-    if filters is None or type_ is None or not isinstance(type_.element, (Uniform, UniformPerAxis)):
+    filters = node.constants[1]
+    if filters is None or len(node.operand_types) < 2:
+        return node
+    source, type_, *others = node.operand_types
+    if not isinstance(type_.element, (Uniform, UniformPerAxis)):
         return node
     points = parameters(type_)[1]
     if not points.any():
@@ -98,7 +101,7 @@ def centred(node: LoweringNode) -> LoweringNode:
         element = dataclasses.replace(type_.element, storage=_I16, zero_point=0)
     else:
         element = dataclasses.replace(type_.element, storage=_I16, zero_points=(0,) * len(type_.element.scales))
-    types = (node.operand_types[0], type_.with_element(element), *node.operand_types[2:])
+    types = (source, type_.with_element(element), *others)
     whole = (filters.astype(np.int64) - points).astype(np.int16)
     return dataclasses.replace(node, operand_types=types, constants=(node.constants[0], whole, *node.constants[2:]))
 
