@@ -15,6 +15,7 @@ from tpuc.testing.kernel_conformance import Fixed, Sample, compile_kernels
 from tpuc_cv183x.kernels import TABLE
 from tpuc_ops import tpu
 
+from tests.chips.cv183x.stated_cases import STATED
 from tests.chips.cv183x.steps import check_steps
 from tests.chips.cv183x.wide_cases import WIDE
 
@@ -32,10 +33,6 @@ def _bytes(*shape: int, dtype: str = "int8", seed: int = 0) -> Typed:
 def _half(*shape: int, seed: int = 0) -> Typed:
     array = uniform(*shape, low=-4, high=4, seed=seed).astype(ml_dtypes.bfloat16)
     return Typed(array, TensorType(array.shape, BF16))
-
-
-def _pointed(x: Typed, point: int) -> Typed:
-    return quantised(x.array, 0.05, point)
 
 
 def _positive(*shape: int) -> Typed:
@@ -77,18 +74,6 @@ INTEGERS = {
         [_bytes(1, 35, 9, 9, dtype="uint8"), _filter(40, 35, 3, 3), _bias(40)],
         U8,
         [{"k": 32}, {"h": 1}],
-    ),
-    "conv_zero_points": Sample(
-        _conv((3, 3), 40, 35, offset_in_bias=True, **PADS),
-        [_pointed(_bytes(1, 35, 9, 9, dtype="uint8"), 131), _filter(40, 35, 3, 3), _bias(40)],
-        quantised_element("uint8", 0.05, 120),
-        [{"k": 32}, {"h": 2, "w": 4}],
-    ),
-    "depthwise_zero_points": Sample(
-        _conv((3, 3), 40, 40, group=40, offset_in_bias=True, **PADS),
-        [_pointed(_bytes(2, 40, 9, 7), -60), _filter(40, 1, 3, 3), _bias(40)],
-        quantised_element("int8", 0.05, 9),
-        [{"c": 32, "h": 3}],
     ),
     "conv_three": Sample(_conv((5, 5), 8, 3), [_bytes(1, 3, 12, 12), _filter(8, 3, 5, 5), None], I8, [{"h": 3}]),
     "conv_dilated": Sample(
@@ -297,8 +282,8 @@ FLOATS = {
 # Plans of many large ops side by side take long, so these are by themselves.
 @pytest.mark.parametrize(
     "samples",
-    [INTEGERS, FLOATS, *({name: sample} for name, sample in WIDE.items())],
-    ids=["integers", "floats", *(f"wide-{name}" for name in WIDE)],
+    [INTEGERS, FLOATS, STATED, *({name: sample} for name, sample in WIDE.items())],
+    ids=["integers", "floats", "stated", *(f"wide-{name}" for name in WIDE)],
 )
 def test_the_simulator_equals_the_evaluation(samples: dict[str, Sample]) -> None:
     registry = Registry()

@@ -8,6 +8,7 @@ import pytest
 from tpuc.registry import Registry
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
 
+from tests.chips.cv183x.stated_cases import STATED
 from tests.chips.cv183x.steps import check_steps
 from tests.chips.cv183x.test_kernels import FLOATS, INTEGERS
 from tests.chips.cv183x.wide_cases import WIDE
@@ -16,7 +17,7 @@ from tests.interop.cv183x.test_networks import assert_same_bits
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("samples", [INTEGERS, FLOATS, WIDE], ids=["integers", "floats", "wide"])
+@pytest.mark.parametrize("samples", [INTEGERS, FLOATS, STATED, WIDE], ids=["integers", "floats", "stated", "wide"])
 def test_the_vendors_model_equals_simulator_and_evaluation(
     samples: dict[str, Sample], run_vendor: RunVendor, tmp_path: Path
 ) -> None:
