@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from tpuc.api import ABSENT, Op, ScalarType, TensorType
 from tpuc.testing import quantised, quantised_element
 from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
@@ -50,5 +52,23 @@ STATED = {
         [quantised(_bytes(2, 40, 9, 7, dtype="int8"), 0.05, -60), _filters(40, 1, 3, 3), _bias(40)],
         quantised_element("int8", 0.05, 9),
         [{"c": 32, "h": 3}],
+    ),
+}
+
+_POINT = quantised_element("int8", 0.05, 3)
+_TYPES = [TensorType((1, 40, 9, 9), _POINT), TensorType((40, 40, 3, 3), ScalarType("si8")), ABSENT]
+_RESULT = TensorType((1, 40, 9, 9), _POINT)
+REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
+    "zero_point_of_sums": (
+        replace(_conv(40), offset_in_bias=False),
+        _TYPES,
+        _RESULT,
+        "the bias must have the zero point, which is 3",
+    ),
+    "relu_beside_zero_point": (
+        replace(_conv(40), do_relu=True),
+        _TYPES,
+        _RESULT,
+        "a relu clamps stored integers at 0, the zero point is another",
     ),
 }

@@ -15,6 +15,7 @@ from tpuc.testing.kernel_conformance import Fixed, Sample, compile_kernels
 from tpuc_cv183x.kernels import TABLE
 from tpuc_ops import tpu
 
+from tests.chips.cv183x.stated_cases import REFUSALS as STATED_REFUSALS
 from tests.chips.cv183x.stated_cases import STATED
 from tests.chips.cv183x.steps import check_steps
 from tests.chips.cv183x.wide_cases import WIDE
@@ -349,18 +350,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         t(1, 4, 20, 20, element=POINT),
         "zero points must be 0, this one is 3",
     ),
-    "zero_point_of_sums": (
-        _conv((3, 3), 4, 4),
-        [t(1, 4, 20, 20, element=POINT), W, ABSENT],
-        t(1, 4, 18, 18, element=POINT),
-        "the bias must have the zero point, which is 3",
-    ),
-    "relu_beside_zero_point": (
-        _conv((3, 3), 4, 4, offset_in_bias=True, do_relu=True),
-        [X, W, ABSENT],
-        t(1, 4, 18, 18, element=POINT),
-        "a relu clamps stored integers at 0, the zero point is another",
-    ),
+    **STATED_REFUSALS,
     "f32": (tpu.Relu(), [t(1, 4, element=F32)], t(1, 4, element=F32), "int8, uint8 and bf16 only, this one has f32"),
     "groups": (
         _conv((3, 3), 4, 2, group=2),
