@@ -227,6 +227,16 @@ def photos(path: Path) -> None:
         image(index, 64)(path / f"{index:012d}.jpg")
 
 
+def photo_list(path: Path) -> None:
+    """A sample per line, of the folder beside it."""
+    path.write_text("".join(f"photos/{index}.png\n" for index in range(8)), "utf-8")
+
+
+def labels(path: Path) -> None:
+    """The class of each image, from 1 on, in the order of the images."""
+    path.write_text("1\n5\n10\n", "utf-8")
+
+
 def objects(path: Path) -> None:
     """One object per image."""
     boxes = [[4, 4, 20, 30], [10, 20, 30, 30], [0, 0, 60, 60]]
@@ -239,6 +249,24 @@ def objects(path: Path) -> None:
         ],
     }
     path.write_text(json.dumps(content), "utf-8")
+
+
+TPULANG = """
+import numpy as np
+import tpuc_lang as bml
+
+bml.init("BM1684X", True)
+in_shape = [1, 3, 173, 141]
+k_shape = [64, 3, 7, 7]  # the print has 1 channel here, which fits no input of 3
+x = bml.Tensor(dtype="float32", shape=in_shape)
+weight_data = np.random.default_rng(0).random(k_shape).astype(np.float32)
+weight = bml.Tensor(dtype="float32", shape=k_shape, data=weight_data, is_const=True)
+bias_data = np.random.default_rng(1).random(k_shape[0]).astype(np.float32)
+bias = bml.Tensor(dtype="float32", shape=k_shape[0], data=bias_data, is_const=True)
+conv = bml.conv_v2(x, weight, bias=bias, stride=[2, 2], pad=[0, 0, 1, 1], out_dtype="float32")
+bml.compile("model_def", inputs=[x], outputs=[conv], cmp=True)
+bml.deinit()
+"""
 
 
 # What earlier commands would have left
@@ -282,8 +310,8 @@ def lowered(network: Recipe, name: str, samples: Recipe) -> Recipe:
     return write
 
 
-def description(text: str) -> Recipe:
-    """A network of the regression."""
+def written(text: str) -> Recipe:
+    """A file of text."""
 
     def write(path: Path) -> None:
         path.write_text(text, "utf-8")
@@ -323,18 +351,22 @@ RECIPES: Mapping[str, Recipe] = {
     "yolov5s.mlir": module(detector, "yolov5s"),
     "yolov5s_bm1684x_int8_sym_tpu.mlir": lowered(detector, "yolov5s", photos),
     "val2017": photos,
+    "photos": photos,
+    "list.txt": photo_list,
+    "labels.txt": labels,
+    "model_def.py": written(TPULANG),
     "instances_val2017.json": objects,
     "Conv2d.onnx": convolution,
     "Conv2d_in.npz": lambda path: np.savez(path, input=numbers(1, 16, 100, 100)),
-    "yolov5s.toml": description(
+    "yolov5s.toml": written(
         'files = ["yolov5s.onnx", "dog.jpg"]\n'
         "steps = [\n"
         '  "transform --model-name yolov5s --model-def yolov5s.onnx --test-input dog.jpg --mlir yolov5s.mlir",\n'
         '  "deploy --mlir yolov5s.mlir --chip {chip} --quantize {mode} --test-input dog.jpg -o {chip}_{mode}.out",\n'
         "]\n"
-        '[each]\nchip = ["bm1684x"]\nmode = ["f32", "f16"]\n'
+        '[each]\nchip = ["bm1684x"]\nmode = ["f16"]\n'
     ),
-    "resnet.toml": description(
+    "resnet.toml": written(
         'files = ["resnet.onnx"]\n'
         'steps = ["transform --model-name resnet --model-def resnet.onnx --mlir resnet.mlir"]\n'
     ),

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import runpy
 import shlex
 import signal
 import socket
@@ -38,6 +39,9 @@ def run(words: list[str]) -> tuple[int, str, str]:
     """Run a command in this process: exit code, stdout, stderr."""
     from tpuc_mlir_names import main
 
+    if words[0] == "python":
+        runpy.run_path(words[1], run_name="__main__")
+        return 0, "", ""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = tpuc(words[1:]) if words[0] == "tpuc" else main(words)

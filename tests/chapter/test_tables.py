@@ -68,14 +68,21 @@ def test_options_are_those_of_the_command(script: str, name: str) -> None:
         assert quoted(here)[0] in known
 
 
-def test_every_option_of_a_command_that_is_run_is_in_a_table() -> None:
+OURS = {"--label_offset"}
+"""Options of the commands in the list that no book prints."""
+REFUSED = {"--post_handle_type"}
+
+
+def test_the_options_of_the_tables_are_those_that_are_run() -> None:
+    used: dict[str, set[str]] = {}
     for run in RUNS:
         script, *words = shlex.split(run)
-        name = script.removesuffix(".py")
-        if (name, command_name(name)) not in SCRIPTS or "--" in words:
-            continue
-        told = {quoted(row[0])[0] for row in rows(section(f"{name}: `tpuc {command_name(name)}`"))}
-        assert {word.replace("_MLIR", "_mlir") for word in words if word.startswith("-")} <= told, run
+        if "--" not in words:
+            options = {word.replace("_MLIR", "_mlir") for word in words if re.match(r"-+[a-z]", word)}
+            used.setdefault(script.removesuffix(".py"), set()).update(options if script != "npz_tool.py" else words[:1])
+    for script, name in SCRIPTS:
+        told = {quoted(row[0])[0] for row in rows(section(f"{script}: `tpuc {name}`"))}
+        assert used[script] - OURS == told - REFUSED, script
 
 
 def test_passes_have_both_names() -> None:

@@ -20,6 +20,8 @@ from tpuc_onnx.shapes import TypeTable, input_shapes
 
 LARGEST_FILE = 2_000_000_000
 """Bytes of weights; a message of protobuf has fewer than 2 GiB."""
+WEIGHTS_APART = 4
+"""The first version of the format in which weights are no inputs."""
 NOT_FOLDED = frozenset({"DequantizeLinear"})
 """Integers and their scales say more than the floats that they stand for."""
 
@@ -49,6 +51,7 @@ def _simplified(model: onnx.ModelProto, graph: Graph, options: ImportOptions) ->
         return None
     result = onnx.ModelProto()
     result.CopyFrom(model)
+    result.ir_version = max(model.ir_version, WEIGHTS_APART)
     result.graph.Clear()
     result.graph.name = options.model_name or graph.name
     result.graph.node.extend(node.proto for node in nodes)

@@ -79,6 +79,14 @@ def test_it_is_cut_at_the_outputs_that_were_chosen(tmp_path: Path) -> None:
     assert len(model.graph.node) == len(NODES)  # and the file itself is untouched
 
 
+def test_files_of_a_version_whose_weights_are_inputs(tmp_path: Path) -> None:
+    model = network([node("Add", "x w", "y")], {"x": [2, 3], "w": [2, 3]}, ["y"], {"w": values(2, 3)}, opset=8)
+    model.ir_version = 3
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    opt, _ = simplified(tmp_path / "net.onnx")
+    assert [value.name for value in opt.graph.input] == ["x"]
+
+
 def test_weights_of_integers_stay_integers(tmp_path: Path) -> None:
     weights = {"q": np.arange(6, dtype=np.int8).reshape(2, 3), "scale": np.array(0.5, np.float32)}
     model = network([node("DequantizeLinear", "q scale", "w"), node("Mul", "x w", "y")], {"x": [2, 3]}, ["y"], weights)
