@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tpuc.cli.outputs import beside
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 
@@ -105,3 +106,36 @@ def test_the_lowered_module_gives_what_the_chip_gives(work_dir: tuple[str, ...],
     chip, module = (Session().run(tmp_path / name, [tmp_path / "x.npz"]) for name in ("out/sample.bmodel", kept[0]))
     # The chip has its own exponential, and its own order of sums, behind the float16 of the convolutions.
     np.testing.assert_allclose(chip["output"], module["output"], rtol=1e-5)
+
+
+@pytest.mark.chip("bm1684x")
+def test_what_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    make(tmp_path, "sample.mlir")
+    make(tmp_path, "Conv2d.onnx")
+    make(tmp_path, "Conv2d_in.npz")
+    np.savez(tmp_path / "x.npz", input=np.random.default_rng(0).random((1, 3, 64, 64), np.float32))
+    before = sorted(path.name for path in tmp_path.iterdir())
+    unlikely = ("--tolerance", "1.1,1.1")
+    assert "below the tolerance" in transform(tmp_path, "Conv2d.onnx", "Conv2d_in.npz", *unlikely)
+    words = ("--mlir", "sample.mlir", "--chip", "bm1684x", "--quantize", "f16", "--model", "sample.bmodel")
+    done = tpuc("deploy", *words, "--test-input", "x.npz", *unlikely, cwd=tmp_path)
+    assert (done.returncode, "below the tolerance" in done.stderr) == (1, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_nothing_lies_beside_a_device(tmp_path: Path) -> None:
+    device = Path("/dev/null")
+    if not device.is_char_device():
+        return  # systems without it have no other either
+    with beside(device) as folder:
+        assert folder is None
+    with beside(tmp_path / "out", [tmp_path / "read"]) as folder:
+        assert folder is not None
+        (tmp_path / "read").write_text("as it was")
+        for name in ("read", "new"):
+            (folder / name).write_text("kept")
+        assert not (tmp_path / "new").exists()
+    assert [(path.name, path.read_text()) for path in sorted(tmp_path.iterdir())] == [
+        ("new", "kept"),
+        ("read", "as it was"),
+    ]

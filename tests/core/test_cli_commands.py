@@ -307,11 +307,11 @@ def test_deploy_passes_everything_on(tpuc: CommandLine, calls: Calls) -> None:
     )
     assert (outcome.code, outcome.out, outcome.err) == (0, "a report\n", "")
     assert calls[0] == ("open", (), {"chip": "newchip", "quantize": "int8-asym"})
+    assert calls[2][2].pop("keep_in").parent.resolve() == tpuc.folder.resolve()
     assert calls[2] == (
         "deploy",
         ("module of net.mlir", "o.bin"),
         {
-            "keep_in": Path(),
             "calibration_table": Path("table"),
             "quantize_table": Path("table"),
             "test_input": (Path("x.npz"),),

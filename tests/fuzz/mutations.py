@@ -96,7 +96,7 @@ COMPILED = (
 
 def formats_of() -> Mapping[str, Format]:
     """The formats whose sound files `prepare` makes."""
-    lowered = [f"n_{chip}_int8_{stage}.mlir" for chip in ("bm1684x", "cv183x") for stage in ("tpu", "final")]
+    lowered = [f"n_{chip}_int8_sym_{stage}.mlir" for chip in ("bm1684x", "cv183x") for stage in ("tpu", "final")]
     table = "deploy --mlir n.mlir --chip {chip} --quantize int8 --calibration-table {table} -o o{suffix}"
     chips = (("bm1684x", ".bmodel"), ("cv183x", ".cvimodel"))
     calibrated = [table.format(chip=chip, suffix=suffix, table="{file}") for chip, suffix in chips]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import click
@@ -29,6 +31,22 @@ def check_outputs(command: click.Command, values: Mapping[str, Any]) -> None:
 def check_output(label: str, path: Path, others: Iterable[Path | None], kind: str = "input") -> None:
     """Raise UsageError when a file to write is one of those to read, or of another `kind`."""
     _refuse_same(label, path, [("", other) for other in others if other is not None], kind)
+
+
+@contextlib.contextmanager
+def beside(output: Path, inputs: Sequence[Path] = ()) -> Generator[Path | None]:
+    """A folder for files that lie beside an output once the block has gone well, and nowhere if it fails. None beside a
+    device. A file that is one of the inputs stays as it is.
+    """
+    if output.exists() and not output.is_file():
+        yield None
+        return
+    with TemporaryDirectory(prefix=".tpuc-", dir=output.parent) as name:
+        yield Path(name)
+        for path in sorted(Path(name).iterdir()):
+            target = output.parent / path.name
+            if not any(_same(target, one) for one in inputs):
+                path.replace(target)
 
 
 def _refuse_same(label: str, path: Path, others: Iterable[tuple[str, Path]], kind: str) -> None:

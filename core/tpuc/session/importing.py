@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Unpack
 
 from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
 from tpuc.data import inputs_of
@@ -22,8 +20,6 @@ from tpuc.session.running import meant_inputs, reference_values, samples_in
 
 if TYPE_CHECKING:
     from tpuc.session.settings import NetworkSettings, TransformTestSettings
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 def read_network(registry: Registry, path: Path, settings: NetworkSettings) -> Module:
@@ -74,11 +70,10 @@ def verify_import(
 
     With `batch`, the one that the module was made for, the engine runs sample by sample.
     """
-    paths = settings.get("test_input", ())
-    inputs = next(iter(samples_in(inputs_of(module), paths, registry)))
+    inputs = next(iter(samples_in(inputs_of(module), settings.get("test_input", ()), registry)))
     folder = settings.get("keep_in")
     if folder is not None:
-        _keep_input(module, inputs, folder / f"{file_stem(module.name)}_in_f32.npz", paths)
+        write_npz(folder / f"{file_stem(module.name)}_in_f32.npz", meant_inputs(module, inputs))
     values = Interpreter(module).run(inputs, "all")
     engine = _engine(registry, path)
     wanted = reference_values(engine, path, inputs, settings.get("batch"), settings.get("model_data"))
@@ -88,12 +83,6 @@ def verify_import(
     if test_result is not None:
         write_npz(test_result, values)
     return result
-
-
-def _keep_input(module: Module, inputs: Mapping[str, Array], target: Path, paths: Sequence[Path]) -> None:
-    """Write the sample that a comparison runs on, unless it was read from that very file."""
-    if not (target.exists() and any(target.samefile(path) for path in paths)):
-        write_npz(target, meant_inputs(module, inputs))
 
 
 def _engine(registry: Registry, path: Path) -> HostEngine:

@@ -10,6 +10,7 @@ import click
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.options import boundary_options, planning_options
+from tpuc.cli.outputs import beside
 from tpuc.cli.session import check_inputs, check_outputs, open_session, show_report
 from tpuc.cli.values import EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE
 from tpuc.errors import UsageError
@@ -68,8 +69,9 @@ def command(
         planner=planner,
         opt=opt,
     )
-    settings["keep_in"] = output.parent
-    report = session.deploy(session.load(mlir), output, **settings)
+    module = session.load(mlir)
+    with beside(output) as settings["keep_in"]:
+        report = session.deploy(module, output, **settings)
     show_report(app, report, report_path, memory_plan)
 
 

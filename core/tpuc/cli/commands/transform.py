@@ -11,7 +11,7 @@ import click
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.options import preprocess_options
-from tpuc.cli.outputs import check_output
+from tpuc.cli.outputs import beside, check_output
 from tpuc.cli.session import check_inputs, check_outputs, open_session
 from tpuc.cli.values import EMPTY, FILE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
 from tpuc.errors import UsageError
@@ -60,13 +60,14 @@ def command(
         raise UsageError("--post-handle-type: no post-processing can be fused yet; leave it out.")
     check_inputs(model_def, settings.get("model_data"), *test_input)
     check_outputs(mlir)
-    keep_in = mlir.parent if test_input else None
-    if keep_in is not None:
-        check_kept(keep_in / file_stem(settings.get("model_name", "")), [model_def, *test_input], [mlir, test_result])
-    settings["keep_in"] = keep_in
     session = open_session(app)
-    module = session.transform(model_def, **settings)
-    if test_input:
+    if not test_input:
+        session.save(session.transform(model_def, **settings), mlir)
+        return
+    check_kept(mlir.parent / file_stem(settings.get("model_name", "")), [model_def, *test_input], [mlir, test_result])
+    with beside(mlir, test_input) as keep_in:
+        settings["keep_in"] = keep_in
+        module = session.transform(model_def, **settings)
         report = session.verify_transform(
             model_def,
             module,
@@ -79,7 +80,7 @@ def command(
             tolerance=tolerance,
         )
         app.result(report.text())
-    session.save(module, mlir)
+        session.save(module, mlir)
 
 
 def check_kept(stem: Path, inputs: Sequence[Path], outputs: Sequence[Path | None]) -> None:
