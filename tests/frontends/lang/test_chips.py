@@ -13,7 +13,7 @@ from tpuc.session import Session
 from tpuc.testing.values import build_exposed
 
 from tests.frontends.lang.cases import CASES, LEVELS, ROIS, SHAPE
-from tests.frontends.lang.programs import Array, const, floats, integers
+from tests.frontends.lang.programs import Array, const, floats, integers, numbers
 from tests.frontends.lang.test_ops import CASES as EARLIER_CASES
 from tests.frontends.lang.test_stored_values import FUNCTIONS
 from tests.frontends.lang.test_whole_numbers import filters
@@ -46,9 +46,33 @@ def regions() -> tuple[Tensors, Tensors]:
     return [tl.roiExtractor(rois, const(LEVELS, "int32"), images, 2, 2, 2, [1, 2], "DynFuse")], [x, y]
 
 
+def attention() -> tuple[Tensors, Tensors]:
+    sizes, width, heads, points, queries = [(4, 3), (2, 5)], 8, 2, 3, 5
+    total, levels = sum(height * columns for height, columns in sizes), len(sizes)
+    counts = [heads * levels * points * 2, heads * levels * points, width, width]
+    mask = (np.arange(total) % 7 == 3).astype(np.float32)[None]
+    places = np.abs(numbers(1, queries, levels, 2))
+    given = [tl.Tensor(data=one) for one in (numbers(1, queries, width), numbers(1, total, width), mask, places)]
+    parameters = [const(one) for count in counts for one in (numbers(width, count), numbers(count))]
+    return [tl.multi_scale_deformable_attention(*given, *parameters, sizes, width, heads, levels, points)], given
+
+
+def normalisations() -> tuple[Tensors, Tensors]:
+    x = floats(*SHAPE)
+    mean, variance = const(numbers(4)), const(numbers(4) ** 2 + 1)
+    return [
+        tl.batch_norm(x, mean, variance),
+        tl.group_norm(x, num_groups=2),
+        tl.layer_norm(x, axis=3),
+        tl.rms_norm(x, const(numbers(5))),
+    ], [x]
+
+
 GROUPS = sorted({case.group for case in CASES.values()} - {"regions"})
 FLOATS: dict[str, Network] = {
     **{name: lambda name=name: of_cases(name) for name in GROUPS},
+    "attention": attention,
+    "normalisations": normalisations,
     **{f"earlier {part}": lambda part=part: of_earlier_cases(part) for part in range(PARTS)},
 }
 
