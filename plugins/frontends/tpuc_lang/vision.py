@@ -33,7 +33,7 @@ def interpolate(
     coord_mode: str = "pytorch_half_pixel",
     out_name: str | None = None,
 ) -> Tensor:
-    """Rows and columns resampled, so many times as many, by method nearest or linear."""
+    """Rows and columns resampled, so many times as many, by method nearest or linear; integers by nearest only."""
     where = "interpolate"
     if not (scale_h > 0 and scale_w > 0):
         raise LangError(f"{where}: the scales are {scale_h:g} and {scale_w:g}; they must be above 0.")
@@ -97,14 +97,17 @@ def _resized(
         raise LangError(f"{where}: method {method} with coord_mode {coord_mode} is not known.")
     if min(size) < 1:
         raise LangError(f"{where}: nothing would be left of {list(x.shape)}; choose larger scales.")
-    dtype = floats_only(where, x)
+    dtype = x.dtype if method == "nearest" else floats_only(where, x)
+    meaning = x.quantisation
     rows, columns = (-1.0, -1.0) if scale is None else scale
     op = top.Interp(mode=method, coord_mode=coord_mode, scale_h=float(rows), scale_w=float(columns))
     if len(x.shape) == 4:
-        return make_one(where, op, [x, None], out_name, dtype=dtype, shapes=[(*x.shape[:2], *size)])
-    images = make_one(where, top.Reshape(shape=(1, -1, *x.shape[-2:])), [x], dtype=dtype)
-    result = make_one(where, op, [images, None], dtype=dtype, shapes=[(*images.shape[:2], *size)])
-    return make_one(where, top.Reshape(shape=(*x.shape[:-2], *size)), [result], out_name, dtype=dtype)
+        shapes = [(*x.shape[:2], *size)]
+        return make_one(where, op, [x, None], out_name, dtype=dtype, quantisation=meaning, shapes=shapes)
+    images = make_one(where, top.Reshape(shape=(1, -1, *x.shape[-2:])), [x])
+    result = make_one(where, op, [images, None], shapes=[(*images.shape[:2], *size)])
+    shape = top.Reshape(shape=(*x.shape[:-2], *size))
+    return make_one(where, shape, [result], out_name, dtype=dtype, quantisation=meaning)
 
 
 def yuv2rgb(

@@ -289,6 +289,17 @@ def test_signs() -> None:
     np.testing.assert_array_equal(found[3], np.maximum(whole, 0))
 
 
+def test_images_of_integers_grow() -> None:
+    x = integers(1, 2, 3, 4, dtype="uint8", scale=0.5, zero_point=3)
+    y, rows = tl.interpolate(x, 2, 1), tl.interpolate(tl.reshape(x, [6, 4]), 1, 3)
+    assert (y.dtype, y.scale, y.zero_point, rows.scale) == ("uint8", 0.5, 3, 0.5)
+    found = evaluated([y, rows], [x])
+    np.testing.assert_array_equal(found[0], data_of(x).repeat(2, 2))
+    np.testing.assert_array_equal(found[1], data_of(x).reshape(6, 4).repeat(3, 1))
+    with pytest.raises(tl.LangError, match="is uint8, and this computes floats"):
+        tl.interpolate(x, 2, 2, "linear")
+
+
 def test_rope_of_integers() -> None:
     x, first, second = integers(1, 2, 3, 4), filters(3, 4), filters(3, 4)[::-1]
     y = tl.rope(x, const(first, "int8"), const(second, "int8"), False, "half_up", "down", "half_up", -6, -7, -1)
