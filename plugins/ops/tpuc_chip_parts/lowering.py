@@ -72,6 +72,14 @@ def is_stated(node: LoweringNode) -> bool:
     return isinstance(node.result_type.element, Uniform)
 
 
+def learned_scales(node: LoweringNode) -> Array | None:
+    """The filter's scales that training learned: one, or one per output channel."""
+    filters = node.operands[1].defining if len(node.operands) > 1 else None
+    if filters is None or not isinstance(filters.op, top.Weight) or filters.op.scale is None:
+        return None
+    return np.asarray(filters.op.scale, np.float64)
+
+
 def bytes_of(constant: Array) -> tuple[Array, float, str]:
     """A constant as bytes with its scale and element type: unsigned where no value is negative."""
     unsigned = bool((constant >= 0).all())

@@ -19,6 +19,13 @@ from tpuc.api import (
     Value,
 )
 
+from tpuc_passes.calibration.learned import (
+    give_scales,
+    keep_floats,
+    learned_entries,
+    own_entries,
+    remark_on_kinds,
+)
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold, as_table
 
 
@@ -26,6 +33,8 @@ from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold, as_
 class ImportCalibration(Pass):
     """Float values become `!quant.calibrated<f32<min:max>>`: symmetric `[-threshold, threshold]`, or `[0, threshold]`
     for values that were never negative; in asymmetric modes `[min, max]` as seen (SPEC P2, T15).
+
+    A table that training wrote may leave values out, which stay floats, and has the scales of weights.
 
     The table is the file `table`, or the result `calibration_table`: a table, or the path of one. `asymmetric` is as
     the mode of the run says where it is not given.
@@ -45,8 +54,14 @@ class ImportCalibration(Pass):
                 "no calibration table: int8 needs one; give samples with --dataset or a table with --calibration-table"
             )
         values = [value for operation in module.main.operations for value in operation.results if _is_float(value)]
-        missing = [value.name for value in values if value.name not in table.entries]
-        if missing:
+        names = {value.name for value in values}
+        entries = own_entries(table, names)
+        if table.is_learned:
+            entries = learned_entries(module, table, entries)
+        missing = [value.name for value in values if value.name not in entries]
+        if missing and table.is_learned and len(missing) < len(values):
+            keep_floats(module, missing, context)
+        elif missing:
             source = given if isinstance(given, (str, Path)) else "the calibration table"
             raise CalibrationError(
                 f"{source}: {len(missing)} of the {len(values)} values of module '{module.name}' are not in it, the "
@@ -55,15 +70,17 @@ class ImportCalibration(Pass):
         asymmetric = self.asymmetric
         if asymmetric is None:
             asymmetric = str(context.options.get("quantize", "")).endswith("-asym")
-        names = {value.name for value in values}
-        foreign = [name for name in table.entries if name not in names]
+        foreign = [name for name in entries if name not in names]
         if foreign:
             context.remark(
                 f"the calibration table names {len(foreign)} values that are not in module '{module.name}', the first "
                 f"is '{foreign[0]}'; they are left out"
             )
         for value in values:
-            value.type = value.tensor.with_element(_element(value.tensor, table.entries[value.name], asymmetric))
+            if value.name in entries:
+                value.type = value.tensor.with_element(_element(value.tensor, entries[value.name], asymmetric))
+        remark_on_kinds(table, context)
+        give_scales(module, table.learned_scales)
         module.main.update_type()
         module.attributes["module.state"] = StringAttr("TOP_CALIBRATED")
         return True

@@ -27,7 +27,7 @@ class ImportQuantiseTable(Pass):
         path = Path(self.table)
         modes = chip_of(context, self.name).description.modes
         names = {operation.name for operation in module.main.operations}
-        table: dict[str, str] = {}
+        table: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
         text = read_text(path, CalibrationError, "Give --quantize-table lines 'op_name mode'.")
         for number, line in enumerate(text.splitlines(), 1):
             words = line.partition("#")[0].split()

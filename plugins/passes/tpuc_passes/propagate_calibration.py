@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpuc.api import Module, Pass, PassContext
+from tpuc.api import CALIBRATION_TABLE, Module, Pass, PassContext
 
 from tpuc_passes.calibration.propagation import (
     SAME_ELEMENTS,
@@ -14,6 +14,7 @@ from tpuc_passes.calibration.propagation import (
     forward,
     keep_sign,
 )
+from tpuc_passes.calibration.table import as_table
 from tpuc_passes.import_calibration import ImportCalibration
 
 
@@ -21,6 +22,8 @@ from tpuc_passes.import_calibration import ImportCalibration
 class PropagateCalibration(Pass):
     """In the order of SPEC 3.4: forward through shape ops, keep signs, backward into joins, relus and pools, forward
     through everything that only selects or moves values, keep signs again. Sx / Sy is 1 there afterwards (SPEC Q8).
+
+    Thresholds that training found are those that it computed with: only shape ops take over their operand's.
     """
 
     name = "propagate-calibration"
@@ -28,7 +31,11 @@ class PropagateCalibration(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
         operations = module.main.operations
+        table = as_table(context.find(CALIBRATION_TABLE))
         changed = [forward(operation, SAME_ELEMENTS) for operation in operations]
+        if table is not None and table.is_learned:
+            module.main.update_type()
+            return any(changed)
         changed += [keep_sign(operation) for operation in operations]
         changed += [backward_join(operation) or backward_unary(operation) for operation in reversed(operations)]
         changed += [forward(operation, TAKES_OVER) for operation in operations]

@@ -44,7 +44,7 @@ class ScaleChannels(Pass):
         """See Pass; raises CalibrationError when the notes in the table do not fit the network."""
         table = as_table(self.table or context.find(CALIBRATION_TABLE))
         mode = str(context.find(MODE) or context.options.get("quantize") or "")
-        if table is None or mode not in MODES or context.chip is None:
+        if table is None or table.is_learned or mode not in MODES or context.chip is None:
             return False
         floats = context.find(QUANTISE_TABLE, {})
         elements = noted_elements(module, table, Cells.of(context, self.name, mode), floats)

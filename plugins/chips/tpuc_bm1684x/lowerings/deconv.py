@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value
+from tpuc_chip_parts.lowering import learned_scales
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.products import quantise_product
 
@@ -52,7 +53,8 @@ class DeconvAny(Lowering[top.Deconv]):
                 operands[1] = float_weight(build, "filter", filters, source.tensor.storage.name)
             return [build(lowered, operands, node.float_result_type())]
         result = node.quantised_result_type()
-        product = quantise_product(op.turned(filters), bias, source.tensor.uniform, result.uniform)
+        learned = learned_scales(node)
+        product = quantise_product(op.turned(filters), bias, source.tensor.uniform, result.uniform, learned=learned)
         stored = _turned_back(product.filters, op.group)
         operands = [source, build.weight("filter_i8", stored, "si8"), build.none()]
         if product.bias is not None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, ScalarType, TensorType, Uniform, UniformPerAxis, Value
+from tpuc_chip_parts.lowering import learned_scales
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import parameters
 from tpuc_ops.quant.products import QuantisedProduct, quantise_product, stored_product
@@ -83,7 +84,7 @@ def _quantised(node: LoweringNode, filters: Array, bias: Array | None, result: T
     element = node.operand_types[1].element if len(node.operand_types) > 1 else None
     if isinstance(element, (Uniform, UniformPerAxis)):
         return stored_product(filters, element, bias, source.uniform, result.uniform)
-    return quantise_product(filters, bias, _scales(source), _scales(result))
+    return quantise_product(filters, bias, _scales(source), _scales(result), learned=learned_scales(node))
 
 
 def centred(node: LoweringNode) -> LoweringNode:

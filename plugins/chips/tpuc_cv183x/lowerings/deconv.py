@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, NoneType, TensorType, Value
+from tpuc_chip_parts.lowering import learned_scales
 from tpuc_ops import top, tpu
 
 from tpuc_cv183x.lowerings.common import QDM, Array, as_bf16
@@ -150,7 +151,10 @@ class DeconvInt8(Lowering[top.Deconv]):
         parts, bias = _Deconvolution(node, build), node.constants[2]
         result = node.quantised_result_type()
         biases = None if bias is None else parts.biases(bias)
-        product = quantise_qdm(parts.channels(), biases, node.operands[0].tensor.uniform, result.uniform)
+        learned = learned_scales(node)
+        if learned is not None and learned.size > 1:
+            learned = parts.biases(learned)
+        product = quantise_qdm(parts.channels(), biases, node.operands[0].tensor.uniform, result.uniform, learned)
         stored = build.weight("filter_i8", parts.stored(product.filters), "si8")
         added = build.none()
         if product.bias is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, UniformPerAxis, Value
-from tpuc_chip_parts.lowering import is_stated
+from tpuc_chip_parts.lowering import is_stated, learned_scales
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
 
@@ -111,7 +111,7 @@ class ConvInt8(Lowering[top.Conv]):
             product = stored_qdm(filters, stored.scales, bias, value.tensor.uniform, result.uniform)
         else:
             result = within_reach(result, filters, value.tensor.element)
-            product = quantise_qdm(filters, bias, value.tensor.element, result.element)
+            product = quantise_qdm(filters, bias, value.tensor.element, result.element, learned_scales(node))
         operands = [value, build.weight("filter_i8", product.filters, "si8"), build.none()]
         if product.bias is not None:
             operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
@@ -172,7 +172,7 @@ class MatMulInt8(Lowering[top.MatMul]):
         if kept is not None:
             product = stored_qdm(columns, kept.scales, bias, source.uniform, result.uniform)
         else:
-            product = quantise_qdm(columns, bias, source.element, result.element)
+            product = quantise_qdm(columns, bias, source.element, result.element, learned_scales(node))
         absent = build.none()
         stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
         bias32 = absent if product.bias is None else build.weight("bias_i32", product.bias.reshape(1, -1))

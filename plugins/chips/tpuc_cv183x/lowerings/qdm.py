@@ -37,11 +37,13 @@ class QdmProduct:
     right_shifts: tuple[int, ...]
 
 
-def quantise_qdm(filters: Array, bias: Array | None, source: ElementType, result: ElementType) -> QdmProduct:
+def quantise_qdm(
+    filters: Array, bias: Array | None, source: ElementType, result: ElementType, learned: Array | None = None
+) -> QdmProduct:
     """Quantise per output channel (the first axis of `filters`); operand and result may have a scale per channel.
 
     Factor q = absmax * Sx / (127 * Sy), more where the bias needs it, below 1; filters and bias are divided by q as the
-    multiplier says it, so that its rounding does no harm.
+    multiplier says it, so that its rounding does no harm. With filter scales w that training learned q is w * Sx / Sy.
     """
     channels = filters.shape[0]
     of_result = np.broadcast_to(scales_of(result), channels)
@@ -50,6 +52,8 @@ def quantise_qdm(filters: Array, bias: Array | None, source: ElementType, result
     rows = scaled.reshape(channels, -1)
     rows /= of_result[:, None]
     factors = largest_magnitudes(rows) / _STEPS
+    if learned is not None and isinstance(source, Uniform):
+        factors = learned * source.scale / of_result
     scaled_bias = None if bias is None else bias.reshape(-1).astype(np.float64) / of_result
     if scaled_bias is not None:
         needed = np.abs(scaled_bias) / _BIAS_STEPS

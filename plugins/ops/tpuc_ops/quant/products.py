@@ -48,22 +48,26 @@ def quantise_product(
     source: Uniform | UniformPerAxis,
     result: Uniform | UniformPerAxis,
     decompose: Callable[[float], Decomposition] = decompose_frexp31,
+    learned: Array | None = None,
 ) -> QuantisedProduct:
     """Quantise per output channel (the first axis of `filters`).
 
     Filter scale w = absmax / 127, q = round half away from zero (f / w); bias32 = round(b / (w * Sx) - Zx * sum(q));
     factor w * Sx / Sy as multiplier / 2**shift. A channel whose bias would leave int32 gets a larger filter scale.
-    Scales per channel of the operand are those of depthwise convolutions, the zero points are 0.
+    Scales per channel of the operand are those of depthwise convolutions, the zero points are 0. `learned` are filter
+    scales that training found, with which it rounded half to even.
     """
     channels = filters.shape[0]
     of_source, of_result = _scales(source, channels), _scales(result, channels)
     point = source.zero_point if isinstance(source, Uniform) else 0
     rows = filters.reshape(channels, -1)
-    scales = np.maximum(largest_magnitudes(rows) / _FILTER_STEPS, _SMALLEST_SCALE)
+    rounding = Rounding.HALF_AWAY_FROM_ZERO if learned is None else Rounding.HALF_TO_EVEN
+    scales = largest_magnitudes(rows) / _FILTER_STEPS if learned is None else np.broadcast_to(learned, channels)
+    scales = np.maximum(scales, _SMALLEST_SCALE)
     if bias is not None:
         # Half of int32 leaves room for the sum of products.
         scales = np.maximum(scales, np.abs(bias.astype(np.float64)) / (2.0**30 * of_source))
-    quantised = round_quotients(rows, scales, Rounding.HALF_AWAY_FROM_ZERO, np.int8)
+    quantised = round_quotients(rows, scales, rounding, np.int8)
     shift_of_zero = quantised.sum(axis=1, dtype=np.int64) * point
     bias32: Array | None = None
     if bias is not None or point:

@@ -11,8 +11,14 @@ from pathlib import Path
 from tpuc.api import CalibrationError, read_text, write_atomic
 
 COLUMNS = "# op_name    threshold    min    max"
-SECTIONS = ("asym_op", "int4_th")  # what TPU-MLIR appends below the table proper
+INT4, WEIGHTS, FP8 = "int4_th", "weight_scale", "weight_scale_fp8"
+SECTIONS = ("asym_op", INT4, WEIGHTS, FP8)  # what TPU-MLIR and its tools for training append below the table proper
 NOTES = ("bias_shift", "channel_threshold")  # sections of our own, as remarks line by line, which TPU-MLIR reads over
+
+WORK_MODE = "work_mode:"
+"""How the first remark of a table of a tool for training begins."""
+
+WORK_MODES = ("QAT_all_int8", "QAT_mix_prec", "int4_and_int8_mix", "int4_and_int8_mix_no_fc", "mqbench-fp8")
 
 
 @dataclass(frozen=True)
@@ -25,15 +31,45 @@ class TensorThreshold:
 
 
 @dataclass(frozen=True)
+class LearnedScales:
+    """The scales of a weight, one or one per channel, and its zero points."""
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class CalibrationTable:
     """Entries by tensor name, in table order.
 
-    `remarks` are header lines without the `#`; `sections` the appendices of TPU-MLIR (`asym_op`, `int4_th`) by line.
+    `remarks` are header lines without the `#`; `sections` the appendices of TPU-MLIR (`asym_op`, `int4_th`) and of its
+    tools for training (`weight_scale`, `weight_scale_fp8`) by line.
     """
 
     entries: Mapping[str, TensorThreshold]
     remarks: tuple[str, ...] = ()
     sections: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    @property
+    def work_mode(self) -> str:
+        """What a tool for training says that the table is for; empty for a table of calibration."""
+        stated = (remark.partition(WORK_MODE)[2] for remark in self.remarks if remark.startswith(WORK_MODE))
+        return next((text.split()[0] for text in stated if text.strip()), "")
+
+    @property
+    def is_learned(self) -> bool:
+        """Did training find the thresholds?"""
+        return bool(self.work_mode or self.sections.get(WEIGHTS))
+
+    @property
+    def int4_entries(self) -> Mapping[str, TensorThreshold]:
+        """Entries of values that a chip with int4 stores in 4 bits."""
+        return dict(_parse_line(line, f"#{INT4}") for line in self.sections.get(INT4, ()))
+
+    @property
+    def learned_scales(self) -> Mapping[str, LearnedScales]:
+        """The scales of weights that training found, by the names of the weights."""
+        return dict(parse_scales(line, f"#{WEIGHTS}") for line in self.sections.get(WEIGHTS, ()))
 
     def write(self, path: Path) -> None:
         """Write the table as text, whole or not at all."""
@@ -95,11 +131,15 @@ def parse_table(text: str, file: str = "calibration table") -> CalibrationTable:
         if line.startswith("#") and heading in SECTIONS:
             section = sections.setdefault(heading, [])
         elif section is not None and not line.startswith("#"):
+            _check_section(next(reversed(sections)), line, f"{file}:{number}")
             section += [line] if line else []
         elif line.startswith("#"):
             note, _, content = heading.partition(" ")
             if note in NOTES:
                 sections.setdefault(note, []).append(content)
+            elif heading.startswith(WORK_MODE):
+                _check_work_mode(heading, f"{file}:{number}")
+                remarks.append(heading)
             elif heading.strip("#") and heading.split()[0] != "op_name":
                 remarks.append(heading)
         elif line:
@@ -135,6 +175,44 @@ def _parse_line(line: str, where: str) -> tuple[str, TensorThreshold]:
     if minimum > maximum:
         raise _corrupt(where, f"{name!r} has its minimum {minimum:g} above its maximum {maximum:g}")
     return name, TensorThreshold(threshold, minimum, maximum)
+
+
+def parse_scales(line: str, where: str) -> tuple[str, LearnedScales]:
+    """Read 'name count scales... count zero_points...'; raises `CalibrationError` for another line."""
+    name, *fields = line.split()
+    try:
+        count = int(fields[0])
+        scales, rest = tuple(map(float, fields[1 : count + 1])), fields[count + 1 :]
+        zero_points = tuple(map(int, rest[1:]))
+        is_whole = len(scales) == count > 0 and int(rest[0]) == len(zero_points) in (1, count)
+    except (IndexError, ValueError):
+        is_whole, scales, zero_points = False, (), ()
+    if not is_whole:
+        raise CalibrationError(
+            f"{where}: {line!r} is no line 'name count scales... count zero_points...'. Export the table again."
+        )
+    if not all(math.isfinite(scale) and scale >= 0 for scale in scales):
+        raise CalibrationError(f"{where}: {name!r} has a scale below 0. Export the table again.")
+    if any(zero_points):
+        raise CalibrationError(
+            f"{where}: {name!r} has zero points, and chips count weights from 0. Train it with symmetric weights."
+        )
+    return name, LearnedScales(scales, zero_points)
+
+
+def _check_section(name: str, line: str, where: str) -> None:
+    if line and name in (WEIGHTS, FP8):
+        parse_scales(line, where)
+    elif line and name == INT4:
+        _parse_line(line, where)
+
+
+def _check_work_mode(heading: str, where: str) -> None:
+    mode = heading.removeprefix(WORK_MODE).split("#")[0].strip()
+    if mode not in WORK_MODES:
+        raise CalibrationError(
+            f"{where}: the work mode '{mode}' is none of {', '.join(WORK_MODES)}. Export the table in one of them."
+        )
 
 
 def _corrupt(where: str, reason: str) -> CalibrationError:
