@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import pickle
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tpuc.api import Frontend, ImportOptions, InvalidModel, Module, Unsupported
+
+from tpuc_torch.fakes import normalise
 
 OPSET = 18
 """The oldest that torch's exporter writes without converting the network afterwards."""
@@ -59,7 +62,9 @@ def _through_onnx(torch: Any, source: str, options: ImportOptions, registry: Any
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.onnx"
         try:
-            program = torch.onnx.export(*arguments, dynamo=True, opset_version=OPSET, verbose=False)
+            exported = _exported(torch, *arguments)
+            normalise(torch, exported)
+            program = torch.onnx.export(exported, dynamo=True, opset_version=OPSET, verbose=False)
             program.save(path)
         except ImportError as error:
             raise Unsupported(
@@ -79,14 +84,25 @@ def _through_onnx(torch: Any, source: str, options: ImportOptions, registry: Any
             raise type(error)(str(error).replace(str(path), source)) from error
 
 
+def _exported(torch: Any, module: Any, arguments: tuple[Any, ...] | None = None) -> Any:
+    """The exported program; a module is exported first."""
+    if arguments is None:
+        return module
+    with torch.no_grad():
+        return torch.export.export(module, arguments)
+
+
 def _torch(source: str) -> Any:
     try:
-        return importlib.import_module("torch")
+        torch = importlib.import_module("torch")
     except ImportError:
         raise Unsupported(
             f'{source}: networks of PyTorch are exported by torch, which is not installed: pip install "tpuc[torch]", '
             "or export the network to ONNX elsewhere"
         ) from None
+    with contextlib.suppress(ImportError):  # it registers the ops that PT2E quantisation writes
+        importlib.import_module("torch.ao.quantization.fx._decomposed")
+    return torch
 
 
 def _first_line(error: Exception) -> str:

@@ -25,6 +25,9 @@ def over_row(node: LoweringNode, build: LegalisationBuilder) -> Sequence[Value]:
     if filters is not None:
         element = node.operand_types[1].element
         operands[1] = build.weight(f"{name}_filter", filters.reshape(_images(filters.shape)), element)
+        before, after = node.operands[1].defining, operands[1].defining
+        if before is not None and after is not None:
+            after.op = before.op  # with the scales that training learned
     images = result.with_shape(_images((*result.dims, 1)[:_RANK]))
     value = build(_over_row(node.op), operands, images, f"{name}_row")
     return [build(top.Reshape(shape=result.dims), [value], result, name)]

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from tpuc.api import FLOAT_MODES, QUANTISE_TABLE, STORED_OUTPUTS, Module, Operation, Pass, PassContext, ShapeOnly
+from tpuc.api import (
+    CALIBRATION_TABLE,
+    FLOAT_MODES,
+    QUANTISE_TABLE,
+    STORED_OUTPUTS,
+    Module,
+    Operation,
+    Pass,
+    PassContext,
+    ShapeOnly,
+)
 from tpuc_ops import top
 
+from tpuc_passes.calibration.table import as_table
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
 from tpuc_passes.results import FLOAT_SUMS, MODE
@@ -32,7 +43,7 @@ class KeepTailFloat(Pass):
 
     The products before the tail that need not give bytes either are named in the result `float_sums`: those
     that the chip can give the sums of as floats, unless their outputs come out as bytes (positions from 0 in
-    the result `stored_outputs`) or many of them are moved.
+    the result `stored_outputs`) or many of them are moved. A table that training wrote says itself what is float.
     """
 
     name = "keep-tail-float"
@@ -41,6 +52,9 @@ class KeepTailFloat(Pass):
         """See Pass; changes only what is in the results of the run."""
         if context.find(MODE, ""):
             return False  # a network that is quantised already says itself where it is float
+        table = as_table(context.find(CALIBRATION_TABLE))
+        if table is not None and table.is_learned:
+            return False  # training says it, too
         float_mode = chip_of(context, self.name).description.float_mode
         if float_mode is None or str(context.options.get("quantize", "")) in ("", "f32", "f16", "bf16"):
             return False
@@ -53,15 +67,15 @@ class KeepTailFloat(Pass):
             users = [user for result in operation.results for user in result.users]
             if all(user is module.main.terminator or user in tail for user in users):
                 tail[operation] = None
-        table: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
+        modes: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
         for operation in tail:
             if operation not in behind or isinstance(operation.op, _MOVES) or _joins_equals(operation):
                 continue
             if cells.computes(operation.op, float_mode):
-                table.setdefault(operation.name, float_mode)
-        context.leave(QUANTISE_TABLE, table)
+                modes.setdefault(operation.name, float_mode)
+        context.leave(QUANTISE_TABLE, modes)
         stored = context.find(STORED_OUTPUTS, frozenset())
-        context.leave(FLOAT_SUMS, _float_sums(module, tail, table, cells, stored))
+        context.leave(FLOAT_SUMS, _float_sums(module, tail, modes, cells, stored))
         return False
 
 

@@ -13,11 +13,14 @@ import torch
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from torch import nn
+from torch.ao.quantization.fx import _decomposed  # noqa: F401  # it registers the ops
 from torch.nn import functional
 
 from tests.frontends.onnx.networks import network, node
 
 Array = NDArray[Any]
+
+_OPS = torch.ops.quantized_decomposed
 
 SHAPE = (1, 1, 12, 12)
 CLASSES = 4
@@ -26,6 +29,8 @@ PRODUCTS = {"r1": "c1", "r2": "c2", "y": "fc"}
 """Layers by the tensors of the float network that they give."""
 POINTS = ("x", "r1", "r2", "s", "p", "y")
 """The tensors that are quantised."""
+
+_REMARK = "Automatically generated, do not modify, work_mode choice:[QAT_all_int8, int4_and_int8_mix]"
 
 
 def images(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -38,7 +43,7 @@ def images(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class Network(nn.Module):
-    """Convolutions with relu, one of them by channel, a sum, a pool and a product. What is rounded has a learned step."""
+    """Convolutions with relu, one of them by channel, a sum, a pool and a product; the steps are learned."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +55,10 @@ class Network(nn.Module):
             {name: nn.Parameter(weight.detach().flatten(1).abs().amax(1) / 100) for name, weight in layers.items()}
         )
         self.of_values = nn.ParameterDict({name: nn.Parameter(torch.tensor([0.05])) for name in POINTS})
+        self.register_buffer("zero", torch.zeros(1, dtype=torch.int32))
         self.learns = True
+
+    zero: torch.Tensor
 
     def layer(self, name: str) -> Any:
         return getattr(self, name)
@@ -73,7 +81,7 @@ class Network(nn.Module):
             return torch._fake_quantize_learnable_per_tensor_affine(
                 x, self.of_values[name], torch.zeros(1), LOW, HIGH, 0.01
             )
-        return torch.fake_quantize_per_tensor_affine(x, float(self.step(name)), 0, LOW, HIGH)
+        return torch.fake_quantize_per_tensor_affine(x, self.step(name), self.zero, LOW, HIGH)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.rounded(x, "x")
@@ -144,11 +152,7 @@ def _weights(model: Network) -> dict[str, Array]:
 def table(model: Network, *, scales: bool = True) -> str:
     """The table that the tool writes beside the float network."""
     kinds = {"x": "x", "r1": "r1_Relu", "r2": "r2_Relu", "s": "s_Add", "p": "p_MaxPool", "y": "y_Gemm"}
-    lines = [
-        "# work_mode:QAT_all_int8 #Automatically generated, do not modify, work_mode choice:[QAT_all_int8, "
-        "int4_and_int8_mix, int4_and_int8_mix_no_fc]",
-        "# op_name    threshold    min    max",
-    ]
+    lines = [f"# work_mode:QAT_all_int8 #{_REMARK}", "# op_name    threshold    min    max"]
     for name, row in kinds.items():
         step = float(model.step(name))
         lines.append(f"{row} {step * -LOW:.7f} {step * LOW:.7f} {step * HIGH:.7f}")
@@ -215,3 +219,46 @@ def save_table(model: Network, folder: Path, *, scales: bool = True) -> tuple[Pa
     onnx.save(float_network(model), folder / "net.onnx")
     (folder / "net_cali_table").write_text(table(model, scales=scales))
     return folder / "net.onnx", folder / "net_cali_table"
+
+
+def save_program(model: Network, form: str, folder: Path) -> Path:
+    """The network as PyTorch saves it: with fake quantisation as in training or in evaluation, or with integers as PT2E
+    quantisation leaves them.
+    """
+    module: nn.Module = Converted(model) if form == "PT2E" else copy.deepcopy(model)
+    if isinstance(module, Network):
+        module.learns = form.startswith("learnable")
+    path = folder / f"{form.replace(' ', '_')}.pt2"
+    torch.export.save(torch.export.export(module.eval(), (torch.zeros(SHAPE),)), path)
+    return path
+
+
+class Converted(nn.Module):
+    """The network with stored integers of weights, and a cast to integers and back for each value."""
+
+    def __init__(self, model: Network) -> None:
+        super().__init__()
+        self.steps = {name: float(model.step(name)) for name in POINTS}
+        self.biases = nn.ParameterDict({name: model.layer(name).bias for name in PRODUCTS.values()})
+        for name, steps in model.of_weights.items():
+            points = torch.zeros(len(steps), dtype=torch.int64)
+            said = (steps, points, 0, LOW, HIGH, torch.int8)
+            self.register_buffer(f"w_{name}", _OPS.quantize_per_channel(model.layer(name).weight, *said))
+            self.register_buffer(f"scale_{name}", steps.double())
+            self.register_buffer(f"point_{name}", points)
+
+    def weight(self, name: str) -> torch.Tensor:
+        stored = [self.get_buffer(f"{part}_{name}") for part in ("w", "scale", "point")]
+        return _OPS.dequantize_per_channel(*stored, 0, LOW, HIGH, torch.int8)
+
+    def rounded(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        said = (self.steps[name], 0, LOW, HIGH, torch.int8)
+        return _OPS.dequantize_per_tensor(_OPS.quantize_per_tensor(x, *said), *said)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.rounded(x, "x")
+        one = self.rounded(functional.relu(functional.conv2d(x, self.weight("c1"), self.biases["c1"], padding=1)), "r1")
+        two = functional.relu(functional.conv2d(one, self.weight("c2"), self.biases["c2"], padding=1, groups=8))
+        both = self.rounded(one + self.rounded(two, "r2"), "s")
+        small = self.rounded(functional.max_pool2d(both, 2), "p")
+        return self.rounded(functional.linear(small.flatten(1), self.weight("fc"), self.biases["fc"]), "y")

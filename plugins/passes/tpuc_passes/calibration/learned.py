@@ -87,7 +87,7 @@ def give_scales(module: Module, scales: Mapping[str, LearnedScales]) -> None:
     products = {operation.name for operation in module.main.operations if isinstance(operation.op, PRODUCTS)}
     named = {_own_weight(name, products): name for name in scales}
     left = dict(scales)
-    for place in _places(module):
+    for place in list(_places(module)):
         found = next((named[name] for name in place.names if name in named), None)
         if found is not None:
             left.pop(found, None)
