@@ -17,7 +17,7 @@ from tpuc.schedule.results import ARTIFACT, CALIBRATION_TABLE, MEMORY_PLAN
 from tpuc.session.boundary import Boundary
 from tpuc.session.overflow import has_limits, seen_magnitudes
 from tpuc.session.reports import CompileReport
-from tpuc.session.running import compile_report, compiled_mode, needs_calibration
+from tpuc.session.running import compile_report, compiled_mode, needs_calibration, takes_calibration
 from tpuc.session.settings import CalibrationSettings, CompileSettings, DeploySettings, SampleSettings, chosen
 from tpuc.session.verification import StageTest, Verification
 
@@ -68,7 +68,10 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
     has_samples = source.get("dataset") is not None or source.get("data_list") is not None
     if has_limits(session.mode) and has_samples:
         deploy["ranges"] = seen_magnitudes(module, open_samples(inputs_of(module), **source, registry=session.registry))
-    if needs_calibration(session.mode, module) and deploy.get("calibration_table") is None:
+    needed = needs_calibration(session.mode, module)
+    if deploy.get("calibration_table") is None and (
+        needed or (has_samples and takes_calibration(session.mode, module))
+    ):
         if not has_samples:
             raise CalibrationError(
                 f"{path}: {session.mode} needs calibration: give samples with --dataset or --data-list, or a table "
@@ -109,7 +112,8 @@ def build(session: Session, module: Module, recipe: Recipe) -> Built:
     module, boundary = module.clone(), recipe.boundary
     context = session.context(None if boundary is None else boundary.wishes(len(module.main.outputs)))
     manager = session.manager(context)
-    if needs_calibration(session.mode, module):
+    needed = needs_calibration(session.mode, module)
+    if needed or (recipe.calibration_table is not None and takes_calibration(session.mode, module)):
         if recipe.calibration_table is None:
             raise CalibrationError(
                 f"{module.name}: {session.mode} needs a calibration table; make one with `tpuc calibrate` and give it "

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tpuc.api.chip import Chip, LoadedModel, TensorInfo
+from tpuc.api.chip import FLOAT_MODES, Chip, LoadedModel, TensorInfo
 from tpuc.api.frontend import HostEngine
 from tpuc.data import SampleInput, SampleSource, inputs_of, open_samples, preprocess_from, quantiser
 from tpuc.errors import UsageError
 from tpuc.interpreter import Interpreter
-from tpuc.ir import Module, TensorType
+from tpuc.ir import Module, Operation, TensorType, Value
 from tpuc.ir.attributes import StringAttr
 from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.traits import NetworkInput
@@ -36,11 +36,25 @@ Remark: TypeAlias = Callable[[str], None]
 
 def needs_calibration(mode: str, module: Module) -> bool:
     """In the integer modes, unless the network's values have scales already."""
-    if mode in ("f32", "f16", "bf16"):
+    if mode in FLOAT_MODES:
         return False
-    computing = (operation for operation in module.main.operations if operation.operands)
-    types = (value.type for o in computing if not isinstance(o.op, NetworkInput) for value in o.results)
-    return not any(isinstance(type, TensorType) and isinstance(type.element, Uniform) for type in types)
+    return not any(_is_stored(value) for operation in _computing(module) for value in operation.results)
+
+
+def takes_calibration(mode: str, module: Module) -> bool:
+    """In the integer modes, where the network computes some values with floats."""
+    if mode in FLOAT_MODES:
+        return False
+    return any(not any(map(_is_stored, (*o.operands, *o.results))) for o in _computing(module))
+
+
+def _computing(module: Module) -> Iterable[Operation]:
+    operations = (operation for operation in module.main.operations[:-1] if operation.operands)
+    return (operation for operation in operations if not isinstance(operation.op, NetworkInput))
+
+
+def _is_stored(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and isinstance(value.type.element, Uniform)
 
 
 def compiled_mode(module: Module) -> str:

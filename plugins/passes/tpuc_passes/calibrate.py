@@ -19,7 +19,7 @@ from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.refine import Refinement
 from tpuc_passes.calibration.scores import scores_of, unshown
 from tpuc_passes.calibration.table import CalibrationTable, make_remarks
-from tpuc_passes.quantised import has_scales
+from tpuc_passes.quantised import computes_floats, has_scales
 
 DEFAULT = "kld"
 COMPARED = "percentile"
@@ -71,7 +71,7 @@ class Calibrate(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError for samples that cannot be read or do not fit, and for integers."""
-        if has_scales(module):
+        if has_scales(module) and not computes_floats(module):
             raise CalibrationError(
                 f"{module.name}: is quantised already, its values have their scales; compile it without a table"
             )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from tpuc.api import (
     QUANTISE_TABLE,
+    Calibrated,
     Location,
     Module,
     NetworkInput,
@@ -24,7 +25,14 @@ from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
-from tpuc_passes.quantised import changes_to_products, computed_values, dequantise_weights, has_scales, replace_uses
+from tpuc_passes.quantised import (
+    changes_to_products,
+    computed_values,
+    dequantise_weights,
+    has_scales,
+    join_calibrated,
+    replace_uses,
+)
 from tpuc_passes.requantise_symmetric import RequantiseSymmetric
 from tpuc_passes.results import MODE
 from tpuc_passes.wide_differences import differences_to_floats
@@ -38,7 +46,8 @@ class PrepareQuantised(Pass):
     through `requantise-symmetric`.
 
     With zero points every value keeps its scale, bytes are unsigned where none is below 0, and inputs become floats
-    that are quantised first, as everywhere else. Ops of the network that compute with floats get the chip's float mode.
+    that are quantised first, as everywhere else. Ops of the network that compute with floats get the chip's float mode,
+    but for those whose results were calibrated: they compute with integers, too.
     """
 
     name = "prepare-quantised"
@@ -49,6 +58,7 @@ class PrepareQuantised(Pass):
             return False
         chip = chip_of(context, self.name).description
         asked = str(context.options.get("quantize") or "f32")
+        join_calibrated(module)
         differences_to_floats(module)
         self._check(module, asked)
         table = dict(context.find(QUANTISE_TABLE, {}))
@@ -80,6 +90,10 @@ class PrepareQuantised(Pass):
                 )
 
 
+def _has_range(type_: TensorType) -> bool:
+    return type_.is_quantised or isinstance(type_.element, Calibrated)
+
+
 def _floats(module: Module) -> list[str]:
     """Ops that give floats in the quantised network."""
     return [
@@ -87,7 +101,7 @@ def _floats(module: Module) -> list[str]:
         for operation in module.main.operations[:-1]
         if runs_on_chip(operation)
         and not isinstance(operation.op, (NetworkInput, Quantise, Dequantise))
-        and not any(isinstance(v.type, TensorType) and v.tensor.is_quantised for v in operation.results)
+        and not any(isinstance(v.type, TensorType) and _has_range(v.tensor) for v in operation.results)
     ]
 
 
