@@ -128,6 +128,9 @@ def affine_of(
             return one if factor is None else factor.reshape(-1), zero if summand is None else summand.reshape(-1)
         case top.Add(coeff=None) | top.Mul() | top.Sub(coeff=None, is_reverse=False) if len(operation.operands) == 2:
             other = _per_channel(_float64(operation.operands[1 - position], module), dims, axis)
+        case top.Div(is_reverse=False) if position == 0:
+            divisor = _per_channel(_float64(operation.operands[1], module), dims, axis)
+            return None if divisor is None or not divisor.all() else (1 / divisor, zero)
         case _:
             return None
     if other is None:

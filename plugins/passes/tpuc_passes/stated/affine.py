@@ -30,7 +30,7 @@ class AffineIntoFilter(Pattern):
     Integers of channels with a negative factor change their sign, so they have zero point 0 and a number to change to.
     """
 
-    matches = (top.BatchNorm, *AFFINE_OPS)
+    matches = (top.BatchNorm, top.Div, *AFFINE_OPS)
 
     def __init__(self, names: Names) -> None:
         self._names = names
