@@ -56,9 +56,11 @@ class Network(nn.Module):
         )
         self.of_values = nn.ParameterDict({name: nn.Parameter(torch.tensor([0.05])) for name in POINTS})
         self.register_buffer("zero", torch.zeros(1, dtype=torch.int32))
+        self.register_buffer("real_zero", torch.zeros(1))
         self.learns = True
 
     zero: torch.Tensor
+    real_zero: torch.Tensor
 
     def layer(self, name: str) -> Any:
         return getattr(self, name)
@@ -79,7 +81,7 @@ class Network(nn.Module):
         """A value, rounded to its step."""
         if self.learns:
             return torch._fake_quantize_learnable_per_tensor_affine(
-                x, self.of_values[name], torch.zeros(1), LOW, HIGH, 0.01
+                x, self.of_values[name], self.real_zero, LOW, HIGH, 0.01
             )
         return torch.fake_quantize_per_tensor_affine(x, self.step(name), self.zero, LOW, HIGH)
 
