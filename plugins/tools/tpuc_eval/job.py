@@ -49,10 +49,18 @@ class EvaluationJob(Job[UnitResult]):
                 outputs = opened.run(sample.rows)
                 if not chosen:
                     chosen.append(fitting(self.candidates, outputs, sample, source))
-                digests.append((index, self.metric.digest(chosen[0](outputs, sample), source)))
+                digest = self.metric.digest(chosen[0](outputs, sample), source)
+                self._check_classes(digest, source)
+                digests.append((index, digest))
             return UnitResult(tuple(digests), tuple(unusable), tuple(remarks))
 
         return run
+
+    def _check_classes(self, digest: Any, source: str) -> None:
+        """Raise UsageError when the labels cannot be classes of this network."""
+        classes = self.metric.classes_of(digest)
+        if classes is not None and (refusal := self.samples.refuse(classes)):
+            raise UsageError(f"{source}: {refusal}")
 
 
 def fitting(candidates: Sequence[Postprocess], outputs: Outputs, sample: Sample, source: str) -> Postprocess:

@@ -82,6 +82,10 @@ class LabelledSamples(ABC):
     def truth(self, index: int) -> Any:
         """The class index of a sample, or its `Objects`."""
 
+    def refuse(self, classes: int) -> str:
+        """Why its class indices cannot be those of a network with so many classes, as a sentence; empty if they can."""
+        return ""
+
 
 class DatasetType(ABC):
     """A form of labelled data, registered by name in `tpuc.datasets`; the fields of a subclass are its options."""
@@ -141,6 +145,10 @@ class Metric(ABC):
     @abstractmethod
     def evaluate(self, digests: Sequence[Any], truths: Sequence[Any], classes: Sequence[str]) -> Mapping[str, float]:
         """The figures by name, in the order in which to show them."""
+
+    def classes_of(self, digest: Any) -> int | None:
+        """How many classes the network has whose prediction was digested; None where that plays no part."""
+        return None
 
     def agreement(self, digests: Sequence[Any], others: Sequence[Any]) -> Mapping[str, float]:
         """How alike the predictions of two networks are, whatever is true; empty where that has no meaning."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import CalibrationError, UsageError
 
+from tpuc_eval.datasets.folders import FolderClasses, Numbering, by_names_file, by_own_names
 from tpuc_eval.datasets.images import ImageFiles, images_in
 from tpuc_eval.datasets.labels import LabelFile, read_labels
 from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples
@@ -26,16 +27,17 @@ class ImageNet(DatasetType):
         files = images_in(request.path)
         if not files:
             raise CalibrationError(f"{request.path}: no images in it. {WAYS}")
-        labels, classes = _labels(request, files)
-        known = [(file, label) for file, label in zip(files, labels, strict=True) if label is not None]
-        if not known:
-            raise CalibrationError(f"{request.path}: no image in it has a label in {request.label_file}. {WAYS}")
-        if len(known) < len(files):
-            remark(f"{len(files) - len(known)} of {len(files)} images have no label in {request.label_file}: left out")
-        known = known[: request.count or None]
-        return LabelledImages(
-            tuple(file for file, _ in known), tuple(label + request.label_offset for _, label in known), tuple(classes)
-        )
+        labels = None if request.label_file is None else read_labels(request.label_file)
+        if labels is not None and (labels.by_file or labels.indices is not None):
+            return _of_list(request, files, labels, remark)
+        folders = _class_folders(request.path, files)
+        if labels is None:
+            classes = by_own_names(request.path, folders, request.label_offset, remark)
+        else:
+            offset = request.label_offset
+            classes = by_names_file(request.path, folders, labels.path, labels.plain, offset, remark)
+        found = [classes.indices.get(_class_folder(file, request.path)) for file in files]
+        return _labelled(request, files, found, classes)
 
 
 @dataclass(frozen=True)
@@ -44,28 +46,49 @@ class LabelledImages(ImageFiles):
 
     labels: tuple[int, ...]
     classes: Sequence[str] = ()
+    numbering: Numbering | None = None
 
     def truth(self, index: int) -> int:
         return self.labels[index]
 
+    def refuse(self, classes: int) -> str:
+        return "" if self.numbering is None else self.numbering.refuse(classes)
 
-def _labels(request: DataRequest, files: Sequence[Path]) -> tuple[list[int | None], list[str]]:
-    """The class index of every file, None where nothing is said, and the names of classes."""
-    if request.label_file is None:
-        names = sorted({_class_folder(file, request.path) for file in files})
-        return _by_folder(files, request.path, {name: index for index, name in enumerate(names)}), names
-    labels = read_labels(request.label_file)
+
+def _labelled(
+    request: DataRequest, files: Sequence[Path], labels: Sequence[int | None], classes: FolderClasses
+) -> LabelledImages:
+    """The images that have a class index."""
+    known = [(file, label) for file, label in zip(files, labels, strict=True) if label is not None]
+    known = known[: request.count or None]
+    return LabelledImages(
+        tuple(file for file, _ in known),
+        tuple(label + request.label_offset for _, label in known),
+        tuple(classes.names),
+        classes.numbering,
+    )
+
+
+def _of_list(
+    request: DataRequest, files: Sequence[Path], labels: LabelFile, remark: Callable[[str], None]
+) -> LabelledImages:
+    """Images with the class indices that a file lists."""
     if labels.by_file:
-        return [_of_file(labels, file, request.path) for file in files], []
-    if labels.indices is not None:
-        return _in_order(labels, labels.indices, files), []
-    indices = {line.split()[0]: index for index, line in enumerate(labels.plain)}
-    indices |= {line: index for index, line in enumerate(labels.plain)}
-    return _by_folder(files, request.path, indices), list(labels.plain)
+        found = [_of_file(labels, file, request.path) for file in files]
+    else:
+        found = _in_order(labels, labels.indices or [], files)
+    missing = found.count(None)
+    if missing == len(files):
+        raise CalibrationError(f"{request.path}: no image in it has a label in {request.label_file}. {WAYS}")
+    if missing:
+        remark(f"{missing} of {len(files)} images have no label in {request.label_file}: left out")
+    return _labelled(request, files, found, FolderClasses({}, []))
 
 
-def _by_folder(files: Sequence[Path], folder: Path, indices: Mapping[str, int]) -> list[int | None]:
-    return [indices.get(_class_folder(file, folder)) for file in files]
+def _class_folders(path: Path, files: Sequence[Path]) -> list[str]:
+    """The folders of classes by their names, those without images too: they count in the order of the classes."""
+    own = {folder.name for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith(".")}
+    return sorted(own | {_class_folder(file, path) for file in files})
 
 
 def _class_folder(file: Path, folder: Path) -> str:
@@ -77,9 +100,10 @@ def _class_folder(file: Path, folder: Path) -> str:
 
 
 def _of_file(labels: LabelFile, file: Path, folder: Path) -> int | None:
-    """By the path from the data set's folder, or by the name alone, with or without its ending."""
-    relative = file.relative_to(folder).as_posix()
-    return next((labels.by_file[key] for key in (relative, file.name, file.stem) if key in labels.by_file), None)
+    """By the path from the data set's folder, by the name alone, with or without its ending, or by its folder."""
+    relative = file.relative_to(folder)
+    keys = (relative.as_posix(), file.name, file.stem, relative.parts[0])
+    return next((labels.by_file[key] for key in keys if key in labels.by_file), None)
 
 
 def _in_order(labels: LabelFile, indices: Sequence[int], files: Sequence[Path]) -> list[int | None]:

@@ -53,6 +53,9 @@ class TopK(Metric):
             if k == 1 or k < fewest
         }
 
+    def classes_of(self, digest: Ranked) -> int:
+        return digest[0]
+
     def agreement(self, digests: Sequence[Ranked], others: Sequence[Ranked]) -> Mapping[str, float]:
         same = sum(one[0] == other[0] for (_, one), (_, other) in zip(digests, others, strict=True))
         return {"same top-1": same / len(digests)}

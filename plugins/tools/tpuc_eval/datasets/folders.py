@@ -1,0 +1,118 @@
+"""Which class each folder of images is: by the names of the network's classes, by its number, or by its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuc.api import CalibrationError, UsageError
+
+SHOWN_FOLDERS = 3
+"""Names of folders that a sentence lists; the others are counted."""
+
+NAMES_FILE = "--label-file FILE with the names of the network's classes, one per line in the order of its outputs"
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """Class indices that only mean something if the network has so many classes: from `offset`, `count` of them.
+
+    `source` says what was counted, and `remedy` what to do about a network with another number.
+    """
+
+    source: str
+    count: int
+    offset: int
+    remedy: str
+
+    def refuse(self, classes: int) -> str:
+        """Why these cannot be the classes of a network with so many, as a sentence; empty when they can."""
+        if self.count + self.offset == classes:
+            return ""
+        behind = f" and --label-offset {self.offset}" if self.offset else ""
+        return (
+            f"{self.source}{behind}, but the network has {classes} classes, so nothing says which class is which; "
+            f"{self.remedy}."
+        )
+
+
+@dataclass(frozen=True)
+class FolderClasses:
+    """The class index of every folder that has one, the names of the classes, and what that takes for granted."""
+
+    indices: Mapping[str, int]
+    names: Sequence[str]
+    numbering: Numbering | None = None
+
+
+def by_own_names(path: Path, folders: Sequence[str], offset: int, remark: Callable[[str], None]) -> FolderClasses:
+    """Folders named by numbers have these, others those of their places in sorted order."""
+    if all(re.fullmatch(r"[0-9]+", name) for name in folders):
+        numbers = {name: int(name) for name in folders}
+        if len(set(numbers.values())) < len(folders):
+            raise UsageError(f"{path}: two folders are the same number; give {NAMES_FILE}.")
+        remark(f"{path}: its folders are named by numbers, which are taken as class indices")
+        return FolderClasses(numbers, [])
+    ordered = {name: index for index, name in enumerate(folders)}
+    source = f"{path}: {len(folders)} folders of classes"
+    return FolderClasses(ordered, folders, Numbering(source, len(folders), offset, f"give {NAMES_FILE}"))
+
+
+def by_names_file(
+    path: Path, folders: Sequence[str], file: Path, lines: Sequence[str], offset: int, remark: Callable[[str], None]
+) -> FolderClasses:
+    """Folders named like a line of the file, or like its first word (a synset), or like what follows a synset there.
+
+    Upper and lower case, blanks, `_` and `-` are the same where nothing is named exactly like the folder.
+    """
+    exact, loose = _named(lines, str), _named(lines, _plain)
+    indices: dict[str, int] = {}
+    unknown: list[str] = []
+    for name in folders:
+        found = exact.get(name) or loose.get(_plain(name)) or []
+        if len(found) > 1:
+            listed = " and ".join(str(index) for index in found)
+            raise UsageError(
+                f"{path}: folder '{name}' is the name of classes {listed} in {file}; name folders and classes by "
+                "synsets or anything else that is there once."
+            )
+        if found:
+            indices[name] = found[0]
+        else:
+            unknown.append(name)
+    listed = ", ".join(f"'{name}'" for name in unknown[:SHOWN_FOLDERS])
+    more = f" and {len(unknown) - SHOWN_FOLDERS} more" if len(unknown) > SHOWN_FOLDERS else ""
+    if not indices:
+        raise CalibrationError(
+            f"{path}: none of its folders ({listed}{more}) is named like a class in {file}. Name the folders as the "
+            "file does, or give --label-file the names that they have."
+        )
+    if unknown:
+        remark(f"{path}: no class in {file} is named like {listed}{more}: the images there are left out")
+    remedy = "give one name per class in the order of the outputs, or --label-offset where the first outputs have none"
+    return FolderClasses(indices, list(lines), Numbering(f"{file}: {len(lines)} names", len(lines), offset, remedy))
+
+
+def _named(lines: Sequence[str], spelled: Callable[[str], str]) -> dict[str, list[int]]:
+    """The lines that each name may mean."""
+    found: dict[str, list[int]] = {}
+    for index, line in enumerate(lines):
+        for name in {spelled(name) for name in _names_in(line)}:
+            found.setdefault(name, []).append(index)
+    return found
+
+
+def _names_in(line: str) -> list[str]:
+    """What a line calls its class; after a synset several names may follow, separated by commas."""
+    first, *rest = re.split(r"[\s,]+", line, maxsplit=1)
+    if not rest:
+        return [line]
+    if re.fullmatch(r"n\d{8}", first):
+        return [line, first, rest[0], *(name.strip() for name in rest[0].split(","))]
+    return [line, first]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", " ", name.casefold()).strip()
