@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command, CommandGroup
-from tpuc.cli.options import preprocess_options
+from tpuc.cli.options import layout_option, preprocess_options
 from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, check_one_data_source, open_compiled, open_session
 from tpuc.cli.text import columns
@@ -51,6 +51,7 @@ __all__ = [
     "check_writable",
     "columns",
     "hookimpl",
+    "layout_option",
     "open_compiled",
     "open_session",
     "parse_pass_text",

@@ -60,6 +60,16 @@ _BOUNDARY = {
 }
 
 
+def layout_option(function: Function[R]) -> Function[R]:
+    """Add the option of how arrays lie, as `input_layout`."""
+    option = click.option(
+        "--input-layout",
+        type=click.Choice(["nchw", "nhwc"]),
+        help="Of arrays for inputs of four dimensions, where their shape leaves it open.",
+    )
+    return option(function)
+
+
 def planning_options(function: Function[R]) -> Function[R]:
     """Add the options of memory planning, as `planner`, `memory_plan` and `opt`."""
     plan = click.option(

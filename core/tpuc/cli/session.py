@@ -35,6 +35,7 @@ def open_session(
     symmetric_divisor: int | None = None,
     planner: str | None = None,
     opt: int | None = None,
+    input_layout: str | None = None,
 ) -> Session:
     """A session with the user's choices; raises UsageError when the chip does not have the mode."""
     if chip is not None:
@@ -49,6 +50,7 @@ def open_session(
         symmetric_divisor=symmetric_divisor,
         planner=planner,
         opt=opt,
+        input_layout=input_layout or "",
         pipelines=app.pipelines,
         progress=app.progress,
         log=app.log,

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from tpuc.data.inputs import inputs_of, preprocess_from, preprocess_of, quantiser
+from tpuc.data.inputs import INPUT_LAYOUT, inputs_of, preprocess_from, preprocess_of, quantiser
+from tpuc.data.layout import ArrayLayout, layout_of
 from tpuc.data.preprocess import Preprocess, Reader, centre_crop
-from tpuc.data.samples import SampleInput, SampleReader, SampleSource, fit, has_reader, open_samples
+from tpuc.data.samples import SampleInput, SampleReader, SampleSource, arranged, fit, has_reader, open_samples
 from tpuc.data.stored import quantise
 
 __all__ = [
+    "INPUT_LAYOUT",
+    "ArrayLayout",
     "Preprocess",
     "Reader",
     "SampleInput",
     "SampleReader",
     "SampleSource",
+    "arranged",
     "centre_crop",
     "fit",
     "has_reader",
     "inputs_of",
+    "layout_of",
     "open_samples",
     "preprocess_from",
     "preprocess_of",

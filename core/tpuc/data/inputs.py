@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tpuc.data.layout import Layout, layout_of
 from tpuc.data.preprocess import Preprocess
 from tpuc.data.samples import SampleInput
 from tpuc.data.stored import is_plain, quantise
-from tpuc.ir import ElementType, Module, Op, Uniform
+from tpuc.ir import ElementType, Module, Op, Operation, Uniform
+from tpuc.ir.attributes import StringAttr
 from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.traits import NetworkInput
 
@@ -22,6 +24,12 @@ _FIELDS = (
 )
 
 Remark = Callable[[str], None]
+
+INPUT_LAYOUT = "module.input_layout"
+"""Attribute of modules: what the user says of the order of dimensions in arrays for inputs, `nchw` or `nhwc`."""
+
+_FILE_LAYOUTS: Mapping[str, Layout] = {"TFLITE": "nhwc"}
+"""By the platform of a module: the order in which its file keeps images, where it is not that of TOP."""
 
 
 def preprocess_from(attributes: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Preprocess:
@@ -48,17 +56,31 @@ def preprocess_of(op: Op, shape: tuple[int, ...] = ()) -> Preprocess:
 
 def inputs_of(module: Module, remark: Remark | None = None) -> list[SampleInput]:
     """One entry per network input, in order. `remark` hears of data that are quantised on the way."""
+    file, said = _FILE_LAYOUTS.get(_word(module, "module.platform")), _word(module, INPUT_LAYOUT)
     return [
-        SampleInput(
-            operation.name or f"arg{operation.operands[0].index}",  # as the interpreter calls it
-            operation.result.tensor.dims,
-            numpy_dtype(operation.result.tensor.storage),
-            preprocess_of(operation.op, operation.result.tensor.dims),
-            quantiser(operation.name, operation.result.tensor.element, remark),
-        )
+        _input_of(operation, file, said, remark)
         for operation in module.main.operations
         if isinstance(operation.op, NetworkInput)
     ]
+
+
+def _input_of(operation: Operation, file: Layout | None, said: str, remark: Remark | None) -> SampleInput:
+    type_ = operation.result.tensor
+    preprocess = preprocess_of(operation.op, type_.dims)
+    return SampleInput(
+        operation.name or f"arg{operation.operands[0].index}",  # as the interpreter calls it
+        type_.dims,
+        numpy_dtype(type_.storage),
+        preprocess,
+        quantiser(operation.name, type_.element, remark),
+        layout_of(type_.dims, preprocess.layout, file, said),
+    )
+
+
+def _word(module: Module, attribute: str) -> str:
+    """A module's attribute of text; empty when it is not there."""
+    value = module.attributes.get(attribute)
+    return value.value if isinstance(value, StringAttr) else ""
 
 
 def quantiser(

@@ -3,6 +3,7 @@
 How many samples an array holds, dimensions of size 1 aside:
 - exactly the input's shape: one sample;
 - `[s, *input shape]`, or `[s, ...]` followed by the input's shape without its batch: `s` samples.
+Arrays may lie otherwise than the input, as `ArrayLayout` says.
 A sample without batch fills every place of the batch of a network with a larger one.
 """
 
@@ -11,12 +12,14 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from tpuc.data.layout import ArrayLayout
 from tpuc.data.preprocess import Preprocess, Reader
 from tpuc.data.rows import ArrayRows
 from tpuc.errors import CalibrationError
@@ -35,7 +38,8 @@ READERS = "tpuc.readers"
 class SampleInput:
     """A network input as samples must fill it; `preprocess` is for images only, arrays are taken as they are.
 
-    `store` makes what an input of quantised integers holds of float data; integers are taken as they are.
+    `store` makes what an input of quantised integers holds of float data; integers are taken as they are. `layout` says
+    how arrays may lie.
     """
 
     name: str
@@ -43,6 +47,7 @@ class SampleInput:
     dtype: DTypeLike = np.float32
     preprocess: Preprocess = field(default_factory=Preprocess)
     store: Callable[[Array], Array] | None = None
+    layout: ArrayLayout = field(default_factory=ArrayLayout)
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ class SampleReader:
             row = rows.whole() if part.row is None else rows[part.row]
         except ARCHIVE_ERRORS as error:
             raise _unreadable(part.file, error) from error
-        return fit(one, row, part.file)
+        return fit(one, arranged(one, row, part.file), part.file)
 
     def files(self, index: int) -> str:
         """What people call a sample."""
@@ -233,12 +238,13 @@ def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[_Part]:
         raise CalibrationError(f"{file}: samples are images, .npy or .npz files. Convert it.")
     shapes = _array_shapes(file)
     name = _array_for(one, shapes, file) if suffix == ".npz" else ""
-    count = _sample_count(shapes[name], one.shape)
+    count, _ = one.layout.pick(one.shape, one.name, partial(_sample_count, shapes[name]), file)
     if count is None:
         what = f"array {name!r} of shape" if name else "shape"
         raise CalibrationError(
-            f"{file}: {what} {shapes[name]} does not fit input {one.name!r} {one.shape}. It must have this shape,"
-            " or the same without batch behind an axis of samples."
+            f"{file}: {what} {shapes[name]} does not fit input {one.name!r} {one.layout.shown(one.shape)}. It must have"
+            " this shape, or the same without batch behind an axis of samples."
+            + one.layout.hint(one.shape, partial(_sample_count, shapes[name]))
         )
     rows = [None] if count == 0 else range(count)
     return [_Part(file, name, row) for row in rows]
@@ -248,7 +254,12 @@ def _array_for(one: SampleInput, shapes: Mapping[str, Shape], file: Path) -> str
     """The array named like the input, else the only one that fits it."""
     if one.name in shapes:
         return one.name
-    fitting = [name for name, shape in shapes.items() if _sample_count(shape, one.shape) is not None]
+    shapes_that_fit = [shape for shape in (one.shape, one.layout.other_shape(one.shape)) if shape is not None]
+    fitting = [
+        name
+        for name, shape in shapes.items()
+        if any(_sample_count(shape, wanted) is not None for wanted in shapes_that_fit)
+    ]
     if len(fitting) == 1:
         return fitting[0]
     listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
@@ -290,6 +301,25 @@ def _array_shapes(file: Path) -> dict[str, Shape]:
 
 def _unreadable(file: Path, error: Exception) -> CalibrationError:
     return CalibrationError(f"{file}: not a readable array file ({error}). Replace it, or take it out of the data set.")
+
+
+def arranged(one: SampleInput, row: Array, file: Path) -> Array:
+    """A row of an array, or the whole of one, in the input's own order of dimensions; extents of 1 may be missing.
+
+    Raises CalibrationError for another shape, even with as many elements.
+    """
+    found = partial(_is_row, row.shape)
+    fits, is_turned = one.layout.pick(one.shape, one.name, found, file)
+    if fits is None:
+        raise CalibrationError(
+            f"{file}: a sample of shape {row.shape} does not fit input {one.name!r} {one.layout.shown(one.shape)}. Give"
+            f" arrays of its shape, with or without the batch.{one.layout.hint(one.shape, found)}"
+        )
+    return one.layout.turned(row, one.shape) if is_turned else row
+
+
+def _is_row(row: Shape, wanted: Shape) -> bool | None:
+    return True if _squeezed(row) in (_squeezed(wanted), _squeezed(wanted[1:])) else None
 
 
 def fit(one: SampleInput, row: Array, file: Path) -> Array:

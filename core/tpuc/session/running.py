@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tpuc.api.chip import FLOAT_MODES, Chip, LoadedModel, TensorInfo
 from tpuc.api.frontend import HostEngine
-from tpuc.data import SampleInput, SampleSource, inputs_of, open_samples, preprocess_from, quantiser
+from tpuc.data import SampleInput, SampleSource, inputs_of, layout_of, open_samples, preprocess_from, quantiser
 from tpuc.errors import UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module, Operation, TensorType, Value
@@ -107,27 +107,31 @@ def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
 
 
 def compiled_inputs(
-    loaded: LoadedModel, has_images: bool, preprocess: Mapping[str, Any], remark: Remark, source: Path
+    loaded: LoadedModel, has_images: bool, preprocess: Mapping[str, Any], remark: Remark, source: Path, layout: str = ""
 ) -> list[SampleInput]:
-    """The inputs of a compiled file. It does not say how an image becomes one; `preprocess` does."""
+    """The inputs of a compiled file. It does not say how an image becomes one; `preprocess` does. `layout` is what the
+    user says of arrays.
+    """
     if has_images and not preprocess:
         remark(
             f"{source} does not say how an image becomes its input: pixels are taken as they are, bgr where there are "
             "three channels; say otherwise with --pixel-format, --mean, --scale"
         )
-    return [_compiled_input(info, preprocess, remark) for info in loaded.inputs]
+    return [_compiled_input(info, preprocess, remark, layout) for info in loaded.inputs]
 
 
-def _compiled_input(info: TensorInfo, preprocess: Mapping[str, Any], remark: Remark) -> SampleInput:
+def _compiled_input(info: TensorInfo, preprocess: Mapping[str, Any], remark: Remark, layout: str) -> SampleInput:
     said = dict(preprocess)
     if len(info.shape) == 4 and info.shape[3] in (1, 3, 4) and info.shape[1] not in (1, 3, 4):
         said.setdefault("channel_format", "nhwc")
+    found = preprocess_from(said, info.shape)
     return SampleInput(
         info.name,
         info.shape,
         numpy_dtype(TensorType(info.shape, info.element).storage),
-        preprocess_from(said, info.shape),
+        found,
         quantiser(info.name, info.element, remark),
+        layout_of(info.shape, found.layout, None, layout),
     )
 
 

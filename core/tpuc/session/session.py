@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuc.api.chip import Chip, LoadedModel
-from tpuc.data import has_reader
+from tpuc.data import INPUT_LAYOUT, has_reader
 from tpuc.errors import TpucError, Unsupported, UsageError
 from tpuc.files import file_stem, weights_beside
 from tpuc.ir import Module, TensorType
@@ -54,7 +54,8 @@ class Session:
 
     `chip` may be None for what needs none (transform, calibrate, run). `work_dir` keeps every intermediate module;
     `symmetric_divisor` replaces the chip's own for signed symmetric scales, `planner` the usual memory planner; `opt`
-    is the level of planning local memory, 1 to 3.
+    is the level of planning local memory, 1 to 3; `input_layout` says how arrays for inputs lie, `nchw` or `nhwc`,
+    where their shapes do not.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Session:
         symmetric_divisor: int | None = None,
         planner: str | None = None,
         opt: int | None = None,
+        input_layout: str = "",
         pipelines: Pipelines = PIPELINES,
         progress: Progress = _plain,
         log: Callable[[str], None] = _silent,
@@ -77,6 +79,7 @@ class Session:
         self.work_dir = work_dir
         self.planner = planner
         self.opt = opt
+        self.input_layout = input_layout
         self.pipelines = pipelines
         self.progress = progress
         self.log = log
@@ -97,7 +100,13 @@ class Session:
 
     def load(self, path: Path) -> Module:
         """A `.mlir` file with its weights."""
-        return read_module(path, self.registry.resolve_op)
+        return self._laid_out(read_module(path, self.registry.resolve_op))
+
+    def _laid_out(self, module: Module) -> Module:
+        """The module, which takes arrays as the user said."""
+        if self.input_layout:
+            module.attributes[INPUT_LAYOUT] = StringAttr(self.input_layout)
+        return module
 
     def save(self, module: Module, path: Path, weights: str | None = None) -> None:
         """Write a `.mlir` file and its weights beside it, in a file of that name if one is given."""
@@ -153,7 +162,7 @@ class Session:
     def transform(self, path: Path, **settings: Unpack[NetworkSettings]) -> Module:
         """Import a network file and optimise it: a TOP module."""
         with self.timed("import"):
-            module = read_network(self.registry, path, settings)
+            module = self._laid_out(read_network(self.registry, path, settings))
             folder = settings.get("keep_in")
             if folder is not None:
                 keep_simplified(self.registry, path, settings, folder)
@@ -270,7 +279,7 @@ class Session:
             return module_runner(module, everything, self.remark)
         chip, loaded = self.open(path)
         has_images = any(has_reader(self.registry, one) for one in inputs)
-        specs = compiled_inputs(loaded, has_images, preprocess, self.remark, path)
+        specs = compiled_inputs(loaded, has_images, preprocess, self.remark, path, self.input_layout)
         types = {info.name: TensorType(info.shape, info.element) for info in loaded.outputs}
         return Runner(lambda one: self.simulate(chip, loaded, one), specs, types, tuple(loaded.outputs))
 

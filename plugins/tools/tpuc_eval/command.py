@@ -16,6 +16,7 @@ from tpuc.api.command import (
     Command,
     check_inputs,
     columns,
+    layout_option,
     pass_app,
     preprocess_options,
 )
@@ -39,6 +40,7 @@ ALIASES = {"topx": "top-k", "top-x": "top-k", "topk": "top-k", "coco-map": "coco
 @click.option("--label-offset", type=int, default=0, show_default=True, help="Added to class indices of the data.")
 @click.option("--coco-annotation", type=FILE, metavar="FILE.json", help="The objects in images of type coco.")
 @click.option("--count", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
+@layout_option
 @preprocess_options
 @click.option("--workers", type=POSITIVE, default=1, show_default=True, help="Processes; the figures are the same.")
 @click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
@@ -58,6 +60,7 @@ def command(
     label_offset: int,
     coco_annotation: Path | None,
     count: int,
+    input_layout: str | None,
     preprocess: Mapping[str, Any],
     workers: int,
     cluster: str,
@@ -88,7 +91,7 @@ def command(
         raise UsageError(refusal)
     with open_pool(workers, cluster, app.registry) as pool:
         result = evaluate(
-            _runnable(app, paths, preprocess),
+            _runnable(app, paths, preprocess, input_layout or ""),
             samples,
             judge,
             candidates,
@@ -129,12 +132,13 @@ def _candidates(app: App, text: str) -> Sequence[Postprocess]:
     )
 
 
-def _runnable(app: App, paths: Sequence[Path], preprocess: Mapping[str, Any]) -> list[RunnableFile]:
+def _runnable(app: App, paths: Sequence[Path], preprocess: Mapping[str, Any], layout: str) -> list[RunnableFile]:
     """Modules say themselves how images become inputs; what the options say is for the other networks then."""
     from tpuc_eval.runnable import RunnableFile
 
     modules = [path for path in paths if path.suffix.lower() == ".mlir"]
+    own: Mapping[str, Any] = preprocess
     if preprocess and modules and len(modules) < len(paths):
         app.remark(f"{', '.join(map(str, modules))}: as it says itself how images become inputs, options do not count")
-        return [RunnableFile(path, app.registry, {} if path in modules else preprocess) for path in paths]
-    return [RunnableFile(path, app.registry, preprocess) for path in paths]
+        own = {}
+    return [RunnableFile(path, app.registry, own if path in modules else preprocess, layout) for path in paths]

@@ -38,12 +38,13 @@ class OpenedFile:
 class RunnableFile:
     """The path of a network in any runnable format, with the choices of plugins that running it needs.
 
-    `preprocess` says how images become inputs where the file does not.
+    `preprocess` says how images become inputs where the file does not, `layout` how arrays lie.
     """
 
     path: Path
     registry: Registry
     preprocess: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    layout: str = ""
 
     def __getstate__(self) -> dict[str, Any]:
         """On the way to another process, whose working folder may be another one."""
@@ -54,7 +55,7 @@ class RunnableFile:
 
         An input of plain bytes can only take pixels, so mean and scale of `preprocess` are not for it.
         """
-        runner = Session(self.registry, remark=remark).runner(self.path, self.preprocess)
+        runner = Session(self.registry, input_layout=self.layout, remark=remark).runner(self.path, self.preprocess)
         inputs = [_of_pixels(one, remark) if _takes_bytes(one) else one for one in runner.inputs]
         return OpenedFile(dataclasses.replace(runner, inputs=inputs))
 

@@ -8,6 +8,7 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
+from tpuc.cli.options import layout_option
 from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, check_one_data_source, open_session
 from tpuc.cli.values import COUNT, FILE, OUTPUT, POSITIVE
@@ -18,6 +19,7 @@ from tpuc.files import check_writable, undone_on_failure
 @click.argument("mlir", metavar="FILE.mlir", type=FILE)
 @click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples (images, npz or npy).")
 @click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
+@layout_option
 @click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
 @click.option("--method", default="kld", show_default=True, help="How thresholds are chosen.")
 @click.option("--histogram-bin-num", type=POSITIVE, default=2048, show_default=True, help="Bins.")
@@ -40,6 +42,7 @@ def command(
     mlir: Path,
     dataset: Path | None,
     data_list: Path | None,
+    input_layout: str | None,
     input_num: int,
     method: str,
     histogram_bin_num: int,
@@ -61,7 +64,7 @@ def command(
     if resume is None:
         check_output("statistics", statistics, (mlir, dataset, data_list))
     check_writable(statistics)
-    session = open_session(app)
+    session = open_session(app, input_layout=input_layout)
     options = {
         "tune_num": tune_num,
         "bias_num": bias_num,

@@ -9,7 +9,7 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import boundary_options, planning_options, preprocess_options
+from tpuc.cli.options import boundary_options, layout_option, planning_options, preprocess_options
 from tpuc.cli.session import check_inputs, check_one_data_source, check_outputs, open_session, show_report
 from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
 @click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
+@layout_option
 @preprocess_options
 @boundary_options
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
@@ -50,6 +51,7 @@ def command(
     symmetric_divisor: int | None,
     planner: str | None,
     opt: int | None,
+    input_layout: str | None,
     memory_plan: Path | None,
     output: Path,
     report_path: Path | None,
@@ -70,5 +72,6 @@ def command(
         symmetric_divisor=symmetric_divisor,
         planner=planner,
         opt=opt,
+        input_layout=input_layout,
     )
     show_report(app, session.compile(network, output, **settings), report_path, memory_plan)

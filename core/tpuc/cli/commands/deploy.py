@@ -9,7 +9,7 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import boundary_options, planning_options
+from tpuc.cli.options import boundary_options, layout_option, planning_options
 from tpuc.cli.outputs import beside
 from tpuc.cli.session import check_inputs, check_outputs, open_session, show_report
 from tpuc.cli.values import EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
 @boundary_options
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
+@layout_option
 @click.option("--test-reference", type=FILE, metavar="FILE.npz", help="Values of the float network on that input.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
 @click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
@@ -46,6 +47,7 @@ def command(
     symmetric_divisor: int | None,
     planner: str | None,
     opt: int | None,
+    input_layout: str | None,
     memory_plan: Path | None,
     output: Path,
     report_path: Path | None,
@@ -68,6 +70,7 @@ def command(
         symmetric_divisor=symmetric_divisor,
         planner=planner,
         opt=opt,
+        input_layout=input_layout,
     )
     module = session.load(mlir)
     with beside(output) as settings["keep_in"]:

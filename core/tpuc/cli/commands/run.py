@@ -10,7 +10,7 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import preprocess_options
+from tpuc.cli.options import layout_option, preprocess_options
 from tpuc.cli.session import check_inputs, open_session
 from tpuc.cli.text import columns
 from tpuc.cli.values import FILE, OUTPUT, PATHS
@@ -23,6 +23,7 @@ from tpuc.files import check_writable
 @click.option(
     "-o", "--output", type=OUTPUT, metavar="FILE.npz", help="Write the results; without it they are only listed."
 )
+@layout_option
 @preprocess_options
 @click.option("--dump-all-tensors", is_flag=True, help="Give every value of the network, not only its outputs.")
 @pass_app
@@ -31,6 +32,7 @@ def command(
     inputs: tuple[Path, ...],
     model: Path,
     output: Path | None,
+    input_layout: str | None,
     preprocess: Mapping[str, Any],
     dump_all_tensors: bool,
 ) -> None:
@@ -41,7 +43,9 @@ def command(
     check_inputs(model, *inputs)
     if output is not None:
         check_writable(output)
-    arrays = open_session(app).run(model, inputs, preprocess=preprocess, dump_all_tensors=dump_all_tensors)
+    arrays = open_session(app, input_layout=input_layout).run(
+        model, inputs, preprocess=preprocess, dump_all_tensors=dump_all_tensors
+    )
     if output is not None:
         from tpuc.npz import write_npz
 

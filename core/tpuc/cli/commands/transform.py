@@ -10,7 +10,7 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import preprocess_options
+from tpuc.cli.options import layout_option, preprocess_options
 from tpuc.cli.outputs import beside, check_output
 from tpuc.cli.session import check_inputs, check_outputs, open_session
 from tpuc.cli.values import EMPTY, FILE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
 @click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
+@layout_option
 @preprocess_options
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare with the framework on this npz, npy or image.")
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 def command(
     app: App,
     model_def: Path,
+    input_layout: str | None,
     test_input: tuple[Path, ...],
     test_result: Path | None,
     tolerance: tuple[float, ...],
@@ -60,7 +62,7 @@ def command(
         raise UsageError("--post-handle-type: no post-processing can be fused yet; leave it out.")
     check_inputs(model_def, settings.get("model_data"), *test_input)
     check_outputs(mlir)
-    session = open_session(app)
+    session = open_session(app, input_layout=input_layout)
     if not test_input:
         session.save(session.transform(model_def, **settings), mlir)
         return

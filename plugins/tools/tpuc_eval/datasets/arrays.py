@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from tpuc.api import CalibrationError, UsageError
-from tpuc.api.host import Array, SampleInput, fit, read_npz
+from tpuc.api.host import Array, SampleInput, arranged, fit, read_npz
 
 from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Sample
 
@@ -94,27 +95,26 @@ class LabelledArrays(LabelledSamples):
         parts = [row]
         if self.window:
             parts = [row[start : start + self.window] for start in range(len(row) - self.window + 1)]
-        rows = tuple({inputs[0].name: _as_input(inputs[0], part, source)} for part in parts)
+        rows = tuple({inputs[0].name: _as_input(inputs[0], part, source, flat=self.window > 0)} for part in parts)
         return Sample(rows, given=tuple(parts))
 
     def truth(self, index: int) -> int:
         return self.labels[index]
 
 
-def _as_input(one: SampleInput, row: Array, source: Path) -> Array:
-    pixels = _as_pixels(one, row)
+def _as_input(one: SampleInput, row: Array, source: Path, *, flat: bool) -> Array:
+    """One sample as the network takes it; windows are laid out `flat` where the network has other dimensions."""
+    pixels = _as_pixels(one, row, source)
     if pixels is not None:
         normalised = one.preprocess.normalise(pixels)
         row = normalised.transpose(2, 0, 1) if one.preprocess.layout == "nchw" else normalised
-    if row.size * one.shape[0] != int(np.prod(one.shape)):
-        raise CalibrationError(
-            f"{source}: a sample of shape {row.shape} does not fit input {one.name!r} {one.shape}. "
-            "Give arrays of its shape without the batch."
-        )
-    return fit(one, row.reshape(1, *one.shape[1:]) if one.shape[0] == 1 else row.reshape(one.shape[1:]), source)
+        return fit(one, row[None] if one.shape[0] == 1 else row, source)
+    if flat and row.size == math.prod(one.shape[1:]):
+        return fit(one, row.reshape(one.shape[1:]), source)
+    return fit(one, arranged(one, row, source), source)
 
 
-def _as_pixels(one: SampleInput, row: Array) -> Array | None:
+def _as_pixels(one: SampleInput, row: Array, source: Path) -> Array | None:
     """`[h, w, c]` of bytes that are an image for this input, None for anything else."""
     if row.dtype != np.uint8 or len(one.shape) != 4:
         return None
@@ -122,8 +122,14 @@ def _as_pixels(one: SampleInput, row: Array) -> Array | None:
     channels, height, width = one.shape[1:] if layout == "nchw" else (one.shape[3], one.shape[1], one.shape[2])
     if channels not in PIXEL_CHANNELS:
         return None
-    if row.shape == (height, width, channels):
-        return row
     if row.shape == (height, width) and channels == 1:
         return row[:, :, None]
-    return row.transpose(1, 2, 0) if row.shape == (channels, height, width) else None
+    last, first = row.shape == (height, width, channels), row.shape == (channels, height, width)
+    if last and first and channels > 1 and one.layout.said is None:
+        raise CalibrationError(
+            f"{source}: pixels of shape {row.shape} may have their channels first or last; say which with "
+            "--input-layout nchw or --input-layout nhwc."
+        )
+    if last and not (first and one.layout.said == "nchw"):
+        return row
+    return row.transpose(1, 2, 0) if first else None
