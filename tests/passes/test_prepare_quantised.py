@@ -163,7 +163,7 @@ def test_the_default_mode_becomes_an_integer_mode(tmp_path: Path) -> None:
 def test_stages_are_compared_by_what_integers_mean(tmp_path: Path) -> None:
     x = np.random.default_rng(1).integers(-128, 128, (1, 4, 4, 4)).astype(np.int8)
     np.savez(tmp_path / "x.npz", x=x)
-    session = Session(Registry(), chip="bm1684x", quantize="int8")
+    session = Session(Registry(), chip="bm1684x", quantize="int8", input_layout="nchw")
     report = session.compile(network(tmp_path), tmp_path / "n.bmodel", test_input=[tmp_path / "x.npz"])
     assert [round(comparison.cosine, 3) for comparison in report.comparisons] == [1.0, 1.0]
 

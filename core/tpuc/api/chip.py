@@ -74,6 +74,11 @@ class ChipDescription:
         """The most exact float mode, None for a chip that computes with integers alone."""
         return next((mode for mode in ("f32", "bf16", "f16") if mode in self.modes), None)
 
+    @property
+    def quantised_mode(self) -> str:
+        """The mode of networks that are quantised already: with zero points where the chip has it."""
+        return "int8-asym" if "int8-asym" in self.modes else "int8"
+
     def float_type(self, type: TensorType, mode: str) -> TensorType:
         """The stored type in a float mode; f32 in the integer modes."""
         return type.with_element(FLOAT_MODES.get(mode, F32))

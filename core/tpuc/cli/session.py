@@ -30,7 +30,7 @@ def open_session(
     app: App,
     *,
     chip: str | None = None,
-    quantize: str = "f32",
+    quantize: str | None = None,
     work_dir: Path | None = None,
     symmetric_divisor: int | None = None,
     planner: str | None = None,
@@ -39,7 +39,9 @@ def open_session(
 ) -> Session:
     """A session with the user's choices; raises UsageError when the chip does not have the mode."""
     if chip is not None:
-        check_mode(app.registry.get("tpuc.chips", chip), quantize)
+        known: Chip = app.registry.get("tpuc.chips", chip)
+        if quantize is not None:
+            check_mode(known, quantize)
     from tpuc.session import Session
 
     return Session(
@@ -50,7 +52,7 @@ def open_session(
         symmetric_divisor=symmetric_divisor,
         planner=planner,
         opt=opt,
-        input_layout=input_layout or "",
+        input_layout=input_layout,
         pipelines=app.pipelines,
         progress=app.progress,
         log=app.log,

@@ -66,15 +66,14 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
     deploy = DeploySettings(**chosen(settings, DeploySettings))
     source = SampleSettings(**chosen(settings, SampleSettings))
     has_samples = source.get("dataset") is not None or source.get("data_list") is not None
-    if has_limits(session.mode) and has_samples:
+    mode = session.mode_for(module)
+    if has_limits(mode) and has_samples:
         deploy["ranges"] = seen_magnitudes(module, open_samples(inputs_of(module), **source, registry=session.registry))
-    needed = needs_calibration(session.mode, module)
-    if deploy.get("calibration_table") is None and (
-        needed or (has_samples and takes_calibration(session.mode, module))
-    ):
+    needed = needs_calibration(mode, module)
+    if deploy.get("calibration_table") is None and (needed or (has_samples and takes_calibration(mode, module))):
         if not has_samples:
             raise CalibrationError(
-                f"{path}: {session.mode} needs calibration: give samples with --dataset or --data-list, or a table "
+                f"{path}: {mode} needs calibration: give samples with --dataset or --data-list, or a table "
                 "with --calibration-table"
             )
         method = settings.get("calibration_method", "kld")
@@ -109,14 +108,14 @@ def deploy(session: Session, module: Module, model: Path, settings: DeploySettin
 
 def build(session: Session, module: Module, recipe: Recipe) -> Built:
     """Lower, plan and generate; the TOP module stays as it is."""
-    module, boundary = module.clone(), recipe.boundary
-    context = session.context(None if boundary is None else boundary.wishes(len(module.main.outputs)))
+    module, boundary, mode = module.clone(), recipe.boundary, session.mode_for(module)
+    context = session.context(None if boundary is None else boundary.wishes(len(module.main.outputs)), mode)
     manager = session.manager(context)
-    needed = needs_calibration(session.mode, module)
-    if needed or (recipe.calibration_table is not None and takes_calibration(session.mode, module)):
+    needed = needs_calibration(mode, module)
+    if needed or (recipe.calibration_table is not None and takes_calibration(mode, module)):
         if recipe.calibration_table is None:
             raise CalibrationError(
-                f"{module.name}: {session.mode} needs a calibration table; make one with `tpuc calibrate` and give it "
+                f"{module.name}: {mode} needs a calibration table; make one with `tpuc calibrate` and give it "
                 "with --calibration-table"
             )
         with session.timed("calibrate"):

@@ -26,6 +26,9 @@ INTEGER_TOLERANCE = (0.9, 0.5)
 SIMULATOR_TOLERANCE = (0.99, 0.9)
 """Of a compiled file against its TPU module (SPEC T12)."""
 
+ONE_STEP = 1.001
+"""More than a step by what computing with its scale in float32 adds."""
+
 ENDLESS = 1e38
 """From here on numbers stand for infinity: masks are filled with the lowest number of some type, and sums of them lie
 anywhere near the end of float32.
@@ -72,6 +75,22 @@ def meanings(module: Module, values: Mapping[str, Array]) -> dict[str, Array]:
     return {name: real_values(array, types[name]) for name, array in values.items() if name in types}
 
 
+def steps_of(module: Module, values: Mapping[str, Array]) -> dict[str, float]:
+    """The steps of values that are stored as integers, and of floats that are nothing but what those mean."""
+    types = types_of(module)
+    found = {name: type.element.scale for name, type in types.items() if isinstance(type.element, Uniform)}
+    for operation in module.main.operations:
+        if len(operation.operands) != 1 or len(operation.results) != 1:
+            continue
+        source, name = operation.operands[0].name, operation.result.name
+        if source not in found or name in found or source not in values or name not in values:
+            continue
+        meant = real_values(values[source], types[source])
+        if meant.size == values[name].size and np.array_equal(meant.astype(np.float32).ravel(), values[name].ravel()):
+            found[name] = found[source]
+    return found
+
+
 def stated_values(path: Path, module: Module) -> dict[str, Array]:
     """What the arrays of a file mean that are named as values of a module: of quantised ones, files of integers hold
     what is stored, and others the numbers themselves. Raises UsageError for what can be neither.
@@ -112,13 +131,18 @@ def compare(
     wanted: Mapping[str, Array],
     tolerance: tuple[float, float],
     excepts: Collection[str] = (),
+    steps: Mapping[str, float] | None = None,
 ) -> StageComparison:
     """Compare tensors of the same name. Raises TpucError below the tolerance, for NaN on either side, for infinities on
     one side, for different numbers of elements, or when no tensor is in common.
+
+    `steps` are those of tensors that are stored as integers on both sides: they may differ by one, whatever that is to
+    the tolerance, because sums in another order are rounded to the other side of a tie.
     """
     worst: tuple[float, float, str] | None = None
     lowest_euclidean = float("inf")
-    count = 0
+    count = stored = 0
+    fails = False
     for name, reference in wanted.items():
         if name not in got or name in excepts or not holds_numbers(reference.dtype):
             continue
@@ -128,13 +152,17 @@ def compare(
             raise TpucError(f"{stages}: '{name}' {fault}, or leave it out with --excepts")
         score = similarity(ours, theirs)
         count += 1
+        if steps is not None and name in steps and np.abs(ours - theirs).max(initial=0) <= steps[name] * ONE_STEP:
+            stored += 1
+        else:
+            fails |= score.cosine < tolerance[0] or score.euclidean < tolerance[1]
         lowest_euclidean = min(lowest_euclidean, score.euclidean)
         if worst is None or score.cosine < worst[0]:
             worst = (score.cosine, score.euclidean, name)
     if worst is None:
         raise NothingToCompare(f"{stages}: no tensor has the same name on both sides, so nothing was compared")
-    result = StageComparison(stages, count, worst[0], lowest_euclidean, worst[2])
-    if worst[0] < tolerance[0] or lowest_euclidean < tolerance[1]:
+    result = StageComparison(stages, count, worst[0], lowest_euclidean, worst[2], stored)
+    if fails:
         raise TpucError(
             f"{result.text()}: below the tolerance of {tolerance[0]}, {tolerance[1]}; look at that tensor first, use "
             "more calibration samples or a float mode for it, or lower --tolerance"

@@ -14,7 +14,7 @@ from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.npz import write_npz
 from tpuc.registry import Registry
-from tpuc.session.compare import compare, tolerance_of
+from tpuc.session.compare import compare, meanings, steps_of, tolerance_of
 from tpuc.session.reports import StageComparison
 from tpuc.session.running import meant_inputs, reference_values, samples_in
 
@@ -78,7 +78,15 @@ def verify_import(
     engine = _engine(registry, path)
     wanted = reference_values(engine, path, inputs, settings.get("batch"), settings.get("model_data"))
     limits = tolerance_of("f32", settings.get("tolerance", ()))
-    result = compare(f"{path.name} and TOP", values, wanted, limits, settings.get("excepts", ()))
+    stored = {name: array for name, array in wanted.items() if name in values and array.dtype == values[name].dtype}
+    result = compare(
+        f"{path.name} and TOP",
+        {**values, **meanings(module, values)},
+        {**wanted, **meanings(module, stored)},
+        limits,
+        settings.get("excepts", ()),
+        steps_of(module, values),
+    )
     test_result = settings.get("test_result")
     if test_result is not None:
         write_npz(test_result, values)

@@ -13,20 +13,25 @@ from tpuc.ir import TensorType, Uniform
 
 @dataclass(frozen=True)
 class StageComparison:
-    """How alike two stages are on a test input: the lowest similarity over `tensors` tensors, and where it is."""
+    """How alike two stages are on a test input: the lowest similarity over `tensors` tensors, and where it is.
+
+    `stored` of them are integers on both sides that differ by one step at most.
+    """
 
     stages: str
     tensors: int
     cosine: float
     euclidean: float
     worst: str
+    stored: int = 0
 
     def text(self) -> str:
         """One line."""
-        return (
+        text = (
             f"{self.stages}: {self.tensors} tensors, cosine >= {self.cosine:.6f}, euclidean >= {self.euclidean:.6f} "
             f"(lowest at '{self.worst}')"
         )
+        return f"{text}, {self.stored} of integers that differ by one step at most" if self.stored else text
 
 
 @dataclass(frozen=True)

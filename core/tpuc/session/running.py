@@ -34,11 +34,24 @@ Array: TypeAlias = npt.NDArray[Any]
 Remark: TypeAlias = Callable[[str], None]
 
 
+QUANTISED_BITS = 8
+"""Of the integers that chips compute with."""
+
+
 def needs_calibration(mode: str, module: Module) -> bool:
     """In the integer modes, unless the network's values have scales already."""
-    if mode in FLOAT_MODES:
-        return False
-    return not any(_is_stored(value) for operation in _computing(module) for value in operation.results)
+    return mode not in FLOAT_MODES and not is_quantised(module)
+
+
+def is_quantised(module: Module) -> bool:
+    """Do values that the network computes have scales already?"""
+    return stored_bits(module) > 0
+
+
+def stored_bits(module: Module) -> int:
+    """The most bits that a value which the network computes is quantised to; 0 where none is."""
+    values = (value for operation in _computing(module) for value in operation.results if _is_stored(value))
+    return max((value.tensor.storage.bits for value in values), default=0)
 
 
 def takes_calibration(mode: str, module: Module) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from tpuc.api.chip import Chip, LoadedModel
+from tpuc.api.chip import FLOAT_MODES, Chip, LoadedModel
 from tpuc.data import INPUT_LAYOUT, has_reader
 from tpuc.errors import TpucError, Unsupported, UsageError
 from tpuc.files import file_stem, weights_beside
@@ -28,7 +28,17 @@ from tpuc.session.boundary import Boundary
 from tpuc.session.building import Built, Recipe
 from tpuc.session.importing import frontends, keep_simplified, read_network, verify_import
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison, shown_tensor
-from tpuc.session.running import Runner, compiled_inputs, module_runner, profile_report, samples_in, with_divisor
+from tpuc.session.running import (
+    QUANTISED_BITS,
+    Runner,
+    compiled_inputs,
+    is_quantised,
+    module_runner,
+    profile_report,
+    samples_in,
+    stored_bits,
+    with_divisor,
+)
 from tpuc.session.settings import (
     CalibrationSettings,
     CompileSettings,
@@ -52,7 +62,8 @@ def _plain(items: Iterable[Any], _label: str, _total: int | None = None) -> Iter
 class Session:
     """The pipeline for one chip and mode.
 
-    `chip` may be None for what needs none (transform, calibrate, run). `work_dir` keeps every intermediate module;
+    `chip` may be None for what needs none (transform, calibrate, run). Without `quantize` the network and the chip
+    decide, as `mode_for` says. `work_dir` keeps every intermediate module;
     `symmetric_divisor` replaces the chip's own for signed symmetric scales, `planner` the usual memory planner; `opt`
     is the level of planning local memory, 1 to 3; `input_layout` says how arrays for inputs lie, `nchw` or `nhwc`,
     where their shapes do not.
@@ -63,12 +74,12 @@ class Session:
         registry: Registry | None = None,
         *,
         chip: str | None = None,
-        quantize: str = "f32",
+        quantize: str | None = None,
         work_dir: Path | None = None,
         symmetric_divisor: int | None = None,
         planner: str | None = None,
         opt: int | None = None,
-        input_layout: str = "",
+        input_layout: str | None = None,
         pipelines: Pipelines = PIPELINES,
         progress: Progress = _plain,
         log: Callable[[str], None] = _silent,
@@ -131,9 +142,36 @@ class Session:
 
     # Stages
 
-    def context(self, results: dict[ResultKey[Any], Any] | None = None) -> PassContext:
-        """The surroundings of a pass run in this session."""
-        options = {"quantize": self.mode, "planner": self.planner, "opt": self.opt}
+    def mode_for(self, module: Module) -> str:
+        """The mode to compile a TOP module in: the one that was asked for, else the chip's most exact float mode.
+
+        Empty where nobody asked and the network is quantised already: lowering finds its integer mode. Raises
+        UsageError for a chip without float modes.
+        """
+        if self.mode is not None:
+            return self.mode
+        if is_quantised(module):
+            return ""
+        description = self.chip.description
+        if description.float_mode is None:
+            raise UsageError(
+                f"chip '{description.name}' computes with integers only, and {module.name} is not quantised; choose "
+                f"a mode with --quantize: {', '.join(description.modes)}."
+            )
+        return description.float_mode
+
+    def mode_used(self, module: Module) -> str:
+        """The mode that a TOP module is lowered in; a network that is quantised already keeps its integers.
+
+        Only values of more bits than chips have integers for become floats, where a float mode was asked for.
+        """
+        asked, own = self.mode_for(module), self.chip.description.quantised_mode
+        bits = stored_bits(module)
+        return own if bits and (bits <= QUANTISED_BITS or asked not in FLOAT_MODES) else asked
+
+    def context(self, results: dict[ResultKey[Any], Any] | None = None, mode: str | None = None) -> PassContext:
+        """The surroundings of a pass run in this session; `mode` where the session was not told one."""
+        options = {"quantize": self.mode or mode or "", "planner": self.planner, "opt": self.opt}
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
         if epoch is not None:
             options["build_time"] = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(int(epoch)))
@@ -279,7 +317,7 @@ class Session:
             return module_runner(module, everything, self.remark)
         chip, loaded = self.open(path)
         has_images = any(has_reader(self.registry, one) for one in inputs)
-        specs = compiled_inputs(loaded, has_images, preprocess, self.remark, path, self.input_layout)
+        specs = compiled_inputs(loaded, has_images, preprocess, self.remark, path, self.input_layout or "")
         types = {info.name: TensorType(info.shape, info.element) for info in loaded.outputs}
         return Runner(lambda one: self.simulate(chip, loaded, one), specs, types, tuple(loaded.outputs))
 

@@ -124,11 +124,13 @@ def _tensor(info: TensorInfo, *, is_input: bool, is_inner: bool = False) -> Tens
     Inner tensors may lie where later ones do, and cannot be read after a run.
     """
     tag, offset = split_gmem(info.address)
-    scale = 1.0
+    scale, zero_point = 1.0, 0.0
     if isinstance(info.element, Uniform):
+        zero_point = float(info.element.zero_point)
         scale = 1.0 / info.element.scale if is_input else info.element.scale
     storage = TypeOfTensor(info.shape, info.element).storage
-    return Tensor(info.name, _FILE_TYPES[storage.name], _four(info.shape), tag, offset, scale, hidden=is_inner)
+    kind, shape = _FILE_TYPES[storage.name], _four(info.shape)
+    return Tensor(info.name, kind, shape, tag, offset, scale, zero_point, hidden=is_inner)
 
 
 def _four(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -23,8 +23,8 @@ class LoadedCviModel(SimulatedModel):
         self._data, self._target = data, target
         self._model = CviModel.from_bytes(data, target)
         self._simulator = Simulator(self._model, source=source)
-        inputs = [tensor_info(tensor, is_input=True) for tensor in self._simulator.inputs]
-        outputs = [tensor_info(tensor, is_input=False) for tensor in self._simulator.outputs]
+        inputs = [tensor_info(tensor, int(tensor.zero_point), is_input=True) for tensor in self._simulator.inputs]
+        outputs = [tensor_info(tensor, int(tensor.zero_point), is_input=False) for tensor in self._simulator.outputs]
         super().__init__(self._simulator, inputs, outputs)
 
     def cycles(self, instruction: Instruction, profile: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tpuc.api import (
     QUANTISE_TABLE,
@@ -16,12 +16,10 @@ from tpuc.api import (
     ScalarType,
     TensorType,
     Uniform,
-    Unsupported,
     UsageError,
     Value,
     free_name,
 )
-from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
@@ -31,41 +29,50 @@ from tpuc_passes.quantised import (
     dequantise_weights,
     has_scales,
     join_calibrated,
+    network_inputs,
     replace_uses,
 )
 from tpuc_passes.requantise_symmetric import RequantiseSymmetric
-from tpuc_passes.results import MODE
+from tpuc_passes.results import FILE_INPUTS, MODE
+from tpuc_passes.stored_bytes import kept_signed, plain_bytes
 from tpuc_passes.wide_differences import differences_to_floats
+from tpuc_passes.wide_integers import wide_to_floats
 
-_F32, _I8, _U8 = ScalarType("f32"), ScalarType("i8"), ScalarType("u8")
+_F32 = ScalarType("f32")
 
 
 @dataclass(frozen=True)
 class PrepareQuantised(Pass):
     """Chooses the integer mode, the result `mode`: with zero points where the chip has it, else symmetric
-    through `requantise-symmetric`.
+    through `requantise-symmetric`. Integers that chips do not have become floats, where a float mode was asked for.
 
     With zero points every value keeps its scale, bytes are unsigned where none is below 0, and inputs become floats
     that are quantised first, as everywhere else. Ops of the network that compute with floats get the chip's float mode,
-    but for those whose results were calibrated: they compute with integers, too.
+    but for those whose results were calibrated: they compute with integers, too. What inputs were in
+    the file is the result `file_inputs`.
     """
 
     name = "prepare-quantised"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises UsageError for a float mode other than the default one."""
+        """See Pass; raises UsageError for a float mode other than the default one, Unsupported for values of more bits
+        than chips have, where no float mode was asked for.
+        """
         if not has_scales(module):
             return False
         chip = chip_of(context, self.name).description
-        asked = str(context.options.get("quantize") or "f32")
+        asked = str(context.options.get("quantize") or "")
         join_calibrated(module)
         differences_to_floats(module)
+        if wide_to_floats(module, asked, chip, context.remark):
+            return True
         self._check(module, asked)
+        context.leave(FILE_INPUTS, _file_inputs(module))
         table = dict(context.find(QUANTISE_TABLE, {}))
         if chip.float_mode is not None:
             table |= dict.fromkeys(_floats(module), chip.float_mode)
         context.leave(QUANTISE_TABLE, table)
-        mode = "int8-asym" if "int8-asym" in chip.modes else "int8"
+        mode = chip.quantised_mode
         context.leave(MODE, mode)
         if asked not in ("int8", "int8-asym"):
             context.remark(f"{module.name}: is quantised already, so it is compiled in mode '{mode}'")
@@ -82,12 +89,11 @@ class PrepareQuantised(Pass):
                 f"{module.name}: is quantised already, and mode '{mode}' would only add roundings to those that its "
                 "integers have. Compile it with --quantize int8, or start from the float network."
             )
-        for value in computed_values(module):
-            if value.tensor.is_quantised and value.tensor.storage.bits != 8:
-                raise Unsupported(
-                    f"{module.name}: value '{value.name}' is quantised to {value.tensor.storage.bits} bits, and chips "
-                    "compute with 8. Quantise the network to 8 bits, or start from the float network."
-                )
+
+
+def _file_inputs(module: Module) -> dict[str, TensorType]:
+    """The inputs that the file takes as quantised integers, by name."""
+    return {one.name: one.result.tensor for one in network_inputs(module) if one.result.tensor.is_quantised}
 
 
 def _has_range(type_: TensorType) -> bool:
@@ -105,40 +111,15 @@ def _floats(module: Module) -> list[str]:
     ]
 
 
-def _plain(element: Uniform) -> Uniform:
-    """The same numbers as unsigned bytes where 0 is the lowest of them, else as signed ones."""
-    lowest = 0 if element.storage.is_unsigned else -128
-    unsigned = element.zero_point == lowest
-    if unsigned == element.storage.is_unsigned:
-        return element
-    move = 128 if unsigned else -128
-    low, high = (None if bound is None else bound + move for bound in (element.low, element.high))
-    storage = _U8 if unsigned else _I8
-    return replace(element, storage=storage, zero_point=element.zero_point + move, low=low, high=high)
-
-
-def _kept_signed(module: Module) -> set[Value]:
-    """Values whose signed bytes stay signed: inputs and outputs, which users may take as the network has them, and
-    those around averages, which round them away from 0.
-    """
-    kept = {*module.main.inputs, *module.main.outputs}
-    for operation in module.main.operations:
-        if isinstance(operation.op, top.AvgPool):
-            kept |= {operation.operands[0], operation.result}
-        elif isinstance(operation.op, NetworkInput):
-            kept.add(operation.result)
-    return kept
-
-
 def _make_plain(module: Module) -> None:
     changes_to_products(module)
     dequantise_weights(module, but_filters=True, but_biases=True)
     names = {value.name for value in computed_values(module)}
-    kept = _kept_signed(module)
+    kept = kept_signed(module)
     for value in computed_values(module):
         element = value.tensor.element
         if isinstance(element, Uniform) and (element.storage.is_unsigned or value not in kept):
-            value.type = value.tensor.with_element(_plain(element))
+            value.type = value.tensor.with_element(plain_bytes(element))
     for operation in list(module.main.operations):
         if isinstance(operation.op, NetworkInput) and operation.result.tensor.is_quantised:
             _quantise_input(operation, names)

@@ -41,6 +41,11 @@ def computed_values(module: Module) -> Iterator[Value]:
             yield from (value for value in operation.results if isinstance(value.type, TensorType))
 
 
+def network_inputs(module: Module) -> list[Operation]:
+    """The operations of its inputs, in order."""
+    return [operation for operation in module.main.operations if isinstance(operation.op, NetworkInput)]
+
+
 def has_scales(module: Module) -> bool:
     """Is any value that an op computes stored as integers with a scale? Inputs may be bytes of images anyway."""
     return any(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from tpuc.api import Chip, ResultKey
+from tpuc.api import Chip, ResultKey, TensorType
 
 MODE: ResultKey[str] = ResultKey("mode")
 """The integer mode that a quantised network asks for."""
+FILE_INPUTS: ResultKey[Mapping[str, TensorType]] = ResultKey("file_inputs")
+"""What inputs of a quantised network take in its file, by their names."""
 CHIP: ResultKey[Chip] = ResultKey("chip")
 """The chip that a pass was given, in a run without one."""
 FLOAT_SUMS: ResultKey[Collection[str]] = ResultKey("float_sums")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ faster.
 @click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
 @click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
 @click.option("--chip", required=True, help="The chip (`tpuc plugins` lists them).")
-@click.option("--quantize", type=MODE, default="f32", show_default=True, help="f32, f16, bf16, int8, int8-asym, ...")
+@click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
 @click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
@@ -52,7 +53,7 @@ def command(
     model_data: Path | None,
     random_weights: bool,
     chip: str,
-    quantize: str,
+    quantize: str | None,
     input_shapes: Shapes,
     batch: int | None,
     output_names: tuple[str, ...],
@@ -75,11 +76,11 @@ def command(
     with tempfile.TemporaryDirectory() as folder:
         result = check(app, session, network, settings, Path(folder))
     if as_json:
-        app.result_json(result.to_json(network, chip, quantize))
+        app.result_json(result.to_json(network, chip, session.mode))
     else:
         for finding in result.findings:
             app.result(finding.text())
-        app.result(result.summary(network, chip, quantize))
+        app.result(result.summary(network, chip, session.mode))
     return 1 if result.findings else 0
 
 
@@ -91,15 +92,15 @@ class Result:
     ops: int
     behind: bool
 
-    def summary(self, network: Path, chip: str, mode: str) -> str:
+    def summary(self, network: Path, chip: str, mode: str | None) -> str:
         """The last line."""
-        where = f"{network.name} on {chip} in {mode}"
+        where = f"{network.name} on {chip}{'' if mode is None else f' in {mode}'}"
         rest = "; what lies behind an operator that cannot be imported was not looked at" if self.behind else ""
         if not self.findings:
             return f"{where}: all {self.ops} ops can be computed"
         return f"{where}: {len(self.findings)} thing(s) in the way, {self.ops} ops looked at{rest}"
 
-    def to_json(self, network: Path, chip: str, mode: str) -> dict[str, Any]:
+    def to_json(self, network: Path, chip: str, mode: str | None) -> dict[str, Any]:
         """Plain values."""
         return {
             "model": str(network),
@@ -113,7 +114,10 @@ class Result:
 
 
 def check(app: App, session: Any, network: Path, settings: dict[str, Any], folder: Path) -> Result:
-    """Import as far as possible, then every op by itself, then the whole."""
+    """Import as far as possible, then every op by itself, then the whole.
+
+    The session gets the mode that the network is compiled in, whatever was asked for a network that is quantised.
+    """
     from tpuc_importing.obstacles import ImportRefused
 
     from tpuc_check.findings import import_findings
@@ -130,12 +134,24 @@ def check(app: App, session: Any, network: Path, settings: dict[str, Any], folde
             app.remark(f"looking at what comes before: {', '.join(outputs)}")
             module = _read_part(session, network, {**settings, "output_names": outputs})
     if module is None:
+        session.mode = session.mode or session.chip.description.float_mode
         return Result(tuple(findings), 0, True)
     behind = bool(findings)
+    session.mode = session.mode_used(module)
     operations, on_chip = _on_chip(app, session, module, folder)
     if not findings and not on_chip:
         on_chip = _whole(session, module, folder)
     return Result((*findings, *on_chip), operations, behind)
+
+
+def _quiet(session: Any) -> Any:
+    """The same session without remarks: those of single ops say nothing of the network."""
+    quiet = copy.copy(session)
+    quiet.remark = _unheard
+    return quiet
+
+
+def _unheard(_text: str) -> None: ...
 
 
 def _read_part(session: Any, network: Path, settings: dict[str, Any]) -> Module | None:
@@ -150,7 +166,7 @@ def _on_chip(app: App, session: Any, module: Module, folder: Path) -> tuple[int,
     from tpuc_check.findings import Finding
     from tpuc_check.trial import Trials, computes
 
-    trials = Trials(module, session, folder)
+    trials = Trials(module, _quiet(session), folder)
     operations = [operation for operation in module.main.operations if computes(operation)]
     refused: dict[tuple[str, str, str], list[Operation]] = {}
     for operation in app.progress(operations, "checking", len(operations)):
@@ -173,7 +189,8 @@ def _float_trials(app: App, session: Any, module: Module, folder: Path) -> dict[
     modes = [mode for mode in description.modes if mode in FLOAT_MODES and mode != session.mode]
     cheap_first = sorted(modes, key=lambda mode: mode == "f32")
     return {
-        mode: Trials(module, open_session(app, chip=description.name, quantize=mode), folder) for mode in cheap_first
+        mode: Trials(module, _quiet(open_session(app, chip=description.name, quantize=mode)), folder)
+        for mode in cheap_first
     }
 
 

@@ -24,7 +24,7 @@ class Attempt:
     """What is done with a network file: import alone, compilation for a chip in a mode, or another `command`."""
 
     chip: str | None
-    mode: str
+    mode: str | None
     seconds: float
     command: str | None = None
 
@@ -62,11 +62,13 @@ class Attempt:
     def _arguments(self, path: Path, shapes: Mapping[str, Sequence[int]], folder: Path) -> list[str]:
         if self.chip is None:
             return ["transform", "--model-name=reduced", f"--model-def={path}", f"--mlir={folder / 'reduced.mlir'}"]
-        target = ["--chip", self.chip, "--quantize", self.mode, "-o", str(folder / "reduced.out")]
+        mode = [] if self.mode is None else ["--quantize", self.mode]
+        calibrates = self.mode is not None and self.mode not in FLOAT_MODES
+        target = ["--chip", self.chip, *mode, "-o", str(folder / "reduced.out")]
         if path.suffix.lower() == ".mlir":
-            table = [] if self.mode in FLOAT_MODES else ["--calibration-table", str(self._ranges(path, folder))]
+            table = ["--calibration-table", str(self._ranges(path, folder))] if calibrates else []
             return ["deploy", "--mlir", str(path), *target, *table]
-        data = [] if self.mode in FLOAT_MODES else ["--dataset", str(self._samples(shapes, folder))]
+        data = ["--dataset", str(self._samples(shapes, folder))] if calibrates else []
         return ["compile", str(path), *target, *data]
 
     def _samples(self, shapes: Mapping[str, Sequence[int]], folder: Path) -> Path:

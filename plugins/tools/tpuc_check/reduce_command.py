@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.argument("network", metavar="MODEL", type=FILE)
 @click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
 @click.option("--chip", help="Compile for this chip; without it the import alone is tried.")
-@click.option("--quantize", type=MODE, default="f32", show_default=True, help="f32, f16, bf16, int8, int8-asym, ...")
+@click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
 @click.option("--random-weights", is_flag=True, help="Draw other weights, if the failure stays: nobody's are told.")
 @click.option("--command", "shell", metavar="TEXT", help="Run this instead: {} is the network; not 0 is a failure.")
@@ -46,7 +46,7 @@ def command(
     network: Path,
     model_data: Path | None,
     chip: str | None,
-    quantize: str,
+    quantize: str | None,
     input_shapes: Shapes,
     random_weights: bool,
     shell: str | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tpuc.api import (
     Value,
 )
 from tpuc_importing.building import ModuleSource, TopBuilder
+from tpuc_ops.quant.casts import Dequantise, Quantise
 
 from tpuc_check.findings import CODE, LOWERING
 
@@ -41,10 +43,12 @@ class Verdict:
 
 
 def computes(operation: Operation) -> bool:
-    """Is it work for a chip? Constants, inputs, absent values and the return are not."""
+    """Is it work for a chip? Constants, inputs, absent values, the return and changes between floats
+    and integers, which every chip has, are not.
+    """
     return (
         bool(operation.results)
-        and not isinstance(operation.op, (Constant, NetworkInput))
+        and not isinstance(operation.op, (Constant, NetworkInput, Quantise, Dequantise))
         and not all(isinstance(result.type, NoneType) for result in operation.results)
     )
 
@@ -66,7 +70,8 @@ class Trials:
         return self._verdicts[key]
 
     def _try(self, operation: Operation) -> Verdict:
-        reason = self._refusal(operation)
+        is_stored = any(type_.is_quantised for type_ in (*_types(operation.operands), *_types(operation.results)))
+        reason = None if is_stored else self._refusal(operation)  # what is stored is prepared for the chip first
         if reason is not None:
             return Verdict(reason, LOWERING)
         alone = isolated(self._module, operation)
@@ -98,6 +103,10 @@ class Trials:
         rows = "".join(f"{name} {RANGE} {-RANGE} {RANGE}\n" for name in dict.fromkeys(names))
         path.write_text(f"# op_name threshold min max\n{rows}", encoding="utf-8")
         return path
+
+
+def _types(values: Sequence[Value]) -> list[TensorType]:
+    return [value.type for value in values if isinstance(value.type, TensorType)]
 
 
 def isolated(module: Module, operation: Operation) -> Module:

@@ -42,12 +42,12 @@ def compare_networks(exact: Module, quantised: Module, inputs: Sequence[Path], r
     for_exact, for_quantised = paired_inputs(exact, quantised, inputs, registry)
     wanted = Interpreter(exact).run(for_exact, "all")
     got = Interpreter(quantised).run(for_quantised, "all")
-    types = _types(quantised)
+    types, own = _types(quantised), _types(exact)
     found: dict[str, Alike] = {}
     for name, array in got.items():
-        if name in wanted and name in types and wanted[name].size == array.size and array.size:
+        if name in wanted and name in types and name in own and wanted[name].size == array.size and array.size:
             real = real_values(array, types[name])
-            found[name] = _alike(real, wanted[name])
+            found[name] = _alike(real, real_values(wanted[name], own[name]))
     if not found:
         raise UsageError(
             f"modules '{exact.name}' and '{quantised.name}' have no tensor name in common; give a TOP module and a "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
 @click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
 @click.option("--chip", required=True, help="The chip to compile for (`tpuc plugins` lists them).")
-@click.option("--quantize", type=MODE, default="f32", show_default=True, help="f32, f16, bf16, int8, int8-asym, ...")
+@click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
 @click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples to calibrate with.")
 @click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
 @click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
@@ -47,7 +47,7 @@ def command(
     app: App,
     network: Path,
     chip: str,
-    quantize: str,
+    quantize: str | None,
     symmetric_divisor: int | None,
     planner: str | None,
     opt: int | None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command("deploy", cls=Command)
 @click.option("--mlir", type=FILE, required=True, metavar="FILE.mlir", help="The TOP module.")
 @click.option("--chip", required=True, help="The chip to compile for (`tpuc plugins` lists them).")
-@click.option("--quantize", type=MODE, required=True, help="f32, f16, bf16, int8, int8-asym, ...")
+@click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
 @click.option("--asymmetric", is_flag=True, help="With int8: ranges need not be centred on zero.")
 @click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, before --quantize.")
 @click.option("--calibration-table", type=FILE, metavar="FILE", help="Value ranges; int8 needs them.")
@@ -42,7 +42,7 @@ def command(
     app: App,
     mlir: Path,
     chip: str,
-    quantize: str,
+    quantize: str | None,
     asymmetric: bool,
     symmetric_divisor: int | None,
     planner: str | None,
@@ -78,8 +78,10 @@ def command(
     show_report(app, report, report_path, memory_plan)
 
 
-def asymmetric_mode(mode: str) -> str:
+def asymmetric_mode(mode: str | None) -> str:
     """The mode that `--asymmetric` makes of a mode; raises UsageError for one without ranges."""
+    if mode is None:
+        raise UsageError("--asymmetric means nothing without --quantize; add --quantize int8.")
     if mode.endswith("-asym"):
         return mode
     if not mode.startswith("int"):

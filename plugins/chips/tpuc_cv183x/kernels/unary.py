@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile
+from tpuc.api import Node, PackedConstant, Phase, PlacedTile, ScalarType, Scratch, Shape4, Space, Tile
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
@@ -81,7 +81,10 @@ def _table_parts(shape: Shape4, target: Target) -> Iterator[tuple[Shape4, int, i
 
 
 def _without_constant(node: Node) -> Node:
-    return Node(node.op, node.operand_types[:1], node.result_types, node.name)
+    """With bytes that mean themselves: a table says what they become, whatever they meant."""
+    index = node.operand_types[0]
+    plain = index.with_element(ScalarType(index.storage.name))
+    return Node(node.op, (plain,), node.result_types, node.name)
 
 
 class MulShiftKernel(ElementwiseKernel):

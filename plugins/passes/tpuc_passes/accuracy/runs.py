@@ -21,6 +21,9 @@ from tpuc.api import (
 )
 from tpuc.api.host import Session, inputs_of, samples_in
 
+from tpuc_passes.accuracy.stored import stored_layers
+from tpuc_passes.quantised import has_scales
+
 
 def search_quantise_table(
     session: Session, module: Module, calibration_table: Any, *, latencies: bool = False, options: Mapping[str, Any]
@@ -29,6 +32,11 @@ def search_quantise_table(
 
     With `latencies` each network is compiled and timed; those that the chip cannot compile yet stay without.
     """
+    if has_scales(module):
+        raise UsageError(
+            f"{module.name}: is quantised already and keeps its integers, so there are no layers to choose; compile it "
+            "without a quantise table."
+        )
     context = session.context({CALIBRATION_TABLE: calibration_table})
     definition = session.registry.get("tpuc.passes", "search-quantise-table")
     session.manager(context).run(module, [definition(**options)], "search")
@@ -56,11 +64,22 @@ def _milliseconds(session: Session, module: Module, table: Any, found: Any, poin
 
 
 def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Sequence[Path], count: int) -> list[Any]:
-    """How far each layer of a TPU module is from the TOP module it was made of, and why, by the pass `split-error`."""
+    """How far each layer of a TPU module is from the TOP module it was made of, and why, by the pass `split-error`.
+
+    Of a TOP module that is quantised already the integers are compared by what they mean, and no reasons are found: the
+    steps are the network's own.
+    """
     if not inputs:
         raise UsageError("nothing to run both networks on; give --input FILE.")
     module = session.load(exact)
     rows = [row for row, _ in zip(samples_in(inputs_of(module), inputs, session.registry), range(count), strict=False)]
-    context = session.context({QUANTISED: session.load(quantised), SAMPLES: rows})
+    tpu = session.load(quantised)
+    if has_scales(module):
+        session.remark(
+            f"{exact}: is quantised already, so its integers are compared by what they mean; reasons and remedies are "
+            "for networks that were calibrated"
+        )
+        return stored_layers(module, tpu, rows)
+    context = session.context({QUANTISED: tpu, SAMPLES: rows})
     session.manager(context).run(module, ["split-error"], "compare")
     return context.result(LAYER_ERRORS)

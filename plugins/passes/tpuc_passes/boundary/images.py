@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,6 +40,12 @@ FORMATS = {
     "GRAYSCALE": Format("gray", "nchw"),
 }
 _ORDERS = {("nhwc", "nchw"): (0, 3, 1, 2), ("nchw", "nhwc"): (0, 2, 3, 1)}
+
+
+def rows_of(dims: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """The same elements with rows as channels, so that every lane has work."""
+    n, *middle, last = (1, *dims) if len(dims) < 2 else dims
+    return (n, math.prod(middle), last, 1) if middle else (n, last, 1, 1)
 
 
 class ImageBytes:

@@ -8,7 +8,7 @@ from tpuc.api.host import preprocess_of
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 
-from tpuc_passes.boundary.images import PIXELS, ImageBytes
+from tpuc_passes.boundary.images import PIXELS, ImageBytes, rows_of
 
 
 def fuse_image(module: Module, operation: Operation, format_name: str, *, has_f32: bool = True) -> None:
@@ -52,9 +52,8 @@ def _quantised(image: ImageBytes, cast: Operation) -> Value:
 
 
 def _look_up(image: ImageBytes, pixels: Value, table: Array, result: TensorType) -> Value:
-    """One entry per pixel, in the shape of `result`. Rows count as channels, so that every lane has work."""
-    n, *middle, last = result.dims
-    spread = (n, int(np.prod(middle)), last, 1)
+    """One entry per pixel, in the shape of `result`."""
+    spread = rows_of(result.dims)
     flat = image.op(tpu.Reshape(shape=spread), [pixels], TensorType(spread, PIXELS), "rows")
     entries = image.weight("table", np.ascontiguousarray(table).reshape(1, 1, 1, 256), result.element)
     found = image.op(tpu.Lut(), [flat, entries], TensorType(spread, result.element), "lut")

@@ -1,0 +1,35 @@
+"""Stored integers of two engines may differ by a step, whatever that is to the tolerance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.errors import TpucError
+from tpuc.session.compare import compare
+
+SCALE = 0.5
+
+
+def stored(*integers: int) -> NDArray[np.float64]:
+    """What they mean."""
+    return np.array(integers) * SCALE
+
+
+def test_one_step_is_no_difference() -> None:
+    result = compare("a and b", {"q": stored(1, 2, 0)}, {"q": stored(2, 1, 0)}, (0.99, 0.99), steps={"q": SCALE})
+    assert result.stored == 1
+    assert result.text().endswith("1 of integers that differ by one step at most")
+
+
+@pytest.mark.parametrize("steps", [{}, {"q": SCALE / 2}, {"other": SCALE}])
+def test_more_than_a_step_is_judged_by_the_tolerance(steps: dict[str, float]) -> None:
+    with pytest.raises(TpucError, match=r"below the tolerance of 0\.99, 0\.99"):
+        compare("a and b", {"q": stored(1, 2, 0)}, {"q": stored(2, 1, 0)}, (0.99, 0.99), steps=steps)
+
+
+def test_other_tensors_are_judged_as_ever() -> None:
+    near = {"q": stored(1, 2, 0), "f": np.array([1.0, 0.0])}
+    far = {"q": stored(2, 1, 0), "f": np.array([0.0, 1.0])}
+    with pytest.raises(TpucError, match="lowest at 'f'"):
+        compare("a and b", near, far, (0.5, 0.0), steps={"q": SCALE})
