@@ -14,6 +14,8 @@ from tpuc_ops.arrays import Array
 if TYPE_CHECKING:
     from tpuc_caffe.translation import Step
 
+SILENT = 0
+"""OpenCV's own log says again, on stderr, what its errors say."""
 EXTRA = 'pip install "tpuc[caffe]"'
 
 
@@ -73,7 +75,8 @@ def _opencv(path: Path) -> Any:
         raise Unsupported(
             f"{path}: OpenCV {cv2.__version__} reads no Caffe files any more, and version 4 does: {EXTRA}"
         )
-    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    logging = cv2 if hasattr(cv2, "setLogLevel") else cv2.utils.logging  # where newer versions have it
+    logging.setLogLevel(SILENT)
     return cv2
 
 
