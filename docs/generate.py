@@ -51,7 +51,8 @@ WIDTH = 140
 INCLUDE = re.compile(r"(<!-- include: (\S+) -->\n)(?:```\w+\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
 CLI_HEAD = """
 Results go to stdout, remarks to stderr. Exit code 0: done; 2: wrong by the command line alone (an unknown option or
-chip, a mode that the chip does not have); 1: anything else. In names of commands and options `_` and `-` are the same.
+chip, a mode that the chip does not have); 1: anything else. In names of commands and options `_` and `-` are the same,
+in those of options and choices upper and lower case too; lists may have blanks behind their commas.
 Options may also stand in a `tpuc.toml` in the current folder, in a table named after the command; `with`, `prefer` and
 `[pipelines]` are its other keys.
 """

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 from tpuc.cli.app import App, pass_app
-from tpuc.cli.command import Command, CommandGroup
+from tpuc.cli.command import Command, CommandGroup, joined_lists
 from tpuc.cli.summaries import BUILT_IN
 from tpuc.errors import CorruptFile, UsageError
 from tpuc.files import CannotWrite
@@ -97,11 +97,25 @@ def test_seed_names_reach_installed_tools(tpuc: CommandLine, typed: str, command
     assert tpuc(typed).err == "tpuc: reached\n"
 
 
-@pytest.mark.parametrize("spelling", ["--calibration_table", "--calibration-table"])
-def test_underscores_and_dashes_are_the_same_in_options(tpuc: CommandLine, spelling: str) -> None:
+@pytest.mark.parametrize("spelling", ["--calibration_table", "--calibration-table", "--Calibration_TABLE"])
+def test_underscores_and_dashes_and_both_cases_are_the_same_in_options(tpuc: CommandLine, spelling: str) -> None:
     tpuc.install(SHOW)
     assert tpuc("show", spelling, "a_b").out == "a_b 1 [] [] [] False\n"
     assert tpuc("show", f"{spelling}=a_b-c", "x_y").out == "a_b-c 1 ['x_y'] [] [] False\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "joined"),
+    [
+        (["--mean", "1,", "2,", "-3", "--v"], ["--mean", "1,2,-3", "--v"]),
+        (["--shapes", "[[1,", "3]]", "x"], ["--shapes", "[[1,3]]", "x"]),
+        (["--names", "a,", "--other"], ["--names", "a,", "--other"]),
+        (["a,"], ["a,"]),
+        ([], []),
+    ],
+)
+def test_lists_may_have_blanks_behind_commas(given: list[str], joined: list[str]) -> None:
+    assert joined_lists(given) == joined
 
 
 def test_global_options_may_stand_before_or_after_the_command(tpuc: CommandLine) -> None:
