@@ -134,7 +134,7 @@ def test_names_of_networks_stay_inside_their_folder(tmp_path: Path) -> None:
         "\ud800",
     ):
         stem = file_stem(name)
-        path = tmp_path / f"{stem}_bm1684x_int8_final.mlir"
+        path = tmp_path / f"{stem}_bm1684x_int8_sym_final.mlir"
         assert path.resolve().parent == tmp_path.resolve(), name
         assert not stem.startswith(".")
         path.write_bytes(b"")
