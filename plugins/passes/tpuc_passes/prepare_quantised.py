@@ -22,13 +22,13 @@ from tpuc.api import (
 )
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
+from tpuc_passes.join_calibrated import join_calibrated
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
 from tpuc_passes.quantised import (
     changes_to_products,
     computed_values,
     dequantise_weights,
     has_scales,
-    join_calibrated,
     network_inputs,
     replace_uses,
 )

@@ -1,0 +1,33 @@
+"""What was calibrated in a network that is quantised in part joins what is stored."""
+
+from __future__ import annotations
+
+from tpuc.api import Calibrated, Module, NetworkInput, Return, ScalarType, TensorType, Value, remove_dead
+from tpuc_ops.quant.casts import Dequantise, Quantise
+
+from tpuc_passes.quantised import replace_uses
+
+
+def join_calibrated(module: Module) -> None:
+    """Casts between calibrated values and stored ones go: the values of both sides have the stored type."""
+    outputs = set(module.main.outputs)
+    for operation in list(module.main.operations):
+        if isinstance(operation.op, Quantise) and _is_calibrated(operation.operands[0]):
+            source, result = operation.operands[0], operation.result
+            if source.defining is None or isinstance(source.defining.op, NetworkInput):
+                if all(isinstance(user.op, Quantise) for user in source.users):
+                    source.type = source.tensor.with_element(ScalarType("f32"))
+            elif result not in outputs:
+                source.type = result.type
+                replace_uses(result, source)
+                operation.erase()
+        elif isinstance(operation.op, Dequantise) and _is_calibrated(operation.result):
+            for user, index in list(operation.result.uses):
+                if not isinstance(user.op, Return):
+                    user.set_operand(index, operation.operands[0])
+            operation.result.type = operation.result.tensor.with_element(ScalarType("f32"))
+    remove_dead(module)
+
+
+def _is_calibrated(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and isinstance(value.type.element, Calibrated)
