@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,15 @@ import torch
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from torch import nn
-from torch.ao.quantization.fx import _decomposed  # noqa: F401  # it registers the ops
 from torch.nn import functional
 
 from tests.frontends.onnx.networks import network, node
 
 Array = NDArray[Any]
 
-_OPS = torch.ops.quantized_decomposed
+importlib.import_module("torch.ao.quantization.fx._decomposed")  # it registers the ops
+_ATEN: Any = torch.ops.aten
+_OPS: Any = torch.ops.quantized_decomposed
 
 SHAPE = (1, 1, 12, 12)
 CLASSES = 4
@@ -73,14 +75,14 @@ class Network(nn.Module):
         weight, steps = self.layer(name).weight, self.of_weights[name]
         if self.learns:
             points = torch.zeros_like(steps)
-            return torch._fake_quantize_learnable_per_channel_affine(weight, steps, points, 0, LOW, HIGH, 1.0)
+            return _ATEN._fake_quantize_learnable_per_channel_affine(weight, steps, points, 0, LOW, HIGH, 1.0)
         points = torch.zeros(len(steps), dtype=torch.int32)
         return torch.fake_quantize_per_channel_affine(weight, steps.detach(), points, 0, LOW, HIGH)
 
     def rounded(self, x: torch.Tensor, name: str) -> torch.Tensor:
         """A value, rounded to its step."""
         if self.learns:
-            return torch._fake_quantize_learnable_per_tensor_affine(
+            return _ATEN._fake_quantize_learnable_per_tensor_affine(
                 x, self.of_values[name], self.real_zero, LOW, HIGH, 0.01
             )
         return torch.fake_quantize_per_tensor_affine(x, self.step(name), self.zero, LOW, HIGH)
