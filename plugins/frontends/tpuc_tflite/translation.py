@@ -157,11 +157,17 @@ class _Walk(Walk[TfliteBuilder]):
             self._check_shape(node, name)
 
     def _check_shape(self, node: ForeignNode, name: str) -> None:
-        """The file states every shape; a network that was given another input shape has others."""
+        """The file states every shape; a network that was given another input shape has others.
+
+        A RESHAPE follows its shape operand, and shapes that the file states behind another result are stale.
+        """
         if name not in self._graph.tensors:
             return  # inside a loop, extents may grow from step to step
         expected, got = self._graph.tensors[name].shape, self.build.shape(name)
         if self._is_reshaped or expected == got or math.prod(expected) == math.prod(got) == 1 or not expected:
+            return
+        if importer_key(node) == "RESHAPE":
+            self._is_reshaped = True
             return
         raise InvalidModel(
             f"{place_of(node)}: tensor '{name}' is stated as {show(expected)}, "

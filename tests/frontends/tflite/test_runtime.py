@@ -203,6 +203,27 @@ def test_means(axes: tuple[int, ...], shape: tuple[int, ...], kind: str, tmp_pat
     check(tmp_path, "MEAN", operands, tensor(kind, "y", 0.04, -1, shape), options, "BUILTIN_REF")
 
 
+@pytest.mark.parametrize("where", ["operand", "options"])
+@pytest.mark.parametrize("target", [(1, -1, 2), (1, 160, 2)])
+@pytest.mark.parametrize("stated", [(1, 1, 2), (1, 160, 2)])
+def test_stale_shapes_behind_a_reshape(
+    stated: tuple[int, ...], target: tuple[int, ...], where: str, tmp_path: Path
+) -> None:
+    """LiteRT computes the shape of every result anew."""
+    shape = constant("s", np.array(target, np.int32))
+    tensors = [Tensor("x", (160, 2)), shape, Tensor("r", stated), Tensor("a", stated), Tensor("y", stated)]
+    options: Options = ("ReshapeOptions", {"NewShape": target} if where == "options" else {})
+    nodes = [
+        Node("RESHAPE", ["x", "s"] if where == "operand" else ["x"], ["r"], options),
+        Node("ABS", ["r"], ["a"]),
+        Node("NEG", ["a"], ["y"]),
+    ]
+    content, fed = tflite_file(tensors, nodes, ["x"], ["y"]), values(160, 2)
+    (expected,) = run_litert(content, "BUILTIN_REF", fed)
+    assert expected.shape == (1, 160, 2)
+    np.testing.assert_array_equal(compute(read(content, tmp_path), fed)[0], expected)
+
+
 @pytest.mark.parametrize(("centred", "corners"), [(0, 0), (1, 0), (0, 1)])
 def test_bilinear_resizing(centred: int, corners: int, tmp_path: Path) -> None:
     operands = [tensor("INT8", "x", 0.05, 3), constant("s", np.array([13, 20], np.int32))]
