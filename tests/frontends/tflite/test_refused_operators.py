@@ -312,7 +312,7 @@ def test_sentences(
 
 PEEPHOLE = constant("p", values(2))
 SEQUENCE: Options = ("UnidirectionalSequenceLSTMOptions", {"FusedActivationFunction": TANH})
-CLIPPED: Options = ("UnidirectionalSequenceLSTMOptions", {"FusedActivationFunction": TANH, "CellClip": 2.0})
+CLIPPED: Options = ("UnidirectionalSequenceLSTMOptions", {"FusedActivationFunction": TANH, "CellClip": -2.0})
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ CLIPPED: Options = ("UnidirectionalSequenceLSTMOptions", {"FusedActivationFuncti
         (lstm(_9=PEEPHOLE), SEQUENCE, "peephole weights of an LSTM are not supported."),
         (lstm(_16=PEEPHOLE), SEQUENCE, "a projection of an LSTM are not supported."),
         (lstm(1, 5), SEQUENCE, "an LSTM without an input gate of its own is not supported."),
-        (lstm(), CLIPPED, "only LSTMs with tanh and without a cell clip are supported."),
+        (lstm(), CLIPPED, "only LSTMs with tanh and a cell clip of at least 0 are supported."),
     ],
 )
 def test_lstm(layer: tuple[list[Tensor], list[str]], options: Options, expected: str, tmp_path: Path) -> None:

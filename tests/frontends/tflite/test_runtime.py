@@ -12,7 +12,7 @@ from tpuc.interpreter import Interpreter
 from tpuc_importing.obstacles import ImportRefused
 from tpuc_tflite.engine import ENGINE
 
-from tests.frontends.tflite.files import RELU, RELU6, SAME, Node, Tensor, constant, tflite_file
+from tests.frontends.tflite.files import RELU, RELU6, SAME, TANH, Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.networks import compute, read, stored, values
 from tests.frontends.tflite.test_control import svdf
 
@@ -184,6 +184,34 @@ def test_quantised_vectors_of_indices(kind: str, tmp_path: Path) -> None:
     fed = np.array([[0, 4, 5], [2, -1, 3]], np.int32)
     (expected,) = run_litert(content, "BUILTIN_REF", fed)
     np.testing.assert_array_equal(compute(read(content, tmp_path), fed.astype(np.float32))[0], expected)
+
+
+def clipped_lstm(clip: float, steps: int, major: bool) -> bytes:
+    """A layer with 3 inputs and 4 units over 2 sequences."""
+    filters = [constant(f"w{i}", values(4, 3, seed=i)) for i in range(1, 5)]
+    recurrences = [constant(f"w{i}", values(4, 4, seed=i) / 2) for i in range(5, 9)]
+    biases = [constant(f"b{i}", values(4, seed=i)) for i in range(12, 16)]
+    states = [Tensor(f"s{i}", (2, 4), is_variable=True) for i in range(2)]
+    weights = [weight.name for weight in (*filters, *recurrences)]
+    names = ["x", *weights, *[""] * 3, *[bias.name for bias in biases], "", "", "s0", "s1", *[""] * 4]
+    x, y = (Tensor(name, (steps, 2, n) if major else (2, steps, n)) for name, n in (("x", 3), ("y", 4)))
+    limits = {"CellClip": clip, "ProjClip": 0.01}
+    options = ("UnidirectionalSequenceLSTMOptions", {"FusedActivationFunction": TANH, "TimeMajor": major, **limits})
+    node = Node("UNIDIRECTIONAL_SEQUENCE_LSTM", names, ["y"], options)
+    return tflite_file([x, *filters, *recurrences, *biases, *states, y], [node], ["x"], ["y"])
+
+
+@pytest.mark.parametrize("major", [False, True])
+@pytest.mark.parametrize("steps", [1, 6])
+@pytest.mark.parametrize("clip", [0.0, 0.4])
+def test_cell_clips(clip: float, steps: int, major: bool, tmp_path: Path) -> None:
+    """Without a projection LiteRT leaves the limit of one aside."""
+    content, fed = clipped_lstm(clip, steps, major), values(*((steps, 2, 3) if major else (2, steps, 3)))
+    (expected,) = run_litert(content, "BUILTIN_REF", fed)
+    # Six steps of sums of at most 7 products in float32.
+    np.testing.assert_allclose(compute(read(content, tmp_path), fed)[0], expected, rtol=1e-4, atol=1e-5)
+    (free,) = run_litert(clipped_lstm(0.0, steps, major), "BUILTIN_REF", fed)
+    assert (np.abs(expected - free).max() > 0.01) == (clip > 0)
 
 
 def test_filters_over_time(tmp_path: Path) -> None:
