@@ -70,25 +70,37 @@ def test_scene(scene: dict[str, Any], tmp_path: Path, monkeypatch: pytest.Monkey
         assert re.search(command.get("says", ""), said), said
 
 
+_INTERRUPTIBLE = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from tpuc_mlir_names import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""A shell that starts the tests in the background lets what it starts ignore interrupts."""
+
+
 def check_served(command: str, port: int, folder: Path) -> None:
     """Run a command that serves a page in a process of its own, look at the page, and interrupt it."""
     words = shlex.split(command)
     if _answers(port):  # somebody else's: any other port will do
         words, port = [*words, "--port", "0"], 0
     environment = {**os.environ, "PYTHONPATH": str(NAMES)}
-    program = [sys.executable, "-c", "import sys; from tpuc_mlir_names import main; sys.exit(main(sys.argv[1:]))"]
+    program = [sys.executable, "-c", _INTERRUPTIBLE]
     with subprocess.Popen(
         [*program, *words], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stderr is not None
-        said = process.stderr.readline()
-        place = re.match(r"http://127\.0\.0\.1:(\d+)/ shows the networks; stop with Ctrl-C$", said)
-        assert place, said
-        assert int(place[1]) == (port or int(place[1]))
-        with urllib.request.urlopen(f"http://127.0.0.1:{place[1]}/", timeout=60) as page:
-            assert b"quant.mlir" in page.read()
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            place = re.match(r"http://127\.0\.0\.1:(\d+)/ shows the networks; stop with Ctrl-C$", said)
+            assert place, said
+            assert int(place[1]) == (port or int(place[1]))
+            with urllib.request.urlopen(f"http://127.0.0.1:{place[1]}/", timeout=60) as page:
+                assert b"quant.mlir" in page.read()
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+        finally:
+            process.kill()
 
 
 def _answers(port: int) -> bool:
