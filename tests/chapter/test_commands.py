@@ -26,6 +26,9 @@ HERE = Path(__file__).parent
 NAMES = HERE.parents[1] / "packages" / "tpuc-mlir-names"
 SCENES: list[dict[str, Any]] = tomllib.loads((HERE / "commands.toml").read_text("utf-8"))["scene"]
 
+ENGINES = {".prototxt": ("cv2", "opencv-python-headless"), ".tflite": ("ai_edge_litert.interpreter", "ai-edge-litert")}
+"""What the networks of a format are compared with: the module, and the package that has it."""
+
 pytestmark = pytest.mark.chip("bm1684x")
 
 
@@ -50,8 +53,9 @@ def run(words: list[str]) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize("scene", SCENES, ids=[scene["name"] for scene in SCENES])
 def test_scene(scene: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if any(one.endswith(".prototxt") for one in scene["given"]):
-        pytest.importorskip("cv2", reason="needs opencv-python-headless")
+    for suffix, (module, package) in ENGINES.items():
+        if any(one.endswith(suffix) for one in scene["given"]):
+            pytest.importorskip(module, reason=f"needs {package}")
     folder = tmp_path / "workspace"
     folder.mkdir()
     for given in scene["given"]:

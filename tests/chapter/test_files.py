@@ -43,6 +43,7 @@ def test_the_input_is_what_the_preprocessing_makes_of_an_image(tmp_path: Path) -
 
 
 def test_integers_of_a_quantised_network_are_kept_as_what_they_mean(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert.interpreter", reason="needs ai-edge-litert")
     make(tmp_path, "resnet50_int8.tflite")
     stored = np.random.default_rng(0).integers(-128, 127, (1, 3, 224, 224), np.int8)
     np.save(tmp_path / "x.npy", stored)
