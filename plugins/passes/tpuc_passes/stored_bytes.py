@@ -13,7 +13,11 @@ _I8, _U8 = ScalarType("i8"), ScalarType("u8")
 def plain_bytes(element: Uniform) -> Uniform:
     """The same numbers as unsigned bytes where 0 is the lowest of them, else as signed ones."""
     lowest = 0 if element.storage.is_unsigned else -128
-    unsigned = element.zero_point == lowest
+    return with_sign(element, unsigned=element.zero_point == lowest)
+
+
+def with_sign(element: Uniform, *, unsigned: bool) -> Uniform:
+    """The same numbers as bytes without or with sign."""
     if unsigned == element.storage.is_unsigned:
         return element
     move = 128 if unsigned else -128

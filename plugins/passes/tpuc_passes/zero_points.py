@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from typing import TypeAlias
 
-from tpuc.api import Constant, Module, Operation, Return, ScalarType, TensorType, Uniform, Value, Wants
+from tpuc.api import Constant, Module, Operation, Return, TensorType, Uniform, Value, Wants
 from tpuc_ops import top
 from tpuc_ops.quantised import KeepsScale
 
 from tpuc_passes.lowering.cells import Cells, is_kept
 from tpuc_passes.quantised import computed_values
+from tpuc_passes.stored_bytes import with_sign
 
 Stored: TypeAlias = Mapping[Value, Uniform]
 
-_I8, _U8 = ScalarType("i8"), ScalarType("u8")
 _SUMS = (top.Add, top.Sub)
 _FLOATS = (Wants.FLOAT, Wants.INDEX, Wants.EXACT)
 
@@ -50,7 +49,8 @@ def _is_whole(element: Uniform) -> bool:
 
 def _without_point(element: Uniform) -> Uniform | None:
     """The same integers as bytes of which 0 means 0, where there are some."""
-    return next((stored for stored in (_unsigned(element), _signed(element)) if not stored.zero_point), None)
+    both = (with_sign(element, unsigned=unsigned) for unsigned in (True, False))
+    return next((stored for stored in both if not stored.zero_point), None)
 
 
 def _with_point(
@@ -68,20 +68,7 @@ def _with_point(
     plain = _without_point(element)
     if plain is not None and (plain.storage.is_unsigned or not summed):
         return None
-    return _signed(element) if any(reads) and not summed else _unsigned(element)
-
-
-def _signed(element: Uniform) -> Uniform:
-    return _moved(element, -128, _I8) if element.storage.is_unsigned else element
-
-
-def _unsigned(element: Uniform) -> Uniform:
-    return element if element.storage.is_unsigned else _moved(element, 128, _U8)
-
-
-def _moved(element: Uniform, by: int, storage: ScalarType) -> Uniform:
-    low, high = (None if bound is None else bound + by for bound in (element.low, element.high))
-    return replace(element, storage=storage, zero_point=element.zero_point + by, low=low, high=high)
+    return with_sign(element, unsigned=summed or not any(reads))
 
 
 def _takes(operation: Operation, module: Module, cells: Cells) -> bool:
@@ -124,5 +111,4 @@ def _inconsistent(operation: Operation, moved: Stored, plain: Stored) -> Iterato
 
 
 def _is_integer(value: Value) -> bool:
-    constant = value.defining is not None and isinstance(value.defining.op, Constant)
-    return not constant and isinstance(value.type, TensorType) and value.tensor.is_quantised
+    return not value.is_constant and isinstance(value.type, TensorType) and value.tensor.is_quantised
