@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc.api import Calibrated, Module, NetworkInput, Return, ScalarType, TensorType, Value, remove_dead
+from tpuc.api import F32, Calibrated, Module, NetworkInput, Return, TensorType, Value, remove_dead
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
 from tpuc_passes.quantised import replace_uses
@@ -16,7 +16,7 @@ def join_calibrated(module: Module) -> None:
             source, result = operation.operands[0], operation.result
             if source.defining is None or isinstance(source.defining.op, NetworkInput):
                 if all(isinstance(user.op, Quantise) for user in source.users):
-                    source.type = source.tensor.with_element(ScalarType("f32"))
+                    source.type = source.tensor.with_element(F32)
             elif result not in outputs:
                 source.type = result.type
                 replace_uses(result, source)
@@ -25,7 +25,7 @@ def join_calibrated(module: Module) -> None:
             for user, index in list(operation.result.uses):
                 if not isinstance(user.op, Return):
                     user.set_operand(index, operation.operands[0])
-            operation.result.type = operation.result.tensor.with_element(ScalarType("f32"))
+            operation.result.type = operation.result.tensor.with_element(F32)
     remove_dead(module)
 
 

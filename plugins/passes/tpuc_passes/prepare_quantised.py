@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tpuc.api import (
+    F32,
     QUANTISE_TABLE,
     Calibrated,
     Location,
@@ -13,7 +14,6 @@ from tpuc.api import (
     Operation,
     Pass,
     PassContext,
-    ScalarType,
     TensorType,
     Uniform,
     UsageError,
@@ -37,8 +37,6 @@ from tpuc_passes.results import FILE_INPUTS, MODE
 from tpuc_passes.stored_bytes import kept_signed, plain_bytes
 from tpuc_passes.wide_differences import differences_to_floats
 from tpuc_passes.wide_integers import wide_to_floats
-
-_F32 = ScalarType("f32")
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def _quantise_input(operation: Operation, names: set[str]) -> None:
     names.add(name)
     cast = Operation(Quantise(), [value], [value.tensor], Location((name,)))
     for floats in (operation.operands[0], value):
-        floats.type = floats.tensor.with_element(_F32)
+        floats.type = floats.tensor.with_element(F32)
     block = operation.block
     assert block is not None
     block.insert_after(operation, cast)

@@ -24,6 +24,9 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
 
+CHIP_BITS = 8
+"""Of the integers that chips compute with."""
+
 PRODUCTS = (top.Conv, top.Deconv, top.MatMul)
 """Ops with a filter and an int32 bias, whose scale is the product of the operands' scales."""
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tpuc.api import (
+    F32,
     Calibrated,
     Module,
     NetworkInput,
     Pass,
     PassContext,
-    ScalarType,
     StringAttr,
     Uniform,
     Value,
@@ -28,8 +28,6 @@ from tpuc_passes.quantised import (
     has_scales,
 )
 from tpuc_passes.zero_points import kept_elements
-
-_F32 = ScalarType("f32")
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class RequantiseSymmetric(Pass):
         if made_of_floats and max(-low, high) <= (steps // 2 + 2) * element.scale:
             # A cast saturates; one step beyond its end does not make all the others larger.
             low, high = max(low, -(steps // 2 + 1) * element.scale), min(high, (steps // 2) * element.scale)
-        value.type = value.tensor.with_element(Calibrated(_F32, low, high))
+        value.type = value.tensor.with_element(Calibrated(F32, low, high))
         symmetric = max(-low, high) / (steps if low >= 0 else steps // 2)
         return symmetric / element.scale
 

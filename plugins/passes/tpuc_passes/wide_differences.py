@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from tpuc.api import Location, Module, Op, Operation, ScalarType, Value, free_name
+from tpuc.api import F32, Location, Module, Op, Operation, Value, free_name
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
 from tpuc_passes.quantised import computed_values, insert_before, replace_uses
-
-_F32 = ScalarType("f32")
 
 
 def differences_to_floats(module: Module) -> None:
@@ -19,9 +17,7 @@ def differences_to_floats(module: Module) -> None:
         """A new float value."""
         name = free_name(f"{operands[0].name}_real", names.__contains__)
         names.add(name)
-        return insert_before(
-            anchor, Operation(op, operands, [operands[0].tensor.with_element(_F32)], Location((name,)))
-        )
+        return insert_before(anchor, Operation(op, operands, [operands[0].tensor.with_element(F32)], Location((name,))))
 
     for operation in list(module.main.operations):
         if not _widens(operation):
@@ -30,7 +26,7 @@ def differences_to_floats(module: Module) -> None:
             if not operand.is_constant:
                 operation.set_operand(index, before(operation, Dequantise(), [operand]))
         difference = operation.result
-        difference.type = difference.tensor.with_element(_F32)
+        difference.type = difference.tensor.with_element(F32)
         for square, _ in list(difference.uses):
             real = before(square, square.op, [difference])
             rounded = Operation(Quantise(), [real], [square.result.tensor], square.location)

@@ -6,10 +6,7 @@ from collections.abc import Callable
 
 from tpuc.api import F32, FLOAT_MODES, ChipDescription, Module, StringAttr, Unsupported, Value
 
-from tpuc_passes.quantised import bypass_casts, changes_to_products, computed_values, dequantise_weights
-
-CHIP_BITS = 8
-"""Of the integers that chips compute with."""
+from tpuc_passes.quantised import CHIP_BITS, bypass_casts, changes_to_products, computed_values, dequantise_weights
 
 
 def wide_to_floats(module: Module, mode: str, chip: ChipDescription, remark: Callable[[str], None]) -> bool:

@@ -19,8 +19,8 @@ from tpuc_passes.canonicalisation.affine import (
     output_axis,
     weight_axis,
 )
-from tpuc_passes.canonicalisation.common import Names, new_weight, sole_producer
-from tpuc_passes.stated.casts import is_output, is_weight
+from tpuc_passes.canonicalisation.common import Names, is_output, new_weight, sole_producer
+from tpuc_passes.stated.casts import is_weight
 
 
 class AffineIntoFilter(Pattern):

@@ -21,19 +21,18 @@ from tpuc_ops import top
 from tpuc_ops.linear import integer_range
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
-from tpuc_passes.canonicalisation.common import Names
+from tpuc_passes.canonicalisation.common import Names, is_output
+from tpuc_passes.quantised import CHIP_BITS
 
 NEAREST = Quantise(round_mode="HalfToEven")
 """How QuantizeLinear rounds."""
-
-WIDEST = 8
-"""Bits of the integers that chips compute with; finer steps are left out, because floats of chips have them."""
 
 
 class CastsFromStated(Pattern):
     """A QuantizeLinear that only DequantizeLinears of the same parameters read, and those, become casts.
 
-    Integers of fewer bits are those of 8 bits whose operand is limited: chips saturate at 8 bits.
+    Integers of fewer bits are those of 8 bits whose operand is limited: chips saturate at 8 bits. Finer steps are left
+    out, because floats of chips have them.
     """
 
     matches = (top.QuantizeLinear,)
@@ -51,14 +50,14 @@ class CastsFromStated(Pattern):
             _check_same(operation, op, reader)
         bits = _bits(op.to)
         source = operation.operands[0]
-        if bits > WIDEST:
+        if bits > CHIP_BITS:
             for reader in readers:
                 if isinstance(reader.op, top.DequantizeLinear):
                     rewriter.replace(reader, source)
             return True
         kind = op.to
-        if bits < WIDEST:
-            kind = f"{op.to.rstrip('0123456789')}{WIDEST}"
+        if bits < CHIP_BITS:
+            kind = f"{op.to.rstrip('0123456789')}{CHIP_BITS}"
             source = self._limited(operation, op, rewriter)
         type_ = source.tensor.with_element(uniform(kind, op.y_scale, op.y_zero_point))
         stored = rewriter.build(NEAREST, [source], type_, operation.name)
@@ -138,7 +137,7 @@ def uniform(storage: str, scales: Sequence[float], zero_points: Sequence[int]) -
     """The type of integers of an ONNX type such as UINT8 with one scale; those of 4 bits are stored in 8."""
     (scale,), (zero_point,) = scales, zero_points
     low, high = integer_range(storage)
-    narrow = _bits(storage) < WIDEST
+    narrow = _bits(storage) < CHIP_BITS
     kind = ScalarType("u8" if storage.startswith("U") else "i8")
     return Uniform(kind, F32, scale, zero_point, low if narrow else None, high if narrow else None)
 
@@ -156,11 +155,6 @@ def check_scales(operation: Operation, scales: tuple[float, ...]) -> None:
 def is_weight(value: Value) -> bool:
     """Is it a constant?"""
     return value.defining is not None and isinstance(value.defining.op, top.Weight)
-
-
-def is_output(value: Value) -> bool:
-    """Does the function return it?"""
-    return any(isinstance(user.op, Return) for user in value.users)
 
 
 def _reads_back(reader: Operation) -> bool:

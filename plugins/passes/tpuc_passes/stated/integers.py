@@ -12,10 +12,10 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_ops.quantised import ComputesIntegers, KeepsScale, Rescales
 
-from tpuc_passes.canonicalisation.common import Names, sole_producer
+from tpuc_passes.canonicalisation.common import Names, is_output, sole_producer
 from tpuc_passes.canonicalisation.relu import ReluIntoProducer
 from tpuc_passes.quantised import PRODUCTS
-from tpuc_passes.stated.casts import NEAREST, is_output, is_weight
+from tpuc_passes.stated.casts import NEAREST, is_weight
 
 BIAS = 2
 """Operand of a product; its scale is that of the sums."""

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tpuc.api import Constant, Op, Operation, Pattern, Rewriter, ShapeOnly, TensorType, Uniform, UniformPerAxis
+from tpuc.api import (
+    Constant,
+    Location,
+    Op,
+    Operation,
+    Pattern,
+    Rewriter,
+    ShapeOnly,
+    TensorType,
+    Uniform,
+    UniformPerAxis,
+)
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
 from tpuc_ops.quantised import MovesElements
 
-from tpuc_passes.canonicalisation.common import Names
-from tpuc_passes.stated.casts import is_output, is_weight
+from tpuc_passes.canonicalisation.common import Names, is_output
+from tpuc_passes.stated.casts import is_weight
 
 MONOTONE = (top.Clip, top.MaxPool, top.Relu)
 """Rounding before them gives what rounding behind them gives, because they do not change the order of numbers."""
@@ -44,9 +56,7 @@ class WeightsMoved(Pattern):
             axis = _moved_axis(operation.op, weight.tensor.dims, dims, element.axis)
             if axis is None:
                 return False
-            element = UniformPerAxis(
-                element.storage, element.expressed, axis, element.scales, element.zero_points, element.low, element.high
-            )
+            element = replace(element, axis=axis)
         (array,) = operation.op.evaluate(operation.node(), [rewriter.module.weights[weight.name]])
         moved = rewriter.weight(self._names.new(f"{operation.name}_stored"), np.ascontiguousarray(array), element)
         rewriter.replace(operation, rewriter.build(Dequantise(), [moved], operation.result.type, operation.name))
@@ -77,7 +87,7 @@ class RealBeforeMoves(Pattern):
             _in_floats(move.op, op),
             [real, *move.operands[1:]],
             [result.type for result in move.results],
-            type(move.location)(tuple(names)),
+            Location(tuple(names)),
         )
         rewriter.insert(moved)
         for users, result in zip(readers, moved.results, strict=True):
@@ -104,9 +114,7 @@ class MovesBeforeCasts(Pattern):
             return False
         types = [result.tensor.with_element(element) for result in operation.results]
         names = [self._names.new(f"{result.name}_stored") for result in operation.results]
-        moved = Operation(
-            operation.op, [stored, *operation.operands[1:]], types, type(operation.location)(tuple(names))
-        )
+        moved = Operation(operation.op, [stored, *operation.operands[1:]], types, Location(tuple(names)))
         rewriter.insert(moved)
         casts = [
             rewriter.build(Dequantise(), [value], old.type, old.name)
