@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tpuc.api import Node, Str, TensorType, Types, Uniform, UniformPerAxis
+from tpuc.api import Node, Str, TensorType, Types, Uniform, UniformPerAxis, numpy_dtype
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.convolution import as_images, convolve, exact_dtype
@@ -368,6 +368,4 @@ def _same_types(node: Node) -> None:
 def _kept(x: Array, op: Any, node: Node) -> Array:
     """Stored integers within the bounds of a relu."""
     low, high = bounds_of(op, node.result_type)
-    return np.clip(x, low, high).astype(
-        f"{'u' if node.result_type.storage.is_unsigned else ''}int{node.result_type.storage.bits}"
-    )
+    return np.clip(x, low, high).astype(numpy_dtype(node.result_type.storage))

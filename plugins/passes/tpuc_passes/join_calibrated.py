@@ -5,8 +5,6 @@ from __future__ import annotations
 from tpuc.api import F32, Calibrated, Module, NetworkInput, Return, TensorType, Value, remove_dead
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
-from tpuc_passes.quantised import replace_uses
-
 
 def join_calibrated(module: Module) -> None:
     """Casts between calibrated values and stored ones go: the values of both sides have the stored type."""
@@ -19,7 +17,7 @@ def join_calibrated(module: Module) -> None:
                     source.type = source.tensor.with_element(F32)
             elif result not in outputs:
                 source.type = result.type
-                replace_uses(result, source)
+                result.replace_with(source)
                 operation.erase()
         elif isinstance(operation.op, Dequantise) and _is_calibrated(operation.result):
             for user, index in list(operation.result.uses):

@@ -30,7 +30,6 @@ from tpuc_passes.quantised import (
     dequantise_weights,
     has_scales,
     network_inputs,
-    replace_uses,
 )
 from tpuc_passes.requantise_symmetric import RequantiseSymmetric
 from tpuc_passes.results import FILE_INPUTS, MODE
@@ -130,9 +129,10 @@ def _quantise_input(operation: Operation, names: set[str]) -> None:
     name = free_name(f"{value.name}_i8", names.__contains__)
     names.add(name)
     cast = Operation(Quantise(), [value], [value.tensor], Location((name,)))
+    value.replace_with(cast.result)
+    cast.set_operand(0, value)
     for floats in (operation.operands[0], value):
         floats.type = floats.tensor.with_element(F32)
     block = operation.block
     assert block is not None
     block.insert_after(operation, cast)
-    replace_uses(value, cast.result, but=cast)

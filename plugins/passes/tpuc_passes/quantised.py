@@ -22,6 +22,7 @@ from tpuc.api import (
 )
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_ops.quant.arithmetic import dequantise
 from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
 
 CHIP_BITS = 8
@@ -88,8 +89,7 @@ def _real(module: Module, operation: Operation, index: int, product: bool) -> Ar
     operand = operation.operands[index]
     type_, array = operand.tensor, module.weights[operand.name]
     if type_.is_quantised:
-        scale, zero_point = parameters(type_)
-        return ((array.astype(np.float64) - zero_point) * scale).astype(np.float32)
+        return dequantise(array, *parameters(type_))
     if type_.storage.is_float or not product or index != 2:
         return None
     source, filters = operation.operands[0].tensor.element, operation.operands[1].tensor.element
@@ -120,7 +120,7 @@ def bypass_casts(module: Module) -> None:
         if result in outputs:
             same = Operation(top.Reshape(shape=result.tensor.dims), [source], [source.tensor], operation.location)
             source = insert_before(operation, same)
-        replace_uses(result, source)
+        result.replace_with(source)
     remove_dead(module)
 
 
@@ -130,7 +130,7 @@ def changes_to_products(module: Module) -> None:
         if isinstance(operation.op, Quantise) and operation.operands[0].tensor.is_quantised:
             op = top.MulConst(const_val=1.0)
             product = Operation(op, operation.operands, [operation.result.tensor], operation.location)
-            replace_uses(operation.result, insert_before(operation, product))
+            operation.result.replace_with(insert_before(operation, product))
             operation.erase()
 
 
@@ -138,10 +138,3 @@ def insert_before(anchor: Operation, operation: Operation) -> Value:
     """Put an operation before another one; its result."""
     assert anchor.block is not None
     return anchor.block.insert_before(anchor, operation).result
-
-
-def replace_uses(old: Value, new: Value, but: Operation | None = None) -> None:
-    """Let everything that reads `old` read `new`, `but` one operation."""
-    for user, index in list(old.uses):
-        if user is not but:
-            user.set_operand(index, new)

@@ -9,7 +9,6 @@ import numpy as np
 from tpuc.api import (
     F32,
     Module,
-    NetworkInput,
     Node,
     Operation,
     Pass,
@@ -21,10 +20,12 @@ from tpuc.api import (
     remove_dead,
 )
 from tpuc_ops import top, tpu
+from tpuc_ops.quant.arithmetic import dequantise
 from tpuc_ops.quant.casts import parameters
 
 from tpuc_passes.boundary.images import rows_of
 from tpuc_passes.canonicalisation.common import Names
+from tpuc_passes.quantised import network_inputs
 from tpuc_passes.results import FILE_INPUTS
 
 
@@ -46,7 +47,7 @@ class StripCasts(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises UsageError for positions that are not there, Unsupported for inputs stored in two ways."""
         function = module.main
-        inputs = [operation for operation in function.operations if isinstance(operation.op, NetworkInput)]
+        inputs = network_inputs(module)
         file_inputs = context.find(FILE_INPUTS, {})
         changed = False
         if self.quant_input:
@@ -97,7 +98,7 @@ def _take_bytes(module: Module, operation: Operation, cast: Operation, own: Tens
     """The input is given as `own`, unsigned bytes, and one entry of a table per byte stands for what `cast` gave."""
     value, result = operation.result, cast.result.tensor
     scale, zero_point = parameters(own)
-    meant = ((np.arange(256) - float(zero_point)) * float(scale)).astype(np.float32)
+    meant = dequantise(np.arange(256), scale, zero_point)
     (entries,) = cast.op.evaluate(
         Node(cast.op, (TensorType(meant.shape, F32),), (TensorType(meant.shape, result.element),), cast.name), [meant]
     )

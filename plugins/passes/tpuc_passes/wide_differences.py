@@ -6,7 +6,7 @@ from tpuc.api import F32, Location, Module, Op, Operation, Value, free_name
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
-from tpuc_passes.quantised import computed_values, insert_before, replace_uses
+from tpuc_passes.quantised import computed_values, insert_before
 
 
 def differences_to_floats(module: Module) -> None:
@@ -30,7 +30,7 @@ def differences_to_floats(module: Module) -> None:
         for square, _ in list(difference.uses):
             real = before(square, square.op, [difference])
             rounded = Operation(Quantise(), [real], [square.result.tensor], square.location)
-            replace_uses(square.result, insert_before(square, rounded))
+            square.result.replace_with(insert_before(square, rounded))
             square.erase()
 
 

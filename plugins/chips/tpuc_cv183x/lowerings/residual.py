@@ -8,15 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, Value
-from tpuc_chip_parts.lowering import is_stated
+from tpuc_chip_parts.lowering import STEPS, is_stated
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
 
 from tpuc_cv183x.lowerings.common import QDM, Array
 from tpuc_cv183x.lowerings.qdm import clamps_at_lowest, stored_qdm
-
-_LARGEST = 127
-"""Of filters."""
 
 
 def is_product(node: LoweringNode[top.Add | top.Sub]) -> bool:
@@ -76,7 +73,7 @@ def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder
 def nearest_ratio(first: float, second: float) -> tuple[int, int]:
     """Bytes whose quotient is nearest to that of two scales, measured by the larger term."""
     small, large = sorted((first, second))
-    best = min(range(1, _LARGEST + 1), key=lambda byte: abs(round(byte * small / large) / byte - small / large))
+    best = min(range(1, STEPS + 1), key=lambda byte: abs(round(byte * small / large) / byte - small / large))
     pair = (round(best * small / large), best)
     return pair if first == small else (pair[1], pair[0])
 

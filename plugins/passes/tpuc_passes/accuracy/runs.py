@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Seque
     if not inputs:
         raise UsageError("nothing to run both networks on; give --input FILE.")
     module = session.load(exact)
-    rows = [row for row, _ in zip(samples_in(inputs_of(module), inputs, session.registry), range(count), strict=False)]
+    rows = list(islice(samples_in(inputs_of(module), inputs, session.registry), count))
     tpu = session.load(quantised)
     if has_scales(module):
         session.remark(

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import NoneType, Op, Operation, Pattern, Rewriter, Uniform, UniformPerAxis, Value
+from tpuc.api import NoneType, Op, Operation, Pattern, Rewriter, Uniform, Value
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
 from tpuc_ops.quantised import ComputesIntegers, KeepsScale, Rescales
 
 from tpuc_passes.canonicalisation.common import Names, is_output, sole_producer
@@ -102,15 +102,10 @@ def _stored_bias(rewriter: Rewriter, operands: Sequence[Value]) -> Array | None:
     if len(operands) <= BIAS or isinstance(operands[BIAS].type, NoneType):
         return np.empty(0, np.int32)
     source, filters, bias = operands
-    scale = np.asarray(_scales(filters), np.float64) * source.tensor.uniform.scale
+    scale = parameters(filters.tensor)[0].reshape(-1) * source.tensor.uniform.scale
     steps = np.rint(rewriter.module.weights[bias.name].reshape(-1).astype(np.float64) / scale)
     return steps.astype(np.int32) if np.abs(steps).max(initial=0) < 1 << 31 else None
 
 
 def _is_constant(value: Value) -> bool:
     return isinstance(value.type, NoneType) or is_weight(value)
-
-
-def _scales(value: Value) -> Sequence[float]:
-    element = value.tensor.element
-    return element.scales if isinstance(element, UniformPerAxis) else (value.tensor.uniform.scale,)
