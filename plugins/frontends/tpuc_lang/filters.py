@@ -89,24 +89,24 @@ class Filter:
         meaning: Quantisation | None = None,
     ) -> Tensor:
         """The convolution of what these tensors hold."""
-        where, strides, holes, pads, group = self.where, self.strides, self.holes, self.pads, self.group
-        if self.rank > 2 and self.transposed:
-            extra = self.output_padding
-            return transposed_volumes(where, x, weight, bias, strides, holes, pads, extra, group, name, dtype, meaning)
         if self.rank > 2:
-            return conv_volumes(where, x, weight, bias, strides, holes, pads, group, name, dtype, meaning)
-        kernel = weight.shape[2:]
-        op: Op = top.Conv(kernel_shape=kernel, strides=strides, pads=pads, group=group, dilations=holes)
-        if self.transposed:
-            op = top.Deconv(
-                kernel_shape=kernel,
-                strides=strides,
-                pads=pads,
-                group=group,
-                dilations=holes,
-                output_padding=self.output_padding,
-            )
-        return make_one(where, op, [x, weight, bias], name, dtype=dtype, quantisation=meaning)
+            of_volumes = transposed_volumes if self.transposed else conv_volumes
+            return of_volumes(self, x, weight, bias, name, dtype, meaning)
+        op = self._op(weight.shape[2:])
+        return make_one(self.where, op, [x, weight, bias], name, dtype=dtype, quantisation=meaning)
+
+    def _op(self, kernel: tuple[int, ...]) -> Op:
+        strides, pads, group, holes = self.strides, self.pads, self.group, self.holes
+        if not self.transposed:
+            return top.Conv(kernel_shape=kernel, strides=strides, pads=pads, group=group, dilations=holes)
+        return top.Deconv(
+            kernel_shape=kernel,
+            strides=strides,
+            pads=pads,
+            group=group,
+            dilations=holes,
+            output_padding=self.output_padding,
+        )
 
 
 def of_any(

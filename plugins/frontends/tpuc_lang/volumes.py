@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import F32
@@ -10,24 +11,24 @@ from tpuc_ops import top
 
 from tpuc_lang.graph import LangError, Quantisation, Tensor, constant, make_one
 
+if TYPE_CHECKING:
+    from tpuc_lang.filters import Filter
+
 
 def conv_volumes(
-    where: str,
+    form: Filter,
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    strides: Sequence[int],
-    holes: Sequence[int],
-    pads: Sequence[int],
-    group: int,
     name: str | None,
-    dtype: str = "float32",
-    meaning: Quantisation | None = None,
+    dtype: str,
+    meaning: Quantisation | None,
 ) -> Tensor:
-    """The convolution of `x: [n, c, d, h, w]` with `weight: [oc, c / group, kd, kh, kw]`; pads are before, then after.
+    """The convolution of `x: [n, c, d, h, w]` with `weight: [oc, c / group, kd, kh, kw]`.
 
     Each slice of the result is one of an image with as many channels as the filter is deep, times those of x.
     """
+    where, strides, holes, pads = form.where, form.strides, form.holes, form.pads
     if pads[0] or pads[3]:
         x = make_one(where, top.Pad(paddings=(0, 0, pads[0], 0, 0, 0, 0, pads[3], 0, 0)), [x])
     outputs, inputs, deep, *kernel = weight.shape
@@ -42,10 +43,10 @@ def conv_volumes(
     images = make_one(where, top.Reshape(shape=(count * depth, channels * deep, *size)), [moved])
     op = top.Conv(
         kernel_shape=tuple(kernel),
-        strides=tuple(strides[1:]),
+        strides=strides[1:],
         pads=(*pads[1:3], *pads[4:]),
-        group=group,
-        dilations=tuple(holes[1:]),
+        group=form.group,
+        dilations=holes[1:],
     )
     result = make_one(where, op, [images, _flat(where, weight, (outputs, inputs * deep, *kernel)), bias])
     volumes = make_one(where, top.Reshape(shape=(count, depth, *result.shape[1:])), [result])
@@ -54,39 +55,36 @@ def conv_volumes(
 
 
 def transposed_volumes(
-    where: str,
+    form: Filter,
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    strides: Sequence[int],
-    holes: Sequence[int],
-    pads: Sequence[int],
-    extra: Sequence[int] | None,
-    group: int,
     name: str | None,
-    dtype: str = "float32",
-    meaning: Quantisation | None = None,
+    dtype: str,
+    meaning: Quantisation | None,
 ) -> Tensor:
     """Every element of `x: [n, c, d, h, w]` adds its multiple of `weight: [oc / group, c, kd, kh, kw]`.
 
     That is a convolution of x with zeros between its elements.
     """
+    where, group, pads = form.where, form.group, form.pads
     if weight.data is None or not weight.is_const:
         raise LangError(f"{where}: the weight must be constant; give tensor '{weight.name}' data.")
-    for axis, stride in zip((2, 3, 4), strides, strict=True):
+    for axis, stride in zip((2, 3, 4), form.strides, strict=True):
         x = _spread(where, x, axis, stride)
     outputs, channels, *kernel = weight.shape
     groups = weight.data.reshape(outputs, group, channels // group, *kernel).swapaxes(0, 1)
     turned = constant(groups.reshape(-1, channels // group, *kernel)[:, :, ::-1, ::-1, ::-1])
-    around = [hole * (taps - 1) for hole, taps in zip(holes, kernel, strict=True)]
-    more = (0, 0, 0) if extra is None else extra
+    around = [hole * (taps - 1) for hole, taps in zip(form.holes, kernel, strict=True)]
+    more = form.output_padding or (0, 0, 0)
     before = [one - cut for one, cut in zip(around, pads[:3], strict=True)]
     after = [one - cut + end for one, cut, end in zip(around, pads[3:], more, strict=True)]
     if min(*before, *after) < 0:  # the convolution cannot cut, so this goes first
         cut = [min(one, 0) for one in (*before, *after)]
         x = make_one(where, top.Pad(paddings=(0, 0, *cut[:3], 0, 0, *cut[3:])), [x])
-    rest = [max(one, 0) for one in (*before, *after)]
-    return conv_volumes(where, x, turned, bias, (1, 1, 1), holes, rest, group, name, dtype, meaning)
+    rest = tuple(max(one, 0) for one in (*before, *after))
+    plain = dataclasses.replace(form, strides=(1, 1, 1), pads=rest, output_padding=None, transposed=False)
+    return conv_volumes(plain, x, turned, bias, name, dtype, meaning)
 
 
 def _slices(where: str, x: Tensor, first: int, step: int, count: int) -> Tensor:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import TensorProto
 
-from tpuc_onnx.qlinear import cast_to_floats
+from tpuc_onnx.qlinear import cast_to_floats, to_float
 from tpuc_onnx.script import Script
 
 _HIDDEN = -10000.0
@@ -21,14 +20,14 @@ _NEVER = -3.0e38
 
 @dataclass(frozen=True)
 class Heads:
-    """Queries, keys and values as `[batch, heads, length, size]`, by their names."""
+    """Queries, keys and values as `[batch, heads, length, size]`, by their names. Of keys and values there are `total`."""
 
     script: Script
     query: str
     key: str
     value: str
     query_shape: tuple[int, ...]
-    key_shape: tuple[int, ...]
+    total: int
     value_size: int
 
     def attend(self, summands: Sequence[str], is_causal: bool, result: str) -> None:
@@ -38,8 +37,7 @@ class Heads:
         scores = script("MatMul", self.query, script("Transpose", self.key, perm=[0, 1, 3, 2]))
         scores = script("Mul", scores, script.constant("scale", np.float32(scale)))
         if is_causal:
-            total = self.key_shape[2]
-            later = np.triu(np.full((length, total), _NEVER, np.float32), total - length + 1)
+            later = np.triu(np.full((length, self.total), _NEVER, np.float32), self.total - length + 1)
             summands = [*summands, script.constant("later", later[None, None])]
         for summand in summands:
             scores = script("Add", scores, summand)
@@ -87,8 +85,7 @@ def _attention_of(script: Script, x: str, weights: str, mask: int, past: int, bi
     summands = _masks(script, mask, batch, length, total)
     if script.has(bias):
         summands.append(script.node.inputs[bias])
-    shapes = ((batch, heads, length, sizes[0] // heads), (batch, heads, total, sizes[1] // heads))
-    made = Heads(script, query, key, value, *shapes, sizes[2] // heads)
+    made = Heads(script, query, key, value, (batch, heads, length, sizes[0] // heads), total, sizes[2] // heads)
     made.attend(summands, bool(attributes.get("unidirectional", 0)), script.node.outputs[0])
 
 
@@ -116,23 +113,19 @@ def _masks(script: Script, index: int, batch: int, length: int, total: int) -> l
         return []
     name = script.node.inputs[index]
     shape, low = script.shape(name), script.node.attributes.get("mask_filter_value", _HIDDEN)
-    if len(shape) == 1 and shape == (batch,):
+    if shape == (batch,):
         places = script.constant("places", np.arange(total, dtype=np.float32)[None])
-        column = script("Reshape", _float(script, name), script.constant("column", np.array([batch, 1])))
-        hidden = _float(script, script("GreaterOrEqual", places, column))
+        column = script("Reshape", to_float(script, name), script.constant("column", np.array([batch, 1])))
+        hidden = to_float(script, script("GreaterOrEqual", places, column))
     elif shape in ((batch, total), (batch, length, total)):
         one, positive = script.constant("one", np.float32(1)), script.constant("nothing", np.float32(0))
-        counted = _float(script, script("Greater", _float(script, name), positive))
+        counted = to_float(script, script("Greater", to_float(script, name), positive))
         hidden = script("Sub", one, counted)
     else:
         raise script.refused(f"a mask of the shape {shape} is not supported, only one number or row per image")
     dims = (batch, 1, length if len(shape) == 3 else 1, total)
     hidden = script("Reshape", hidden, script.constant("mask_dims", np.array(dims)))
     return [script("Mul", hidden, script.constant("low", np.float32(max(low, _NEVER))))]
-
-
-def _float(script: Script, name: str) -> str:
-    return script("Cast", name, to=TensorProto.FLOAT)
 
 
 def multi_head_attention(script: Script) -> None:
@@ -153,7 +146,7 @@ def multi_head_attention(script: Script) -> None:
     if script.has(5):
         summands.append(script.node.inputs[5])
     query, key, value = parts
-    made = Heads(script, query, key, value, shapes[0], shapes[1], shapes[2][3])
+    made = Heads(script, query, key, value, shapes[0], total, shapes[2][3])
     made.attend(summands, bool(script.node.attributes.get("unidirectional", 0)), script.node.outputs[0])
 
 
@@ -227,7 +220,7 @@ def rotary_embedding(script: Script) -> None:
         size = width // heads if heads else 2 * half
         rows = np.array([batch, length, width // size, size])
         x = script("Reshape", script.node.inputs[0], script.constant("rows", rows))
-    places = _places(script, 1, batch, length)
+    places = _places(script, batch, length)
     turned = turn(script, x, places, script.node.inputs[2:4], (batch, length, size, half))
     if in_heads:
         script("Transpose", turned, result=script.node.outputs[0], perm=[0, 2, 1, 3])
@@ -235,12 +228,12 @@ def rotary_embedding(script: Script) -> None:
         script("Reshape", turned, script.constant("dims", np.array(dims)), result=script.node.outputs[0])
 
 
-def _places(script: Script, index: int, batch: int, length: int) -> str:
+def _places(script: Script, batch: int, length: int) -> str:
     """The place of every row: stated for each, or from one number on."""
-    name = script.node.inputs[index]
+    name = script.node.inputs[1]
     if script.shape(name) == (batch, length) and (batch, length) != (1, 1):
         return name
-    start = script.required(index, "the first place")
+    start = script.required(1, "the first place")
     return script.constant("places", np.broadcast_to(start.reshape(-1)[0] + np.arange(length), (batch, length)))
 
 
@@ -300,9 +293,8 @@ def group_query_attention(script: Script) -> None:
             script("Identity", name, result=present)
     order = script.constant("group_of_head", np.array([head // (heads // groups) for head in range(heads)]))
     key, value = (script("Gather", name, order, axis=1) if groups < heads else name for name in (key, value))
-    dims = (batch, heads, length, size)
     summands = [script.node.inputs[10]] if script.has(10) else []
-    made = Heads(script, query, key, value, dims, dims, size)
+    made = Heads(script, query, key, value, (batch, heads, length, size), length, size)
     made.attend(summands, bool(attributes.get("causal", 1)), script.node.outputs[0])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tpuc_ops.arrays import Array
 
 from tpuc_onnx.layouts import channels_first, channels_last
-from tpuc_onnx.qlinear import WINDOW
+from tpuc_onnx.qlinear import WINDOW, with_summand
 from tpuc_onnx.script import Script
 
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
@@ -39,7 +39,7 @@ def _activated(script: Script, value: str, numbers: Sequence[float]) -> None:
 
 def fused_conv(script: Script) -> None:
     """A convolution, a summand and an activation."""
-    sums = script("Conv", *_operands(script, 3), **script.attributes(*WINDOW))
+    sums = script("Conv", *_operands(script), **script.attributes(*WINDOW))
     if script.has(3):
         sums = script("Add", sums, script.node.inputs[3])
     _activated(script, sums, script.node.attributes.get("activation_params", ()))
@@ -47,7 +47,7 @@ def fused_conv(script: Script) -> None:
 
 def nhwc_conv(script: Script) -> None:
     """A convolution whose channels are the last dimension, also of the filter."""
-    x, w, *bias = _operands(script, 3)
+    x, w, *bias = _operands(script)
     rank = len(script.shape(x))
     operands = [channels_first(script, x, rank), channels_first(script, w, rank), *bias]
     result = script("Conv", *operands, **script.attributes(*WINDOW))
@@ -92,14 +92,9 @@ def _transposed(script: Script, name: str, by_batch: bool, last: bool) -> str:
 
 def fused_gemm(script: Script) -> None:
     """Gemm and an activation."""
-    result = script("Gemm", *_operands(script, 3), **script.attributes("alpha", "beta", "transA", "transB"))
+    result = script("Gemm", *_operands(script), **script.attributes("alpha", "beta", "transA", "transB"))
     given = (script.node.attributes.get(f"activation_{name}") for name in ("alpha", "beta", "gamma"))
     _activated(script, result, [number for number in given if number is not None])
-
-
-def gelu(script: Script) -> None:
-    """By the error function."""
-    script("Gelu", script.node.inputs[0], result=script.node.outputs[0])
 
 
 def fast_gelu(script: Script) -> None:
@@ -107,8 +102,8 @@ def fast_gelu(script: Script) -> None:
     script("Gelu", _with_bias(script), result=script.node.outputs[0], approximate="tanh")
 
 
-def bias_gelu(script: Script) -> None:
-    """By the error function, of the operand and its bias."""
+def gelu(script: Script) -> None:
+    """By the error function, of the operand and its bias, if it has one."""
     script("Gelu", _with_bias(script), result=script.node.outputs[0])
 
 
@@ -203,10 +198,7 @@ def matmul_nbits(script: Script) -> None:
         zeros = zero.astype(np.float32).reshape(-1, 1)
     matrix = ((stored - zeros) * scale).reshape(columns, blocks * size)[:, :rows]
     product = [script.node.inputs[0], script.constant("matrix", np.ascontiguousarray(matrix.T))]
-    if script.has(5):
-        script("Add", script("MatMul", *product), script.node.inputs[5], result=script.node.outputs[0])
-    else:
-        script("MatMul", *product, result=script.node.outputs[0])
+    with_summand(script, "MatMul", product, 5)
 
 
 def _unpacked(array: Array, bits: int) -> Array:
@@ -217,15 +209,15 @@ def _unpacked(array: Array, bits: int) -> Array:
     return (places * weights).sum(-1).astype(np.float32)
 
 
-def _operands(script: Script, most: int) -> list[str]:
-    """The operands that are there, of the first ones."""
-    return [name for name in script.node.inputs[:most] if name]
+def _operands(script: Script) -> list[str]:
+    """Both factors and, where there is one, what is added."""
+    return [name for name in script.node.inputs[:3] if name]
 
 
 CONTRIBUTED: Mapping[str, Callable[[Script], Any]] = {
     "SimplifiedLayerNormalization": simplified_layer_normalization,
     "com.microsoft::BiasAdd": bias_add,
-    "com.microsoft::BiasGelu": bias_gelu,
+    "com.microsoft::BiasGelu": gelu,
     "com.microsoft::BiasSplitGelu": bias_split_gelu,
     "com.microsoft::EmbedLayerNormalization": embed_layer_normalization,
     "com.microsoft::FastGelu": fast_gelu,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -64,20 +63,16 @@ def to_float(script: Script, name: str) -> str:
 
 def _plain(script: Script, name: str) -> str:
     """A parameter; one that is a list of one number is that number."""
-    if not _is_known(script, name) or script.shape(name) != (1,):
+    if script.types.shape(name) != (1,):
         return name
     return script("Reshape", name, script.constant(f"{name}_dims", np.zeros(0, np.int64)))
 
 
-def _is_known(script: Script, name: str) -> bool:
-    return script.types.shape(name) is not None
-
-
-def _bias(script: Script, index: int, scales: Sequence[int], axis: int) -> list[str]:
+def _bias(script: Script, index: int, axis: int) -> list[str]:
     """The bias as floats; its scale is the product of those of the factors. Nothing where there is none."""
     if not script.has(index):
         return []
-    left, right = (script.node.inputs[scale] for scale in scales)
+    left, right = script.node.inputs[1], script.node.inputs[4]
     count = max(math.prod(script.shape(left)), math.prod(script.shape(right)))
     dims = np.array([] if count == 1 else [count], np.int64)
     scale = script("Reshape", script("Mul", left, right), script.constant("bias_scale_dims", dims))
@@ -89,7 +84,7 @@ def conv(script: Script) -> None:
     """QLinearConv; ONNX Runtime's own one may have channels last."""
     x, w = dequantised(script, 0, 1, 2), dequantised(script, 3, 4, 5, 0)
     rank, is_last = len(script.shape(script.node.inputs[0])), bool(script.node.attributes.get("channels_last", 0))
-    operands = [channels_first(script, x, rank) if is_last else x, w, *_bias(script, 8, (1, 4), 0)]
+    operands = [channels_first(script, x, rank) if is_last else x, w, *_bias(script, 8, 0)]
     result = script("Conv", *operands, **script.attributes(*WINDOW))
     quantise(script, channels_last(script, result, rank) if is_last else result, 6, 7)
 
@@ -105,7 +100,7 @@ def gemm(script: Script) -> None:
     has_rows = bool(script.node.attributes.get("transB", 0))
     factors = [dequantised(script, 0, 1, 2), dequantised(script, 3, 4, 5, 0 if has_rows else 1)]
     attributes = script.attributes("alpha", "transA", "transB")
-    operands = [*factors, *_bias(script, 6, (1, 4), -1)]
+    operands = [*factors, *_bias(script, 6, -1)]
     target = "" if script.has(7) else script.node.outputs[0]
     result = script("Gemm", *operands, result=target, beta=attributes.get("alpha"), **attributes)
     if script.has(7):
@@ -115,7 +110,7 @@ def gemm(script: Script) -> None:
 def dynamic_matmul(script: Script) -> None:
     """DynamicQuantizeMatMul: the left operand would be quantised as it comes, and stays a float."""
     product = [script.node.inputs[0], dequantised(script, 1, 2, 3, -1)]
-    _with_summand(script, "MatMul", product, 4)
+    with_summand(script, "MatMul", product, 4)
 
 
 def matmul_to_float(script: Script) -> None:
@@ -124,7 +119,7 @@ def matmul_to_float(script: Script) -> None:
         left = to_float(script, script.node.inputs[0])
     else:
         left = dequantised(script, 0, 2, 4, -2)
-    _with_summand(script, "MatMul", [left, dequantised(script, 1, 3, 5, -1)], 6)
+    with_summand(script, "MatMul", [left, dequantised(script, 1, 3, 5, -1)], 6)
 
 
 def _has_stayed_float(script: Script, name: str, scale: str) -> bool:
@@ -135,7 +130,8 @@ def _has_stayed_float(script: Script, name: str, scale: str) -> bool:
     return any(maker.op_type == "DynamicQuantizeLinear" for maker in makers)
 
 
-def _with_summand(script: Script, op: str, operands: Sequence[str], index: int) -> None:
+def with_summand(script: Script, op: str, operands: Sequence[str], index: int) -> None:
+    """The node's result: `op` and, where there is one, the operand at `index`."""
     result = script.node.outputs[0]
     if script.has(index):
         script("Add", script(op, *operands), script.node.inputs[index], result=result)
@@ -218,8 +214,7 @@ def dequantize_linear(script: Script) -> None:
 def _standard(script: Script, op: str) -> None:
     value, *given = (name for name in script.node.inputs if name)
     parameters = [_plain(script, name) for name in given]
-    attributes: dict[str, Any] = script.attributes("axis")
-    script(op, value, *parameters, result=script.node.outputs[0], **attributes)
+    script(op, value, *parameters, result=script.node.outputs[0], **script.attributes("axis"))
 
 
 def bounded_quantize_linear(script: Script) -> bool:
@@ -236,8 +231,8 @@ def bounded_quantize_linear(script: Script) -> bool:
         limits.append(script.constant(name, real.reshape(shape if scale.size > 1 else ())))
     x = script.node.inputs[0]
     x = script("Min", script("Max", x, limits[0]), limits[1]) if scale.size > 1 else script("Clip", x, *limits)
-    attributes = script.attributes("axis")
-    script("QuantizeLinear", x, *script.node.inputs[1:], result=script.node.outputs[0], **attributes)
+    operands = (x, *script.node.inputs[1:])
+    script("QuantizeLinear", *operands, result=script.node.outputs[0], **script.attributes("axis"))
     return True
 
 

@@ -118,6 +118,10 @@ class TypeTable:
         self.constants: dict[str, Array] = dict(graph.constants)
         self.sequences: dict[str, tuple[str, ...]] = {}
 
+    def hold(self, names: Sequence[str], arrays: Sequence[Array]) -> None:
+        """Note the constants of these names; one whose name is empty is not wanted."""
+        self.constants.update({name: array for name, array in zip(names, arrays, strict=False) if name})
+
     def declare(self, name: str, elem_type: int, shape: Shape) -> None:
         """State the type of a tensor."""
         self._types[name] = helper.make_tensor_type_proto(elem_type, shape)

@@ -70,9 +70,7 @@ def _computing(graph: Graph, types: TypeTable) -> Sequence[GraphNode]:
     for node in graph.nodes:
         folded = None if node.foreign.op_type in NOT_FOLDED else fold(node, types)
         if folded is not None:
-            types.constants.update(
-                {name: array for name, array in zip(node.foreign.outputs, folded, strict=False) if name}
-            )
+            types.hold(node.foreign.outputs, folded)
             continue
         with contextlib.suppress(InvalidModel):  # the translation is where it is refused, or corrected
             types.infer(node)

@@ -9,6 +9,7 @@ import numpy as np
 from tpuc.api import F32, ElementType, ForeignNode, InvalidModel, ScalarType, Uniform, UniformPerAxis
 from tpuc_importing.obstacles import place_of
 from tpuc_ops.arrays import Array
+from tpuc_ops.linear import integer_range
 
 from tpuc_onnx.shapes import TypeTable
 
@@ -72,9 +73,7 @@ def _same_place(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> i
 def _element(integers: Array, scales: Array, zero_points: Array, axis: int) -> ElementType:
     kind = integers.dtype.name
     storage, bits = ScalarType(_STORAGES[kind]), int(kind.removeprefix("u").removeprefix("int"))
-    bounds: tuple[int | None, int | None] = (None, None)
-    if bits < 8:
-        bounds = (0, (1 << bits) - 1) if kind.startswith("u") else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    bounds = integer_range(kind.upper()) if bits < 8 else (None, None)
     if scales.size == 1:
         return Uniform(storage, F32, float(scales[0]), int(zero_points[0]), *bounds)
     numbers = tuple(map(float, scales)), tuple(map(int, zero_points))

@@ -113,9 +113,7 @@ class _Walk(Walk[OnnxBuilder]):
         check_scales(node.foreign, self._types)
         folded = fold(node, self._types)
         if folded is not None:
-            self._types.constants.update(
-                {name: array for name, array in zip(node.foreign.outputs, folded, strict=False) if name}
-            )
+            self._types.hold(node.foreign.outputs, folded)
             self._note_stored(node.foreign)
             return
         node = self._rebatching(node, self._types)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import F32, ForeignNode, Op, ScalarType, Uniform, UniformPerAxis, Value
-from tpuc_importing.operands import constant_input
+from tpuc_importing.operands import required_constant
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.linear import integer_range
@@ -111,7 +111,7 @@ _SIZED: Mapping[str, tuple[float, Op]] = {
 def quant(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
     """The bounds follow from a number of bits; one bit with a sign is -1 or 1."""
     bits, signed = _bits(node, build, 3), bool(node.attributes.get("signed", 1))
-    scale, zero = _scale(node, build), _required(node, build, 2, "its zero point")
+    scale, zero = _scale(node, build), required_constant(node, build, 2, "its zero point")
     if bits == 1 and signed:
         return _bipolar(node, build, scale)
     low, high = _bounds(bits, signed, bool(node.attributes.get("narrow", 0)))
@@ -127,11 +127,11 @@ def bipolar_quant(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Val
 @TABLE.imports(*_keys(_QONNX, "Trunc"))
 def trunc(node: ForeignNode, build: OnnxBuilder) -> Value:
     """Integers lose their lowest bits. Since version 2 the result has a scale of its own and bounds."""
-    scale, zero = _scale(node, build), _required(node, build, 2, "its zero point").astype(np.float32)
+    scale, zero = _scale(node, build), required_constant(node, build, 2, "its zero point").astype(np.float32)
     x, name, rounding = build.value(node.inputs[0]), node.outputs[0], _rounding(node, build, "FLOOR")
     has_scale = len(node.inputs) > 5
     if has_scale:
-        out_scale = _required(node, build, 4, "the scale of its result").astype(np.float32)
+        out_scale = required_constant(node, build, 4, "the scale of its result").astype(np.float32)
         step, out_zero = np.exp2(np.rint(np.log2(out_scale / scale))), zero
         out_zero = zero / step
     else:
@@ -175,7 +175,7 @@ def _single_scale(node: ForeignNode, build: OnnxBuilder) -> Array:
 
 
 def _whole_zero(node: ForeignNode, build: OnnxBuilder) -> Array:
-    return np.rint(_required(node, build, 2, "its zero point").reshape(-1))
+    return np.rint(required_constant(node, build, 2, "its zero point").reshape(-1))
 
 
 @TABLE.imports(*_keys(_MQBENCH, *_PER_CHANNEL))
@@ -186,7 +186,7 @@ def per_channel(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value
     first = 4 if len(node.inputs) > 5 else 3
     low, high = _stated_bounds(node, build, first)
     if first == 4:
-        axes = [int(_required(node, build, 3, "its axis").reshape(()))]
+        axes = [int(required_constant(node, build, 3, "its axis").reshape(()))]
     else:
         axes = [node.attributes["ch_axis"]] if "ch_axis" in node.attributes else [0, 1]
     axis = next((axis for axis in axes if dims[axis : axis + 1] == (scale.size,)), None)
@@ -199,22 +199,15 @@ def per_channel(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value
 # Their operands
 
 
-def _required(node: ForeignNode, build: OnnxBuilder, index: int, meaning: str) -> Array:
-    array = constant_input(node, build, index, meaning)
-    if array is None:
-        raise build.refuse(node, f"{meaning} is missing")
-    return array
-
-
 def _scale(node: ForeignNode, build: OnnxBuilder) -> Array:
-    scale = _required(node, build, 1, "its scale").astype(np.float32)
+    scale = required_constant(node, build, 1, "its scale").astype(np.float32)
     if not (np.isfinite(scale) & (scale > 0)).all():
         raise build.refuse(node, "a scale of it is not above 0: quantise the network again")
     return scale
 
 
 def _bits(node: ForeignNode, build: OnnxBuilder, index: int) -> int:
-    bits = float(_required(node, build, index, "its number of bits").reshape(()))
+    bits = float(required_constant(node, build, index, "its number of bits").reshape(()))
     if bits != int(bits) or not 1 <= bits <= 32:
         raise build.refuse(node, f"{bits:g} is no number of bits from 1 to 32")
     return int(bits)
@@ -229,7 +222,7 @@ def _bounds(bits: int, signed: bool, narrow: bool) -> tuple[int, int]:
 def _stated_bounds(node: ForeignNode, build: OnnxBuilder, index: int) -> tuple[int, int]:
     if "quant_min" in node.attributes and "quant_max" in node.attributes:
         return node.attributes["quant_min"], node.attributes["quant_max"]
-    low, high = (_required(node, build, index + place, "its range of integers") for place in range(2))
+    low, high = (required_constant(node, build, index + place, "its range of integers") for place in range(2))
     return int(low.reshape(())), int(high.reshape(()))
 
 
@@ -272,9 +265,10 @@ def _kind(grid: Grid) -> str:
     """The ONNX name of the narrowest integers that hold a grid; empty where its zero point is none of them."""
     sign = "" if grid.low < 0 else "U"
     for bits in (WIDEST, 16, 32):
-        low, high = _bounds(bits, not sign, narrow=False)
+        kind = f"{sign}INT{bits}"
+        low, high = integer_range(kind)
         if low <= grid.low and grid.high <= high:
-            return f"{sign}INT{bits}" if _are_within(grid.zero, (low, high)) else ""
+            return kind if _are_within(grid.zero, (low, high)) else ""
     return ""
 
 
