@@ -15,7 +15,6 @@ from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 
 Array = NDArray[Any]
-RNG = np.random.default_rng(7)
 
 
 class Network:
@@ -53,13 +52,13 @@ class Network:
 def residual(folder: Path, kind: type[np.integer[Any]]) -> Path:
     """A padded convolution, one beside a shortcut, their sum, an average and a product; filters of the given type."""
     low, high, zero = (-127, 127, 0) if kind is np.int8 else (0, 255, 90)
-    net = Network()
+    net, random = Network(), np.random.default_rng(7)
 
     def filters(name: str, *shape: int, scale: float) -> str:
-        return net.weight(name, RNG.integers(low, high, shape, kind, endpoint=True), scale, zero)
+        return net.weight(name, random.integers(low, high, shape, kind, endpoint=True), scale, zero)
 
     def bias(name: str, count: int, scale: float) -> str:
-        return net.weight(name, RNG.integers(-4000, 4000, count).astype(np.int32), scale)
+        return net.weight(name, random.integers(-4000, 4000, count).astype(np.int32), scale)
 
     x = net.stored("x", 0.04, 128)
     a = net.do("Conv", [x, filters("w1", 40, 4, 3, 3, scale=0.01), bias("b1", 40, 0.0004)], "a", pads=[1, 1, 1, 1])

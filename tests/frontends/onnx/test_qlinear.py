@@ -36,8 +36,6 @@ SCALES: Mapping[str, Array] = {
     "xz": number(121, U8),
     "ys": number(STEP),
     "yz": number(130, U8),
-    "xi": number(3, I8),
-    "yi": number(-7, I8),
 }
 FILTERS: Mapping[str, Array] = {
     "w": integers(I8, 6, 4, 3, 3),
@@ -91,7 +89,7 @@ CASES: Mapping[str, tuple[onnx.NodeProto, tuple[int, ...]]] = {
     "a sigmoid": (node("QLinearSigmoid", "q xs xz ys yz", "r", domain=MS), IMAGE),
     "a leaky relu": (node("QLinearLeakyRelu", "q xs xz ys yz", "r", domain=MS, alpha=0.2), IMAGE),
     "softmax": (node("QLinearSoftmax", "q xs xz ys yz", "r", domain=MS, opset=13, axis=1), IMAGE),
-    "softmax of old": (node("QLinearSoftmax", "q xs xz ys yz", "r", domain=MS, opset=12, axis=1), IMAGE),
+    "softmax of old": (node("QLinearSoftmax", "q xs xz ys yz", "r", domain=MS, opset=12, axis=1), (1, 2, 3, 2)),
     "a mean of images": (node("QLinearGlobalAveragePool", "q xs xz ys yz", "r", domain=MS), IMAGE),
     "a mean of images with channels last": (
         node("QLinearGlobalAveragePool", "q xs xz ys yz", "r", domain=MS, channels_last=1),
@@ -143,7 +141,7 @@ def test_as_onnx_runtime(case: str, tmp_path: Path) -> None:
     module = read(model, tmp_path)
     x = {"x": values(*shape, seed=2)}
     wanted = run_onnx(model, x)["y"]
-    assert np.unique(wanted).size > 1 or "softmax" in case
+    assert np.unique(wanted).size > 2
     assert_within_a_step(Interpreter(module).run(x)["y"], wanted, step)
     assert_within_a_step(Interpreter(absorbed(module)).run(x)["y"], wanted, step)
 

@@ -17,7 +17,7 @@ from tpuc.session import Session
 from tests.frontends.onnx.networks import network, node
 from tests.frontends.quantised.networks import by_onnxruntime
 
-CHIPS = ("bm1684x", "cv183x")
+CHIPS = [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv183x")]
 SHAPE = (1, 3, 8, 8)
 SCALE = 1 / 64
 """Of the stated values."""
@@ -106,6 +106,7 @@ def test_without_a_table_the_rest_is_floats(chip: str, folder: Path) -> None:
     assert [isinstance(element, Uniform) for element in elements] == [True, False]
 
 
+@pytest.mark.chip("bm1684x")
 def test_a_network_without_floats_is_not_calibrated(folder: Path) -> None:
     model = mixed()
     del model.graph.node[-2:]

@@ -20,7 +20,7 @@ import torch
 from tests.frontends.quantised import trained
 
 COUNT = 20
-CHIPS = {"bm1684x": ".bmodel", "cv183x": ".cvimodel"}
+CHIPS = [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv183x")]
 FORMS = ("table", "casts", "fake quantisation", "learnable fake quantisation", "PT2E")
 STEP = 1 + 1e-3
 """Chips round halves in another direction than training, and float32 has an error of its own."""

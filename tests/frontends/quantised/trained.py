@@ -153,15 +153,15 @@ def _weights(model: Network) -> dict[str, Array]:
     return found
 
 
-def table(model: Network, *, scales: bool = True) -> str:
+def table(model: Network) -> str:
     """The table that the tool writes beside the float network."""
     kinds = {"x": "x", "r1": "r1_Relu", "r2": "r2_Relu", "s": "s_Add", "p": "p_MaxPool", "y": "y_Gemm"}
     lines = [f"# work_mode:QAT_all_int8 #{_REMARK}", "# op_name    threshold    min    max"]
     for name, row in kinds.items():
         step = float(model.step(name))
         lines.append(f"{row} {step * -LOW:.7f} {step * LOW:.7f} {step * HIGH:.7f}")
-    lines += ["#int4_th", "#weight_scale"] if scales else []
-    for name, layer in PRODUCTS.items() if scales else ():
+    lines += ["#int4_th", "#weight_scale"]
+    for name, layer in PRODUCTS.items():
         steps = [f"{float(step):.7f}" for step in model.of_weights[layer]]
         lines.append(f"{kinds[name]}_weight {len(steps)} {' '.join(steps)} {len(steps)} {' '.join('0' * len(steps))}")
     return "\n".join(lines) + "\n"
@@ -189,8 +189,8 @@ def with_casts(model: Network) -> onnx.ModelProto:
         new = copy.deepcopy(old)
         new.input[:] = [f"{name}_dq" if name in constants else name for name in old.input]
         if old.output[0] == "y":
-            new.output[0] = constants_key = "y_real"
-            constants[constants_key] = constants["y"]
+            new.output[0] = "y_real"
+            constants["y_real"] = constants["y"]
             nodes.append(new)
             cast("y_real", "y")
             continue
@@ -218,10 +218,10 @@ def agreement(model: Network, got: list[Array], inputs: list[Array]) -> Agreemen
     return Agreement(float(steps), int((found.argmax(1) == wanted.argmax(1)).sum()))
 
 
-def save_table(model: Network, folder: Path, *, scales: bool = True) -> tuple[Path, Path]:
+def save_table(model: Network, folder: Path) -> tuple[Path, Path]:
     """The float network and its table, in files."""
     onnx.save(float_network(model), folder / "net.onnx")
-    (folder / "net_cali_table").write_text(table(model, scales=scales))
+    (folder / "net_cali_table").write_text(table(model))
     return folder / "net.onnx", folder / "net_cali_table"
 
 
