@@ -20,7 +20,7 @@ _NEVER = -3.0e38
 
 @dataclass(frozen=True)
 class Heads:
-    """Queries, keys and values as `[batch, heads, length, size]`, by their names. Of keys and values there are `total`."""
+    """Queries, keys and values as `[batch, heads, length, size]`, by their names; `total` keys and values."""
 
     script: Script
     query: str
