@@ -137,7 +137,9 @@ def test_compiled_files_give_nearly_those_values(
     with np.load(output) as results:
         got = results[results.files[0]].reshape(wanted.shape)
     steps = np.abs(got - wanted) / files.step
-    most = 2.001 if compiled.report["mode"] == "int8-asym" else 8.0  # symmetric steps are up to 1.7 times as large
+    most = (
+        2.001 if compiled.report["mode"] == "int8-asym" else 12.0
+    )  # symmetric steps of every layer are up to 1.7 times as large
     assert steps.max() <= most
     assert compiled.report["mode"] == ("int8-asym" if "int8-asym" in compiled.chip.modes else "int8")
 
