@@ -456,3 +456,4 @@ def test_no_network_within_the_limits(tpuc: CommandLine, calls: Calls, monkeypat
         "allow more with --max-float-layers, or loosen the limit\n"
     )
     assert not (tpuc.folder / "qtable").exists()
+    assert not (tpuc.folder / "full_loss_table.txt").exists()

@@ -40,7 +40,7 @@ from tpuc.api.command import (
 @click.option("--latency", is_flag=True, help="Time every network, for the front of accuracy and latency.")
 @click.option("--workers", type=POSITIVE, help="Processes, instead of a thread per core.")
 @click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
-@click.option("--loss-table", type=OUTPUT, default=Path("full_loss_table.txt"), show_default=True, metavar="FILE")
+@click.option("--loss-table", type=OUTPUT, metavar="FILE", help="Write what each layer alone loses.")
 @click.option("-o", "output", type=OUTPUT, required=True, metavar="FILE", help="The quantise table to write.")
 @pass_app
 def command(
@@ -59,14 +59,15 @@ def command(
     latency: bool,
     workers: int | None,
     cluster: str,
-    loss_table: Path,
+    loss_table: Path | None,
     output: Path,
 ) -> int:
     """Find the layers to keep in float."""
     check_one_data_source(dataset, data_list, required=True)
     check_inputs(mlir, calibration_table, dataset, data_list)
     for path in (output, loss_table):
-        check_writable(path)
+        if path is not None:
+            check_writable(path)
     session = open_session(app, chip=chip, quantize=quantize)
     from tpuc_passes.accuracy.runs import search_quantise_table
 
@@ -81,7 +82,8 @@ def command(
     }
     timed = latency or max_latency is not None
     found = search_quantise_table(session, session.load(mlir), calibration_table, latencies=timed, options=options)
-    write_atomic(loss_table, found.loss_text())
+    if loss_table is not None:
+        write_atomic(loss_table, found.loss_text())
     app.result(_front(found))
     chosen = found.choose(min_cosine, max_latency)
     if chosen is None:
