@@ -50,17 +50,22 @@ class EvaluationJob(Job[UnitResult]):
                 if not chosen:
                     chosen.append(fitting(self.candidates, outputs, sample, source))
                 digest = self.metric.digest(chosen[0](outputs, sample), source)
-                self._check_classes(digest, source)
+                self._check_classes(digest, source, remarks)
                 digests.append((index, digest))
             return UnitResult(tuple(digests), tuple(unusable), tuple(remarks))
 
         return run
 
-    def _check_classes(self, digest: Any, source: str) -> None:
-        """Raise UsageError when the labels cannot be classes of this network."""
+    def _check_classes(self, digest: Any, source: str, remarks: list[str]) -> None:
+        """Raise UsageError when the labels cannot be classes of this network; doubts are remarks."""
         classes = self.metric.classes_of(digest)
-        if classes is not None and (refusal := self.samples.refuse(classes)):
+        if classes is None:
+            return
+        if refusal := self.samples.refuse(classes):
             raise UsageError(f"{source}: {refusal}")
+        doubt = self.samples.doubt(classes)
+        if doubt and doubt not in remarks:
+            remarks.append(doubt)
 
 
 def fitting(candidates: Sequence[Postprocess], outputs: Outputs, sample: Sample, source: str) -> Postprocess:

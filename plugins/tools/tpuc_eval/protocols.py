@@ -86,6 +86,10 @@ class LabelledSamples(ABC):
         """Why its class indices cannot be those of a network with so many classes, as a sentence; empty if they can."""
         return ""
 
+    def doubt(self, classes: int) -> str:
+        """What a user should look at where nothing tells whether they are, as a sentence; empty if nothing."""
+        return ""
+
 
 class DatasetType(ABC):
     """A form of labelled data, registered by name in `tpuc.datasets`; the fields of a subclass are its options."""

@@ -161,5 +161,52 @@ def test_folders_named_by_numbers_are_class_indices(tmp_path: Path, capsys: pyte
     assert f"{data}: its folders are named by numbers, which are taken as class indices" in remarks
     from_one = pictures(tmp_path / "from-one", {"1": 0, "12": 11})
     assert main(["eval", str(net), "--dataset", str(from_one)]) == 2
-    assert "a label is 12, but the network has 12 classes" in capsys.readouterr().err
+    assert (
+        f"{from_one}: its largest class index is 12, and the network has 12 classes, which count from 0; "
+        "give --label-offset -1."
+    ) in capsys.readouterr().err
     assert accuracy(capsys, net, "--dataset", from_one, "--label-offset=-1")[0] == 1.0
+
+
+LISTED = {"a": 2, "b": 7, "c": 11}
+"""Which class each picture of a list is, counted from 0."""
+
+
+def listed(path: Path, first: int) -> Path:
+    """The list of their classes, the first of which has the index `first`."""
+    return names_file(path, [f"{name} {number + first}" for name, number in LISTED.items()])
+
+
+def test_a_list_that_counts_from_1_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = greys(tmp_path / "net.onnx", 12)
+    data, labels = pictures(tmp_path / "data", LISTED), listed(tmp_path / "ones.txt", 1)
+    arguments = [net, "--dataset", data, "--label-file", labels]
+    expected = (
+        f"tpuc: {net}: {labels}: its largest class index is 12, and the network has 12 classes, which count from 0; "
+        "give --label-offset -1."
+    )
+    assert refusal(capsys, *arguments) == expected
+    assert refusal(capsys, *arguments, "--count=1") == expected
+    assert accuracy(capsys, *arguments, "--label-offset=-1") == (1.0, "")
+    zeros = listed(tmp_path / "zeros.txt", 0)
+    assert accuracy(capsys, net, "--dataset", data, "--label-file", zeros) == (1.0, "")
+
+
+def test_a_list_that_may_count_from_1_is_remarked_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = greys(tmp_path / "net.onnx", 12)
+    data = pictures(tmp_path / "data", {"a": 1, "b": 7})
+    labels = names_file(tmp_path / "labels.txt", ["a 1", "b 7"])
+    found, remarks = accuracy(capsys, net, "--dataset", data, "--label-file", labels)
+    assert found == 1.0
+    assert remarks.count(str(labels)) == 1
+    assert (
+        f"{labels}: its smallest class index is 1, and nothing tells whether it counts the 12 classes from 1; "
+        "if it does, give --label-offset -1"
+    ) in remarks
+
+
+def test_classes_behind_a_background_count_from_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = greys(tmp_path / "net.onnx", 12)
+    data = pictures(tmp_path / "data", {"a": 1, "b": 11})
+    labels = names_file(tmp_path / "labels.txt", ["a 1", "b 11"])
+    assert accuracy(capsys, net, "--dataset", data, "--label-file", labels) == (1.0, "")

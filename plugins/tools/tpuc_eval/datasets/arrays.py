@@ -11,6 +11,7 @@ import numpy as np
 from tpuc.api import CalibrationError, UsageError
 from tpuc.api.host import Array, SampleInput, arranged, fit, read_npz
 
+from tpuc_eval.datasets.labels import IndexRange, index_range, read_labels
 from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Sample
 
 PIXEL_CHANNELS = (1, 3, 4)
@@ -50,12 +51,11 @@ class Arrays(DatasetType):
             )
         count = request.count or None
         numbers = tuple(int(label) + request.label_offset for label in labels[:count])
-        return LabelledArrays(request.path, samples[:count], numbers, self.window)
+        indices = index_range(request.path, map(int, labels), request.label_offset)
+        return LabelledArrays(request.path, samples[:count], numbers, indices, self.window)
 
     def _labels(self, arrays: Mapping[str, Array], request: DataRequest) -> Array:
         if request.label_file is not None and self.labels not in arrays:
-            from tpuc_eval.datasets.labels import read_labels
-
             return np.array(read_labels(request.label_file).indices or [], np.int64)
         labels = self._array(arrays, self.labels, request.path)
         if labels.dtype.kind not in "iub":
@@ -79,6 +79,7 @@ class LabelledArrays(LabelledSamples):
     path: Path
     samples: Array
     labels: tuple[int, ...]
+    indices: IndexRange
     window: int = 0
 
     def __len__(self) -> int:
@@ -100,6 +101,12 @@ class LabelledArrays(LabelledSamples):
 
     def truth(self, index: int) -> int:
         return self.labels[index]
+
+    def refuse(self, classes: int) -> str:
+        return self.indices.refuse(classes)
+
+    def doubt(self, classes: int) -> str:
+        return self.indices.doubt(classes)
 
 
 def _as_input(one: SampleInput, row: Array, source: Path, *, flat: bool) -> Array:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tpuc.api import CalibrationError, UsageError
 
+from tpuc_eval.datasets.labels import IndexRange, index_range
+
 SHOWN_FOLDERS = 3
 """Names of folders that a sentence lists; the others are counted."""
 
@@ -37,6 +39,10 @@ class Numbering:
             f"{self.remedy}."
         )
 
+    def doubt(self, classes: int) -> str:
+        """Nothing: the classes have names or places."""
+        return ""
+
 
 @dataclass(frozen=True)
 class FolderClasses:
@@ -44,7 +50,7 @@ class FolderClasses:
 
     indices: Mapping[str, int]
     names: Sequence[str]
-    numbering: Numbering | None = None
+    numbering: Numbering | IndexRange
 
 
 def by_own_names(path: Path, folders: Sequence[str], offset: int, remark: Callable[[str], None]) -> FolderClasses:
@@ -54,7 +60,7 @@ def by_own_names(path: Path, folders: Sequence[str], offset: int, remark: Callab
         if len(set(numbers.values())) < len(folders):
             raise UsageError(f"{path}: two folders are the same number; give {NAMES_FILE}.")
         remark(f"{path}: its folders are named by numbers, which are taken as class indices")
-        return FolderClasses(numbers, [])
+        return FolderClasses(numbers, [], index_range(path, numbers.values(), offset))
     ordered = {name: index for index, name in enumerate(folders)}
     source = f"{path}: {len(folders)} folders of classes"
     return FolderClasses(ordered, folders, Numbering(source, len(folders), offset, f"give {NAMES_FILE}"))

@@ -10,7 +10,7 @@ from tpuc.api import CalibrationError, UsageError
 
 from tpuc_eval.datasets.folders import FolderClasses, Numbering, by_names_file, by_own_names
 from tpuc_eval.datasets.images import ImageFiles, images_in
-from tpuc_eval.datasets.labels import LabelFile, read_labels
+from tpuc_eval.datasets.labels import IndexRange, LabelFile, index_range, read_labels
 from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples
 
 WAYS = "Give a folder per class, or --label-file with lines 'FILE INDEX'."
@@ -45,14 +45,17 @@ class LabelledImages(ImageFiles):
     """Image files with a class index each."""
 
     labels: tuple[int, ...]
+    numbering: Numbering | IndexRange
     classes: Sequence[str] = ()
-    numbering: Numbering | None = None
 
     def truth(self, index: int) -> int:
         return self.labels[index]
 
     def refuse(self, classes: int) -> str:
-        return "" if self.numbering is None else self.numbering.refuse(classes)
+        return self.numbering.refuse(classes)
+
+    def doubt(self, classes: int) -> str:
+        return self.numbering.doubt(classes)
 
 
 def _labelled(
@@ -64,8 +67,8 @@ def _labelled(
     return LabelledImages(
         tuple(file for file, _ in known),
         tuple(label + request.label_offset for _, label in known),
-        tuple(classes.names),
         classes.numbering,
+        tuple(classes.names),
     )
 
 
@@ -82,7 +85,8 @@ def _of_list(
         raise CalibrationError(f"{request.path}: no image in it has a label in {request.label_file}. {WAYS}")
     if missing:
         remark(f"{missing} of {len(files)} images have no label in {request.label_file}: left out")
-    return _labelled(request, files, found, FolderClasses({}, []))
+    indices = index_range(labels.path, labels.by_file.values() or labels.indices or [], request.label_offset)
+    return _labelled(request, files, found, FolderClasses({}, [], indices))
 
 
 def _class_folders(path: Path, files: Sequence[Path]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,48 @@ class LabelFile:
         """The plain lines as class indices, None when one is something else."""
         numbers = [line for line in self.plain if re.fullmatch(r"\d+", line)]
         return [int(line) for line in numbers] if numbers and len(numbers) == len(self.plain) else None
+
+
+@dataclass(frozen=True)
+class IndexRange:
+    """The smallest and the largest class index that data state, whichever of their samples are used."""
+
+    source: Path
+    lowest: int
+    highest: int
+    offset: int
+
+    def refuse(self, classes: int) -> str:
+        """Why these cannot be indices of so many classes, as a sentence; empty when they can."""
+        if self.highest + self.offset < classes:
+            return ""
+        if self.offset == 0 and self.lowest > 0 and self.highest == classes:
+            return (
+                f"{self.source}: its largest class index is {self.highest}, and the network has {classes} classes, "
+                "which count from 0; give --label-offset -1."
+            )
+        return (
+            f"a label is {self.highest + self.offset}, but the network has {classes} classes; correct --label-file, "
+            "the folders or --label-offset."
+        )
+
+    def doubt(self, classes: int) -> str:
+        """What makes it doubtful that they count from 0, as a sentence; empty when nothing does.
+
+        A network whose class 0 is the background has one class more than its data.
+        """
+        if self.offset or self.lowest != 1 or self.highest + 1 >= classes:
+            return ""
+        return (
+            f"{self.source}: its smallest class index is 1, and nothing tells whether it counts the {classes} classes "
+            "from 1; if it does, give --label-offset -1"
+        )
+
+
+def index_range(source: Path, indices: Iterable[int], offset: int) -> IndexRange:
+    """That of a data set with at least one sample."""
+    found = sorted(set(indices))
+    return IndexRange(source, found[0], found[-1], offset)
 
 
 def read_lines(path: Path) -> list[str]:
