@@ -20,7 +20,7 @@ from tpuc.session import Session
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.chips.bm1684x.subject import FileSubject as Bm1684x
-from tests.chips.cv183x.subject import FileSubject as Cv183x
+from tests.chips.cv183x.subject import FileSubject as Cv18Chip
 from tests.chips.mutants import Tally, try_mutants
 
 NETWORKS = {
@@ -28,7 +28,7 @@ NETWORKS = {
     "kws": "tflite/mlperf_tiny/kws01_dscnn_float32.tflite",
     "blazeface": "onnx/blazeface.onnx",
 }
-SUBJECTS = {".bmodel": Bm1684x, ".cvimodel": Cv183x}
+SUBJECTS = {".bmodel": Bm1684x, ".cvimodel": Cv18Chip}
 MODES = (("bm1684x", "f16"), ("cv183x", "bf16"))
 
 

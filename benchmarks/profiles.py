@@ -25,8 +25,8 @@ from pathlib import Path
 
 from tpuc.api import Chip, TpucError
 from tpuc.session import Session
-from tpuc_cv183x.container import CpuRoutine, CviModel
-from tpuc_cv183x.isa import CV183X
+from tpuc_cv18.container import CpuRoutine, CviModel
+from tpuc_cv183x.chip import CV183X
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

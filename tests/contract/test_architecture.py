@@ -23,7 +23,7 @@ from tests.contract.tree import (
     plugin_packages,
 )
 
-LIBRARIES = {"tpuc_chip_parts", "tpuc_images", "tpuc_importing", "tpuc_ops"}
+LIBRARIES = {"tpuc_chip_parts", "tpuc_cv18", "tpuc_images", "tpuc_importing", "tpuc_ops"}
 """Of the plugins, those that other plugins are written with."""
 
 CHIP_NAME = re.compile(r"bm1[0-9]{3}|cv1[0-9]{2}x|sg2[0-9]{3}", re.IGNORECASE)

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Region
-from tpuc_cv183x.container import CviModel
-from tpuc_cv183x.isa import CV183X
-from tpuc_cv183x.isa.geometry import split_gmem
+from tpuc_cv18.container import CviModel
+from tpuc_cv18.isa.geometry import split_gmem
+from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv183x.cases import GENERATORS, make_case
-from tests.chips.cv183x.draw import Array, Case
+from tests.chips.cv18.cases import GENERATORS, make_case
+from tests.chips.cv18.draw import Array, Case
 from tests.chips.cv183x.oracle_runner import OracleRunner, run_file
 
 FOLDER = Path(__file__).parent / "goldens"
@@ -55,7 +55,7 @@ def chosen_cases() -> dict[str, Case]:
     cases: dict[str, Case] = {}
     for name in GENERATORS:
         for seed in range(2000):
-            case = make_case(name, seed)
+            case = make_case(name, seed, CV183X)
             size = sum((region.end - region.start) * (region.end_lane - region.first_lane) for region in touched(case))
             if size <= BYTES_LIMIT:
                 cases[name] = case

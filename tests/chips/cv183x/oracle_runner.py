@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from tpuc.api import Engine
 
-from tests.chips.cv183x.draw import BASES, GMEM_BYTES, WINDOW_BYTES, Array, Case
+from tests.chips.cv18.draw import BASES, GMEM_BYTES, WINDOW_BYTES, Array, Case
 
 
 def load_oracle(folder: Path) -> Any:

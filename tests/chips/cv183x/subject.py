@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import DecodedStreams, Engine
-from tpuc_cv183x.container import CviModel
-from tpuc_cv183x.isa import CV183X
-from tpuc_cv183x.isa.geometry import WEIGHTS
-from tpuc_cv183x.simulator import Simulator
+from tpuc_cv18.container import CviModel
+from tpuc_cv18.isa.geometry import WEIGHTS
+from tpuc_cv18.simulator import Simulator
+from tpuc_cv183x.chip import CV183X
 
 from tests.chips.mutants import Memories, RandomBytes, led_by, random_inputs, with_results
 

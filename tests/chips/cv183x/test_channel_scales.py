@@ -11,7 +11,7 @@ from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 from tpuc.session.compare import types_of
 from tpuc.testing.values import build_exposed
-from tpuc_cv183x.lowerings.qdm import quantise_qdm, within_reach
+from tpuc_cv18.lowerings.qdm import quantise_qdm, within_reach
 from tpuc_passes.calibration.table import CalibrationTable
 
 from tests.chips.cv183x.steps import check_steps

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.api import CorruptFile, IllegalCommand, Unsupported
-from tpuc_cv183x.container import Tensor, TensorType
-from tpuc_cv183x.cpu import run_function
-from tpuc_cv183x.isa import DType
-from tpuc_cv183x.isa.finish import requantise
+from tpuc_cv18.container import Tensor, TensorType
+from tpuc_cv18.cpu import run_function
+from tpuc_cv18.isa import DType
+from tpuc_cv18.isa.finish import requantise
 
 
 def _tensor(kind: TensorType) -> Tensor:

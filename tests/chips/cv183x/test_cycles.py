@@ -11,9 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import LoadedModel
 from tpuc.data import inputs_of
 from tpuc.session import Session
-from tpuc_cv183x.isa import Conv, DType, TensorCopy
-from tpuc_cv183x.isa.dma import Direction
-from tpuc_cv183x.timing import cycles
+from tpuc_cv18.isa import Conv, DType, TensorCopy
+from tpuc_cv18.isa.dma import Direction
+from tpuc_cv18.timing import cycles
 
 from tests.chips.cv183x.test_networks import write_resnet50
 from tests.models.resnet8 import from_tflite

@@ -13,12 +13,11 @@ from tpuc.api import (
     Engine,
     HazardError,
     IllegalCommand,
-    Instruction,
     Unsupported,
     UsageError,
     derive_waits,
 )
-from tpuc_cv183x.container import (
+from tpuc_cv18.container import (
     CpuRoutine,
     CviModel,
     Program,
@@ -31,10 +30,9 @@ from tpuc_cv183x.container import (
     read_arguments,
     write_arguments,
 )
-from tpuc_cv183x.container.lz4 import decompress_block
-from tpuc_cv183x.disassembler import disassemble
-from tpuc_cv183x.isa import (
-    CV183X,
+from tpuc_cv18.container.lz4 import decompress_block
+from tpuc_cv18.disassembler import disassemble
+from tpuc_cv18.isa import (
     Arithmetic,
     ArithmeticOp,
     DType,
@@ -47,10 +45,11 @@ from tpuc_cv183x.isa import (
     encode_dmabuf,
     gmem,
 )
-from tpuc_cv183x.loaded import load_model
-from tpuc_cv183x.simulator import Simulator
+from tpuc_cv18.loaded import load_model
+from tpuc_cv18.simulator import Simulator
+from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv183x.draw import Array
+from tests.chips.cv18.draw import Array
 from tests.chips.cv183x.make_goldens import FILES, FOLDER
 
 OUTPUTS: dict[str, Array] = dict(np.load(FOLDER / "outputs.npz"))
@@ -140,7 +139,12 @@ def file_of(commands: list[Command]) -> CviModel:
     return CviModel(CV183X, "net", (program,), sections)
 
 
-def negate() -> list[Instruction]:
+def numbered(instructions: list[TensorCopy | Arithmetic]) -> list[Command]:
+    """Commands of the chip, with their waits."""
+    return derive_waits([one.on(CV183X) for one in instructions])
+
+
+def negate() -> list[TensorCopy | Arithmetic]:
     x, y = Operand(0, DType.INT8), Operand(0x100, DType.INT8)
     return [
         TensorCopy(source=gmem(3), destination=0, shape=SHAPE, dtype=DType.INT8),
@@ -155,11 +159,11 @@ def values() -> Array:
 
 class TestRunning:
     def test_a_small_program_saturates(self) -> None:
-        result = Simulator(file_of(derive_waits(negate()))).run({"x": values()})["y"]
+        result = Simulator(file_of(numbered(negate()))).run({"x": values()})["y"]
         assert np.array_equal(result, np.clip(-values().astype(int), -128, 127))
 
     def test_a_dma_buffer_runs_like_a_command_buffer(self) -> None:
-        model = file_of(derive_waits(negate()))
+        model = file_of(numbered(negate()))
         (segment,) = decode_cmdbuf(model.sections[1].data, CV183X)
         stored = Section(SectionKind.DMABUF, "dma", encode_dmabuf([segment], CV183X))
         program = model.programs[0]
@@ -172,14 +176,14 @@ class TestRunning:
     def test_overwritten_weights_come_back_for_the_next_run(self) -> None:
         out = TensorCopy(source=gmem(1), destination=gmem(4), shape=SHAPE, dtype=DType.INT8)
         spoil = TensorCopy(source=gmem(3), destination=gmem(1), shape=SHAPE, dtype=DType.INT8)
-        simulator = Simulator(file_of(derive_waits([out, spoil])))
+        simulator = Simulator(file_of(numbered([out, spoil])))
         first = simulator.run({"x": values()})["y"]
         assert np.array_equal(first.reshape(-1), np.arange(256, dtype=np.uint8).view(np.int8))
         assert np.array_equal(simulator.run({"x": values()})["y"], first)
 
     def test_intermediate_values_can_be_watched_and_read(self) -> None:
         seen: list[str] = []
-        simulator = Simulator(file_of(derive_waits(negate())))
+        simulator = Simulator(file_of(numbered(negate())))
         simulator.run({"x": values()}, watch=lambda _, command: seen.append(command.instruction.describe().split()[0]))
         assert seen == ["dma.load", "tensor.mul", "dma.store"]
         assert np.array_equal(simulator.read(gmem(3), SHAPE, np.dtype(np.int8)), values())
@@ -194,7 +198,7 @@ class TestRunning:
     )
     def test_wrong_inputs_are_refused(self, inputs: dict[str, Array], message: str) -> None:
         with pytest.raises(UsageError, match=message):
-            Simulator(file_of(derive_waits(negate()))).run(inputs)
+            Simulator(file_of(numbered(negate()))).run(inputs)
 
 
 class TestCpuRoutines:
@@ -223,7 +227,7 @@ class TestCpuRoutines:
 
 class TestRefusing:
     def test_a_missing_wait_is_a_hazard_even_when_the_value_would_be_right(self) -> None:
-        commands = [Command(command.instruction, command.number, 0) for command in derive_waits(negate())]
+        commands = [Command(command.instruction, command.number, 0) for command in numbered(negate())]
         with pytest.raises(
             HazardError,
             match=r"cvimodel: segment 0: compute command 1 \(tensor.mul\) and DMA command 1 \(dma.load\) may run at "
@@ -233,14 +237,14 @@ class TestRefusing:
             Simulator(file_of(commands)).run({"x": values()})
 
     def test_waits_that_are_never_reached_are_found_when_loading(self) -> None:
-        commands = [Command(command.instruction, command.number, 9) for command in derive_waits(negate())]
+        commands = [Command(command.instruction, command.number, 9) for command in numbered(negate())]
         with pytest.raises(HazardError, match="segment 0: compute command 1 and DMA command 1 wait for ids that are"):
             Simulator.from_bytes(file_of(commands).to_bytes(), CV183X)
 
     @pytest.mark.parametrize(("at", "name", "value"), [(0, "outstanding_en", 1), (1, "cmd_id_en", 0)])
     def test_fields_that_would_change_the_order_of_commands_are_refused(self, at: int, name: str, value: int) -> None:
         """The proof over waits holds for transfers that do not overlap, and for commands that heed their ids."""
-        commands = derive_waits(negate())
+        commands = numbered(negate())
         instruction = replace(cast("TensorCopy", commands[at].instruction), leftover=((name, value),))
         commands[at] = replace(commands[at], instruction=instruction)
         with pytest.raises(IllegalCommand, match=f"command 1: [a-z.]+: {name} = {value} has no known meaning here"):
@@ -253,7 +257,7 @@ class TestRefusing:
             IllegalCommand,
             match=r"cvimodel: segment 0: compute command 1: tensor\.max: int8 to uint8; use operands and result of one",
         ):
-            Simulator(file_of(derive_waits([wrong]))).check()
+            Simulator(file_of(numbered([wrong]))).check()
 
     def test_a_transfer_outside_its_memory_is_named(self) -> None:
         load = TensorCopy(source=gmem(5), destination=0, shape=SHAPE, dtype=DType.INT8)
@@ -261,7 +265,7 @@ class TestRefusing:
             IllegalCommand,
             match=r"DMA command 1: tensor 1x8x2x16 at g5\+0x0 ends at byte 0x100 of a memory of 0x",
         ):
-            Simulator(file_of(derive_waits([load]))).run({"x": values()})
+            Simulator(file_of(numbered([load]))).run({"x": values()})
 
     @pytest.mark.parametrize(
         ("data", "error", "message"),

@@ -15,7 +15,7 @@ GOLDENS = Path(__file__).parent / "goldens"
 class TestHazards(HazardConformance):
     chip = "cv183x"
     mode = "bf16"
-    derives = "tpuc_cv183x.codegen.derive_waits"
+    derives = "tpuc_cv18.codegen.derive_waits"
     others = sorted(GOLDENS.glob("*.cvimodel"))
     hazard = (
         "segment 0: compute command 1 (tensor.mul) and DMA command 1 (dma.load) may run at the same time and both use "

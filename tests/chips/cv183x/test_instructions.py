@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import Command, CorruptFile, Engine, IllegalCommand, derive_waits
 from tpuc.api.encoding import BitLayout
-from tpuc_cv183x import isa
-from tpuc_cv183x.isa import (
-    CV183X,
+from tpuc_cv18 import isa
+from tpuc_cv18.isa import (
     Arithmetic,
     ArithmeticOp,
     ChannelBlock,
@@ -33,13 +32,14 @@ from tpuc_cv183x.isa import (
     lane_address,
     split_columns,
 )
-from tpuc_cv183x.isa.geometry import split_gmem
-from tpuc_cv183x.isa.stream import decode, decode_cmdbuf, encode_cmdbuf
-from tpuc_cv183x.isa.tables import END, from_storage, load_table, to_storage
-from tpuc_cv183x.machine import Machine
+from tpuc_cv18.isa.geometry import split_gmem
+from tpuc_cv18.isa.stream import decode, decode_cmdbuf, encode_cmdbuf
+from tpuc_cv18.isa.tables import END, from_storage, to_storage
+from tpuc_cv18.machine import Machine
+from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv183x.cases import GENERATORS, make_case
-from tests.chips.cv183x.draw import BASES, GMEM_BYTES, Array
+from tests.chips.cv18.cases import GENERATORS, make_case
+from tests.chips.cv18.draw import BASES, GMEM_BYTES, Array
 
 PROGRAMS: dict[str, Any] = json.loads(
     gzip.decompress((Path(__file__).parent / "goldens" / "programs.json.gz").read_bytes())
@@ -79,7 +79,7 @@ def test_the_functional_model_gives_the_same_bytes(name: str) -> None:
 @pytest.mark.parametrize("name", GENERATORS)
 def test_instructions_come_back_from_their_bytes(name: str) -> None:
     for seed in range(5):
-        instruction: Any = make_case(name, seed).instruction
+        instruction: Any = make_case(name, seed, CV183X).instruction
         data = instruction.encode(7, 3)
         command = decode(instruction.engine, data, CV183X)
         again: Any = command.instruction
@@ -96,7 +96,7 @@ def test_instructions_come_back_from_their_bytes(name: str) -> None:
 @settings(max_examples=300)
 def test_random_descriptors_keep_every_bit(data: st.DataObject) -> None:
     engine = data.draw(st.sampled_from(Engine))
-    table = load_table(engine)
+    table = CV183X.layouts(engine)
     raw = bytearray(data.draw(st.binary(min_size=table.length_bytes, max_size=table.length_bytes)))
     word = int.from_bytes(raw, "little")
     for name, value in {**dict.fromkeys(END[engine], 0)}.items():
@@ -113,7 +113,7 @@ def test_random_descriptors_keep_every_bit(data: st.DataObject) -> None:
 
 def _elsewhere(engine: Engine) -> BitLayout:
     """The fields of a descriptor in the opposite order, without the one for two channels per cycle."""
-    table = load_table(engine)
+    table = CV183X.layouts(engine)
     places: dict[str, tuple[int, int]] = {}
     bit = 0
     for name, (_, width) in reversed(table.fields.items()):
@@ -127,7 +127,7 @@ ELSEWHERE = replace(CV183X, name="elsewhere", layouts=_elsewhere)
 
 
 def test_a_family_with_another_layout_has_the_same_instructions() -> None:
-    instructions: list[Any] = [make_case(name, 2).instruction for name in GENERATORS]
+    instructions: list[Any] = [make_case(name, 2, CV183X).instruction for name in GENERATORS]
     single = [one for one in instructions if not getattr(one, "double", False)]
     commands = derive_waits(single)
     section = encode_cmdbuf(commands, ELSEWHERE)
@@ -144,7 +144,7 @@ def test_a_family_without_a_field_refuses_what_needs_it() -> None:
 
 
 def test_the_storage_form_comes_back() -> None:
-    logical = make_case("conv.int", 0).instruction.encode(1, 0)
+    logical = make_case("conv.int", 0, CV183X).instruction.encode(1, 0)
     stored = to_storage(logical)
     assert stored[:16] != logical[:16]
     assert from_storage(stored) == logical
@@ -159,6 +159,7 @@ def small_conv(**changes: Any) -> Conv:
         "input": Operand(0, INT8),
         "input_shape": (4, 4, 4),
         "weight": Operand(0x800, INT8, Layout.COMPACT),
+        "target": CV183X,
     }
     return Conv(**{**fields, **changes})
 
@@ -166,6 +167,7 @@ def small_conv(**changes: Any) -> Conv:
 def add(**changes: Any) -> Arithmetic:
     wide = Operand(0, DType.INT16)
     fields: dict[str, Any] = {"operation": ArithmeticOp.ADD, "shape": (1, 4, 1, 4), "result": wide, "left": wide}
+    fields["target"] = CV183X
     return Arithmetic(**{**fields, "right": Operand(0x100, DType.INT16), **changes})
 
 
@@ -228,7 +230,7 @@ def add(**changes: Any) -> Arithmetic:
 )
 def test_illegal_instructions_say_why(instruction: Any, message: str) -> None:
     with pytest.raises(IllegalCommand, match=message):
-        instruction.check()
+        instruction.on(CV183X).check()
 
 
 def test_a_value_too_large_for_its_field_is_refused() -> None:

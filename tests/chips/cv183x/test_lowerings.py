@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from tpuc.api import F32, LoweringNode, Op, TensorType
+from tpuc_cv18.lowerings import TABLE
 from tpuc_cv183x.chip import CHIP
-from tpuc_cv183x.lowerings import TABLE
 from tpuc_ops import top
 
 from tests.chips.cv183x.lowered import check_layers, compile_layers

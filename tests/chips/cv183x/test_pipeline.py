@@ -14,9 +14,9 @@ from tpuc.api import Uniform
 from tpuc.data import quantise
 from tpuc.interpreter import Interpreter
 from tpuc.session import Boundary, Session
-from tpuc_cv183x.container import CviModel
-from tpuc_cv183x.isa import CV183X
-from tpuc_cv183x.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE
+from tpuc_cv18.container import CviModel
+from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE
+from tpuc_cv183x.chip import CV183X
 
 from tests.chips.command_line import tpuc, tpuc_apart
 from tests.models.networks import Network

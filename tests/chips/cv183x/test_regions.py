@@ -6,12 +6,12 @@ from functools import partial
 
 import pytest
 from tpuc.api import Region
-from tpuc_cv183x.isa import CV183X
-from tpuc_cv183x.isa.geometry import GMEM_BASE, GMEM_BITS, split_gmem
-from tpuc_cv183x.machine import Machine
+from tpuc_cv18.isa.geometry import GMEM_BASE, GMEM_BITS, split_gmem
+from tpuc_cv18.machine import Machine
+from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv183x.cases import GENERATORS, make_case
-from tests.chips.cv183x.draw import BASES, WINDOW_BYTES
+from tests.chips.cv18.cases import GENERATORS, make_case
+from tests.chips.cv18.draw import BASES, WINDOW_BYTES
 from tests.chips.regions import Memories, wrong_regions
 
 SEEDS = range(7000, 7004)
@@ -38,7 +38,7 @@ def memories_of(machine: Machine) -> Memories:
 def test_regions_are_what_instructions_touch(name: str, seeds: range) -> None:
     machine = Machine(CV183X)
     for seed in seeds:
-        case = make_case(name, seed)
+        case = make_case(name, seed, CV183X)
         case.load(machine)
         wrong = wrong_regions(
             case.instruction, memories_of(machine), locate, partial(case.instruction.execute, machine), seed

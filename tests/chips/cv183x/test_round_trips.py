@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from tpuc.api import Engine, IllegalCommand
-from tpuc_cv183x.isa import CV183X
-from tpuc_cv183x.isa.stream import decode
-from tpuc_cv183x.isa.tables import ENABLE, NUMBER, load_table
+from tpuc_cv18.isa.stream import decode
+from tpuc_cv18.isa.tables import ENABLE, NUMBER
+from tpuc_cv183x.chip import CV183X
 
 from tests.chips.round_trips import check_round_trips
 
@@ -35,7 +35,7 @@ CASES: dict[str, tuple[Engine, dict[str, int]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_descriptors_come_back_from_random_fields(name: str) -> None:
     engine, fixed = CASES[name]
-    layout = load_table(engine)
+    layout = CV183X.layouts(engine)
 
     def read(fields: Mapping[str, int]) -> Any:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tpuc.registry import Registry
@@ -10,23 +11,24 @@ from tpuc.registry.offers import installed_offers
 from tpuc.session import Session
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tpuc.testing.values import build_exposed
-from tpuc_cv183x.chip import Cv183x
-from tpuc_cv183x.container import CviModel, SectionKind
-from tpuc_cv183x.isa import CV183X, DType, Target, decode_cmdbuf, split_columns
-from tpuc_cv183x.kernels import kernel_table
+from tpuc_cv18.base import Cv18Chip
+from tpuc_cv18.container import CviModel, SectionKind
+from tpuc_cv18.isa import DType, decode_cmdbuf, split_columns
+from tpuc_cv18.kernels import kernel_table
+from tpuc_cv183x.chip import CV183X
 
 from tests.chips.cv183x.steps import check_steps
 from tests.chips.cv183x.test_kernels import FLOATS, INTEGERS
 from tests.core.fakes import offer
 from tests.models.networks import Network
 
-NARROW = Target("narrow", 8, clock_hz=500_000_000, record_magic=0xA7, number=0x1822, families=("cv183x",))
+NARROW = replace(CV183X, name="narrow", lanes=8, clock_hz=500_000_000, record_magic=0xA7, number=0x1822)
 
 
 @pytest.fixture(name="registry")
 def _registry() -> Registry:
     """What is installed, and the narrow chip."""
-    own = [offer("chips", "narrow", Cv183x(NARROW)), offer("kernels", "narrow.tpu", kernel_table(NARROW))]
+    own = [offer("chips", "narrow", Cv18Chip(NARROW)), offer("kernels", "narrow.tpu", kernel_table(NARROW))]
     return Registry(offers=[*installed_offers(), *own])
 
 
@@ -57,7 +59,7 @@ def test_files_and_cycles_are_those_of_the_chip(registry: Registry) -> None:
     (segment,) = decode_cmdbuf(section.data, NARROW)
     assert {command.instruction.target for command in segment.order} == {NARROW}
     wide = compile_kernels({"conv": INTEGERS["conv"]}, "cv183x").data
-    assert chip.load(data).timeline("vendor").cycles > Cv183x(CV183X).load(wide).timeline("vendor").cycles
+    assert chip.load(data).timeline("vendor").cycles > Cv18Chip(CV183X).load(wide).timeline("vendor").cycles
 
 
 @pytest.mark.parametrize(("columns", "split"), [(10, (1, 10)), (100, (7, 16)), (129, (5, 32)), (1000, (8, 128))])

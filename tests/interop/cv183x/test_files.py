@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc_cv183x.container import CpuRoutine, CviModel, Program, Routine, Tensor, TensorType, write_arguments
-from tpuc_cv183x.isa import CV183X
-from tpuc_cv183x.simulator import Simulator
+from tpuc_cv18.container import CpuRoutine, CviModel, Program, Routine, Tensor, TensorType, write_arguments
+from tpuc_cv18.simulator import Simulator
+from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv183x.draw import Array
+from tests.chips.cv18.draw import Array
 from tests.chips.cv183x.make_goldens import FILES, FOLDER
 from tests.conftest import RunVendor
 

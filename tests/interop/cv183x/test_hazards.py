@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.api import DecodedStreams, Engine, IllegalCommand
-from tpuc_cv183x.container import CviModel
-from tpuc_cv183x.isa import CV183X
-from tpuc_cv183x.isa.geometry import WEIGHTS, round_up, split_gmem
-from tpuc_cv183x.simulator import CpuStep, Simulator
+from tpuc_cv18.container import CviModel
+from tpuc_cv18.isa.geometry import WEIGHTS, round_up, split_gmem
+from tpuc_cv18.simulator import CpuStep, Simulator
+from tpuc_cv183x.chip import CV183X
 
 from tests.chips.cv183x.oracle_runner import load_oracle
 from tests.chips.mutants import Memories, led_by, random_inputs, with_results

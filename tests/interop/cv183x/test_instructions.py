@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tpuc_cv183x.isa import CV183X
-from tpuc_cv183x.machine import Machine
+from tpuc_cv18.machine import Machine
+from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv183x.cases import GENERATORS, make_case
-from tests.chips.cv183x.draw import BASES, WINDOW_BYTES
+from tests.chips.cv18.cases import GENERATORS, make_case
+from tests.chips.cv18.draw import BASES, WINDOW_BYTES
 from tests.chips.cv183x.oracle_runner import OracleRunner
 
 CASES_PER_GENERATOR = 60
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.interop
 def test_the_functional_model_leaves_the_same_memories(runner: OracleRunner, name: str) -> None:
     machine = Machine(CV183X)
     for seed in range(FIRST_SEED, FIRST_SEED + CASES_PER_GENERATOR):
-        case = make_case(name, seed)
+        case = make_case(name, seed, CV183X)
         case.instruction.check()
         lmem, gmem = runner.run(case)
         case.load(machine)

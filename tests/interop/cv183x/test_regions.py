@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv183x.cases import GENERATORS, make_case
-from tests.chips.cv183x.draw import BASES
+from tests.chips.cv18.cases import GENERATORS, make_case
+from tests.chips.cv18.draw import BASES
 from tests.chips.cv183x.oracle_runner import OracleRunner
 from tests.chips.cv183x.test_regions import locate
 from tests.chips.regions import wrong_regions
@@ -19,7 +20,7 @@ SEEDS = range(8000, 8010)
 @pytest.mark.parametrize("name", GENERATORS)
 def test_regions_are_what_the_vendors_model_touches(runner: OracleRunner, name: str) -> None:
     for seed in SEEDS:
-        case = make_case(name, seed)
+        case = make_case(name, seed, CV183X)
         lmem, gmem = runner.prepare(case)
         memories = {"lmem": lmem} | {f"gmem{base}": gmem[base : base + 1] for base in range(BASES)}
         wrong = wrong_regions(case.instruction, memories, locate, partial(runner.execute, case), seed)

@@ -1,0 +1,1 @@
+"""What the chips of a family share: lanes of 32 KiB, int8 and bf16, one TIU, one TDMA engine, `.cvimodel` files."""

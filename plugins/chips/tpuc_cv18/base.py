@@ -1,0 +1,87 @@
+"""The chip object: what the compiler is told of a `Target`."""
+
+from __future__ import annotations
+
+from tpuc.api import (
+    Assembler,
+    Chip,
+    ChipDescription,
+    CompiledLayout,
+    ElementType,
+    Instruction,
+    LoadedModel,
+    Module,
+    Recorder,
+    TensorType,
+    Uniform,
+    UniformPerAxis,
+)
+from tpuc_ops.quant.elements import symmetric_element
+
+from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE, SHARED, WEIGHTS, gmem
+from tpuc_cv18.isa.target import Target
+from tpuc_cv18.lmem import Cv18Lmem
+
+FAMILY = "cv18"
+"""Whose tables serve all chips, beside their own."""
+
+
+def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> ElementType:
+    """Symmetric int8, uint8 where a value is never negative: zero points do not exist on this chip. What has scales per
+    channel keeps them, and so does what is quantised already: its zero points are folded into biases and tables.
+    """
+    if isinstance(type.element, (Uniform, UniformPerAxis)):
+        return type.element
+    return symmetric_element(type, divisor, name)
+
+
+def describe(target: Target) -> ChipDescription:
+    """What the compiler is to know of a chip."""
+    return ChipDescription(
+        name=target.name,
+        modes=("int8", "bf16"),
+        suffix=".cvimodel",
+        lanes=target.lanes,
+        lmem_bytes=target.lmem_bytes,
+        ddr_base=gmem(WEIGHTS),
+        ddr_alignment=16,  # as the vendor's compiler does (isa notes, "Alignment rules")
+        quantised_element=quantised_element,
+        families=(FAMILY,),
+        clock_hz=target.clock_hz,
+        activations_base=gmem(SHARED),
+        boundary_bases=tuple(gmem(base) for base in range(FIRST_IO, BASE_REGISTERS)),
+        boundary_rest=gmem(PRIVATE),  # no other program and no activation ever lies there
+        works_along_width=True,
+        has_infinity=False,  # it reads one as NaN
+    )
+
+
+class Cv18Chip(Chip):
+    """Lanes of 32 KiB, one TIU, one TDMA engine, and the functions of the runtime on the host."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.profiles = tuple(target.profiles)
+        self.profile_notes = {name: profile.note for name, profile in target.profiles.items()}
+        self.description = describe(target)
+        self.lmem = Cv18Lmem(target)
+
+    def assembler(self) -> Assembler:
+        from tpuc_cv18.assembler import Cv18Assembler
+
+        return Cv18Assembler(self.target)
+
+    def cycles(self, instruction: Instruction, profile: str) -> int:
+        from tpuc_cv18.timing import cycles
+
+        return cycles(instruction, profile)
+
+    def write(self, module: Module, layout: CompiledLayout, recorder: Recorder) -> bytes:
+        from tpuc_cv18.codegen import write_model
+
+        return write_model(layout, recorder, self.target)
+
+    def load(self, data: bytes, source: str = "<bytes>") -> LoadedModel:
+        from tpuc_cv18.loaded import load_model
+
+        return load_model(data, source, self.target)

@@ -1,0 +1,140 @@
+"""Writes recorded instructions and host calls as a `.cvimodel`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tpuc.api import CompiledLayout, HostCall, Instruction, Recorder, TensorInfo, Uniform, derive_waits
+from tpuc.api import TensorType as TypeOfTensor
+
+from tpuc_cv18.container import (
+    CpuRoutine,
+    CviModel,
+    Program,
+    Routine,
+    Section,
+    SectionKind,
+    Tensor,
+    TensorType,
+    TpuRoutine,
+    write_arguments,
+)
+from tpuc_cv18.container.model import DEFAULT_TIME, RANK
+from tpuc_cv18.isa import Target, encode_cmdbuf
+from tpuc_cv18.isa.geometry import PRIVATE, split_gmem
+from tpuc_cv18.isa.tables import ID_LIMIT
+
+_FILE_TYPES = {
+    "f32": TensorType.F32,
+    "bf16": TensorType.BF16,
+    "i8": TensorType.INT8,
+    "si8": TensorType.INT8,
+    "u8": TensorType.UINT8,
+    "ui8": TensorType.UINT8,
+    "si32": TensorType.INT32,
+}
+
+
+def write_model(layout: CompiledLayout, recorder: Recorder, target: Target) -> bytes:
+    """One program: a TPU routine for every run of instructions, a CPU routine for every host call."""
+    tensors = {info.name: _tensor(info, is_input=True) for info in layout.inputs}
+    tensors |= {info.name: _tensor(info, is_input=False) for info in layout.outputs if info.name not in tensors}
+    calls = [_with_own_shapes(call, tensors) for call in layout.host_calls]
+    routines, sections = _routines(layout, calls, recorder.instructions, target)
+    if layout.weights:
+        sections.insert(0, Section(SectionKind.WEIGHT, "weight", layout.weights))
+    program = Program(
+        tuple(info.name for info in layout.inputs),
+        tuple(info.name for info in layout.outputs),
+        tuple(tensors.values()),
+        tuple(routines),
+        shared_bytes=layout.activations_bytes,
+        private_bytes=_private_bytes((*layout.inputs, *layout.outputs)),
+    )
+    time = layout.build_time or DEFAULT_TIME
+    return CviModel(target, layout.name, (program,), tuple(sections), time=time).to_bytes()
+
+
+def _private_bytes(infos: Iterable[TensorInfo]) -> int:
+    """How much lies in the memory of all inputs and outputs that have none of their own."""
+    ends = [0]
+    for info in infos:
+        tag, offset = split_gmem(info.address)
+        if tag == PRIVATE:
+            type_ = TypeOfTensor(info.shape, info.element)
+            ends.append(offset + type_.size * type_.storage.bits // 8)
+    return max(ends)
+
+
+def _with_own_shapes(call: HostCall, tensors: dict[str, Tensor]) -> HostCall:
+    """The call with its tensors described: a function takes extents from there, so that another shape is a tensor of
+    its own at the same place.
+    """
+
+    def described(info: TensorInfo) -> TensorInfo:
+        tensor = _tensor(info, is_input=False, is_inner=True)
+        if tensors.setdefault(info.name, tensor).shape != tensor.shape:
+            info = replace(info, name=f"{info.name}_{'x'.join(map(str, info.shape))}")
+            tensors[info.name] = replace(tensor, name=info.name)
+        return info
+
+    return replace(call, inputs=tuple(map(described, call.inputs)), outputs=tuple(map(described, call.outputs)))
+
+
+def _routines(
+    layout: CompiledLayout, calls: Sequence[HostCall], instructions: Sequence[Instruction], target: Target
+) -> tuple[list[Routine], list[Section]]:
+    routines: list[Routine] = []
+    sections: list[Section] = []
+    ready = tuple(info.name for info in layout.inputs)
+    at = 0
+    for call in (*calls, None):
+        end = call.position if call is not None else len(instructions)
+        wanted = _names(call.inputs if call is not None else layout.outputs)
+        for part in _segments(instructions[at:end]):
+            name = f"subfunc_{len(routines)}"
+            sections.append(Section(SectionKind.CMDBUF, name, encode_cmdbuf(derive_waits(part), target)))
+            routines.append(Routine(TpuRoutine(name), ready, wanted))
+        at = end
+        if call is not None:
+            routines.append(_cpu_routine(call))
+            ready = (*ready, *_names(call.outputs))
+    return routines, sections
+
+
+def _segments(instructions: Sequence[Instruction]) -> list[Sequence[Instruction]]:
+    """Runs of instructions whose ids fit their fields."""
+    return [instructions[at : at + ID_LIMIT] for at in range(0, len(instructions), ID_LIMIT)]
+
+
+def _cpu_routine(call: HostCall) -> Routine:
+    arguments = write_arguments(call.arguments)
+    return Routine(CpuRoutine(call.function, arguments), _names(call.inputs), _names(call.outputs))
+
+
+def _names(infos: Iterable[TensorInfo]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(info.name for info in infos))
+
+
+def _tensor(info: TensorInfo, *, is_input: bool, is_inner: bool = False) -> Tensor:
+    """As the vendor's files have it, the scale of an input is what real values are multiplied by to be stored.
+
+    Inner tensors may lie where later ones do, and cannot be read after a run.
+    """
+    tag, offset = split_gmem(info.address)
+    scale, zero_point = 1.0, 0.0
+    if isinstance(info.element, Uniform):
+        zero_point = float(info.element.zero_point)
+        scale = 1.0 / info.element.scale if is_input else info.element.scale
+    storage = TypeOfTensor(info.shape, info.element).storage
+    kind, shape = _FILE_TYPES[storage.name], _four(info.shape)
+    return Tensor(info.name, kind, shape, tag, offset, scale, zero_point, hidden=is_inner)
+
+
+def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The runtime reads four dimensions: those beyond are folded into the last."""
+    if len(shape) <= RANK:
+        return shape
+    return (*shape[: RANK - 1], math.prod(shape[RANK - 1 :]))

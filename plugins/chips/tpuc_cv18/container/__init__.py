@@ -1,0 +1,33 @@
+"""The `.cvimodel` container: a plain model of it, reading and writing."""
+
+from __future__ import annotations
+
+from tpuc_cv18.container.model import (
+    CpuRoutine,
+    CviModel,
+    Program,
+    Routine,
+    Section,
+    SectionKind,
+    Tensor,
+    TensorType,
+    TpuRoutine,
+    Weight,
+    read_arguments,
+    write_arguments,
+)
+
+__all__ = [
+    "CpuRoutine",
+    "CviModel",
+    "Program",
+    "Routine",
+    "Section",
+    "SectionKind",
+    "Tensor",
+    "TensorType",
+    "TpuRoutine",
+    "Weight",
+    "read_arguments",
+    "write_arguments",
+]

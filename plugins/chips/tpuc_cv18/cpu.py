@@ -1,0 +1,80 @@
+"""The runtime's built-in CPU functions that files call by name, as far as they are simulated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from tpuc.api import CorruptFile, Unsupported
+from tpuc_ops.quant.arithmetic import Rounding, quantise_product
+
+from tpuc_cv18.container.model import Tensor, TensorType, Value
+from tpuc_cv18.isa.types import Array
+
+_ROUNDING_FACTOR = np.float32(1.001957)
+"""What the runtime multiplies float32 by before it leaves out the lower half."""
+
+Evaluator = Callable[[Sequence[Array], Mapping[str, Value], Sequence[Tensor]], list[Array]]
+"""Inputs as stored (bf16 as ml_dtypes), arguments, and what the outputs are; gives the outputs as stored."""
+
+
+def run_function(
+    name: str, inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]
+) -> list[Array]:
+    """Evaluate a built-in function; raises Unsupported for one that is not simulated."""
+    function = FUNCTIONS.get(name)
+    if function is None:
+        known = ", ".join(sorted(FUNCTIONS))
+        raise Unsupported(
+            f"CPU function {name!r} is not simulated, only {known}; run this file on the vendor's runtime"
+        )
+    inputs_of, outputs_of = ENDS[name]
+    if (len(inputs), len(outputs)) != (inputs_of, outputs_of):
+        raise CorruptFile(
+            f"CPU function {name!r} with {len(inputs)} inputs and {len(outputs)} outputs, it has {inputs_of} and "
+            f"{outputs_of}; the file is damaged, copy it again"
+        )
+    return function(inputs, arguments, outputs)
+
+
+def _number(arguments: Mapping[str, Value], name: str, default: float) -> float:
+    value = arguments.get(name, default)
+    return float(value) if isinstance(value, int | float) else default
+
+
+def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]) -> list[Array]:
+    """`quant`: fp32 to int8 by `scale` (half away from zero, saturating), or the way back.
+
+    To bf16 the scale means nothing, and a product with a little more than 1 stands for rounding.
+    """
+    (x,), (target,) = inputs, outputs
+    scale = _number(arguments, "scale", 0.0)
+    if not scale:
+        scale = 128.0 / _number(arguments, "threshold", 128.0)
+    if target.type is TensorType.INT8:
+        kind = target.type.numpy
+        return [quantise_product(x.astype(np.float32), scale, 0, Rounding.HALF_AWAY_FROM_ZERO, kind)]
+    if target.type is TensorType.F32:
+        return [x.astype(np.float32) * np.float32(scale) if x.dtype.kind in "iu" else x.astype(np.float32)]
+    if target.type is TensorType.BF16:
+        with np.errstate(over="ignore"):
+            raised = x.astype(np.float32) * _ROUNDING_FACTOR
+        return [(raised.view(np.uint32) >> 16).astype(np.uint16).view(target.type.numpy)]
+    raise Unsupported(f"the runtime's quantisation to {target.type.name} is not simulated; cast on the chip instead")
+
+
+def _softmax(inputs: Sequence[Array], arguments: Mapping[str, Value], _: Sequence[Tensor]) -> list[Array]:
+    """`softmax` over `axis` in float32."""
+    x = inputs[0].astype(np.float32)
+    number = _number(arguments, "axis", 1)
+    axis = int(number) if math.isfinite(number) else x.ndim
+    if not -x.ndim <= axis < x.ndim:
+        raise CorruptFile(f"CPU function 'softmax' over axis {number:g} of {x.ndim}; copy the file again")
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return [(powers / powers.sum(axis=axis, keepdims=True)).astype(np.float32)]
+
+
+FUNCTIONS: dict[str, Evaluator] = {"quant": _quant, "softmax": _softmax}
+ENDS: Mapping[str, tuple[int, int]] = {"quant": (1, 1), "softmax": (1, 1)}
+"""How many inputs and outputs each has."""

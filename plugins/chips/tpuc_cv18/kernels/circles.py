@@ -1,0 +1,57 @@
+"""Sine and cosine of bf16 values: whole turns are taken off, a table gives the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from tpuc.api import Node, PlacedTile
+
+from tpuc_cv18.isa import ArithmeticOp, Operand
+from tpuc_cv18.kernels.curves import Array, Curve, Places, Steps, TableKernel
+from tpuc_cv18.operands import operand
+
+_CURVES: Mapping[str, Curve] = {"SIN": np.sin, "COS": np.cos}
+_PLACES = Places(-4.0, 16.0)
+_WHOLE = 192.0
+"""Sums with numbers between -64 and 64 have no digits behind the point."""
+_TURN = (4.0, 2.0, 0.25, 0.03125)
+"""2 pi in parts of which few turns are exact, and so is what is left without them."""
+_REST = 2 * math.pi - sum(_TURN)
+
+
+class CircleKernel(TableKernel):
+    """For numbers within 64 turns, beyond which neighbours in bf16 are further apart than a turn's quarter."""
+
+    tables = ("values", "slopes")
+    work = ("scaled", "index", "whole", "turns")
+    modes: ClassVar[tuple[str, ...]] = tuple(_CURVES)
+
+    def table(self, node: Node, name: str) -> Array:
+        curve = _CURVES[node.op.mode]
+        return _PLACES.values(curve) if name == "values" else _PLACES.slopes(curve)
+
+    def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
+        x, result = operand(placed.operand(0)), operand(placed.result)
+        scaled, index, whole, turns = (work[name] for name in self.work)
+        steps.do(ArithmeticOp.MUL, turns, x, 1 / (2 * math.pi))
+        steps.do(ArithmeticOp.ADD, turns, turns, _WHOLE)
+        steps.do(ArithmeticOp.SUB, turns, turns, _WHOLE)
+        rest = x
+        for part in _TURN:
+            steps.do(ArithmeticOp.MUL, index, turns, part)
+            steps.do(ArithmeticOp.SUB, scaled, rest, index)
+            rest = scaled
+        low, high = _PLACES.ends
+        steps.do(ArithmeticOp.MIN, scaled, scaled, high)
+        steps.do(ArithmeticOp.MAX, scaled, scaled, low)
+        steps.do(ArithmeticOp.MUL, scaled, scaled, _PLACES.scale)
+        steps.locate(_PLACES, scaled, index, whole)
+        # The distance from an entry is small: what the turns are longer does not get lost there.
+        steps.do(ArithmeticOp.MUL, turns, turns, _REST * _PLACES.scale)
+        steps.do(ArithmeticOp.SUB, scaled, scaled, turns)
+        steps.look_up(result, index, placed.constants["values"])
+        steps.look_up(whole, index, placed.constants["slopes"])
+        steps.do(ArithmeticOp.MAC, result, scaled, whole)

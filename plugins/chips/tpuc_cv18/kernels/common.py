@@ -1,0 +1,97 @@
+"""What the kernels share: their base, views and spaces, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from tpuc.api import (
+    Node,
+    Op,
+    Shape4,
+    Space,
+    TensorType,
+    TileKernel,
+    Uniform,
+    View,
+    broadcast_views,
+    elementwise_view,
+)
+from tpuc_chip_parts.lanes import Lanes
+
+from tpuc_cv18.assembler import Cv18Assembler
+from tpuc_cv18.isa import Target
+from tpuc_cv18.lmem import Cv18Lmem
+from tpuc_cv18.operands import MAX_EXTENT, is_computable
+
+OpT = TypeVar("OpT", bound=Op)
+_SMALL_PLANE = 16  # a lane works on 16 elements at once
+
+
+class LaneKernel(TileKernel[OpT, Cv18Assembler]):
+    """Base of kernels that work on tiles: they know the lanes of the chip that they are for."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.lanes = Lanes(target.lanes, MAX_EXTENT, target.largest_step)
+
+    def planes_bytes(self, shape: Shape4, item_bytes: int = 1) -> int:
+        """Bytes per lane of one plane of a tensor: batches, groups and rows together."""
+        return Cv18Lmem(self.target).tensor_bytes("aligned", shape, item_bytes)
+
+
+def views_of(node: Node) -> tuple[tuple[View, ...], View]:
+    """Element-wise views of all operands, aligned at the last dimensions as broadcasting does, and of the result.
+
+    An operand of one channel beside a result of more is loaded into all lanes: its channels have stride 0.
+    """
+    *shapes, result = broadcast_views([type_.dims for type_ in node.operand_types], node.result_type.dims)
+    views: list[View] = []
+    for shape in shapes:
+        if shape[1] == 1 < result[1]:
+            n, _, h, w = shape
+            views.append(View((n, result[1], h, w), (h * w, 0, w, 1)))
+        else:
+            views.append(View(shape))
+    return tuple(views), View(result)
+
+
+def element_refusal(node: Node, *, points: bool = False) -> str | None:
+    """The refusal of element types that compute commands do not know, and of zero points unless `points` may be."""
+    for type_ in (*node.operand_types, node.result_type):
+        if type_.shape is None:
+            continue
+        if not is_computable(type_.storage):
+            return f"int8, uint8 and bf16 only, this one has {type_.storage}"
+        if not points and isinstance(type_.element, Uniform) and type_.element.zero_point:
+            return f"zero points must be 0, this one is {type_.element.zero_point}"
+    return None
+
+
+def elementwise_space(lanes: Lanes, node: Node, width_limit: int = MAX_EXTENT) -> Space:
+    """The space of an op without reductions."""
+    operands, result = views_of(node)
+    return Space(lanes.parallel_axes(result.shape, limits=(MAX_EXTENT, width_limit)), operands, (result,))
+
+
+def flat_space(lanes: Lanes, node: Node, width_limit: int = MAX_EXTENT) -> Space:
+    """As `elementwise_space`, for ops to which every element is like every other.
+
+    Tensors of one shape that fill the lanes badly lie in long rows over the lanes instead.
+    """
+    shapes = {type_.dims for type_ in (*node.operand_types, node.result_type)}
+    _, c, h, w = elementwise_view(node.result_type.dims)
+    poor = h * w < _SMALL_PLANE or c < lanes.count // 2
+    view = lanes.rows(node.result_type.size) if len(shapes) == 1 and poor else None
+    if view is None:
+        return elementwise_space(lanes, node, width_limit)
+    axes = lanes.parallel_axes(view.shape, limits=(MAX_EXTENT, width_limit))
+    return Space(axes, (view,) * len(node.operand_types), (view,))
+
+
+def types_refusal(types: Sequence[TensorType], limit: int) -> str | None:
+    """The refusal for extents that no command can step over."""
+    for type_ in types:
+        if any(extent > limit for extent in type_.dims):
+            return f"at most {limit} per dimension, this tensor is {'x'.join(map(str, type_.dims))}"
+    return None

@@ -1,0 +1,69 @@
+"""Transposed convolution: a convolution with zeros between the input's rows and columns, and the filter turned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tpuc.api import KernelChoice, Node, TileKernel
+from tpuc_chip_parts.tiles import Product, TurnedFilter, transposed_refusal
+from tpuc_ops import tpu
+
+from tpuc_cv18.assembler import Cv18Assembler
+from tpuc_cv18.isa import Target
+from tpuc_cv18.kernels.common import LaneKernel, element_refusal
+from tpuc_cv18.kernels.depthwise import DepthwiseConvKernel
+from tpuc_cv18.kernels.product import ProductKernel, requantise_refusal
+
+
+def deconvolution_refusal(node: Node[tpu.Deconv], most: int) -> str | None:
+    """What no kind of transposed convolution can do; `most` zeros may be inserted or padded."""
+    refused = transposed_refusal(node, most)
+    if refused is not None:
+        return refused
+    op, window = node.op, node.op.window()
+    ends = [last - added for last, added in zip(window.pads[2:], op.output_padding or (0, 0), strict=True)]
+    for extent, stride, first, last in zip(window.extents, window.strides, window.pads[:2], ends, strict=True):
+        if extent - 1 - min(first, last) > most or stride - 1 > most:
+            return f"a window of at most {most + 1} places beyond its padding, this one has {extent}"
+    return element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name)) or requantise_refusal(
+        node, op.multiplier, op.rshift
+    )
+
+
+class _Transposed(TurnedFilter, LaneKernel[tpu.Deconv]):
+    """What both kinds do: the node as a convolution of what has zeros inserted."""
+
+    def refuse(self, node: Node) -> str | None:
+        return deconvolution_refusal(node, self.target.largest_step)
+
+    def product(self, node: Node) -> Product:
+        return Product.of_transposed(node)
+
+
+class FullDeconvKernel(_Transposed, ProductKernel):
+    """Without groups."""
+
+
+class DepthwiseDeconvKernel(_Transposed, DepthwiseConvKernel):
+    """One filter per channel."""
+
+
+class GroupedDeconvKernel(TileKernel[tpu.Deconv, Cv18Assembler]):
+    """Groups of several channels, which the chip does not have."""
+
+    def refuse(self, node: Node) -> str | None:
+        return "groups of several channels have no kernel; lowering writes them as one group with zeros between"
+
+
+class DeconvKernel(KernelChoice[tpu.Deconv]):
+    """Full or depthwise; other groups are spelled out by the lowering."""
+
+    def __init__(self, target: Target) -> None:
+        self._full, self._depthwise = FullDeconvKernel(target), DepthwiseDeconvKernel(target)
+        self._other = GroupedDeconvKernel()
+
+    def kernel(self, node: Node) -> TileKernel[Any, Cv18Assembler]:
+        if node.op.group == 1:
+            return self._full
+        channels = (node.operand_types[0].dims[1], node.result_type.dims[1])
+        return self._depthwise if channels == (node.op.group, node.op.group) else self._other

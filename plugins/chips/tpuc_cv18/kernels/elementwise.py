@@ -1,0 +1,276 @@
+"""Sums and products of two or more tensors, with operands that repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from tpuc.api import ABSENT, Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile
+from tpuc_chip_parts.tiles import tile_shape
+
+from tpuc_cv18.assembler import Cv18Assembler
+from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar
+from tpuc_cv18.kernels.activation import emit_limit
+from tpuc_cv18.kernels.common import LaneKernel, element_refusal, flat_space, views_of
+from tpuc_cv18.operands import operand, strided
+
+MAX_SHIFT = 31
+MAX_OFFSET_SHIFT = 8
+"""128 steps of a larger shift do not fit 16 bits."""
+_WIDE, _HALF = 32767, 128
+_BYTE_LIMIT, _MAX_LEFT = 127, 15
+_BYTE = {True: 128, False: 255}
+"""Largest magnitude of a signed, or unsigned, byte."""
+
+
+class ElementwiseKernel(LaneKernel[Any]):
+    """Base: operands and result are tiles of the same place; operands repeat along their extents of 1."""
+
+    def refuse(self, node: Node) -> str | None:
+        if any(type_ is ABSENT for type_ in node.operand_types):
+            return "an absent operand"
+        return element_refusal(node) or repeat_refusal(node)
+
+    def space(self, node: Node) -> Space:
+        return flat_space(self.lanes, node)
+
+    def layouts(self, node: Node) -> Layouts:
+        operands = len(node.operand_types)
+        return Layouts(("aligned",) * operands, ("aligned",), frozenset(range(operands)))
+
+    def sources(self, placed: PlacedTile) -> list[Operand]:
+        """The operands over the result's extents."""
+        return [strided(local, placed.result.shape, self.target) for local in placed.operands if local is not None]
+
+
+def repeat_refusal(node: Node) -> str | None:
+    """Where runs of dimensions cannot be merged to four, several of them lie in w."""
+    views, result = views_of(node)
+    for view in views:
+        for own, wanted in zip(view.shape, result.shape, strict=True):
+            if own not in (1, wanted):
+                return "an operand repeats along dimensions that take turns with others, in more than four runs"
+    return None
+
+
+class SumKernel(ElementwiseKernel):
+    """Integers: products with bytes are added in 16 bits, which lie in two planes, and shifted once. bf16: plain sums.
+
+    The low plane is the result's own, where the last step leaves the bytes.
+    """
+
+    def refuse(self, node: Node) -> str | None:
+        op = node.op
+        if any(factor != 1.0 for factor in op.coeff or ()):
+            return "coefficients other than 1 have no kernel"
+        if not node.result_type.is_quantised:
+            return super().refuse(node)
+        if len(op.rshifts) != 1 or not 0 <= op.rshifts[0] <= MAX_SHIFT:
+            return f"one common shift from 0 to {MAX_SHIFT}, there are {list(op.rshifts)}"
+        if _terms(node, self.signs(node)) is None:
+            return f"multipliers of one signed byte, one of them times a power of two, these are {list(op.multipliers)}"
+        parts = [
+            _BYTE[not type_.storage.is_unsigned] * abs(multiplier)
+            for type_, multiplier in zip(node.operand_types, op.multipliers, strict=True)
+        ]
+        if node.result_type.storage.is_unsigned and not all_unsigned(node) and op.rshifts[0] > MAX_OFFSET_SHIFT:
+            return f"a shift up to {MAX_OFFSET_SHIFT} to an unsigned result, this one is {op.rshifts[0]}"
+        if _needs_finish(node) and sum(parts) > _WIDE:
+            return f"a sum within 16 bits before its shift, this one may reach {sum(parts)}"
+        return super().refuse(node)
+
+    def signs(self, node: Node) -> tuple[int, ...]:
+        """The sign of each operand."""
+        return (1,) * len(node.operand_types)
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        if not node.result_type.is_quantised:
+            return ()
+        return (Scratch("high", self.planes_bytes(tile_shape(tile)), above_results=True),)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
+        if node.result_type.is_quantised:
+            self._emit_integers(node, placed, asm)
+        else:
+            self._emit_floats(node, placed, asm)
+        emit_limit(node, placed.result, asm)
+
+    def _emit_integers(self, node: Node, placed: PlacedTile, asm: Cv18Assembler) -> None:
+        result, sources = placed.result, self.sources(placed)
+        plain = operand(result)
+        step = placed.scratch["high"].address - result.address
+        unsigned = all_unsigned(node)
+        wide = Operand(plain.address, DType.UINT16 if unsigned else DType.INT16, plane_step=step)
+        narrow = Operand(plain.address, plain.dtype, plane_step=step)
+        byte = DType.UINT8 if unsigned else DType.INT8
+        finish = _needs_finish(node)
+        terms = _terms(node, self.signs(node))
+        assert terms is not None, "refused otherwise"
+        for index, (operand_index, multiplier, left) in enumerate(terms):
+            ends = index == len(sources) - 1 and not finish
+            asm.record(
+                Arithmetic(
+                    operation=ArithmeticOp.MAC if index else ArithmeticOp.MUL,
+                    shape=result.shape,
+                    result=narrow if ends else wide,
+                    left=sources[operand_index],
+                    right=Scalar.of(multiplier, byte),
+                    left_shift=left,
+                    shift=node.op.rshifts[0] if ends else 0,
+                    relu=ends and node.op.do_relu and not unsigned,
+                )
+            )
+        if finish:
+            _finish(plain, wide, result.shape, node.op.rshifts[0], node.op.do_relu, asm)
+
+    def _emit_floats(self, node: Node, placed: PlacedTile, asm: Cv18Assembler) -> None:
+        result = placed.result
+        first, *others = self.sources(placed)
+        signs = self.signs(node)
+        if signs[0] < 0:
+            first, others = others[0], [first]
+        operation = ArithmeticOp.ADD if min(signs) > 0 else ArithmeticOp.SUB
+        for index, source in enumerate(others):
+            ends = index == len(others) - 1
+            asm.record(
+                Arithmetic(
+                    operation=operation,
+                    shape=result.shape,
+                    result=operand(result),
+                    left=first,
+                    right=source,
+                    relu=ends and node.op.do_relu and operation is ArithmeticOp.ADD,
+                )
+            )
+            first = operand(result)
+        if node.op.do_relu and operation is ArithmeticOp.SUB:
+            zero = Scalar.of(0.0, DType.BF16)
+            asm.record(Arithmetic(operation=ArithmeticOp.MAX, shape=result.shape, result=first, left=first, right=zero))
+
+
+def _terms(node: Node, signs: Sequence[int]) -> list[tuple[int, int, int]] | None:
+    """Operand, multiplier and left shift of the sum so far, in the order of computing: the largest multiplier first,
+    which is shifted with the second term. None when a multiplier does not fit.
+    """
+    factors = [sign * multiplier for sign, multiplier in zip(signs, node.op.multipliers, strict=True)]
+    order = sorted(range(len(factors)), key=lambda index: -abs(factors[index]))
+    left, first = 0, factors[order[0]]
+    while abs(first) > _BYTE_LIMIT and first % 2 == 0 and left < _MAX_LEFT:
+        left, first = left + 1, first // 2
+    if len(order) < 2 or any(abs(factor) > _BYTE_LIMIT for factor in (first, *(factors[i] for i in order[1:]))):
+        return None
+    return [(order[0], first, 0), *((i, factors[i], left if i == order[1] else 0) for i in order[1:])]
+
+
+def _finish(result: Operand, wide: Operand, shape: Shape4, shift: int, relu: bool, asm: Cv18Assembler) -> None:
+    """Shift and saturate 16-bit sums. Unsigned results pass through int8 with half the range below: the chip has no
+    unsigned results of signed operands, but taking 128 off and turning the highest bit over is the same.
+    """
+    unsigned = not result.dtype.signed
+    offset = -(_HALF << shift) if unsigned else 0
+    asm.record(
+        Arithmetic(
+            operation=ArithmeticOp.ADD,
+            shape=shape,
+            result=Operand(result.address, DType.INT8),
+            left=wide,
+            right=Scalar.of(offset, DType.INT16),
+            shift=shift,
+            relu=relu and not unsigned,
+        )
+    )
+    if unsigned:
+        turn = Scalar.of(_HALF, DType.UINT8)
+        asm.record(Arithmetic(operation=ArithmeticOp.XOR, shape=shape, result=result, left=result, right=turn))
+
+
+class DifferenceKernel(SumKernel):
+    """A sum whose second operand counts negative, the first one in the reverse form."""
+
+    def signs(self, node: Node) -> tuple[int, ...]:
+        return (-1, 1) if node.op.is_reverse else (1, -1)
+
+
+def all_unsigned(node: Node) -> bool:
+    """Do neither operands nor factors have signs? Then sums are kept without."""
+    return (
+        all(type_.storage.is_unsigned for type_ in (*node.operand_types, node.result_type))
+        and min(node.op.multipliers) >= 0
+        and not hasattr(node.op, "is_reverse")
+        and len(node.operand_types) == 2
+    )
+
+
+def _needs_finish(node: Node) -> bool:
+    """Must the sum be complete in 16 bits? MAC takes its old value with the sign of its result."""
+    if len(node.operand_types) > 2:
+        return True
+    return node.result_type.storage.is_unsigned and not all_unsigned(node)
+
+
+class MulKernel(ElementwiseKernel):
+    """The product of two, requantised in two steps (QDM); bf16 rounds once."""
+
+    def refuse(self, node: Node) -> str | None:
+        op = node.op
+        if len(node.operand_types) != 2:
+            return f"two operands, this one has {len(node.operand_types)}"
+        if node.result_type.is_quantised:
+            if op.quant_mode != "QDM" or op.round_mode != "HalfAwayFromZero":
+                return f"only quant_mode QDM rounded HalfAwayFromZero, this one is {op.quant_mode} {op.round_mode}"
+            if not 0 <= op.rshift <= MAX_SHIFT:
+                return f"a shift from 0 to {MAX_SHIFT}, this one is {op.rshift}"
+            unsigned = all(type_.storage.is_unsigned for type_ in node.operand_types)
+            if unsigned != node.result_type.storage.is_unsigned:
+                return "the product of unsigned operands is unsigned, every other one is signed"
+        return super().refuse(node)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
+        result = placed.result
+        left, right = self.sources(placed)
+        quantised = node.result_type.is_quantised
+        asm.record(
+            Arithmetic(
+                operation=ArithmeticOp.MUL,
+                shape=result.shape,
+                result=operand(result),
+                left=left,
+                right=right,
+                multiplier=node.op.multiplier if quantised else None,
+                shift=node.op.rshift if quantised else 0,
+                relu=node.op.do_relu and not node.result_type.storage.is_unsigned,
+            )
+        )
+        emit_limit(node, result, asm)
+
+
+class ExtremeKernel(ElementwiseKernel):
+    """Base: one command for every operand after the first."""
+
+    operation: ClassVar[ArithmeticOp]
+
+    def refuse(self, node: Node) -> str | None:
+        if len(node.operand_types) < 2:
+            return "two operands or more, this one has one"
+        return super().refuse(node)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
+        result = operand(placed.result)
+        first, *others = self.sources(placed)
+        for other in others:
+            asm.record(
+                Arithmetic(operation=self.operation, shape=placed.result.shape, result=result, left=first, right=other)
+            )
+            first = result
+
+
+class MaxKernel(ExtremeKernel):
+    """The largest operand."""
+
+    operation = ArithmeticOp.MAX
+
+
+class MinKernel(ExtremeKernel):
+    """The smallest operand."""
+
+    operation = ArithmeticOp.MIN

@@ -1,0 +1,175 @@
+"""Functions of exponent and mantissa by tables: square roots, logarithms, quotients of bf16 values.
+
+The index of one table is the exponent, made by a copy; that of the other is the element's own low byte: the mantissa
+and the exponent's lowest bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from tpuc.api import ABSENT, KernelChoice, LocalTensor, Node, PlacedTile, Space, TileKernel
+from tpuc_ops import tpu
+
+from tpuc_cv18.assembler import Cv18Assembler
+from tpuc_cv18.isa import ArithmeticOp, MoveFunction, Operand, Target, TensorCopy, natural_strides
+from tpuc_cv18.kernels.activation import emit_limit
+from tpuc_cv18.kernels.circles import CircleKernel
+from tpuc_cv18.kernels.curves import (
+    ENTRIES,
+    MODES,
+    AbsoluteKernel,
+    Array,
+    ExponentialKernel,
+    HardKernel,
+    SlopeKernel,
+    SquareKernel,
+    Steps,
+    TableKernel,
+)
+from tpuc_cv18.kernels.elementwise import repeat_refusal
+from tpuc_cv18.operands import operand, strided
+
+_LEAST, _HALF = -63, ENTRIES // 2
+"""The exponent of index 0; negative numbers have the upper half of the table."""
+
+
+def _exponents() -> Array:
+    """The exponent of every index."""
+    return (np.arange(ENTRIES) % _HALF + _LEAST).astype(np.float64)
+
+
+def _mantissas() -> tuple[Array, Array]:
+    """1..2 of every low byte, and whether the exponent is even: the exponent's field is one more than 127 - 1."""
+    low = np.arange(ENTRIES)
+    return 1 + (low % _HALF) / _HALF, low >= _HALF
+
+
+@dataclass(frozen=True)
+class Split:
+    """A function of `mantissa * 2**exponent` as what two tables give, joined by `join`."""
+
+    exponents: Callable[[Array], Array]
+    mantissas: Callable[[Array, Array], Array]
+    join: ArithmeticOp = ArithmeticOp.MUL
+
+
+def _even(exponents: Array) -> Array:
+    """The next even number below: with the lowest bit in the other table, powers of two have whole halves."""
+    return np.floor(exponents / 2)
+
+
+_SPLITS: Mapping[str, Split] = {
+    "SQRT": Split(lambda e: 2.0 ** _even(e), lambda m, even: np.sqrt(np.where(even, m, 2 * m))),
+    "RSQRT": Split(lambda e: 2.0 ** -_even(e), lambda m, even: 1 / np.sqrt(np.where(even, m, 2 * m))),
+    "LN": Split(lambda e: e * np.log(2.0), lambda m, _: np.log(m), ArithmeticOp.ADD),
+}
+_RECIPROCAL = Split(lambda e: 2.0**-e, lambda m, _: 1 / m)
+
+
+class SplitKernel(TableKernel):
+    """One table by exponent, one by mantissa, and a product or sum. Exponents from -63 to 64."""
+
+    tables = ("exponents", "mantissas")
+    work = ("index",)
+
+    def split(self, node: Node) -> Split:
+        """The function's parts."""
+        return _SPLITS[node.op.mode]
+
+    def table(self, node: Node, name: str) -> Array:
+        split = self.split(node)
+        if name == "mantissas":
+            return split.mantissas(*_mantissas())
+        values = split.exponents(_exponents())
+        values[_HALF:] *= -1.0
+        return values
+
+    def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
+        self.evaluate(node, placed, placed.operand(0), operand(placed.result), steps, work["index"])
+
+    def evaluate(
+        self, node: Node, placed: PlacedTile, x: LocalTensor, result: Operand, steps: Steps, index: Operand
+    ) -> None:
+        """Record the commands that give `result` of `x`, of the same extents."""
+        shape = x.shape
+        strides = natural_strides(self.target, shape, 2)[:3]
+        steps.asm.record(
+            TensorCopy(
+                source=x.address,
+                destination=index.address,
+                shape=shape,
+                dtype=index.dtype,
+                source_strides=strides,
+                destination_strides=strides,
+                function=MoveFunction.EXPONENT_INDEX,
+            )
+        )
+        inner = Steps(steps.asm, shape)
+        inner.look_up(index, index, placed.constants["exponents"])
+        inner.look_up(result, operand(x), placed.constants["mantissas"])
+        inner.do(self.split(node).join, result, result, index)
+
+
+class DivisionKernel(SplitKernel):
+    """The product with the reciprocal, which is rounded in between."""
+
+    work = ("index", "reciprocal")
+
+    def refuse(self, node: Node) -> str | None:
+        if any(type_ is ABSENT for type_ in node.operand_types):
+            return "an absent operand"
+        return super().refuse(node) or repeat_refusal(node)
+
+    def split(self, node: Node) -> Split:
+        return _RECIPROCAL
+
+    def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
+        over, under = placed.operand(0), placed.operand(1)
+        if node.op.is_reverse:
+            over, under = under, over
+        shape = placed.result.shape
+        self.evaluate(node, placed, under, work["reciprocal"], steps, work["index"])
+        reciprocal = LocalTensor(work["reciprocal"].address, under.shape, under.layout, under.element)
+        steps.do(
+            ArithmeticOp.MUL,
+            operand(placed.result),
+            strided(over, shape, self.target),
+            strided(reciprocal, shape, self.target),
+            relu=node.op.do_relu,
+        )
+        emit_limit(node, placed.result, steps.asm)
+
+
+class ActiveKernel(KernelChoice[tpu.Active]):
+    """By the function's mode."""
+
+    kernels: ClassVar[Mapping[str, type[TableKernel]]] = {
+        **dict.fromkeys(MODES, SlopeKernel),
+        **dict.fromkeys(_SPLITS, SplitKernel),
+        **dict.fromkeys(CircleKernel.modes, CircleKernel),
+        "EXP": ExponentialKernel,
+        "HSIGMOID": HardKernel,
+        "HSWISH": HardKernel,
+        "SQUARE": SquareKernel,
+        "ABSVAL": AbsoluteKernel,
+    }
+
+    def __init__(self, target: Target) -> None:
+        self._kernels = {mode: kernel(target) for mode, kernel in self.kernels.items()}
+
+    def kernel(self, node: Node) -> TileKernel[Any, Cv18Assembler]:
+        return self._kernels.get(node.op.mode, _OtherKernel())
+
+
+class _OtherKernel(TileKernel[tpu.Active, Cv18Assembler]):
+    """Functions without tables."""
+
+    def refuse(self, node: Node) -> str | None:
+        return f"modes {', '.join(sorted(ActiveKernel.kernels))}, this one is {node.op.mode}"
+
+    def space(self, node: Node) -> Space:
+        raise AssertionError("refused")

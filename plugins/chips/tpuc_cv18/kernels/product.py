@@ -1,0 +1,261 @@
+"""Convolution and matrix product: output channels across lanes, partial sums over input channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tpuc.api import (
+    ABSENT,
+    Axis,
+    Node,
+    PackedConstant,
+    Phase,
+    PlacedTile,
+    Scratch,
+    Space,
+    Tile,
+    View,
+)
+from tpuc_chip_parts.lanes import Lanes
+from tpuc_chip_parts.tiles import Product, ProductSpace, RowsFilter, WindowKernel, tile_shape
+from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
+from tpuc_ops.integers import zero_point
+
+from tpuc_cv18.assembler import Cv18Assembler
+from tpuc_cv18.isa import (
+    Arithmetic,
+    ArithmeticOp,
+    ChannelBlock,
+    Conv,
+    DType,
+    Layout,
+    Operand,
+    PartialSum,
+)
+from tpuc_cv18.isa.geometry import round_up
+from tpuc_cv18.kernels.activation import emit_limit, has_relu
+from tpuc_cv18.kernels.common import LaneKernel, element_refusal, types_refusal
+from tpuc_cv18.kernels.packing import (
+    BLOCK_BYTES,
+    BLOCK_WITH_BIAS_BYTES,
+    channel_blocks,
+    pack_bias,
+    pack_filter,
+)
+from tpuc_cv18.operands import MAX_DMA_EXTENT, MAX_EXTENT, dtype_of, operand
+
+PARTIAL = {
+    Phase.ONLY: PartialSum.OFF,
+    Phase.FIRST: PartialSum.FIRST,
+    Phase.MIDDLE: PartialSum.MIDDLE,
+    Phase.LAST: PartialSum.LAST,
+}
+"""What a step of a reduction does with the sums."""
+_SEPARATE, _SEPARATE_FLOATS = 11, 5
+"""Groups of result columns up to which rows are images: a cycle of products per group, for ints half of one, against
+5.5 cycles for the memory block of an element."""
+_DOUBLE_FROM = 3  # input channels from which two per cycle pay, an odd one with a channel of zero weights
+
+
+class ProductKernel(LaneKernel[Any], WindowKernel[Cv18Assembler]):
+    """Base of both. Integers: sums with the bias are requantised per channel (QDM). bf16: float32 sums and bias.
+
+    Partial sums lie in planes of bytes, or of halves, of a buffer of their own; the last step writes the result there.
+    """
+
+    def product(self, node: Node) -> Product:
+        """The node as a convolution."""
+        raise NotImplementedError
+
+    def space(self, node: Node) -> Space:
+        product = self.product(node)
+        operands: list[View | None] = [None] * len(node.operand_types)
+        operands[0] = product.input
+        reduction = Axis("k", product.input.shape[1], reduction=True, granularity=self.lanes.count, limit=MAX_EXTENT)
+        limits = self.lanes.window_limits(product.extent, product.strides)
+        axes = (*self.lanes.parallel_axes(product.output.shape, "cnhw", limits=limits), reduction)
+        return ProductSpace(axes, tuple(operands), (product.output,), product)
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        product = self.product(node)
+        names = [PackedConstant("filter", ("c", "k"))]
+        if product.multipliers:
+            names.append(PackedConstant("block", ("c",)))
+        elif product.has_bias:
+            names.append(PackedConstant("bias", ("c",)))
+        return names
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        channels = tile.size("c")
+        lanes, groups = min(channels, self.lanes.count), self.lanes.slots_of(channels)
+        product = self.product(node)
+        if name == "bias":
+            return lanes, groups * 4
+        if name == "block":
+            return lanes, groups * (BLOCK_WITH_BIAS_BYTES if product.has_bias else BLOCK_BYTES)
+        taps = product.kernel[0] * product.kernel[1]
+        return lanes, groups * self._depth(node, tile.size("k")) * taps * _item(node)
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        product = self.product(node)
+        c0, c1 = tile.range("c")
+        bias = None
+        if product.has_bias:
+            bias = arrays[2]
+            assert bias is not None
+            bias = bias.reshape(-1)[c0:c1]
+        if name == "bias":
+            assert bias is not None
+            return pack_bias(self.lanes, bias)
+        if name == "block":
+            return channel_blocks(self.lanes, bias, *product.requantisation((c0, c1)))
+        k0, k1 = tile.range("k")
+        return pack_filter(self.lanes, self.filter_array(node, arrays)[c0:c1, k0:k1], self._depth(node, k1 - k0))
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        if tile.size("k") == self.product(node).input.shape[1]:
+            return ()
+        planes = 2 if node.operand_types[0].storage.is_float else 4
+        return (Scratch("sums", planes * self.planes_bytes(tile_shape(tile), _item(node))),)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
+        product = self.product(node)
+        result = placed.result
+        target = operand(result)
+        if phase is not Phase.ONLY:
+            kind = DType.BF16 if target.dtype.is_float else target.dtype if phase.ends else DType.INT8
+            target = Operand(placed.scratch["sums"].address, kind)
+        self._emit_conv(node, product, placed, target, phase, asm)
+        if not phase.ends:
+            return
+        if phase is Phase.LAST:
+            asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=operand(result), left=target))
+        emit_limit(node, result, asm)
+
+    def _emit_conv(
+        self, node: Node, product: Product, placed: PlacedTile, target: Operand, phase: Phase, asm: Cv18Assembler
+    ) -> None:
+        x, filters = placed.operand(0), placed.constants["filter"]
+        block, bias = placed.constants.get("block"), placed.constants.get("bias")
+        channels = self._depth(node, x.shape[1])
+        asm.record(
+            Conv(
+                result=target,
+                result_shape=placed.result.shape,
+                input=operand(x),
+                input_shape=(channels, *x.shape[2:]),
+                weight=Operand(filters.address, dtype_of(node.operand_types[1].storage), Layout.COMPACT),
+                kernel=product.kernel,
+                stride=product.strides,
+                pads=x.padding,
+                pad_value=padding_value(node, x.padding),
+                dilation=product.dilations,
+                insert=product.inserts,
+                block=ChannelBlock(block.address, product.has_bias) if block is not None and phase.ends else None,
+                bias=bias.address if bias is not None and phase.ends else None,
+                relu=phase.ends and has_relu(node),
+                partial=PARTIAL[phase],
+                double=not _is_float(node) and channels >= 4 and channels % 2 == 0,
+            )
+        )
+
+    def _depth(self, node: Node, channels: int) -> int:
+        """Input channels as the command sees them."""
+        return channels if _is_float(node) or channels < _DOUBLE_FROM else round_up(channels, 2)
+
+
+def _item(node: Node) -> int:
+    return node.operand_types[0].storage.bits // 8
+
+
+def _is_float(node: Node) -> bool:
+    return node.operand_types[0].storage.is_float
+
+
+def requantise_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[int]) -> str | None:
+    """What the requantisation of sums cannot do."""
+    if _is_float(node):
+        return None
+    if not multipliers:
+        return "integer sums must be requantised, the chip cannot store 32 bits"
+    if node.op.quant_mode != "QDM" or node.op.round_mode != "HalfAwayFromZero":
+        return f"only quant_mode QDM rounded HalfAwayFromZero, this one is {node.op.quant_mode} {node.op.round_mode}"
+    if not all(0 <= shift <= 31 for shift in shifts):
+        return f"shifts from 0 to 31, these are {min(shifts)} to {max(shifts)}"
+    return None
+
+
+def point_refusal(node: Node) -> str | None:
+    """What results with zero points cannot do: the bias brings them, and a relu clamps at 0."""
+    point = zero_point(node.result_type)
+    if not point or _is_float(node):
+        return None
+    if not node.op.offset_in_bias:
+        return f"the bias must have the zero point, which is {point}"
+    return "a relu clamps stored integers at 0, the zero point is another" if node.op.do_relu else None
+
+
+def padding_value(node: Node, padding: Sequence[int]) -> int:
+    """What stands in the padding of a window: the operand's zero point."""
+    return zero_point(node.operand_types[0]) if any(padding) else 0
+
+
+def convolution_refusal(lanes: Lanes, node: Node[tpu.Conv2D]) -> str | None:
+    """What no kind of convolution can do."""
+    op = node.op
+    if any(op.inserts or ()) or op.kernel_zp:
+        return "zeros between rows and zero points of the kernel have no kernel"
+    return (
+        element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name), points=True)
+        or point_refusal(node)
+        or requantise_refusal(node, op.multiplier, op.rshift)
+        or lanes.window_refusal(op.window())
+    )
+
+
+class ConvKernel(ProductKernel):
+    """Convolution without groups."""
+
+    def refuse(self, node: Node) -> str | None:
+        return convolution_refusal(self.lanes, node)
+
+    def product(self, node: Node) -> Product:
+        return Product.of_convolution(node)
+
+
+class MatMulKernel(RowsFilter, ProductKernel):
+    """Rows times a constant matrix; every row is an image, or one place, of a 1×1 convolution.
+
+    Places of one image are computed 8 or 16 at once, but loaded element by element.
+    """
+
+    def refuse(self, node: Node[tpu.MatMul]) -> str | None:
+        op = node.op
+        if op.left_transpose or op.output_transpose:
+            return "left_transpose and output_transpose are not supported"
+        if op.input_zp or op.right_zp:
+            return "zero points must be those of types"
+        return (
+            element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name), points=True)
+            or point_refusal(node)
+            or requantise_refusal(node, op.multipliers, op.rshifts)
+            or types_refusal([node.operand_types[1]], MAX_DMA_EXTENT // 2)
+        )
+
+    def product(self, node: Node[tpu.MatMul]) -> Product:
+        depth, width = node.operand_types[0].dims[-1], node.result_type.dims[-1]
+        rows = node.operand_types[0].size // depth
+        if self.lanes.slots_of(width) <= (_SEPARATE_FLOATS if _is_float(node) else _SEPARATE):
+            left, result = View((rows, depth, 1, 1)), View((rows, width, 1, 1))
+        else:
+            left = View((1, depth, rows, 1), (rows * depth, 1, depth, 1))
+            result = View((1, width, rows, 1), (rows * width, 1, width, 1))
+        return Product(
+            left,
+            result,
+            has_bias=node.operand_types[2] is not ABSENT,
+            multipliers=node.op.multipliers,
+            right_shifts=node.op.rshifts,
+        )

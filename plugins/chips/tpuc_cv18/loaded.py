@@ -1,0 +1,65 @@
+"""A `.cvimodel` as the compiler sees a compiled file: simulator, timeline, disassembly and sizes in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tpuc.api import Instruction
+from tpuc.api.simulation import SimulatedModel, errors_name
+from tpuc_chip_parts.files import tensor_info
+
+from tpuc_cv18.container import CviModel, SectionKind
+from tpuc_cv18.disassembler import disassemble
+from tpuc_cv18.isa import Target
+from tpuc_cv18.simulator import Simulator
+
+
+class LoadedCviModel(SimulatedModel):
+    """The first program of a file, decoded once."""
+
+    ddr_spaces = ("gmem",)
+
+    def __init__(self, data: bytes, source: str, target: Target) -> None:
+        self._data, self._target = data, target
+        self._model = CviModel.from_bytes(data, target)
+        self._simulator = Simulator(self._model, source=source)
+        inputs = [tensor_info(tensor, int(tensor.zero_point), is_input=True) for tensor in self._simulator.inputs]
+        outputs = [tensor_info(tensor, int(tensor.zero_point), is_input=False) for tensor in self._simulator.outputs]
+        super().__init__(self._simulator, inputs, outputs)
+
+    def cycles(self, instruction: Instruction, profile: str) -> int:
+        from tpuc_cv18.timing import cycles
+
+        return cycles(instruction, profile)
+
+    def start_cycles(self, instruction: Instruction, profile: str) -> int:
+        from tpuc_cv18.timing_dma import start_cycles
+
+        return start_cycles(instruction, profile)
+
+    def ddr_bytes(self, instruction: Instruction) -> tuple[int, int]:
+        from tpuc_cv18.timing_dma import moved_bytes
+
+        return moved_bytes(instruction)
+
+    def disassemble(self) -> str:
+        return disassemble(self._data, self._target)
+
+    @property
+    def memory(self) -> Mapping[str, int]:
+        sizes = dict.fromkeys(SectionKind, 0)
+        for section in self._model.sections:
+            sizes[section.kind] += len(section.data)
+        program = self._simulator.program
+        return {
+            "weights": sizes[SectionKind.WEIGHT],
+            "activations": program.shared_bytes + program.private_bytes,
+            "code": sizes[SectionKind.CMDBUF] + sizes[SectionKind.DMABUF],
+            "file": len(self._data),
+        }
+
+
+def load_model(data: bytes, source: str, target: Target) -> LoadedCviModel:
+    """Decode a file; raises CorruptFile, IllegalCommand or Unsupported that name it."""
+    with errors_name(source):
+        return LoadedCviModel(data, source, target)

@@ -1,0 +1,111 @@
+"""Functions of one tensor: tables of 256 entries for integers, the chip's own arithmetic for floats."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
+from tpuc_chip_parts.lowering import (
+    FunctionFloat,
+    FunctionTable,
+    PowFloat,
+    quantised_constant,
+    result_with_sign,
+    slope_refusal,
+)
+from tpuc_chip_parts.numbers import ClipFloat, LeakyReluFloat
+from tpuc_ops import top, tpu
+from tpuc_ops.elementwise import Function
+
+from tpuc_cv18.kernels.powers import ActiveKernel
+from tpuc_cv18.lowerings.common import (
+    bf16_operands,
+    may_move_scale,
+    short_factor,
+    with_scale,
+)
+from tpuc_cv18.lowerings.table import TABLE
+
+_STEPS = 127
+
+_TABLES: Sequence[type[Op]] = (
+    *(
+        top.AddConst,
+        top.Clip,
+        Function,
+        top.LeakyRelu,
+        top.MaxConst,
+        top.MinConst,
+        top.MulConst,
+        top.Pow,
+        top.Reciprocal,
+        top.SubConst,
+    ),
+)
+
+
+@TABLE.lowers(Function, "bf16")
+class FunctionBf16(FunctionFloat):
+    """By tables of values and slopes. Both forms of GELU are one."""
+
+    modes = ActiveKernel.kernels
+
+    def mode(self, op: Function) -> str:
+        return op.active if isinstance(op, top.GELU) else op.active_mode()
+
+
+TABLE.lowers(top.Pow, "bf16")(PowFloat)
+for _op in _TABLES:
+    TABLE.lowers(_op, "int8")(FunctionTable)
+for _op in (top.Clip, top.MaxConst, top.MinConst):
+    TABLE.lowers(_op, "bf16")(ClipFloat)
+TABLE.lowers(top.LeakyRelu, "bf16")(LeakyReluFloat)
+
+
+@TABLE.lowers(top.PRelu, "bf16")
+class PReluBf16(Lowering[top.PRelu]):
+    """Slopes are bf16."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return slope_refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        slope = node.constants[1]
+        assert slope is not None
+        return [build(tpu.PRelu(), bf16_operands(node, build), node.float_result_type())]
+
+
+@TABLE.lowers(top.PRelu, "int8")
+class PReluInt8(Lowering[top.PRelu]):
+    """Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below; Sy is
+    the nearest scale for which a byte says Sx / Sy exactly.
+    """
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return slope_refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        slope = node.constants[1]
+        assert slope is not None
+        result = result_with_sign(node, unsigned=False)
+        if node.operands[0].tensor.storage.is_unsigned:
+            return FunctionTable().lower(dataclasses.replace(node, op=top.LeakyRelu(alpha=1.0)), build)
+        scale = node.operands[0].tensor.uniform.scale
+        multiplier, shift = short_factor(scale / result.uniform.scale, _STEPS)
+        if may_move_scale(node):
+            result = with_scale(result, scale / math.ldexp(multiplier, -shift))
+        stored, common = quantised_constant(slope * (scale / result.uniform.scale), lowest_shift=0)
+        op = tpu.PRelu(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
+        dims = node.operand_types[0].dims
+        row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))
+        return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]
+
+
+@TABLE.lowers(top.Relu, "bf16", "int8")
+class ReluAny(Lowering[top.Relu]):
+    """A clamp of stored values; the result keeps the operand's type."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(tpu.Relu(relu_limit=node.op.relu_limit), node.operands, node.operands[0].tensor.at(None))]

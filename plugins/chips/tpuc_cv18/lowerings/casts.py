@@ -1,0 +1,53 @@
+"""How casts between float32, bf16 and bytes are made: every one is one op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import BF16, F32, Lowering, LoweringBuilder, LoweringNode, TensorType, Value, numpy_dtype
+from tpuc_ops import tpu
+from tpuc_ops.integers import zero_point
+from tpuc_ops.quant.arithmetic import dequantise
+
+from tpuc_cv18.lowerings.common import as_bf16
+from tpuc_cv18.lowerings.table import CASTS as TABLE
+
+__all__ = ["TABLE", "CastAny", "cast"]
+
+
+@TABLE.lowers(tpu.Cast, "int8", "bf16")
+class CastAny(Lowering[tpu.Cast]):
+    """float32 to int8 and back: the runtime computes it. Everything else: the chip, which converts between bf16 and
+    bytes, with a bf16 product for the scale; float32 to bf16 rounds half away from zero.
+
+    The runtime does not know uint8: bytes of images pass bf16 unchanged, also as parts of 255, other values lose no
+    more than int8 would. Integers with a zero point become bf16 by a table.
+    """
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        (value,) = node.operands
+        return [cast(value, node.result_type, node.name, build)]
+
+
+def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
+    """`value` as `wanted`, by an op that is called `name`."""
+    source = value.tensor
+    if not source.is_quantised and not wanted.is_quantised:
+        return build(tpu.Cast(round_half=wanted.storage == BF16), [value], wanted, name)
+    if source.is_quantised and zero_point(source):
+        table = dequantise(
+            np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage)),
+            source.uniform.scale,
+            source.uniform.zero_point,
+        )
+        half = wanted.with_element(BF16)
+        last = wanted.storage == BF16
+        operands = [value, build.weight(f"{name}_bf16", as_bf16(table.reshape(1, 1, 1, 256)), "bf16")]
+        value = build(tpu.Lut(), operands, half, name if last else f"{name}_half")
+        return value if last else cast(value, wanted, name, build)
+    stored, plain = (source, wanted) if source.is_quantised else (wanted, source)
+    if plain.storage == F32 and not stored.storage.is_unsigned:
+        return build(tpu.Cast(), [value], wanted, name)
+    op = tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=source.storage == F32)
+    return build(op, [value], wanted, name)

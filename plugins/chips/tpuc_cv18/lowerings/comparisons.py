@@ -1,0 +1,198 @@
+"""Comparisons, choices and rounding, in bf16 in every mode: truths are 0 and 1, made by steep slopes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops import top, tpu
+from tpuc_ops.top.compare import COMPARISONS, MIRRORED
+
+from tpuc_cv18.lowerings.bf16_composer import Bf16Composer
+from tpuc_cv18.lowerings.table import TABLE
+
+_FLOATS, _INTEGERS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"), ("INT32", "INT64")
+_INFINITE: Any = ml_dtypes.bfloat16(np.inf)
+_WHOLE_FROM = 128.0
+"""From here on bf16 has whole numbers only, below twice that all of them."""
+
+
+class InBf16(Lowering[Any]):
+    """Base."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.AS_IS,) * len(node.operand_types)
+
+
+def _truth(steps: Bf16Composer, value: Value) -> Value:
+    """1 for every number but 0."""
+    return steps.is_positive(steps.function("ABSVAL", value))
+
+
+def _compared(steps: Bf16Composer, mode: str, left: Value, right: Value) -> Value:
+    """1 where ``left mode right`` holds."""
+    match mode:
+        case "Greater":
+            return steps.is_positive(steps.do(tpu.Sub(), [left, right]))
+        case "Less":
+            return _compared(steps, "Greater", right, left)
+        case "GreaterOrEqual":
+            return steps.inverted(_compared(steps, "Greater", right, left))
+        case "LessOrEqual":
+            return steps.inverted(_compared(steps, "Greater", left, right))
+        case "NotEqual":
+            return _truth(steps, steps.do(tpu.Sub(), [left, right]))
+        case "Equal":
+            return steps.inverted(_compared(steps, "NotEqual", left, right))
+        case "And":
+            return steps.do(tpu.Min(), [_truth(steps, left), _truth(steps, right)])
+        case "Or":
+            return steps.do(tpu.Max(), [_truth(steps, left), _truth(steps, right)])
+        case _:
+            return _compared(steps, "NotEqual", _truth(steps, left), _truth(steps, right))
+
+
+@TABLE.lowers(top.Compare, "bf16", "int8")
+class CompareAny(InBf16):
+    """Of what bf16 holds: differences keep their sign."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.EXACT if node.op.mode in COMPARISONS else Wants.AS_IS,) * len(node.operand_types)
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _constant_refusal(node, 2)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        steps = Bf16Composer(node, build)
+        return steps.last(_compared(steps, node.op.mode, steps.operand(0), steps.operand(1)))
+
+
+@TABLE.lowers(top.CompareConst, "bf16", "int8")
+class CompareConstAny(InBf16):
+    """With a number that bf16 holds: the next one on the side where no operand of bf16 changes its truth."""
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.EXACT if node.op.mode in COMPARISONS else Wants.AS_IS,)
+
+    def lower(self, node: LoweringNode[top.CompareConst], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
+        steps = Bf16Composer(node, build)
+        value = steps.operand()
+        bound = _bound(op.const_val, MIRRORED.get(op.mode, op.mode) if op.inversed else op.mode)
+        number = steps.constant(np.full((1,) * len(value.tensor.dims), bound, np.float32))
+        sides = (number, value) if op.inversed else (value, number)
+        return steps.last(_compared(steps, op.mode, *sides))
+
+
+def _bound(number: float, mode: str) -> float:
+    """The number of bf16 for which ``x mode number`` stays what it is for every x of bf16; else the nearest."""
+    exact = float(np.float32(number))
+    held: Any = ml_dtypes.bfloat16(exact)
+    if mode in ("GreaterOrEqual", "Less") and float(held) < exact:
+        held = np.nextafter(held, _INFINITE)
+    elif mode in ("Greater", "LessOrEqual") and float(held) > exact:
+        held = np.nextafter(held, -_INFINITE)
+    return float(held)
+
+
+def _constant_refusal(node: LoweringNode, count: int) -> str | None:
+    if all(constant is not None for constant in node.constants[:count]):
+        return "all operands are constants; fold it into the network"
+    return None
+
+
+@TABLE.lowers(top.Where, "bf16", "int8")
+class WhereAny(InBf16):
+    """Each branch times its own truth, and the sum: one of them is always 0."""
+
+    def lower(self, node: LoweringNode[top.Where], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
+        steps = Bf16Composer(node, build)
+        given = node.constants[0]
+        if given is not None:
+            truth = steps.constant((given != 0).astype(np.float32))
+            other = steps.constant((given == 0).astype(np.float32))
+        else:
+            truth = _truth(steps, steps.operand(0))
+            other = steps.inverted(truth)
+        parts = (
+            (truth, op.x_const_val if op.x_is_const else None, 1),
+            (other, op.y_const_val if op.y_is_const else None, 2),
+        )
+        chosen = [_part(steps, share, number, index) for share, number, index in parts]
+        return steps.last(steps.do(tpu.Add(), chosen) if len(chosen) > 1 else chosen[0])
+
+
+def _part(steps: Bf16Composer, share: Value, number: float | None, index: int) -> Value:
+    """A branch where it is chosen, else 0; the computed operand comes first."""
+    if number is not None:
+        branch = steps.constant(np.full((1,) * len(share.tensor.dims), number, np.float32))
+    else:
+        branch = steps.operand(index)
+    is_constant = number is not None or steps.node.constants[index] is not None
+    return steps.do(tpu.Mul(), [share, branch] if is_constant else [branch, share])
+
+
+@TABLE.lowers(top.Round, "bf16")
+@TABLE.lowers(top.Floor, "bf16")
+@TABLE.lowers(top.Ceil, "bf16")
+class RoundBf16(InBf16):
+    """Sums with 128 have no digits behind the point; larger numbers have none anyway. Both signs apart."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        steps = Bf16Composer(node, build)
+        value = steps.operand()
+        above = self._magnitude(steps, steps.do(tpu.Max(), [value, self._zero(steps, value)]))
+        below = self._magnitude(steps, steps.do(tpu.Max(), [steps.times(value, -1.0), self._zero(steps, value)]))
+        whole = steps.do(tpu.Sub(), [above, below])
+        if isinstance(node.op, top.Floor):
+            whole = steps.do(tpu.Sub(), [whole, steps.is_positive(steps.do(tpu.Sub(), [whole, value]))])
+        elif isinstance(node.op, top.Ceil):
+            whole = steps.do(tpu.Add(), [whole, steps.is_positive(steps.do(tpu.Sub(), [value, whole]))])
+        return steps.last(whole)
+
+    def _zero(self, steps: Bf16Composer, value: Value) -> Value:
+        return steps.constant(np.zeros((1,) * len(value.tensor.dims), np.float32))
+
+    def _magnitude(self, steps: Bf16Composer, value: Value) -> Value:
+        near = steps.within(value, 0.0, _WHOLE_FROM)
+        whole = steps.plus(steps.plus(near, _WHOLE_FROM), -_WHOLE_FROM)
+        return steps.do(tpu.Add(), [whole, steps.do(tpu.Sub(), [value, near])])
+
+
+@TABLE.lowers(top.Cast, "bf16", "int8")
+class CastAny(RoundBf16):
+    """To what bf16 can tell apart: other floats are as they are, integers without what is behind the point."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        if node.op.to in (*_FLOATS, *_INTEGERS, "BOOL"):
+            return None
+        return f"types {', '.join((*_FLOATS, *_INTEGERS, 'BOOL'))}, this one is {node.op.to}"
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        steps = Bf16Composer(node, build)
+        value = steps.operand()
+        if node.op.to in _FLOATS:
+            return steps.last(value)
+        if node.op.to == "BOOL":
+            return steps.last(_truth(steps, value))
+        signs = (value, steps.times(value, -1.0))
+        above, below = (self._cut(steps, steps.do(tpu.Max(), [one, self._zero(steps, value)])) for one in signs)
+        return steps.last(steps.do(tpu.Sub(), [above, below]))
+
+    def _cut(self, steps: Bf16Composer, value: Value) -> Value:
+        whole = self._magnitude(steps, value)
+        return steps.do(tpu.Sub(), [whole, steps.is_positive(steps.do(tpu.Sub(), [whole, value]))])
+
+
+@TABLE.lowers(top.Sign, "bf16")
+class SignBf16(InBf16):
+    """A steep slope, cut off on both sides."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        steps = Bf16Composer(node, build)
+        steep = steps.times(steps.within(steps.operand(), -1.0, 1.0), 2.0**126)
+        return steps.last(steps.within(steep, -1.0, 1.0))

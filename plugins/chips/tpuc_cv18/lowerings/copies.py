@@ -1,0 +1,23 @@
+"""Constants as values that moves can read: among the activations."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.api import LoweringBuilder, TensorType, Value, numpy_dtype
+from tpuc_ops import tpu
+from tpuc_ops.quant.arithmetic import Rounding, quantise_float
+
+from tpuc_cv18.lowerings.common import Array, as_bf16
+
+
+def stored_constant(constant: Array, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
+    """The constant as `wanted` stores it, copied by an op that is called `name` and changes nothing."""
+    if not wanted.is_quantised:
+        weight = build.weight(f"{name}_bf16", as_bf16(constant), "bf16")
+        return build(tpu.MulConst(const_val=1.0), [weight], wanted, name)
+    element = "ui8" if wanted.storage.is_unsigned else "si8"
+    dtype = numpy_dtype(wanted.storage)
+    stored = quantise_float(constant, wanted.uniform.scale, 0, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+    every = np.arange(256, dtype=np.uint8).view(dtype).reshape(1, 1, 1, 256)
+    operands = [build.weight(f"{name}_i8", stored, element), build.weight(f"{name}_table", every, element)]
+    return build(tpu.Lut(), operands, wanted, name)

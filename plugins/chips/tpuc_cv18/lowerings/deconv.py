@@ -1,0 +1,162 @@
+"""Transposed convolution with constant filters."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, NoneType, TensorType, Value
+from tpuc_chip_parts.lowering import learned_scales
+from tpuc_ops import top, tpu
+
+from tpuc_cv18.lowerings.common import QDM, Array, as_bf16
+from tpuc_cv18.lowerings.phases import lower_phases, phase_filters, phases_refusal
+from tpuc_cv18.lowerings.qdm import quantise_qdm
+from tpuc_cv18.lowerings.table import TABLE
+from tpuc_cv18.lowerings.windows import MAX_STEP
+
+
+def _plain_groups(op: top.Deconv, filters: Array, *, always: bool) -> tuple[Array, int]:
+    """One filter per channel as it is; other groups as one group whose filters are zero outside their own part, those
+    of single channels too where that is wanted.
+    """
+    groups, (outputs, channels) = op.group, filters.shape[:2]
+    if groups == 1 or ((outputs, channels) == (1, groups) and not always):
+        return filters, groups
+    whole = np.zeros((groups, outputs, *filters.shape[1:]), filters.dtype)
+    depth = channels // groups
+    for group in range(groups):
+        part = slice(group * depth, (group + 1) * depth)
+        whole[group, :, part] = filters[:, part]
+    return whole.reshape(groups * outputs, *filters.shape[1:]), 1
+
+
+def _near(op: top.Deconv, filters: Array) -> tuple[top.Deconv, Array]:
+    """The op with a window of at least the stride and padding of at least the output padding, by zeros in the filter
+    behind which as much is cut off.
+    """
+    window = op.window()
+    extra = tuple(op.output_padding or (0, 0))
+    added, pads = [0, 0], list(op.pads)
+    for axis in (0, 1):
+        extent, step = window.extents[axis], window.dilations[axis]
+        missing = max(window.strides[axis] - extent, extra[axis] - pads[axis + 2], 0)
+        added[axis] = -(-missing // step)
+        pads[axis + 2] += added[axis] * step
+    if not any(added):
+        return op, filters
+    kernel = (op.kernel_shape[0] + added[0], op.kernel_shape[1] + added[1])
+    wide = np.zeros((*filters.shape[:2], *kernel), filters.dtype)
+    wide[:, :, : op.kernel_shape[0], : op.kernel_shape[1]] = filters
+    return dataclasses.replace(op, kernel_shape=kernel, pads=tuple(pads)), wide
+
+
+def _deconv(op: top.Deconv, group: int, *, with_bias: bool) -> tpu.Deconv:
+    return tpu.Deconv(
+        kernel_shape=op.kernel_shape,
+        strides=op.strides,
+        pads=op.pads,
+        group=group,
+        dilations=op.dilations,
+        output_padding=op.output_padding,
+        do_relu=op.do_relu,
+        relu_limit=op.relu_limit,
+        with_bias=with_bias,
+    )
+
+
+def _refusal(node: LoweringNode) -> str | None:
+    if node.constants[1] is None:
+        return "the filter must be a constant"
+    if len(node.op.kernel_shape) != 2:
+        return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
+    near, _ = _near(node.op, node.constants[1])
+    return phases_refusal(near) if _is_far(near) else None
+
+
+def _is_far(op: top.Deconv) -> bool:
+    """Does the window reach further than the fields of a command?"""
+    window, extra = op.window(), op.output_padding or (0, 0)
+    return any(
+        extent - 1 - min(first, last - added) > MAX_STEP or stride > MAX_STEP + 1 or dilation > MAX_STEP + 1
+        for extent, stride, dilation, first, last, added in zip(
+            window.extents, window.strides, window.dilations, window.pads[:2], window.pads[2:], extra, strict=True
+        )
+    )
+
+
+class _Deconvolution:
+    """What both modes share: one command where the fields are wide enough, else a convolution for all phases."""
+
+    def __init__(self, node: LoweringNode, build: LoweringBuilder) -> None:
+        constant = node.constants[1]
+        assert constant is not None
+        self.node, self.build = node, build
+        self.near, constant = _near(node.op, constant)
+        self.is_far = _is_far(self.near)
+        self.filters, self.group = _plain_groups(self.near, constant, always=self.is_far)
+
+    def channels(self) -> Array:
+        """The filters with output channels first."""
+        if self.is_far:
+            return phase_filters(self.near, self.filters)
+        return self.filters if self.group == 1 else self.filters.swapaxes(0, 1)
+
+    def biases(self, bias: Array) -> Array:
+        """One for every output channel."""
+        return np.repeat(bias.reshape(-1), math.prod(self.near.strides)) if self.is_far else bias
+
+    def value(self, stored: Value, bias: Value, result: TensorType, **fields: Any) -> Value:
+        """The result, from stored filters and biases."""
+        with_bias = not isinstance(bias.type, NoneType)
+        source = self.node.operands[0]
+        if not self.is_far:
+            op = _deconv(self.near, self.group, with_bias=with_bias)
+            return self.build(dataclasses.replace(op, **fields), [source, stored, bias], result)
+        return lower_phases(self.node, self.build, self.near, [source, stored, bias], result, fields)
+
+    def stored(self, filters: Array) -> Array:
+        """The filters of `channels`, quantised, as the op has them."""
+        own = filters if self.is_far or self.group == 1 else filters.swapaxes(0, 1)
+        return np.ascontiguousarray(own)
+
+
+@TABLE.lowers(top.Deconv, "bf16")
+class DeconvBf16(Lowering[top.Deconv]):
+    """The same on bf16; the bias stays float32, as the chip adds it."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        parts, bias = _Deconvolution(node, build), node.constants[2]
+        stored = build.weight("filter_bf16", parts.stored(as_bf16(parts.channels())), "bf16")
+        added = build.none()
+        if bias is not None:
+            added = build.weight("bias_f32", parts.biases(bias).astype(np.float32))
+        return [parts.value(stored, added, node.float_result_type())]
+
+
+@TABLE.lowers(top.Deconv, "int8")
+class DeconvInt8(Lowering[top.Deconv]):
+    """Filters per output channel, as those of the convolution."""
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return _refusal(node)
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        parts, bias = _Deconvolution(node, build), node.constants[2]
+        result = node.quantised_result_type()
+        biases = None if bias is None else parts.biases(bias)
+        learned = learned_scales(node)
+        if learned is not None and learned.size > 1:
+            learned = parts.biases(learned)
+        product = quantise_qdm(parts.channels(), biases, node.operands[0].tensor.uniform, result.uniform, learned)
+        stored = build.weight("filter_i8", parts.stored(product.filters), "si8")
+        added = build.none()
+        if product.bias is not None:
+            added = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
+        return [parts.value(stored, added, result, multiplier=product.multipliers, rshift=product.right_shifts, **QDM)]

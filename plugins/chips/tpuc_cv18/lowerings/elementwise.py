@@ -1,0 +1,160 @@
+"""Element-wise arithmetic of two tensors, or of a tensor and a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
+from tpuc_chip_parts.lowering import result_with_sign, stored_operands
+from tpuc_chip_parts.numbers import AddConstFloat, MulConstFloat
+from tpuc_ops import top, tpu
+
+from tpuc_cv18.lowerings.common import (
+    QDM,
+    bf16,
+    bf16_operands,
+    decompose_qdm,
+    may_move_scale,
+    with_scale,
+)
+from tpuc_cv18.lowerings.residual import is_product, sum_as_product
+from tpuc_cv18.lowerings.sums import choose_multipliers
+from tpuc_cv18.lowerings.table import TABLE
+
+
+def _weighted(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
+    """The operands as bf16, each times its coefficient."""
+    values = bf16_operands(node, build)
+    coefficients = getattr(node.op, "coeff", None) or (1.0,) * len(values)
+    return [
+        value
+        if factor == 1.0
+        else build(tpu.MulConst(const_val=bf16(factor)), [value], value.tensor.at(None), f"{node.name}_weighted{index}")
+        for index, (value, factor) in enumerate(zip(values, coefficients, strict=True))
+    ]
+
+
+class BinaryBf16(Lowering[Any]):
+    """Base of plain bf16 arithmetic."""
+
+    def tpu(self, op: Any) -> Op:
+        """The TPU op with the same attributes."""
+        raise NotImplementedError
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        return [build(self.tpu(node.op), _weighted(node, build), node.float_result_type())]
+
+
+@TABLE.lowers(top.Add, "bf16")
+class AddBf16(BinaryBf16):
+    """Plain sums of two: the chip rounds each."""
+
+    def lower(self, node: LoweringNode[top.Add], build: LoweringBuilder) -> Sequence[Value]:
+        result = node.float_result_type()
+        total, *others = _weighted(node, build)
+        if not others:
+            raise ValueError("a sum of one operand is that operand; leave the node out")
+        for index, other in enumerate(others[:-1], 1):
+            dims = np.broadcast_shapes(total.tensor.dims, other.tensor.dims)
+            total = build(tpu.Add(), [total, other], result.with_shape(dims).at(None), f"{node.name}_sum{index}")
+        lowered = tpu.Add(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit)
+        return [build(lowered, [total, others[-1]], result)]
+
+
+@TABLE.lowers(top.Sub, "bf16")
+class SubBf16(BinaryBf16):
+    """The plain difference."""
+
+    def tpu(self, op: top.Sub) -> Op:
+        return tpu.Sub(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
+
+
+@TABLE.lowers(top.Mul, "bf16")
+class MulBf16(BinaryBf16):
+    """The plain product."""
+
+    def tpu(self, op: top.Mul) -> Op:
+        return tpu.Mul(do_relu=op.do_relu, relu_limit=op.relu_limit)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A stored operand with its scale, and the coefficient that it has in a sum."""
+
+    value: Value
+    scale: float
+    coefficient: float = 1.0
+
+
+def terms_of(node: LoweringNode, build: LoweringBuilder, coefficients: Sequence[float] | None = None) -> list[Term]:
+    """Operands with their scales: a constant becomes bytes with a scale of its own. Computed ones come first, the
+    first operand's type says whether the op is one of integers.
+    """
+    factors = coefficients or (1.0,) * len(node.operands)
+    terms = [
+        Term(value, scale, factor) for (value, scale), factor in zip(stored_operands(node, build), factors, strict=True)
+    ]
+    is_constant = [constant is not None for constant in node.constants]
+    return [term for _, term in sorted(zip(is_constant, terms, strict=True), key=lambda pair: pair[0])]
+
+
+@TABLE.lowers(top.Add, "int8")
+@TABLE.lowers(top.Sub, "int8")
+class SumInt8(Lowering[Any]):
+    """Each operand times coefficient * Sx / Sy over one common power of two; one rounding at the end. Sy moves by a
+    few per cent to where the multipliers say the factors best. Where the network itself states it, the sum is a
+    product of both operands' channels instead.
+    """
+
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return is_product(node)
+
+    def lower(self, node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Sequence[Value]:
+        op = node.op
+        if is_product(node) and len({value.tensor.storage for value in node.operands}) == 1:
+            return [sum_as_product(node, build)]
+        result = node.quantised_result_type()
+        coefficients = list(op.coeff or (1.0,) * len(node.operands))
+        if isinstance(op, top.Sub):
+            coefficients[0 if op.is_reverse else 1] *= -1
+        terms = terms_of(node, build, coefficients)
+        factors = [term.coefficient * term.scale / result.uniform.scale for term in terms]
+        choice = choose_multipliers(
+            factors, [term.value.tensor for term in terms], result, fixed=not may_move_scale(node)
+        )
+        lowered = tpu.Add(
+            do_relu=op.do_relu, relu_limit=op.relu_limit, multipliers=choice.multipliers, rshifts=(choice.shift,)
+        )
+        wanted = with_scale(result, result.uniform.scale * choice.widening)
+        return [build(lowered, [term.value for term in terms], wanted)]
+
+
+@TABLE.lowers(top.Mul, "int8")
+class MulInt8(Lowering[top.Mul]):
+    """The product of all scales over the result's as a 31-bit multiplier and a shift."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        terms = terms_of(node, build)
+        unsigned = all(term.value.tensor.storage.is_unsigned for term in terms)
+        result = result_with_sign(node, unsigned=unsigned)
+        factor = math.prod(term.scale for term in terms) / result.uniform.scale
+        if factor >= 1.0:
+            raise ValueError(f"the product's scale is {factor:g} times that of the result, and must be below 1 of it")
+        multiplier, shift = decompose_qdm(factor)
+        op = tpu.Mul(
+            do_relu=node.op.do_relu,
+            relu_limit=node.op.relu_limit,
+            multiplier=multiplier,
+            rshift=shift,
+            **QDM,
+        )
+        return [build(op, [term.value for term in terms], result)]
+
+
+TABLE.lowers(top.MulConst, "bf16")(MulConstFloat)
+TABLE.lowers(top.AddConst, "bf16")(AddConstFloat)
+TABLE.lowers(top.SubConst, "bf16")(AddConstFloat)

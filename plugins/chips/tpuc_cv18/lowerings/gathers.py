@@ -1,0 +1,116 @@
+"""Elements by index: slices where the indices are known, a product with ones and zeros where they are computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops import top, tpu
+from tpuc_ops.shapes import positive_axis
+
+from tpuc_cv18.lowerings.bf16_composer import Bf16Composer
+from tpuc_cv18.lowerings.common import as_bf16
+from tpuc_cv18.lowerings.table import TABLE
+
+_MOST_ROWS, _MOST_RUNS = 256, 256
+"""Whole numbers that bf16 has all of; slices of one result."""
+
+
+@TABLE.lowers(top.Gather, "bf16", "int8")
+class GatherAny(Lowering[top.Gather]):
+    """Known indices are runs, each a slice. Computed ones choose rows of a constant matrix of bf16: which of the row
+    numbers equals each index is 1 or 0, and that times the matrix is the row.
+    """
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.AS_IS,) * len(node.operand_types)
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        rows, indices = node.constants[:2]
+        if indices is not None:
+            if rows is not None:
+                return "all operands are constants; fold it into the network"
+            runs = len(_runs(_places(node)))
+            return None if runs <= _MOST_RUNS else f"indices of at most {_MOST_RUNS} runs, these have {runs}"
+        if rows is None:
+            return "rows and indices are both computed; one of them must be a constant"
+        if positive_axis(node.op.axis, rows.ndim) != 0:
+            return "computed indices choose along the first dimension only; permute the constant"
+        if rows.shape[0] > _MOST_ROWS:
+            return (
+                f"computed indices choose from at most {_MOST_ROWS} rows, here {rows.shape[0]}; look the rows up "
+                "outside and make them an input"
+            )
+        return None
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        if node.constants[1] is None:
+            return _chosen(node, Bf16Composer(node, build))
+        value, dims = node.operands[0], node.operand_types[0].dims
+        axis = positive_axis(node.op.axis, len(dims))
+        runs = _runs(_places(node))
+        parts: list[Value] = []
+        for index, (first, count, step) in enumerate(runs):
+            offset = tuple(first if at == axis else 0 for at in range(len(dims)))
+            end = first + count * step
+            ends = tuple((end if end >= 0 else -dims[axis] - 1) if at == axis else n for at, n in enumerate(dims))
+            lowered = tpu.Slice(
+                offset=offset, steps=tuple(step if at == axis else 1 for at in range(len(dims))), ends=ends
+            )
+            type_ = value.tensor.with_shape(tuple(count if at == axis else n for at, n in enumerate(dims))).at(None)
+            parts.append(build(lowered, [value], type_, f"{node.name}_run{index}"))
+        whole = parts[0]
+        if len(parts) > 1:
+            total = sum(count for _, count, _ in runs)
+            type_ = value.tensor.with_shape(tuple(total if at == axis else n for at, n in enumerate(dims))).at(None)
+            whole = build(tpu.Concat(axis=axis), parts, type_, f"{node.name}_rows")
+        wanted = node.result_type.dims
+        return [build(tpu.Reshape(shape=wanted), [whole], value.tensor.with_shape(wanted).at(None), node.name)]
+
+
+def _places(node: LoweringNode) -> list[int]:
+    """The indices, all from the front."""
+    indices = node.constants[1]
+    assert indices is not None
+    dims = node.operand_types[0].dims
+    extent = dims[positive_axis(node.op.axis, len(dims))]
+    return [int(index) % extent if index < 0 else int(index) for index in indices.reshape(-1)]
+
+
+def _runs(places: Sequence[int]) -> list[tuple[int, int, int]]:
+    """First place, how many and the step between them, of neighbours with one step."""
+    runs: list[tuple[int, int, int]] = []
+    for place in places:
+        if runs:
+            first, count, step = runs[-1]
+            if count == 1 and place != first:
+                runs[-1] = (first, 2, place - first)
+                continue
+            if count > 1 and place == first + count * step:
+                runs[-1] = (first, count + 1, step)
+                continue
+        runs.append((place, 1, 1))
+    return runs
+
+
+def _chosen(node: LoweringNode, steps: Bf16Composer) -> list[Value]:
+    rows = node.constants[0]
+    assert rows is not None
+    count = rows.shape[0]
+    number = math.prod(node.operand_types[1].dims)
+    index = steps.reshape(steps.operand(1), (number, 1))
+    below = steps.times(steps.is_positive(steps.times(index, -1.0)), count)
+    places = steps.do(
+        tpu.Sub(), [steps.do(tpu.Sub(), [index, steps.times(below, -1.0)]), _numbers(steps, number, count)]
+    )
+    is_other = steps.is_positive(steps.function("ABSVAL", places))
+    matrix = steps.build.weight("rows_bf16", as_bf16(rows.reshape(count, -1)), "bf16")
+    absent = [steps.build.none() for _ in range(3)]
+    dims = (number, rows[0].size)
+    return steps.last(steps.do(tpu.MatMul(), [steps.inverted(is_other), matrix, *absent], dims))
+
+
+def _numbers(steps: Bf16Composer, number: int, count: int) -> Value:
+    return steps.constant(np.broadcast_to(np.arange(count, dtype=np.float32), (number, count)))

@@ -1,0 +1,166 @@
+"""Quantised convolutions and products by the rule of cv18xx: 31-bit multipliers below 1 (SPEC 3.3)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import ElementType, LoweringNode, TensorType, Uniform, UniformPerAxis
+from tpuc_ops.quant.arithmetic import (
+    Rounding,
+    decompose_each,
+    largest_magnitudes,
+    round_quotients,
+    round_to_int,
+    saturate,
+)
+from tpuc_ops.quant.casts import parameters
+
+from tpuc_cv18.lowerings.common import MANTISSA_BITS, Array, decompose_qdm, scales_of
+
+_STEPS = 127.0
+_LARGEST, _SMALLEST = 0.999999, 2.0**-31
+"""What a multiplier with a shift from 0 to 31 can say."""
+_LARGE_POINT = 64
+"""Zero points that most results are nearer to than to 0."""
+_BIAS_STEPS = 0x7FFFFFFF * 0.998
+
+
+@dataclass(frozen=True)
+class QdmProduct:
+    """int8 filters `[oc, ...]`, int32 bias `[oc]` or None, and the factor to the output's scale per output channel."""
+
+    filters: Array
+    bias: Array | None
+    multipliers: tuple[int, ...]
+    right_shifts: tuple[int, ...]
+
+
+def quantise_qdm(
+    filters: Array, bias: Array | None, source: ElementType, result: ElementType, learned: Array | None = None
+) -> QdmProduct:
+    """Quantise per output channel (the first axis of `filters`); operand and result may have a scale per channel.
+
+    Factor q = absmax * Sx / (127 * Sy), more where the bias needs it, below 1; filters and bias are divided by q as the
+    multiplier says it, so that its rounding does no harm. With filter scales w that training learned q is w * Sx / Sy.
+    """
+    channels = filters.shape[0]
+    of_result = np.broadcast_to(scales_of(result), channels)
+    scaled = filters.astype(np.float64)
+    scaled *= _by_filter(scales_of(source), filters)
+    rows = scaled.reshape(channels, -1)
+    rows /= of_result[:, None]
+    factors = largest_magnitudes(rows) / _STEPS
+    if learned is not None and isinstance(source, Uniform):
+        factors = learned * source.scale / of_result
+    scaled_bias = None if bias is None else bias.reshape(-1).astype(np.float64) / of_result
+    if scaled_bias is not None:
+        needed = np.abs(scaled_bias) / _BIAS_STEPS
+        factors = np.where((needed > factors) & (needed < 1.0), needed, factors)
+    multipliers, shifts = decompose_each(np.clip(factors, _SMALLEST, _LARGEST), decompose_qdm)
+    exact = np.ldexp(multipliers.astype(np.float64), -MANTISSA_BITS - shifts.astype(np.int32))
+    quantised = round_quotients(rows, exact, Rounding.HALF_TO_EVEN, np.int8)
+    bias32: Array | None = None
+    if scaled_bias is not None:
+        bias32 = saturate(round_to_int(scaled_bias / exact, Rounding.HALF_TO_EVEN), np.int32)
+    return QdmProduct(
+        quantised.reshape(filters.shape),
+        bias32,
+        tuple(int(value) for value in multipliers),
+        tuple(int(value) for value in shifts),
+    )
+
+
+@dataclass(frozen=True)
+class StoredFilters:
+    """The whole numbers of a filter that the network stores as integers, zero points taken off, and what 1 means: one
+    scale, or one per output channel.
+    """
+
+    filters: Array
+    scales: Array
+
+
+def is_stored(node: LoweringNode) -> bool:
+    """Does the network store the filter as integers?"""
+    types = node.operand_types
+    return len(types) > 1 and isinstance(types[1].element, (Uniform, UniformPerAxis))
+
+
+def stored_filters(node: LoweringNode) -> StoredFilters | None:
+    """The second operand, None where its numbers are to be quantised."""
+    filters = node.constants[1]
+    if filters is None or not is_stored(node):
+        return None
+    scales, points = parameters(node.operand_types[1])
+    return StoredFilters((filters.astype(np.int64) - points).astype(np.float32), scales.reshape(-1))
+
+
+def clamps_at_lowest(node: LoweringNode) -> bool:
+    """Is a relu what the saturation of the result's integers does?"""
+    uniform = node.result_type.uniform
+    return uniform.zero_point <= uniform.bounds[0] and node.op.relu_limit <= 0.0
+
+
+def stored_qdm(
+    filters: Array, scales: Array, bias: Array | None, source: Uniform, result: Uniform, taps: int = 1, lean: int = 0
+) -> QdmProduct:
+    """Filters whose whole numbers the network states, `scales` per output channel or one for all, as they are; the
+    sums over `taps` times as many.
+
+    The factor is the float32 that runtimes multiply sums with. The bias takes off what the operand's zero point adds
+    and brings the result's.
+
+    `lean` is added to each multiplier: with -1 halves fall, with 1 they go away from 0. Only in a channel that leaves
+    int8 the filter gets as many steps as there are.
+    """
+    channels = filters.shape[0]
+    whole = filters.reshape(channels, -1).astype(np.int64)
+    factors = np.float32(source.scale) * np.asarray(scales, np.float32) / np.float32(result.scale)
+    exact = np.broadcast_to(factors.astype(np.float64) / taps, channels)
+    largest = np.abs(whole).max(axis=1, initial=0)
+    fits = (whole.max(axis=1, initial=0) <= _STEPS) & (whole.min(axis=1, initial=0) >= -_STEPS - 1)
+    steps = np.where(fits, 1.0, largest / _STEPS)
+    steps = np.minimum(steps, _LARGEST / np.maximum(exact, _SMALLEST))
+    multipliers, shifts = decompose_each(np.clip(exact * steps, _SMALLEST, _LARGEST), decompose_qdm)
+    stored = saturate(round_to_int(whole / steps[:, None], Rounding.HALF_TO_EVEN), np.int8)
+    shift_by = np.zeros(channels, np.int64)
+    if result.zero_point:
+        of_one = np.ldexp(multipliers.astype(np.float64), -MANTISSA_BITS - shifts)
+        shift_by = round_to_int(result.zero_point / of_one, Rounding.HALF_TO_EVEN)
+        if result.zero_point >= _LARGE_POINT:
+            # The whole number that brings the zero point is not quite it; a factor that much off makes it so.
+            exactly = np.minimum(result.zero_point / shift_by, _LARGEST)
+            multipliers, shifts = decompose_each(exactly, decompose_qdm)
+    multipliers = np.minimum(multipliers + lean, (1 << MANTISSA_BITS) - 1)
+    sums = np.zeros(channels) if bias is None else bias.reshape(-1).astype(np.float64)
+    unit = source.scale * np.broadcast_to(np.asarray(scales, np.float64), channels)
+    added = sums / (unit * steps) - stored.astype(np.int64).sum(axis=1) * source.zero_point
+    has_bias = bias is not None or source.zero_point or result.zero_point
+    return QdmProduct(
+        stored.reshape(filters.shape),
+        saturate(round_to_int(added, Rounding.HALF_TO_EVEN) + shift_by, np.int32) if has_bias else None,
+        tuple(int(value) for value in multipliers),
+        tuple(int(value) for value in shifts),
+    )
+
+
+def within_reach(result: TensorType, filters: Array, source: ElementType) -> TensorType:
+    """The result with scales per channel for which the factors of `quantise_qdm` are below 1: a channel whose values
+    were all small may have one that filters would have to be cut off for.
+    """
+    if not isinstance(result.element, UniformPerAxis):
+        return result
+    scaled = filters.astype(np.float64) * _by_filter(scales_of(source), filters)
+    lowest = largest_magnitudes(scaled.reshape(filters.shape[0], -1)) / (_STEPS * _LARGEST)
+    scales = np.maximum(scales_of(result.element), lowest)
+    return result.with_element(dataclasses.replace(result.element, scales=tuple(scales.tolist())))
+
+
+def _by_filter(scales: Array, filters: Array) -> Array:
+    """Of the operand's channels, to be multiplied with: a filter has one channel of its own, or sees all of them."""
+    if scales.size == 1:
+        return scales
+    axis = 0 if filters.shape[1] == 1 else 1
+    return scales.reshape(*(1,) * axis, -1, *(1,) * (filters.ndim - axis - 1))

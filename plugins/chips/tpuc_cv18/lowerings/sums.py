@@ -1,0 +1,84 @@
+"""The multipliers of sums: signed bytes with one shift for all operands, and the result's scale that suits them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import TensorType
+
+from tpuc_cv18.lowerings.common import MAX_SHIFT
+
+_WIDE, _OFFSET_SHIFT = 32767, 8
+"""16-bit sums, and the shift up to which 128 of its steps fit them: unsigned results of signed sums take those off."""
+_LIMIT, _LEFT = 127, 15
+_NARROWEST, _WIDEST = 1 - 2.0**-7, 1 + 2.0**-4
+"""How far the scale of the result may move: down by what cuts off less than one step at the threshold."""
+_ROUNDING = 1 / 12  # the power of the error of rounding to integers
+_CREST = 4.0  # calibrated thresholds are about so many times the root of the mean square
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """`multipliers / 2**shift` are the factors of a result whose scale is `widening` times the wanted one."""
+
+    multipliers: tuple[int, ...]
+    shift: int
+    widening: float
+
+
+def choose_multipliers(
+    factors: Sequence[float], types: Sequence[TensorType], result: TensorType, *, fixed: bool
+) -> Multipliers:
+    """Multipliers, shift and scale with the least error; the scale stays where it is when it is `fixed`.
+
+    A multiplier is a signed byte; the largest is one times a power of two, because its product can be shifted left
+    before the next one is added. The whole sum fits 16 bits where it passes through them. The largest factor is said
+    exactly, by the result's scale; the error counts what is left of the others at usual values, and the rounding of
+    the result, in steps of the wanted scale.
+    """
+    steps = [255 if type_.storage.is_unsigned else 128 for type_ in types]
+    unsigned = result.storage.is_unsigned
+    is_wide = len(factors) > 2 or (unsigned and (min(steps) < 255 or min(factors) < 0))
+    best: tuple[float, Multipliers] | None = None
+    for shift in range((_OFFSET_SHIFT if unsigned else MAX_SHIFT) + 1):
+        for choice in _choices(factors, shift, fixed):
+            if is_wide and np.dot(np.abs(choice.multipliers), steps) > _WIDE:
+                continue
+            error = _error(choice, factors, steps)
+            if best is None or error < best[0]:
+                best = (error, choice)
+    if best is None:
+        shown = ", ".join(f"{factor:g}" for factor in factors)
+        raise ValueError(
+            f"the operands' scales are {shown} times that of the result, and the chip's multipliers smaller"
+        )
+    return best[1]
+
+
+def _choices(factors: Sequence[float], shift: int, fixed: bool) -> Iterator[Multipliers]:
+    """All multipliers of the largest factor that keep the result's scale near the wanted one, with the others' best."""
+    largest = max(range(len(factors)), key=lambda index: abs(factors[index]))
+    scaled = abs(math.ldexp(factors[largest], shift))
+    left = max(0, math.ceil(math.log2(scaled / _LIMIT))) if scaled else 0
+    if left > _LEFT:
+        return
+    scaled = math.ldexp(scaled, -left)
+    near = range(math.ceil(scaled / _WIDEST), min(math.floor(scaled / _NARROWEST), _LIMIT) + 1)
+    movable = not fixed and len(near) > 0 and near[0] > 0
+    for byte in near if movable else (min(round(scaled), _LIMIT),):
+        widening = scaled / byte if movable else 1.0
+        multipliers = [round(math.ldexp(factor / widening, shift)) for factor in factors]
+        multipliers[largest] = int(math.copysign(byte << left, factors[largest]))
+        if all(abs(value) <= _LIMIT for index, value in enumerate(multipliers) if index != largest):
+            yield Multipliers(tuple(multipliers), shift, widening)
+
+
+def _error(choice: Multipliers, factors: Sequence[float], steps: Sequence[int]) -> float:
+    """The power of the error in steps of the wanted scale; a scale that is off costs as much below as above."""
+    power = _ROUNDING
+    for multiplier, factor, step in zip(choice.multipliers, factors, steps, strict=True):
+        power += ((math.ldexp(multiplier, -choice.shift) - factor / choice.widening) * step / _CREST) ** 2
+    return power * max(choice.widening, 1 / choice.widening) ** 2

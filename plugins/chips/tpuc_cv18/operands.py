@@ -1,0 +1,49 @@
+"""Tiles and element types as the instructions want them."""
+
+from __future__ import annotations
+
+from tpuc.api import LocalTensor, ScalarType, Shape4
+
+from tpuc_cv18.isa import DType, Operand, Target
+
+MAX_EXTENT = 4095 - 32
+"""12-bit size fields of compute commands, and a margin without which the vendor's model stops."""
+MAX_DMA_EXTENT = 65535
+"""16-bit size fields, and row strides in bytes, of DMA commands."""
+
+_DTYPES = {
+    "i8": DType.INT8,
+    "si8": DType.INT8,
+    "u8": DType.UINT8,
+    "ui8": DType.UINT8,
+    "bf16": DType.BF16,
+}
+
+
+def dtype_of(element: ScalarType) -> DType:
+    """The command's element type."""
+    return _DTYPES[element.name]
+
+
+def is_computable(element: ScalarType) -> bool:
+    """Can compute commands take it?"""
+    return element.name in _DTYPES
+
+
+def operand(local: LocalTensor) -> Operand:
+    """A tile's tensor as an operand."""
+    dtype = dtype_of(local.element)
+    if local.strides is None:
+        return Operand(local.address, dtype)
+    n, c, h, w = (step * dtype.bytes for step in local.strides)
+    return Operand(local.address, dtype, (n, c, h, w))
+
+
+def strided(local: LocalTensor, shape: Shape4, target: Target) -> Operand:
+    """A tensor as an operand of a command over `shape`: extents of 1 are repeated by a stride of 0."""
+    plain = operand(local)
+    if local.shape == shape:
+        return plain
+    steps = plain.strides(local.shape, target)
+    n, c, h, w = (0 if own != wanted else step for own, wanted, step in zip(local.shape, shape, steps, strict=True))
+    return Operand(local.address, plain.dtype, (n, c, h, w))

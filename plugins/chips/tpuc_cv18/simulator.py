@@ -1,0 +1,203 @@
+"""Runs a `.cvimodel`: decodes the command bytes once, then executes them bit for bit for any number of inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import (
+    CorruptFile,
+    DecodedStreams,
+    Engine,
+    IllegalCommand,
+    Region,
+    UsageError,
+    show_region,
+)
+from tpuc_chip_parts.simulator import FileSimulator, Watcher
+
+from tpuc_cv18.container import (
+    CpuRoutine,
+    CviModel,
+    Program,
+    Routine,
+    SectionKind,
+    Tensor,
+    TpuRoutine,
+    read_arguments,
+)
+from tpuc_cv18.container.model import Value
+from tpuc_cv18.cpu import run_function
+from tpuc_cv18.isa.geometry import FIRST_IO, GMEM_BITS, PRIVATE, SHARED, WEIGHTS, split_gmem
+from tpuc_cv18.isa.stream import Segment, decode_cmdbuf, decode_dmabuf
+from tpuc_cv18.isa.target import Target
+from tpuc_cv18.isa.types import Array
+from tpuc_cv18.machine import Machine
+
+MEMORY_LIMIT_BYTES = 1 << 32
+"""The GMEM window; a file that asks for more is damaged."""
+
+
+@dataclass(frozen=True)
+class CpuStep:
+    """A call of a built-in function."""
+
+    function: str
+    arguments: Mapping[str, Value]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+Step = DecodedStreams | CpuStep
+
+
+class Simulator(FileSimulator):
+    """One program of a file with its memories. Decoding happens here, `run` may be called many times."""
+
+    part_name = "segment"
+    machine: Machine
+
+    def __init__(self, model: CviModel, program: int = 0, source: str = "cvimodel") -> None:
+        super().__init__(source, Machine(model.target))
+        self.model = model
+        if not 0 <= program < len(model.programs):
+            raise UsageError(f"{source}: no program {program}; the file has {len(model.programs)}")
+        self.program = model.programs[program]
+        self.steps: tuple[Step, ...] = tuple(
+            step
+            for number, routine in enumerate(self.program.routines)
+            for step in _decode_routine(model, self.program, routine, f"{source}: routine {number}")
+        )
+        weights = model.section(SectionKind.WEIGHT)
+        self._weights = np.frombuffer(weights.data if weights else b"", np.uint8)
+        self._weights_touched = self._writes(WEIGHTS)
+        for base, size in enumerate(_memory_sizes(self.program, source)):
+            self.machine.gmem[base] = np.zeros(size, np.uint8)
+        self.machine.gmem[WEIGHTS] = self._weights.copy()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, target: Target, program: int = 0, source: str = "cvimodel") -> Simulator:
+        """Load a file; raises CorruptFile, IllegalCommand or Unsupported."""
+        return cls(CviModel.from_bytes(data, target), program, source)
+
+    @property
+    def parts(self) -> tuple[DecodedStreams, ...]:
+        return tuple(step for step in self.steps if isinstance(step, DecodedStreams))
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return tuple(self.program.tensor(name) for name in self.program.inputs)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        return tuple(self.program.tensor(name) for name in self.program.outputs)
+
+    def show(self, region: Region) -> str:
+        if region.space == "lmem":
+            return show_region(region)
+        base, offset = split_gmem(region.start)
+        return f"g{base}+{offset:#x}, {region.end - region.start} bytes"
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def _execute(self, watch: Watcher | None) -> None:
+        index = 0
+        for step in self.steps:
+            if isinstance(step, CpuStep):
+                self._run_cpu(step)
+            else:
+                self._run_part(index, step, watch)
+                index += 1
+
+    def _run_cpu(self, step: CpuStep) -> None:
+        results = run_function(
+            step.function, [self.tensor(tensor) for tensor in step.inputs], step.arguments, step.outputs
+        )
+        if [result.size for result in results] != [math.prod(tensor.shape) for tensor in step.outputs]:
+            raise CorruptFile(
+                f"{self.source}: CPU function '{step.function}' does not give the shapes of its outputs; the file is "
+                "damaged, copy it again"
+            )
+        for tensor, result in zip(step.outputs, results, strict=True):
+            self.tensor(tensor)[...] = np.asarray(result).reshape(tensor.shape)
+
+    def _reset(self) -> None:
+        self.machine.lmem.fill(0)
+        for base, memory in enumerate(self.machine.gmem):
+            if base != WEIGHTS:
+                memory.fill(0)
+        if self._weights_touched:
+            self.machine.gmem[WEIGHTS][:] = self._weights
+
+    def _memory(self, address: int, size: int) -> Array:
+        base, offset = split_gmem(address)
+        if not 0 <= base < len(self.machine.gmem) or not 0 <= offset <= offset + size <= self.machine.gmem[base].size:
+            raise UsageError(
+                f"{self.source}: {size} bytes at g{base}+{offset:#x} are outside the memory of this program"
+            )
+        return self.machine.gmem[base][offset : offset + size]
+
+    def _writes(self, base: int) -> bool:
+        return any(region.space == "gmem" and region.start >> GMEM_BITS == base for region in self._written())
+
+
+# -- loading -----------------------------------------------------------------------------------------------------------
+
+
+def _decode_routine(model: CviModel, program: Program, routine: Routine, where: str) -> list[Step]:
+    try:
+        match routine.body:
+            case CpuRoutine(function, arguments):
+                inputs, outputs = (
+                    tuple(program.tensor(name) for name in names) for names in (routine.inputs, routine.outputs)
+                )
+                return [CpuStep(function, read_arguments(arguments), inputs, outputs)]
+            case TpuRoutine():
+                segments = load_segments(model, routine.body)
+    except (CorruptFile, IllegalCommand) as error:
+        raise type(error)(f"{where}: {error}") from error
+    return [_decode_segment(segment, f"{where}: segment {index}") for index, segment in enumerate(segments)]
+
+
+def load_segments(model: CviModel, body: TpuRoutine) -> list[Segment]:
+    """The commands of a TPU routine; a command buffer is preferred to a DMA buffer, as in the runtime."""
+    cmdbuf = model.section(SectionKind.CMDBUF, body.cmdbuf) if body.cmdbuf else None
+    if cmdbuf is not None:
+        return decode_cmdbuf(cmdbuf.data, model.target)
+    dmabuf = model.section(SectionKind.DMABUF, body.dmabuf) if body.dmabuf else None
+    if dmabuf is not None:
+        return decode_dmabuf(dmabuf.data, model.target)
+    name = body.cmdbuf or body.dmabuf
+    raise CorruptFile(f"no section {name!r} with commands; the file is damaged")
+
+
+def _decode_segment(segment: Segment, where: str) -> DecodedStreams:
+    streams = {engine: segment.stream(engine) for engine in Engine}
+    for engine, stream in streams.items():
+        for index, command in enumerate(stream):
+            if command.number != index + 1:
+                raise CorruptFile(
+                    f"{where}: {engine.label} command {index + 1} is numbered {command.number}; the file is damaged"
+                )
+    compute, dma = streams[Engine.COMPUTE], streams[Engine.DMA]
+    return DecodedStreams.of(compute, dma, where)
+
+
+def _memory_sizes(program: Program, source: str) -> list[int]:
+    """Bytes behind each base register."""
+    sizes = [0] * 8
+    sizes[SHARED], sizes[PRIVATE] = program.shared_bytes, program.private_bytes
+    for tensor in program.tensors:
+        if tensor.tag == WEIGHTS:
+            raise CorruptFile(f"{source}: tensor {tensor.name!r} lies in the weights; the file is damaged")
+        if tensor.tag is not None and tensor.tag >= FIRST_IO:
+            sizes[tensor.tag] = max(sizes[tensor.tag], tensor.offset + tensor.bytes)
+    for name in (*program.inputs, *program.outputs):
+        tensor = program.tensor(name)
+        if tensor.tag is None or tensor.offset + tensor.bytes > sizes[tensor.tag]:
+            raise CorruptFile(f"{source}: tensor {name!r} is outside the memory of its tag; the file is damaged")
+    if max(sizes) > MEMORY_LIMIT_BYTES:
+        raise CorruptFile(f"{source}: {max(sizes)} bytes of memory; GMEM has {MEMORY_LIMIT_BYTES}; the file is damaged")
+    return sizes

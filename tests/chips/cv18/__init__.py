@@ -1,0 +1,1 @@
+"""Random instructions of the family, for the tests of each of its chips."""
