@@ -1,0 +1,73 @@
+"""The parts of a network's outputs, each with the places of its elements in the output that it is a part of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tpuc.api import Constant, Module, Operation, ShapeOnly, Value
+from tpuc.api.host import Array
+from tpuc_ops import top
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What a network output was put together from: the value `name`, computed by `producer` (None for a network input).
+
+    `places`: for each element of the part, in its shape, which element of `output` it is.
+    """
+
+    output: str
+    name: str
+    places: Array
+    producer: Operation | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the part, with the batch."""
+        return self.places.shape
+
+    def of(self, outputs: Mapping[str, Array]) -> Array:
+        """The part in the outputs of a network, whatever shape they are given in."""
+        return outputs[self.output].reshape(-1)[self.places]
+
+    def some(self, axis: int, chosen: Array) -> Part:
+        """The part at some indices of an axis."""
+        return replace(self, places=np.compress(chosen, self.places, axis))
+
+
+def parts_of(module: Module) -> Iterator[Part]:
+    """All outputs, those that are concatenations as what these put together, each value once. Constants are left out.
+
+    A part has the shape in which it goes into a concatenation, or that of the output; what a Softmax computes has its.
+    """
+    seen: set[str] = set()
+    for output in module.main.outputs:
+        places = np.arange(output.tensor.size).reshape(output.tensor.dims)
+        for part in _parts(output, output.name, places):
+            if part.name not in seen:
+                seen.add(part.name)
+                yield part
+
+
+def _parts(value: Value, output: str, places: Array) -> Iterator[Part]:
+    shaped, name = places, value.name
+    while (producer := value.defining) is not None:
+        if isinstance(producer.op, top.Permute):
+            places = places.transpose(np.argsort(producer.op.order))
+        elif not isinstance(producer.op, ShapeOnly):
+            break
+        value = producer.operands[0]
+        places = places.reshape(value.tensor.dims)
+    if producer is None or isinstance(producer.op, Constant):
+        return
+    if isinstance(producer.op, top.Concat):
+        dims = [operand.tensor.dims[producer.op.axis] for operand in producer.operands]
+        for operand, some in zip(
+            producer.operands, np.split(places, np.cumsum(dims)[:-1], producer.op.axis), strict=True
+        ):
+            yield from _parts(operand, output, some)
+        return
+    is_softmax = isinstance(producer.op, top.Softmax)
+    yield Part(output, value.name if is_softmax else name, places if is_softmax else shaped, producer)
