@@ -40,12 +40,12 @@ def _suppress(boxes: Boxes) -> Boxes:
     boxes = boxes[np.argsort(-boxes[:, COLUMNS], kind="stable")]
     kept: list[int] = []
     for row in range(len(boxes)):
-        if not kept or _overlaps(boxes[row], boxes[kept]).max() <= SUPPRESSED_FROM:
+        if not kept or overlaps(boxes[row], boxes[kept]).max() <= SUPPRESSED_FROM:
             kept.append(row)
     return boxes[kept]
 
 
-def _overlaps(box: Boxes, others: Boxes) -> Boxes:
+def overlaps(box: Boxes, others: Boxes) -> Boxes:
     """Intersection over union of one box with many."""
     low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:4], others[:, 2:4])
     shared = np.prod(np.maximum(high - low, 0), axis=1)
@@ -84,7 +84,7 @@ def _average_precision(found: Sequence[Boxes], wanted: Sequence[tuple[Boxes, Box
     for boxes, (truths, crowds) in zip(found, wanted, strict=True):
         free = np.ones(len(truths), bool)
         for box in boxes:
-            shared = np.where(free, _overlaps(box, truths), 0.0) if len(truths) else np.zeros(0)
+            shared = np.where(free, overlaps(box, truths), 0.0) if len(truths) else np.zeros(0)
             best = int(np.argmax(shared)) if len(shared) else -1
             if best >= 0 and shared[best] >= FOUND_FROM:
                 free[best] = False
