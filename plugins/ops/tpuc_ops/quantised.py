@@ -165,8 +165,8 @@ def matmul(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     if len(operands) > 2 and operands[2].size:
         acc = acc + operands[2].astype(np.int64).reshape(-1)
     bounds = bounds_of(op, node.result_type)
-    if left.ndim > 2 and isinstance(element, Uniform):
-        # BATCH_MATMUL: two roundings, as everywhere where no filter is constant.
+    if left.ndim > 2 and isinstance(element, Uniform) and op.round_mode != "HalfToEven":
+        # BATCH_MATMUL of TFLite: two roundings, as everywhere where no filter is constant.
         factor = float(np.float32(x_type.scale) * np.float32(element.scale)) / y_type.scale
         result = tflite.bounded(tflite.scaled(acc, factor), y_type, bounds)
     else:

@@ -93,10 +93,26 @@ def residual(opset: int) -> onnx.ModelProto:
     return model
 
 
-def quantised(folder: Path, form: Form, opset: int) -> Path:
-    """The network in a file, quantised by its ranges on some samples."""
+def attention(opset: int) -> onnx.ModelProto:
+    """Products of computed tensors, matrix by matrix, with a softmax between them."""
+    rng = np.random.default_rng(2)
+    weights = {name: rng.normal(0, 1, (12, 12)).astype(np.float32) for name in ("w1", "w2", "w3")}
+    nodes = [
+        *(node("MatMul", f"x {weight}", result) for weight, result in zip(weights, ("q", "k", "v"), strict=True)),
+        node("Transpose", "k", "t", perm=[0, 1, 3, 2]),
+        node("MatMul", "q t", "s"),
+        node("Softmax", "s", "p", axis=-1),
+        node("MatMul", "p v", "y"),
+    ]
+    model = network(nodes, {"x": SHAPE}, ["y"], weights, opset)
+    model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, SHAPE))
+    return model
+
+
+def quantised(folder: Path, form: Form, opset: int, model: onnx.ModelProto | None = None) -> Path:
+    """A network in a file, quantised by its ranges on some samples; the residual one if no other is given."""
     source, result = folder / "float.onnx", folder / "quantised.onnx"
-    onnx.save(residual(opset), source)
+    onnx.save(residual(opset) if model is None else model, source)
     quantize_static(
         source,
         result,
@@ -119,8 +135,15 @@ def quantised_dynamically(folder: Path, opset: int) -> Path:
 
 def by_onnxruntime(path: Path, x: Array) -> Array:
     """What ONNX Runtime computes, with its optimisations, which multiply integers."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(path, options)
+    session = onnxruntime.InferenceSession(path, session_options(plain=False))
     (result,) = session.run(None, {"x": x})
     return np.asarray(result)
+
+
+def session_options(*, plain: bool) -> onnxruntime.SessionOptions:
+    """Without its remarks; with `plain` also without optimisations: floats are computed between the casts."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    if plain:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return options

@@ -15,7 +15,7 @@ from tpuc_ops.product import ProductFields, product_flops, product_shape
 
 
 @dataclass(frozen=True)
-class MatMul(ReluFields, ProductFields, Op, quantised.Product):
+class MatMul(ReluFields, ProductFields, Op, quantised.Product, quantised.Rescales):
     """``left @ right + bias`` over the last two dimensions, then relu: `left: [..., m, k]`, `right: [..., k, n]`.
 
     Leading dimensions broadcast; each `*_transpose` exchanges the last two dimensions of that tensor. `bias` has `n`
