@@ -14,6 +14,7 @@ from tpuc.api import InvalidModel, Module, StringAttr, Uniform
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.session import Session
+from tpuc_ops import top
 
 from tests.frontends.onnx.networks import network, node
 from tests.frontends.quantised.networks import (
@@ -164,3 +165,29 @@ def test_values_of_16_bits_are_floats(tmp_path: Path) -> None:
     weights = {"s": np.array(1e-4, np.float32), "z": np.array(0, np.int16)}
     onnx.save(network(nodes, {"x": [1, 4]}, ["y"], weights, opset=21), tmp_path / "net.onnx")
     assert not casts(transformed(tmp_path / "net.onnx"))
+
+
+@pytest.mark.parametrize(("kind", "zero"), [(np.uint16, 0), (np.uint16, 20000), (np.int16, 0), (np.int16, -32768)])
+def test_limits_of_16_bits_stay(kind: type[np.generic], zero: int, tmp_path: Path) -> None:
+    """ONNX Runtime's quantiser leaves out relus that they stand for."""
+    nodes = [
+        node("Conv", "x w", "c"),
+        node("QuantizeLinear", "c s z", "q1"),
+        node("DequantizeLinear", "q1 s z", "d1"),
+        node("MaxPool", "d1", "p", kernel_shape=[2, 2]),
+        node("QuantizeLinear", "p s z", "q2"),
+        node("DequantizeLinear", "q2 s z", "d2"),
+        node("Neg", "d2", "y"),
+    ]
+    filters = np.random.default_rng(4).normal(0, 1, (3, 2, 1, 1)).astype(np.float32)
+    weights = {"w": filters, "s": np.array(1e-5, np.float32), "z": np.array(zero, kind)}
+    path = tmp_path / "net.onnx"
+    onnx.save(network(nodes, {"x": [1, 2, 4, 4]}, ["y"], weights, opset=21), path)
+    module = transformed(path)
+    limits = [op for op in module.main.operations if isinstance(op.op, top.Clip) or getattr(op.op, "do_relu", False)]
+    assert len(limits) == 1  # a maximum of what has limits has them
+    x = np.random.default_rng(5).normal(0, 1, (1, 2, 4, 4)).astype(np.float32)
+    (got,) = Interpreter(module).run({"x": x}).values()
+    wanted = by_onnxruntime(path, x)
+    assert np.unique(wanted).size > 2
+    assert np.abs(got - wanted).max() <= 1e-5

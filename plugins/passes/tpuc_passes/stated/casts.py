@@ -20,6 +20,7 @@ from tpuc.api import (
 from tpuc_ops import top
 from tpuc_ops.linear import integer_range
 from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quantised import MovesElements
 
 from tpuc_passes.canonicalisation.common import Names, is_output
 from tpuc_passes.quantised import CHIP_BITS
@@ -32,7 +33,7 @@ class CastsFromStated(Pattern):
     """A QuantizeLinear that only DequantizeLinears of the same parameters read, and those, become casts.
 
     Integers of fewer bits are those of 8 bits whose operand is limited: chips saturate at 8 bits. Finer steps are left
-    out, because floats of chips have them.
+    out, because floats of chips have them; their limits stay, which are all that is left of a relu before them.
     """
 
     matches = (top.QuantizeLinear,)
@@ -51,6 +52,7 @@ class CastsFromStated(Pattern):
         bits = _bits(op.to)
         source = operation.operands[0]
         if bits > CHIP_BITS:
+            source = self._limited(operation, op, rewriter)
             for reader in readers:
                 if isinstance(reader.op, top.DequantizeLinear):
                     rewriter.replace(reader, source)
@@ -71,6 +73,8 @@ class CastsFromStated(Pattern):
         """The operand between the smallest and the largest number that the integers mean."""
         low, high = ((bound - op.y_zero_point[0]) * op.y_scale[0] for bound in integer_range(op.to))
         source = operation.operands[0]
+        if _is_within(source, low - op.y_scale[0] / 2, high + op.y_scale[0] / 2):
+            return source
         name = self._names.new(f"{operation.name}_limited")
         return rewriter.build(top.Clip(min=low, max=high), [source], source.type, name)
 
@@ -155,6 +159,21 @@ def check_scales(operation: Operation, scales: tuple[float, ...]) -> None:
 def is_weight(value: Value) -> bool:
     """Is it a constant?"""
     return value.defining is not None and isinstance(value.defining.op, top.Weight)
+
+
+def _is_within(value: Value, low: float, high: float) -> bool:
+    """Is every element known to lie between these numbers?"""
+    producer = value.defining
+    if producer is None:
+        return False
+    op = producer.op
+    if isinstance(op, top.Clip):
+        return low <= op.min and op.max <= high
+    if isinstance(op, (top.HardSigmoid, top.Sigmoid)) or (isinstance(op, top.Softmax) and not op.log):
+        return low <= 0 and high >= 1
+    if isinstance(op, (MovesElements, top.MaxPool)):
+        return _is_within(producer.operands[0], low, high)
+    return False
 
 
 def _reads_back(reader: Operation) -> bool:
