@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tpuc.data import SampleSet
 from tpuc.errors import CalibrationError
 from tpuc.registry import Offer
 
@@ -114,7 +115,7 @@ def test_compile_passes_everything_on(tpuc: CommandLine, calls: Calls) -> None:
                 "random_weights": False,
                 "input_shapes": ((1, 3),),
                 "output_names": ("a", "b"),
-                "dataset": Path("samples"),
+                "dataset": (SampleSet(Path("samples")),),
                 "input_num": 5,
                 "calibration_table": Path("table"),
                 "calibration_method": "max",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tpuc.cli.values import EMPTY, INTEGERS, NUMBERS, OUTPUT
+from tpuc.cli.values import EMPTY, INTEGERS, NUMBERS, OUTPUT, SAMPLES
 
 R = TypeVar("R")
 Function = Callable[..., R]
@@ -68,6 +68,27 @@ def layout_option(function: Function[R]) -> Function[R]:
         help="Of arrays for inputs of four dimensions, where their shape leaves it open.",
     )
     return option(function)
+
+
+def dataset_option(what: str) -> Callable[[Function[R]], Function[R]]:
+    """Add the option that names data sets, as `dataset`: a tuple, None when nothing was named."""
+    option = click.option(
+        "--dataset",
+        type=SAMPLES,
+        multiple=True,
+        metavar="DIR",
+        help=f"{what} DIR=3: its samples count three times.",
+    )
+
+    def add(function: Function[R]) -> Function[R]:
+        @functools.wraps(function)
+        def named(*arguments: Any, **settings: Any) -> R:
+            settings["dataset"] = settings["dataset"] or None
+            return function(*arguments, **settings)
+
+        return option(named)
+
+    return add
 
 
 def planning_options(function: Function[R]) -> Function[R]:

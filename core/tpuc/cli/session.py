@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +15,7 @@ from tpuc.files import check_writable, write_atomic
 
 if TYPE_CHECKING:
     from tpuc.api.chip import Chip, LoadedModel
+    from tpuc.data import SampleSet
     from tpuc.session import CompileReport, Session
 
 
@@ -96,11 +97,13 @@ def check_outputs(*paths: Path | None) -> None:
             check_writable(path)
 
 
-def check_one_data_source(dataset: Path | None, data_list: Path | None, required: bool = False) -> None:
+def check_one_data_source(
+    dataset: Path | Sequence[SampleSet] | None, data_list: Path | None, required: bool = False
+) -> None:
     """Raise UsageError unless samples come from one place only."""
-    if dataset is not None and data_list is not None:
+    if dataset and data_list is not None:
         raise UsageError("--dataset and --data-list both name samples; give one of them.")
-    if required and dataset is None and data_list is None:
+    if required and not dataset and data_list is None:
         raise UsageError("no samples to calibrate with; give --dataset DIR or --data-list FILE.")
 
 

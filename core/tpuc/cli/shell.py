@@ -97,7 +97,8 @@ def _typed(command: str, option: str, parameter: click.Parameter, value: Any) ->
     if isinstance(parameter.type, ShapesType) and isinstance(value, list):
         return str(cast("list[Any]", value))
     many = parameter.multiple or parameter.nargs != 1 or isinstance(parameter.type, ListedType)
-    return typed_value(command, option, value, many=many)
+    typed = typed_value(command, option, value, many=many)
+    return [typed] if parameter.multiple and isinstance(typed, str) else typed
 
 
 def _registry(ctx: click.Context) -> Registry:

@@ -156,6 +156,18 @@ def finite(text: Any) -> float:
     return number
 
 
+class SampleSetType(_ParamType):
+    """`faces/`, or `faces/=3`."""
+
+    name = "samples"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The data set."""
+        from tpuc.data.sets import SampleSet
+
+        return SampleSet.of_text(value) if isinstance(value, str) else value
+
+
 class WholeType(click.IntRange):
     """A whole number that is not below `min`."""
 
@@ -175,6 +187,7 @@ NAMES = NamesType()
 PATHS = PathsType()
 SHAPES = ShapesType()
 MODE = ModeType()
+SAMPLES = SampleSetType()
 FILE = click.Path(path_type=Path)  # whether it is there is the operating system's answer, not the command line's
 OUTPUT = OutputType(path_type=Path)
 COUNT, POSITIVE = WholeType(min=0, max=LARGEST), WholeType(min=1, max=LARGEST)

@@ -6,6 +6,7 @@ from tpuc.data.inputs import INPUT_LAYOUT, inputs_of, preprocess_from, preproces
 from tpuc.data.layout import ArrayLayout, layout_of
 from tpuc.data.preprocess import Preprocess, Reader, centre_crop
 from tpuc.data.samples import SampleInput, SampleReader, SampleSource, arranged, fit, has_reader, open_samples
+from tpuc.data.sets import SampleSet, sets_of
 from tpuc.data.stored import quantise
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Reader",
     "SampleInput",
     "SampleReader",
+    "SampleSet",
     "SampleSource",
     "arranged",
     "centre_crop",
@@ -27,4 +29,5 @@ __all__ = [
     "preprocess_of",
     "quantise",
     "quantiser",
+    "sets_of",
 ]

@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 from tpuc.data.layout import ArrayLayout
 from tpuc.data.preprocess import Preprocess, Reader
 from tpuc.data.rows import ArrayRows
+from tpuc.data.sets import SampleSet, interleaved, sets_of
 from tpuc.errors import CalibrationError
 from tpuc.npy import read_header
 from tpuc.npz import ARCHIVE_ERRORS, array_name, open_entry
@@ -141,22 +142,29 @@ def _suffix(file: Path) -> str:
 
 def open_samples(
     inputs: Sequence[SampleInput],
-    dataset: Path | None = None,
+    dataset: Path | Sequence[SampleSet] | None = None,
     data_list: Path | None = None,
     input_num: int = 0,
     registry: Registry | None = None,
 ) -> SampleSource:
     """The first `input_num` samples (0: all) of a folder or one file, by path, or of a list of files, in its order.
 
-    Files other than arrays are read by the readers that `registry` knows, else by those that are installed.
+    Of several data sets these are the first of each, spread evenly, as many times as their weights say. Files other
+    than arrays are read by the readers that `registry` knows, else by those that are installed.
     """
     registry = Registry() if registry is None else registry
-    if (dataset is None) == (data_list is None):
+    sets = sets_of(dataset)
+    if len(sets) > 1 or any(one.weight > 1 for one in sets):
+        sources = [open_samples(inputs, one.path, data_list, input_num, registry) for one in sets]
+        merged = interleaved([one.samples for one in sources], [one.weight for one in sets])
+        return SampleSource(tuple(inputs), merged, registry)
+    folder = sets[0].path if sets else None
+    if (folder is None) == (data_list is None):
         raise CalibrationError("samples: give either a folder (--dataset) or a list of files (--data-list).")
     if input_num < 0:
         raise CalibrationError(f"samples: --input-num {input_num} is negative. Use 0 for all samples.")
-    if dataset is not None:
-        source, lines = dataset, [[file] for file in _files_of(dataset, registry)]
+    if folder is not None:
+        source, lines = folder, [[file] for file in _files_of(folder, registry)]
     else:
         assert data_list is not None
         source, lines = data_list, _lines_of(data_list)

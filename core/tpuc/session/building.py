@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuc.api.planning import MemoryPlan
-from tpuc.data import inputs_of, open_samples
+from tpuc.data import inputs_of, open_samples, sets_of
 from tpuc.errors import CalibrationError
 from tpuc.files import file_stem, write_atomic
 from tpuc.ir import Module
@@ -49,7 +49,7 @@ def calibrate(session: Session, module: Module, settings: CalibrationSettings) -
     context = session.context()
     definition = session.registry.get("tpuc.passes", "calibrate")
     options = {
-        "dataset": str(settings.get("dataset") or ""),
+        "dataset": tuple(one.text() for one in sets_of(settings.get("dataset"))),
         "data_list": str(settings.get("data_list") or ""),
         "input_num": settings.get("input_num", 0),
         "method": settings.get("method", "kld"),

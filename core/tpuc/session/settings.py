@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
+from tpuc.data import SampleSet
 from tpuc.session.boundary import Boundary
 
 
@@ -30,7 +31,7 @@ class NetworkSettings(TypedDict, total=False):
 class SampleSettings(TypedDict, total=False):
     """Where samples are, and how many of them are taken (0: all of a data list, or the usual number)."""
 
-    dataset: Path | None
+    dataset: Path | Sequence[SampleSet] | None
     data_list: Path | None
     input_num: int
 

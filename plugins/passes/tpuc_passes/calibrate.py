@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
-from tpuc.api.host import inputs_of, open_pool, open_samples
+from tpuc.api.host import SampleSet, inputs_of, open_pool, open_samples
 
 from tpuc_passes.accuracy.bias import SHIFTS
 from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS
@@ -43,17 +43,19 @@ class Calibrate(Pass):
     are tuned and corrected on fewer samples, by a time reckoned from their operations. With `headroom` thresholds are
     made for values so many times larger than those of the samples, and tables are not compared; that is 1.6 where the
     network's scores find next to nothing in the samples, which is remarked on (a method without tuning keeps its own
-    thresholds then). Samples come from `dataset`
-    (folder or file) or `data_list`; `method` is a name in `tpuc.calibrators`. Work is spread over `workers`
-    processes (0: a thread of this one per core) or the dask `cluster`, to the same end. `statistics` is a file to
-    keep what was seen in, which a refused calibration leaves as it was, `resume` one to go on from. The samples are
-    looked at first unless `lint` is off; `strict` makes an error of what is remarked on otherwise.
+    thresholds then).
+
+    Samples come from `dataset` (folders or files; `faces=3`: its samples count three times) or `data_list`; `method` is
+    a name in `tpuc.calibrators`. Work is spread over `workers` processes (0: a thread of this one per core) or the dask
+    `cluster`, to the same end. `statistics` is a file to keep what was seen in, which a refused calibration leaves as
+    it was, `resume` one to go on from. The samples are looked at first unless `lint` is off; `strict` makes an error of
+    what is remarked on otherwise.
 
     The table is left in the result `calibration_table`; the module does not change.
     """
 
     name = "calibrate"
-    dataset: str = ""
+    dataset: tuple[str, ...] = ()
     data_list: str = ""
     input_num: int = 0
     method: str = "kld"
@@ -76,8 +78,8 @@ class Calibrate(Pass):
                 f"{module.name}: is quantised already, its values have their scales; compile it without a table"
             )
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
-        inputs = inputs_of(module)
-        samples = open_samples(inputs, _path(self.dataset), _path(self.data_list), self.input_num, context.registry)
+        inputs, sets = inputs_of(module), tuple(map(SampleSet.of_text, self.dataset))
+        samples = open_samples(inputs, sets or None, _path(self.data_list), self.input_num, context.registry)
         with undone_on_failure(_path(self.statistics)), open_pool(self.workers, self.cluster, context.registry) as pool:
             files = _path(self.resume), _path(self.statistics)
             counting = Counting(self.histogram_bin_num, calibrator.needs_histogram, scores_of(module))

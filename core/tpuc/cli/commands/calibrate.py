@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import layout_option
+from tpuc.cli.options import dataset_option, layout_option
 from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, check_one_data_source, open_session
 from tpuc.cli.values import COUNT, FILE, OUTPUT, POSITIVE
 from tpuc.files import check_writable, undone_on_failure
 
+if TYPE_CHECKING:
+    from tpuc.data import SampleSet
+
 
 @click.command("calibrate", cls=Command)
 @click.argument("mlir", metavar="FILE.mlir", type=FILE)
-@click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples (images, npz or npy).")
+@dataset_option("Folder of samples (images, npz or npy).")
 @click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
 @layout_option
 @click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
@@ -40,7 +45,7 @@ from tpuc.files import check_writable, undone_on_failure
 def command(
     app: App,
     mlir: Path,
-    dataset: Path | None,
+    dataset: Sequence[SampleSet] | None,
     data_list: Path | None,
     input_layout: str | None,
     input_num: int,
@@ -57,12 +62,13 @@ def command(
 ) -> None:
     """Measure value ranges on sample data."""
     check_one_data_source(dataset, data_list, required=True)
-    check_inputs(mlir, dataset, data_list)
+    folders = [one.path for one in dataset or ()]
+    check_inputs(mlir, *folders, data_list)
     check_writable(output)
     # Statistics lie beside the table, so that it can take in more samples later.
     statistics = resume or output.with_name(f"{output.name}.npz")
     if resume is None:
-        check_output("statistics", statistics, (mlir, dataset, data_list))
+        check_output("statistics", statistics, (mlir, *folders, data_list))
     check_writable(statistics)
     session = open_session(app, input_layout=input_layout)
     options = {

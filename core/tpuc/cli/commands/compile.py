@@ -9,7 +9,7 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import boundary_options, layout_option, planning_options, preprocess_options
+from tpuc.cli.options import boundary_options, dataset_option, layout_option, planning_options, preprocess_options
 from tpuc.cli.session import check_inputs, check_one_data_source, check_outputs, open_session, show_report
 from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
 @click.option("--chip", required=True, help="The chip to compile for (`tpuc plugins` lists them).")
 @click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
-@click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples to calibrate with.")
+@dataset_option("Folder of samples to calibrate with.")
 @click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
 @click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
 @click.option("--calibration-table", type=FILE, metavar="FILE", help="A table made earlier, instead of samples.")
@@ -59,9 +59,12 @@ def command(
     **settings: Unpack[CompileSettings],
 ) -> None:
     """Compile a network for a chip."""
+    from tpuc.data import sets_of
+
     dataset, data_list = settings.get("dataset"), settings.get("data_list")
     check_one_data_source(dataset, data_list)
-    given = (settings.get("model_data"), dataset, data_list, settings.get("calibration_table"))
+    folders = [one.path for one in sets_of(dataset)]
+    given = (settings.get("model_data"), *folders, data_list, settings.get("calibration_table"))
     check_inputs(network, *given, *settings.get("test_input", ()))
     check_outputs(output, memory_plan, report_path)
     session = open_session(

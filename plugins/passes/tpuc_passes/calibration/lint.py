@@ -235,7 +235,7 @@ def _each(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
     if constant:
         yield f"Input '{one.name}': {_named(constant)} constant ({constant[0].minimum:g} everywhere)."
     first: dict[bytes, Look] = {}
-    twice = [look for look in looks if first.setdefault(look.digest, look) is not look]
+    twice = [look for look in looks if first.setdefault(look.digest, look).sample != look.sample]
     if twice:
         yield f"Input '{one.name}': {_named(twice)} the same as an earlier sample (as {first[twice[0].digest].sample})."
     sizes = np.array([max(-look.minimum, look.maximum) for look in looks])
