@@ -1,10 +1,15 @@
 """Networks that ONNX Runtime's quantiser wrote, compiled as they come and compared with ONNX Runtime's own results.
 
-`python benchmarks/quantised.py --model-data DIR [--samples N] [--forms NAME,...] [ROW ...]`: for each network and form
-the share of values that lie more than one step of the output's scale away, before and behind lowering (the
-TPU module's evaluation, which simulators give to the bit), and the answers that are equal. ONNX Runtime computes such
-a network in two ways, which differ from each other by steps; values are compared with the nearer one. No samples are
-given to `compile`: ranges are the network's own.
+`python benchmarks/quantised.py --model-data DIR [--samples N] [--forms NAME,...] [--chips NAME,...] [ROW ...]`
+
+For each network and form: the share of values that lie more than one step of the output's scale away, before and
+behind lowering (the TPU module's evaluation, which simulators give to the bit), and the answers that are equal. ONNX
+Runtime computes such a network in two ways, which differ from each other by steps; values are compared with the nearer
+one. No samples are given to `compile`: ranges are the network's own.
+
+Two columns say what such a share means. `op` gives every op the operands that ONNX Runtime computes without
+optimisations, and is the largest share of integers of one op that differ from its own. `one step` is the share of
+values of ONNX Runtime that move by more than a step when one element of the input moves by one.
 """
 
 from __future__ import annotations
@@ -28,15 +33,21 @@ from tpuc.api import Module
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 from tpuc.session.compare import real_values, types_of
+from tpuc_ops.quant.casts import Quantise
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tests.frontends.quantised.networks import session_options
+from tests.frontends.quantised.op_by_op import steps_by_op
 from tests.models.onnx_of import onnx_of
 from tests.models.rows import ROWS, Row, load, lower
 
 CHIPS = ("bm1684x", "cv183x")
 CALIBRATED = 8
 """Samples that the quantiser sees."""
+
+MOST_TAPPED = 10
+"""Samples of which every op is looked at by itself."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +113,7 @@ def quantised(path: Path, form: Form | None, samples: Sequence[Any], result: Pat
 
 def runtime(path: Path, samples: Sequence[Any], *, plain: bool = False) -> list[dict[str, Any]]:
     """What ONNX Runtime computes: by its kernels for integers, or with `plain` as the casts say it, in floats."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    if plain:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(path, options)
+    session = onnxruntime.InferenceSession(path, session_options(plain=plain))
     ((entry), names) = session.get_inputs()[0], [output.name for output in session.get_outputs()]
     return [dict(zip(names, session.run(names, {entry.name: one}), strict=True)) for one in samples]
 
@@ -121,6 +128,23 @@ def evaluated(module: Module, samples: Sequence[Any], names: Sequence[str]) -> l
         real = [real_values(array, types[key]) for key, array in results.items()]
         rows.append(dict(zip(names, real, strict=True)))
     return rows
+
+
+def largest_share(module: Module, path: Path, samples: Sequence[Any]) -> float:
+    """Of the integers of one op that differ from the runtime's where both have the same operands."""
+    found = steps_by_op(module, path, samples, plain=True)
+    return max(float((one.steps > 0).mean()) for one in found)
+
+
+def moved_by_one_step(module: Module, path: Path, samples: Sequence[Any], wanted: Sequence[Mapping[str, Any]]) -> float:
+    """The share of the runtime's values that change by more than a step where one element of the input does by one."""
+    casts = [cast for cast in module.main.operations if isinstance(cast.op, Quantise)]
+    step = casts[0].result.tensor.uniform.scale
+    beside = [sample.copy() for sample in samples]
+    for index, one in enumerate(beside):
+        place = np.random.default_rng(index).integers(one.size)
+        one.reshape(-1)[place] -= np.copysign(step, one.reshape(-1)[place])
+    return beyond_one_step(runtime(path, beside, plain=True), wanted)
 
 
 def beyond_one_step(got: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> float:
@@ -154,8 +178,11 @@ def main() -> None:
     parser.add_argument("--model-data", type=Path, required=True)
     parser.add_argument("--samples", type=int, default=50)
     parser.add_argument("--forms", default=",".join(FORMS))
+    parser.add_argument("--chips", default=",".join(CHIPS), help="may be empty: TOP alone")
     arguments = parser.parse_args()
-    print(f"{'network':14}{'form':17}{'TOP >1':>9}" + "".join(f"{chip:>18}" for chip in CHIPS) + f"{'s':>7}")
+    chips = [chip for chip in arguments.chips.split(",") if chip]
+    heading = f"{'network':14}{'form':17}{'TOP >1':>9}{'op':>9}{'one step':>10}"
+    print(heading + "".join(f"{chip:>18}" for chip in chips) + f"{'s':>7}")
     for name in arguments.rows or ROWS:
         row, data = ROWS[name], arguments.model_data / "data"
         samples = row.samples(data)[: arguments.samples]
@@ -169,10 +196,10 @@ def main() -> None:
                 except Exception as error:  # noqa: BLE001  # whatever the quantiser itself fails with
                     print(f"{name:14}{form_name:17} the quantiser fails: {type(error).__name__}", flush=True)
                     continue
-                print(f"{name:14}{form_name:17}" + compared(row, path, samples, form is None), flush=True)
+                print(f"{name:14}{form_name:17}" + compared(row, path, samples, chips, form is None), flush=True)
 
 
-def compared(row: Row, path: Path, samples: Sequence[Any], is_float: bool) -> str:
+def compared(row: Row, path: Path, samples: Sequence[Any], chips: Sequence[str], is_float: bool) -> str:
     """The columns behind the names."""
     wanted, plain = runtime(path, samples), runtime(path, samples, plain=True)
     start = process_time()
@@ -182,7 +209,9 @@ def compared(row: Row, path: Path, samples: Sequence[Any], is_float: bool) -> st
     text = f"{min(beyond_one_step(values, theirs) for theirs in (wanted, plain)):9.2%}"
     if is_float:
         return text
-    for chip in CHIPS:
+    few = samples[:MOST_TAPPED]
+    text += f"{largest_share(module, path, few):9.3%}{moved_by_one_step(module, path, samples, plain):10.2%}"
+    for chip in chips:
         lowered = lower(module, chip, None, "f32")
         got = evaluated(lowered, samples, names)
         share = min(beyond_one_step(got, theirs) for theirs in (wanted, plain))

@@ -13,6 +13,9 @@ from tpuc.api import Constant, Module, NetworkInput, Operation, Value
 
 from tests.frontends.quantised.networks import Array, session_options
 
+MAKERS = ("QuantizeLinear", "QLinear")
+"""What the names of operators begin with that give integers with a scale."""
+
 
 @dataclass(frozen=True)
 class OpSteps:
@@ -24,7 +27,7 @@ class OpSteps:
 
 
 class Tapped:
-    """A quantised file run by ONNX Runtime, which also gives every value that a QuantizeLinear makes.
+    """A quantised file run by ONNX Runtime, which also gives every tensor of integers.
 
     `plain` is without optimisations: floats between the casts, as the file says it.
     """
@@ -32,7 +35,7 @@ class Tapped:
     def __init__(self, path: Path, *, plain: bool) -> None:
         model = onnx.load(path)
         known = {output.name for output in model.graph.output}
-        made = [name for entry in model.graph.node if entry.op_type == "QuantizeLinear" for name in entry.output]
+        made = [name for entry in model.graph.node if entry.op_type.startswith(MAKERS) for name in entry.output]
         model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in made if name not in known)
         self._session = onnxruntime.InferenceSession(model.SerializeToString(), session_options(plain=plain))
         self._names = [output.name for output in self._session.get_outputs()]
