@@ -9,7 +9,7 @@ from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise
 
 from tpuc_passes.canonicalisation.common import Names
-from tpuc_passes.quantised import has_scales
+from tpuc_passes.quantised import CHIP_BITS, has_scales
 from tpuc_passes.stated.affine import AffineIntoFilter
 from tpuc_passes.stated.casts import CastsFromStated, CastsOfCasts, EqualCasts, StoredInputs
 from tpuc_passes.stated.integers import ComputeIntegers, ReluIntoIntegers
@@ -32,9 +32,10 @@ class AbsorbQuantisation(Pass):
         if not any(isinstance(operation.op, _STATED) for operation in module.walk()):
             return False
         names = Names(module)
+        from_stated = CastsFromStated(names)
         patterns: list[Pattern] = [
             RealBeforeMoves(names),
-            CastsFromStated(names),
+            from_stated,
             StoredInputs(),
             WeightsMoved(names),
             AffineIntoFilter(names),
@@ -51,6 +52,12 @@ class AbsorbQuantisation(Pass):
         drop_unused_weights(module)
         for function in module.functions:
             function.update_type()
+        if wide := len(from_stated.wide):
+            are = "value is" if wide == 1 else "values are"
+            context.remark(
+                f"{module.name}: {wide} {are} quantised to more than {CHIP_BITS} bits: compiled as floats within the "
+                "same limits, without that rounding"
+            )
         if has_scales(module):
             module.attributes["module.state"] = StringAttr("TOP_QUANTIZED")
         return True

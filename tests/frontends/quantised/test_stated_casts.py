@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto
+from onnxruntime.quantization import QuantType
 from tpuc.api import InvalidModel, Module, StringAttr, Uniform
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
@@ -19,6 +22,7 @@ from tpuc_ops import top
 from tests.frontends.onnx.networks import network, node
 from tests.frontends.quantised.networks import (
     FORMS,
+    Form,
     attention,
     by_onnxruntime,
     quantised,
@@ -164,7 +168,57 @@ def test_values_of_16_bits_are_floats(tmp_path: Path) -> None:
     ]
     weights = {"s": np.array(1e-4, np.float32), "z": np.array(0, np.int16)}
     onnx.save(network(nodes, {"x": [1, 4]}, ["y"], weights, opset=21), tmp_path / "net.onnx")
-    assert not casts(transformed(tmp_path / "net.onnx"))
+    remarks: list[str] = []
+    module = Session(Registry(), remark=remarks.append).transform(tmp_path / "net.onnx")
+    assert not casts(module)
+    (remark,) = remarks
+    assert remark == (
+        "net: 1 value is quantised to more than 8 bits: compiled as floats within the same limits, "
+        "without that rounding"
+    )
+    # 2**15 steps of 1e-4 on one side, one less on the other.
+    found = evaluated(module, np.array([[-9, 0, 1, 9]], np.float32))
+    np.testing.assert_allclose(found, np.exp([[-3.2768, 0, 1, 3.2767]]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [residual, attention])
+@pytest.mark.parametrize(
+    "form",
+    [Form(QuantType.QInt16, QuantType.QInt8, False), Form(QuantType.QUInt16, QuantType.QUInt8, False)],
+    ids=["s16s8", "u16u8"],
+)
+def test_limits_of_16_bits_are_those_of_onnxruntime(
+    form: Form, make: Callable[[int], onnx.ModelProto], tmp_path: Path
+) -> None:
+    """The quantiser leaves out relus where the integers cannot be below 0, so their limits count."""
+    path = quantised(tmp_path, form, 21, make(21))
+    assert "Relu" not in {entry.op_type for entry in onnx.load(path).graph.node}
+    remarks: list[str] = []
+    module = Session(Registry(), remark=remarks.append).transform(path)
+    assert re.fullmatch("quantised: [0-9]+ values are quantised to more than 8 bits: .*", remarks[0])
+    for x in samples(10, seed=9):
+        wanted = by_onnxruntime(path, x, plain=True)
+        # Some dozen roundings to 16 bits; a softmax of large scores makes much of them.
+        assert np.abs(evaluated(module, x) - wanted).max() < 2e-3 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.uint16])
+def test_wide_integers_at_the_ends_are_whole_numbers(kind: type[np.integer[Any]], tmp_path: Path) -> None:
+    nodes = [
+        node("DequantizeLinear", "x s z", "d"),
+        node("Abs", "d", "a"),
+        node("QuantizeLinear", "a t z", "y"),
+    ]
+    weights = {"s": np.array(0.5, np.float32), "t": np.array(0.25, np.float32), "z": np.array(100, kind)}
+    model = network(nodes, {"x": [1, 4]}, ["y"], weights, opset=21)
+    type_ = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    for end in (model.graph.input[0], model.graph.output[0]):
+        end.CopyFrom(onnx.helper.make_tensor_value_info(end.name, type_, [1, 4]))
+    onnx.save(model, tmp_path / "net.onnx")
+    x = np.array([[0, 90, 101, np.iinfo(kind).max]], kind)
+    wanted = by_onnxruntime(tmp_path / "net.onnx", x, plain=True)
+    assert wanted.dtype == kind
+    np.testing.assert_array_equal(evaluated(transformed(tmp_path / "net.onnx"), x.astype(np.float32)), wanted)
 
 
 @pytest.mark.parametrize(("kind", "zero"), [(np.uint16, 0), (np.uint16, 20000), (np.int16, 0), (np.int16, -32768)])

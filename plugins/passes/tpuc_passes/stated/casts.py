@@ -33,13 +33,15 @@ class CastsFromStated(Pattern):
     """A QuantizeLinear that only DequantizeLinears of the same parameters read, and those, become casts.
 
     Integers of fewer bits are those of 8 bits whose operand is limited: chips saturate at 8 bits. Finer steps are left
-    out, because floats of chips have them; their limits stay, which are all that is left of a relu before them.
+    out, because floats of chips have them; their limits stay, which are all that is left of a relu before them. `wide`
+    are the values of such steps.
     """
 
     matches = (top.QuantizeLinear,)
 
     def __init__(self, names: Names) -> None:
         self._names = names
+        self.wide: list[str] = []
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: top.QuantizeLinear = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
@@ -50,14 +52,9 @@ class CastsFromStated(Pattern):
         for reader in readers:
             _check_same(operation, op, reader)
         bits = _bits(op.to)
-        source = operation.operands[0]
         if bits > CHIP_BITS:
-            source = self._limited(operation, op, rewriter)
-            for reader in readers:
-                if isinstance(reader.op, top.DequantizeLinear):
-                    rewriter.replace(reader, source)
-            return True
-        kind = op.to
+            return self._to_floats(operation, op, rewriter)
+        source, kind = operation.operands[0], op.to
         if bits < CHIP_BITS:
             kind = f"{op.to.rstrip('0123456789')}{CHIP_BITS}"
             source = self._limited(operation, op, rewriter)
@@ -67,6 +64,17 @@ class CastsFromStated(Pattern):
             if isinstance(reader.op, top.DequantizeLinear):
                 _read_back(rewriter, reader, stored)
         rewriter.replace(operation, stored)
+        return True
+
+    def _to_floats(self, operation: Operation, op: top.QuantizeLinear, rewriter: Rewriter) -> bool:
+        """What reads the numbers again reads them unrounded; integers that are a result of the network stay."""
+        readers = [reader for reader in operation.result.users if isinstance(reader.op, top.DequantizeLinear)]
+        if not readers:
+            return False
+        self.wide.append(operation.name)
+        limited = self._limited(operation, op, rewriter)
+        for reader in readers:
+            rewriter.replace(reader, limited)
         return True
 
     def _limited(self, operation: Operation, op: top.QuantizeLinear, rewriter: Rewriter) -> Value:
@@ -80,7 +88,10 @@ class CastsFromStated(Pattern):
 
 
 class StoredInputs(Pattern):
-    """A network input whose integers only DequantizeLinears of equal parameters read has their type."""
+    """A network input whose integers only DequantizeLinears of equal parameters read has their type.
+
+    Integers of more bits are whole numbers in floats.
+    """
 
     matches = (top.DequantizeLinear,)
 
@@ -92,7 +103,7 @@ class StoredInputs(Pattern):
         if producer is None or not isinstance(producer.op, NetworkInput) or len(op.x_scale) > 1:
             return False
         readers = list(value.users)
-        if any(reader.op != op for reader in readers) or not op.of:
+        if any(reader.op != op for reader in readers) or not op.of or _bits(op.of) > CHIP_BITS:
             return False
         type_ = value.tensor.with_element(uniform(op.of, op.x_scale, op.x_zero_point))
         for stored in (producer.operands[0], value):
