@@ -37,6 +37,7 @@ def kept_elements(module: Module, cells: Cells, floats: Collection[Value]) -> di
         if (stored := _with_point(value, element, takes, module, cells)) is not None
     }
     plain = {value: stored for value, element in elements.items() if (stored := _without_point(element)) is not None}
+    moved |= _of_one_sign(operations, moved)
     while loose := {value for operation in operations for value in _inconsistent(operation, moved, plain)}:
         moved = {value: stored for value, stored in moved.items() if value not in loose}
     return plain | moved
@@ -92,18 +93,33 @@ def _reads_floats(operation: Operation, index: int, module: Module, cells: Cells
     return cell is not None and cell.requires(cells.node(module, operation, mode))[index] in _FLOATS
 
 
+def _of_one_sign(operations: Collection[Operation], moved: Stored) -> dict[Value, Uniform]:
+    """Values that become signed because what passes their integers on also has signed ones, on the way to floats."""
+    signed = {value for value, stored in moved.items() if not stored.storage.is_unsigned}
+    passing = [
+        {value for value in (*operation.operands, *operation.results) if value in moved}
+        for operation in operations
+        if isinstance(operation.op, KeepsScale)
+    ]
+    while beside := {value for values in passing if values & signed for value in values} - signed:
+        signed |= beside
+    return {value: with_sign(moved[value], unsigned=False) for value in signed}
+
+
 def _inconsistent(operation: Operation, moved: Stored, plain: Stored) -> Iterator[Value]:
-    """Values with a zero point beside others that are not stored like them: those of ops that pass integers on, and
-    operands of sums, which are of one sign.
+    """Values with a zero point beside others that are not stored like them: those of ops that pass integers on,
+    operands of sums, which are of one sign, and those that are joined with what is calibrated.
     """
     values = [value for value in (*operation.operands, *operation.results) if _is_integer(value)]
     if not any(value in moved for value in values):
         return
-    if isinstance(operation.op, (KeepsScale, top.Concat)):
+    if isinstance(operation.op, KeepsScale):
         alike = all(value in moved for value in values) and len({moved[value] for value in values}) == 1
     elif isinstance(operation.op, _SUMS):
         stored = [moved.get(value) or plain.get(value) for value in values]
         alike = all(one is not None and one.storage.is_unsigned for one in stored)
+    elif isinstance(operation.op, top.Concat):
+        alike = all(value in moved or value in plain for value in values)
     else:
         return
     if not alike:

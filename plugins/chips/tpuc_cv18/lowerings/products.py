@@ -22,6 +22,7 @@ from tpuc_cv18.lowerings.qdm import (
     within_reach,
 )
 from tpuc_cv18.lowerings.table import TABLE
+from tpuc_cv18.lowerings.wide_filters import byte_count, convolution_in_bytes, repeated, split
 from tpuc_cv18.lowerings.windows import pad_apart, stride_refusal, strides_apart, taps_nearer
 
 
@@ -108,6 +109,8 @@ class ConvInt8(Lowering[top.Conv]):
         filters, group = _plain_groups(near, constant, value.tensor.dims[1])
         result = node.quantised_result_type()
         if stored is not None:
+            near = dataclasses.replace(near, group=group)
+            value, near, filters = convolution_in_bytes(value, near, filters, node.name, build)
             product = stored_qdm(filters, stored.scales, bias, value.tensor.uniform, result.uniform)
         else:
             result = within_reach(result, filters, value.tensor.element)
@@ -166,10 +169,15 @@ class MatMulInt8(Lowering[top.MatMul]):
             return lower_computed(node, build)
         bias = node.constants[2]
         result = node.quantised_result_type()
-        source, kept = node.operands[0].tensor, stored_filters(node)
+        value, kept = node.operands[0], stored_filters(node)
+        source = value.tensor
         right = right if kept is None else kept.filters
         columns = right if op.right_transpose else right.T
         if kept is not None:
+            count = byte_count(columns)
+            if count > 1:
+                value = repeated(value, count, len(source.dims) - 1, f"{node.name}_again", build)
+                columns = split(columns, count, 1)
             product = stored_qdm(columns, kept.scales, bias, source.uniform, result.uniform)
         else:
             product = quantise_qdm(columns, bias, source.element, result.element, learned_scales(node))
@@ -186,5 +194,5 @@ class MatMulInt8(Lowering[top.MatMul]):
         )
         if zero_point(result):
             lowered = dataclasses.replace(lowered, do_relu=False, relu_limit=-1.0, offset_in_bias=True)
-        operands = [node.operands[0], build.weight("filter_i8", stored, "si8"), bias32, absent, absent]
+        operands = [value, build.weight("filter_i8", stored, "si8"), bias32, absent, absent]
         return [build(lowered, operands, result)]

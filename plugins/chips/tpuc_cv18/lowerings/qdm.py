@@ -113,7 +113,8 @@ def stored_qdm(
     and brings the result's.
 
     `lean` is added to each multiplier: with -1 halves fall, with 1 they go away from 0. Only in a channel that leaves
-    int8 the filter gets as many steps as there are.
+    int8 the filter gets as many steps as there are. Where the result has a zero point filters are multiplied by what
+    int8 has room for: the whole number that brings it says it the finer.
     """
     channels = filters.shape[0]
     whole = filters.reshape(channels, -1).astype(np.int64)
@@ -121,7 +122,8 @@ def stored_qdm(
     exact = np.broadcast_to(factors.astype(np.float64) / taps, channels)
     largest = np.abs(whole).max(axis=1, initial=0)
     fits = (whole.max(axis=1, initial=0) <= _STEPS) & (whole.min(axis=1, initial=0) >= -_STEPS - 1)
-    steps = np.where(fits, 1.0, largest / _STEPS)
+    room = np.maximum(_STEPS // np.maximum(largest, 1), 1.0) if result.zero_point else 1.0
+    steps = np.where(fits, 1.0 / room, largest / _STEPS)
     steps = np.minimum(steps, _LARGEST / np.maximum(exact, _SMALLEST))
     multipliers, shifts = decompose_each(np.clip(exact * steps, _SMALLEST, _LARGEST), decompose_qdm)
     stored = saturate(round_to_int(whole / steps[:, None], Rounding.HALF_TO_EVEN), np.int8)

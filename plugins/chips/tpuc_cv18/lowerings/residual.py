@@ -5,15 +5,21 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import LoweringBuilder, LoweringNode, Value
+from tpuc.api import LoweringBuilder, LoweringNode, Uniform, Value
 from tpuc_chip_parts.lowering import STEPS, is_stated
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
 
-from tpuc_cv18.lowerings.common import QDM, Array
-from tpuc_cv18.lowerings.qdm import clamps_at_lowest, stored_qdm
+from tpuc_cv18.lowerings.common import QDM, Array, decompose_qdm
+from tpuc_cv18.lowerings.qdm import clamps_at_lowest
+
+_MOST_COPIES = 4
+_NEAR = 2.0**-10
+_REACH = 128
+"""Steps that most integers are within of their zero points."""
 
 
 def is_product(node: LoweringNode[top.Add | top.Sub]) -> bool:
@@ -27,8 +33,9 @@ def is_product(node: LoweringNode[top.Add | top.Sub]) -> bool:
 
 
 def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Value:
-    """`f * (a * x + b * y)` with bytes a and b, and f of 31 bits: a 1×1 convolution of both tensors' channels. Many
-    channels are seen as few with more rows, since a convolution multiplies each with every other.
+    """`f * (a * x + b * y)` with whole numbers a and b, and f of 31 bits: a 1×1 convolution of both tensors' channels,
+    which are there as often as a and b have bytes to be sums of. Many channels are seen as few with more rows, since a
+    convolution multiplies each with every other.
     """
     dims = node.result_type.dims
     assert node.chip is not None
@@ -36,30 +43,28 @@ def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder
     group = math.gcd(dims[1], lanes) if dims[1] > lanes else dims[1]
     image = (dims[0], group, dims[1] // group * math.prod(dims[2:-1]), dims[-1] if len(dims) > 2 else 1)
     parts = [_shaped(value, image, f"{node.name}_part{index}", build) for index, value in enumerate(node.operands)]
-    both = (image[0], 2 * group, *image[2:])
     first, second = (value.tensor.uniform for value in parts)
-    plain = parts[0].tensor.with_shape(both).with_element(dataclasses.replace(first, zero_point=0)).at(None)
-    joined = build(tpu.Concat(axis=1), parts, plain, f"{node.name}_both")
-    signs = (1, 1) if isinstance(node.op, top.Add) else (-1, 1) if node.op.is_reverse else (1, -1)
-    left, right = nearest_ratio(first.scale, second.scale)
-    filters = np.concatenate([np.eye(group) * left * signs[0], np.eye(group) * right * signs[1]], axis=1)
-    filters = filters.reshape(group, 2 * group, 1, 1)
     result = node.quantised_result_type()
-    points = left * signs[0] * first.zero_point + right * signs[1] * second.zero_point
-    unit = max(first.scale, second.scale) / max(left, right)
-    bias: Array = np.full(group, -points * unit)
-    one = dataclasses.replace(first, scale=1.0, zero_point=0)
-    product = stored_qdm(filters, np.asarray([unit]), bias, one, result.uniform)
-    assert product.bias is not None
+    signs = (1, 1) if isinstance(node.op, top.Add) else (-1, 1) if node.op.is_reverse else (1, -1)
+    factors = nearest_factors(first, second, result.uniform)
+    bytes_ = [[sign * byte for byte in _bytes(factor)] for sign, factor in zip(signs, factors.whole, strict=True)]
+    copies = [part for part, own in zip(parts, bytes_, strict=True) for _ in own]
+    both = (image[0], len(copies) * group, *image[2:])
+    plain = parts[0].tensor.with_shape(both).with_element(dataclasses.replace(first, zero_point=0)).at(None)
+    joined = build(tpu.Concat(axis=1), copies, plain, f"{node.name}_both")
+    filters = np.concatenate([np.eye(group, dtype=np.int8) * byte for own in bytes_ for byte in own], axis=1)
+    points = sum(sign * f * one.zero_point for sign, f, one in zip(signs, factors.whole, (first, second), strict=True))
+    bias: Array = np.full((1, group, 1, 1), round(result.uniform.zero_point / factors.unit) - points, np.int32)
+    multiplier, shift = decompose_qdm(factors.unit)
     operands = [
         joined,
-        build.weight("filter_i8", product.filters, "si8"),
-        build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1)),
+        build.weight("filter_i8", filters.reshape(group, -1, 1, 1), "si8"),
+        build.weight("bias_i32", bias),
     ]
     op = tpu.Conv2D(
         kernel_shape=(1, 1),
-        multiplier=product.multipliers,
-        rshift=product.right_shifts,
+        multiplier=(multiplier,) * group,
+        rshift=(shift,) * group,
         offset_in_bias=bool(zero_point(result)),
         do_relu=node.op.do_relu and not zero_point(result),
         **QDM,
@@ -70,12 +75,46 @@ def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder
     return build(tpu.Reshape(shape=dims), [value], result)
 
 
-def nearest_ratio(first: float, second: float) -> tuple[int, int]:
-    """Bytes whose quotient is nearest to that of two scales, measured by the larger term."""
-    small, large = sorted((first, second))
-    best = min(range(1, STEPS + 1), key=lambda byte: abs(round(byte * small / large) / byte - small / large))
-    pair = (round(best * small / large), best)
-    return pair if first == small else (pair[1], pair[0])
+@dataclass(frozen=True)
+class Factors:
+    """`whole` numbers that the two operands are multiplied by, and what 1 of their sum is in steps of the result.
+    `error`: the most that both are off by, in those steps.
+    """
+
+    whole: tuple[int, int]
+    unit: float
+    error: float
+
+
+def nearest_factors(first: Uniform, second: Uniform, result: Uniform) -> Factors:
+    """Those of as few bytes as say the scales, and the zero point that the bias brings, to a thousandth of a step: the
+    nearest ones of up to four bytes each where none do.
+    """
+    best: Factors | None = None
+    for largest in range(1, _MOST_COPIES * STEPS + 1):
+        if best is not None and best.error <= _NEAR and largest % STEPS == 1:
+            break
+        one = _factors(first, second, result, largest)
+        if best is None or one.error < best.error:
+            best = one
+    assert best is not None
+    return best
+
+
+def _factors(first: Uniform, second: Uniform, result: Uniform, largest: int) -> Factors:
+    """With `largest` as the number of the operand that has the larger scale."""
+    small, large = sorted((first.scale, second.scale))
+    unit = large / result.scale / largest
+    other = round(largest * small / large)
+    point = round(result.zero_point / unit) * unit - result.zero_point
+    error = abs(other * unit - small / result.scale) * _REACH + abs(point)
+    return Factors((largest, other) if first.scale == large else (other, largest), unit, error)
+
+
+def _bytes(factor: int) -> list[int]:
+    """Signed bytes, as even as they can be, that add up to it."""
+    count = max(1, -(-factor // STEPS))
+    return [(factor + index) // count for index in range(count)]
 
 
 def _shaped(value: Value, dims: Sequence[int], name: str, build: LoweringBuilder) -> Value:

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
-from tpuc.api import BF16, F32, LoweringBuilder, LoweringNode, TensorType, Value, Wants
+import numpy as np
+from tpuc.api import (
+    BF16,
+    F32,
+    LoweringBuilder,
+    LoweringNode,
+    Node,
+    ScalarType,
+    TensorType,
+    Uniform,
+    Value,
+    Wants,
+    numpy_dtype,
+)
 from tpuc_chip_parts.lowering import (
     Depth2SpaceAny,
     PermuteAny,
     ReshapeAny,
     ShapeLowering,
+    is_stated,
     result_with_sign,
     stored_value,
 )
@@ -94,7 +109,9 @@ class ConcatAny(ShapeLowering):
             given = [constant for constant in node.constants if constant is not None]
             unsigned = all(type_.storage.is_unsigned for type_ in types) and all((one >= 0).all() for one in given)
             wanted = result_with_sign(node, unsigned=unsigned).element
-            if len({type_.element for type_ in types}) == 1 and not has_constants:
+            if is_stated(node) and not has_constants:
+                wanted = node.quantised_result_type().element
+            elif len({type_.element for type_ in types}) == 1 and not has_constants:
                 wanted = types[0].element
         else:
             wanted = F32 if any(type_.storage == F32 for type_ in types) and not has_constants else BF16
@@ -102,7 +119,7 @@ class ConcatAny(ShapeLowering):
         for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
             part, name = value.tensor.with_element(wanted).at(None), f"{node.name}_part{index}"
             if constant is None:
-                parts.append(self._converted(value, part, name, build))
+                parts.append(self._converted(node, value, part, name, build))
             else:
                 parts.append(stored_constant(constant, part, name, build))
         result = node.result_type.with_element(wanted)
@@ -111,11 +128,39 @@ class ConcatAny(ShapeLowering):
         whole = build(tpu.Concat(axis=op.axis), parts, result, f"{node.name}_whole")
         return [build(tpu.Relu(relu_limit=op.relu_limit), [whole], result)]
 
-    def _converted(self, value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
+    def _converted(
+        self, node: LoweringNode[top.Concat], value: Value, wanted: TensorType, name: str, build: LoweringBuilder
+    ) -> Value:
         type_ = value.tensor
         floats = not (type_.is_quantised or wanted.is_quantised)
         if type_.element == wanted.element or (floats and type_.storage == wanted.storage):
             return value
         if not type_.is_quantised or not wanted.is_quantised:
             return cast(value, wanted, name, build)
+        if is_stated(node):
+            return _by_table(node.op, value, wanted, name, build)
         return rescaled(value, wanted, name, build)
+
+
+def _by_table(op: top.Concat, value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
+    """Integers in another scale as the network's runtime brings them there: what it makes of every byte."""
+    source = value.tensor
+    every = np.arange(256, dtype=np.uint8)
+    one, other = (TensorType(every.shape, _unsigned(type_.uniform)) for type_ in (source, wanted))
+    alone = dataclasses.replace(op, axis=0)
+    (entries,) = alone.evaluate(Node(alone, (one,), (other,), name), [every ^ _sign_bit(source)])
+    stored = (entries ^ _sign_bit(wanted)).view(numpy_dtype(wanted.storage)).reshape(1, 1, 1, 256)
+    element = "ui8" if wanted.storage.is_unsigned else "si8"
+    return build(tpu.Lut(), [value, build.weight(f"{name}_table", stored, element)], wanted, name)
+
+
+def _unsigned(element: Uniform) -> Uniform:
+    """The same numbers as unsigned bytes."""
+    if element.storage.is_unsigned:
+        return element
+    return dataclasses.replace(element, storage=ScalarType("u8"), zero_point=element.zero_point + 128)
+
+
+def _sign_bit(type: TensorType) -> np.uint8:
+    """What makes unsigned bytes of those of the type, and back."""
+    return np.uint8(0 if type.storage.is_unsigned else 0x80)

@@ -25,6 +25,11 @@ def pads_fit(op: Any) -> bool:
     return all(pad <= MAX_STEP and pad < extent for pad, extent in zip(op.pads, extents * 2, strict=True))
 
 
+def strides_fit(op: Any) -> bool:
+    """Can commands say the strides?"""
+    return max(op.strides) <= MAX_STEP
+
+
 def pad_apart(value: Value, op: Any, fill: float, name: str, build: LoweringBuilder) -> tuple[Value, Any]:
     """The padded operand and the op without padding, where the op's padding does not fit; else both as they are."""
     return (value, op) if pads_fit(op) else _padded(value, op, fill, name, build)
@@ -59,7 +64,7 @@ def taps_nearer(op: top.Conv, filters: Array) -> tuple[top.Conv, Array]:
 
 def stride_refusal(op: top.Conv) -> str | None:
     """Strides that neither a command nor `strides_apart` can do."""
-    if max(op.strides) <= MAX_STEP:
+    if strides_fit(op):
         return None
     apart = all(size <= stride for size, stride in zip(op.kernel_shape, op.strides, strict=True))
     if op.group != 1 or max(op.dilations) > 1 or not apart:
@@ -74,7 +79,7 @@ def strides_apart(
     value: Value, op: top.Conv, filters: Array, name: str, build: LoweringBuilder
 ) -> tuple[Value, top.Conv, Array]:
     """Far strides over windows that do not overlap: what lies under one window becomes channels of one place."""
-    if max(op.strides) <= MAX_STEP:
+    if strides_fit(op):
         return value, op, filters
     (down, right), (kh, kw) = op.strides, op.kernel_shape
     rows, columns = op.window().output(value.tensor.dims[2:])
