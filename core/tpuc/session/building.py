@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +13,7 @@ from tpuc.errors import CalibrationError
 from tpuc.files import file_stem, write_atomic
 from tpuc.ir import Module
 from tpuc.schedule import PassManager
-from tpuc.schedule.results import ARTIFACT, CALIBRATION_TABLE, MEMORY_PLAN
+from tpuc.schedule.results import ARTIFACT, CALIBRATION_TABLE, MEMORY_PLAN, QUANTISE_TABLE
 from tpuc.session.boundary import Boundary
 from tpuc.session.overflow import has_limits, seen_magnitudes
 from tpuc.session.reports import CompileReport
@@ -35,10 +35,12 @@ class Built(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a build is told besides the module. `after_lowering` may change the TPU module before memory is planned."""
+    """What a build is told besides the module. `quantize_table` is a file, or modes by the names of ops.
+    `after_lowering` may change the TPU module before memory is planned.
+    """
 
     calibration_table: Any = None
-    quantize_table: Path | None = None
+    quantize_table: Path | Mapping[str, str] | None = None
     boundary: Boundary | None = None
     after_lowering: Callable[[Module], None] | None = None
     keep_in: Path | None = None
@@ -121,6 +123,8 @@ def build(session: Session, module: Module, recipe: Recipe) -> Built:
         with session.timed("calibrate"):
             context.leave(CALIBRATION_TABLE, recipe.calibration_table)
             manager.run_pipeline("calibrate", module)
+    if isinstance(recipe.quantize_table, Mapping):
+        context.leave(QUANTISE_TABLE, recipe.quantize_table)
     with session.timed("lower"):
         _lower(session, manager, module, recipe)
     tag = f"_{session.chip.description.name}_{_mode_tag(compiled_mode(module))}"
@@ -142,7 +146,7 @@ def _mode_tag(mode: str) -> str:
 
 
 def _lower(session: Session, manager: PassManager, module: Module, recipe: Recipe) -> None:
-    if recipe.quantize_table is not None:
+    if isinstance(recipe.quantize_table, Path):
         definition = session.registry.get("tpuc.passes", "import-quantise-table")
         manager.run(module, [definition(table=str(recipe.quantize_table))], "lower")
     manager.run_pipeline("lower", module)

@@ -237,7 +237,7 @@ class Session:
         self,
         module: Module,
         calibration_table: Any = None,
-        quantize_table: Path | None = None,
+        quantize_table: Path | Mapping[str, str] | None = None,
         *,
         boundary: Boundary | None = None,
         after_lowering: Callable[[Module], None] | None = None,

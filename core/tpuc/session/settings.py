@@ -66,12 +66,13 @@ class CalibrationSettings(SampleSettings, total=False):
 class DeploySettings(TestSettings, total=False):
     """From a TOP module to a compiled file.
 
-    `calibration_table` is a table or its path. `ranges` are the largest magnitudes of values, where they are known: a
-    remark says what is too large for a float type. `keep_in` is a folder that receives the lowered module.
+    `calibration_table` is a table or its path, `quantize_table` a path or modes by the names of ops. `ranges` are the
+    largest magnitudes of values, where they are known: a remark says what is too large for a float type. `keep_in` is a
+    folder that receives the lowered module.
     """
 
     calibration_table: Any
-    quantize_table: Path | None
+    quantize_table: Path | Mapping[str, str] | None
     test_reference: Path | None
     boundary: Boundary | None
     ranges: Mapping[str, float] | None

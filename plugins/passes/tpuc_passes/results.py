@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tpuc.api import Chip, ResultKey, TensorType
 
@@ -12,5 +12,7 @@ FILE_INPUTS: ResultKey[Mapping[str, TensorType]] = ResultKey("file_inputs")
 """What inputs of a quantised network take in its file, by their names."""
 CHIP: ResultKey[Chip] = ResultKey("chip")
 """The chip that a pass was given, in a run without one."""
+LATENCY: ResultKey[Callable[[Sequence[str]], float | None]] = ResultKey("latency")
+"""The milliseconds of the network with some ops in float; None for one that the chip cannot compile."""
 FLOAT_SUMS: ResultKey[Collection[str]] = ResultKey("float_sums")
 """Products that need not give bytes."""

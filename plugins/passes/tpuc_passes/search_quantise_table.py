@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import CALIBRATION_TABLE, QUANTISE_SEARCH, QUANTISE_TABLE, Module, Pass, PassContext
-from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples, units_of
+from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples
 
-from tpuc_passes.accuracy.search import LayerLoss, Point, Search, quiet
-from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, rounded, sources, total, ways
+from tpuc_passes.accuracy.search import Search
+from tpuc_passes.accuracy.sensitivity import SensitivityJob
+from tpuc_passes.accuracy.trials import Trials
 from tpuc_passes.correct_bias import noted_shifts
 from tpuc_passes.keep_tail_float import KeepTailFloat
 from tpuc_passes.lowering.cells import Cells
@@ -29,6 +30,9 @@ class SearchQuantiseTable(Pass):
     as much as by what is float. The networks found are run, all in one fake-quantised graph, on the last `input_num`
     samples (0: all): to the first ones tuning and biases have been fitted.
 
+    With a result `latency` the points are the front of noise and time: of the subsets of twelve layers, all or the
+    first that were chosen, and of the sets that were chosen beyond.
+
     Thresholds come from the result `calibration_table`, the mode is the option `quantize` of the run. Leaves a
     `Search` in the result `quantise_search`; the module does not change.
     """
@@ -45,42 +49,32 @@ class SearchQuantiseTable(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError without thresholds or samples."""
         chip = chip_of(context, self.name).description
+        job = self.job(module, context)
+        with open_pool(self.workers, self.cluster, context.registry) as pool:
+            trials = Trials(job, context, pool, self.max_float_layers)
+            losses, points = tuple(trials.losses()), tuple(trials.points())
+        float_mode = self.float_mode or chip.float_mode or job.mode
+        context.leave(QUANTISE_SEARCH, Search(chip.name, job.mode, float_mode, len(job.samples), losses, points))
+        return False
+
+    def job(self, module: Module, context: PassContext) -> SensitivityJob:
+        """What is done with each sample, on a calibrated copy of the module."""
+        chip = chip_of(context, self.name).description
         mode = str(context.options.get("quantize") or "int8")
-        float_mode = self.float_mode or chip.float_mode or mode
         calibrated = calibrated_copy(module, context)
         KeepTailFloat().run(calibrated, context)
         table = context.result(CALIBRATION_TABLE)
-        shifts = noted_shifts(module, table)
         dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
-        everything = open_samples(inputs_of(module), dataset, data_list, registry=context.registry)
-        samples = dataclasses.replace(everything, samples=everything.samples[-self.input_num :])
+        samples = open_samples(inputs_of(module), dataset, data_list, registry=context.registry)
         floats = frozenset(context.find(QUANTISE_TABLE, {}))
-        elements = (
-            noted_elements(calibrated, table, Cells.of(context, self.name, mode), floats) if mode in MODES else {}
+        cells = Cells.of(context, self.name, mode)
+        return SensitivityJob(
+            PortableModule(calibrated, context.registry),
+            dataclasses.replace(samples, samples=samples.samples[-self.input_num :]),
+            chip,
+            mode,
+            floats,
+            noted_shifts(module, table),
+            noted_elements(calibrated, table, cells, floats) if mode in MODES else {},
+            frozenset(context.find(FLOAT_SUMS, ())),
         )
-        float_sums = frozenset(context.find(FLOAT_SUMS, ()))
-        network = PortableModule(calibrated, context.registry)
-        units = units_of(len(samples), 1)  # few samples, much work each
-        with open_pool(self.workers, self.cluster, context.registry) as pool:
-            common = (network, samples, chip, mode, floats, shifts, elements, float_sums)
-            single = SensitivityJob(*common)
-            net, _ = single.open()
-            layers = candidates(net)
-            results = context.progress(pool.map(single, units), "searching: single layers", len(units))
-            scores = total(results, len(layers) + len(rounded(net)))
-            losses = [
-                LayerLoss(step.operation.name, step.operation.op.name, -one.sqnr_db, one.cosine)
-                for one, step in zip(scores, (net.plan.steps[layer] for layer in layers), strict=False)
-            ]
-            losses.sort(key=lambda layer: -layer.loss)  # stable: equal losses stay in the order of the network
-
-            found = sources(net, scores)
-            choices = ((), *quiet(found, ways(net, found, elements), self.max_float_layers))
-            job = MixedJob(*common, tuple(map(frozenset, choices)))
-            results = context.progress(pool.map(job, units), "searching: mixed networks", len(units))
-            points = tuple(
-                Point(one, mixed.cosine, -mixed.sqnr_db)
-                for one, mixed in zip(choices, total(results, len(choices)), strict=True)
-            )
-        context.leave(QUANTISE_SEARCH, Search(chip.name, mode, float_mode, len(samples), tuple(losses), points))
-        return False

@@ -60,7 +60,7 @@ def command(
     net_newchip_int8_sym_tpu.mlir. `tpuc visual`, `tpuc eval` and `tpuc run` take it.
     """
     given = (settings.get("quantize_table"), settings.get("calibration_table"), settings.get("test_reference"))
-    check_inputs(mlir, *given, *settings.get("test_input", ()))
+    check_inputs(mlir, *(path for path in given if isinstance(path, Path)), *settings.get("test_input", ()))
     check_outputs(output, memory_plan, report_path)
     session = open_session(
         app,

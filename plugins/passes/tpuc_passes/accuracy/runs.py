@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,12 @@ from tpuc.api import (
     Module,
     Unsupported,
     UsageError,
-    write_atomic,
 )
 from tpuc.api.host import Session, inputs_of, samples_in
 
 from tpuc_passes.accuracy.stored import stored_layers
 from tpuc_passes.quantised import has_scales
+from tpuc_passes.results import LATENCY
 
 
 def search_quantise_table(
@@ -31,7 +30,7 @@ def search_quantise_table(
 ) -> Any:
     """The losses of layers and the networks with the worst of them in float, by the pass `search-quantise-table`.
 
-    With `latencies` each network is compiled and timed; those that the chip cannot compile yet stay without.
+    With `latencies` the networks are the front of accuracy and time, for which some are compiled and timed.
     """
     if has_scales(module):
         raise UsageError(
@@ -39,29 +38,34 @@ def search_quantise_table(
             "without a quantise table."
         )
     context = session.context({CALIBRATION_TABLE: calibration_table})
+    if latencies:
+        context.leave(LATENCY, Timer(session, module, calibration_table, str(options.get("float_mode") or "")))
     definition = session.registry.get("tpuc.passes", "search-quantise-table")
     session.manager(context).run(module, [definition(**options)], "search")
-    found = context.result(QUANTISE_SEARCH)
-    if not latencies:
-        return found
-    timed = tuple(
-        dataclasses.replace(point, milliseconds=_milliseconds(session, module, calibration_table, found, point))
-        for point in session.progress(found.points, "timing", len(found.points))
-    )
-    return dataclasses.replace(found, points=timed)
+    return context.result(QUANTISE_SEARCH)
 
 
-def _milliseconds(session: Session, module: Module, table: Any, found: Any, point: Any) -> float | None:
-    with tempfile.TemporaryDirectory(prefix="tpuc-") as folder:
-        path = Path(folder) / "quantise_table"
-        write_atomic(path, found.table_text(point))
+@dataclass
+class Timer:
+    """Compiles a network with some ops in float, and asks the chip's timing model. `mode` is that of these ops, the
+    chip's usual one if it is empty.
+    """
+
+    session: Session
+    module: Module
+    table: Any
+    mode: str = ""
+
+    def __call__(self, floats: Sequence[str]) -> float | None:
+        """Milliseconds; None, with a remark, for what the chip cannot compile."""
+        chip = self.session.chip
+        mode = self.mode or str(chip.description.float_mode)
         try:
-            data = session.build(module, table, path).data
+            data = self.session.build(self.module, self.table, dict.fromkeys(floats, mode)).data
         except Unsupported as error:
-            session.remark(f"no latency: {error}")
+            self.session.remark(f"no latency: {error}")
             return None
-    cycles = session.chip.load(data).timeline(session.chip.profiles[0]).cycles
-    return cycles / session.chip.description.clock_hz * 1000
+        return chip.load(data).timeline(chip.profiles[0]).cycles / chip.description.clock_hz * 1000
 
 
 def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Sequence[Path], count: int) -> list[Any]:

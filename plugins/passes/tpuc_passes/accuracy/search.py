@@ -43,7 +43,7 @@ class Search:
     points: tuple[Point, ...]
 
     def choose(self, min_cosine: float | None = None, max_milliseconds: float | None = None) -> Point | None:
-        """The best point within the limits: the least float one that is good enough, else the most accurate one that is
+        """The best point within the limits: the cheapest one that is good enough, else the most accurate one that is
         fast enough. None when a limit cannot be kept.
         """
         fast = [
@@ -54,7 +54,8 @@ class Search:
         if not fast:
             return None
         if min_cosine is not None:
-            return next((point for point in fast if point.cosine >= min_cosine), None)
+            good = (point for point in fast if point.cosine >= min_cosine)
+            return min(good, key=lambda point: point.cost, default=None)
         return min(fast, key=lambda point: (point.loss, len(point.floats)))
 
     def front(self) -> tuple[Point, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from tpuc.api import ChipDescription, UniformPerAxis
 from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource, decibels, finite_pair
@@ -57,6 +58,11 @@ class FakeJob(Job["list[list[Score]]"]):
     shifts: Mapping[str, Array]
     elements: Mapping[str, UniformPerAxis] = field(default_factory=dict[str, UniformPerAxis])
     float_sums: frozenset[str] = frozenset()
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What another job on the same network is made of."""
+        return {one.name: getattr(self, one.name) for one in fields(FakeJob)}
 
     def open(self) -> tuple[FakeNetwork, SampleReader]:
         """The network, and its samples."""
