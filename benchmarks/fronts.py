@@ -175,9 +175,9 @@ def measure(case: Case, chip: str, cache: Path | None) -> str:
             trials = Trials(search.job(case.module, context), context, pool, 1000)
             every = kept(case, chip, cache, lambda: assignments(trials, timer))
             by_noise = [trials.graph.completed(choice) for choice in ((), *trials.quiet())]
-    known = dict(zip(map(tuple, every.choices), zip(every.decibels, every.milliseconds, strict=True), strict=True))
+    known = dict(zip(map(frozenset, every.choices), zip(every.decibels, every.milliseconds, strict=True), strict=True))
     longer = gaps(every, [(-point.loss, point.milliseconds) for point in found.points])
-    before = gaps(every, [known[choice] for choice in by_noise])
+    before = gaps(every, [known[frozenset(choice)] for choice in by_noise])
     layers = len(every.choices).bit_length() - 1
     return (
         f"{case.name:16}{chip:10}{layers:7}{max(before):10.1%}{max(longer):11.1%}{np.mean(longer):10.1%}"
